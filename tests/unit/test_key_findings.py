@@ -170,7 +170,7 @@ def test_levels_without_trials_are_missed_and_do_not_hide_the_others(tmp_path: P
     )
     sentences = said(report)
     assert sentences[0].startswith("With docker, throughput is 1") and sentences[0].endswith(
-        "; too few valid trials of lxc to compare."
+        "; too few valid trials of lxc in common with the other levels."
     )
     assert sentences[-1] == "No valid trial of platform = runc."
 

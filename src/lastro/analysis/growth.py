@@ -75,7 +75,7 @@ class Growths:
 def growths(report: Report, sized: SizedFactor) -> Growths:
     """Return the growth of every metric in each combination of the factors besides the one with sizes."""
     others = tuple(factor.name for factor in report.varying if factor.name != sized.factor)
-    if len(others) == len(report.varying):
+    if len(others) == len(report.varying) or report.members:  # sizes of different campaigns have no line
         return Growths(sized, (), ())
     sizes = _sizes(report, sized)
     return Growths(

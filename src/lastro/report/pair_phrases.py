@@ -96,7 +96,7 @@ class PairPhrases:
     def left_out(self) -> str:
         """Say which levels have too few valid trials; empty without any."""
         names = [self.name(level) for level in self.factor.left_out]
-        text = N_("too few valid trials of {levels} to compare")
+        text = N_("too few valid trials of {levels} in common with the other levels")
         return self.say(text, levels=joined(names, self.say)) if names else ""
 
     def limit(self, pair: Pair) -> str:

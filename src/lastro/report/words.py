@@ -34,13 +34,11 @@ def summary(report: Report, say: Language) -> str:
     factors = " × ".join(f"{factor.name} ({len(factor.levels)})" for factor in report.varying)
     compared = say.count(len(report.rows), "treatment") + (f": {factors}" if factors else "")
     blocks = say.count(study.design.replicates, "randomised block")
+    ran = N_("This campaign ran the scenario “{scenario}” to compare {compared}, in {blocks}.")
+    if report.members:
+        ran = N_("These campaigns ran the scenario “{scenario}” to compare {compared}, in {blocks}.")
     sentences = [
-        say(
-            "This campaign ran the scenario “{scenario}” to compare {compared}, in {blocks}.",
-            scenario=study.scenario,
-            compared=compared,
-            blocks=blocks,
-        ),
+        say(ran, scenario=study.scenario, compared=compared, blocks=blocks),
         *premises(report, say),
         _tally(report, say),
     ]
@@ -87,7 +85,8 @@ def _several_campaigns(report: Report, say: Language) -> Iterator[str]:
         return
     yield say(
         "Treatments of different campaigns are compared through what several campaigns measured: {treatments}. What "
-        "changed between the campaigns for some treatments alone is in no interval.",
+        "changed between the campaigns for some treatments alone is in no interval. Trends, lines and predictions are "
+        "in the report of each campaign.",
         treatments="; ".join(treatment.label for treatment in found.links[:_MOST_LINKS])
         + (f"; … ({len(found.links)})" if len(found.links) > _MOST_LINKS else ""),
     )
@@ -120,9 +119,11 @@ def limitations(report: Report, say: Language) -> tuple[str, ...]:
 
 def _limits_of_design(report: Report, say: Language) -> Iterator[str]:
     design, n = report.study.design, report.study.design.replicates
-    yield say(
-        "One host, one campaign: the figures hold for this hardware, kernel and day. Repeat on yours before deciding."
-    )
+    if not report.members:
+        yield say(
+            "One host, one campaign: the figures hold for this hardware, kernel and day. Repeat on yours before "
+            "deciding."
+        )
     yield say(
         "Intervals are {confidence} confidence intervals; the unit is the trial. Those of ratios to the baseline and "
         "of effects are corrected for the number of comparisons within a metric, and so are the marks beside them.",
@@ -252,7 +253,16 @@ def metric_note(metric: Metric, say: Language) -> str:
 
 
 def commands(report: Report, say: Language) -> list[tuple[str, str]]:
-    """Return (purpose, command line) for repeating the campaign or inspecting it."""
+    """Return (purpose, command line) for repeating the campaign or inspecting it.
+
+    Several campaigns are repeated one by one, each by the commands of its own report."""
+    if report.members:
+        places = [shlex.quote(member.directory) for member in report.members]
+        reports = " && ".join(f"lastro report {place}" for place in places)
+        return [
+            (say("The report of each campaign, with the commands that repeat it"), reports),
+            (say("Every value, for R or pandas"), f"lastro results {' '.join(places)} --csv values.csv"),
+        ]
     here = shlex.quote(report.directory)
     study = shlex.quote(f"{report.directory}/study.toml")
     chosen = ("--profile", report.study.profile) if report.study.profile else ()

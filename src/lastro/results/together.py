@@ -38,29 +38,19 @@ def together(campaigns: Sequence[CampaignData]) -> CampaignData:
     members = tuple(_members(ordered))
     rows = _treatments(ordered)
     places = {key: row.treatment.index for key, row in rows.items()}
+    runnable = {row.treatment.index for row in rows.values() if row.unavailable is None}
     trials, attempts = [], []
     for campaign, member in zip(ordered, members, strict=True):
+        number, block = member.trials.start - 1, member.blocks.start - 1  # of what came before
         index = {row.treatment.index: places[_key(row.treatment.levels)] for row in campaign.treatments}
-        measured = {index for index, row in enumerate(rows.values()) if row.unavailable is None}
-        trials += [
-            replace(
-                trial,
-                number=trial.number + member.trials.start - 1,
-                block=trial.block + member.blocks.start - 1,
-                treatment=index[trial.treatment],
+        for trial in campaign.trials:
+            if trial.state != "unavailable" or index[trial.treatment] not in runnable:
+                at = index[trial.treatment]
+                trials.append(replace(trial, number=trial.number + number, block=trial.block + block, treatment=at))
+        for one in campaign.attempts:
+            attempts.append(
+                replace(one, trial=one.trial + number, block=one.block + block, treatment=index[one.treatment])
             )
-            for trial in campaign.trials
-            if not (trial.state == "unavailable" and index[trial.treatment] in measured)
-        ]
-        attempts += [
-            replace(
-                attempt,
-                trial=attempt.trial + member.trials.start - 1,
-                block=attempt.block + member.blocks.start - 1,
-                treatment=index[attempt.treatment],
-            )
-            for attempt in campaign.attempts
-        ]
     return replace(
         ordered[0],
         directory=", ".join(campaign.directory for campaign in ordered),
