@@ -1,4 +1,4 @@
-"""Claims on their stand-ins: what was measured in place of a published level that this campaign has no valid trial of.
+"""Move a claim to its stand-ins: levels measured in place of published ones that have no valid trial here.
 
 Pure: a claim and a report in, a claim out."""
 

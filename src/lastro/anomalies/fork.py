@@ -1,4 +1,4 @@
-"""A neighbour that fills the process table: it forks without pause, and reaps a child only when it holds its number.
+"""A neighbour that fills the process table: it forks without pause, and reaps children only once it holds its number.
 
 An internal denial of service, by the words of Kagami and Gaspary (2017): all containers share the process table of the
 kernel, so one that fills it keeps the others from starting a process. stress has no such load, so stress-ng makes it

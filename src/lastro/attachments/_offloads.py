@@ -26,7 +26,7 @@ def script(links: Sequence[str]) -> str:
 
 
 def switch_off(testbed: Testbed, links: Mapping[str, Sequence[str]], each: str = EVERYTHING) -> None:
-    """Switch off the offloads of links, which are given by network namespace, with one shell for each namespace."""
+    """Switch off the offloads of `links`, {network namespace: its devices}, with one shell for each namespace."""
     lines = [
         f"nsenter --net={NETNS_DIR / netns} sh -ec 'for link; do {each}; done' - {' '.join(own)}\n"
         for netns, own in links.items()

@@ -116,7 +116,7 @@ class Attachment(ABC):
     def swapping(
         self, testbed: Testbed, segments: Sequence[Segment], end: str
     ) -> Callable[[], AbstractContextManager[None]] | None:
-        """Return the context in which another device may replace the end of a link; None: it needs none."""
+        """Return the context in which another device may replace the end of a link; None if that requires none."""
         return None
 
     def residuals(self, testbed: Testbed) -> dict[str, str]:

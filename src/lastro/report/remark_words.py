@@ -89,8 +89,8 @@ MEANINGS = {
         "value was dropped."
     ),
     LARGE_SEGMENTS: N_(
-        "the links’ offloads gave the function segments larger than the MTU, and it worked once for each segment, not "
-        "once for each frame of a wire: behind a wire without offloads, the rate would be lower. The metric frame_size "
+        "the links’ offloads gave the function segments larger than the MTU, so it worked once for each segment, not "
+        "once for each frame. On a wire without offloads, the rate would be lower. The metric frame_size "
         'is their mean size; the setting offloads = "off" measures without them.'
     ),
     FEWER_BLOCKS: N_(

@@ -84,9 +84,9 @@ def _several_campaigns(report: Report, say: Language) -> Iterator[str]:
         yield say("They have no treatment in common, so treatments of different campaigns are not compared.")
         return
     yield say(
-        "Treatments of different campaigns are compared through what several campaigns measured: {treatments}. What "
-        "changed between the campaigns for some treatments alone is in no interval. Trends, lines and predictions are "
-        "in the report of each campaign.",
+        "Treatments of different campaigns are compared through what several campaigns measured: {treatments}. "
+        "No interval covers a change between the campaigns that affected only some treatments. Trends, lines and "
+        "predictions are in the report of each campaign.",
         treatments="; ".join(treatment.label for treatment in found.links[:_MOST_LINKS])
         + (f"; … ({len(found.links)})" if len(found.links) > _MOST_LINKS else ""),
     )

@@ -31,7 +31,7 @@ NO_WEIGHT = "no cell has a weight"
 ONE_VALUE = "a cell with one value: an interval needs 2 trials or more in each"
 ZERO_DENOMINATOR = "the difference to compare with is zero"
 UNBOUNDED = "unbounded: the difference to compare with is not distinguishable from zero"
-APART = "no treatment that both campaigns measured links the two"
+APART = "no common treatment links the two campaigns"
 NO_SPREAD = "nothing varied, in too few blocks to exclude chance"
 
 
