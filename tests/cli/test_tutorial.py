@@ -254,19 +254,29 @@ def test_the_answer_of_the_readme_is_that_of_its_means() -> None:
 
 
 def test_ratios_and_marks_of_the_readmes_table_are_those_of_its_means() -> None:
-    lines, base, checked = demo_table().splitlines(), list[str](), 0
+    """A ratio of geometric means lies where these do: between the harmonic means, by the spreads, and the means."""
+    lines, base, checked = demo_table().splitlines(), list[tuple[str, str]](), 0
+    geometric = re.findall(r"^(\w+): ratios of geometric means", demo_table(), re.MULTILINE)
+    on_logs = ["throughput" in geometric, "latency_mean" in geometric]
     for line, below in itertools.pairwise(lines):
-        means = re.findall(r"(\d\S*) ± \S+", line)
+        means = re.findall(r"(\d\S*) ± (\S+)", line)
         base = means if "baseline" in below else base
-        for mean, reference, cell in zip(means, base, re.findall(r"[▲▼≈] ×\S+ \[.*?\]|undecided", below), strict=False):
+        ratios = re.findall(r"[▲▼≈] ×\S+ \[.*?\]|undecided", below)
+        for own, reference, log, cell in zip(means, base, on_logs, ratios, strict=False):
             if found := re.fullmatch(r"(.) ×(\S+) \[(\S+), (\S+)\]", cell):
                 mark, ratio, low, high = found.groups()
-                least, most = _rounded(mean)[0] / _rounded(reference)[1], _rounded(mean)[1] / _rounded(reference)[0]
-                # Of geometric means where the model is of logarithms: these differ a little.
-                assert 0.98 * least <= _rounded(ratio)[1] and _rounded(ratio)[0] <= 1.02 * most, line
+                (least, most), (least_base, most_base) = (_mean(*side, log=log) for side in (own, reference))
+                assert least / most_base <= _rounded(ratio)[1] and _rounded(ratio)[0] <= most / least_base, line
                 assert (mark == "≈") is (float(low) <= 1 <= float(high)), line
                 checked += 1
     assert checked == 12
+
+
+def _mean(mean: str, half_width: str, *, log: bool) -> tuple[float, float]:
+    """The least and the greatest mean of a cell of five trials; with `log`, geometric mean."""
+    least, most = _rounded(mean)
+    spread = float(half_width) * 5**0.5 / STUDENT / least if log else 0.0
+    return least / (1 + spread**2), most
 
 
 def _rounded(text: str) -> tuple[float, float]:
