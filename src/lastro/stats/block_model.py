@@ -26,6 +26,7 @@ import numpy as np
 from lastro.stats._projections import ALIASED, ROUNDING, Centred, Codes, Floats, coded, varying
 from lastro.stats.intervals import Interval
 from lastro.stats.moderation import drawn_to_pooled
+from lastro.stats.noise_posterior import Residuals
 from lastro.stats.residual_checks import LOGS_FIT_BETTER
 from lastro.stats.resolution import resolution, rounding
 from lastro.stats.student import least_paired_p, least_unpaired_p
@@ -37,7 +38,8 @@ Cells = Mapping[K, Mapping[int, float]]
 
 # Blocks are left out where they would take more than this many times the variance that equal noise has without them.
 _COST_OF_BLOCKS = 2.0
-_FEW_CELLS, _FEW_BLOCKS = 30, 60
+FEW_CELLS = 30  # with more, the part that residuals hold of the noise of other cells is negligible
+_FEW_BLOCKS = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +109,15 @@ class BlockModel:
     def has_noise(self) -> bool:
         """True if the residuals have degrees of freedom, from which noise can be estimated."""
         return self.blocked.df > 0
+
+    @property
+    def residuals(self) -> Residuals:
+        """What the residuals show of the noise of each cell, in the order of `means`."""
+        fit = self.blocked
+        sizes = np.ones(len(fit.index)) if self.log else np.abs(fit.all_means)
+        sizes = np.where(sizes == 0, sizes.max() or 1.0, sizes)
+        freedom = np.where(fit.free < ALIASED, 0.0, fit.free)
+        return Residuals(fit.squares_of * fit.data.scale**2, freedom, sizes, blocked=True)
 
     def estimate(self, weights: Weights) -> CellEstimate:
         """Estimate a weighted sum of cell means. Raises: KeyError for a cell without values."""
@@ -188,10 +199,11 @@ class _Fit:
     """Means of cells and effects of blocks, in units of the centred values.
 
     The block columns are orthogonal to the cells, and of length one over all values. `squares` is the sum of the
-    squared residuals. `variances` and `freedom` are those of a value of each cell, and `free` the degrees of freedom of
-    its own residuals. `complete`: every block has all cells, so that no comparison needs an adjustment for blocks.
-    Otherwise `root` times its transpose is the covariance of the block columns. `of_blocks` is the variance of the mean
-    of the blocks, and `steps` the resolution of the readings of each cell, in the unit of the values."""
+    squared residuals, and `squares_of` that of each cell. `variances` and `freedom` are those of a value of each cell,
+    and `free` the degrees of freedom of its own residuals. `complete`: every block has all cells, so that no comparison
+    needs an adjustment for blocks. Otherwise `root` times its transpose is the covariance of the block columns.
+    `of_blocks` is the variance of the mean of the blocks, and `steps` the resolution of the readings of each cell, in
+    the unit of the values."""
 
     index: dict[Hashable, int]
     means: Floats
@@ -200,6 +212,7 @@ class _Fit:
     whiten: Floats
     effects: Floats
     squares: float
+    squares_of: Floats
     df: int
     data: Centred
     variances: Floats
@@ -226,14 +239,16 @@ class _Fit:
         df = len(values) - len(index) - whiten.shape[1]
         squares = varying(left) if df > 0 else 0.0
         design = _Design(counts, table, whiten, share @ whiten)
-        of_cell = np.bincount(rows, weights=left**2, minlength=len(index)) if squares else np.zeros(len(index))
-        variances, freedom, free = _noise(np.asarray(of_cell, dtype=float), design)
+        squares_of = np.zeros(len(index))
+        if squares:
+            squares_of += np.bincount(rows, weights=left**2, minlength=len(index))
+        variances, freedom, free = _noise(squares_of, design)
         root = np.zeros((0, 0)) if complete else _root(design.outer(variances))
         of_blocks = float(np.var(effects, ddof=1)) / len(effects) if len(effects) > 1 else 0.0
         steps = np.full(len(index), step)
         return cls(
-            index, means, counts, table, whiten, effects, squares, df, data, variances, freedom, free, complete, root,
-            of_blocks, steps,
+            index, means, counts, table, whiten, effects, squares, squares_of, df, data, variances, freedom, free,
+            complete, root, of_blocks, steps,
         )  # fmt: skip
 
     @property
@@ -380,7 +395,7 @@ class _Design:
     def shared(self) -> Floats | None:
         """Return how much of the residuals of each cell any two have in common; None for too many cells or blocks."""
         n, k = len(self.counts), self.whiten.shape[1]
-        if n > _FEW_CELLS or not k:
+        if n > FEW_CELLS or not k:
             return None
         if np.all(self.table == self.table[0, 0]):  # no need for a matrix of each cell
             return np.full((n, n), k / n**2)
