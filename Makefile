@@ -34,18 +34,22 @@ $(VENV)/.installed: $(VENV)/.made
 
 platforms: $(VENV)/.platforms  ## Install what every part and the tests require: Debian packages, gVisor, vegeta, JMeter
 
-$(VENV)/.platforms: $(VENV)/.made
+$(VENV)/.packages: $(VENV)/.made
+	$(VENV)/bin/lastro setup --all --packages
+	touch $@
+
+$(VENV)/.platforms: $(VENV)/.packages
 	$(VENV)/bin/lastro setup --all
 	touch $(VENV)/.installed $@
 
-images: platforms  ## Build the images that tests need (root; about two minutes, once)
+images: $(VENV)/.packages  ## Build the images that tests need (root; about two minutes, once)
 	$(VENV)/bin/python -m tests.images
 
 demo: install  ## Run a small study of a noisy neighbour on real containers (root; under five minutes)
 	$(VENV)/bin/lastro run examples/demo.toml --wait --output $(DEMO)
 
 test: $(VENV)/.made  ## Run the tests: every kind of check, with a real case of each (root; about 20 minutes)
-	+$(MAKE) --no-print-directory --jobs 2 side-by-side lint computing
+	+$(MAKE) --no-print-directory --jobs 3 side-by-side lint computing
 	$(PYTEST) $(WAITING) -m "measures and not slow" --durations 10
 
 # Each worker reads every module that it is given, so modules whose tests only compute are not for them.
@@ -56,14 +60,14 @@ WAITING := tests/cli tests/contract tests/crash tests/system \
 computing: $(VENV)/.made lint
 	$(PYTEST) -m "computes and not slow" -p no:cacheprovider --numprocesses $$(nproc) --dist loadfile --durations 20
 
-side-by-side: images
+side-by-side: platforms images
 	$(PYTEST) $(WAITING) -m "not computes and not slow and not measures" $(SIDE_BY_SIDE) || $(AGAIN)
 
 test-fast: install  ## Run the tests of single modules and of the statistics (no root; under 90 seconds)
 	$(PYTEST) tests/unit tests/known -m "not root and not slow" --numprocesses auto --dist loadfile
 
 test-all: platforms  ## Run all tests, those too that are long by nature (root; about an hour)
-	+$(MAKE) --no-print-directory --jobs 2 --output-sync lint images
+	+$(MAKE) --no-print-directory --jobs 3 --output-sync lint platforms images
 	$(PYTEST) -m "not measures" $(SIDE_BY_SIDE) || $(AGAIN)
 	$(PYTEST) -m measures --durations 10
 	$(VENV)/bin/python tests/system/xen_in_qemu.py

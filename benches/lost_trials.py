@@ -13,7 +13,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from lastro.analysis.campaign import Report, build_report
+from lastro.analysis.build import build_report
+from lastro.analysis.campaign import Report
 from lastro.analysis.lost import lost_trials
 from lastro.results.read import CampaignData
 from lastro.results.samples import Metric

@@ -5,7 +5,24 @@ from __future__ import annotations
 import pytest
 
 # Longest first, as measured; the others follow in the order of their names.
-DEAREST: tuple[str, ...] = ()
+DEAREST = (
+    "tests/crash/test_kill.py",
+    "tests/contract/test_platforms.py::TestQemuTcg",
+    "tests/system/test_scenarios.py",
+    "tests/system/test_application.py",
+    "tests/cli/test_campaign_commands.py",
+    "tests/system/test_chain_campaign.py",
+    "tests/system/test_disk_front.py",
+    "tests/system/test_routing.py",
+    "tests/cli/test_suites.py",
+    "tests/system/test_compute.py",
+    "tests/cli/test_results_report.py",
+    "tests/system/test_ssh_testbed.py",
+    "tests/system/test_tutorial.py",
+    "tests/cli/test_compare.py",
+    "tests/contract/test_platforms.py::TestLxd",
+    "tests/contract/test_attachments.py",
+)
 
 
 def scope(nodeid: str) -> str:

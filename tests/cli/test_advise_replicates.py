@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from lastro.analysis.advice import Advice, BlocksAdvice, SeriesByAttempt, advise
-from lastro.analysis.campaign import Report, build_report
+from lastro.analysis.build import build_report
+from lastro.analysis.campaign import Report
 from lastro.results.read import load_campaign
 from lastro.results.samples import Series
 from lastro.results.store import Store

@@ -128,6 +128,23 @@ def test_in_portuguese(mine: tuple[str, Path], capsys, monkeypatch) -> None:
     assert "×1,0" in out
 
 
+def test_what_a_source_says_against_itself_is_beside_the_verdict(tmp_path: Path, capsys, monkeypatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    directory = str(kagami(tmp_path / "c"))
+    assert main(["claims", directory]) == 0
+    assert "the source contradicts itself: a loss of 115.31 Mbit/s is 3.81 %" in " ".join(
+        capsys.readouterr().out.split()
+    )
+    assert main(["claims", directory, "--lang", "pt-BR"]) == 0
+    assert "a própria fonte se contradiz: uma perda de 115,31 Mbps" in " ".join(capsys.readouterr().out.split())
+    assert main(["claims", directory, "--json"]) == 0
+    found = {claim["id"]: claim["contradicted_by"] for claim in json.loads(capsys.readouterr().out)["claims"]}
+    assert {name for name, passage in found.items() if passage} == {"anomalies-throughput", "both-throughput"}
+    assert found["both-throughput"]["where"] == "section 5, paragraph 3"
+    assert main(["report", directory, "--format", "md"]) == 0
+    assert "the source contradicts itself: a loss of 115.31" in (Path(directory) / "report.md").read_text()
+
+
 def test_a_study_without_claims(tmp_path: Path, capsys) -> None:
     assert main(["claims", str(make_campaign(tmp_path / "c"))]) == 2
     assert "no paper with claims has a study named small" in capsys.readouterr().err

@@ -164,7 +164,7 @@ PROPOSED = [
     ("run pa", STUDIES),
     ("run paper:mendes2019/", {name for name in STUDIES if name.startswith("paper:mendes2019/")}),
     ("run study.toml --profile ", {"short"}),
-    ("run paper:kagami2017 --profile ", {"quick", "standard", "paper"}),
+    ("run paper:kagami2017 --profile ", {"quick", "standard", "paper", "published"}),
     ("run study.toml --testbed ", DIRECTORIES | {"study.toml"}),
     ("status ", {"before", "suite", "work"}),
     ("status work/", {"work/c1", "work/c two"}),

@@ -108,6 +108,8 @@ def test_off_debian_it_says_what_to_install(tmp_path: Path) -> None:
         (["platfrom/docker"], ("no kind of part is named 'platfrom'", "did you mean 'platform'?")),
         (["zzz"], ("no part is named 'zzz'", "`lastro parts`")),
         (["docker", "--all"], ("--all", "either")),
+        (["docker", "--source", "."], ("--source is for `click` alone", "lastro setup click --source DIR")),
+        (["click", "--source", "/nowhere"], ("/nowhere is not a source tree of Click", "github.com/kohler/click")),
     ],
     ids=lambda words: words[0] if isinstance(words, list) else "",
 )
@@ -247,6 +249,15 @@ def test_a_build_runs_beside_apt_and_is_not_run_again(
     assert capsys.readouterr().out == "nothing to install\nready: gvisor\n"
 
 
+def test_packages_alone(made: Callable[..., Made], capsys: pytest.CaptureFixture[str]) -> None:
+    machine = made().with_apt()
+    machine.program("go", _GO.format(version="go1.26.8"))
+    assert cli.main(["setup", "gvisor", "vegeta", "lxc", "--packages"]) == 0
+    out = capsys.readouterr().out
+    assert "ready: lxc\nleft to build: gvisor, vegeta\n" in out and "gvisor: started" not in out
+    assert "lxc" in machine.calls[1] and len(machine.calls) == 2
+
+
 def test_a_vendors_program_is_not_displaced(made: Callable[..., Made]) -> None:
     machine = made().with_apt()
     for name in ("dockerd", "runc"):
@@ -266,6 +277,84 @@ def test_what_runs_is_what_a_dry_run_prints(made: Callable[..., Made], capsys: p
         (machine.home / name).write_text("")
     assert cli.main(["setup", "lxc"]) == 0
     assert machine.calls == by_hand
+
+
+# Click, which is built from a tree of the user
+
+
+_CONFIGURE = """#!/bin/sh
+printf '#!/bin/sh\\necho click LDFLAGS %s\\n' "$*" >made
+printf '.PHONY: userlevel\\nuserlevel:\\n' >Makefile
+printf '\\tsed s/LDFLAGS/$(LDFLAGS)/ made >userlevel/click\\n\\tchmod 755 userlevel/click\\n' >>Makefile
+"""
+
+
+def click_tree(home: Path) -> Path:
+    """Enough of a source tree: the program that its `make` makes prints how it was made."""
+    tree = home / "click source"
+    for name in ("userlevel/Makefile.in", "include/click/router.hh", "elements/standard/classifier.cc"):
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        (tree / name).touch()
+    (tree / "configure").write_text(_CONFIGURE)
+    (tree / "configure").chmod(0o755)
+    return tree
+
+
+def click_machine(made: Callable[..., Made], monkeypatch: pytest.MonkeyPatch) -> Made:
+    machine = made().with_apt()
+    monkeypatch.setattr("lastro.setup.selection._CLICK_PROGRAM", str(machine.machine.prefix / "bin" / "click"))
+    for tool in ("cp", "make", "nproc", "mkdir", "install", "mv", "chmod"):
+        (machine.bin / tool).symlink_to(shutil.which(tool) or f"/usr/bin/{tool}")
+    machine.program("strip")
+    return machine
+
+
+def test_click_is_built_from_a_copy_of_the_users_tree(
+    made: Callable[..., Made], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    machine, tree = click_machine(made, monkeypatch), click_tree(tmp_path)
+    before = sorted(tree.rglob("*"))
+    assert cli.main(["setup", "click", "--source", str(tree)]) == 0, capsys.readouterr()
+    assert "ready: click\n" in capsys.readouterr().out and {"g++", "make"} <= set(machine.calls[1])
+    done = subprocess.run([machine.machine.prefix / "bin" / "click"], capture_output=True, text=True, check=True)
+    assert done.stdout == "click -static --disable-linuxmodule --disable-dynamic-linking\n"
+    assert sorted(tree.rglob("*")) == before
+    assert cli.main(["setup", "click"]) == 0
+    assert capsys.readouterr().out == "nothing to install\nready: click\n"
+
+
+def test_a_dry_run_shows_how_click_is_built(
+    made: Callable[..., Made], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    click_machine(made, monkeypatch)
+    tree = click_tree(tmp_path)
+    assert cli.main(["setup", "click", "--source", str(tree), "--dry-run"]) == 0
+    script = capsys.readouterr().out
+    assert f"source={shlex.quote(str(tree))}\n" in script and 'make -j "$(nproc)" LDFLAGS=-static userlevel\n' in script
+    assert subprocess.run(["sh", "-n"], input=script, text=True, check=False).returncode == 0
+
+
+def test_a_click_that_does_not_build_shows_its_last_line(
+    made: Callable[..., Made], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    machine, tree = click_machine(made, monkeypatch), click_tree(tmp_path)
+    (tree / "configure").write_text("#!/bin/sh\necho 'configure: error: no C++ compiler' >&2\nexit 77\n")
+    assert cli.main(["setup", "click", "--source", str(tree)]) == 3
+    out, err = capsys.readouterr()
+    assert "program click cannot be installed: its build failed: configure: error: no C++ compiler" in err
+    assert not (machine.machine.prefix / "bin" / "click").exists()
+    shutil.rmtree(Path(re.search(r"the whole log: (\S+)", out)[1]).parent)  # type: ignore[index]
+
+
+def test_click_without_a_source_says_how_to_get_it(
+    made: Callable[..., Made], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    machine = click_machine(made, monkeypatch)
+    machine.program("click")  # in the caller's PATH, where Lastro does not look
+    assert cli.main(["setup", "click"]) == 3
+    err = capsys.readouterr().err
+    assert "click cannot be installed" in err and "git clone https://github.com/kohler/click" in err
+    assert "`lastro setup click --source click`" in err
 
 
 def test_an_interruption_ends_the_children(tmp_path: Path) -> None:
@@ -309,7 +398,8 @@ def test_every_declaration_is_sound() -> None:
 
 
 def test_recipes_and_parts_agree() -> None:
-    used = {part.requirements.recipe for part in select([], everything=True)} - {None}
+    parts = (*select([], everything=True), *select(["click"], everything=False, click_tree=True))
+    used = {part.requirements.recipe for part in parts} - {None}
     assert used == set(RECIPES) == {file.parent.name for file in HERE.glob("*/recipe.sh")}
     pom = (HERE / "jmeter" / "pom.xml").read_text()
     assert f"  <version>{jmeter.VERSION}</version>\n" in pom

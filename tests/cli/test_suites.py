@@ -264,6 +264,7 @@ def test_a_profile_that_one_study_lacks(tmp_path: Path) -> None:
     [
         ("fronts = ['cpu', 'dsk']", ("fronts[1]", "this folder has no study 'dsk'", "did you mean 'disk'?")),
         ("fronts = ['cpu', 'cpu']", ("fronts[1]", "'cpu' is already listed")),
+        ("published = ['dsk']", ("published[0]", "this folder has no study 'dsk'", "did you mean 'disk'?")),
         ("fronts = 3", ("fronts", "must be a list")),
         ("order = []", ("order", "is not a valid key")),
         ("title = [1]", ("title", "must be a string")),

@@ -38,6 +38,13 @@ class TestIo(AnomalyContract):
     tools = ("stress-ng", "stress")
 
 
+class TestFork(AnomalyContract):
+    anomaly = "fork"
+
+    def check(self, dose: Dose) -> None:
+        assert dose.held >= 500 and dose.used >= 100
+
+
 def test_every_anomaly_passes_the_contract() -> None:
-    tested = {cls.anomaly for cls in (TestCpu, TestMemory, TestDisk, TestIo)}
+    tested = {cls.anomaly for cls in (TestCpu, TestMemory, TestDisk, TestIo, TestFork)}
     assert tested == registry.names("anomaly") - {"none"}

@@ -61,7 +61,7 @@ def test_limits_follow_from_the_profile(profile: Profile) -> None:
     chain = Profile({"function": busy, "source": profile.needs["source"]}, n_cpus - 0.6, "254:0")
     assert neighbour(CgroupLimits(), profile=chain).resources == Resources(
         cpus=0.6, cpu_weight=10, memory_bytes=200 * MIB, read_bps=4 * MIB, write_bps=10_000_000, read_iops=100,
-        write_iops=600, block_device="254:0",
+        write_iops=600, block_device="254:0", pids=256,
     )  # fmt: skip
     assert isolate(InstanceSpec("function", "function"), [CgroupLimits()], chain).resources == Resources(
         cpu_weight=round(1000 * chain.chain_cpus), memory_reserved_bytes=200 * MIB
@@ -98,6 +98,7 @@ def test_each_limit_that_is_not_there_is_missed(testbed: Testbed, pool: Platform
             Resources(cpu_weight=10),
             Resources(memory_bytes=64 * MIB),
             Resources(memory_reserved_bytes=64 * MIB),
+            Resources(pids=256),
         ):
             instance.spec = InstanceSpec("free", NEIGHBOUR, resources=resources)
             assert " is " in str(CgroupLimits().verify(instance))

@@ -54,7 +54,8 @@ def test_a_life(scenario: LifecycleScenario, testbed: Testbed, platform: str, pr
     assert 1 < values["stop"] < 60_000
     assert values["start_all"] == pytest.approx(2 * values["start"])
     assert values["processes"] == processes
-    assert 0 <= values["memory"] < 100 and 0 < values["disk"] < 100
+    # A native instance has no memory of its own, and what the session gives back meanwhile counts against it.
+    assert -1 < values["memory"] < 100 and 0 < values["disk"] < 100
     for name in ("start", "first_command", "first_packet", "stop"):
         assert len(series(outcome, name)) == 2
         assert math.fsum(series(outcome, name)) / 2 == pytest.approx(values[name])

@@ -88,12 +88,12 @@ def test_the_run_prints_what_is_shown(own: dict[str, tuple[Command, Finished]]) 
     command, done = own["run"]
     lines, table = command.shown
     printed = [line for line in done.err.splitlines() if line.startswith("[") and " invalid, " not in line]
-    assert [_without_time(line) for line in printed] == [_without_time(line) for line in lines.splitlines()]
+    assert [_steady(line) for line in printed] == [_steady(line) for line in lines.splitlines()]
     assert shape(done.out.partition("\n\n±")[0]) == shape(table.partition("\n\n±")[0])
 
 
-def _without_time(line: str) -> str:
-    return shape(line.rpartition("  ")[0])
+def _steady(line: str) -> str:
+    return shape(re.sub(r" +\(attempt \d\)", "", line.rpartition("  ")[0]))
 
 
 def test_the_shaper_holds_its_rate(own: dict[str, tuple[Command, Finished]], place: Path) -> None:

@@ -29,6 +29,7 @@ _SETTINGS = (
     _setting("udp_rate", "1M"),
     _setting("tcp_streams", 1, 1, 128),
     _setting("implementation", "kernel", choices=("kernel", "click")),
+    _setting("offloads", "kernel", choices=("kernel", "off")),
     _setting("anomaly_workers", 0, 0, 1024),
     _setting("anomaly_memory", "256M"),
     _setting("anomaly_tool", "stress-ng", choices=("stress-ng", "stress")),

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lastro.analysis import analyse
-from lastro.analysis.campaign import build_report
+from lastro.analysis.build import build_report
 from lastro.analysis.model import Analysis, MetricAnalysis
 from lastro.results.read import load_campaign
 from lastro.results.store import Store

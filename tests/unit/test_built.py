@@ -207,7 +207,7 @@ def testbed(tmp_path: Path) -> Testbed:
 def test_a_chain_has_its_neighbour_beside_it(testbed: Testbed) -> None:
     instances = {role: stood(testbed, role) for role in ROLES}
     function, path = SimpleNamespace(name="firewall"), FlowPath()
-    chain = Chain(instances, VethBridge(), cast(Any, function), path, _segments(instances, path))
+    chain = Chain(instances, VethBridge(), cast(Any, function), path, _segments(instances, path), dict)
     load = cast(Any, SimpleNamespace(instance=stood(testbed, "neighbour")))
     config = {"platform": "runc", "isolation": "none", "function": "firewall", "implementation": "kernel"}
     scenario, outcome = object.__new__(ChainScenario), Outcome()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lastro.errors import PlatformError, WriteFailed
-from lastro.host.cgroups import Cgroups, CgroupsV1, CgroupsV2, Resources, Usage, block_device_of, detect
+from lastro.host.cgroups import Cgroups, CgroupsV1, CgroupsV2, Resources, Tasks, Usage, block_device_of, detect
 from lastro.host.local import LocalHost
 
 pytestmark = pytest.mark.processes
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.processes
 NAME = "/lastro/1a2b3c/source"
 ALL = Resources(
     cpus=1.5, cpu_weight=10, cpuset="0-1", memory_bytes=1 << 27, memory_reserved_bytes=1 << 26, read_bps=4_000_000,
-    write_bps=5_000_000, read_iops=100, write_iops=200, block_device="254:0",
+    write_bps=5_000_000, read_iops=100, write_iops=200, block_device="254:0", pids=300,
 )  # fmt: skip
 
 V1_TREES = ("blkio", "cpu,cpuacct", "cpuset", "freezer", "memory", "systemd", "unified")
@@ -125,6 +125,16 @@ def test_a_peak_that_cannot_be_forgotten_is_that_of_a_whole_life(
         assert not fresh and groups.usage(NAME).memory_peak_bytes == 16_777_216
 
 
+def test_processes_and_refused_forks_are_counted(v1: CgroupsV1, v2: CgroupsV2) -> None:
+    for groups, tree in ((v1, "pids/"), (v2, "")):
+        with pytest.raises(FileNotFoundError, match=r"pids\.current"):
+            groups.tasks(NAME)
+        fill(groups, {f"{tree}pids.current": "41\n"})
+        assert groups.tasks(NAME) == Tasks(41)  # a kernel that does not count what it refuses
+        fill(groups, {f"{tree}pids.events": "max 7\nmax.imposed 9\n"})
+        assert groups.tasks(NAME) == Tasks(41, 7)
+
+
 def test_use_between_two_readings_differs_but_for_memory() -> None:
     earlier = Usage(1.0, 0.5, 100, 200, 10, 20, 1, 2)
     later = Usage(3.5, 1.5, 50, 300, 110, 220, 11, 22)
@@ -142,6 +152,7 @@ V1_SETTINGS = [
     ("blkio/{name}/blkio.throttle.write_bps_device", "254:0 5000000"),
     ("blkio/{name}/blkio.throttle.read_iops_device", "254:0 100"),
     ("blkio/{name}/blkio.throttle.write_iops_device", "254:0 200"),
+    ("pids/{name}/pids.max", "300"),
 ]
 V2_SETTINGS = [
     ("{name}/cpuset.cpus", "0-1"),
@@ -150,6 +161,7 @@ V2_SETTINGS = [
     ("{name}/memory.max", "134217728"),
     ("{name}/memory.low", "67108864"),
     ("{name}/io.max", "254:0 rbps=4000000 wbps=5000000 riops=100 wiops=200"),
+    ("{name}/pids.max", "300"),
 ]
 
 

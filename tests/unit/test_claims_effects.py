@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lastro.analysis.campaign import build_report
+from lastro.analysis.build import build_report
 from lastro.analysis.claims import Judgement, judge
 from lastro.report.claim_words import reason_text
 from lastro.results.read import load_campaign

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lastro import papers
-from lastro.analysis.campaign import Report, build_report
+from lastro.analysis.build import build_report
+from lastro.analysis.campaign import Report
 from lastro.analysis.claims import Judgement, judge
 from lastro.report.claim_words import reason_text
 from lastro.report.language import language
 from lastro.results.read import load_campaign
 from lastro.results.store import Store
-from lastro.study.claims import Additive, Claims
+from lastro.study.claims import Additive, Alike, Claim, Claims, Order, Recovery
 from lastro.study.load_claims import load_claims
 
-from ..campaigns import KAGAMI, make_campaign, make_study
+from ..campaigns import KAGAMI, Levels, make_campaign, make_study
 from ..kagami_truth import ANOMALIES, mean_of, published_value
 
 FILE = papers.claims("kagami2017")
@@ -48,6 +50,39 @@ def test_every_claim_is_reproduced_where_the_published_is_so(judged: tuple[Judge
     others = {one.claim.id: (one.verdict, reason_text(one)) for one in judged if one.verdict != "reproduced"}
     assert others == {}
     assert len(judged) == 52
+
+
+def opposite(claim: Claim, levels: Levels, block: int, metric: str) -> float:
+    """What a trial would measure in a world of which the opposite of a claim is true."""
+    value = published_value(levels, block, metric)
+    if isinstance(claim.statement, Recovery):  # what protects makes it worse
+        lost = levels["isolation"] == "cgroups" and levels["anomaly"] != "none"
+        return value * (0.3 if metric == "throughput" else 3.0) if lost else value
+    if isinstance(claim.statement, Additive):  # an anomaly that only one function feels
+        return value * (3.0 if (levels["function"], levels["anomaly"]) == ("nat", "memory") else 1.0)
+    if isinstance(claim.statement, Alike) or getattr(claim.statement, "direction", "") == "alike":
+        return value * 2.0 ** sum(KAGAMI[name].index(str(level)) for name, level in levels.items())
+    if isinstance(claim.statement, Order) and claim.statement.of:  # each effect with the other sign
+        return {"throughput": 9e3}.get(metric, 9.0) - value
+    return {"throughput": 9e6}.get(metric, 1.0) / value
+
+
+def test_every_claim_is_contradicted_where_its_opposite_is_so(claims: Claims, tmp_path: Path) -> None:
+    """So each can come out both ways, and a verdict of "reproduced" means something."""
+    kinds: dict[str, list[Claim]] = {}
+    for claim in claims.claims:
+        likeness = isinstance(claim.statement, Alike) or getattr(claim.statement, "direction", "") == "alike"
+        effects = "effects" if getattr(claim.statement, "of", {}) else ""
+        kinds.setdefault("likeness" if likeness else f"{type(claim.statement).__name__} {effects}", []).append(claim)
+    others = {}
+    for kind, found in kinds.items():
+        study = replace(STUDY, design=replace(STUDY.design, replicates=6))
+        world = partial(opposite, found[0])
+        make_campaign(tmp_path / kind, study, value=world, notes=lambda levels, block: {})
+        with Store.open(tmp_path / kind) as store:
+            judged = judge(replace(claims, claims=tuple(found)), build_report(load_campaign(store)))
+        others |= {one.claim.id: (one.verdict, reason_text(one)) for one in judged if one.verdict != "contradicted"}
+    assert others == {}
 
 
 def test_every_claim_stands_on_the_whole_design(judged: tuple[Judgement, ...]) -> None:

@@ -94,6 +94,26 @@ WRONG = {
     EXTREME.replace("over = { isolation", "over = { attachment") + NEAR: (
         "claim[0].extreme: names 'attachment' twice", "",
     ),
+    'level = { metric = "jitter", at_least = 0, unit = "ms" }': (
+        "claim[0].level: no value violates the bound: jitter is never below zero", "can come out both ways",
+    ),
+    'level = { metric = "jitter", value = -2, tolerance = 1, unit = "ms" }': (
+        "claim[0].level: no value lies within the bound", "can come out both ways",
+    ),
+    'level = { metric = "jitter", at_most = inf, unit = "ms" }': ("claim[0].level.at_most: must be a finite", ""),
+    'order = { metric = "jitter", factor = "function", falling = ["nat", ["dpi", "nat"]] }': (
+        "claim[0].order: compares 'nat' with itself", "can come out both ways",
+    ),
+    'alike = { metric = "jitter", factor = "function", levels = ["nat", "nat"] }\nmargin = 0.1': (
+        "claim[0].alike: compares 'nat' with itself", "can come out both ways",
+    ),
+    EXTREME.replace('["none", "cgroups"]', '["none", "none"]') + NEAR: (
+        "claim[0].extreme: compares 'none' with itself", "can come out both ways",
+    ),
+    'recovery = { metric = "jitter", ideal = { isolation = "none" }, without = { isolation = "cgroups" }, '
+    'protected = { isolation = "none" } }': (
+        "claim[0].recovery: `ideal` and `protected` are the same", "can come out both ways",
+    ),
     'level = { metric = "throughput", at_most = 1, unit = "s" }': ("is in 's', but throughput is in", "convert"),
     COMPARE + 'additive = { metric = "jitter", factors = ["function", "anomaly"] }': (
         "claim[0]: has compare and additive", "exactly one",
@@ -127,7 +147,16 @@ WRONG = {
         "claim[0].published.tolerance: must be above 0, but is 0", "",
     ),
     'order = { metric = "jitter", factor = "function", falling = ["nat"] }': (
-        "claim[0].order.falling: must have at least 2 entries", "",
+        "claim[0].order: `falling` must have at least 2 entries", "",
+    ),
+    'order = { metric = "jitter", sides = [{ function = "nat" }] }': (
+        "claim[0].order: `sides` must have at least 2 entries", "",
+    ),
+    'order = { metric = "jitter", factor = "function" }': ("claim[0].order: has neither or both", "`sides` alone"),
+    'order = { metric = "jitter", factor = "function", falling = ["nat", "dpi"], sides = [{ anomaly = "io" }, '
+    '{ anomaly = "cpu" }] }': ("claim[0].order: has neither or both", "`factor` and `falling`"),
+    'order = { metric = "jitter", sides = [{ function = "nat" }, { anomaly = "io" }] }': (
+        "claim[0].order: side 1, side 2 must name the same factors", "`at`",
     ),
     'order = { metric = "jitter", factor = "function", falling = ["nat", "dpi"], of = { function = "nat" }, '
     'to = { function = "dpi" } }': ("claim[0].order: names 'function' twice", ""),

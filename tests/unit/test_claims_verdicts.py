@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 from lastro.analysis import analyse
-from lastro.analysis.campaign import Report, build_report
+from lastro.analysis.build import build_report
+from lastro.analysis.campaign import Report
 from lastro.analysis.claims import judge
 from lastro.analysis.noise_floor import floor_here
 from lastro.report.claim_words import reason_text
@@ -62,6 +63,10 @@ CLAIMS = parse_claims(
     id = "order"
     says = "memory is worse than CPU, and CPU worse than none"
     order = { metric = "throughput", factor = "anomaly", falling = ["none", "cpu", "memory"], at = { isolation = "none" } }
+    [[claim]]
+    id = "sides"
+    says = "direct carries more than the bridge, and the bridge more than under memory"
+    order = { metric = "throughput", sides = [{ link = "direct", anomaly = "none" }, { link = "bridge", anomaly = "none" }, { link = "bridge", anomaly = "memory" }], at = { isolation = "none" } }
     [[claim]]
     id = "alike"
     says = "without anomaly cgroups cost nothing"
@@ -167,7 +172,7 @@ TOLD = {"reproduced", "same direction only", "contradicted"}
 def test_true_claims_are_reproduced_and_hardly_ever_contradicted(template: CampaignData, seeds: int) -> None:
     found = verdicts(template, TRUE, seeds=seeds)
     assert rate(found, lambda one: "contradicted" in one.values()) == 0
-    for claim in ("faster", "cost", "recovered", "order", "alike", "additive"):
+    for claim in ("faster", "cost", "recovered", "order", "sides", "alike", "additive"):
         assert rate(found, lambda one, claim=claim: one[claim] == "reproduced") > 0.9, claim
 
 
@@ -185,7 +190,8 @@ NOTHING = [("normal", SEEDS), *(pytest.param(kind, 4 * SEEDS, marks=pytest.mark.
 def test_where_nothing_has_an_effect_nothing_is_told(template: CampaignData, kind: str, seeds: int) -> None:
     """Directions and orders of a file: at most one file in twenty with any verdict on them."""
     found = verdicts(template, world(), seeds=seeds, **KINDS[kind])
-    wrong = rate(found, lambda one: bool({one["faster"], one["cost"], one["order"], one["recovered"]} & TOLD))
+    told = ("faster", "cost", "order", "sides", "recovered")
+    wrong = rate(found, lambda one: bool({one[claim] for claim in told} & TOLD))
     assert wrong <= 0.05
     assert rate(found, lambda one: one["alike"] == "contradicted" or one["additive"] == "contradicted") <= 0.05
     assert rate(found, lambda one: one["recovered"] == "untestable here") > 0.9  # nothing is lost
@@ -209,6 +215,7 @@ def test_where_the_opposite_is_so_claims_are_contradicted_and_never_reproduced(
         pytest.param("faster", world(link=0.3), marks=pytest.mark.slow),
         pytest.param("recovered", world(cpu=0.2, memory=0.2, recovered=0.3), marks=pytest.mark.slow),
         pytest.param("order", world(cpu=0.2, memory=0.2), marks=pytest.mark.slow),
+        ("sides", world(memory=0.25)),
         ("alike", world(cgroups=1 - 1 / 1.1)),
         pytest.param("alike", world(cgroups=-0.1), marks=pytest.mark.slow),
         pytest.param("additive", world(interaction=0.08), marks=pytest.mark.slow),

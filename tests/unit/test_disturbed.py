@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ..conftest import DISTURBED, may_be_disturbed
+from ..scheduling import DEAREST
 
 pytestmark = pytest.mark.processes
 
@@ -68,3 +69,10 @@ def test_make_passes_only_if_what_is_tried_again_passes(first: int, second: str,
     argv = ["make", "--silent", "--directory", str(ROOT), "--eval", rule, "probe", f"PYTEST={second}"]
     done = subprocess.run(argv, capture_output=True, text=True)
     assert ((done.returncode == 0), "after" in done.stdout) == (passes, passes), done
+
+
+def test_the_dearest_scopes_exist() -> None:
+    for scope in DEAREST:
+        file, _, name = scope.partition("::")
+        assert not name or f"class {name}" in (ROOT / file).read_text(encoding="utf-8"), scope
+        assert (ROOT / file).is_file(), scope

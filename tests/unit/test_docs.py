@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from lastro import __version__, cli, errors, papers, registry, testing, validity
-from lastro.anomalies import cpu, disk, io, memory
+from lastro.anomalies import cpu, disk, fork, io, memory
 from lastro.cli import compare
 from lastro.cli._common import MANY_INVALID_TRIALS
 from lastro.instruments import iperf3_udp
@@ -406,6 +406,10 @@ def limits_table() -> str:
         ),
         ("path", f"the function's own counter saw less than arrived, by more than {tolerance} (in the kernel)"),
         ("path", "a counter of the function that every new flow must increase did not change"),
+        (
+            "frames",
+            "the mean frame that the function received exceeds the MTU and its header, although `offloads` are off",
+        ),
         ("generator", f"it offered less than {iperf3_udp._LEAST_OFFERED:.0%} of the UDP rate".replace("%", " %")),
         ("generator", "the duration of iperf3 was wrong by more than 20 %, and by more than 0.5 s"),
         ("dose", "the neighbour's load ended before the measurement did"),
@@ -413,6 +417,11 @@ def limits_table() -> str:
         ("dose of `memory`", f"less than {memory._LEAST_SHARE:g} of the memory that it wanted, or of its limit"),
         ("dose of `disk`", f"less than {disk._LEAST_BPS // 2**20} MiB written in a second"),
         ("dose of `io`", f"less than {io._LEAST_CPUS:g} CPUs used: almost no calls of sync()"),
+        (
+            "dose of `fork`",
+            f"less than {fork._LEAST_SHARE:g} of {fork.HELD:,} processes held, or of its limit, at begin and end; or"
+            f" fewer than {fork._LEAST_PER_S} created in a second on the whole host",
+        ),
         ("host", f"steal above `max_steal_percent`, by default {settings['max_steal_percent'].default:g} %"),
         ("host", f"foreign load above `max_foreign_cpus`, by default {settings['max_foreign_cpus'].default:g} CPUs"),
         ("clock", f"it was set by more than {validity._CLOCK_STEP_S:g} s during the trial"),

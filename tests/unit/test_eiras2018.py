@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import tomllib
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from lastro import papers, registry
-from lastro.analysis.campaign import build_report
+from lastro.analysis.build import build_report
 from lastro.analysis.claims import Judgement, judge
 from lastro.campaign.duration import forecast
 from lastro.results.read import load_campaign
@@ -42,7 +43,7 @@ _HOSTED = {
 }
 _SCALED = {
     "nat": {1: 405.0, 2: 335.0, 4: 336.0, 8: 340.0, 16: 380.0, 32: 440.0},
-    "routed": {1: 400.0, 2: 330.0, 4: 331.0, 8: 345.0, 16: 388.0, 32: 450.0},
+    "routed": {1: 400.0, 2: 338.0, 4: 339.0, 8: 345.0, 16: 388.0, 32: 450.0},
 }
 _CPUS, _MEMORY = {"nat": 42.67, "routed": 40.75}, {"nat": 1.0, "routed": 3.75}
 _CACHED = 0.7
@@ -60,7 +61,9 @@ def _mean(levels: Levels, metric: str) -> float:
         return (one if levels["proxies"] == 1 else two) * (_CACHED if levels["cache"] == "on" else 1.0)
     if metric == "request_cycle" and "proxies" in levels:
         return _SCALED[attachment][int(levels["proxies"])]
-    return {"proxy_cpus": _CPUS, "proxy_memory": _MEMORY}.get(metric, {}).get(attachment, 1.0)
+    if metric in ("dut_memory", "dut_swap") and "proxies" in levels:
+        return 50.0 * int(levels["proxies"])
+    return {"dut_cpus": _CPUS, "dut_memory": _MEMORY}.get(metric, {}).get(attachment, 1.0)
 
 
 def study_of(member: str) -> Study:
@@ -68,9 +71,27 @@ def study_of(member: str) -> Study:
     return replace(study, design=replace(study.design, replicates=BLOCKS))
 
 
-def judged(member: str, directory: Path) -> dict[str, Judgement]:
+def mirrored_value(levels: Levels, block: int, metric: str) -> float:
+    """What a trial would measure where everything that was published is the other way round."""
+    return 1e4 / published_value(levels, block, metric)
+
+
+def negated_value(levels: Levels, block: int, metric: str) -> float:
+    """What a trial would measure where each difference has the other sign."""
+    return 1e3 - published_value(levels, block, metric)
+
+
+def unlike_value(levels: Levels, block: int, metric: str) -> float:
+    """What a trial would measure where neither two platforms nor two numbers of proxies are alike."""
+    rank = ("native", "docker", "kvm:nic=e1000", "kvm:nic=virtio").index
+    platform = str(levels.get("platform", "docker"))
+    worse = rank(platform) if platform in ("native", "docker", "kvm:nic=e1000", "kvm:nic=virtio") else 4
+    return published_value(levels, block, metric) * 3.0**worse * 2.0 ** int(levels.get("proxies", 1))
+
+
+def judged(member: str, directory: Path, value: Callable[..., float] = published_value) -> dict[str, Judgement]:
     study = study_of(member)
-    make_campaign(directory, study, value=published_value, notes=lambda levels, block: {})
+    make_campaign(directory, study, value=value, notes=lambda levels, block: {})
     with Store.open(directory) as store:
         report = build_report(load_campaign(store))
     file = papers.claims(study.name)
@@ -86,7 +107,8 @@ def test_the_paper_has_these_studies() -> None:
 def test_a_study_names_itself_and_has_the_published_effort(member: str) -> None:
     study = load(papers.find(member), schemas())
     assert study.name == member.replace("/", "-")
-    assert set(study.profiles) == {"quick", "standard", "paper"}
+    measured = {"published"} - ({"published"} if member == "eiras2018/loops" else set())
+    assert set(study.profiles) == {"quick", "standard", "paper"} | measured
     assert study.title and study.description
     whole = study.with_profile("paper")
     assert member == MEMBERS[0] or (whole.design.replicates, whole.settings["requests"]) == (10, 1000)
@@ -97,7 +119,8 @@ def test_the_published_time_is_that_of_a_client_by_its_number_of_requests() -> N
     for member in ("eiras2018/platforms", "eiras2018/scaling"):
         study, file = study_of(member), papers.claims(member.replace("/", "-"))
         assert study.metrics[0].name == "request_cycle" and file is not None
-        assert {claim.statement.metric for claim in load_claims(file, study).claims} == {"request_cycle"}
+        metrics = {claim.statement.metric for claim in load_claims(file, study).claims}
+        assert metrics - {"dut_memory", "dut_swap"} == {"request_cycle"}
 
 
 def test_what_four_proxies_are_said_to_be_is_what_is_judged() -> None:
@@ -195,6 +218,21 @@ def test_every_claim_is_reproduced_where_the_published_is_so(member: str, tmp_pa
 
 
 @pytest.mark.parametrize("member", JUDGED)
+def test_every_claim_is_contradicted_where_its_opposite_is_so(member: str, tmp_path: Path) -> None:
+    """So each can come out both ways: differences where they are mirrored, likenesses where nothing is alike."""
+    mirrored, unlike, negated = (
+        judged(member, tmp_path / value.__name__, value) for value in (mirrored_value, unlike_value, negated_value)
+    )
+    others = {}
+    for name, one in mirrored.items():
+        said = one.claim.statement
+        effects = isinstance(said, Order) and said.of
+        world = unlike if getattr(said, "direction", "") == "alike" else negated if effects else mirrored
+        others |= {name: world[name].verdict} if world[name].verdict != "contradicted" else {}
+    assert others == {}
+
+
+@pytest.mark.parametrize("member", JUDGED)
 def test_every_claim_has_its_place_and_names_what_the_study_has(member: str) -> None:
     study = study_of(member)
     known = {factor.name: set(factor.levels) for factor in study.factors}
@@ -202,7 +240,9 @@ def test_every_claim_has_its_place_and_names_what_the_study_has(member: str) -> 
     assert file is not None
     found = load_claims(file, study).claims
     assert (
-        len({claim.id for claim in found}) == len(found) == {"platforms": 40, "scaling": 8, "resources": 2}[member[10:]]
+        len({claim.id for claim in found})
+        == len(found)
+        == {"platforms": 42, "scaling": 15, "resources": 2}[member[10:]]
     )
     for claim in found:
         assert claim.where.startswith("section "), claim.id
@@ -210,6 +250,7 @@ def test_every_claim_has_its_place_and_names_what_the_study_has(member: str) -> 
         assert claim.published is None or claim.published.printed, claim.id
         said = claim.statement
         sides = [said.at, getattr(said, "of", {}), getattr(said, "to", {})]
+        sides += [side for group in getattr(said, "sides", ()) for side in group]
         named = [(name, level) for side in sides for name, levels in side.items() for level in levels]
         if isinstance(said, Order):
             named += [(said.factor, level) for group in said.falling for level in group]

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from lastro.analysis import analyse
-from lastro.analysis.campaign import Report, build_report
+from lastro.analysis.build import build_report
+from lastro.analysis.campaign import Report
 from lastro.analysis.claim_effects import Effects, Part
 from lastro.analysis.claims import Judgement
 from lastro.analysis.noise_floor import floor_here

@@ -10,15 +10,15 @@ import pytest
 from rich.cells import cell_len
 
 from lastro.analysis.campaign import Report
-from lastro.analysis.growth import Growth, Verdict, _ratio_verdict, growths
+from lastro.analysis.growth import Growth, Verdict, _ratio_verdict
 from lastro.cli import main
+from lastro.report.added import growth_of
 from lastro.report.document import document
 from lastro.report.language import ENGLISH, language
-from lastro.report.numeric_words import GROWTH
 from lastro.report.tables import growth_tables
 from lastro.report.terminal import render
-from lastro.results.noted import NetworkSize
 from lastro.results.samples import Metric
+from lastro.scenarios.routing.additions import TOPOLOGIES
 from lastro.stats.intervals import Interval
 from lastro.study.model import Level
 from lastro.units import significant
@@ -57,27 +57,29 @@ def campaign(directory: Path, topologies: tuple[Level, ...], notes: Any = told, 
 
 
 def native(report: Report) -> dict[str, Growth]:
-    row = next(row for row in growths(report).rows if row.levels == ("native",))
+    growths = growth_of(report)
+    assert growths is not None
+    row = next(row for row in growths.rows if row.levels == ("native",))
     return {metric.name: found for metric, found in zip(METRICS, row.metrics, strict=True) if found is not None}
 
 
 def verdicts(growth: Growth) -> list[str]:
-    return [against.verdict for against in growth.against]
+    return [against.verdict for against in growth.against.values()]
 
 
 def test_two_sizes_are_compared_with_the_ratios_of_routers_and_of_links(tmp_path: Path) -> None:
     found = native(report_of(campaign(tmp_path, ("4x4", "3x3"))))  # the study's order is not that of the sizes
     nodes = found["nodes"]
-    assert dict(nodes.sizes) == {"3x3": NetworkSize(9, 12), "4x4": NetworkSize(16, 24)}
+    assert dict(nodes.sizes) == {"3x3": {"routers": 9, "links": 12}, "4x4": {"routers": 16, "links": 24}}
     assert list(nodes.sizes) == ["3x3", "4x4"]
     assert nodes.ratio is not None and nodes.ratio.interval is not None and nodes.ratio.pairing == "paired"
     assert nodes.ratio.interval.holds(16 / 9) and not nodes.ratio.interval.holds(2)
-    assert [against.ratio for against in nodes.against] == [pytest.approx(16 / 9), 2]
+    assert [against.ratio for against in nodes.against.values()] == [pytest.approx(16 / 9), 2]
     assert verdicts(nodes) == ["in proportion", "slower"]
     assert verdicts(found["square"]) == ["faster", "faster"]
     assert verdicts(found["each"]) == ["slower or not", "slower or not"]
     assert verdicts(found["noise"]) == ["unknown", "unknown"]
-    assert all(against.line is None for growth in found.values() for against in growth.against)
+    assert all(against.line is None for growth in found.values() for against in growth.against.values())
 
 
 def test_a_mean_below_zero_has_no_multiple(tmp_path: Path) -> None:
@@ -106,14 +108,14 @@ def test_yes_is_said_only_where_neither_no_growth_nor_the_square_is_left(
 
 def test_three_sizes_have_a_line_with_intervals_and_are_asked_for_a_bend(tmp_path: Path) -> None:
     found = native(report_of(campaign(tmp_path, ("3x3", "4x4", "5x5", "ring.toml"))))
-    routers, links = found["nodes"].against
+    routers, links = found["nodes"].against.values()
     assert list(found["nodes"].sizes) == ["ring.toml", "3x3", "4x4", "5x5"] and found["nodes"].ratio is None
     assert routers.line is not None and routers.line.slope_interval is not None and routers.bend is not None
     assert routers.line.slope_interval.holds(10) and routers.bend.holds(0) and routers.verdict == "line"
     assert routers.line.intercept_interval is not None and routers.line.intercept_interval.holds(0)
     assert links.line is not None and links.line.n == 20
-    assert [against.verdict for against in found["square"].against] == ["bends up", "bends up"]
-    assert [against.verdict for against in found["noise"].against] == ["unknown", "unknown"]
+    assert verdicts(found["square"]) == ["bends up", "bends up"]
+    assert verdicts(found["noise"]) == ["unknown", "unknown"]
 
 
 def test_a_file_has_the_size_that_its_trials_told_and_a_changed_one_none(tmp_path: Path) -> None:
@@ -123,13 +125,13 @@ def test_a_file_has_the_size_that_its_trials_told_and_a_changed_one_none(tmp_pat
             tmp_path, ("3x3", "ring.toml"), lambda levels, block: {"network": {"routers": next(changed), "links": 6}}
         )
     )
-    assert not growths(report)
+    assert not growth_of(report)
 
 
 @pytest.mark.parametrize("notes", [{}, {"network": "nine"}, {"network": {"routers": True, "links": -1}}])
 def test_a_grid_has_its_size_by_its_name_where_no_trial_told_it(tmp_path: Path, notes: dict[str, Any]) -> None:
     nodes = native(report_of(campaign(tmp_path, ("3x3", "4x4"), lambda levels, block: notes)))["nodes"]
-    assert dict(nodes.sizes) == {"3x3": NetworkSize(9, 12), "4x4": NetworkSize(16, 24)}
+    assert dict(nodes.sizes) == {"3x3": {"routers": 9, "links": 12}, "4x4": {"routers": 16, "links": 24}}
 
 
 def test_what_is_missing_stands_in_the_table(tmp_path: Path) -> None:
@@ -139,7 +141,7 @@ def test_what_is_missing_stands_in_the_table(tmp_path: Path) -> None:
     assert by_platform["native"][2:] == ("yes: in proportion, ×1.78", "no: more slowly than ×2.00")
     assert by_platform["lxc"] == ("3x3 (9, 12)", "—", "undecided", "undecided")
     assert by_platform["xen"] == ("not measured", "—", "—", "—")
-    assert nodes.note == GROWTH and not any(table.note for table in others)
+    assert nodes.note == TOPOLOGIES.explanation and not any(table.note for table in others)
 
 
 def shown(report: Report, width: int) -> str:
@@ -165,7 +167,7 @@ def test_the_interval_of_a_bend_is_told_with_the_line(tmp_path: Path) -> None:
     report = report_of(campaign(tmp_path, ("3x3", "4x4", "5x5")))
     text = " ".join(shown(report, 60).split())
     assert "yes: consistent with a line" in text and "it bends upwards" in text and "; bend [" in text
-    bend = native(report)["nodes"].against[0].bend
+    bend = native(report)["nodes"].against["routers"].bend
     assert bend is not None
     (row,) = (row for row in growth_tables(report, ENGLISH)[0].rows if row[0] == "native")
     assert row[3].endswith(f"; bend [{significant(bend.low, 5)}, {significant(bend.high, 5)}]".replace("-", "−"))
@@ -176,7 +178,7 @@ def test_the_terminal_of_another_study_has_no_growth(tmp_path: Path) -> None:
 
 
 def test_a_study_of_one_topology_or_none_has_no_growth(tmp_path: Path) -> None:
-    assert not growths(report_of(make_campaign(tmp_path / "none")))
+    assert not growth_of(report_of(make_campaign(tmp_path / "none")))
     assert not growth_tables(report_of(campaign(tmp_path, ("3x3",))), ENGLISH)
 
 
@@ -199,6 +201,6 @@ def test_every_format_shows_it_in_both_languages(tmp_path: Path, capsys: Any) ->
         for form, file in (("html", "report.html"), ("md", "report.md")):
             assert main(["report", str(directory), "--format", form, "--lang", code]) == 0
             text = (directory / file).read_text(encoding="utf-8")
-            assert said in text and text.count(language(code)(GROWTH)) == 1
+            assert said in text and text.count(language(code)(TOPOLOGIES.explanation)) == 1
         assert ('<h2 id="scaling">') in (directory / "report.html").read_text(encoding="utf-8")
         assert main(["report", str(directory), "--format", "latex", "--lang", code]) == 0

@@ -9,13 +9,15 @@ from typing import Any
 import pytest
 
 from lastro import registry
-from lastro.anomalies.base import Anomaly, Demand, Dose
+from lastro.anomalies.base import Anomaly, Demand, Dose, KernelUse
+from lastro.errors import PlatformError
 from lastro.host.cgroups import CgroupsV2, Resources, Usage
 from lastro.host.local import LocalHost
 from lastro.isolation.base import NEIGHBOUR, MeasuredUse
 from lastro.isolation.cgroups import CgroupLimits
 from lastro.isolation.seccomp import DENIED, filter_profile
 from lastro.platforms.base import InstanceSpec
+from lastro.scenarios.shared.disturbance import bounded
 
 MIB = 1 << 20
 
@@ -73,13 +75,17 @@ def test_no_anomaly_has_nothing_to_run() -> None:
         ("disk", "stress", "stress --hdd 2 --hdd-bytes 128M --timeout 20"),
         ("io", "stress-ng", "stress-ng --io 2 --timeout 20"),
         ("io", "stress", "stress --io 2 --timeout 20"),
+        ("fork", "stress-ng", "stress-ng --zombie 2 --zombie-max 500 --timeout 20"),
+        ("fork", "stress", "stress-ng --zombie 2 --zombie-max 500 --timeout 20"),  # stress has no such load
     ],
 )
 def test_each_tool_is_told_the_same_in_its_own_options(name: str, tool: str, argv: str) -> None:
     assert anomaly(name).argv(demand_of(tool)) == argv.split()
 
 
-DONE = Dose(elapsed_s=10.0, cpus=1.9, memory_peak_bytes=64 * MIB, written_bytes=900 * MIB, alive=True)
+DONE = Dose(
+    elapsed_s=10.0, cpus=1.9, memory_peak_bytes=64 * MIB, written_bytes=900 * MIB, alive=True, held=1001, used=9000
+)
 
 
 @pytest.mark.parametrize(
@@ -103,6 +109,11 @@ DONE = Dose(elapsed_s=10.0, cpus=1.9, memory_peak_bytes=64 * MIB, written_bytes=
         ),
         ("io", {"cpus": 0.001}, {}, None),
         ("io", {"cpus": 0.0}, {}, "hardly called sync()"),
+        ("fork", {}, {}, None),
+        ("fork", {"held": 400}, {}, "held 400 processes, less than half of 1000"),
+        ("fork", {"held": 130}, {"pids": 256}, None),
+        ("fork", {"held": 120}, {"pids": 256}, "less than half of 256"),
+        ("fork", {"used": 499}, {}, "499 processes were created, fewer than 500"),
         ("cpu", {"alive": False}, {}, "ended before the measurement did"),
         ("disk", {"alive": False}, {}, "ended before the measurement did"),
     ],
@@ -111,6 +122,63 @@ def test_a_missed_dose_is_told(name: str, changes: dict[str, Any], limits: dict[
     dose = Dose(**{field: getattr(DONE, field) for field in Dose.__slots__} | changes)
     reason = anomaly(name).unmet(dose, demand_of("stress-ng"), Resources(**limits))
     assert (reason is None) if words is None else (words in str(reason))
+
+
+@pytest.mark.parametrize(
+    ("limit", "workers", "running", "group", "bound"),
+    [
+        (None, 2, 768, "max", 2000),
+        (256, 2, 768, "max", 256),  # the isolation's limit
+        (256, 200, 768, "max", 416),  # a lower one would end the load, not limit it
+        (None, 3000, 768, "max", 6016),
+        (None, 4096, 768, "max", 8000),  # a quarter of 32,000
+        (None, 2, 29_168, "max", 900),
+        (None, 2, 768, "408", 100),  # Lastro itself runs in a group with a limit, as in a container
+        (None, 2, 40_000, "max", 0),
+    ],
+)
+def test_no_neighbour_may_take_the_processes_of_the_host(
+    tmp_path: Path, limit: int | None, workers: int, running: int, group: str, bound: int
+) -> None:
+    texts = {
+        "/proc/loadavg": f"0.1 0.2 0.3 2/{running} 9999\n",
+        "/proc/sys/kernel/pid_max": "32768\n",
+        "/proc/sys/kernel/threads-max": "192730\n",
+        f"{tmp_path}/lastro/pids.max": f"{group}\n",
+        f"{tmp_path}/lastro/pids.current": "8\n",
+    }
+    view = SimpleNamespace(read=lambda files: {file: texts[file] for file in files if file in texts})
+    testbed: Any = SimpleNamespace(
+        host=SimpleNamespace(view=view), cgroups=CgroupsV2(tmp_path), session=SimpleNamespace(cgroup="/lastro/1a2b3c")
+    )
+    spec = InstanceSpec("near", NEIGHBOUR, resources=Resources(cpus=0.5, pids=limit))
+    demand = Demand("stress-ng", workers, 32 * MIB, 20.0)
+    assert bounded(spec, testbed, demand).resources == Resources(cpus=0.5, pids=bound)
+
+
+@pytest.mark.parametrize(
+    ("limit", "found"), [(None, "max"), (2000, "max"), (2000, "4000"), (2000, None)], ids=lambda value: str(value)
+)
+def test_forks_are_refused_without_a_limit_of_the_kernel(tmp_path: Path, limit: int | None, found: str | None) -> None:
+    if found:
+        (tmp_path / "near").mkdir()
+        (tmp_path / "near/pids.max").write_text(f"{found}\n")
+    instance: Any = SimpleNamespace(
+        cgroup="/near",
+        shares_kernel=True,
+        spec=InstanceSpec("near", NEIGHBOUR, resources=Resources(pids=limit)),
+        testbed=SimpleNamespace(cgroups=CgroupsV2(tmp_path), host=LocalHost()),
+    )
+    said = pytest.raises(PlatformError, match=f"pids.max is {found or 'not readable'}.* run out of processes")
+    with said, anomaly("fork").at_work(instance, demand_of("stress-ng")):
+        pytest.fail("it began")
+
+
+def test_a_guest_counts_the_processes_of_its_own_table() -> None:
+    words = "0.00 0.01 0.05 2/1038 4242\ncpu  1 2 3\nctxt 77\nprocesses 51234\n"
+    guest: Any = SimpleNamespace(shares_kernel=False, run=lambda argv: SimpleNamespace(text=words))
+    assert anomaly("fork").taken(guest) == KernelUse(held=1038, used=51_234)
+    assert anomaly("cpu").taken(guest) == KernelUse()
 
 
 def test_a_need_is_a_use_per_second() -> None:

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from lastro.analysis import analyse
-from lastro.analysis.campaign import Report, build_report
+from lastro.analysis.build import build_report
+from lastro.analysis.campaign import Report
 from lastro.analysis.findings import MetricFindings, findings, level_groups
 from lastro.analysis.model import MetricAnalysis
 from lastro.report.key_findings import MOST, key_findings
@@ -169,7 +170,7 @@ def test_levels_without_trials_are_missed_and_do_not_hide_the_others(tmp_path: P
     )
     sentences = said(report)
     assert sentences[0].startswith("With docker, throughput is 1") and sentences[0].endswith(
-        "; too few valid trials of lxc to compare."
+        "; too few valid trials of lxc in common with the other levels."
     )
     assert sentences[-1] == "No valid trial of platform = runc."
 

@@ -9,31 +9,34 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeGuard
 
-import jinja2
 import jinja2.nodes
 import pytest
 
 import lastro.analysis
 import lastro.report
+import lastro.scenarios
 import lastro.stats
 from lastro.errors import InputError
+from lastro.report.html import html_environment
 from lastro.report.language import ENGLISH, LANGUAGES, language
+from lastro.report.latex import latex_environment
 
 FOLDER = Path(lastro.report.__file__).parent
-ANALYSIS = Path(lastro.analysis.__file__).parent
-TEMPLATES = sorted((FOLDER / "templates").glob("*.j2"))
+ANALYSIS, SCENARIOS = (Path(package.__path__[0]) for package in (lastro.analysis, lastro.scenarios))
+PAGES, DOCUMENTS = (sorted((FOLDER / "templates").glob(f"*.{kind}.j2")) for kind in ("html", "tex"))
 OTHERS = [code for code in LANGUAGES if code != "en"]
 
 
 def spoken() -> set[str]:
     """Literal messages given to `say(...)`, or `say.count(n, ...)`, and those marked by `N_`, and notes of `stats`."""
     found: set[str] = set()
-    for file in (*FOLDER.rglob("*.py"), *ANALYSIS.rglob("*.py")):
+    for file in (file for folder in (FOLDER, ANALYSIS, SCENARIOS) for file in folder.rglob("*.py")):
         found.update(_in_code(ast.parse(file.read_text())))
     for file in Path(lastro.stats.__file__).parent.glob("*.py"):
         found.update(_in_notes(ast.parse(file.read_text())))
-    for template in TEMPLATES:
-        found.update(_in_template(jinja2.Environment().parse(template.read_text())))
+    for environment, templates in ((html_environment(), PAGES), (latex_environment(), DOCUMENTS)):
+        for template in templates:
+            found.update(_in_template(environment.parse(template.read_text())))
     return found
 
 
@@ -49,7 +52,7 @@ def _in_template(tree: jinja2.nodes.Template) -> Iterator[str]:
 
 def test_a_template_says_nothing_but_by_say() -> None:
     """Letters between tags that are no call of `say` would stay English in every language."""
-    for template in TEMPLATES:
+    for template in PAGES:
         text = re.sub(
             r"(?s)<style>.*?</style>|{%.*?%}|{{.*?}}|{#.*?#}|<(title|code|pre)\b.*?</\1>", "", template.read_text()
         )

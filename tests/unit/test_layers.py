@@ -35,6 +35,8 @@ LAYERS = (
 RANKS = {package: rank for rank, packages in enumerate(LAYERS) for package in packages}
 
 PURE = (
+    "console",
+    "results.members",
     "requirements",
     "shapes",
     "report.claim_words",
@@ -49,6 +51,7 @@ PURE = (
     "report.compare_document",
     "report.compare_github",
     "report.encoder",
+    "report.estimates",
     "report.gate_plan_text",
     "report.figures.scale",
     "report.figures.svg",
@@ -68,6 +71,7 @@ PURE = (
     "report.topology_words",
     "analysis",
     "report.analysis_document",
+    "results.additions",
     "results.noted",
     "results.samples",
     "results.topology",
@@ -156,6 +160,18 @@ def test_no_module_imports_itself_in_a_circle() -> None:
 
     for module in graph:
         visit(module, ())
+
+
+def test_what_reports_and_analyses_names_no_scenario() -> None:
+    """Figures and tables of one scenario come from what it declares (`results.additions`)."""
+    named = [
+        f"lastro.{module} imports lastro.{imported}"
+        for module, file in modules().items()
+        if layer(module or "errors") in ("report", "analysis")
+        for imported in inner_imports(module, file)
+        if imported.startswith("scenarios.") and imported != "scenarios.base"
+    ]
+    assert named == []
 
 
 def test_a_class_name_means_one_thing() -> None:

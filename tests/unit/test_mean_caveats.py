@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from lastro.analysis import analyse
-from lastro.analysis.campaign import Report, build_report
+from lastro.analysis.build import build_report
+from lastro.analysis.campaign import Report
 from lastro.analysis.model import LostTrials, MetricAnalysis
 from lastro.report.content import Content
 from lastro.report.document import document

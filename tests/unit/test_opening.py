@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from lastro.analysis import analyse
-from lastro.analysis.campaign import Report, build_report
+from lastro.analysis.build import build_report
+from lastro.analysis.campaign import Report
 from lastro.report.content import Content
 from lastro.report.html import render_html
 from lastro.report.language import ENGLISH, language

@@ -15,11 +15,12 @@ import jsonschema
 import pytest
 
 from lastro import papers, registry
-from lastro.analysis.campaign import build_report
+from lastro.analysis.build import build_report
 from lastro.analysis.claims import Judgement, judge
+from lastro.app.studies import suite_of
 from lastro.campaign.duration import forecast
 from lastro.errors import InputError
-from lastro.report.claim_words import reason_text
+from lastro.report.claim_words import reason_text, verdict_text
 from lastro.results.read import load_campaign
 from lastro.results.store import Store
 from lastro.scenarios.base import schemas
@@ -29,6 +30,7 @@ from lastro.study.json_schema import json_schema
 from lastro.study.load import load
 from lastro.study.load_claims import load_claims
 from lastro.study.model import Study
+from lastro.study.selection import Selection
 
 from ..campaigns import Levels, make_campaign
 from ..products import some
@@ -36,9 +38,21 @@ from .caches import LARGE, cache_of
 
 MEMBERS = [*papers.studies("mendes2019"), *papers.studies("trindade2018")]
 BLOCKS = 6
+# What each paper measured, of the factors to which its studies add levels.
+PUBLISHED: dict[str, dict[str, tuple[Any, ...]]] = {
+    "mendes2019/cpu": {"platform": ("docker", "lxd")},
+    "mendes2019/memory": {"platform": ("docker", "lxd")},
+    "mendes2019/disk": {"platform": ("docker:storage=devicemapper", "lxd:storage=zfs")},
+    "mendes2019/gzip": {"instrument": ("pts:test=pts/compress-gzip",)},
+    "trindade2018/cpu": {"instrument": ("y-cruncher:threads=2", "sysbench-cpu:primes=200000")},
+    "trindade2018/memory": {"platform": ("native", "docker", "lxc", "virtualbox", "kvm")},
+    "trindade2018/disk": {"instrument.files": (25, 50, 100)},
+    "trindade2018/uplink": {"offered": ("1G", "120%"), "attachment": ("nat",), "instrument": ("iperf2-udp",)},
+    "trindade2018/application": {"server": ("mysql",), "client": ("inside",), "mode": ("read-only",)},
+}
 _MISSING = (  # a usual host without hardware virtualization
-    "kvm", "virtualbox", "y-cruncher", "pts", "lxd:storage=zfs", "docker:storage=aufs", "docker:storage=devicemapper",
-    "mysql",
+    "kvm", "virtualbox", "y-cruncher", "pts", "lxd:storage=zfs", "incus", "docker:storage=aufs",
+    "docker:storage=devicemapper", "mysql",
 )  # fmt: skip
 _NOISE = 1e-4  # the smallest published effect is 0.29 %
 
@@ -73,6 +87,7 @@ _FILES = {"docker": 0.75, "lxc": 0.85, "virtualbox": 0.96, "kvm": 0.97, "qemu-tc
 _SEEKS = {"docker": 0.99, "lxc": 0.9, "virtualbox": 0.5, "kvm": 0.6, "qemu-tcg": 0.3}
 _UDP = {"virtualbox": 511 / 815, "kvm": 672 / 815, "qemu-tcg": 0.3}
 _QUERIES = {"native": 10.0, "docker": 14.0, "lxc": 20.0, "kvm": 18.0, "virtualbox": 40.0, "qemu-tcg": 90.0}
+_LXD = ("lxd", "incus")
 _CLIENTS: dict[int, dict[str, float]] = {
     6: {"docker": 25.09, "lxd": 133.67},
     12: {"docker": 40.58, "lxd": 230.33},
@@ -91,7 +106,7 @@ def published_value(levels: Levels, block: int, metric: str) -> float | None:
 def _mean(levels: Levels, metric: str) -> float | None:
     platform, tool = (str(levels.get(name, "")).partition(":")[0] for name in ("platform", "instrument"))
     if metric.startswith("stream_"):
-        return None if tool not in ("stream", "") else 9000 * (1.015 if platform == "lxd" else _loops(platform, levels))
+        return None if tool not in ("stream", "") else 9000 * (1.015 if platform in _LXD else _loops(platform, levels))
     if metric in ("y_cruncher_computation", "pi_computation") or tool in _LOSS:
         alone = {"y_cruncher_computation": "y-cruncher", "pi_computation": "pi", "time_host": tool}.get(metric)
         return _SECONDS[platform] or _SECONDS["native"] + _LOSS[tool] if alone == tool else None
@@ -100,17 +115,19 @@ def _mean(levels: Levels, metric: str) -> float | None:
         volume = "place=volume" in str(levels["platform"])  # no layers, and no copies of files
         return 400 * (_SEEKS if seeks else _FILES).get("native" if volume else platform, 1.0)
     if metric == "udp_throughput":
-        bridged_alone = platform == "virtualbox" and levels.get("attachment", "nat") != "nat"
-        return 815 * _UDP.get(platform, 1.0) * (1.1 if bridged_alone else 1.0)
+        bridged = platform == "virtualbox" and "network=nat" not in str(levels["platform"])
+        return 815 * _UDP.get(platform, 1.0) * (1.1 if bridged else 1.0)
     if metric == "john_rate":
-        return 900 * (1.0029 if platform == "lxd" else 1.0)
+        return 900 * (1.0029 if platform in _LXD else 1.0)
     if metric in ("memory_bandwidth", "copy_bandwidth"):
         brings = {"memory_bandwidth": "sysbench-memory", "copy_bandwidth": "mbw"}[metric]
-        return 7000 * (1.15 if platform == "lxd" else 1.0) if tool == brings else None
+        return 7000 * (1.15 if platform in _LXD else 1.0) if tool == brings else None
+    if metric == "pts_result" and "ramspeed" in str(levels["instrument"]):
+        return 8000 * (1.15 if platform in _LXD else 1.0)
     if metric == "dbench_throughput":
-        return _CLIENTS[int(levels["instrument.clients"])].get(platform, 400.0)
+        return _CLIENTS[int(levels["instrument.clients"])].get("lxd" if platform in _LXD else platform, 400.0)
     if metric in ("time_host", "gzip_rate", "pts_result") and tool in ("gzip", "pts"):
-        seconds = 128.0 if platform == "lxd" else 100.0
+        seconds = 128.0 if platform in _LXD else 100.0
         return 2048 / seconds if metric == "gzip_rate" else seconds
     if metric == "time_host" and "mode" in levels:
         return _QUERIES[platform]
@@ -129,9 +146,28 @@ def _loops(platform: str, levels: Levels) -> float:
 def test_a_study_of_a_paper_names_itself_and_has_claims(member: str) -> None:
     study = study_of(member)
     assert study.name == member.replace("/", "-")
-    assert set(study.profiles) == {"quick", "standard", "paper"}
+    assert set(study.profiles) == {"quick", "standard", "paper", *(["published"] if member in PUBLISHED else [])}
     assert study.title and study.description
     assert claims_of(study)
+
+
+@pytest.mark.parametrize("member", PUBLISHED)
+def test_the_profile_published_holds_what_the_paper_measured_alone(member: str) -> None:
+    study = load(papers.find(member), schemas())
+    kept, whole = study.with_profile("published"), study.with_profile("paper")
+    for name, levels in PUBLISHED[member].items():
+        assert {row.levels[name] for row in treatments(kept)} == set(levels), name
+    assert kept.design.replicates == whole.design.replicates and kept.settings == whole.settings
+    scenario = registry.get("scenario", study.scenario)
+    assert forecast(kept, scenario, treatments(kept)).total_s < forecast(whole, scenario, treatments(whole)).total_s
+
+
+@pytest.mark.parametrize("paper", ["eiras2018", "mendes2019", "trindade2018"])
+def test_a_suite_runs_published_the_studies_that_have_the_profile(paper: str) -> None:
+    given = suite_of(f"paper:{paper}", Selection(profile="published"))
+    assert given is not None
+    have = {name for name in papers.studies(paper) if "published" in load(papers.find(name), schemas()).profiles}
+    assert {f"{paper}/{study.name.removeprefix(f'{paper}-')}" for study in given.studies} == have
 
 
 def test_editors_find_every_published_study_sound() -> None:
@@ -179,6 +215,8 @@ def test_claims_name_levels_that_the_study_has(member: str) -> None:
     for claim in claims_of(study):
         for name, level in levels_named(claim):
             assert level in known[name], (claim.id, name, level)
+        for factor, levels in ((factor, levels) for each in claim.stand_in for factor, levels in each.levels.items()):
+            assert known[factor].issuperset(other for others in levels.values() for other in others), claim.id
 
 
 @pytest.mark.parametrize("member", MEMBERS)
@@ -187,6 +225,20 @@ def test_every_claim_of_a_study_has_its_place_and_its_portuguese(member: str) ->
         assert claim.where.startswith(("section ", "chapter ", "results ", "conclusion")), claim.id
         assert claim.text("pt-BR") != claim.text("en"), claim.id
         assert claim.published is None or claim.published.printed, claim.id
+
+
+def test_what_a_paper_says_against_itself_is_told_in_portuguese_too() -> None:
+    told = {}
+    for name in papers.names():
+        file = papers.claims(name.replace("/", "-"))
+        for claim in load_claims(file, load(papers.find(name), schemas())).claims if file else ():
+            if found := claim.contradicted_by:
+                assert found.text("pt-BR") != found.text("en") and found.where, claim.id
+                told[name] = told.get(name, 0) + 1
+    assert told == {
+        "correa2011": 10, "kagami2017": 2, "mendes2019/disk": 1, "trindade2018/disk": 8, "trindade2018/disk-fio": 8,
+        "trindade2018/uplink": 5, "trindade2018/uplink-peer": 2,
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("member", MEMBERS)
@@ -204,15 +256,17 @@ def test_a_tolerance_is_half_of_the_published_effect(member: str) -> None:
 _DBENCH = {6: (25.09, 133.67), 12: (40.58, 230.33), 128: (106.67, 321.33), 256: (96.77, 314.33)}
 _UDP_MBIT_S = {"docker": 814, "lxc": 814, "virtualbox": 511, "kvm": 672}
 _LOOP_NAMES = ("copy", "scale", "add", "triad")
+_HOSTS = ("docker", "lxc", "virtualbox", "kvm")  # chapter 8: "in all cases"
 RATIOS = {
     "mendes2019/cpu": {"john-lxd": 1.0029},
     "mendes2019/memory": {
         **{f"stream-{loop}": 1.015 for loop in _LOOP_NAMES},
-        **{f"ramspeed-{what}": 1.15 for what in ("read", "write", "copy")},
+        **dict.fromkeys(("ramspeed", "ramspeed-copy"), 1.15),
     },
     "mendes2019/disk": {f"dbench-{clients}": lxd / docker for clients, (docker, lxd) in _DBENCH.items()},
     "trindade2018/memory": {f"{loop}-virtualbox-2000": 0.7 for loop in _LOOP_NAMES},
-    "trindade2018/disk": {"write-containers": 0.8, "read-containers": 0.8},
+    "trindade2018/disk": {f"{way}-{name}-20": 0.8 for way in ("write", "read") for name in _HOSTS},
+    "trindade2018/disk-fio": {f"{way}-{name}-20": 0.8 for way in ("write", "read") for name in _HOSTS},
     "trindade2018/uplink": {"virtualbox-udp": 511 / 815, "kvm-udp": 672 / 815, "virtualbox-40": 0.6, "kvm-40": 0.6},
 }
 SECONDS = {
@@ -281,15 +335,47 @@ def levels_named(claim: Claim) -> list[tuple[str, Any]]:
 @pytest.mark.parametrize("member", MEMBERS)
 def test_every_claim_of_a_study_is_reproduced_where_the_published_is_so(member: str, tmp_path: Path) -> None:
     others = {name: one.verdict for name, one in judged(member, tmp_path / "c").items() if one.verdict != "reproduced"}
-    # The dissertation's own table has 17.5 % for what its last chapter calls 40 %.
-    assert others == ({"kvm-40": "same direction only"} if member == "trindade2018/uplink" else {})
+    assert others == dict.fromkeys(AGAINST_ITSELF.get(member, ()), "same direction only")
+    contradicted = {claim.id for claim in claims_of(study_of(member)) if claim.contradicted_by}
+    assert set(others) <= contradicted, "no other figure of a paper can differ from the rest of it"
+
+
+_MACHINES_20 = tuple(f"{way}-{name}-20" for way in ("write", "read") for name in ("virtualbox", "kvm"))
+# The dissertation's own table has 17.5 % for what its last chapter calls 40 %. Section 7.3 has machines near the bare
+# host; by the last chapter they are 20 % behind.
+AGAINST_ITSELF = {
+    "trindade2018/uplink": ("kvm-40",),
+    "trindade2018/disk": _MACHINES_20,
+    "trindade2018/disk-fio": _MACHINES_20,
+}
+
+
+@pytest.mark.parametrize("member", ["trindade2018/disk", "trindade2018/disk-fio"])
+def test_where_the_other_passage_is_so_its_claims_come_out_and_the_first_ones_do_not(
+    member: str, tmp_path: Path
+) -> None:
+    def last_chapter(levels: Levels, block: int, metric: str) -> float | None:
+        value, machine = (
+            published_value(levels, block, metric),
+            str(levels["platform"]).startswith(("virtualbox", "kvm")),
+        )
+        return None if value is None else value * (0.84 if machine else 1.0)
+
+    found = judged(member, tmp_path / "c", value=last_chapter)
+    assert {found[name].verdict for name in _MACHINES_20} == {"reproduced"}
+    near = [f"{way}-{name}" for way in ("write", "read") for name in ("virtualbox", "kvm")]
+    assert {found[name].verdict for name in near} == {"contradicted"}
 
 
 @pytest.mark.parametrize("member", MEMBERS)
 def test_claims_on_what_a_host_lacks_are_untestable_and_the_others_are_judged(member: str, tmp_path: Path) -> None:
     found = judged(member, tmp_path / "c", unavailable=missing)
-    needing = {claim.id for claim in claims_of(study_of(member)) if needs_missing(claim)}
+    claims = claims_of(study_of(member))
+    needing = {claim.id for claim in claims if needs_missing(claim)}
     assert {name for name, one in found.items() if one.verdict == "untestable here"} == needing
+    lacking = {claim.id for claim in claims if any(is_missing(level) for _, level in levels_named(claim))}
+    assert {name for name, one in found.items() if one.stand_in} == lacking - needing
+    assert all("stand-in" in verdict_text(found[name]) for name in lacking - needing)
     for name in needing:
         assert "unavailable: not on this host" in reason_text(found[name]), name
 
@@ -306,7 +392,7 @@ def unlike_value(levels: Levels, block: int, metric: str) -> float | None:
     return None if value is None else value * 3 ** _UNLIKE.index(platform.partition(":")[0])
 
 
-_UNLIKE = ("native", "docker", "lxc", "lxd", "kvm", "virtualbox", "qemu-tcg")
+_UNLIKE = ("native", "docker", "lxc", "lxd", "incus", "kvm", "virtualbox", "qemu-tcg")
 
 
 @pytest.mark.parametrize("member", some(MEMBERS, 5))
@@ -322,12 +408,21 @@ def test_every_claim_of_a_study_is_contradicted_where_its_opposite_is_so(member:
 
 
 def missing(levels: Levels) -> tuple[str, str | None] | None:
-    named = any(str(level).startswith(_MISSING) for level in levels.values())
+    named = any(map(is_missing, levels.values()))
     return ("not on this host", "find another host") if named else None
 
 
+def is_missing(level: Any) -> bool:
+    return str(level).startswith(_MISSING)
+
+
 def needs_missing(claim: Claim) -> bool:
-    return any(str(level).startswith(_MISSING) for _, level in levels_named(claim))
+    """Whether it names a level that the host lacks, and that has no stand-in there."""
+    for factor, level in levels_named(claim):
+        others = [other for each in claim.stand_in for other in each.levels.get(factor, {}).get(level, ())]
+        if is_missing(level) and (not others or any(map(is_missing, others))):
+            return True
+    return False
 
 
 # Finding them

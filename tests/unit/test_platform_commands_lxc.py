@@ -110,12 +110,13 @@ def test_limits_and_confinement_are_written_in_lxcs_words(tmp_path: Path) -> Non
         capabilities=("CAP_NET_ADMIN",),
         drop_capabilities=True,
     )
-    resources = Resources(cpus=0.5, cpuset="0", memory_bytes=1 << 26, write_bps=4096, block_device="254:0")
+    resources = Resources(cpus=0.5, cpuset="0", memory_bytes=1 << 26, write_bps=4096, block_device="254:0", pids=256)
     lines = configuration(InstanceSpec("one", "probe", resources, security), host, testbed)
     assert {
         "lxc.cgroup.cpuset.cpus = 0",
         "lxc.cgroup.cpu.cfs_quota_us = 50000",
         "lxc.cgroup.memory.limit_in_bytes = 67108864",
+        "lxc.cgroup.pids.max = 256",
         "lxc.cgroup.blkio.throttle.write_bps_device = 254:0 4096",
         "lxc.apparmor.profile = docker-default",
         f"lxc.seccomp.profile = {testbed.run_dir}/one/seccomp",

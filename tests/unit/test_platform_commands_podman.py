@@ -96,7 +96,7 @@ def test_a_container_is_run_entered_and_removed(tmp_path: Path) -> None:
     testbed = recording_testbed(host, tmp_path)
     platform = Podman()
     sysctls = {"net.ipv4.ip_forward": "1"}
-    resources = Resources(cpus=0.5, cpuset="0", memory_bytes=1 << 26)
+    resources = Resources(cpus=0.5, cpuset="0", memory_bytes=1 << 26, pids=256)
     with (
         platform.prepare(testbed),
         platform.start(testbed, InstanceSpec("one", "probe", resources, sysctls=sysctls)) as i,
@@ -112,7 +112,8 @@ def test_a_container_is_run_entered_and_removed(tmp_path: Path) -> None:
                 "NET_RAW", "SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT",
             )),
             "--security-opt=apparmor=unconfined", "--security-opt=label=disable",
-            "--cpus=0.500", "--cpuset-cpus=0", "--memory=67108864", "localhost/lastro:f00df00df00d", "sleep",
+            "--cpus=0.500", "--cpuset-cpus=0", "--memory=67108864", "--pids-limit=256",
+            "localhost/lastro:f00df00df00d", "sleep",
         ]  # fmt: skip
         assert i.cgroup == f"/lastro/0a1b2c/libpod-{ID}"
         assert i.wrap(["ip", "link"]) == [

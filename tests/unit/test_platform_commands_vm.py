@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from lastro import registry
 from lastro.attachments.base import Segment
+from lastro.attachments.ovs import Ovs
 from lastro.attachments.veth_bridge import VethBridge
 from lastro.errors import HostError, PlatformError, Unavailable
 from lastro.host.base import Completed
@@ -22,7 +25,7 @@ from lastro.platforms.cloud_hypervisor import CloudHypervisor
 from lastro.platforms.firecracker import Firecracker
 from lastro.platforms.openvz import OpenVz, container_id
 from lastro.platforms.virtualbox import VirtualBox
-from lastro.platforms.xen import Xen, take_place
+from lastro.platforms.xen import Xen, domains, take_place
 from lastro.testbed import Testbed
 
 from .recording import Answer, RecordingHost, answer, recording_testbed
@@ -170,7 +173,7 @@ def test_a_domain_of_xen_takes_both_ends_of_a_redirection(tmp_path: Path) -> Non
         return answer('[{"ifname": "hub-pa"}]') if "show" in argv else None
 
     host, testbed = bed(tmp_path, says)
-    take_place(testbed, "vif3.0", "hub-pa")
+    take_place(testbed, "vif3.0", Tap("hub-pa"))
     assert host.stdins[-1] == (
         "qdisc add dev hub-pa clsact\n"
         "filter add dev hub-pa ingress protocol all u32 match u32 0 0 action mirred egress redirect dev hub-pb\n"
@@ -183,7 +186,48 @@ def test_a_domain_of_xen_takes_both_ends_of_a_redirection(tmp_path: Path) -> Non
 def test_a_tap_that_is_joined_otherwise_is_refused(tmp_path: Path) -> None:
     _, testbed = bed(tmp_path, lambda argv: answer('[{"ifname": "hub-aa"}]') if "-j" in argv else None)
     with pytest.raises(Unavailable, match="neither on a bridge"):
-        take_place(testbed, "vif3.0", "hub-aa")
+        take_place(testbed, "vif3.0", Tap("hub-aa"))
+
+
+def test_a_domain_of_xen_becomes_the_port_of_an_open_vswitch_in_place_of_its_tap(tmp_path: Path) -> None:
+    """The kernel's master of such a tap is `ovs-system`, to which only the switch itself adds a device."""
+    host, testbed = bed(tmp_path)
+    ovs = Ovs()
+    ovs.apart = True
+    ends = [SimpleNamespace(netns=testbed.dut, takes_taps=True)] * 2
+    segment = Segment("a", tuple(Port(cast(Any, end), "eth0", f"198.18.1.{n}/24") for n, end in enumerate(ends, 1)))
+    take_place(testbed, "vif3.0", Tap("hub-ab", swapping=ovs.swapping(testbed, [segment], "hub-ab")))
+    vsctl = "ovs-vsctl --db=unix:./db.sock --timeout=10 --"
+    assert [" ".join(argv).replace("unix:db.sock", "unix:./db.sock") for argv in host.commands] == [
+        f"{vsctl} del-port hub-ab",
+        f"ip link set vif3.0 netns {testbed.dut}",
+        f"ip -n {testbed.dut} -batch -",
+        f"{vsctl} add-port br-a hub-ab",
+    ]
+    assert host.stdins[2] == "link del dev hub-ab\nlink set dev vif3.0 name hub-ab\nlink set dev hub-ab up\n"
+
+
+XL_LIST = """Name                                        ID   Mem VCPUs\tState\tTime(s)
+Domain-0                                     0  1024     2     r-----     321.5
+lastro-0a1b2c-router0                        4   128     1     -b----      12.3
+lastro-0a1b2c-router1                        5   128     1     -b----       7.7
+lastro-ffffff-router0                        6   128     1     ------     900.0
+"""
+
+
+def test_what_the_hosts_own_domain_does_not_see_is_read_from_the_hypervisor(tmp_path: Path) -> None:
+    says = {
+        ("xl", "list"): answer(XL_LIST),
+        ("xl", "info"): answer("release  : 6.1.0\nnr_cpus  : 4\n"),
+    }
+    _, testbed = bed(tmp_path, lambda argv: says.get(tuple(argv)))
+    used = Xen().hidden_usage(testbed)
+    assert (used.cpu_s, used.memory_bytes) == (pytest.approx(20.0), 256 << 20), "of this session alone"
+    assert Xen().host_cpus(testbed) == 4, "of the machine, of which Domain-0 has two"
+    assert domains(XL_LIST)["Domain-0"].memory_bytes == 1024 << 20
+    with pytest.raises(PlatformError, match="printed no domain: 'Domain-0 x'"):
+        domains("Name ID\nDomain-0 x\n")
+    assert VirtualBox().hidden_usage(testbed) == Usage(), "a machine of a process is in /proc"
 
 
 def test_what_a_domain_uses_is_counted_with_its_surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -307,10 +351,26 @@ def test_virtualbox_makes_a_machine_and_starts_it(tmp_path: Path) -> None:
     )
     assert words.startswith(
         f"one --memory 512 --cpus 1 --ioapic on --rtcuseutc on --boot1 dvd {uarts} "
-        "--nic1 bridged --bridgeadapter1 hub-aa --cableconnected1 on --nictype1 82540EM --nicpromisc1 allow-all "
+        "--nic1 bridged --bridgeadapter1 hub-aa --nicpromisc1 allow-all --cableconnected1 on --nictype1 82540EM "
         "--macaddress1 525400"
     )
     assert "--nic2 bridged --bridgeadapter2 hub-ba" in words
+
+
+def test_virtualboxes_own_nat_is_a_level_whose_guest_sends_by_sockets_of_its_host(tmp_path: Path) -> None:
+    host, testbed = bed(tmp_path)
+    platform = VirtualBox(nic="e1000", network="nat")
+    lines = start(platform, testbed)
+    assert not any("promisc" in line for line in lines), "its taps carry nothing"
+    [modify] = [line for line in lines if " modifyvm " in line]
+    assert "--nic1 nat --natnet1 198.18.241.0/24 --cableconnected1 on --nictype1 82540EM --macaddress1 5254" in modify
+    assert "--nic2 nat --natnet2 198.18.242.0/24" in modify and "bridged" not in modify
+    [inside] = [str(text) for text in host.stdins if text and "198.18.241" in str(text)]
+    assert "address add 198.18.241.15/24 dev in0" in inside and "address add 198.18.242.15/24 dev out0" in inside
+    assert "route add 198.18.1.0/24 via 198.18.241.2 dev in0" in inside
+    reason = VethBridge().probe(testbed, platform)
+    assert not reason and "behind the NAT of its own monitor" in str(reason.reason)
+    assert "network nat" in platform.residuals(testbed)["machine"]
 
 
 def test_virtualbox_boots_from_a_disc_of_ours(tmp_path: Path, boots: guest.Guest) -> None:
@@ -340,7 +400,9 @@ def test_older_virtualboxes_know_one_architecture(tmp_path: Path) -> None:
 
 def test_openvz_fills_a_disk_registers_and_starts(tmp_path: Path) -> None:
     host, testbed = bed(tmp_path)
-    limits = Resources(cpus=0.5, cpu_weight=50, cpuset="0", memory_bytes=64 << 20, read_bps=1000, write_bps=1000)
+    limits = Resources(
+        cpus=0.5, cpu_weight=50, cpuset="0", memory_bytes=64 << 20, read_bps=1000, write_bps=1000, pids=256
+    )
     spec = InstanceSpec("one", "subject", limits, sysctls={"net.ipv4.ip_forward": "1"})
     ctid = container_id(testbed, spec)
     assert ctid.startswith("1a570a1b-2c00-4000-8000-")
@@ -362,7 +424,8 @@ def test_openvz_fills_a_disk_registers_and_starts(tmp_path: Path) -> None:
     scratch = f"{testbed.scratch_dir}/one"
     assert host.files[f"{scratch}/private/ve.conf"].splitlines() == [
         f'VE_ROOT="{scratch}/root"', f'VE_PRIVATE="{scratch}/private"', 'HOSTNAME="subject"', 'ONBOOT="no"',
-        'CPULIMIT="50"', 'CPUUNITS="500"', 'CPUMASK="0"', 'PHYSPAGES="16384:16384"', 'SWAPPAGES="0:0"',
+        'CPULIMIT="50"', 'CPUUNITS="500"', 'CPUMASK="0"', 'PHYSPAGES="16384:16384"', 'NUMPROC="256:256"',
+        'SWAPPAGES="0:0"',
         'IOLIMIT="1000"',
     ]  # fmt: skip
     assert making.splitlines()[:4] == [

@@ -14,6 +14,7 @@ from lastro.attachments._hosting import Hosted
 from lastro.attachments.nat import NatAttachment
 from lastro.errors import InstrumentError, PlatformError
 from lastro.functions.http_proxy import Served
+from lastro.host.cgroups import Usage
 from lastro.host.local import LocalHost
 from lastro.image.rootfs import Needs
 from lastro.instruments._http import ClosedLoad, Endpoint, Page, Station
@@ -139,6 +140,26 @@ def test_nothing_is_marked_when_nothing_is_known() -> None:
 def standing(links: Any) -> Any:
     """Of all that stands, what counts: the links, and one proxy."""
     return SimpleNamespace(links=links, wire=SimpleNamespace(dut=SimpleNamespace(testbed=None)), proxies=[object()])
+
+
+def test_what_the_host_of_the_proxies_spends_has_its_kernel_and_not_the_other_roles_on_its_machine() -> None:
+    meminfo = "MemTotal: 9000 kB\nMemAvailable: 4904 kB\nSwapTotal: 4096 kB\nSwapFree: 3072 kB\n"
+    here: Any = SimpleNamespace(read_text={"/proc/meminfo": meminfo}.__getitem__)
+    at: Any = lambda host: SimpleNamespace(testbed=SimpleNamespace(host=host))  # noqa: E731
+    used = {
+        "proxy0": (at(here), Usage(cpu_s=2.0)),
+        "client": (at(here), Usage(cpu_s=3.0)),
+        "server": (at(object()), Usage(cpu_s=100.0)),  # on a machine of its own
+    }
+    stands: Any = SimpleNamespace(
+        proxies=[object()], wire=SimpleNamespace(dut=at(here)), before=proxy_measure.Taken(2 << 20, 1 << 20)
+    )
+    meter: Any = SimpleNamespace(busy_s=8.5, own_cpu_s=0.5)  # 3 s more than roles and Lastro: the kernel's
+    outcome = Outcome({"requests_per_s": 50.0}, notes={"http": {"shares": [100]}})
+    proxy_measure._account_dut(stands, meter, used, 10.0, outcome)
+    assert outcome.measurements == {
+        "requests_per_s": 50.0, "dut_cpu_time": 50.0, "dut_cpus": 2.5, "dut_memory": 2.0, "dut_swap": 0.0,
+    }  # fmt: skip
 
 
 COUNTED = {"routed": 70, "published": 3, "translated": 1}  # by the line's ping, and by what was asked by hand

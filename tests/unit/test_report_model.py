@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from lastro.analysis.campaign import Cell, Report, Row, build_report
+from lastro.analysis.build import build_report
+from lastro.analysis.campaign import Cell, Report, Row
 from lastro.analysis.verdicts import verdict
 from lastro.report.language import ENGLISH
 from lastro.report.numbers import comparison_text, mean_text, ratio_text
@@ -208,7 +209,7 @@ def test_a_verdict_is_that_of_the_decision_whatever_interval_is_beside_it(better
 
 def test_the_model_does_no_io() -> None:
     code = (
-        "import sys, lastro.analysis.campaign, lastro.report.words, lastro.report.document;"
+        "import sys, lastro.analysis.build, lastro.report.words, lastro.report.document;"
         "print([m for m in ('sqlite3', 'lastro.results.store', 'matplotlib', 'numpy', 'rich') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -12,28 +12,22 @@ from pathlib import Path
 import pytest
 
 from lastro.analysis import analyse
-from lastro.analysis.campaign import build_report
+from lastro.analysis.build import build_report
 from lastro.analysis.claims import judge
 from lastro.app import contents
 from lastro.report import terminal
+from lastro.report.baseline_tables import comparisons_table, ranks_table
 from lastro.report.claim_words import reason_text
 from lastro.report.content import Content
 from lastro.report.document import document
+from lastro.report.estimates import p_text, share_text
 from lastro.report.expected_table import expected_table
 from lastro.report.html import render_html
 from lastro.report.key_findings import key_findings
 from lastro.report.language import ENGLISH, language
 from lastro.report.latex import render_latex
 from lastro.report.markdown import render_markdown
-from lastro.report.stat_tables import (
-    anova_table,
-    comparisons_table,
-    effects_table,
-    p_text,
-    ranks_table,
-    share_text,
-    tables_behind,
-)
+from lastro.report.stat_tables import effects_table, tables_behind
 from lastro.report.statistics_words import (
     check_sentences,
     drift_sentence,
@@ -41,6 +35,7 @@ from lastro.report.statistics_words import (
     noise_floor_sentence,
     statistics_sentences,
 )
+from lastro.report.variance_table import anova_table
 from lastro.report.words import limitations
 from lastro.results.read import load_campaign
 from lastro.results.samples import Metric
@@ -134,7 +129,7 @@ def test_a_kept_noise_floor_reaches_the_report(known: Path, tmp_path: Path) -> N
     kept = {"format": FORMAT, "blocks": 8, "metrics": {"throughput": floor}}
     with Store.open(campaign) as store:
         store.save_noise_floor(kept)
-    found = contents.content_of(campaign, ENGLISH, all_metrics=False)
+    found = contents.content_of([campaign], ENGLISH, all_metrics=False)
     assert found.analysis.metrics[0].floor == 0.5
 
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from lastro.errors import CommandTimeout, PlatformError
 from lastro.functions._ospf import Interface, Protocol, host_name
 from lastro.functions.ospf_router import ROUTERS
+from lastro.host.cgroups import Usage
 from lastro.meters.host import HostMeter
 from lastro.platforms.base import AVAILABLE
 from lastro.results.samples import Outcome
@@ -31,7 +32,7 @@ from lastro.study.topology import grid, parse
 from lastro.validity import ClockSample
 
 INTERVAL_MS = 20
-NO_OBSERVERS: Any = SimpleNamespace(cpu_s=lambda: 0.0)
+NO_OBSERVERS: Any = SimpleNamespace(cpu_s=lambda: 0.0, hidden=Usage)
 
 
 def printed(numbers: list[int], *, first_s: float = 1_000.0, interval_ms: float = INTERVAL_MS) -> str:
@@ -255,8 +256,8 @@ def test_the_cpu_time_of_an_event_ends_with_the_convergence(run: Any, monkeypatc
 
 def test_the_cpu_of_a_phase_is_without_that_of_the_observer_and_of_what_it_runs() -> None:
     host: Any = SimpleNamespace(read=lambda: {"host_cpus": 0.5}, own_cpu_s=1.0, elapsed_s=4.0)
-    assert phase_recorder._percent(host, 0.0) == pytest.approx(100 * 0.25 / (os.cpu_count() or 1))
-    assert phase_recorder._percent(host, 0.4) == pytest.approx(100 * 0.15 / (os.cpu_count() or 1))
+    assert phase_recorder._percent(host, 0.0, 2) == pytest.approx(12.5)
+    assert phase_recorder._percent(host, 0.4, 2) == pytest.approx(7.5)
 
 
 class BusyFor(HostMeter):

@@ -11,6 +11,7 @@ import pytest
 
 from lastro.errors import PlatformError
 from lastro.functions._ospf import NeighbourChange
+from lastro.host.cgroups import Usage
 from lastro.platforms._docker_instance import DockerInstance
 from lastro.platforms._docker_late import KataInstance, RunscInstance
 from lastro.platforms._hypervisor import HypervisorInstance
@@ -19,9 +20,10 @@ from lastro.platforms.gvisor import GvisorInstance
 from lastro.results.samples import Outcome
 from lastro.scenarios.routing import RoutingScenario, phase_recorder
 from lastro.scenarios.routing.convergence import Run
-from lastro.scenarios.routing.host_timeline import HostReading, HostTimeline
+from lastro.scenarios.routing.host_timeline import HostReading, HostTimeline, _sample
 from lastro.scenarios.routing.network import RouterNetwork
-from lastro.scenarios.routing.phase_recorder import PhaseRecorder
+from lastro.scenarios.routing.observers import Observers
+from lastro.scenarios.routing.phase_recorder import PhaseRecorder, fallen_s
 from lastro.validity import ClockReading
 
 
@@ -56,7 +58,7 @@ def test_observers_are_no_part_of_any_phase_and_commands_of_the_boot_alone(
     monkeypatch.setattr(phase_recorder, "memory_taken", lambda host: 0)
     monkeypatch.setattr(phase_recorder, "_commands_s", lambda: next(spent_s))
     testbed: Any = SimpleNamespace(host=None)
-    observers: Any = SimpleNamespace(cpu_s=lambda: next(observed_s))
+    observers: Any = SimpleNamespace(cpu_s=lambda: next(observed_s), hidden=Usage)
     limits = {"max_steal_percent": 5.0, "max_foreign_cpus": 0.3}
     outcome = Outcome()
     course = HostTimeline(lambda: HostReading(0.0, 0.0, 3 << 20))
@@ -69,6 +71,40 @@ def test_observers_are_no_part_of_any_phase_and_commands_of_the_boot_alone(
         "cpu_boot": pytest.approx(49 / cpus), "cpu_recovery": pytest.approx(40 / cpus),
         "memory_boot": 3.0, "memory_recovery": 3.0,
     }  # fmt: skip
+
+
+def test_routers_that_the_hosts_proc_does_not_show_are_read_beside_it() -> None:
+    """As those of Xen: the domain of the host sees neither their CPU time nor their memory."""
+    used = iter((Usage(), Usage(cpu_s=6.0, memory_bytes=256 << 20)))
+    platform: Any = SimpleNamespace(hidden_usage=lambda testbed: next(used), host_cpus=lambda testbed: 4)
+    files = {"/proc/stat": "cpu  0 0 0 0\n", "/proc/meminfo": "MemTotal: 100 kB\nMemAvailable: 40 kB\n"}
+    cgroups = SimpleNamespace(usage=lambda group: Usage(), pids=lambda group: set())
+    testbed: Any = SimpleNamespace(host=SimpleNamespace(read_text=files.__getitem__), cgroups=cgroups)
+    seen = Observers(testbed, "watch", platform)
+    files["/proc/stat"] = "cpu  100 0 0 0 0 0 0 0\n"
+    before, after = _sample(seen), _sample(seen)
+    assert after.busy_s - before.busy_s == pytest.approx(6.0, abs=0.5)
+    assert after.taken_bytes - before.taken_bytes == 256 << 20
+    assert seen.cpus() == 4
+
+
+def test_memory_grows_from_phase_to_phase_and_the_boot_is_over_once_the_cpu_stays_down() -> None:
+    outcome = Outcome()
+    taken = {"boot": 180.0, "regular": 226.0, "failure": 268.0, "recovery": 226.0}
+    outcome.measurements |= {f"memory_{phase}": mib for phase, mib in taken.items()} | {"cpu_regular": 1.0}
+    work: Any = object.__new__(PhaseRecorder)
+    work.outcome = outcome
+    busy = (100.0, 90.0, 2.0, 60.0, 4.0, 1.0, 8.0, 1.0, 1.0, 1.0)
+    work.course = SimpleNamespace(cpu_percent=lambda from_s, until_s: busy)
+    work.record_growth(0.0, 10.0)
+    found = {name: outcome.measurements[name] for name in ("memory_growth", "memory_growth_failure", "memory_spread")}
+    assert found == {
+        "memory_growth": pytest.approx(25.56, abs=0.01),
+        "memory_growth_failure": pytest.approx(18.58, abs=0.01),
+        "memory_spread": pytest.approx(48.89, abs=0.01),
+    }
+    assert outcome.measurements["cpu_fallen"] == 4.0, "a second of 2 % before one of 60 % is not the end"
+    assert fallen_s((100.0,) * 9, 6.0) is None
 
 
 @pytest.mark.parametrize("starts_on_links", [False, True])

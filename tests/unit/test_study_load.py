@@ -69,7 +69,7 @@ def test_the_papers_own_profile_is_the_study_itself() -> None:
     assert (paper.settings, paper.design) == (study.settings, study.design)
     quick = study.with_profile("quick")
     assert (quick.design.replicates, quick.settings["tcp_s"], quick.settings["gap_s"]) == (1, 1, 0)
-    assert list(study.profiles) == ["quick", "standard", "paper"]
+    assert list(study.profiles) == ["quick", "standard", "paper", "published"]
 
 
 def test_defaults_are_filled_in() -> None:
@@ -343,10 +343,27 @@ def test_a_profile_leaves_out_treatments_that_the_study_and_its_other_profiles_h
     assert Study.from_dict(json.loads(json.dumps(quick.to_dict()))) == quick
 
 
+def test_a_profile_keeps_levels_and_moves_a_baseline_that_it_leaves_out() -> None:
+    base = '[design]\nbaseline = { platform = "runc" }\n[profiles.published]\nreplicates = 9\n'
+    study = read(f'{SMALL}{base}[profiles.published.only]\nplatform = "docker"\n')
+    kept = study.with_profile("published")
+    assert {row.levels["platform"] for row in treatments(kept)} == {"docker"} < set(study.factors[0].levels)
+    assert (study.design.baseline, kept.design.baseline) == ({"platform": "runc"}, {"platform": "docker"})
+    assert Study.from_dict(json.loads(json.dumps(kept.to_dict()))) == kept
+    wrong = {
+        'platform = "dokcer"': "profiles.published.only.platform: 'dokcer' is not a level of factor platform",
+        'plattform = "docker"': "profiles.published.only.plattform: this study has no factor 'plattform'",
+    }
+    for text, message in wrong.items():
+        assert message in refusal(f"{SMALL}[profiles.published.only]\n{text}\n").message
+    twice = f"{SMALL}tcp_s = [1, 2]\n[profiles.quick]\ntcp_s = 1\n[profiles.quick.only]\ntcp_s = [1, 2]\n"
+    assert "profiles.quick.only.tcp_s: is already fixed by this profile" in refusal(twice).message
+
+
 def test_a_study_kept_before_profiles_could_exclude_is_still_read() -> None:
     study = read(SMALL)
     kept = study.to_dict()
-    del kept["profile_exclusions"]
+    del kept["profile_exclusions"], kept["profile_levels"]
     assert Study.from_dict(kept) == study
 
 

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import pytest
 
 from lastro.analysis import analyse
-from lastro.analysis.campaign import build_report
+from lastro.analysis.build import build_report
 from lastro.analysis.topology import shown
 from lastro.report.content import Content
 from lastro.report.figures.topology import topology_picture

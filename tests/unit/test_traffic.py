@@ -10,15 +10,18 @@ from matplotlib.figure import Figure
 
 from lastro.analysis import analyse
 from lastro.report.figures import plans
+from lastro.report.figures.aligned import draw_aligned
 from lastro.report.figures.style import style
-from lastro.report.figures.traffic import draw_traffic
 from lastro.report.language import ENGLISH, language
+from lastro.results.additions import AlignedSeries
 from lastro.results.samples import Series
+from lastro.scenarios.routing.additions import FIGURES
 
 from ..campaigns import METRICS, Levels, make_campaign, make_study
 from .test_figures import report_of
 
 KINDS = ("hello", "database description", "link-state request", "link-state update", "link-state acknowledgement")
+CPU, BEGIN, CUT = (figure for figure in FIGURES if isinstance(figure, AlignedSeries))
 CUT_S = {1: 20, 2: 24, 3: 22}
 LENGTH_S = 40
 
@@ -61,7 +64,7 @@ def lines(figure: Figure, panel: int) -> dict[str, tuple[list[float], list[float
 
 def test_trials_are_aligned_by_the_second_of_the_cut(tmp_path: Path) -> None:
     with style():
-        figure = draw_traffic(of(tmp_path), "cut", ENGLISH)
+        figure = draw_aligned(CUT, of(tmp_path), ENGLISH)
     assert figure is not None
     for panel in range(2):
         at, updates = lines(figure, panel)["link-state update"]
@@ -76,7 +79,7 @@ def test_trials_are_aligned_by_the_second_of_the_cut(tmp_path: Path) -> None:
 
 def test_what_is_drawn_of_the_start_ends_with_the_first_convergence(tmp_path: Path) -> None:
     with style():
-        figure = draw_traffic(of(tmp_path), "begin", ENGLISH)
+        figure = draw_aligned(BEGIN, of(tmp_path), ENGLISH)
     assert figure is not None
     at, _ = lines(figure, 0)["hello"]
     assert (at[0], at[-1]) == (0, 9)
@@ -85,7 +88,7 @@ def test_what_is_drawn_of_the_start_ends_with_the_first_convergence(tmp_path: Pa
 def test_invalid_trials_are_in_no_mean(tmp_path: Path) -> None:
     report = of(tmp_path, doubts=lambda levels, block, attempt: ["died"] if levels["topology"] == "4x4" else [])
     with style():
-        figure = draw_traffic(report, "cut", ENGLISH)
+        figure = draw_aligned(CUT, report, ENGLISH)
     assert figure is not None
     assert [axes.get_title(loc="left") for axes in figure.axes if axes.lines] == ["3x3\nn = 3"]
 
@@ -101,23 +104,24 @@ def test_invalid_trials_are_in_no_mean(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_without_counts_or_moments_there_is_no_figure(tmp_path: Path, more: dict[str, Any]) -> None:
     report = of(tmp_path, **more)
-    assert draw_traffic(report, "begin", ENGLISH) is None and draw_traffic(report, "cut", ENGLISH) is None
+    assert draw_aligned(BEGIN, report, ENGLISH) is None and draw_aligned(CUT, report, ENGLISH) is None
 
 
 @pytest.mark.parametrize("code", ["en", "pt-BR"])
 def test_all_three_figures_are_planned_and_speak_the_language(tmp_path: Path, code: str) -> None:
     report = of(tmp_path, series=lambda levels, block: [BUSY, *counted(levels, block)])
     say = language(code)
-    found = [plan.picture() for plan in plans(report, analyse(report), say) if plan.kind == "traffic"]
-    assert [picture.name for picture in found if picture] == ["traffic-cpu", "traffic-begin", "traffic-cut"]
-    assert all(picture and len(picture.svg()) < 200_000 for picture in found)
+    planned = [plan.picture() for plan in plans(report, analyse(report), say) if plan.kind == "scenario"]
+    found = [picture for picture in planned if picture]
+    assert [picture.name for picture in found] == ["traffic-cpu", "traffic-begin", "traffic-cut"]
+    assert all(len(picture.svg()) < 200_000 for picture in found)
 
 
 def test_the_cpu_of_the_host_has_a_figure_from_the_first_start_to_the_convergence(tmp_path: Path) -> None:
     report = of(tmp_path, series=lambda levels, block: [BUSY])
     with style():
-        figure = draw_traffic(report, "cpu", ENGLISH)
-    assert figure is not None and draw_traffic(report, "begin", ENGLISH) is None
+        figure = draw_aligned(CPU, report, ENGLISH)
+    assert figure is not None and draw_aligned(BEGIN, report, ENGLISH) is None
     at, means = lines(figure, 0)["host CPU"]
     assert at == list(range(10)) and means[:4] == [100, 100, 50, 1]
-    assert draw_traffic(of(tmp_path / "none"), "cpu", ENGLISH) is None
+    assert draw_aligned(CPU, of(tmp_path / "none"), ENGLISH) is None

@@ -57,6 +57,15 @@ def test_a_study_crosses_platforms_with_rates() -> None:
     assert study.with_profile("quick").settings["load_s"] == 1
 
 
+def test_links_are_probed_on_bare_processes_where_an_instance_sends_by_sockets_of_its_host() -> None:
+    """Two machines behind a NAT of their own never reach each other, but each reaches its host."""
+    behind = SimpleNamespace(availability=lambda level: True, get=lambda level: SimpleNamespace(sends_by_host=True))
+    scenario = cast(UplinkScenario, SimpleNamespace(pool=behind))
+    level = "virtualbox:network=nat"
+    assert UplinkScenario.linked_level(scenario, config(platform=level, towards="host")) == "native"
+    assert UplinkScenario.linked_level(scenario, config(platform=level, towards="peer")) == level
+
+
 def test_instruments_are_those_of_a_flow() -> None:
     assert UplinkScenario.part_names("instrument") == {"iperf2-udp", "iperf3-udp-load", "iperf3-tcp"}
 

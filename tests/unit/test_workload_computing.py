@@ -6,10 +6,13 @@ import gzip as stdlib_gzip
 import shutil
 import zlib
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from lastro.errors import InputError, InstrumentError, Unavailable
+from lastro.host.base import Completed
 from lastro.host.local import LocalHost
 from lastro.image.rootfs import Needs, Recipe
 from lastro.instruments import _own, gzip, pts
@@ -218,6 +221,19 @@ def test_johns_rates() -> None:
 def test_johns_threads_are_those_that_were_asked_for() -> None:
     assert John(threads=4).read(text_of("john-bcrypt.txt")).invalid_because == ("john ran 2 threads instead of 4",)
     assert John(threads=2).read(text_of("john-md5crypt.txt")).invalid_because == ("john ran 1 threads instead of 2",)
+
+
+@pytest.mark.parametrize("tool", [John(threads=0), Stream(threads=0, array="1M")])
+def test_no_number_of_threads_is_one_on_each_cpu_of_the_instance(tool: Workload) -> None:
+    """As the Phoronix Test Suite runs both; a limit by cpuset counts, as `nproc` sees it."""
+    resources = SimpleNamespace(cpuset="0", memory_bytes=None)
+    instance: Any = SimpleNamespace(
+        run=lambda argv: Completed(tuple(argv), 0, b"3\n", b"", 0.0, 0.0),
+        testbed=SimpleNamespace(host=LocalHost()),
+        spec=SimpleNamespace(resources=resources),
+    )
+    tool.prepare(instance)
+    assert tool.number("threads") == 3 and "OMP_NUM_THREADS=3" in tool.argv()
 
 
 def test_a_test_that_john_failed_is_no_measurement() -> None:

@@ -20,6 +20,8 @@ from lastro.stats.ranks import (
     wilcoxon_signed_rank,
 )
 
+BETWEEN_CAMPAIGNS = N_("without common blocks, ranks would compare the campaigns, too")
+
 
 def against_baseline(
     view: MetricView, data: Measured, floor: float | None = None
@@ -37,15 +39,20 @@ def against_baseline(
         and row.baseline.index in data.cells
     ]
     correction: Correction = "max-t" if len(pairs) <= MOST_PLANNED else "benjamini-hochberg"
-    return tuple(_comparison(row, view.of(row), data, floor) for row, _ in pairs), correction
+    several = bool(view.report.members)
+    return tuple(_comparison(row, view.of(row), data, floor, several) for row, _ in pairs), correction
 
 
-def _comparison(row: Row, cell: Cell, data: Measured, floor: float | None) -> BaselineComparison:
+def _comparison(row: Row, cell: Cell, data: Measured, floor: float | None, several: bool) -> BaselineComparison:
     assert row.baseline is not None and cell.comparison is not None
     values, baseline = data.cells[row.treatment.index], data.cells[row.baseline.index]
     p, ratio = cell.comparison.p, cell.comparison.ratio.value
     matched = match_blocks(values, baseline)
-    twin, no_twin = _twin(matched, data.confidence) if matched else (None, None)
+    twin, no_twin = None, None
+    if matched and several and matched.pairing == "unpaired":
+        matched, no_twin = None, Note(BETWEEN_CAMPAIGNS)
+    elif matched:
+        twin, no_twin = _twin(matched, data.confidence)
     orders = _orders(matched, log=data.model is not None and data.model.log)
     alpha = 1 - data.confidence
     deciding = [twin.p] if twin is not None and twin.can_reject else []

@@ -4,44 +4,28 @@ It also has everything that is missing, with the reason. Pure: data in, frozen d
 
 from __future__ import annotations
 
-import itertools
-import math
-from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from lastro.analysis.properties import PropertyTable, PropertyTables, build_properties
-from lastro.analysis.remarks import (
-    FEWER_BLOCKS,
-    LOST_TRIALS,
-    SECOND_MODE,
-    Mark,
-    bounded_by,
-    in_order,
-    lost_as_too_short,
-    marks_by_metric,
-)
-from lastro.results.samples import AT_LEAST, GENERATOR_LIMITED, Metric
-from lastro.stats.censored import describe_bounded, ratio_of_bounded
-from lastro.stats.contrasts import MeanComparison, compare
-from lastro.stats.families import MOST_PLANNED
+from lastro.analysis.properties import PropertyTable, PropertyTables
+from lastro.analysis.remarks import Mark, in_order
+from lastro.results.members import Member
+from lastro.results.samples import GENERATOR_LIMITED, Metric
+from lastro.stats.contrasts import MeanComparison
 from lastro.stats.intervals import Summary
-from lastro.stats.ratios import Ratio, ratio_of, ratio_to_baseline
-from lastro.study.design import Treatment, baseline_indices
+from lastro.stats.ratios import Ratio
+from lastro.study.design import Treatment
 from lastro.study.model import Factor, Study
 
 if TYPE_CHECKING:
-    from lastro.results.read import CampaignData, LaterSeries
-    from lastro.results.store import Attempt, TreatmentRow, TrialRow
+    from lastro.results.read import LaterSeries
+    from lastro.results.store import Attempt
     from lastro.stats.block_model import BlockModel
     from lastro.stats.modes import SecondMode
 
 Status = Literal["measured", "partly", "invalid", "unavailable", "pending"]
 Decision = Literal["different", "same", "unknown"]
-MANY_LOST = 0.10  # a larger fraction of the finished trials of a cell may bias its mean
 
 
 class Point(NamedTuple):
@@ -233,6 +217,7 @@ class Report:
     calibrations: Mapping[str, Any]
     noise_floor: Any = None  # as `analysis.noise_floor` reads it
     attempts: Sequence[Attempt] = ()  # with their notes, for figures
+    members: tuple[Member, ...] = ()  # the campaigns, if there are several
 
     @property
     def views(self) -> tuple[MetricView, ...]:
@@ -269,237 +254,3 @@ class Report:
     def kinds_of_marks(self) -> tuple[str, ...]:
         """The kinds of remarks on any number of the report."""
         return in_order(mark.kind for row in self.rows for cell in row.cells for mark in cell.marks)
-
-
-def build_report(data: CampaignData, *, all_metrics: bool = False) -> Report:
-    """Build the report of a campaign, finished or not.
-
-    With `all_metrics`, include all metrics that its trials measured, not only those of the study."""
-    study = data.study
-    metrics = study.metrics + (_other_metrics(study, data.attempts) if all_metrics else ())
-    treatments = [row.treatment for row in data.treatments]
-    rows, fits = _rows(data, metrics)
-    return Report(
-        directory=data.directory,
-        study=study,
-        varying=tuple(factor for factor in study.factors if len(factor.levels) > 1),
-        metrics=metrics,
-        models=tuple(fit.model for fit in fits),
-        second_modes=tuple(fit.second_mode for fit in fits),
-        rows=rows,
-        progress=_progress(data),
-        invalid_attempts=_invalid_attempts(data),
-        gaps=_gaps(data),
-        later_properties=cache(partial(build_properties, study, treatments, data.attempts)),
-        later_series=data.later_series,
-        timeline=tuple(Moment(a.trial, a.block, a.started_utc, a.duration_s, a.valid) for a in data.attempts),
-        events=tuple((at, kind, text) for at, kind, text in data.events),
-        provenance=data.provenance,
-        calibrations=data.calibrations,
-        noise_floor=data.noise_floor,
-        attempts=data.attempts,
-    )
-
-
-def _other_metrics(study: Study, attempts: Iterable[Attempt]) -> tuple[Metric, ...]:
-    """Return the measured metrics that the study does not list, as the scenario declared them."""
-    own = {metric.name for metric in study.metrics}
-    declared = {metric.name: metric for metric in study.all_metrics}
-    names = sorted({name for attempt in attempts for name in attempt.measurements} - own)
-    return tuple(declared.get(name, Metric(name, "", "neither", "")) for name in names)
-
-
-@dataclass(frozen=True, slots=True)
-class _Trials:
-    """The valid attempts of one treatment, their remarks by metric, its invalid trials, and its baseline or itself."""
-
-    valid: Sequence[Attempt]
-    marks: Mapping[str, tuple[Mark, ...]]
-    invalid: int
-    reference: int
-
-
-class _MetricFit(NamedTuple):
-    """What the values of one metric have in common: the comparisons with the baseline, the model, the second mode."""
-
-    compared: Mapping[int, MeanComparison]
-    model: BlockModel | None
-    second_mode: SecondMode[int] | None
-
-
-def _rows(data: CampaignData, metrics: Sequence[Metric]) -> tuple[tuple[Row, ...], tuple[_MetricFit, ...]]:
-    """Return the rows, and the fit of each metric."""
-    treatments = [row.treatment for row in data.treatments]
-    references = baseline_indices(data.study, treatments)
-    states: dict[int, Counter[str]] = defaultdict(Counter)
-    for trial in data.trials:
-        states[trial.treatment][trial.state] += 1
-    valid: dict[int, list[Attempt]] = defaultdict(list)
-    for attempt in data.attempts:
-        if attempt.valid:
-            valid[attempt.treatment].append(attempt)
-    by_index = {treatment.index: treatment for treatment in treatments}
-    names = [metric.name for metric in metrics]
-    trials = {
-        index: _Trials(
-            valid[index],
-            marks_by_metric(valid[index], names),
-            states[index]["invalid"],
-            references.get(index, index),  # a baseline has no ratio to itself
-        )
-        for index in by_index
-    }
-    columns = [_cells(metric, trials, data.study.design.confidence) for metric in metrics]
-    rows = tuple(
-        Row(
-            treatment=row.treatment,
-            status=_status(row, states[row.treatment.index]),
-            reason=row.unavailable,
-            remedy=row.remedy,
-            baseline=by_index.get(references.get(row.treatment.index, -1)),
-            trials=dict(states[row.treatment.index]),
-            cells=tuple(column[row.treatment.index] for column, _ in columns),
-        )
-        for row in data.treatments
-    )
-    return rows, tuple(fit for _, fit in columns)
-
-
-def _status(row: TreatmentRow, states: Mapping[str, int]) -> Status:
-    if states["valid"]:
-        return "measured" if states["valid"] == sum(states.values()) else "partly"
-    if row.unavailable is not None:
-        return "unavailable"
-    return "pending" if states["pending"] or states["running"] else "invalid"
-
-
-def _cells(metric: Metric, trials: Mapping[int, _Trials], confidence: float) -> tuple[dict[int, Cell], _MetricFit]:
-    """Return {treatment: cell} of one metric, and the fit of its values."""
-    points = {index: _points(metric.name, own.valid, own.marks.get(metric.name, ())) for index, own in trials.items()}
-    values = {index: by_block(found) for index, found in points.items()}
-    bounded = {index for index, found in points.items() if any(point.at_least for point in found)}
-    exact = {index: found for index, found in values.items() if found and index not in bounded}
-    fit = _fit(exact, {index: own.reference for index, own in trials.items()}, confidence)
-    cells = {}
-    for index, found in points.items():
-        own = trials[index]
-        reference, comparison = own.reference, fit.compared.get(index)
-        ratio = None
-        if comparison is not None:
-            ratio = ratio_of(comparison.ratio, (len(values[index]), len(values[reference])))
-        elif reference != index and values[index] and values[reference]:
-            ratio = ratio_to_baseline(values[index], values[reference], confidence)
-            ratio = ratio and ratio_of_bounded(ratio, of=index in bounded, to=reference in bounded)
-        apart = fit.second_mode.trials.get(index, frozenset()) if fit.second_mode else frozenset()
-        most = max(len(values[side]) for side in (index, reference))
-        own_marks = own.marks.get(metric.name, ()), _own_marks(own, len(found), ratio, most, len(apart))
-        values_of, is_bound = [p.value for p in found], [p.at_least for p in found]
-        step = fit.model.step if fit.model else 0.0
-        summary = describe_bounded(values_of, is_bound, confidence, step) if found else None
-        cells[index] = Cell(
-            metric,
-            found,
-            summary,
-            ratio,
-            comparison,
-            decide(comparison.p_adjusted if comparison else None, 1 - confidence),
-            marks=tuple(itertools.chain(*own_marks)),
-            missing=len(own.valid) - len(found),
-        )
-    return cells, fit
-
-
-def _own_marks(own: _Trials, n: int, ratio: Ratio | None, most: int, apart: int) -> Iterator[Mark]:
-    """Yield the remarks of the analysis on `n` values, some of them `apart`; `most` is n, or that of the baseline."""
-    if ratio and ratio.pairing == "paired" and ratio.n[0] < most:
-        yield Mark(FEWER_BLOCKS, ratio.n[0], "with a trial of the baseline in the same block")
-    finished = len(own.valid) + own.invalid
-    if n and finished - n > MANY_LOST * finished:
-        yield Mark(LOST_TRIALS, finished - n, f"without a valid value, of {finished}")
-    if apart:
-        yield Mark(SECOND_MODE, apart, f"apart from the others, of {n}")
-
-
-def _fit(exact: Mapping[int, Mapping[int, float]], references: Mapping[int, int], confidence: float) -> _MetricFit:
-    """Fit exact values; the comparisons with the baselines are one family."""
-    from lastro.stats.block_model import BlockModel
-    from lastro.stats.modes import second_mode
-
-    model = BlockModel.of(exact)
-    pairs = [(index, references[index]) for index in exact if references[index] != index]
-    pairs = [(index, reference) for index, reference in pairs if reference in exact]
-    sides = [({index: 1.0}, {reference: 1.0}) for index, reference in pairs]
-    found = compare(model, sides, confidence, planned=len(pairs) <= MOST_PLANNED) if model else ()
-    compared = {index: comparison for (index, _), comparison in zip(pairs, found, strict=True)}
-    return _MetricFit(compared, model, second_mode(exact))
-
-
-def decide(p_adjusted: float | None, alpha: float) -> Decision:
-    """Return "different" if the corrected test is significant, and "unknown" without a test."""
-    if p_adjusted is None:
-        return "unknown"
-    return "different" if p_adjusted < alpha else "same"
-
-
-def _points(metric: str, attempts: Collection[Attempt], marks: Sequence[Mark]) -> tuple[Point, ...]:
-    if lost_as_too_short(metric, attempts, marks):
-        return ()
-    bounded = bounded_by(attempts, metric) if any(mark.kind == AT_LEAST for mark in marks) else frozenset()
-    points = [
-        Point(attempt.trial, attempt.attempt, attempt.block, value, (attempt.trial, attempt.attempt) in bounded)
-        for attempt in attempts
-        if (value := attempt.measurements.get(metric)) is not None and math.isfinite(value)
-    ]
-    return tuple(sorted(points, key=attrgetter("block")))
-
-
-def _progress(data: CampaignData) -> Progress:
-    counts: Counter[str] = Counter(trial.state for trial in data.trials)
-    starts = [attempt.started_utc for attempt in data.attempts]
-    return Progress(
-        counts=dict(counts),
-        n_trials=len(data.trials),
-        n_attempts=len(data.attempts),
-        n_invalid_attempts=sum(not attempt.valid for attempt in data.attempts),
-        measured_s=math.fsum(attempt.duration_s for attempt in data.attempts),
-        first_utc=min(starts, default=None),
-        last_utc=max(starts, default=None),
-    )
-
-
-def _invalid_attempts(data: CampaignData) -> tuple[InvalidAttempt, ...]:
-    treatments = {row.treatment.index: row.treatment for row in data.treatments}
-    states = {trial.number: trial.state for trial in data.trials}
-    return tuple(
-        InvalidAttempt(a.trial, a.attempt, a.block, treatments[a.treatment], a.reasons, states[a.trial])
-        for a in data.attempts
-        if not a.valid
-    )
-
-
-def _gaps(data: CampaignData) -> tuple[Gap, ...]:
-    """Return the unavailable treatments by reason and remedy, largest gap first."""
-    groups: dict[tuple[str, str | None], list[Treatment]] = defaultdict(list)
-    for row in data.treatments:
-        if row.unavailable is not None:
-            groups[row.unavailable, row.remedy].append(row.treatment)
-    lost = _trials_by_treatment(data.trials, "unavailable")
-    gaps = [
-        Gap(reason, remedy, common_levels(data.study, found), tuple(found), sum(lost[t.index] for t in found))
-        for (reason, remedy), found in groups.items()
-    ]
-    return tuple(sorted(gaps, key=lambda gap: -len(gap.treatments)))
-
-
-def _trials_by_treatment(trials: Iterable[TrialRow], state: str) -> Counter[int]:
-    return Counter(trial.treatment for trial in trials if trial.state == state)
-
-
-def common_levels(study: Study, treatments: Sequence[Treatment]) -> str:
-    """Return the factors of which these treatments have only some levels: 'isolation = apparmor, cgroups+apparmor'."""
-    parts = []
-    for factor in study.factors:
-        held = {treatment.levels[factor.name] for treatment in treatments}
-        if len(held) < len(factor.levels):
-            parts.append(f"{factor.name} = {', '.join(str(level) for level in factor.levels if level in held)}")
-    return "; ".join(parts)

@@ -11,8 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from lastro.analysis.campaign import Report, Row, by_block, common_levels
+from lastro.analysis.build import common_levels
+from lastro.analysis.campaign import Report, Row, by_block
 from lastro.analysis.noise_floor import floor_here
+from lastro.results.members import campaigns_of_blocks
 from lastro.stats.contrasts import Contrast, MeanComparison, compare_one, linear, share
 from lastro.stats.noise_floor import within
 from lastro.stats.notes import N_, Note
@@ -67,7 +69,8 @@ class Cells:
         """The model of the metric; where some values are only lower bounds, one that takes them for exact."""
         from lastro.stats.block_model import BlockModel
 
-        found = BlockModel.of(self.values) if self.bounded else self._own
+        campaigns = campaigns_of_blocks(self.report.members)
+        found = BlockModel.of(self.values, campaigns=campaigns) if self.bounded else self._own
         assert found is not None, "a stratum was measured"
         return found
 

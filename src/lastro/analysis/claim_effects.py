@@ -134,23 +134,25 @@ def _recovery(statement: Recovery, cells: Cells) -> Effects:
 
 
 def _order(statement: Order, cells: Cells) -> Effects:
-    levels = [level for group in statement.falling for level in group]
-    sides = [side for level in levels for side in _sides_at(statement, level)]
-    weights, used, total = cells.sides(sides, statement.at)
-    share = len(weights) // len(levels)
-    of_level = {level: weights[at * share : (at + 1) * share] for at, level in enumerate(levels)}
+    groups: list[list[tuple[str, list[Levels]]]] = [
+        [(str(level), _sides_at(statement, level)) for level in group] for group in statement.falling
+    ] or [[(_words(side, {}), [side]) for side in group] for group in statement.sides]
+    each = [one for group in groups for one in group]
+    weights, used, total = cells.sides([side for _, sides in each for side in sides], statement.at)
+    share = len(weights) // len(each)
+    shares = iter([weights[at * share : (at + 1) * share] for at in range(len(each))])
+    ordered = [[(label, next(shares)) for label, _ in group] for group in groups]
     parts = []
-    for upper, lower in itertools.pairwise(statement.falling):
-        for first, second in itertools.product(upper, lower):
+    for upper, lower in itertools.pairwise(ordered):
+        for (first, above), (second, below) in itertools.product(upper, lower):
             if share == 1:
-                parts.append(_direction(f"{first} / {second}", of_level[first][0], of_level[second][0], True, cells))
+                parts.append(_direction(f"{first} / {second}", above[0], below[0], True, cells))
             else:
-                label = f"{first} − {second}"
-                effects = [less(*of_level[level]) for level in (first, second)]
-                gap = cells.linear(less(*effects))
-                under = cells.gap_under_floor(less(*effects), gap.value)
-                part = replace(_signed(label, "difference", gap, gap, None, True), under_floor=under)
-                parts.append(_opened(part, cells.slack(less(*effects)), True))
+                effects = less(less(*above), less(*below))
+                gap = cells.linear(effects)
+                under = cells.gap_under_floor(effects, gap.value)
+                part = replace(_signed(f"{first} − {second}", "difference", gap, gap, None, True), under_floor=under)
+                parts.append(_opened(part, cells.slack(effects), True))
     return Effects(tuple(parts), used, total)
 
 

@@ -2,6 +2,7 @@
 
 The rule, which docs/explanation-claims.md explains in full:
 
+0. A published level of which the campaign has no valid trial is replaced by its stand-in, if the claim has one.
 1. A claim becomes contrasts of the campaign's cells, over the strata in which everything that it compares was measured.
    If there is nothing to compare, or if fewer than two blocks were run, it is untestable here.
 2. Each claim has two p-values: for the hypothesis that it is false, and for the hypothesis that its contrary is false.
@@ -27,12 +28,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from lastro.analysis.campaign import Report
 from lastro.analysis.claim_cells import Untestable
 from lastro.analysis.claim_effects import Effects, Part, effects_of
+from lastro.analysis.claim_stand_ins import StoodIn, as_measured
 from lastro.stats.adjust import holm
 from lastro.stats.contrasts import Contrast
 from lastro.stats.intervals import Interval
@@ -50,7 +52,7 @@ class Judgement:
     be None; `why_not` is the reason. `p` is raw; `p_adjusted` is corrected by Holm's method over the claims of the
     file. A recovery without a loss, and a claim that a lower bound leaves open, have p-values although they are
     untestable. `n_blocks` counts the blocks with valid trials. `corrected` is true if the claim would be significant
-    without the correction."""
+    without the correction. `stand_in` are the stand-ins on which it was judged; `claim` then states these levels."""
 
     claim: Claim
     verdict: Verdict
@@ -62,6 +64,7 @@ class Judgement:
     n_blocks: int
     why_not: tuple[Note, ...] = ()
     corrected: bool = False
+    stand_in: tuple[StoodIn, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +78,25 @@ class _Tested:
     so: bool = False
     open: bool = False
     why_not: tuple[Note, ...] = ()
+    stand_in: tuple[StoodIn, ...] = ()
 
 
 def judge(claims: Claims, report: Report) -> tuple[Judgement, ...]:
     """Judge each claim, in the order of the file, by the rule in this module's docstring."""
     blocks = {p.block for row in report.rows for cell in row.cells for p in cell.points}
-    tested = [_test(claim, report, len(blocks)) for claim in claims.claims]
+    tested = [_tested(claim, report, len(blocks)) for claim in claims.claims]
     adjusted = holm([one.p for one in tested])
     return tuple(_judgement(one, p, report, len(blocks)) for one, p in zip(tested, adjusted, strict=True))
+
+
+def _tested(claim: Claim, report: Report, n_blocks: int) -> _Tested:
+    """Test a claim on its own levels, or on its stand-ins; if these cannot test it either, say why of its own."""
+    measured, stand_in = as_measured(claim, report)
+    found = _test(measured, report, n_blocks)
+    if not stand_in:
+        return found
+    tested = found.effects is not None or found.p is not None
+    return replace(found, stand_in=stand_in) if tested else _test(claim, report, n_blocks)
 
 
 def _test(claim: Claim, report: Report, n_blocks: int) -> _Tested:
@@ -145,6 +159,7 @@ def _judgement(one: _Tested, p_adjusted: float | None, report: Report, n_blocks:
         n_blocks,
         one.why_not,
         corrected=one.p is not None and one.p < alpha,
+        stand_in=one.stand_in,
     )
 
 

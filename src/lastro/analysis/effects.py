@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from lastro.analysis.campaign import MetricView, decide
+from lastro.analysis.build import decide
+from lastro.analysis.campaign import MetricView
 from lastro.analysis.measured import Measured, Sides
 from lastro.analysis.model import Interaction, LevelEffect
 from lastro.analysis.remarks import in_order

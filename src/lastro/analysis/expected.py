@@ -11,7 +11,11 @@ from lastro.stats.prediction import Prediction, next_trial
 
 
 def expected(view: MetricView, data: Measured) -> tuple[Expectation, ...]:
-    """Return what to expect of each treatment with a value, in the order of the report's rows."""
+    """Return what to expect of each treatment with a value, in the order of the report's rows.
+
+    Campaigns put together predict nothing: the next may be like any of them."""
+    if view.report.members:
+        return ()
     return tuple(
         Expectation(row.treatment, _trial(row.treatment.index, data), _ratio(row, data))
         for row, cell in view

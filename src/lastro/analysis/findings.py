@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from lastro.analysis.campaign import Gap, MetricView, Report, common_levels
+from lastro.analysis.build import common_levels
+from lastro.analysis.campaign import Gap, MetricView, Report
 from lastro.analysis.effects import main_effects
 from lastro.analysis.interference import ISOLATION, NEIGHBOUR, Interference, interference, reports_isolation
 from lastro.analysis.measured import Measured, measured

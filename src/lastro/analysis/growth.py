@@ -1,8 +1,8 @@
-"""The growth of each metric with the numbers of routers and links in the topologies of a study. Pure.
+"""The growth of each metric with the sizes of a factor's levels, such as the routers and links of topologies. Pure.
 
 It is determined for each combination of the other factors. With three sizes or more, a line is fitted, with intervals
 of its parameters and of its curvature. A line fits any two points, so with two sizes the ratio of the means is compared
-with the ratios of the numbers of routers and links."""
+with the ratios of the sizes. The scenario says which factor has sizes."""
 
 from __future__ import annotations
 
@@ -12,29 +12,25 @@ from dataclasses import dataclass
 from typing import Literal
 
 from lastro.analysis.campaign import MetricView, Point, Report, Row, by_block
-from lastro.errors import InputError
-from lastro.results.noted import NetworkSize
+from lastro.results.additions import SizedFactor
 from lastro.stats.intervals import Interval, sample_mean
 from lastro.stats.ratios import Ratio, ratio_to_baseline
 from lastro.stats.scaling import FittedLine, fit_bend, fit_line
-from lastro.study.topology import grid, grid_size
 
-FACTOR = "topology"
 LEAST_OF_A_LINE = 3
-Measure = Literal["routers", "links"]
 Verdict = Literal[
     "in proportion", "slower", "slower or not", "faster", "shrinks", "line", "grows", "bends up", "bends down",
     "unknown",
 ]  # fmt: skip
-MEASURES: tuple[Measure, ...] = ("routers", "links")
+Size = tuple[int, ...]  # in the order of the factor's measures
 
 
 @dataclass(frozen=True, slots=True)
 class Against:
-    """A metric against the number of routers, or of links.
+    """A metric against one measure of size, such as the number of routers.
 
-    With two sizes, `ratio` is the ratio of their numbers. With more there is a `line`, and the interval of its `bend`
-    if there are enough trials."""
+    With two sizes, `ratio` is that of the larger to the smaller. With more there is a `line`, and the interval of its
+    `bend` if there are enough trials."""
 
     ratio: float | None
     line: FittedLine | None
@@ -46,12 +42,12 @@ class Against:
 class Growth:
     """The growth of one metric in one combination of the other factors.
 
-    `sizes` has the topologies with a value, smallest first; `ratio` is the ratio of the means if there are two sizes;
-    `against` is in the order of MEASURES."""
+    `sizes` has the levels with a value, smallest first; `ratio` is the ratio of the means if there are two sizes;
+    `against` has the measures of size."""
 
-    sizes: Mapping[str, NetworkSize]
+    sizes: Mapping[str, Mapping[str, int]]
     ratio: Ratio | None
-    against: tuple[Against, ...]
+    against: Mapping[str, Against]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +62,9 @@ class GrowthRow:
 class Growths:
     """The growth of all metrics; false where no metric was measured at two sizes.
 
-    `others` are the factors that vary besides the topology."""
+    `others` are the factors that vary besides `sized`."""
 
+    sized: SizedFactor
     others: tuple[str, ...]
     rows: tuple[GrowthRow, ...]
 
@@ -75,69 +72,64 @@ class Growths:
         return any(growth is not None and len(growth.sizes) > 1 for row in self.rows for growth in row.metrics)
 
 
-def growths(report: Report) -> Growths:
-    """Return the growth of every metric in each combination of the factors besides the topology."""
-    others = tuple(factor.name for factor in report.varying if factor.name != FACTOR)
-    if len(others) == len(report.varying):
-        return Growths((), ())
-    sizes = _sizes(report)
+def growths(report: Report, sized: SizedFactor) -> Growths:
+    """Return the growth of every metric in each combination of the factors besides the one with sizes."""
+    others = tuple(factor.name for factor in report.varying if factor.name != sized.factor)
+    if len(others) == len(report.varying) or report.members:  # sizes of different campaigns have no line
+        return Growths(sized, (), ())
+    sizes = _sizes(report, sized)
     return Growths(
+        sized,
         others,
         tuple(
-            GrowthRow(levels, tuple(_growth(rows, sizes, view) for view in report.views))
+            GrowthRow(levels, tuple(_growth(rows, sized, sizes, view) for view in report.views))
             for levels, rows in report.by_levels(others).items()
         ),
     )
 
 
-def _sizes(report: Report) -> dict[str, NetworkSize]:
-    """Return the size of each topology as its trials recorded it; for a grid without a trial, from its name."""
-    seen: dict[str, set[NetworkSize]] = defaultdict(set)
-    levels = {row.treatment.index: str(row.treatment.levels[FACTOR]) for row in report.rows}
+def _sizes(report: Report, sized: SizedFactor) -> dict[str, Size]:
+    """Return the size of each level as its trials recorded it; for a level without a trial, from its name."""
+    seen: dict[str, set[Size]] = defaultdict(set)
+    levels = {row.treatment.index: str(row.treatment.levels[sized.factor]) for row in report.rows}
     for attempt in report.attempts:
-        if attempt.valid and (size := attempt.noted.network):
-            seen[levels[attempt.treatment]].add(size)
+        if attempt.valid and attempt.noted.network.keys() >= set(sized.measures):
+            seen[levels[attempt.treatment]].add(tuple(attempt.noted.network[name] for name in sized.measures))
     found = {}
     for level in dict.fromkeys(levels.values()):
         # A file that was changed between trials has no size.
-        size = next(iter(seen[level])) if len(seen[level]) == 1 else None if seen[level] else _of_grid(level)
+        size = next(iter(seen[level])) if len(seen[level]) == 1 else None if seen[level] else sized.of_level(level)
         if size is not None:
             found[level] = size
     return found
 
 
-def _of_grid(level: str) -> NetworkSize | None:
-    try:
-        topology = grid(*size) if (size := grid_size(level)) else None
-    except InputError:
-        return None
-    return NetworkSize(len(topology.names), len(topology.links)) if topology else None
-
-
-def _growth(rows: Sequence[Row], sizes: Mapping[str, NetworkSize], view: MetricView) -> Growth | None:
+def _growth(rows: Sequence[Row], sized: SizedFactor, sizes: Mapping[str, Size], view: MetricView) -> Growth | None:
     found = {
         level: view.of(row).points
         for row in rows
-        if (level := str(row.treatment.levels[FACTOR])) in sizes and view.of(row).points
+        if (level := str(row.treatment.levels[sized.factor])) in sizes and view.of(row).points
     }
     if not found or any(point.at_least for points in found.values() for point in points):
         return None
-    ordered = {level: sizes[level] for level in sorted(found, key=lambda level: sizes[level])}
-    points = [(size, found[level]) for level, size in ordered.items()]
-    if len(points) == 2:
-        ratio = _ratio(points[0][1], points[1][1], view.confidence)
-        return Growth(ordered, ratio, tuple(_by_ratio(points, at, ratio) for at in range(len(MEASURES))))
-    return Growth(ordered, None, tuple(_by_line(points, at, view.confidence) for at in range(len(MEASURES))))
+    ordered = sorted(found, key=lambda level: sizes[level])
+    points = [(sizes[level], found[level]) for level in ordered]
+    ratio = _ratio(points[0][1], points[1][1], view.confidence) if len(points) == 2 else None
+    against = {
+        name: _by_ratio(points, at, ratio) if len(points) == 2 else _by_line(points, at, view.confidence)
+        for at, name in enumerate(sized.measures)
+    }
+    return Growth({level: dict(zip(sized.measures, sizes[level], strict=True)) for level in ordered}, ratio, against)
 
 
 def _ratio(small: Sequence[Point], large: Sequence[Point], confidence: float) -> Ratio | None:
-    """Return the ratio of the means; None if the mean of the smaller network is not above zero."""
+    """Return the ratio of the means; None if the mean of the smaller size is not above zero."""
     if sample_mean([point.value for point in small]) <= 0:
         return None
     return ratio_to_baseline(by_block(large), by_block(small), confidence)
 
 
-Sized = Sequence[tuple[NetworkSize, Sequence[Point]]]
+Sized = Sequence[tuple[Size, Sequence[Point]]]
 
 
 def _by_ratio(points: Sized, measure: int, growth: Ratio | None) -> Against:

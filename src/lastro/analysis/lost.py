@@ -14,8 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from lastro.analysis.campaign import MANY_LOST, Cell, MetricView, Row, by_block, decide
+from lastro.analysis.build import MANY_LOST, decide
+from lastro.analysis.campaign import Cell, MetricView, Row, by_block
 from lastro.analysis.model import LostTrials
+from lastro.results.members import campaigns_of_blocks
 from lastro.stats.contrasts import MeanComparison, compare
 from lastro.stats.families import MOST_PLANNED
 from lastro.stats.intervals import Interval, describe
@@ -52,7 +54,7 @@ def lost_trials(view: MetricView) -> tuple[LostTrials, ...]:
     }
     if not any(each.many for each in known.values()):
         return ()
-    cases = (_compared(known, view.confidence, min, max), _compared(known, view.confidence, max, min))
+    cases = (_compared(known, view, min, max), _compared(known, view, max, min))
     found = []
     for index, each in known.items():
         baseline = known[each.row.baseline.index] if each.row.baseline and each.cell.comparison else None
@@ -71,7 +73,7 @@ def _lost_blocks(view: MetricView, row: Row, cell: Cell) -> frozenset[int]:
 
 
 def _compared(
-    known: Mapping[int, _Known], confidence: float, treated: Extreme, baseline: Extreme
+    known: Mapping[int, _Known], view: MetricView, treated: Extreme, baseline: Extreme
 ) -> dict[int, MeanComparison]:
     """Return {treatment: its comparison with the baseline} if each lost trial was the extreme of its treatment.
 
@@ -80,11 +82,12 @@ def _compared(
 
     comparisons = {index: each.cell.comparison for index, each in known.items() if each.cell.comparison}
     cells = {index: each.completed(baseline if each.row.is_baseline else treated) for index, each in known.items()}
-    model = BlockModel.of(cells, log=any(found.log for found in comparisons.values()))
+    campaigns = campaigns_of_blocks(view.report.members)
+    model = BlockModel.of(cells, log=any(found.log for found in comparisons.values()), campaigns=campaigns)
     if model is None or not comparisons:
         return {}
     sides = [({index: 1.0}, {_baseline(known[index]): 1.0}) for index in comparisons]
-    found = compare(model, sides, confidence, planned=len(sides) <= MOST_PLANNED)
+    found = compare(model, sides, view.confidence, planned=len(sides) <= MOST_PLANNED)
     return dict(zip(comparisons, found, strict=True))
 
 

@@ -35,7 +35,11 @@ class Scaling:
 
 
 def scalings(report: Report) -> tuple[Scaling, ...]:
-    """Return the lines for each factor with three or more levels, all numbers; leave out factors without a line."""
+    """Return the lines for each factor with three or more levels, all numbers; leave out factors without a line.
+
+    Campaigns put together have none: their levels may differ by the day."""
+    if report.members:
+        return ()
     found = []
     for factor in report.varying:
         numbers = [level for level in factor.levels if isinstance(level, int | float) and not isinstance(level, bool)]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from lastro.analysis.campaign import Cell, MetricView, Point, Row
 from lastro.analysis.model import SerialDependence
+from lastro.results.members import campaigns_of_blocks
 from lastro.stats.autocorrelation import Autocorrelation, autocorrelation, variance_factor
 
 if TYPE_CHECKING:
@@ -19,8 +20,8 @@ def drift_of(view: MetricView) -> Drift | None:
     """Estimate the trend of the metric over the duration of the campaign, from block means.
 
     It is relative to the means of the treatments if all means are above zero. None when no trial has both a value and
-    a time."""
-    if not (found := _timed(view)):
+    a time, and for campaigns put together, of which each has a trend of its own."""
+    if view.report.members or not (found := _timed(view)):
         return None
     from lastro.stats.drift import drift
 
@@ -50,12 +51,19 @@ def trial_order(view: MetricView) -> TrialOrder | None:
     found = _timed(view)
     relative = _all_above_zero(view)
     scale = {row.treatment.index: cell.summary.mean for row, cell in view if cell.summary} if relative else {}
-    treatments = [row.treatment.index for _, row, _ in found]
-    values = [point.value / scale.get(at, 1.0) for at, (_, _, point) in zip(treatments, found, strict=True)]
-    alike = autocorrelation(values, treatments)
+    values = [point.value / scale.get(row.treatment.index, 1.0) for _, row, point in found]
+    alike = autocorrelation(values, _cells_of(view, found))
     if alike is None or len(found) < sum(len(cell.points) for cell in view.cells):
         return None
     return TrialOrder(alike, {(point.trial, point.attempt): at for at, (_, _, point) in enumerate(found)})
+
+
+def _cells_of(view: MetricView, found: Iterable[tuple[datetime, Row, Point]]) -> list[int]:
+    """Number the cells from which values deviate: their treatments, apart for each campaign if there are several."""
+    campaigns = campaigns_of_blocks(view.report.members) or {}
+    numbers: dict[tuple[int, int], int] = {}
+    cells = ((row.treatment.index, campaigns.get(point.block, 0)) for _, row, point in found)
+    return [numbers.setdefault(cell, len(numbers)) for cell in cells]
 
 
 def correlated_orders(views: Iterable[MetricView], alpha: float) -> dict[str, TrialOrder]:

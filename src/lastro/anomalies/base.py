@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -38,6 +38,26 @@ class Demand:
 
 
 @dataclass(frozen=True, slots=True)
+class KernelUse:
+    """A resource of the kernel that an anomaly takes from its neighbours, by the kernel's own counters.
+
+    held: units that it holds now. used: units taken since boot. refused: requests that a limit has ever refused."""
+
+    held: int = 0
+    used: int = 0
+    refused: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NeighbourReading:
+    """What a neighbour has used so far."""
+
+    usage: Usage
+    written_bytes: int
+    taken: KernelUse
+
+
+@dataclass(frozen=True, slots=True)
 class Dose:
     """The load that the neighbour really applied while the chain was measured."""
 
@@ -47,6 +67,9 @@ class Dose:
     written_bytes: int  # handed to the file system, whether or not it reached the disk in time
     alive: bool
     written_in_all_bytes: int = 0  # the same since the load began, including the time to settle
+    held: int = 0  # units of the kernel's resource: at the begin or at the end, whichever is less
+    used: int = 0
+    refused: int = 0
 
 
 class Anomaly(ABC):
@@ -76,6 +99,10 @@ class Anomaly(ABC):
         """Return why a running neighbour did too little under `limits` for this anomaly; None if it did enough."""
         return None
 
+    def taken(self, instance: Instance) -> KernelUse:
+        """Return what the neighbour has taken of the resource that this anomaly exhausts, as the kernel counts it."""
+        return KernelUse()
+
     @contextmanager
     def at_work(self, neighbour: Instance, demand: Demand) -> Iterator[Neighbour]:
         """Run the load in the neighbour inside the block, for at most `demand.timeout_s`.
@@ -85,7 +112,7 @@ class Anomaly(ABC):
         # Not in /, where it may not be allowed to write.
         process = neighbour.spawn(["env", "--chdir=/var/tmp", *self.argv(demand)])
         try:
-            load = Neighbour(neighbour, process)
+            load = Neighbour(neighbour, process, self.taken)
             deadline_s = time.monotonic() + _START_S
             while time.monotonic() < deadline_s and process.alive() and not self._has_begun(load, demand):
                 pass
@@ -104,22 +131,25 @@ class Anomaly(ABC):
 class Neighbour:
     """A misbehaving instance, with readings of what it does."""
 
-    def __init__(self, instance: Instance, process: Process) -> None:
-        self.instance, self._process = instance, process
+    def __init__(self, instance: Instance, process: Process, taken: Callable[[Instance], KernelUse]) -> None:
+        self.instance, self._process, self._taken = instance, process, taken
 
-    def reading(self) -> tuple[Usage, int]:
-        return self.instance.usage(), self.instance.written_bytes()
+    def reading(self) -> NeighbourReading:
+        return NeighbourReading(self.instance.usage(), self.instance.written_bytes(), self._taken(self.instance))
 
-    def dose_since(self, earlier: tuple[Usage, int], elapsed_s: float) -> Dose:
-        used = self.instance.usage().since(earlier[0])
-        written_bytes = self.instance.written_bytes()
+    def dose_since(self, earlier: NeighbourReading, elapsed_s: float) -> Dose:
+        now = self.reading()
+        used = now.usage.since(earlier.usage)
         return Dose(
             elapsed_s=elapsed_s,
             cpus=used.cpu_s / elapsed_s,
             memory_peak_bytes=used.memory_peak_bytes,
-            written_bytes=max(0, written_bytes - earlier[1]),
+            written_bytes=max(0, now.written_bytes - earlier.written_bytes),
             alive=self._process.alive(),
-            written_in_all_bytes=written_bytes,
+            written_in_all_bytes=now.written_bytes,
+            held=min(earlier.taken.held, now.taken.held),
+            used=now.taken.used - earlier.taken.used,
+            refused=now.taken.refused - earlier.taken.refused,
         )
 
     def require_alive(self) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lastro.app.places import open_campaign
+from lastro.errors import InputError
 from lastro.report.language import Language
 
 if TYPE_CHECKING:
@@ -25,23 +27,37 @@ def loaded(directory: Path) -> CampaignData:
         return load_campaign(store)
 
 
+def loaded_together(directories: Sequence[Path]) -> CampaignData:
+    """Load the campaigns of one study as one. Raises: as `loaded`; InputError if they are not of one study."""
+    from lastro.campaign import suite as suites
+    from lastro.results.together import together
+
+    if len(directories) > 1:
+        for directory in filter(suites.is_suite, directories):
+            raise InputError(
+                f"{directory} holds a suite, which cannot be put together with other campaigns",
+                f"give the directories of one of its studies, such as {directory}/STUDY",
+            )
+    return together([loaded(directory) for directory in directories])
+
+
 def report_of(directory: Path, *, all_metrics: bool = False) -> Report:
     """Return the analysed campaign of a directory. Raises: as `loaded`."""
-    from lastro.analysis.campaign import build_report
+    from lastro.analysis.build import build_report
 
     return build_report(loaded(directory), all_metrics=all_metrics)
 
 
-def content_of(directory: Path, say: Language, *, all_metrics: bool) -> Content:
-    """Return the report of a campaign with its analysis, and the claims: its own, or those of its paper."""
+def content_of(directories: Sequence[Path], say: Language, *, all_metrics: bool) -> Content:
+    """Return the report of campaigns with its analysis, and the claims: those of the first, or of its paper."""
     from lastro.analysis import analyse
-    from lastro.analysis.campaign import build_report
+    from lastro.analysis.build import build_report
     from lastro.report.content import Content
 
-    data = loaded(directory)
+    data = loaded_together(directories)
     report = build_report(data, all_metrics=all_metrics)
     analysis = analyse(report)
-    file = claims_of(directory, data.study.name)
+    file = claims_of(directories[0], data.study.name)
     if file is None:
         return Content(report, analysis, say)
     from lastro.report.claims_text import explanation, source_text, tally_text
@@ -62,7 +78,7 @@ class JudgedClaims:
 
 def judged(data: CampaignData, file: Path) -> JudgedClaims:
     """Judge the claims in a file. Raises: StudyError when it is not a valid claims file of this study."""
-    from lastro.analysis.campaign import build_report
+    from lastro.analysis.build import build_report
     from lastro.analysis.claims import judge
     from lastro.study.load_claims import load_claims
 
@@ -75,8 +91,6 @@ def find_claims(directory: Path, study: str) -> Path:
     """Return the claims file of a campaign: its own, else that of the paper with the study's name.
 
     Raises: InputError when there is neither."""
-    from lastro.errors import InputError
-
     found = claims_of(directory, study)
     if found is None:
         raise InputError(

@@ -22,7 +22,7 @@ _SUITE_FORMAT = "lastro-suite-status/1"
 
 def status_of(directory: Path) -> dict[str, Any]:
     """Return the status of a campaign."""
-    from lastro.analysis.campaign import build_report
+    from lastro.analysis.build import build_report
     from lastro.results.read import load_campaign
 
     with open_campaign(directory) as store:

@@ -103,7 +103,7 @@ def suite_of(name: str, selection: Selection = WHOLE) -> GivenSuite | None:
             f"{path} holds a campaign or a suite, not a study",
             f"continue it with `lastro resume {path}`, or name a study file",
         )
-    folder = suite.read_folder(path)
+    folder = suite.read_folder(path).with_profile(selection.profile)
     studies = tuple(load_member(file, selection) for file in folder.files)
     _check_applied(name, selection, studies)
     return GivenSuite(name, folder, studies, selection)

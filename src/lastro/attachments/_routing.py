@@ -62,7 +62,9 @@ class Side:
 def directions(segments: Sequence[Segment], prefix: str) -> list[tuple[Side, Side]]:
     """Return (end where packets arrive, end where they leave) for both directions of each segment.
 
-    The devices have the names of the ends, with another prefix."""
+    The devices have the names of the ends, with another prefix. Raises: Unavailable for IPv6."""
+    if any(":" in port.address for segment in segments for port in segment.ports):
+        raise Unavailable("the DUT routes IPv4 only", "choose an attachment at layer 2, such as veth-bridge")
     found = []
     for number, segment in enumerate(segments):
         a, b = (

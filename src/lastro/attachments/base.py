@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import ClassVar
 
+from lastro.attachments._offloads import made_by, script, switch_off
 from lastro.errors import LastroError
 from lastro.platforms.base import (
     AVAILABLE,
@@ -30,10 +31,13 @@ _PROBE_S = "3"  # time for one reply: a busy host may lose the first packet
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A link between two ports; `name` is short and unique in a topology."""
+    """A link between two ports; `name` is short and unique in a topology.
+
+    Without `offloads`, no device of the link leaves segmentation or checksums to the next one, as far as it can."""
 
     name: str
     ports: tuple[Port, Port]
+    offloads: bool = True
 
     def ends(self) -> list[tuple[str, Port]]:
         """Return (name of the link's other end in the DUT's namespace, port) for both ports."""
@@ -76,8 +80,17 @@ class Attachment(ABC):
     def connect(self, testbed: Testbed, segments: Sequence[Segment]) -> Iterator[None]:
         """Set up links with their addresses inside the block. The attachment must be prepared."""
         with self.laid(testbed, segments):
+            plain = [segment for segment in segments if not segment.offloads]
+            if plain:
+                switch_off(testbed, made_by(self.batches(testbed, plain)))
             self.plug(segments)
+            for instance, ports in _guests(plain):
+                instance.run(["sh", "-e"], stdin=script(ports))
             yield
+
+    def batches(self, testbed: Testbed, segments: Sequence[Segment]) -> list[tuple[str, list[str]]]:
+        """Return all batches for `ip` that make the links, each with the namespace in which it runs."""
+        return [(testbed.dut, self.compile(segments))]
 
     @contextmanager
     def laid(self, testbed: Testbed, segments: Sequence[Segment]) -> Iterator[None]:
@@ -91,11 +104,20 @@ class Attachment(ABC):
         instances: dict[int, Instance] = {id(port.instance): port.instance for _, port in ends}
         for instance in instances.values():
             own = [(end, port) for end, port in ends if port.instance is instance]
-            ends_taps = {port.name: Tap(end, self.tap_kind, self.tap_offloads) for end, port in own}
+            ends_taps = {port.name: self._tap(segments, end, port) for end, port in own}
             taps = ends_taps if instance.takes_taps else {}
             instance.plug([port for _, port in own], taps)
         for instance in instances.values():
             instance.ready()
+
+    def _tap(self, segments: Sequence[Segment], end: str, port: Port) -> Tap:
+        return Tap(end, self.tap_kind, self.tap_offloads, self.swapping(port.instance.testbed, segments, end))
+
+    def swapping(
+        self, testbed: Testbed, segments: Sequence[Segment], end: str
+    ) -> Callable[[], AbstractContextManager[None]] | None:
+        """Return the context in which another device may replace the end of a link; None if that requires none."""
+        return None
 
     def residuals(self, testbed: Testbed) -> dict[str, str]:
         """Return what differs with these links although the study holds it constant."""
@@ -107,6 +129,11 @@ class Attachment(ABC):
 
     def probe(self, testbed: Testbed, platform: Platform) -> Availability:
         """Connect two instances and ping one from the other. Platform and attachment must be prepared."""
+        if platform.sends_by_host:
+            return Availability(
+                f"the {platform.name} machine is behind the NAT of its own monitor: no other instance can reach it",
+                'use this level where the instance sends to its own host: scenario "uplink", `towards = "host"`',
+            )
         specs = [InstanceSpec(name=f"probe-{end}", role="probe", ports=("eth0",)) for end in _SIDES]
         try:
             with ExitStack() as stack:
@@ -117,6 +144,14 @@ class Attachment(ABC):
         except LastroError as error:
             return Availability(error.message, error.hint or self.remedy)
         return AVAILABLE
+
+
+def _guests(segments: Sequence[Segment]) -> list[tuple[Instance, list[str]]]:
+    """Return the virtual machines at these links, each with the names of its cards."""
+    found: dict[int, tuple[Instance, list[str]]] = {}
+    for port in (port for segment in segments for port in segment.ports if port.instance.takes_taps):
+        found.setdefault(id(port.instance), (port.instance, []))[1].append(port.name)
+    return [*found.values()]
 
 
 def far_end(end: str, port: Port) -> str:

@@ -7,10 +7,12 @@ frames as they are: it cannot complete a checksum or split a large segment, so s
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 
+from lastro.attachments._offloads import UNFINISHED, switch_off
 from lastro.attachments._separable import Switched
 from lastro.attachments.base import Segment, far_end
 from lastro.errors import CommandFailed, PlatformError, TrialError
@@ -152,6 +154,20 @@ class Ovs(Switched):
     def replug(self, testbed: Testbed, ends: Sequence[tuple[str, str]]) -> None:
         self._vsctl(testbed, *(word for end, bridge in ends for word in ("--", "add-port", bridge, end)))
 
+    def swapping(
+        self, testbed: Testbed, segments: Sequence[Segment], end: str
+    ) -> Callable[[], AbstractContextManager[None]]:
+        """Return the context in which an end is not a port: the switch opens a device when it becomes one."""
+        switches = self.switches(segments).items()
+        switch = next(name for name, joined in switches for each in joined for own, _ in each.ends() if own == end)
+        return partial(self._swapping, testbed, end, switch)
+
+    @contextmanager
+    def _swapping(self, testbed: Testbed, end: str, switch: str) -> Iterator[None]:
+        self.unplug(testbed, [end])
+        yield
+        self.replug(testbed, [(end, switch)])
+
     @contextmanager
     def laid(self, testbed: Testbed, segments: Sequence[Segment]) -> Iterator[None]:
         if self._dead() or not self._daemons:
@@ -203,7 +219,4 @@ def _finish_packets_at_the_source(testbed: Testbed, segments: Sequence[Segment])
     names: dict[str, list[str]] = {}
     for port in (port for segment in segments for port in segment.ports if not port.instance.takes_taps):
         names.setdefault(port.netns, []).append(port.name)
-    each = "for port; do ethtool --offload $port tx off tso off gso off; done"
-    lines = [f"nsenter --net={NETNS_DIR / netns} sh -ec '{each}' - {' '.join(own)}\n" for netns, own in names.items()]
-    if lines:
-        testbed.host.run(["sh", "-e"], stdin="".join(lines))
+    switch_off(testbed, names, UNFINISHED)

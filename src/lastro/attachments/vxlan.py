@@ -39,15 +39,19 @@ class Vxlan(Attachment):
         """Return lines for `ip -batch` inside the second host's namespace."""
         return _underlay(1) + _host(segments, 1)
 
+    def batches(self, testbed: Testbed, segments: Sequence[Segment]) -> list[tuple[str, list[str]]]:
+        second = _second(testbed)
+        cable = (testbed.dut, [_cable(second)])
+        return [cable, *super().batches(testbed, segments), (second, self.compile_second(segments))]
+
     @contextmanager
     def laid(self, testbed: Testbed, segments: Sequence[Segment]) -> Iterator[None]:
         second = _second(testbed)
-        below = f"link add name {_UNDERLAY} mtu {_MTU} type veth peer name {_UNDERLAY} mtu {_MTU} netns {second}"
         with testbed.session.owned("netns", second):
             testbed.host.run(["ip", "netns", "add", second])
             set_sysctls(testbed.host, second, QUIET)
             with (
-                made(testbed, testbed.dut, [below]),
+                made(testbed, testbed.dut, [_cable(second)]),
                 super().laid(testbed, segments),
                 made(testbed, second, self.compile_second(segments)),
             ):
@@ -73,6 +77,11 @@ class Vxlan(Attachment):
 def _second(testbed: Testbed) -> str:
     """Return the namespace of the second host."""
     return f"{testbed.dut}-2"
+
+
+def _cable(second: str) -> str:
+    """Return the line that joins the first host to the second one's namespace."""
+    return f"link add name {_UNDERLAY} mtu {_MTU} type veth peer name {_UNDERLAY} mtu {_MTU} netns {second}"
 
 
 def _underlay(host: int) -> list[str]:

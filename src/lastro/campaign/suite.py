@@ -1,7 +1,8 @@
 """A suite: several studies of one question, run one after the other, each as a campaign of its own.
 
 The source of a suite is a folder of study files, NAME.toml, with optional claims in claims/NAME.toml. They run in
-alphabetical order, or in the order that `suite.toml` lists. The results of a suite are in a directory DIR, with a
+alphabetical order, or in the order that `suite.toml` lists; with the profile `published`, only those that it lists as
+`published`. The results of a suite are in a directory DIR, with a
 campaign for each study in DIR/NAME and the index DIR/suite.json. Study files are copied there, so that a suite
 continues with the studies with which it began."""
 
@@ -29,7 +30,7 @@ from lastro.study.selection import WHOLE, Selection
 INDEX = "suite.json"
 HEAD = "suite.toml"
 FORMAT = "lastro-suite/1"
-_KEYS = {"title": str, "description": str, "fronts": list}
+_KEYS = {"title": str, "description": str, "fronts": list, "published": list}
 _NO_STUDIES = ("claims.toml", HEAD)
 _MOST_BYTES = 16 * 2**20  # of an index; a larger one is read only in part, and so is not JSON
 
@@ -87,10 +88,17 @@ class Folder:
     title: str
     description: str
     files: tuple[Path, ...]
+    published: tuple[str, ...] = ()  # the names of the studies that the profile of this name runs; empty: all
 
     @property
     def name(self) -> str:
         return self.path.resolve().name
+
+    def with_profile(self, name: str | None) -> Folder:
+        """Return the folder with the studies that a profile runs."""
+        if name != "published" or not self.published:
+            return self
+        return replace(self, files=tuple(file for file in self.files if file.stem in self.published))
 
     def claims(self, name: str) -> Path | None:
         file = self.path / "claims" / f"{name}.toml"
@@ -111,7 +119,8 @@ def read_folder(path: Path) -> Folder:
     chosen = [files[name] for name in head.get("fronts", files)]
     if not chosen:
         raise InputError(f"{path} is a directory without study files", "`lastro new` writes a study file to start from")
-    return Folder(path, head.get("title", ""), head.get("description", ""), tuple(chosen))
+    words = (head.get("title", ""), head.get("description", ""))
+    return Folder(path, *words, tuple(chosen), tuple(head.get("published", ())))
 
 
 def _head(file: Path, known: Sequence[str]) -> dict[str, Any]:
@@ -126,11 +135,13 @@ def _head(file: Path, known: Sequence[str]) -> dict[str, Any]:
             raise wrong(key, "is not a valid key", did_you_mean(key, _KEYS))
         if not isinstance(value, _KEYS[key]):
             raise wrong(key, f"must be {'a list' if _KEYS[key] is list else 'a string'}, and is {shown(value)}")
-    for index, name in enumerate(fronts := document.get("fronts", ())):
-        if name not in known:
-            raise wrong(f"fronts[{index}]", f"this folder has no study {shown(name)}", did_you_mean(str(name), known))
-        if name in fronts[:index]:
-            raise wrong(f"fronts[{index}]", f"{shown(name)} is already listed")
+    for key in ("fronts", "published"):
+        for index, name in enumerate(names := document.get(key, ())):
+            if name not in known:
+                hint = did_you_mean(str(name), known)
+                raise wrong(f"{key}[{index}]", f"this folder has no study {shown(name)}", hint)
+            if name in names[:index]:
+                raise wrong(f"{key}[{index}]", f"{shown(name)} is already listed")
     return document
 
 

@@ -26,7 +26,9 @@ def study_arguments(parser: argparse.ArgumentParser) -> None:
         help="a study file; a published study: paper:NAME or paper:NAME/STUDY; a suite: a folder of studies or a paper",
     )
     testbed_argument(parser)
-    parser.add_argument("--profile", metavar="P", help="one of the study's profiles: quick, standard or paper")
+    parser.add_argument(
+        "--profile", metavar="P", help="one of the study's profiles: quick, standard, paper or published"
+    )
     parser.add_argument(
         "--only", metavar="FACTOR=LEVEL,...", action="append", default=[],
         help="keep only these levels of a factor, such as platform=lxc,runc; repeatable",
@@ -54,6 +56,17 @@ def testbed_argument(parser: argparse.ArgumentParser) -> None:
 
 def campaign_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("dir", type=Path, metavar="DIR", help="a campaign's directory, as created by `lastro run`")
+
+
+def campaigns_argument(parser: argparse.ArgumentParser) -> None:
+    """Take one campaign or suite, or several campaigns of one study, as a list `dirs`."""
+    parser.add_argument(
+        "dirs",
+        nargs="+",
+        type=Path,
+        metavar="DIR",
+        help="a campaign's directory, as created by `lastro run`; several campaigns of one study are put together",
+    )
 
 
 @contextmanager

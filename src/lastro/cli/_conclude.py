@@ -27,7 +27,7 @@ def conclude(directory: Path, *, report: bool, most_invalid: float | None) -> in
     if suites.is_suite(directory):
         return _conclude_suite(directory, report, most_invalid)
     if report:
-        write(directory, ReportOptions())
+        write([directory], ReportOptions())
     with collector_paused():
         found = report_of(directory)
         print_table(found)
@@ -41,7 +41,7 @@ def _conclude_suite(directory: Path, report: bool, most_invalid: float | None) -
     shown = shlex.quote(str(directory))
     print(f"tables: lastro results {shown}\nverdicts on the claims: lastro claims {shown}", flush=True)
     if report:
-        write(directory, ReportOptions())
+        write([directory], ReportOptions())
     stopped = [member for member in suite.fronts if member.stopped]
     for words, midway in (("did not run here", False), ("ended by an error", True)):
         if names := [member.name for member in stopped if suites.can_run(directory, member) is midway]:

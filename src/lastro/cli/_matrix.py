@@ -129,23 +129,20 @@ Column = tuple[str, list[str]]
 
 def _tables(kind: str, platforms: Sequence[str], columns: Sequence[Column], width: int) -> Iterator[str]:
     """Yield one table, or several where its columns do not fit the width. Names are broken at their hyphens."""
+    from lastro.console import grid
+
     first = max(map(len, ("platform", *platforms))) + _GAP
     room = [_width(column) for column in columns]
     while columns:
         n = max(1, sum(total <= width - first + _GAP for total in itertools.accumulate(room)))
         heads = [_broken(name) for name, _ in columns[:n]]
         yield f"{'':<{first}}{kind}"
-        for at in range(height := max(map(len, heads))):
-            words = [head[at - height + len(head)] if at >= height - len(head) else "" for head in heads]
-            yield _row("platform" if at == height - 1 else "", first, words, room)
-        for at, platform in enumerate(platforms):
-            yield _row(platform, first, [marks[at] for _, marks in columns[:n]], room)
+        height = max(map(len, heads))
+        rows = [["\n".join([*[""] * (height - len(head)), *head]) for head in (["platform"], *heads)]]
+        rows += [[platform, *(marks[at] for _, marks in columns[:n])] for at, platform in enumerate(platforms)]
+        yield from (line.plain for line in grid(rows))
         yield ""
         columns, room = columns[n:], room[n:]
-
-
-def _row(label: str, first: int, words: Sequence[str], room: Sequence[int]) -> str:
-    return f"{label:<{first}}{''.join(f'{word:<{n}}' for word, n in zip(words, room, strict=False))}".rstrip()
 
 
 def _width(column: Column) -> int:

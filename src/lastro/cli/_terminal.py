@@ -42,14 +42,6 @@ def print_document(text: str) -> None:
 
 def table(rows: Sequence[Sequence[str]]) -> list[str]:
     """Return the lines of a table: names left-aligned, numbers right-aligned, the last column as it is."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(
-            [
-                row[0].ljust(widths[0]),
-                *(cell.rjust(w) for cell, w in zip(row[1:-1], widths[1:-1], strict=True)),
-                row[-1],
-            ]
-        ).rstrip()
-        for row in rows
-    ]
+    from lastro.console import grid
+
+    return [line.plain for line in grid(rows, right=range(1, len(rows[0]) - 1))]

@@ -37,7 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from lastro.analysis import advice
-    from lastro.analysis.campaign import build_report
+    from lastro.analysis.build import build_report
     from lastro.report import advice_text
     from lastro.results.read import load_campaign
 

@@ -7,7 +7,8 @@ the verdicts is in docs/explanation-claims.md.
   lastro claims DIR --json                  one JSON document
   lastro claims DIR --fail-on contradicted  exit code 4 when a claim has this verdict
 
-For a suite, one table has the claims of all studies; each study is judged as a campaign of its own.
+For a suite, one table has the claims of all studies; each study is judged as a campaign of its own. Several campaigns
+of one study, such as those of levels that require different kernels, are judged together: lastro claims DIR DIR ...
 
 Needs no root. A verdict is not an error: without --fail-on the exit code is 0."""
 
@@ -17,11 +18,11 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lastro.app.contents import JudgedClaims, claims_of, find_claims, judged, loaded
+from lastro.app.contents import JudgedClaims, claims_of, find_claims, judged, loaded, loaded_together
 from lastro.app.places import refuse_suite
 from lastro.campaign import suite as suites
 from lastro.campaign.suite import Suite
-from lastro.cli._common import campaign_argument
+from lastro.cli._common import campaigns_argument
 from lastro.cli._terminal import print_laid_out
 from lastro.errors import InputError
 from lastro.plain import json_text
@@ -40,7 +41,7 @@ _GATES = {
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    campaign_argument(parser)
+    campaigns_argument(parser)
     parser.add_argument(
         "--claims", metavar="FILE", type=Path, help="a claims file (default: DIR/claims.toml, or a paper's)"
     )
@@ -50,14 +51,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    if suites.is_suite(args.dir):
-        return _run_suite(args)
+    first, *others = args.dirs
+    if not others and suites.is_suite(first):
+        return _run_suite(args, first)
     from lastro.report.claims_document import claims_text
     from lastro.report.claims_table import render_claims
 
-    data = loaded(args.dir)
+    data = loaded_together(args.dirs)
     say = language(args.lang)
-    found = judged(data, args.claims or find_claims(args.dir, data.study.name))
+    found = judged(data, args.claims or find_claims(first, data.study.name))
     if args.json:
         print(claims_text(found.claims, found.judgements, found.report, say))
     else:
@@ -65,28 +67,28 @@ def run(args: argparse.Namespace) -> int:
     return _exit_code(args.fail_on, found.judgements)
 
 
-def _run_suite(args: argparse.Namespace) -> int:
+def _run_suite(args: argparse.Namespace, directory: Path) -> int:
     if args.claims:
-        refuse_suite(args.dir, "--claims FILE")
-    suite, say = suites.read(args.dir), language(args.lang)
+        refuse_suite(directory, "--claims FILE")
+    suite, say = suites.read(directory), language(args.lang)
     found: dict[str, JudgedClaims] = {}
     waiting: list[str] = []  # studies that have claims but no campaign yet
     for member in suite.fronts:
-        file = claims_of(args.dir / member.name, member.study)
+        file = claims_of(directory / member.name, member.study)
         if file is None:
             continue
-        if not suites.begun(args.dir, member):
+        if not suites.begun(directory, member):
             waiting.append(member.name)
         else:
-            found[member.name] = judged(loaded(args.dir / member.name), file)
+            found[member.name] = judged(loaded(directory / member.name), file)
     if not found and not waiting:
         raise InputError(
-            f"no study of {args.dir} has claims",
-            f"put them into {args.dir}/STUDY/claims.toml, or before the run into"
+            f"no study of {directory} has claims",
+            f"put them into {directory}/STUDY/claims.toml, or before the run into"
             " claims/STUDY.toml next to the study files; docs/explanation-claims.md explains how to write one",
         )
     if args.json:
-        print(json_text(_suite_document(args.dir, suite, found, waiting, say)))
+        print(json_text(_suite_document(directory, suite, found, waiting, say)))
     else:
         from lastro.report.claims_table import render_suite_claims
 

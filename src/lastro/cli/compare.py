@@ -32,7 +32,7 @@ from lastro.cli._common import share
 from lastro.errors import InputError
 
 if TYPE_CHECKING:
-    from lastro.analysis.compare import Comparison
+    from lastro.analysis.comparison import Comparison
 
 REGRESSION = 4
 UNDECIDED = 8

@@ -27,6 +27,7 @@ from lastro.cli._common import testbed_argument
 from lastro.cli._matrix import ProbedPart, cells, lines, parts, summary
 from lastro.errors import HostBusy, InputError, did_you_mean
 from lastro.plain import plain, unfiltered
+from lastro.platforms.base import Availability
 from lastro.scenarios.base import start_s
 from lastro.scenarios.chain import ChainScenario
 from lastro.scenarios.chain.probes import ChainProbes
@@ -139,7 +140,12 @@ def _platforms(chosen: Sequence[str] | None) -> list[str]:
 
 def examine(probes: ChainProbes, wanted: PartsToTry, say: Say) -> list[ProbedPart]:
     """Try every wanted part on every platform. Where a platform is unavailable, its reason applies to all parts."""
-    tries = dict(zip(_TRIED, (probes.attachment, probes.isolation, probes.function, probes.anomaly), strict=True))
+    tries: dict[str, Callable[[str, str], Availability]] = {
+        "attachment": probes.attachment,
+        "isolation": probes.isolation,
+        "function": probes.function,
+        "anomaly": probes.anomaly,
+    }
     findings = []
     for platform in wanted.platforms:
         say(platform, "start")

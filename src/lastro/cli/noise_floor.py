@@ -44,7 +44,7 @@ _MOST_CAMPAIGNS = 100
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("study", metavar="DIR|STUDY", help="a campaign's directory, or a study file, or paper:NAME")
-    parser.add_argument("--profile", metavar="P", help="profile of a study file: quick, standard or paper")
+    parser.add_argument("--profile", metavar="P", help="profile of a study file: quick, standard, paper or published")
     testbed_argument(parser)
     parser.add_argument(
         "-o", "--output", type=Path, metavar="AA", help="directory of the A/A campaign, new or finished"

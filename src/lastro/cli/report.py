@@ -9,12 +9,14 @@ page needs no network and no script, so it can be mailed or archived as it is.
   lastro report DIR --figures           also every figure as SVG, PNG and PDF, in DIR/figures
 
 Needs no root. The report of an unfinished campaign covers its trials so far. A suite gets a page on the whole,
-with links to the page of each study in DIR/STUDY."""
+with links to the page of each study in DIR/STUDY. Several campaigns of one study, such as those of levels that require
+different kernels, get one report: lastro report DIR DIR ... -o page.html"""
 
 from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,8 +24,9 @@ from typing import TYPE_CHECKING
 from lastro.app.contents import claims_of, content_of
 from lastro.app.places import refuse_suite
 from lastro.campaign import suite as suites
-from lastro.cli._common import campaign_argument
+from lastro.cli._common import campaigns_argument
 from lastro.cli._terminal import print_document
+from lastro.errors import InputError
 from lastro.plain import without_controls
 from lastro.report.language import LANGUAGES, language
 
@@ -34,7 +37,7 @@ SUFFIXES = {"html": "html", "md": "md", "latex": "tex"}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    campaign_argument(parser)
+    campaigns_argument(parser)
     parser.add_argument("-o", "--output", metavar="FILE", help="where to write (default: DIR/report.html, .md or .tex)")
     parser.add_argument("--format", choices=SUFFIXES, default="html", help="the kind of document (default: html)")
     parser.add_argument("--lang", choices=LANGUAGES, default="en", help="the language of the report (default: en)")
@@ -58,17 +61,25 @@ class ReportOptions:
 
 
 def run(args: argparse.Namespace) -> int:
-    write(args.dir, ReportOptions(args.output, args.format, args.lang, args.figures, args.all_metrics))
+    write(args.dirs, ReportOptions(args.output, args.format, args.lang, args.figures, args.all_metrics))
     return 0
 
 
-def write(directory: Path, wanted: ReportOptions) -> None:
-    """Write the documents of a campaign or a suite, and print their paths."""
-    if suites.is_suite(directory):
+def write(directories: Sequence[Path], wanted: ReportOptions) -> None:
+    """Write the documents of a campaign, a suite, or several campaigns of one study, and print their paths.
+
+    Raises: InputError for several campaigns without an output, since they have no directory in common."""
+    directory, *others = directories
+    if not others and suites.is_suite(directory):
         _write_suite(directory, wanted)
         return
-    content = content_of(directory, language(wanted.lang), all_metrics=wanted.all_metrics)
-    _write(directory, wanted, content, base=directory)
+    if others and not wanted.output:
+        raise InputError("the report of several campaigns has no directory of its own", "name the file with -o FILE")
+    content = content_of(directories, language(wanted.lang), all_metrics=wanted.all_metrics)
+    if others:
+        _write(Path(wanted.output or "").parent, wanted, content, base=None)
+    else:
+        _write(directory, wanted, content, base=directory)
 
 
 def _write_suite(directory: Path, wanted: ReportOptions) -> None:
@@ -85,7 +96,7 @@ def _write_suite(directory: Path, wanted: ReportOptions) -> None:
         place = directory / member.name
         content, unjudged = None, False
         if suites.begun(directory, member):
-            content = content_of(place, say, all_metrics=wanted.all_metrics)
+            content = content_of([place], say, all_metrics=wanted.all_metrics)
             _write(place, replace(wanted, output=None), content, base=directory)
         else:
             unjudged = claims_of(place, member.study) is not None
@@ -95,7 +106,7 @@ def _write_suite(directory: Path, wanted: ReportOptions) -> None:
     _put(output, render_suite(suite.label, suite.description, str(directory), sections, say), base=None)
 
 
-def _write(directory: Path, wanted: ReportOptions, content: Content, base: Path) -> None:
+def _write(directory: Path, wanted: ReportOptions, content: Content, base: Path | None) -> None:
     """Write the document of one campaign, and its figures if they are wanted, and print their paths.
 
     Below `base`, no link is followed."""
@@ -136,7 +147,7 @@ def _render(content: Content, kind: str, links: dict[str, str]) -> str:
     return render_html(content)
 
 
-def _write_figures(content: Content, folder: Path, base: Path) -> dict[str, Path]:
+def _write_figures(content: Content, folder: Path, base: Path | None) -> dict[str, Path]:
     """Write every figure in three formats, and return {title: SVG file}. Below `base`, no link is followed."""
     from lastro.report.figures import pictures
     from lastro.results.files import write_atomically

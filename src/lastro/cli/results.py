@@ -6,8 +6,12 @@ Unavailable and invalid levels stay in it, with their reasons below.
   lastro results DIR --csv all.csv          every attempt and metric, one value per row, for R or pandas ("-": stdout)
   lastro results DIR --parquet all.parquet  the same rows as Parquet
 
+Parquet is for questions over several campaigns, in SQL by DuckDB, which is installed with Lastro:
+  duckdb.sql("SELECT platform, avg(value) FROM 'c*.parquet' WHERE valid AND metric = 'throughput' GROUP BY platform")
+
 Needs no root, and works while the campaign runs. For a suite, it prints one table after the other; JSON has all studies
-in `fronts`; CSV and Parquet have a column `front` with the name of the study."""
+in `fronts`; CSV and Parquet have a column `front` with the name of the study. Several campaigns of one study, such as
+those of levels that require different kernels, are put together: lastro results DIR DIR ..."""
 
 from __future__ import annotations
 
@@ -17,10 +21,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lastro.app.contents import loaded
+from lastro.app.contents import loaded, loaded_together
 from lastro.campaign import suite as suites
-from lastro.campaign.suite import Suite
-from lastro.cli._common import campaign_argument, collector_paused
+from lastro.cli._common import campaigns_argument, collector_paused
 from lastro.cli._terminal import print_document, print_laid_out
 from lastro.plain import json_text
 
@@ -32,7 +35,7 @@ _SUITE_FORMAT = "lastro-suite-results/1"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    campaign_argument(parser)
+    campaigns_argument(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON document instead of the table")
     parser.add_argument("--csv", metavar="FILE", help="write every attempt and metric as CSV; - for standard output")
     parser.add_argument(
@@ -46,13 +49,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     with collector_paused():
-        return _run_suite(args, suites.read(args.dir)) if suites.is_suite(args.dir) else _run(args)
+        first, *others = args.dirs
+        return _run_suite(args, first) if not others and suites.is_suite(first) else _run(args)
 
 
 def _run(args: argparse.Namespace) -> int:
-    from lastro.analysis.campaign import build_report
+    from lastro.analysis.build import build_report
 
-    data = loaded(args.dir)
+    data = loaded_together(args.dirs)
     _export(args, data)
     if args.json:
         from lastro.report.document import document_text
@@ -63,11 +67,12 @@ def _run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _run_suite(args: argparse.Namespace, suite: Suite) -> int:
-    from lastro.analysis.campaign import build_report
+def _run_suite(args: argparse.Namespace, directory: Path) -> int:
+    from lastro.analysis.build import build_report
     from lastro.report.document import document
 
-    data = {member.name: loaded(args.dir / member.name) for member in suite.fronts if suites.begun(args.dir, member)}
+    suite = suites.read(directory)
+    data = {member.name: loaded(directory / member.name) for member in suite.fronts if suites.begun(directory, member)}
     _export(args, data)
     reports = {name: build_report(each, all_metrics=args.all_metrics) for name, each in data.items()}
     if args.json:
@@ -77,7 +82,7 @@ def _run_suite(args: argparse.Namespace, suite: Suite) -> int:
             for member in suite.fronts
             if member.name not in data
         ]
-        head = {"format": _SUITE_FORMAT, "directory": str(args.dir), "suite": suite.name, "title": suite.title}
+        head = {"format": _SUITE_FORMAT, "directory": str(directory), "suite": suite.name, "title": suite.title}
         print(json_text({**head, "fronts": fronts, "not_begun": missing}))
     elif not (args.csv or args.parquet):
         for number, member in enumerate(suite.fronts, 1):

@@ -1,5 +1,7 @@
 """Installs what parts require on Debian or Ubuntu: packages by apt, gVisor and vegeta by Go, JMeter by Maven.
 
+`lastro setup click --source DIR` builds the Click modular router, on which functions can run, from a source tree.
+
 Without PART, it installs what a first study on native, runc and docker requires. Installed software is not changed.
 Parts that cannot be installed here are listed with a reason and a remedy; those named on the command line, or needed by
 every study, make the exit code 3. `lastro parts` lists the names; `lastro doctor` then tries each part for real."""
@@ -24,7 +26,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "part", nargs="*", metavar="PART", help="a part to install, such as docker, vegeta or platform/gvisor"
     )
+    parser.add_argument("--source", metavar="DIR", help="build `click` from this source tree, which is not changed")
     parser.add_argument("--all", action="store_true", help="install what all parts and the tests require")
+    parser.add_argument("--packages", action="store_true", help="install Debian packages alone, and build no program")
     parser.add_argument("--dry-run", action="store_true", help="only print the commands, as a shell script; no root")
     parser.add_argument("--json", action="store_true", help="print the outcome as JSON, progress on standard error")
 
@@ -33,13 +37,19 @@ def run(args: argparse.Namespace) -> int:
     from lastro.setup.machine import Machine
     from lastro.setup.plan import after, make_plan
     from lastro.setup.run import execute
-    from lastro.setup.selection import select
+    from lastro.setup.scripts import CLICK
+    from lastro.setup.selection import click_source, select
 
     if args.all and args.part:
         raise InputError("--all cannot be combined with names of parts", "give either --all or the names")
-    command = shlex.join(["lastro", "setup", *(["--all"] if args.all else args.part)])
-    wanted = select(args.part, everything=args.all)
-    plan = make_plan(wanted, Machine.this())
+    if args.source is not None and CLICK not in args.part:
+        raise InputError("--source is for `click` alone", "name it: lastro setup click --source DIR")
+    sources = {} if args.source is None else {CLICK: click_source(args.source)}
+    options = [option for option, given in (("--all", args.all), ("--packages", args.packages)) if given]
+    options += [*args.part, *(f"--source={tree}" for tree in sources.values())]
+    command = shlex.join(["lastro", "setup", *options])
+    wanted = select(args.part, everything=args.all, click_tree=bool(sources))
+    plan = make_plan(wanted, Machine.this(), sources, builds=not args.packages)
     if args.dry_run:
         print(_as_json(plan, plan.findings, []) if args.json else _script(command, plan), end="")
         return 0
@@ -67,8 +77,10 @@ def _summary(plan: SetupPlan, findings: Sequence[Unmet]) -> str:
     ready = [finding.part for finding in findings if finding.ready and finding.part.kind]
     shown = ", ".join(part.name for part in ready) if len(ready) <= 8 else f"{len(ready)} parts"
     missing = [finding for finding in findings if finding.reason]
+    unbuilt = sorted({finding.recipe for finding in findings if finding.recipe and not finding.reason})
     lines = [] if plan.steps or missing else ["nothing to install"]
     lines += [f"ready: {shown}"] if ready else []
+    lines += [f"left to build: {', '.join(unbuilt)}"] if unbuilt else []
     if len(lost := _lost(findings)) == 1:
         missing.remove(lost[0])  # it becomes the error
     return "".join(f"{line}\n" for line in [*lines, *map(_words, missing)])

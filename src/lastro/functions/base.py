@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import json
 from abc import ABC
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from functools import partial
+from typing import ClassVar
 
-from lastro.errors import PlatformError, Unavailable
+from lastro.errors import Unavailable
 from lastro.functions import _click
-from lastro.functions._path import Path
+from lastro.functions._click import BROKEN
+from lastro.functions._click import CONDITION as ON_CLICK
+from lastro.functions._path import PATHS, Counted, Path
 from lastro.platforms.base import Instance
 from lastro.requirements import NOTHING, Requirements
 
-_TABLE = "ip lastro"
-_USUAL_PATH = Path()
+_TABLE = "lastro"
+_USUAL_PATH = PATHS["4"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,15 +30,11 @@ class Step:
     stdin: str | None = None
 
 
-class Counted(NamedTuple):
-    packets: int
-    bytes: int
-
-
 class Function(ABC):
     """A network function; a new one defines its rules in the kernel and, if it can, as a Click configuration.
 
-    `rules` are statements of nftables inside the table `ip lastro`; each may count in counters of its own."""
+    `rules` are statements of nftables inside the table `lastro` of the path's address family. Each may count in
+    counters of its own."""
 
     kind = "function"
     name: ClassVar[str]
@@ -43,6 +42,7 @@ class Function(ABC):
     requirements: ClassVar[Requirements] = NOTHING  # of the host; `lastro setup` installs them
     capabilities: ClassVar[tuple[str, ...]] = ("CAP_NET_ADMIN",)
     witnesses: ClassVar[tuple[str, ...]] = ()  # counters of its own that every new flow must move
+    per_packet: ClassVar[bool] = False  # whether its work on each packet, besides forwarding it, may limit the rate
 
     def rules(self, path: Path) -> str:
         """Return the chains, sets and counters to put in the table; without any, it is plain forwarding."""
@@ -55,18 +55,21 @@ class Function(ABC):
     def click(self, path: Path) -> str:
         """Return the function's elements in Click: the body of a compound element with two inputs and two outputs.
 
-        Ports 0 lead from the inside to the outside, ports 1 back. Raises: Unavailable if there are no elements."""
+        Ports 0 lead from the inside to the outside, ports 1 back. Each named `Counter` is read as a counter of the
+        function. Raises: Unavailable if there are no elements."""
         raise Unavailable(f"function '{self.name}' has no Click configuration", 'use implementation = "kernel"')
 
     @contextmanager
-    def installed(self, instance: Instance, path: Path, implementation: str = "kernel") -> Iterator[None]:
-        """Run the function for as long as the block lasts."""
+    def installed(
+        self, instance: Instance, path: Path, implementation: str = "kernel"
+    ) -> Iterator[Callable[[], dict[str, Counted]]]:
+        """Run the function for as long as the block lasts; yield what reads its counters."""
         if implementation == "click":
-            with self._click_running(instance, path):
-                yield
+            with _click.running(instance, self.click(path), path) as router:
+                yield router.counted
         else:
             self._load(instance, path)
-            yield
+            yield partial(self.counters, instance, path)
 
     def _load(self, instance: Instance, path: Path) -> None:
         if instance.has_nftables:
@@ -81,7 +84,7 @@ class Function(ABC):
 
     def ruleset(self, path: Path) -> str:
         """Return the whole table. `crossed` counts every packet that the kernel forwards from inside to outside."""
-        return f"""table {_TABLE} {{
+        return f"""table {path.family} {_TABLE} {{
     counter crossed {{ }}
     chain witness {{
         type filter hook forward priority -300; policy accept;
@@ -90,29 +93,11 @@ class Function(ABC):
 {self.rules(path)}}}
 """
 
-    @contextmanager
-    def _click_running(self, instance: Instance, path: Path) -> Iterator[None]:
-        if instance.run(["sh", "-c", "command -v click"], check=False).returncode != 0:
-            raise Unavailable(
-                "the root filesystem has no `click`, and no distribution packages it",
-                "build Click Modular Router, put a static `click` in this host's PATH; Lastro copies it into the image",
-            )
-        instance.run(["sh", "-c", "cat > /run/function.click"], stdin=_click.configuration(self.click(path), path))
-        # Click forwards, so the kernel must not. Set from outside: /proc/sys is read-only in a container.
-        instance.set_sysctls({"net.ipv4.ip_forward": "0"})
-        process = instance.spawn(["click", "/run/function.click"])
-        try:
-            yield
-            if not process.alive():
-                raise PlatformError(f"click ended during the trial: {process.stop().error_text.strip()[-300:]}")
-        finally:
-            process.stop()
-
     def counters(self, instance: Instance, path: Path = _USUAL_PATH) -> dict[str, Counted]:
-        """Return the named counters of the function; empty where none can be read (Click, a dead instance)."""
+        """Return the named counters of the function in the kernel; empty where none can be read (a dead instance)."""
         if not instance.has_nftables:
             return {"crossed": _carried(instance, path)}
-        done = instance.run(["nft", "-j", "list", "counters", "table", *_TABLE.split()], check=False)
+        done = instance.run(["nft", "-j", "list", "counters", "table", path.family, _TABLE], check=False)
         try:
             items = json.loads(done.text)["nftables"]
             found = (item["counter"] for item in items if "counter" in item)
@@ -141,4 +126,4 @@ class Service(ABC):
     version_argv: ClassVar[tuple[str, ...]] = ()
 
 
-__all__ = ["Counted", "Function", "Path", "Service", "Step"]
+__all__ = ["BROKEN", "ON_CLICK", "PATHS", "Counted", "Function", "Path", "Service", "Step"]

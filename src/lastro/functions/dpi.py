@@ -4,11 +4,16 @@ The other path is a veth pair inside the function's instance: marked packets are
 and only then continue to the sink. Its counters prove which packets were redirected. The kernel searches with the
 string match of iptables, since nftables itself cannot search at any offset. The algorithm is Knuth-Morris-Pratt, which
 unlike Boyer-Moore also finds a signature that spans two fragments of a large packet. A packet keeps its mark on a veth
-pair inside one namespace, so the mark redirects only packets from the interface where the flow arrives."""
+pair inside one namespace, so the mark redirects only packets from the interface where the flow arrives.
+
+On Click, the other path is a queue of its own, and an element counts the packets on it. Click searches each frame by
+itself. The kernel searches a segment as it arrives: if that is larger than a frame, it also finds a signature that two
+frames would share."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from lastro.functions.base import Function, Path, Step
 
@@ -16,32 +21,48 @@ SIGNATURE = "X-Lastro-Suspect"
 DETOUR = ("detour0", "detour1")
 _MARK, _TABLE = 1, 100
 _DETOUR_MAC = "02:00:c6:12:02:02"
+_WINDOW, _MOST_BYTES = 64, 1500  # of Click's search: offsets in one Classifier, and the longest packet
+_DETOUR_ADDRESSES = {"4": ("198.18.2.1", "198.18.2.2"), "6": ("2001:2:0:2::1", "2001:2:0:2::2")}
 
 
 class Dpi(Function):
     name = "dpi"
     summary = "searches every payload for a signature, and redirects packets that have it"
+    per_packet = True
 
     def more_steps(self, path: Path) -> Sequence[Step]:
         entry, exit_ = DETOUR
+        here, there = _DETOUR_ADDRESSES[path.version]
+        six = path.version == "6"
         links = f"""link add name {entry} type veth peer name {exit_} address {_DETOUR_MAC}
-address add 198.18.2.1/24 dev {entry}
+address add {here}/{path.prefix} dev {entry}{" nodad" if six else ""}
 link set {entry} up
 link set {exit_} up
-neigh add 198.18.2.2 lladdr {_DETOUR_MAC} dev {entry} nud permanent
-route add default via 198.18.2.2 dev {entry} table {_TABLE}
+neigh add {there} lladdr {_DETOUR_MAC} dev {entry} nud permanent
+route add default via {there} dev {entry} table {_TABLE}
 rule add iif {path.inside} fwmark {_MARK} lookup {_TABLE}
 """
         inspection = f"""*mangle
 -A PREROUTING -i {path.inside} -m string --algo kmp --string {SIGNATURE} -j MARK --set-mark {_MARK}
 COMMIT
 """
-        return (Step(("ip", "-batch", "-"), links), Step(("iptables-nft-restore",), inspection))
+        batch, restore = (("ip", "-6"), "ip6tables-nft-restore") if six else (("ip",), "iptables-nft-restore")
+        return (Step((*batch, "-batch", "-"), links), Step((restore,), inspection))
 
     def click(self, path: Path) -> str:
+        # Click 2.1 has no element that searches (FastClick has). A Classifier compares at fixed offsets: here at each
+        # offset of a window, which then moves on, until too little of the packet is left.
+        pattern, length = SIGNATURE.encode().hex(), len(SIGNATURE)
+        offsets = ", ".join(f"{offset}/{pattern}" for offset in range(_WINDOW))
+        matches = " ".join(f"here[{offset}] -> [0]output;" for offset in range(_WINDOW))
+        windows = [f"window{start}" for start in range(0, _MOST_BYTES - length + 1, _WINDOW)]
+        moves = "".join(f"{one}[1] -> {other}; " for one, other in pairwise(windows))
+        ends = "".join(f"{one}[0] -> suspect; {one}[2] -> clean; " for one in windows)
         return (
-            # Search is an element of FastClick; it moves the start of the packet's data to the match, to be reverted.
-            f"input[0] -> inspect :: Search({SIGNATURE}); inspect[1] -> [0]output; "
-            "inspect[0] -> StripToNetworkHeader -> suspects :: Counter -> Queue -> Unqueue -> [0]output; "
-            "input[1] -> [1]output;"
+            f"elementclass Window {{ input -> here :: Classifier({offsets}, -); {matches} "
+            f"here[{_WINDOW}] -> rest :: CheckLength({_WINDOW + length - 1}); rest[0] -> [2]output; "
+            f"rest[1] -> Strip({_WINDOW}) -> [1]output }} "
+            f"{', '.join(windows)} :: Window; suspect, clean :: StripToNetworkHeader; "
+            f"input[0] -> {windows[0]}; {moves}{windows[-1]}[1] -> clean; {ends}clean -> [0]output; "
+            "suspect -> detoured :: Counter -> Queue -> Unqueue -> [0]output; input[1] -> [1]output;"
         )

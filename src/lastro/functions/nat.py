@@ -9,6 +9,7 @@ class NatFunction(Function):
     name = "nat"
     summary = "rewrites the source address of every packet, and restores it for replies"
     witnesses = ("translated",)
+    per_packet = True
 
     def rules(self, path: Path) -> str:
         # The chain sees the first packet of a flow; conntrack rewrites the header of each one after it. Everything that
@@ -21,12 +22,16 @@ class NatFunction(Function):
 """
 
     def click(self, path: Path) -> str:
+        # The pattern draws a port from the range; the kernel keeps the source's own where it is free. Click rewrites no
+        # fragment but the first, and drops the others. Errors of ICMP belong to the flow that they quote.
         pattern = f"pattern {path.outside_address} 1024-65535 - - 0 1, drop"
         return (
             f"flows :: IPRewriter({pattern}); pings :: ICMPPingRewriter({pattern}); "
             "there :: IPClassifier(tcp or udp, icmp type echo); "
-            "back :: IPClassifier(tcp or udp, icmp type echo-reply); "
+            "errors :: ICMPRewriter(flows pings); "
+            "back :: IPClassifier(tcp or udp, icmp type echo-reply, icmp); "
             "input[0] -> there; there[0] -> [0]flows; there[1] -> [0]pings; "
-            "input[1] -> back; back[0] -> [1]flows; back[1] -> [1]pings; "
-            "flows[0] -> [0]output; pings[0] -> [0]output; flows[1] -> [1]output; pings[1] -> [1]output;"
+            "input[1] -> back; back[0] -> [1]flows; back[1] -> [1]pings; back[2] -> errors; "
+            "translated :: Counter; flows[0] -> translated; pings[0] -> translated; translated -> [0]output; "
+            "flows[1] -> [1]output; pings[1] -> [1]output; errors -> [1]output;"
         )

@@ -28,7 +28,8 @@ class Resources:
     """Limits and reservations of an instance; None means not set.
 
     cpus: CPU seconds per second (a hard quota). cpu_weight: weight under contention, 1 to 10000, 100 is usual.
-    memory_bytes: hard limit. memory_reserved_bytes: reclaimed last. Rates are per second, on `block_device`."""
+    memory_bytes: hard limit. memory_reserved_bytes: reclaimed last. Rates are per second, on `block_device`.
+    pids: processes and threads at the same time, with those that ended and are not yet reaped."""
 
     cpus: float | None = None
     cpu_weight: int | None = None
@@ -40,6 +41,7 @@ class Resources:
     read_iops: int | None = None
     write_iops: int | None = None
     block_device: str | None = None  # "MAJOR:MINOR"
+    pids: int | None = None
 
     def __bool__(self) -> bool:
         return any(getattr(self, field.name) is not None for field in fields(self))
@@ -48,6 +50,14 @@ class Resources:
     def cpu_shares(self) -> int | None:
         """The weight on version 1's scale (2 to 262144, 1024 is usual)."""
         return None if self.cpu_weight is None else max(2, min(262_144, round(self.cpu_weight * 1024 / 100)))
+
+
+@dataclass(frozen=True, slots=True)
+class Tasks:
+    """The processes and threads of a group: how many it has now, and how many forks its limit has ever refused."""
+
+    held: int = 0
+    refused: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +97,17 @@ class Cgroups(ABC):
 
     @abstractmethod
     def usage(self, name: str) -> Usage: ...
+
+    @abstractmethod
+    def pids_directory(self, name: str) -> Path:
+        """Return the group's directory in the tree that counts processes."""
+
+    def tasks(self, name: str) -> Tasks:
+        """Return what the kernel counts of the group's processes. Raises: FileNotFoundError if it counts none."""
+        files = {file: self.pids_directory(name) / file for file in ("pids.current", "pids.events")}
+        text = self._texts(files, ("pids.current",))
+        refused = re.search(r"^max (\d+)$", text["pids.events"], re.MULTILINE)
+        return Tasks(int(text["pids.current"]), int(refused[1]) if refused else 0)
 
     @abstractmethod
     def peak_file(self, name: str) -> Path:
@@ -222,6 +243,9 @@ class CgroupsV1(Cgroups):
                     missing.append((str(group / kind), values[kind]))
         return missing
 
+    def pids_directory(self, name: str) -> Path:
+        return self.root / "pids" / name.strip("/")
+
     def peak_file(self, name: str) -> Path:
         return self.root / "memory" / name.strip("/") / "memory.max_usage_in_bytes"
 
@@ -268,6 +292,7 @@ class CgroupsV1(Cgroups):
             ("blkio/{name}/blkio.throttle.write_bps_device", _on(device, r.write_bps)),
             ("blkio/{name}/blkio.throttle.read_iops_device", _on(device, r.read_iops)),
             ("blkio/{name}/blkio.throttle.write_iops_device", _on(device, r.write_iops)),
+            ("pids/{name}/pids.max", r.pids),
         ]
         return [(file, str(value)) for file, value in wanted if value is not None]
 
@@ -313,6 +338,9 @@ class CgroupsV2(Cgroups):
             *reversed(list((self.root / name.strip("/")).parents)[: len(Path(name.strip("/")).parts) - 1]),
         ]
         return [(str(group / "cgroup.subtree_control"), wanted) for group in above if wanted]
+
+    def pids_directory(self, name: str) -> Path:
+        return self.root / name.strip("/")
 
     def peak_file(self, name: str) -> Path:
         return self.root / name.strip("/") / "memory.peak"
@@ -375,6 +403,7 @@ class CgroupsV2(Cgroups):
             ("{name}/memory.max", r.memory_bytes),
             ("{name}/memory.low", r.memory_reserved_bytes),
             ("{name}/io.max", f"{r.block_device} {given}" if r.block_device and given else None),
+            ("{name}/pids.max", r.pids),
         ]
         return [(file, str(value)) for file, value in wanted if value is not None]
 

@@ -153,6 +153,14 @@ class Workload(ABC):
         return with_host_time(self.read(timed.done.text), timed)
 
 
+def cpus_inside(instance: Instance) -> int:
+    """Return the number of CPUs on which the instance may run. Raises: InstrumentError when it does not report it."""
+    text = instance.run(["nproc"]).text.strip()
+    if not text.isdigit():
+        raise InstrumentError(f"the instance did not report its CPUs: {text[-80:]!r}")
+    return int(text)
+
+
 @dataclass(frozen=True, slots=True)
 class Timed:
     """A command that ran in an instance, with its time on the host's clock.

@@ -6,7 +6,8 @@ import re
 from typing import Self
 
 from lastro.errors import InstrumentError
-from lastro.instruments.base import Workload, positive
+from lastro.instruments.base import Workload, cpus_inside, positive
+from lastro.platforms.base import Instance
 from lastro.results.samples import Metric, Reading
 from lastro.study.model import Setting
 
@@ -24,13 +25,16 @@ class John(Workload):
     version_argv = ("sh", "-c", "john | head -n 1")
     options = (
         Setting("time_s", 10, "length of the measurement in whole seconds", 1, 86_400),
-        Setting("threads", 1, "number of concurrent threads", 1, 4096),
+        Setting("threads", 1, "number of concurrent threads; 0: one on each CPU of the instance", 0, 4096),
         Setting("format", "bcrypt", "hash format", choices=("bcrypt", "md5crypt")),
     )
     metrics = (
         Metric("john_rate", "1/s", "higher", "passwords tried per second of time (john, c/s real)"),
         Metric("john_cpu_rate", "1/s", "higher", "passwords tried per second of CPU time (john, c/s virtual)"),
     )
+
+    def prepare(self, instance: Instance) -> None:
+        self.chosen["threads"] = self.number("threads") or cpus_inside(instance)
 
     def argv(self) -> list[str]:
         """Return the command. Standard error is merged into its output, since john reports its threads there."""

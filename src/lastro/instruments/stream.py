@@ -13,7 +13,8 @@ from lastro.errors import InstrumentError
 from lastro.host.base import Host
 from lastro.instruments import _own, _words
 from lastro.instruments._memory import MemoryWorkload
-from lastro.instruments.base import TIME_TOOL, positive
+from lastro.instruments.base import TIME_TOOL, cpus_inside, positive
+from lastro.platforms.base import Instance
 from lastro.requirements import Requirements
 from lastro.results.samples import Metric, Reading, Series
 from lastro.study.model import Setting
@@ -37,7 +38,10 @@ class Stream(MemoryWorkload):
     version_argv = (PROGRAM, "--version")
     requirements = Requirements(packages=("gcc", "libc6-dev"))
     options = (
-        Setting("threads", 1, "number of concurrent threads; may exceed the CPUs", 1, 65_536),
+        Setting(
+            "threads", 1, "number of concurrent threads; may exceed the CPUs; 0: one on each CPU of the instance",
+            0, 65_536,
+        ),
         Setting(
             "array", "0", "size of each of three arrays; 0: four times the last-level cache of its CPUs",
             check=parse_size_bytes,
@@ -66,6 +70,10 @@ class Stream(MemoryWorkload):
 
     def least_memory_bytes(self, host: Host, cpuset: str | None) -> int:
         return _ARRAYS * self.piece_on(host, cpuset)
+
+    def prepare(self, instance: Instance) -> None:
+        super().prepare(instance)
+        self.chosen["threads"] = self.number("threads") or cpus_inside(instance)
 
     def argv(self) -> list[str]:
         elements = max(1, self.piece_bytes // _ITEM)
@@ -102,7 +110,7 @@ class Stream(MemoryWorkload):
     def expected_s(self, cpus: float, slowdown: float) -> float:
         loops = self.number("repeats") * sum(BYTES.values()) / _ITEM + 6  # and filling and checking the arrays
         hindered = 1.0 if slowdown == 1 else slowdown * _SOFT_FLOAT
-        return loops * self.piece_here(cpus) * hindered / _SPEED_BPS / min(cpus, self.number("threads"), 4)
+        return loops * self.piece_here(cpus) * hindered / _SPEED_BPS / min(cpus, self.number("threads") or cpus, 4)
 
     def brief(self) -> Self:
         return type(self)(**{**self.chosen, "array": "1M", "repeats": 2})

@@ -5,7 +5,8 @@ usage in a previous run, and publish no numbers. In Lastro, an instance of the c
 the chain's need and a memory reservation with headroom, but no quota: a saturating flow would measure the quota. The
 neighbour gets the CPUs that the chain leaves free at its peak. It represents a misbehaving network function. So its
 memory and disk limits are what the function needed when it behaved well, with headroom, and with a minimum below which
-a process cannot work. Each trial records the limits that were in force.
+a process cannot work. The same number of processes for every function, since each needs only a few. Each trial records
+the limits that were in force.
 
 On cgroup v1 the kernel does not throttle buffered writes, only direct and synchronous ones."""
 
@@ -24,11 +25,12 @@ _FLOOR_CPUS = 0.1
 _FLOOR_MEMORY_BYTES = 64 << 20
 _FLOOR_BPS = 4 << 20
 _FLOOR_IOPS = 100
+_PROCESSES = 256
 
 
 class CgroupLimits(Isolation):
     name = "cgroups"
-    summary = "CPU, memory and disk reserved for the chain and limited for its neighbour, from a calibration run"
+    summary = "CPU and memory reserved for the chain, and limited for its neighbour with disk and processes; calibrated"
     needs_profile = True
 
     def apply(self, spec: InstanceSpec, profile: Profile | None) -> InstanceSpec:
@@ -68,6 +70,7 @@ def _limits_of_a_neighbour(profile: Profile) -> Resources:
         read_iops=rate(need.read_iops, _FLOOR_IOPS),
         write_iops=rate(need.write_iops, _FLOOR_IOPS),
         block_device=profile.block_device,
+        pids=_PROCESSES,
     )
 
 

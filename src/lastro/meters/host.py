@@ -49,14 +49,18 @@ class HostMeter(Meter):
 
     def read(self, work_s: float | None = None, apart_s: float = 0.0) -> dict[str, float]:
         """Return the metrics. `work_s`: the time of the work, if the meter ran longer; `apart_s`: CPU time to omit."""
-        seconds = self.totals.cpu_s
-        idle_s = seconds["idle"] + seconds["iowait"] + seconds["steal"]
-        busy_s = max(0.0, sum(seconds.values()) - idle_s - apart_s)
+        busy_s = max(0.0, self.busy_s - apart_s)
         return {"host_cpus": busy_s / (work_s or self.elapsed_s), "host_steal": self.steal_percent, **self.pressure()}
 
     def pressure(self) -> dict[str, float]:
         """Return the percentage of time in which a task waited, by resource; empty on a kernel without PSI."""
         return {f"psi_{name}": 100 * seconds / self.elapsed_s for name, seconds in self.totals.stalled_s.items()}
+
+    @property
+    def busy_s(self) -> float:
+        """CPU seconds of the whole host, interrupts included."""
+        seconds = self.totals.cpu_s
+        return sum(seconds.values()) - seconds["idle"] - seconds["iowait"] - seconds["steal"]
 
     @property
     def steal_percent(self) -> float:

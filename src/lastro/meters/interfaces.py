@@ -13,6 +13,8 @@ class InterfaceMeter(Meter):
     name = "interfaces"
     summary = "bytes and packets over every interface of every instance"
 
+    mtu: dict[str, int]  # by port, as in `moved`
+
     def start(self) -> None:
         self._before = self._readings()
 
@@ -26,9 +28,11 @@ class InterfaceMeter(Meter):
 
     def _readings(self) -> Counters:
         found: Counters = {}
+        self.mtu = {}
         for role, instance in self.instances.items():
             for link in instance.links():
                 stats = link["stats64"]
+                self.mtu[f"{role}.{link['ifname']}"] = link["mtu"]
                 found[f"{role}.{link['ifname']}"] = {
                     f"{way}_{what}": stats[way][what] for way in ("rx", "tx") for what in ("bytes", "packets")
                 }

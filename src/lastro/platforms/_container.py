@@ -138,6 +138,7 @@ def limit_flags(resources: Resources) -> list[str]:
         "--cpuset-cpus": r.cpuset,
         "--memory": r.memory_bytes,
         "--memory-reservation": r.memory_reserved_bytes,
+        "--pids-limit": r.pids,
         "--device-read-bps": f"{device}:{r.read_bps}" if device and r.read_bps else None,
         "--device-write-bps": f"{device}:{r.write_bps}" if device and r.write_bps else None,
         "--device-read-iops": f"{device}:{r.read_iops}" if device and r.read_iops else None,

@@ -93,6 +93,7 @@ class Hypervisor(Platform):
     boot_timeout_s: ClassVar[float] = 30.0
     emulates: ClassVar[bool] = False
     start_s = 3.0
+    guests = True
     over_ssh = False  # kernel, disk and the client of the guest's agent are on this machine
 
     def __init__(self, **chosen: Any) -> None:
@@ -160,11 +161,11 @@ class Hypervisor(Platform):
         return f"mkdir -p {instance.sockets} {instance.scratch}; {copy}"
 
     def cgroup_limits(self, resources: Resources) -> Resources:
-        """Return the limits for the monitor's processes: all except that of memory.
+        """Return the limits for the monitor's processes: all except those of memory and of processes.
 
-        Memory is the size of the machine. The memory of the monitor itself is overhead of the platform, and is not
-        limited."""
-        return replace(resources, memory_bytes=None)
+        Memory is the size of the machine. The memory and the threads of the monitor itself are overhead of the
+        platform, and are not limited; the processes inside are in a table of the guest's own kernel."""
+        return replace(resources, memory_bytes=None, pids=None)
 
     def vcpus(self, spec: InstanceSpec) -> int:
         """Return the number of virtual CPUs: the chosen one, or else enough for the CPU limit."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lastro.platforms._guest import GuestInstance
-from lastro.platforms.base import Port, Tap, configuration
+from lastro.platforms.base import Port, Tap, configuration, single_segments
 
 
 class MachineInstance(GuestInstance):
@@ -43,6 +43,9 @@ class MachineInstance(GuestInstance):
         ]
         if lines:
             self.run(["sh", "-e"], stdin="\n".join(lines) + "\n")
+
+    def send_single_segments(self, link: str) -> None:
+        self.run(["ip", *single_segments(link)])
 
     def links(self) -> list[dict[str, Any]]:
         """Return the interfaces by the guest's names, with the counters of the host's end of each link.

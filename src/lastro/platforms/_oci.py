@@ -240,9 +240,8 @@ def oci_resources(resources: Resources) -> dict[str, Any]:
         name: [{"major": int(major), "minor": int(minor), "rate": rate}] if rate and r.block_device else None
         for name, rate in rates.items()
     }
-    return {
-        key: kept for key, group in (("cpu", cpu), ("memory", memory), ("blockIO", block_io)) if (kept := _set(group))
-    }
+    groups: dict[str, dict[str, Any]] = {"cpu": cpu, "memory": memory, "blockIO": block_io, "pids": {"limit": r.pids}}
+    return {key: kept for key, group in groups.items() if (kept := _set(group))}
 
 
 def _set(group: Mapping[str, Any]) -> dict[str, Any]:

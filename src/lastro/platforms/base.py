@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
@@ -112,11 +113,15 @@ class Tap:
     """The end of a link that a virtual machine opens: the device `link` in the DUT's namespace.
 
     With `offloads`, the machine may send packets of many segments or without checksums. If the reader of the tap cannot
-    complete them, the machine's network card must not offer this to the guest; otherwise TCP would never connect."""
+    complete them, the machine's network card must not offer this to the guest; otherwise TCP would never connect.
+
+    `swapping` is a context in which another device may take the place and the name of the link, for a switch that does
+    not notice it by itself; None if there is no such switch."""
 
     link: str
     kind: str = "tap"  # or "macvtap"
     offloads: bool = True
+    swapping: Callable[[], AbstractContextManager[None]] | None = None
 
 
 class Instance(ABC):
@@ -128,12 +133,14 @@ class Instance(ABC):
     `shares_kernel`: it runs on the host's kernel, with the host's nftables, clocks and processes.
     `starts_on_links`: it takes over its links when it starts, so it starts after they are connected.
     `has_nftables`: its kernel supports nftables.
+    `sends_by_host`: its monitor sends its packets from sockets of the DUT's namespace, so its links carry none.
     `host_cache`: the mode in which the host caches the disk of a machine, by QEMU's names; empty if unknown."""
 
     takes_taps: ClassVar[bool] = False
     shares_kernel: ClassVar[bool] = True
     starts_on_links: ClassVar[bool] = False
     has_nftables: ClassVar[bool] = True
+    sends_by_host: bool = False
     host_cache: str = ""
 
     def __init__(self, testbed: Testbed, spec: InstanceSpec, *, netns: str, cgroup: str) -> None:
@@ -212,11 +219,23 @@ class Instance(ABC):
         """Set network settings of its kernel, except those that the kernel does not have."""
         set_sysctls(self.testbed.host, self.netns, dict(values))
 
+    def send_single_segments(self, link: str) -> None:
+        """Have its kernel send single segments over a link, never several as one packet for a card to divide.
+
+        A macvlan does not let its offloads be turned off, but all links have this limit."""
+        self.testbed.host.run(["ip", "-n", self.netns, *single_segments(link)])
+
+
+def single_segments(link: str) -> list[str]:
+    """Return the words for `ip` that limit a link to single segments."""
+    return ["link", "set", link, "gso_max_segs", "1"]
+
 
 def configuration(port: Port) -> list[str]:
     """Return lines for `ip -batch` that configure a port, in its own namespace."""
     routes = [f"route add {route} dev {port.name}" for route in port.routes]
-    return [f"address add {port.address} dev {port.name}", f"link set {port.name} up", *routes]
+    usable = " nodad" if ":" in port.address else ""  # the kernel need not look whether another has the address
+    return [f"address add {port.address} dev {port.name}{usable}", f"link set {port.name} up", *routes]
 
 
 class Platform(ABC):
@@ -224,7 +243,7 @@ class Platform(ABC):
 
     `version_argv` prints the version of the platform's tool, for provenance. A study may choose `options` by a level
     such as `docker:storage=vfs` or a factor such as `platform.storage`. `confines` are the mechanisms of `Security`
-    that the platform can apply."""
+    that the platform can apply. `sends_by_host` is that of its instances; it may depend on options."""
 
     kind = "platform"
     name: ClassVar[str]
@@ -233,9 +252,11 @@ class Platform(ABC):
     version_argv: ClassVar[tuple[str, ...]] = ()
     options: ClassVar[tuple[Setting, ...]] = ()
     confines: frozenset[str] = frozenset()  # it may depend on options
+    sends_by_host: bool = False
     start_s: ClassVar[float] = 0.15  # seconds to start and end an instance, about; for plans without measurements
     slowdown: ClassVar[float] = 1.0  # of a computation against the bare host, about; for plans only
     bare: ClassVar[bool] = False  # whether its instances are processes of the host itself, without virtualization
+    guests: ClassVar[bool] = False  # whether its instances are virtual machines, with cards that only they configure
     over_ssh: ClassVar[bool] = True  # whether it works on a remote host; if not, it needs files of this machine
     own_cgroups: tuple[str, ...] = ()  # of daemons: their usage is the platform's cost, not foreign load
 
@@ -256,6 +277,14 @@ class Platform(ABC):
     def residuals(self, testbed: Testbed) -> dict[str, str]:
         """Return what differs on this platform although the study holds it equal."""
         return {}
+
+    def hidden_usage(self, testbed: Testbed) -> Usage:
+        """Return the CPU time and memory of instances that the host's /proc does not show, as under Xen."""
+        return Usage()
+
+    def host_cpus(self, testbed: Testbed) -> int:
+        """Return the number of CPUs on which the host and its instances run."""
+        return os.cpu_count() or 1
 
     def probe(self, testbed: Testbed) -> Availability:
         """Start an instance, run a command in it, and ping its own loopback address. Requires `prepare`."""

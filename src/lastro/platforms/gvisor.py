@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from lastro.errors import PlatformError
+from lastro.errors import PlatformError, Unavailable
 from lastro.platforms._oci import OciInstance, OciPlatform
 from lastro.platforms.base import InstanceSpec, Port, Tap
 from lastro.requirements import Requirements
@@ -43,6 +43,8 @@ class GvisorInstance(OciInstance):
     launch_timeout_s = 20.0  # a platform that does not work here may wait for ever
 
     def plug(self, ports: Sequence[Port], taps: Mapping[str, Tap]) -> None:
+        if any(":" in port.address for port in ports):
+            raise Unavailable("Lastro gives gVisor links with IPv4 only", 'measure it with ip = "4"')
         set_sysctls(self.testbed.host, self.netns, BEHIND)
         super().plug(ports, taps)
         self.launch()

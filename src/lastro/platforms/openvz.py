@@ -98,6 +98,7 @@ def configuration(spec: InstanceSpec, scratch: Path) -> Mapping[str, str]:
         "CPUUNITS": r.cpu_weight * 10 if r.cpu_weight is not None else None,  # 1000 is usual
         "CPUMASK": r.cpuset,
         "PHYSPAGES": f"{pages}:{pages}" if pages is not None else None,
+        "NUMPROC": f"{r.pids}:{r.pids}" if r.pids is not None else None,
         "SWAPPAGES": "0:0" if pages is not None else None,
         "IOLIMIT": _one_rate(r, "bps", "bytes"),
         "IOPSLIMIT": _one_rate(r, "iops", "operations"),

@@ -6,9 +6,14 @@ see the user's machines. VirtualBox cannot start a kernel directly: the guest bo
 A card that is bridged to a tap gives the tap its carrier: VirtualBox's kernel module passes frames between the two, in
 the network namespace of the process. The tap must also pass on frames for other addresses, so it is promiscuous.
 
+With `network=nat`, VirtualBox's default, a card is on VirtualBox's own NAT instead: VBoxHeadless ends the guest's flows
+and sends their data from sockets of its own, so the guest reaches what the DUT's namespace reaches, and its tap carries
+nothing. The guest has the address that the NAT expects: the fifteenth of its network, with the gateway at the second.
+
 Commands use the four serial ports of a PC, which VirtualBox limits to the speed of real ones, 11 kB/s: files are slow.
 
-Sources: VirtualBox's user manual, chapter VBoxManage (6.1 to 7.1); VBoxNetFlt-linux.c for the namespace and the tap.
+Sources: VirtualBox's user manual, chapters VBoxManage, "Network Address Translation" and "Configuring the Address of a
+NAT Network Interface" (6.1 to 7.1); VBoxNetFlt-linux.c for the namespace and the tap.
 Not yet tested with the real program: tests assert the commands; the disc and the serial ports were tested with QEMU."""
 
 from __future__ import annotations
@@ -16,6 +21,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from ipaddress import IPv4Interface
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +32,17 @@ from lastro.host.ledger import NETNS_DIR
 from lastro.image import guest
 from lastro.platforms._guest import SOCKET_PATTERN
 from lastro.platforms._hypervisor import MEMORY, VCPUS, Hypervisor, HypervisorInstance
-from lastro.platforms.base import InstanceSpec
+from lastro.platforms.base import InstanceSpec, Port
 from lastro.requirements import Requirements
 from lastro.study.model import Setting
 from lastro.testbed import Testbed
 
 _UARTS = (("0x3F8", "4"), ("0x2F8", "3"), ("0x3E8", "4"), ("0x2E8", "3"))  # port and interrupt of COM1 to COM4
 _NIC = Setting("nic", "virtio", "network card: para-virtual, or fully emulated", choices=("virtio", "e1000"))
+_NETWORK = Setting(
+    "network", "bridged", "where a card leads: to its link, or to VirtualBox's own NAT", choices=("bridged", "nat")
+)
+_NAT_NETWORKS = 240  # the networks of cards on the NAT are 198.18.241.0/24 and so on, far from those of links
 _CARDS = {"virtio": "virtio", "e1000": "82540EM"}
 _MOST_CARDS = 8
 _MAKES_DISCS = ("grub-common", "grub-pc-bin", "xorriso", "mtools")
@@ -44,10 +55,16 @@ class VirtualBoxInstance(HypervisorInstance):
     _platform: VirtualBox
     _headless: Process | None = None
 
+    @property
+    def sends_by_host(self) -> bool:  # type: ignore[override]  # it depends on the platform's options
+        return self._platform.sends_by_host
+
     def boot(self, cards: Sequence[tuple[str, str]]) -> None:
         if len(cards) > _MOST_CARDS:
             raise Unavailable(f"VirtualBox gives a guest at most {_MOST_CARDS} cards")
-        for tap, _ in cards:
+        if self.sends_by_host:
+            self.taps = {}  # they carry nothing, so the guest's own counters have to do
+        for tap in () if self.sends_by_host else [tap for tap, _ in cards]:
             self.testbed.host.run(["ip", "-n", self.netns, "link", "set", "dev", tap, "promisc", "on"])
         try:
             for words in self._platform.making(self, cards):
@@ -62,6 +79,12 @@ class VirtualBoxInstance(HypervisorInstance):
     def ready(self) -> None:
         super().ready()
         self.run(["sh", "-c", f"echo {self.spec.role} > /proc/sys/kernel/hostname"])  # all guests boot the same disc
+
+    def settle(self, ports: Sequence[Port]) -> None:
+        """Give the cards on VirtualBox's NAT its addresses; the networks of their links are beyond its gateway."""
+        if self.sends_by_host:
+            ports = [_behind_nat(port, number) for number, port in enumerate(ports, start=1)]
+        super().settle(ports)
 
     def last_words(self) -> str:
         assert self._headless is not None, "a guest with ports is plugged before it is ready"
@@ -79,13 +102,17 @@ class VirtualBox(Hypervisor):
     name = "virtualbox"
     summary = "virtual machines by VirtualBox, without a window"
     version_argv = ("VBoxManage", "--version")
-    options = (_NIC, VCPUS, MEMORY)
+    options = (_NIC, _NETWORK, VCPUS, MEMORY)
     program = "VBoxManage"
     remedy = "install VirtualBox 6.1 or later from virtualbox.org, with its kernel modules"
     requirements = Requirements(packages=_MAKES_DISCS, program=program, remedy=remedy)
     boot_timeout_s = 90.0
     start_s = 7.0
     _version = (0, 0)
+
+    @property
+    def sends_by_host(self) -> bool:  # type: ignore[override]  # it depends on the options
+        return self.chosen["network"] == "nat"
 
     def require_host(self, testbed: Testbed) -> None:
         for program, package in (("VBoxHeadless", "virtualbox"), ("grub-mkrescue", " ".join(_MAKES_DISCS))):
@@ -151,8 +178,8 @@ class VirtualBox(Hypervisor):
         if not cards:
             modify += ["--nic1", "none"]  # a new machine has one
         for number, (tap, mac) in enumerate(cards, start=1):
-            modify += [f"--nic{number}", "bridged", f"--bridgeadapter{number}", tap, f"--cableconnected{number}", "on"]
-            modify += [f"--nictype{number}", _CARDS[str(self.chosen["nic"])], f"--nicpromisc{number}", "allow-all"]
+            modify += _connection(number, "" if self.sends_by_host else tap)
+            modify += [f"--cableconnected{number}", "on", f"--nictype{number}", _CARDS[str(self.chosen["nic"])]]
             modify += [f"--macaddress{number}", mac.replace(":", "").upper()]
         attach = ["storageattach", name, "--storagectl", "SATA", "--device", "0"]
         return [
@@ -166,6 +193,24 @@ class VirtualBox(Hypervisor):
 
     def residuals(self, testbed: Testbed) -> dict[str, Any]:
         return {**super().residuals(testbed), "root filesystem": "ext4 on a VDI disk of its own, on AHCI"}
+
+
+def _connection(number: int, tap: str) -> list[str]:
+    """Return the words for `modifyvm` that connect a card to a tap, or to VirtualBox's own NAT without one."""
+    if not tap:
+        return [f"--nic{number}", "nat", f"--natnet{number}", f"{_nat_network(number)}.0/24"]
+    return [f"--nic{number}", "bridged", f"--bridgeadapter{number}", tap, f"--nicpromisc{number}", "allow-all"]
+
+
+def _behind_nat(port: Port, number: int) -> Port:
+    network, gateway = IPv4Interface(port.address).network, f"{_nat_network(number)}.2"
+    beyond = [str(network), *(route.partition(" via ")[0] for route in port.routes)]
+    routes = tuple(f"{destination} via {gateway}" for destination in beyond)
+    return replace(port, address=f"{_nat_network(number)}.15/24", routes=routes)
+
+
+def _nat_network(number: int) -> str:
+    return f"198.18.{_NAT_NETWORKS + number}"
 
 
 def _home(testbed: Testbed) -> Path:

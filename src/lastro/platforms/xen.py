@@ -1,8 +1,9 @@
 """Xen: para-virtual guests next to the host's own domain, by the xl toolstack.
 
 A guest's card ends in a device `vifN.M` of the host's domain, which cannot open an existing tap. So the device replaces
-the tap: it takes its name, and its place on the bridge or in the redirection. Commands use channels (xen-pv-channel.7),
-which a QEMU back-end offers as sockets; the same QEMU serves the disk.
+the tap: it takes its name, and its place on the bridge, in the Open vSwitch, or in the redirection. Guests are domains
+beside the host's own, whose /proc shows neither their CPU time nor their memory: the hypervisor does. Commands use
+channels (xen-pv-channel.7), which a QEMU back-end offers as sockets; the same QEMU serves the disk.
 
 Sources: xl.1, xl.cfg.5, xl-disk-configuration.5, xen-pv-channel.7. Tested with Xen 4.17 inside QEMU, with
 para-virtual guests (tests/system/xen_in_qemu.py). Not yet tested: bare-metal hosts, type=pvh."""
@@ -21,7 +22,7 @@ from lastro.host.cgroups import Resources, Usage
 from lastro.image import guest
 from lastro.platforms._guest import PORTS, SOCKET_PATTERN
 from lastro.platforms._hypervisor import MEMORY, VCPUS, Hypervisor, HypervisorInstance, disk_of
-from lastro.platforms.base import InstanceSpec
+from lastro.platforms.base import InstanceSpec, Tap
 from lastro.requirements import Requirements
 from lastro.study.model import Setting
 from lastro.testbed import Testbed
@@ -50,31 +51,49 @@ class XenInstance(HypervisorInstance):
             number = host.run(["xl", "domid", self.domain]).text.strip()
         except CommandFailed as error:
             raise PlatformError(f"Xen did not create domain {self.domain}: {error.message}") from error
-        for index, (tap, _) in enumerate(cards):
-            take_place(self.testbed, f"vif{number}.{index}", tap)
+        taps = {tap.link: tap for tap in self.taps.values()}
+        for index, (link, _) in enumerate(cards):
+            take_place(self.testbed, f"vif{number}.{index}", taps[link])
         host.run(["xl", "unpause", self.domain])
 
     def usage(self) -> Usage:
         """Return the usage of the domain, plus that of the toolstack and the disk's back-end, from their cgroup."""
         around = super().usage()
         try:
-            words = self.testbed.host.run(["xl", "list", self.domain]).text.splitlines()[1].split()
-            memory_bytes, cpu_s = int(words[-4]) << 20, float(words[-1])
-        except (CommandFailed, IndexError, ValueError) as error:
+            own = domains(self.testbed.host.run(["xl", "list", self.domain]).text)[self.domain]
+        except (CommandFailed, KeyError) as error:
             raise PlatformError(f"domain {self.domain} is gone: {error}") from error
         return replace(
             around,
-            cpu_s=around.cpu_s + cpu_s,
-            memory_bytes=around.memory_bytes + memory_bytes,
-            memory_peak_bytes=around.memory_peak_bytes + memory_bytes,
+            cpu_s=around.cpu_s + own.cpu_s,
+            memory_bytes=around.memory_bytes + own.memory_bytes,
+            memory_peak_bytes=around.memory_peak_bytes + own.memory_bytes,
         )
 
 
-def take_place(testbed: Testbed, device: str, tap: str) -> None:
+def domains(text: str) -> dict[str, Usage]:
+    """Return the usage of each domain that `xl list` printed, the host's own included. A name has no space.
+
+    Raises: PlatformError when a line is not that of a domain: name, id, memory in MiB, virtual CPUs, state, seconds."""
+    found = {}
+    for line in text.splitlines()[1:]:
+        try:
+            name, _, mib, _, _, seconds = line.split()
+            found[name] = Usage(cpu_s=float(seconds), memory_bytes=int(mib) << 20, memory_peak_bytes=int(mib) << 20)
+        except ValueError as error:
+            raise PlatformError(f"xl list printed no domain: {line[:100]!r}") from error
+    return found
+
+
+def take_place(testbed: Testbed, device: str, at: Tap) -> None:
     """Replace a tap in the DUT's namespace by a device of the host's: same name, same bridge, same redirection.
 
     Raises: Unavailable when the tap is attached in another way, which the device cannot take over."""
-    host, dut = testbed.host, testbed.dut
+    host, dut, tap = testbed.host, testbed.dut, at.link
+    if at.swapping is not None:
+        with at.swapping():
+            _rename(testbed, device, tap)
+        return
     master = host.run_json(["ip", "-n", dut, "-j", "link", "show", "dev", tap])[0].get("master")
     ingress = host.run(["tc", "-n", dut, "filter", "show", "dev", tap, "ingress"], check=False).text
     partner = re.search(r"Redirect to device (\S+?)\)", ingress)
@@ -83,10 +102,7 @@ def take_place(testbed: Testbed, device: str, tap: str) -> None:
             f"{tap} is neither on a bridge nor redirected to another tap: a Xen guest's card cannot replace it",
             "choose an attachment with a Linux bridge, or veth-direct",
         )
-    host.run(["ip", "link", "set", device, "netns", dut])
-    where = f" master {master}" if master else ""
-    batch = [f"link del dev {tap}", f"link set dev {device} name {tap}", f"link set dev {tap}{where} up"]
-    host.run(["ip", "-n", dut, "-batch", "-"], stdin="\n".join(batch) + "\n")
+    _rename(testbed, device, tap, f" master {master}" if master else "")
     if partner:
         redirect = "ingress protocol all u32 match u32 0 0 action mirred egress redirect dev"
         lines = [
@@ -96,6 +112,13 @@ def take_place(testbed: Testbed, device: str, tap: str) -> None:
             f"filter add dev {partner[1]} {redirect} {tap}",
         ]
         host.run(["tc", "-n", dut, "-batch", "-"], stdin="\n".join(lines) + "\n")
+
+
+def _rename(testbed: Testbed, device: str, tap: str, where: str = "") -> None:
+    """Delete the tap, and give its name to the device, in its namespace; `where` is its place on a bridge."""
+    testbed.host.run(["ip", "link", "set", device, "netns", testbed.dut])
+    batch = [f"link del dev {tap}", f"link set dev {device} name {tap}", f"link set dev {tap}{where} up"]
+    testbed.host.run(["ip", "-n", testbed.dut, "-batch", "-"], stdin="\n".join(batch) + "\n")
 
 
 class Xen(Hypervisor):
@@ -120,6 +143,21 @@ class Xen(Hypervisor):
             testbed.host.write_text(script, _VIF_SCRIPT)
             testbed.host.run(["chmod", "755", script])
             yield
+
+    def hidden_usage(self, testbed: Testbed) -> Usage:
+        """Return what all domains of this session use, by the hypervisor."""
+        own = f"lastro-{testbed.session.token}-"
+        every = domains(testbed.host.run(["xl", "list"]).text)
+        found = [usage for name, usage in every.items() if name.startswith(own)]
+        memory_bytes = sum(each.memory_bytes for each in found)
+        return Usage(cpu_s=sum(each.cpu_s for each in found), memory_bytes=memory_bytes, memory_peak_bytes=memory_bytes)
+
+    def host_cpus(self, testbed: Testbed) -> int:
+        """Return the number of the machine's CPUs; the host's own domain may have fewer."""
+        found = re.search(r"^nr_cpus\s*:\s*(\d{1,6})$", testbed.host.run(["xl", "info"]).text, re.M | re.A)
+        if not found:
+            raise PlatformError("xl info printed no number of CPUs (nr_cpus)")
+        return int(found[1])
 
     def instance(self, testbed: Testbed, spec: InstanceSpec, cgroup: str) -> XenInstance:
         return XenInstance(testbed, spec, self, cgroup)

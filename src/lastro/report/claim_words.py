@@ -31,6 +31,12 @@ VERDICT_WORDS: dict[Verdict, str] = {
 }
 
 
+def verdict_text(one: Judgement, say: Language = ENGLISH) -> str:
+    """Format the verdict with its mark: '✓ reproduced', or '✓ reproduced, stand-in' for one on a stand-in."""
+    word = f"{VERDICT_MARKS[one.verdict]} {say(VERDICT_WORDS[one.verdict])}"
+    return f"{word}, {say('stand-in')}" if one.stand_in else word
+
+
 def published_text(published: Published | None, say: Language = ENGLISH) -> str:
     """Format a published figure, such as '×0.8961 ± 0.052, −312.39 Mbit/s'; empty when the source gives no figure.
 
@@ -54,7 +60,7 @@ def effect_text(
 
     With a `bound`, return '≥ ×1.7'; `bound` is None if the true effect may lie on either side of the value."""
     if effect.value is None or bound is None:
-        return say("no ratio") if measure == "ratio" else say("no effect")
+        return say("no ratio") if measure == "ratio" else say("no value")
     if measure == "ratio":
         unbounded = effect.interval is None and effect.df is not None
         return ratio_text(
@@ -72,13 +78,14 @@ def effect_text(
     return say.number(f"{plus}{value} [{low}, {high}]") + ending
 
 
-def p_text(p: float | None, say: Language = ENGLISH) -> str:
-    """Format a p-value as '0.012' or '< 0.001'; empty for None."""
-    return "" if p is None else say.number("< 0.001" if p < 0.001 else f"{p:.3f}" if p < 0.1 else f"{p:.2f}")
-
-
 def reason_text(one: Judgement, say: Language = ENGLISH) -> str:
     """Explain the verdict on a claim and how much of the design it covers, or why it is untestable."""
+    pairs = [(", ".join(map(str, each.measured)), str(each.published)) for each in one.stand_in]
+    told = [say("stand-in: {measured} in place of {published}", measured=own, published=other) for own, other in pairs]
+    return "; ".join([*told, _reason(one, say)])
+
+
+def _reason(one: Judgement, say: Language) -> str:
     if one.verdict == "untestable here" or one.effects is None or one.part is None:
         return "; ".join(map(say.note, one.why_not))
     if one.verdict == "reproduced":
@@ -163,6 +170,14 @@ def _not_distinguishable(one: Judgement, claim: Claim, part: Part, say: Language
         if found.high < low or found.low > high:
             text += "; " + say("an effect as large as the published one would have been detected")
     return text
+
+
+def contradiction_text(claim: Claim, say: Language = ENGLISH) -> str:
+    """Say that the source itself contradicts the claim, with the passage and its place; empty where it does not."""
+    found = claim.contradicted_by
+    if found is None:
+        return ""
+    return say("the source contradicts itself: {passage} ({where})", passage=found.text(say.code), where=found.where)
 
 
 def level_text(statement: Absolute, say: Language) -> str:

@@ -6,11 +6,14 @@
     file       the claims file
     source     title, authors, year
     confidence of every interval; a claim is significant where p_adjusted is below 1 - confidence
-    tally      {verdict: number of claims}
+    tally      {verdict: number of claims}, those on a stand-in included
                a recovery without a loss is untestable but has a p, since it stays in the family; so does a claim that
                a lower bound leaves open
-    claims     [{id, says, where, metric, unit, verdict, reason, published, margin, p, p_adjusted, n_blocks, strata,
-                 all_strata, decided_by, parts}]
+    claims     [{id, says, where, contradicted_by, metric, unit, verdict, stand_in, reason, published, margin, p,
+                 p_adjusted, n_blocks, strata, all_strata, decided_by, parts}]
+               verdict ends in ", stand-in" where the claim was judged on a stand-in
+               stand_in [{published, measured}]: a published level, and the levels in its place
+               contradicted_by {says, says_in, where}: a passage of the same source that contradicts the claim
                published {ratio, share, difference, unit, tolerance, printed}
                measure is "ratio", "difference", "share", or "level": the mean itself, in the metric's unit
                parts [{label, measure, effect, difference, bound}]; where a mean is only a lower bound, bound says how
@@ -69,9 +72,11 @@ def _judgement(one: Judgement, say: Language) -> dict[str, Any]:
         "id": one.claim.id,
         "says": one.claim.says,
         "where": one.claim.where,
+        "contradicted_by": one.claim.contradicted_by,
         "metric": one.claim.statement.metric,
         "unit": one.unit,
-        "verdict": one.verdict,
+        "verdict": f"{one.verdict}, stand-in" if one.stand_in else one.verdict,
+        "stand_in": one.stand_in,
         "reason": reason_text(one, say),
         "published": one.claim.published,
         "margin": one.claim.margin,

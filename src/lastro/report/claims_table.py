@@ -11,10 +11,10 @@ from rich.text import Text
 from lastro.analysis.campaign import Report
 from lastro.analysis.claims import Judgement, Verdict
 from lastro.plain import plain
-from lastro.report.claim_words import VERDICT_MARKS, VERDICT_WORDS, published_text, reason_text
+from lastro.report.claim_words import contradiction_text, published_text, reason_text, verdict_text
 from lastro.report.claims_text import evidence_text, explanation, measured_text, source_text, tally_text
 from lastro.report.language import ENGLISH, Language
-from lastro.report.words import changed
+from lastro.report.words import premises
 from lastro.study.claims import Claims
 
 STYLES: dict[Verdict, str] = {
@@ -36,7 +36,7 @@ def render_claims(
     lines: list[RenderableType] = [
         Text(plain(source_text(claims.source) or claims.file), style="bold"),
         Text(tally_text(judgements, say)),
-        *(Text(plain(sentence), style="yellow") for sentence in changed(report.study, say)),
+        *(Text(plain(sentence), style="yellow") for sentence in premises(report, say)),
         Text(),
         table,
         Text(explanation(report, say), style="dim"),
@@ -58,7 +58,7 @@ def render_suite_claims(
         for one in judgements:
             table.add_row(Text(name, style="bold"), _verdict(one, say), _claim(one, say))
     everything = [one for judgements, _ in studies.values() for one in judgements]
-    changes = [sentence for _, report in studies.values() for sentence in changed(report.study, say)]
+    changes = [sentence for _, report in studies.values() for sentence in premises(report, say)]
     return Group(
         Text(plain(title), style="bold"),
         Text(tally_text(everything, say)),
@@ -81,7 +81,7 @@ def _table(*first: str) -> Table:
 
 
 def _verdict(one: Judgement, say: Language) -> Text:
-    return Text(f"{VERDICT_MARKS[one.verdict]} {say(VERDICT_WORDS[one.verdict])}", style=STYLES[one.verdict])
+    return Text(verdict_text(one, say), style=STYLES[one.verdict])
 
 
 def _claim(one: Judgement, say: Language) -> RenderableType:
@@ -96,4 +96,6 @@ def _claim(one: Judgement, say: Language) -> RenderableType:
         figures.add_row(say("measured"), plain(measured_text(one, say)))
     evidence = evidence_text(one, say)
     figures.add_row(say("why"), plain(reason_text(one, say)) + (f" ({evidence})" if evidence else ""))
+    if contradiction := contradiction_text(one.claim, say):
+        figures.add_row(say("but"), Text(plain(contradiction), style="yellow"))
     return Group(Text(plain(one.claim.text(say.code)), style="bold"), Text(plain(where), style="dim"), figures)

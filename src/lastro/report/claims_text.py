@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from lastro.analysis.campaign import Report
 from lastro.analysis.claims import Judgement, Verdict, tally
-from lastro.report.claim_words import effect_text, p_text
+from lastro.report.claim_words import effect_text
+from lastro.report.estimates import p_text
 from lastro.report.language import ENGLISH, Language
 from lastro.stats.notes import N_
 from lastro.study.claims import Source
@@ -57,7 +58,9 @@ def source_text(source: Source) -> str:
 def tally_text(judgements: Sequence[Judgement], say: Language = ENGLISH) -> str:
     """Format the tally of verdicts: '27 claims: 20 reproduced, 7 untestable here'."""
     counts = [say(_TALLY_WORDS[verdict], n=n) for verdict, n in tally(judgements).items() if n]
-    return f"{say.count(len(judgements), 'claim')}: {', '.join(counts)}"
+    stand_ins = sum(1 for one in judgements if one.stand_in)
+    among = f" ({say('{n} on a stand-in', n=stand_ins)})" if stand_ins else ""
+    return f"{say.count(len(judgements), 'claim')}: {', '.join(counts)}{among}"
 
 
 def explanation(report: Report, say: Language = ENGLISH) -> str:

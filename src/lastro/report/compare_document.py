@@ -36,7 +36,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from lastro.analysis.between import to_dict
-from lastro.analysis.compare import Compared, Comparison
+from lastro.analysis.comparison import Compared, Comparison
 from lastro.plain import json_text
 from lastro.report.compare_text import p_text
 from lastro.report.compare_words import differences, label, not_compared, notes, why_only

@@ -5,7 +5,7 @@ each; the tenth line has the number of the others."""
 
 from __future__ import annotations
 
-from lastro.analysis.compare import Compared, Comparison
+from lastro.analysis.comparison import Compared, Comparison
 from lastro.report.compare_document import figures
 from lastro.report.compare_text import conclusion
 from lastro.report.compare_words import label, not_compared

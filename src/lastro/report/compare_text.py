@@ -6,7 +6,7 @@ import math
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from lastro.analysis.compare import Compared, Comparison
+from lastro.analysis.comparison import Compared, Comparison
 from lastro.plain import plain
 from lastro.report.compare_words import between_notes, differences, label, not_compared, notes, why_only
 from lastro.report.numbers import VERDICT_MARKS, count, percent, ratio_text
@@ -160,20 +160,17 @@ def _mean(values: Sequence[float]) -> str:
 
 
 def _table(rows: Sequence[tuple[str, ...]], width: int) -> list[str]:
+    from lastro.console import grid
+
     rows = [tuple(map(plain, row)) for row in rows]
-    widths = [max(len(row[at]) for row in (_HEADS, *rows)) for at in range(len(_HEADS))]
-    if sum(widths) + 2 * (len(widths) - 1) <= width:
-        rule = "─" * (sum(widths) + 2 * (len(widths) - 1))
-        return [_joined(_HEADS, widths), rule, *(_joined(row, widths) for row in rows)]
+    head, *table = grid([_HEADS, *rows])
+    if (needed := max(line.cell_len for line in table)) <= width:
+        return [head.plain, "─" * needed, *(line.plain for line in table)]
     lines = []
     for row in rows:
         lines.append(f"{row[8] or ' '}  {row[0]}  {row[1]}")
         lines.append(f"    {row[5]}  p {row[6]}, Holm {row[7]};  A {row[2]}, B {row[3]} {row[4]}".rstrip())
     return lines
-
-
-def _joined(row: Sequence[str], widths: Sequence[int]) -> str:
-    return "  ".join(text.ljust(wide) for text, wide in zip(row, widths, strict=True)).rstrip()
 
 
 def _above(comparison: Comparison) -> Iterator[str]:

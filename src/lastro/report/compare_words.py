@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lastro.analysis.compare import Absent, Compared, Comparison, OneSided
+from lastro.analysis.comparison import Absent, Compared, Comparison, OneSided
 from lastro.report.language import ENGLISH
 from lastro.report.numbers import STATUS_WORDS, count, percent
 from lastro.report.remark_words import meaning

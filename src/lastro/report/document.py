@@ -30,10 +30,10 @@
                  are those of the treatments
     scaling      [{factor, levels (of the other factors), metrics {name: line}}], for factors of three numbers or more
                  line {slope, slope_interval, intercept, intercept_interval, r2, n}
-    growth       [{levels (of the factors other than `topology`), metrics {name: growth}}], where topologies differ
-                 growth {sizes {topology: {routers, links}}, ratio, routers, links}
+    growth       [{levels (of the other factors), metrics {name: growth}}], where a factor of the scenario has sizes
+                 growth {sizes {level: {measure}}, ratio, and each measure, such as routers and links}
                  ratio {value, interval, pairing, n}: for two sizes, the mean of the larger to that of the smaller
-                 routers and links {ratio (of their numbers), line, bend, verdict}; bend is the interval of the
+                 measure {ratio (of the sizes), line, bend, verdict}; bend is the interval of the
                  quadratic coefficient; verdict is "in proportion", "slower", "slower or not", "faster", "shrinks",
                  "line", "grows", "bends up", "bends down" or "unknown"
     analysis     {metric: {anova, effects, interactions, comparisons, pairs, checks, drift, scaling, headline ...}}; the
@@ -50,7 +50,7 @@ from typing import TYPE_CHECKING, Any
 from lastro.analysis import analyse
 from lastro.analysis.campaign import Cell, Gap, Point, Report, Row
 from lastro.analysis.curves import Curve, CurveLine, Panel, curves
-from lastro.analysis.growth import MEASURES, Growth, growths
+from lastro.analysis.growth import Growth
 from lastro.analysis.measured import median_of
 from lastro.analysis.properties import ABSENT
 from lastro.analysis.remarks import Mark
@@ -58,11 +58,11 @@ from lastro.analysis.scaling import scalings
 from lastro.analysis.searches import SearchEnding, endings
 from lastro.analysis.verdicts import verdict
 from lastro.plain import json_text
+from lastro.report.added import growth_of
 from lastro.report.analysis_document import analysis_document
 from lastro.report.encoder import Forms, encode, only, own
 from lastro.report.key_findings import key_findings
 from lastro.report.language import ENGLISH
-from lastro.results.noted import NetworkSize
 from lastro.results.samples import Metric
 from lastro.stats.order import Estimate
 from lastro.stats.ratios import Ratio
@@ -85,10 +85,9 @@ _FORMS: Forms = {
     },
     Estimate: lambda median: only(median, "value at_least interval absent_because"),
     Gap: lambda gap: own(gap, n_trials="trials"),
-    Growth: lambda growth: own(growth, "against") | dict(zip(MEASURES, growth.against, strict=True)),
+    Growth: lambda growth: own(growth, "against") | growth.against,
     Mark: lambda mark: own(mark, n="trials"),
     Metric: lambda metric: own(metric, "signed"),
-    NetworkSize: NetworkSize._asdict,
     Point: lambda point: {"block": point.block} | point._asdict(),
     Ratio: lambda ratio: only(ratio, "value interval pairing n"),
     Treatment: attrgetter("id"),
@@ -195,7 +194,7 @@ def _scaling(report: Report) -> Iterator[dict[str, Any]]:
 
 
 def _growth(report: Report) -> Iterator[dict[str, Any]]:
-    if found := growths(report):
+    if found := growth_of(report):
         for row in found.rows:
             levels = dict(zip(found.others, row.levels, strict=True))
             yield {"levels": levels, "metrics": _by_metric(report, row.metrics)}

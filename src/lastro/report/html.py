@@ -10,24 +10,23 @@ import zlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from importlib import resources
 from typing import Any
 
-from jinja2 import Environment, FunctionLoader, StrictUndefined
+from jinja2 import Environment
 from markupsafe import Markup
 
 from lastro import __version__
-from lastro.analysis.growth import FACTOR
 from lastro.analysis.model import MetricAnalysis
 from lastro.analysis.properties import ALL
 from lastro.analysis.scaling import scalings
 from lastro.report import stat_tables, words
+from lastro.report.added import growth_of
 from lastro.report.content import Content
 from lastro.report.figures import NARROW_IN, WIDE_IN, FigurePlan, plans
 from lastro.report.figures.svg import own_ids
 from lastro.report.language import Language
 from lastro.report.numbers import direction_text
-from lastro.report.numeric_words import GROWTH, slope_text, slopes_note
+from lastro.report.numeric_words import slope_text, slopes_note
 from lastro.report.opening import opening
 from lastro.report.remark_words import meaning
 from lastro.report.results_view import groups, hoisted_factors
@@ -40,27 +39,21 @@ from lastro.report.statistics_words import (
     time_sentences,
 )
 from lastro.report.tables import curve_tables, growth_tables, invalid_table, really_table, remarks_table
+from lastro.report.templating import environment
 
 _TONES = {"▲": "better", "▼": "worse", "✓": "better", "✕": "worse"}
 
 
 def render_html(content: Content) -> str:
     """Return the page as a string. The same report gives the same bytes."""
-    return environment().get_template("report.html.j2").render(_context(content))
+    return html_environment().get_template("report.html.j2").render(_context(content))
 
 
-def environment() -> Environment:
-    """Return the jinja2 environment of the page templates, with autoescape."""
-    folder = resources.files("lastro.report") / "templates"
-    environment = Environment(
-        loader=FunctionLoader(lambda name: (folder / name).read_text(encoding="utf-8")),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.globals["tone"] = lambda text: _TONES.get(text[:1], "")
-    return environment
+def html_environment() -> Environment:
+    """Return the jinja2 environment of the page templates."""
+    made = environment()
+    made.globals["tone"] = lambda text: _TONES.get(text[:1], "")
+    return made
 
 
 def _context(content: Content) -> dict[str, Any]:
@@ -90,8 +83,8 @@ def _context(content: Content) -> dict[str, Any]:
         "searches": tables_of(report, say),
         "invalid": invalid_table(report, say),
         "scalings": scalings(report),
+        "growth": growth_of(report),
         "growths": [replace(table, note="") for table in growth_tables(report, say)],
-        "growth": (say("With {factor}", factor=FACTOR), say(GROWTH)),
         "slope_text": slope_text,
         "slopes_note": slopes_note,
         "commands": words.commands(report, say),

@@ -5,7 +5,10 @@ It uses booktabs and longtable, so that long tables break across pages. All text
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+
+from jinja2 import Environment
+from markupsafe import Markup
 
 from lastro import __version__
 from lastro.analysis.scaling import scalings
@@ -22,18 +25,9 @@ from lastro.report.stat_tables import (
 )
 from lastro.report.statistics_words import noise_floor_sentence, statistics_sentences
 from lastro.report.tables import Table, gaps_table, growth_tables, invalid_table, results_table, scaling_table
+from lastro.report.templating import environment
 
 _BABEL = {"en": "english", "pt-BR": "brazilian"}
-_PREAMBLE = r"""\documentclass[10pt]{article}
-\usepackage[a4paper,margin=18mm]{geometry}
-\usepackage{iftex}
-\ifpdftex\usepackage[T1]{fontenc}\usepackage[utf8]{inputenc}\usepackage{lmodern}\fi
-\usepackage{textcomp}
-\usepackage[LANGUAGE]{babel}
-\usepackage{booktabs,longtable,array}
-\setlength{\emergencystretch}{3em}
-\begin{document}"""
-
 _APART = "\ue000"  # a private-use character: not printable, so escaped text from outside never contains it
 _SPECIAL = {
     _APART: "{}",
@@ -49,28 +43,41 @@ _SPECIAL = {
     "σ": r"\ensuremath{\sigma}", "κ": r"\ensuremath{\kappa}", "λ": r"\ensuremath{\lambda}", "✕": r"\texttimes{}",
     "→": r"\ensuremath{\rightarrow}", "\xa0": "~", "↻": r"\ensuremath{\hookleftarrow}", "‖": r"\ensuremath{\parallel}",
     "≫": r"\ensuremath{\gg}", "⊘": r"\ensuremath{\oslash}", "∩": r"\ensuremath{\cap}", "∅": r"\ensuremath{\emptyset}",
-    "⁑": r"\ensuremath{^{*}_{*}}",
+    "⁑": r"\ensuremath{^{*}_{*}}", "⊕": r"\ensuremath{\oplus}",
 }  # fmt: skip
 
 
 def render_latex(content: Content) -> str:
     """Return the document; the lines `% lastro: NAME` and `% end` enclose each table."""
-    return "\n\n".join(_parts(content)) + "\n"
-
-
-def _parts(content: Content) -> Iterator[str]:
     report, say = content.report, content.say
-    yield f"% Lastro {__version__}"
-    yield _PREAMBLE.replace("LANGUAGE", _BABEL[say.code])
-    yield rf"\section*{{{escape(report.study.title or report.study.name)}}}"
-    yield from (rf"\textbf{{{escape(sentence)}}}" for sentence in opening(report, say))
-    yield escape(words.summary(report, say))
-    if statistics := [text for text in _statistics(content) if text]:
-        yield _items(statistics)
-    yield from (table_text(table) for table in _tables(content) if table)
-    yield rf"\subsection*{{{escape(say('Limitations'))}}}"
-    yield _items(words.limitations(report, say))
-    yield r"\end{document}"
+    template = latex_environment().get_template("report.tex.j2")
+    return template.render(
+        say=say,
+        version=__version__,
+        babel=_BABEL[say.code],
+        title=report.study.title or report.study.name,
+        opening=opening(report, say),
+        summary=words.summary(report, say),
+        statistics=[text for text in _statistics(content) if text],
+        tables=[table for table in _tables(content) if table],
+        limitations=list(words.limitations(report, say)),
+    )
+
+
+def latex_environment() -> Environment:
+    """Return the jinja2 environment of the LaTeX template: <% tags %>, << values >>, and `escape` for every value."""
+    made = environment(
+        block_start_string="<%",
+        block_end_string="%>",
+        variable_start_string="<<",
+        variable_end_string=">>",
+        comment_start_string="<#",
+        comment_end_string="#>",
+        keep_trailing_newline=True,
+        finalize=lambda value: value if isinstance(value, Markup) else Markup(escape(str(value))),
+    )
+    made.filters |= {"label": _label, "columns": _columns, "caption": _caption}
+    return made
 
 
 def _statistics(content: Content) -> Iterator[str]:
@@ -109,43 +116,18 @@ def _character(char: str) -> str:
     return char if ord(char) < 0x100 else rf"\textless{{}}U+{ord(char):04X}\textgreater{{}}"
 
 
-def table_text(table: Table) -> str:
-    """Return a longtable between its marker lines, with the label `tab:NAME`."""
-    title = escape(". ".join(part for part in (table.title, table.note) if part))
-    head = f"{_row(table.columns)} \\\\"
-    lines = [
-        f"% lastro: {_label(table.name)}",
-        r"\begingroup\footnotesize\setlength{\tabcolsep}{4pt}\setlength{\LTcapwidth}{\linewidth}",
-        rf"\begin{{longtable}}{{{_columns(table)}}}",
-        rf"\caption{{{title}}}\label{{tab:{_label(table.name)}}}\\",
-        rf"\toprule {head} \midrule \endfirsthead",
-        rf"\toprule {head} \midrule \endhead",
-        r"\bottomrule \endfoot",
-        *(rf"{_row(row)} \\" for row in table.rows),
-        r"\end{longtable}",
-        r"\endgroup",
-        "% end",
-    ]
-    return "\n".join(lines)
+def _caption(table: Table) -> str:
+    return ". ".join(part for part in (table.title, table.note) if part)
 
 
-def _columns(table: Table) -> str:
+def _columns(table: Table) -> Markup:
     """Return the column specification: long columns share most of the width, the others are as wide as their text."""
     share = min(0.3, 0.62 / max(1, len(table.long)))
     kinds = (
         rf">{{\raggedright\arraybackslash}}p{{{share:.2f}\linewidth}}" if at in table.long else "lr"[at in table.right]
         for at in range(len(table.columns))
     )
-    return f"@{{}}{''.join(kinds)}@{{}}"
-
-
-def _row(cells: Iterable[str]) -> str:
-    return " & ".join(map(escape, cells))
-
-
-def _items(sentences: Iterable[str]) -> str:
-    lines = "\n".join(rf"\item {escape(sentence)}" for sentence in sentences)
-    return f"\\begin{{itemize}}\n{lines}\n\\end{{itemize}}"
+    return Markup(f"@{{}}{''.join(kinds)}@{{}}")
 
 
 def _label(name: str) -> str:

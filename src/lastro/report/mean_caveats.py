@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from lastro.report.estimates import share_text
 from lastro.report.language import Language
 from lastro.report.numbers import MINUS, mean_text, ratio_text
 from lastro.report.phrases import behind_number
-from lastro.report.stat_tables import share_text
 from lastro.stats.notes import N_
 from lastro.units import significant
 

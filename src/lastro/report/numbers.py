@@ -9,7 +9,6 @@ import re
 from collections.abc import Sequence
 from decimal import Decimal
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from lastro.analysis.campaign import Cell, Row
 from lastro.analysis.verdicts import Verdict
@@ -20,9 +19,6 @@ from lastro.stats.intervals import Summary
 from lastro.stats.notes import N_, Note
 from lastro.stats.ratios import Ratio
 from lastro.units import significant
-
-if TYPE_CHECKING:
-    pass
 
 MINUS = "−"
 WIDEST = 10  # a table does not show a ratio whose interval spans more than this factor

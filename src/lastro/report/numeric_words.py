@@ -1,4 +1,4 @@
-"""The wording of numeric factors: curves, slopes, and growth with a network. Pure."""
+"""The wording of numeric factors and of sizes: curves, slopes and growth. Pure."""
 
 from __future__ import annotations
 
@@ -32,14 +32,6 @@ _GROWS: dict[Verdict, str] = {
     "bends down": N_("not on a line: it bends downwards"),
     "unknown": N_("undecided"),
 }
-GROWTH = N_(
-    "Does the metric grow with the routers, with the links? Two sizes: the ratio of the larger to the smaller, with "
-    "its interval, against the ratio of their routers and links. Yes: the interval contains that ratio, but neither "
-    "1 (no growth) nor its square. No: it does not contain that ratio. Two sizes cannot show whether growth is "
-    "linear: a line fits any two points. Three sizes or more: the least-squares line through the valid trials, its "
-    "parameters ± half their intervals. Yes: the slope is above 0, and the interval of a bend (the quadratic "
-    "coefficient) contains 0. Each interval is for one metric alone, uncorrected."
-)
 
 
 def level_text(level: Level, say: Language) -> str:
@@ -85,5 +77,5 @@ def against_text(against: Against, say: Language) -> str:
 
 
 def sizes_text(growth: Growth) -> Iterator[str]:
-    """Format each topology with its number of routers and of links: '3x3 (9, 12)'."""
-    return (f"{level} ({size.routers}, {size.links})" for level, size in growth.sizes.items())
+    """Format each level with its sizes: '3x3 (9, 12)'."""
+    return (f"{level} ({', '.join(map(str, size.values()))})" for level, size in growth.sizes.items())

@@ -96,7 +96,7 @@ class PairPhrases:
     def left_out(self) -> str:
         """Say which levels have too few valid trials; empty without any."""
         names = [self.name(level) for level in self.factor.left_out]
-        text = N_("too few valid trials of {levels} to compare")
+        text = N_("too few valid trials of {levels} in common with the other levels")
         return self.say(text, levels=joined(names, self.say)) if names else ""
 
     def limit(self, pair: Pair) -> str:
@@ -142,8 +142,12 @@ class PairPhrases:
 
 
 def undecided(what: str, pairs: Sequence[Pair], say: Language) -> str:
-    """Say that `what` 'is undecided with 3 blocks; about 9 more would decide'."""
+    """Say that `what` 'is undecided with 3 blocks; about 9 more would decide'.
+
+    Sides of different campaigns have no block in common, and so no number of blocks."""
     blocks = min(pair.n_blocks for pair in pairs)
+    if not blocks:
+        return say("{what} is undecided", what=what)
     text = say("{what} is undecided with {blocks}", what=what, blocks=say.count(blocks, "block"))
     known = [n for pair in pairs if (n := pair.blocks_to_decide(ALIKE)) is not None]
     if len(known) < len(pairs):

@@ -12,6 +12,7 @@ from lastro.results.samples import (
     CLOSED_LOOP,
     GENERATOR_DELAY,
     GENERATOR_LIMITED,
+    LARGE_SEGMENTS,
     OVERLOADED,
     THROUGH_CACHE,
     TOO_SHORT,
@@ -32,6 +33,7 @@ _SIGNS = {
     AT_LEAST: "⁺",
     OVERLOADED: "≫",
     GENERATOR_DELAY: "⊘",
+    LARGE_SEGMENTS: "⊕",
     FEWER_BLOCKS: "∩",
     LOST_TRIALS: "∅",
     SECOND_MODE: "⁑",
@@ -39,7 +41,8 @@ _SIGNS = {
 KINDS = (
     N_("generator-limited"), N_("through a cache"), N_("wrong clock"), N_("clock not verified"),
     N_("too short to time"), N_("closed loop"), N_("peak of a whole life"), N_("at least"),
-    N_("overloaded"), N_("generator delay"), N_("fewer blocks"), N_("lost trials"), N_("second mode"),
+    N_("overloaded"), N_("generator delay"), N_("segments beyond the MTU"), N_("fewer blocks"),
+    N_("lost trials"), N_("second mode"),
 )  # fmt: skip
 MEANINGS = {
     GENERATOR_LIMITED: N_(
@@ -85,6 +88,11 @@ MEANINGS = {
         "the generator sent requests so late that its own delay may make up a tenth or more of this percentile: the "
         "value was dropped."
     ),
+    LARGE_SEGMENTS: N_(
+        "the links’ offloads gave the function segments larger than the MTU, so it worked once for each segment, not "
+        "once for each frame. On a wire without offloads, the rate would be lower. The metric frame_size "
+        'is their mean size; the setting offloads = "off" measures without them.'
+    ),
     FEWER_BLOCKS: N_(
         "trials are missing, so the ratio is over fewer blocks than the mean: only those with a valid trial of both "
         "the treatment and its baseline."
@@ -109,6 +117,7 @@ SHORT = {
     AT_LEAST: N_("at least this many: the study ended the search"),
     OVERLOADED: N_("more requests than answers: times grow as the load lasts"),
     GENERATOR_DELAY: N_("the generator’s own delay: dropped"),
+    LARGE_SEGMENTS: N_("the function received segments larger than the MTU"),
     FEWER_BLOCKS: N_("the ratio is over fewer blocks than the mean"),
     LOST_TRIALS: N_("more than a tenth of the trials lost"),
     SECOND_MODE: N_("some trials lie apart: a second mode"),

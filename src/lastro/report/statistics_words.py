@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 
 from lastro.analysis.model import Analysis, LevelEffect, MetricAnalysis
 from lastro.analysis.verdicts import Verdict
+from lastro.report.baseline_tables import METHODS
+from lastro.report.estimates import p_text, share_text
 from lastro.report.figures.effects import judged
 from lastro.report.language import Language
 from lastro.report.mean_caveats import lost_sentences, mode_sentences
 from lastro.report.numbers import MINUS, contrast_ratio
 from lastro.report.phrases import joined
-from lastro.report.stat_tables import METHODS, of_variation, p_text, share_text
+from lastro.report.stat_tables import of_variation
 from lastro.stats.adjust import holm
 from lastro.stats.notes import N_
 from lastro.units import human_duration, significant

@@ -13,7 +13,7 @@ from lastro.report import stat_tables, words
 from lastro.report.claims_text import explanation, tally_text
 from lastro.report.content import Content
 from lastro.report.figures import FigurePlan, plans
-from lastro.report.html import environment, plate
+from lastro.report.html import html_environment, plate
 from lastro.report.language import Language
 from lastro.report.opening import opening
 from lastro.report.tables import Table
@@ -69,7 +69,7 @@ def render_suite(title: str, description: str, directory: str, sections: Sequenc
         "invalid": sum(section.content.report.progress.n_invalid_attempts for section in sections if section.content),
         "unfinished": any(f.content is None or not f.content.report.progress.finished for f in sections),
     }
-    return environment().get_template("suite.html.j2").render(context)
+    return html_environment().get_template("suite.html.j2").render(context)
 
 
 def _tiles(sections: Sequence[StudySection], say: Language) -> list[tuple[str, str, str]]:

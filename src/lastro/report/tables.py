@@ -8,12 +8,13 @@ from dataclasses import dataclass
 
 from lastro.analysis.campaign import Cell, InvalidAttempt, MetricView, Report, Row
 from lastro.analysis.curves import Curve, Panel, curves
-from lastro.analysis.growth import FACTOR, Growth, growths
+from lastro.analysis.growth import Growth
 from lastro.analysis.properties import ALL, PropertyTable, column_of
 from lastro.analysis.remarks import Mark
 from lastro.analysis.scaling import Scaling
 from lastro.analysis.verdicts import verdict
 from lastro.report import words
+from lastro.report.added import growth_of
 from lastro.report.content import Content
 from lastro.report.language import Language
 from lastro.report.numbers import (
@@ -29,7 +30,6 @@ from lastro.report.numbers import (
     ratio_text,
 )
 from lastro.report.numeric_words import (
-    GROWTH,
     against_text,
     level_text,
     sizes_text,
@@ -177,30 +177,29 @@ def scaling_table(report: Report, scaling: Scaling, say: Language) -> Table:
 
 
 def growth_tables(report: Report, say: Language) -> tuple[Table, ...]:
-    """Return tables of how each metric grows with routers and links; the note of the first explains all of them."""
-    found = growths(report)
-    first = found.others or (say("treatment"),)
-    grows = say("growth"), say("with the routers"), say("with the links")
-    columns = (*first, say("{factor} (routers, links)", factor=FACTOR), *grows)
+    """Return tables of how each metric grows with sizes; the note of the first explains all of them."""
+    if not (found := growth_of(report)):
+        return ()
+    sized, first = found.sized, found.others or (say("treatment"),)
+    columns = (*first, say(sized.heading, factor=sized.factor), say("growth"), *map(say, sized.columns))
     tables: list[Table] = []
-    for view in report.views if found else ():
+    for view in report.views:
         title = say("Growth of {metric}", metric=metric_heading(view.metric))
         rows = tuple(
-            (*(row.levels or (say("the only treatment"),)), *_growth(row.metrics[view.index], say))
+            (*(row.levels or (say("the only treatment"),)), *_growth(row.metrics[view.index], len(sized.measures), say))
             for row in found.rows
         )
-        right, long = frozenset({len(first) + 1}), frozenset({len(first) + 2, len(first) + 3})
-        note = "" if tables else say(GROWTH)
+        right, long = frozenset({len(first) + 1}), frozenset(range(len(first) + 2, len(columns)))
+        note = "" if tables else say(sized.explanation)
         tables.append(Table(f"growth-{view.index + 1}", title, columns, rows, right, long, note))
     return tuple(tables)
 
 
-def _growth(growth: Growth | None, say: Language) -> tuple[str, str, str, str]:
+def _growth(growth: Growth | None, n_measures: int, say: Language) -> tuple[str, ...]:
     if growth is None:
-        return say("not measured"), "—", "—", "—"
-    by_routers, by_links = (against_text(against, say) for against in growth.against)
+        return say("not measured"), *"—" * (n_measures + 1)
     ratio = ratio_text(growth.ratio, say) if growth.ratio is not None else "—"
-    return "; ".join(sizes_text(growth)), ratio, by_routers, by_links
+    return "; ".join(sizes_text(growth)), ratio, *(against_text(against, say) for against in growth.against.values())
 
 
 def really_table(report: Report, say: Language) -> Table:

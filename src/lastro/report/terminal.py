@@ -13,11 +13,13 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from lastro.analysis.campaign import Cell, Gap, MetricView, Report, Row
-from lastro.analysis.growth import FACTOR, MEASURES, Growth, Growths, growths
+from lastro.analysis.growth import Growth, Growths
 from lastro.analysis.scaling import Scaling, scalings
 from lastro.analysis.searches import searches
 from lastro.analysis.verdicts import verdict
+from lastro.console import grid
 from lastro.plain import plain
+from lastro.report.added import growth_of
 from lastro.report.key_findings import key_findings
 from lastro.report.language import ENGLISH
 from lastro.report.numbers import (
@@ -33,33 +35,35 @@ from lastro.report.numbers import (
     mean_text,
     ratio_text,
 )
-from lastro.report.numeric_words import GROWTH, against_text, sizes_text, slope_text, slopes_note
+from lastro.report.numeric_words import against_text, sizes_text, slope_text, slopes_note
 from lastro.report.opening import incomplete
 from lastro.report.reasons import grouped
 from lastro.report.remark_words import signs
 from lastro.report.search_tables import lines_of
-from lastro.report.words import changed, legend, sequential_note
+from lastro.report.words import legend, premises, sequential_note
 
 MANY = 40  # with more treatments, the leading factors are always headings
-_GAP = "  "
+_GAP = 2  # cells between columns
 _SENTENCE = 48  # cells: the width to which a sentence on growth is wrapped
 _STYLES = {"better": "green", "worse": "red", "higher": "cyan", "lower": "cyan", "same": "dim", "": "dim"}
-
-Line = tuple[str, str]  # text and style
-Block = tuple[Line, ...]  # the lines of one cell, from top to bottom
 
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """A column as wide as its widest line; `blocks` has one block for each row of the report."""
+    """A column as wide as its widest line; `cells` has one text, of one line or more, for each row of the report."""
 
-    heading: Block
-    blocks: tuple[Block, ...]
+    heading: Text
+    cells: tuple[Text, ...]
     right: bool = False
 
     @property
     def width(self) -> int:
-        return max(cell_len(text) for block in (self.heading, *self.blocks) for text, _ in block or (("", ""),))
+        return max(cell_len(line) for text in (self.heading, *self.cells) for line in text.plain.split("\n"))
+
+
+def _text(*lines: tuple[str, str]) -> Text:
+    """Return a cell from its lines, each with its style."""
+    return Text("\n").join(Text(plain(line), style) for line, style in lines)
 
 
 def render(report: Report, width: int) -> list[Text]:
@@ -69,7 +73,7 @@ def render(report: Report, width: int) -> list[Text]:
     lines = [
         Text(plain(report.study.title or report.study.name), style="bold"),
         *_wrapped(_tally(report), width),
-        *(line for sentence in changed(report.study, ENGLISH) for line in _wrapped(sentence, width)),
+        *(line for sentence in premises(report, ENGLISH) for line in _wrapped(sentence, width)),
         Text(),
     ]
     hoisted, tables = _layout(report, width)
@@ -80,7 +84,7 @@ def render(report: Report, width: int) -> list[Text]:
         lines += _wrapped(_absent(gap, number), width)
     for scaling in scalings(report):
         lines += _scaling(report, scaling, width)
-    if found := growths(report):
+    if found := growth_of(report):
         lines += _growths(report, found, width)
     return [*lines, *_below(report, width), *_answer(report, width)]
 
@@ -107,7 +111,7 @@ def _layout(report: Report, width: int) -> tuple[int, list[list[_Column]]]:
     """Return how many leading factors become headings, and the columns of each table."""
     factors = [_factor_column(report, factor.name) for factor in report.varying] or [_label_column(report)]
     metrics = list(map(_metric_column, report.views))
-    counted = _Column((("n", "bold"),), tuple(((_n_text(row), ""),) for row in report.rows), right=True)
+    counted = _Column(_text(("n", "bold")), tuple(Text(_n_text(row)) for row in report.rows), right=True)
     least = max(0, len(factors) - 2) if len(report.rows) > MANY else 0
     hoisted = least
     while hoisted < len(factors) - 1 and _total([*factors[hoisted:], counted, *metrics]) > width:
@@ -123,7 +127,7 @@ def _layout(report: Report, width: int) -> tuple[int, list[list[_Column]]]:
 
 
 def _total(columns: Sequence[_Column]) -> int:
-    return sum(column.width + len(_GAP) for column in columns)
+    return sum(column.width + _GAP for column in columns)
 
 
 def _deal(metrics: Sequence[_Column], room: int) -> list[list[_Column]]:
@@ -139,11 +143,11 @@ def _deal(metrics: Sequence[_Column], room: int) -> list[list[_Column]]:
 
 
 def _factor_column(report: Report, name: str) -> _Column:
-    return _Column(((name, "bold"),), tuple(((plain(str(row.treatment.levels[name])), ""),) for row in report.rows))
+    return _Column(_text((name, "bold")), tuple(_text((str(row.treatment.levels[name]), "")) for row in report.rows))
 
 
 def _label_column(report: Report) -> _Column:
-    return _Column((("treatment", "bold"),), tuple(((plain(row.treatment.label), ""),) for row in report.rows))
+    return _Column(_text(("treatment", "bold")), tuple(_text((row.treatment.label, "")) for row in report.rows))
 
 
 def _n_text(row: Row) -> str:
@@ -153,15 +157,14 @@ def _n_text(row: Row) -> str:
 
 def _metric_column(view: MetricView) -> _Column:
     metric = view.metric
-    heading = ((plain(metric.name), "bold"), (plain(metric.unit), "dim"), (direction_text(metric), "dim"))
-    blocks = tuple(() if row.status == "unavailable" else _cell_block(row, cell) for row, cell in view)
-    return _Column(heading, blocks)
+    heading = _text((metric.name, "bold"), (metric.unit, "dim"), (direction_text(metric), "dim"))
+    return _Column(heading, tuple(Text() if row.status == "unavailable" else _cell(row, cell) for row, cell in view))
 
 
-def _cell_block(row: Row, cell: Cell) -> Block:
+def _cell(row: Row, cell: Cell) -> Text:
     if cell.summary is None:
         words = "not measured" if row.n_valid else STATUS_WORDS[row.status]
-        return ((f"{words}{signs(cell.marks)}", "yellow" if row.status in ("invalid", "partly") else "dim"),)
+        return _text((f"{words}{signs(cell.marks)}", "yellow" if row.status in ("invalid", "partly") else "dim"))
     mean = mean_text(cell.summary) + signs(cell.marks)
     lines = [(f"{mean} (n = {cell.summary.n})" if cell.missing else mean, "")]
     judged = verdict(cell)
@@ -170,7 +173,7 @@ def _cell_block(row: Row, cell: Cell) -> Block:
         lines.append((comparison, style))
     if cell.summary.interval is None:
         lines.append((interval_text(cell.summary), "dim"))
-    return tuple(lines)
+    return _text(*lines)
 
 
 # The table
@@ -178,14 +181,27 @@ def _cell_block(row: Row, cell: Cell) -> Block:
 
 def _table(report: Report, hoisted: int, columns: Sequence[_Column]) -> list[Text]:
     """Return one table, with the rows of the treatments that can run here."""
-    height = max(len(column.heading) for column in columns)
-    lines = [_join([_line(column.heading, at) for column in columns], columns) for at in range(height)]
-    lines.append(Text("─" * (_total(columns) - len(_GAP)), style="dim"))
+    lines = _head(columns)
     names = [factor.name for factor in report.varying[:hoisted]]
     runnable = [at for at, row in enumerate(report.rows) if row.status != "unavailable"]
     for levels, group in itertools.groupby(runnable, key=lambda at: _levels(report.rows[at], names)):
-        lines += _group(levels, list(group), columns)
+        lines += [Text(levels, style="bold")] if levels else []
+        lines += _rows(columns, group)
     return lines
+
+
+def _head(columns: Sequence[_Column]) -> list[Text]:
+    rule = Text("─" * (_total(columns) - _GAP), style="dim")
+    return [*_laid_out(columns, [[column.heading for column in columns]]), rule]
+
+
+def _rows(columns: Sequence[_Column], positions: Iterable[int]) -> list[Text]:
+    return _laid_out(columns, [[column.cells[at] for column in columns] for at in positions])
+
+
+def _laid_out(columns: Sequence[_Column], rows: Sequence[Sequence[Text]]) -> list[Text]:
+    right = [at for at, column in enumerate(columns) if column.right]
+    return grid(rows, right, [column.width for column in columns])
 
 
 def _absent(gap: Gap, number: int) -> str:
@@ -197,28 +213,6 @@ def _absent(gap: Gap, number: int) -> str:
 
 def _levels(row: Row, names: Sequence[str]) -> str:
     return plain(" · ".join(str(row.treatment.levels[name]) for name in names))
-
-
-def _group(levels: str, positions: Sequence[int], columns: Sequence[_Column]) -> list[Text]:
-    lines = [Text(levels, style="bold")] if levels else []
-    for at in positions:
-        height = max(len(column.blocks[at]) for column in columns)
-        lines += [_join([_line(column.blocks[at], line) for column in columns], columns) for line in range(height)]
-    return lines
-
-
-def _line(block: Block, at: int) -> Line:
-    return block[at] if at < len(block) else ("", "")
-
-
-def _join(cells: Sequence[Line], columns: Sequence[_Column]) -> Text:
-    line = Text()
-    for (text, style), column in zip(cells, columns, strict=True):
-        space = " " * (column.width - cell_len(text))
-        line.append(space + text if column.right else text, style)
-        line.append(_GAP if column.right else space + _GAP)
-    line.rstrip()
-    return line
 
 
 def _scaling(report: Report, scaling: Scaling, width: int) -> list[Text]:
@@ -233,57 +227,58 @@ def _combinations(
     others: Sequence[str], levels: Sequence[Sequence[str]], metrics: Sequence[_Column], width: int
 ) -> list[Text]:
     """Return a row for each combination of the other factors' levels; on narrow screens, levels have their own line."""
-    labels = [(plain(" · ".join(each)) or "all", "") for each in levels]
-    label = _Column(((" · ".join(others), "bold"),), tuple((label,) for label in labels))
+    label = _Column(
+        _text((" · ".join(others), "bold")), tuple(_text((" · ".join(each) or "all", "")) for each in levels)
+    )
     apart = _total([label, max(metrics, key=lambda column: column.width)]) > width
     lines: list[Text] = []
     for number, dealt in enumerate(_deal(metrics, width - (0 if apart else _total([label])))):
         columns = dealt if apart else [label, *dealt]
         lines += [Text()] if number else []
-        lines += [_join([_line(column.heading, at) for column in columns], columns) for at in range(2)]
-        lines.append(Text("─" * (_total(columns) - len(_GAP)), style="dim"))
-        for at, (text, _) in enumerate(labels):
-            lines += [Text(text)] if apart else []
-            height = max(len(column.blocks[at]) for column in columns)
-            lines += [_join([_line(column.blocks[at], line) for column in columns], columns) for line in range(height)]
+        lines += _head(columns)
+        for at, text in enumerate(label.cells):
+            lines += [*([text] if apart else []), *_rows(columns, [at])]
     return lines
 
 
 def _slope_column(scaling: Scaling, view: MetricView) -> _Column:
-    heading = ((plain(view.metric.name), "bold"), (f"{plain(view.metric.unit)} for 1 more", "dim"))
+    heading = _text((view.metric.name, "bold"), (f"{view.metric.unit} for 1 more", "dim"))
     lines = [row.lines[view.index] for row in scaling.rows]
-    return _Column(heading, tuple(((slope_text(line), "" if line and line.grows else "dim"),) for line in lines))
+    return _Column(heading, tuple(_text((slope_text(line), "" if line and line.grows else "dim")) for line in lines))
 
 
 def _growths(report: Report, found: Growths, width: int) -> list[Text]:
-    """Return how each metric grows with routers and links, in sentences, because columns of numbers would not fit."""
+    """Return how each metric grows with sizes, in sentences, because columns of numbers would not fit."""
     measured = [growth for row in found.rows for growth in row.metrics if growth is not None]
     widest = max(measured, key=lambda growth: len(growth.sizes))
     metrics = [_growth_column(found, widest, view) for view in report.views]
     table = _combinations(found.others, [row.levels for row in found.rows], metrics, width)
-    title = f"Growth with {FACTOR} (routers, links): {'; '.join(sizes_text(widest))}"
+    heading = ENGLISH(found.sized.heading, factor=found.sized.factor)
+    title = f"Growth with {heading}: {'; '.join(sizes_text(widest))}"
     return [
         Text(),
         *(Text(line, style="bold") for line in _broken(title, width)),
         *table,
-        *_wrapped(GROWTH, width),
+        *_wrapped(found.sized.explanation, width),
     ]
 
 
 def _growth_column(found: Growths, widest: Growth, view: MetricView) -> _Column:
-    heading = ((plain(view.metric.name), "bold"), (plain(view.metric.unit), "dim"))
-    return _Column(heading, tuple(_growth_block(row.metrics[view.index], widest) for row in found.rows))
+    heading = _text((view.metric.name, "bold"), (view.metric.unit, "dim"))
+    return _Column(
+        heading, tuple(_growth_cell(row.metrics[view.index], widest, found.sized.columns) for row in found.rows)
+    )
 
 
-def _growth_block(growth: Growth | None, widest: Growth) -> Block:
+def _growth_cell(growth: Growth | None, widest: Growth, columns: Sequence[str]) -> Text:
     if growth is None:
-        return (("not measured", "dim"),)
+        return _text(("not measured", "dim"))
     lines = [] if growth.sizes == widest.sizes else _broken(f"of {'; '.join(sizes_text(growth))}", _SENTENCE)
     lines += [ratio_text(growth.ratio)] if growth.ratio is not None else []
-    for measure, against in zip(MEASURES, growth.against, strict=True):
-        lines += _broken(f"with the {measure}: {against_text(against, ENGLISH)}", _SENTENCE)
-    unknown = all(against.verdict == "unknown" for against in growth.against)
-    return tuple((line, "dim" if unknown else "") for line in lines)
+    for column, against in zip(columns, growth.against.values(), strict=True):
+        lines += _broken(f"{column}: {against_text(against, ENGLISH)}", _SENTENCE)
+    unknown = all(against.verdict == "unknown" for against in growth.against.values())
+    return _text(*((line, "dim" if unknown else "") for line in lines))
 
 
 # Below the table

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
+from lastro.analysis.across import across_campaigns
 from lastro.analysis.campaign import Report
 from lastro.analysis.properties import PropertyTable
 from lastro.report.language import Language
@@ -17,9 +18,9 @@ from lastro.stats.censored import BOTH_ARE_BOUNDS, RATIO_IS_BOUND
 from lastro.stats.contrasts import NO_SPREAD
 from lastro.stats.notes import N_
 from lastro.stats.ratios import Ratio
-from lastro.study.model import Study
 from lastro.units import human_bytes, human_duration
 
+_MOST_LINKS = 3  # treatments to name
 _HOST_KEYS = (
     ("hostname", "host_name", "node"),
     ("cpu_model", "model", "model_name", "cpu"),
@@ -33,14 +34,12 @@ def summary(report: Report, say: Language) -> str:
     factors = " × ".join(f"{factor.name} ({len(factor.levels)})" for factor in report.varying)
     compared = say.count(len(report.rows), "treatment") + (f": {factors}" if factors else "")
     blocks = say.count(study.design.replicates, "randomised block")
+    ran = N_("This campaign ran the scenario “{scenario}” to compare {compared}, in {blocks}.")
+    if report.members:
+        ran = N_("These campaigns ran the scenario “{scenario}” to compare {compared}, in {blocks}.")
     sentences = [
-        say(
-            "This campaign ran the scenario “{scenario}” to compare {compared}, in {blocks}.",
-            scenario=study.scenario,
-            compared=compared,
-            blocks=blocks,
-        ),
-        *changed(report.study, say),
+        say(ran, scenario=study.scenario, compared=compared, blocks=blocks),
+        *premises(report, say),
         _tally(report, say),
     ]
     if where := host_line(report.provenance, say):
@@ -53,11 +52,44 @@ def summary(report: Report, say: Language) -> str:
     return " ".join(sentences)
 
 
-def changed(study: Study, say: Language) -> tuple[str, ...]:
-    """Return a sentence on how options of the command line changed the study; none if they did not."""
-    if not study.changes:
-        return ()
-    return (say("The study was changed by {options}.", options=shlex.join(study.changes)),)
+def premises(report: Report, say: Language) -> tuple[str, ...]:
+    """Return what a reader must know before any number: changes of the study, and that there are several campaigns."""
+    changes = report.study.changes
+    found = [say("The study was changed by {options}.", options=shlex.join(changes))] if changes else []
+    return (*found, *_several_campaigns(report, say))
+
+
+def _several_campaigns(report: Report, say: Language) -> Iterator[str]:
+    if (found := across_campaigns(report)) is None:
+        return
+    listed = [
+        say(
+            "{directory} (blocks {blocks}, trials {trials})",
+            directory=member.directory,
+            blocks=f"{member.blocks.start}–{member.blocks.stop - 1}",
+            trials=f"{member.trials.start}–{member.trials.stop - 1}",
+        )
+        for member in report.members
+    ]
+    yield say("The numbers are of {n} campaigns: {list}.", n=say.integer(len(listed)), list="; ".join(listed))
+    if found.other_machine:
+        yield say("WARNING: The machines differ, so ratios across campaigns compare machines, too.")
+    if found.differing:
+        unknown = say("not recorded")
+        facts = [
+            f"{say(name)} ({' / '.join(v or unknown for v in values)})" for name, values in found.differing.items()
+        ]
+        yield say("The campaigns differ in: {facts}.", facts="; ".join(facts))
+    if not found.links:
+        yield say("They have no treatment in common, so treatments of different campaigns are not compared.")
+        return
+    yield say(
+        "Treatments of different campaigns are compared through what several campaigns measured: {treatments}. "
+        "No interval covers a change between the campaigns that affected only some treatments. Trends, lines and "
+        "predictions are in the report of each campaign.",
+        treatments="; ".join(treatment.label for treatment in found.links[:_MOST_LINKS])
+        + (f"; … ({len(found.links)})" if len(found.links) > _MOST_LINKS else ""),
+    )
 
 
 def _tally(report: Report, say: Language) -> str:
@@ -87,9 +119,11 @@ def limitations(report: Report, say: Language) -> tuple[str, ...]:
 
 def _limits_of_design(report: Report, say: Language) -> Iterator[str]:
     design, n = report.study.design, report.study.design.replicates
-    yield say(
-        "One host, one campaign: the figures hold for this hardware, kernel and day. Repeat on yours before deciding."
-    )
+    if not report.members:
+        yield say(
+            "One host, one campaign: the figures hold for this hardware, kernel and day. Repeat on yours before "
+            "deciding."
+        )
     yield say(
         "Intervals are {confidence} confidence intervals; the unit is the trial. Those of ratios to the baseline and "
         "of effects are corrected for the number of comparisons within a metric, and so are the marks beside them.",
@@ -219,7 +253,16 @@ def metric_note(metric: Metric, say: Language) -> str:
 
 
 def commands(report: Report, say: Language) -> list[tuple[str, str]]:
-    """Return (purpose, command line) for repeating the campaign or inspecting it."""
+    """Return (purpose, command line) for repeating the campaign or inspecting it.
+
+    Several campaigns are repeated one by one, each by the commands of its own report."""
+    if report.members:
+        places = [shlex.quote(member.directory) for member in report.members]
+        reports = " && ".join(f"lastro report {place}" for place in places)
+        return [
+            (say("The report of each campaign, with the commands that repeat it"), reports),
+            (say("Every value, for R or pandas"), f"lastro results {' '.join(places)} --csv values.csv"),
+        ]
     here = shlex.quote(report.directory)
     study = shlex.quote(f"{report.directory}/study.toml")
     chosen = ("--profile", report.study.profile) if report.study.profile else ()

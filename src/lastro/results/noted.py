@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self, TypeGuard
+from typing import Any, Self, TypeGuard
 
 from lastro.results.samples import AT_LEAST, GENERATOR_LIMITED, REMARKS, Remark
 
@@ -41,25 +41,18 @@ class SearchEnd:
         return {metric: {self.what: self.n, _STOPPED_BY: self.stopped_by, "steps": self.steps}}
 
 
-class NetworkSize(NamedTuple):
-    """The size of a network of routers."""
-
-    routers: int
-    links: int
-
-
 @dataclass(frozen=True, slots=True)
 class Noted:
     """The notes of a trial that reports and campaigns use.
 
     host: numbers on the host's other load. usage: amounts that each role used, such as `cpu_s`. marks_s: seconds from
-    the first start to each mark of a network. stopped_by: what ended the search for a metric."""
+    the first start to each mark of a network. network: its sizes. stopped_by: what ended the search for a metric."""
 
     remarks: tuple[Remark, ...]
     host: Mapping[str, float]
     usage: Mapping[str, Mapping[str, float]]
     marks_s: Mapping[str, float]
-    network: NetworkSize | None
+    network: Mapping[str, int]
     stopped_by: Mapping[str, str]
 
     @classmethod
@@ -70,7 +63,7 @@ class Noted:
             _numbers(notes.get("host")),
             {str(role): _amounts(used) for role, used in _object(notes.get("usage")).items()},
             _amounts(notes.get("timeline_s")),
-            _network(_object(notes.get("network"))),
+            _sizes(notes.get("network")),
             {metric: text for metric, text in ends.items() if isinstance(text, str)},
         )
 
@@ -118,7 +111,5 @@ def _amounts(value: object) -> dict[str, float]:
     return {name: each for name, each in _numbers(value).items() if each >= 0}
 
 
-def _network(note: Mapping[str, Any]) -> NetworkSize | None:
-    counts = [note.get(name) for name in NetworkSize._fields]
-    whole = [each for each in counts if isinstance(each, int) and not isinstance(each, bool) and each > 0]
-    return NetworkSize(*whole) if len(whole) == len(counts) else None
+def _sizes(value: object) -> dict[str, int]:
+    return {name: each for name, each in _object(value).items() if type(each) is int and each > 0}

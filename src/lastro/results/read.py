@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from lastro.results.database import damaged
+from lastro.results.members import Member
 from lastro.results.samples import Series
 from lastro.results.store import Attempt, Store, TreatmentRow, TrialRow
 from lastro.study.model import Study
@@ -22,7 +23,7 @@ class CampaignData:
 
     Raw series may be larger than all other data, so `later_series` opens the campaign again and returns the series of
     the given (trial, attempt) pairs, in that order. `attempts` are in running order; `events` are (UTC time, kind,
-    text)."""
+    text). `members` are the campaigns if there are several (`results.together`)."""
 
     directory: str
     study: Study
@@ -34,6 +35,7 @@ class CampaignData:
     noise_floor: Any
     events: list[tuple[str, str, str]]
     later_series: LaterSeries
+    members: tuple[Member, ...] = ()
 
 
 def load_campaign(store: Store) -> CampaignData:

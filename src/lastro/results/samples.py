@@ -69,6 +69,7 @@ WHOLE_LIFE = "peak of a whole life"
 AT_LEAST = "at least"
 OVERLOADED = "overloaded"
 GENERATOR_DELAY = "generator delay"
+LARGE_SEGMENTS = "segments beyond the MTU"
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,10 @@ from lastro.image.rootfs import Needs
 from lastro.isolation.base import Isolation, parts_of
 from lastro.platforms.base import Availability, Platform
 from lastro.requirements import NOTHING, Requirements
+from lastro.results.additions import ScenarioFigure, SizedFactor
 from lastro.results.samples import Metric, Outcome
 from lastro.study.levels import option_value, part_level, split_options
-from lastro.study.model import Level, ScenarioSchema, Setting
+from lastro.study.model import Level, ScenarioSchema, Setting, Study
 
 if TYPE_CHECKING:
     from lastro.host.ledger import Session
@@ -38,7 +39,7 @@ class Declaration(ABC):
     """The choices that a scenario offers to a study, and the durations of its trials. Nothing here needs a testbed.
 
     `parts` are the factors that are kinds of part. The keys of `calibration_kinds` are those of calibrations, up to the
-    first slash."""
+    first slash. A report of its campaigns has `figures`, and shows how metrics grow with `sized`."""
 
     kind = "scenario"
     name: ClassVar[str]
@@ -50,6 +51,8 @@ class Declaration(ABC):
     metrics: ClassVar[tuple[Metric, ...]] = ()
     needs_root: ClassVar[bool] = True
     calibration_kinds: ClassVar[Mapping[str, CalibrationKind]] = {}
+    figures: ClassVar[tuple[ScenarioFigure, ...]] = ()
+    sized: ClassVar[SizedFactor | None] = None
     roles: ClassVar[tuple[str, ...]] = ("dut",)  # of the testbed that it uses; a three-node testbed has more
 
     @classmethod
@@ -151,6 +154,12 @@ class Scenario(Declaration, OnTestbed):
     def residuals(self, config: Config) -> dict[str, Any]:
         """Return the differences of this treatment's platform and links that the study did not choose."""
         return {}
+
+
+def scenario_of(study: Study) -> type[Scenario]:
+    """Return the class of a study's scenario; the base class if it is not known here, or cannot be imported."""
+    info = registry.parts("scenario").get(study.scenario)
+    return info.cls if info and info.cls else Scenario
 
 
 def platform_level(config: Config) -> str:

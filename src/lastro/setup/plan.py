@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from lastro.errors import HostError, NeedsRoot
 from lastro.requirements import Requirements
@@ -35,6 +35,7 @@ class SetupPlan:
     findings: tuple[Unmet, ...]
     packages: frozenset[str] = frozenset()
     steps: tuple[SetupStep, ...] = field(default=())
+    builds: bool = True
 
     @property
     def blocked(self) -> list[Unmet]:
@@ -56,16 +57,26 @@ class SetupPlan:
             )
 
 
-def make_plan(wanted: Sequence[SelectedPart], machine: Machine) -> SetupPlan:
-    """Find missing requirements, and plan one step for all packages and one for each recipe."""
+def make_plan(
+    wanted: Sequence[SelectedPart],
+    machine: Machine,
+    sources: Mapping[str, str] | None = None,
+    *,
+    builds: bool = True,
+) -> SetupPlan:
+    """Find missing requirements, and plan one step for all packages and one for each recipe.
+
+    `sources` has the user's source trees by the recipes that build from them. Without `builds`, plan the step for
+    packages alone, those that builds need among them."""
     findings = examine(wanted, machine)
-    recipes = [RECIPES[name] for name in dict.fromkeys(f.recipe for f in findings if f.recipe)]
+    names = dict.fromkeys(f.recipe for f in findings if f.recipe)
+    recipes = [replace(RECIPES[name], source=(sources or {}).get(name, "")) for name in names]
     for_builds = machine.missing(name for recipe in recipes for name in recipe.packages)
     optional = machine.missing(name for part in wanted for name in _optional(part.requirements, machine))
     packages = frozenset[str]().union(for_builds, optional, *(finding.packages for finding in findings))
     steps = [apt_step(packages)] if packages else []
-    steps += [recipe_step(recipe, machine.prefix) for recipe in recipes]
-    return SetupPlan(machine, findings, packages, tuple(steps))
+    steps += [recipe_step(recipe, machine.prefix) for recipe in recipes if builds]
+    return SetupPlan(machine, findings, packages, tuple(steps), builds)
 
 
 def examine(wanted: Sequence[SelectedPart], machine: Machine) -> tuple[Unmet, ...]:
@@ -83,7 +94,7 @@ def _finding(part: SelectedPart, machine: Machine, missing: frozenset[str], go_o
     if needs.program is None or machine.has(needs.program):
         return Unmet(part, packages)
     if needs.recipe is None:
-        reason = f"this host has no program '{needs.program}', and Lastro does not install it"
+        reason = f"this host has no program '{needs.program}', and Lastro does not download it"
         return Unmet(part, reason=reason, remedy=needs.remedy)
     if go_obstacle and RECIPES[needs.recipe].needs_go:
         return Unmet(part, reason=f"it is built with Go, but {go_obstacle}", remedy=_GO_REMEDY.format(name=part.name))
@@ -107,11 +118,15 @@ def _needs_go(requirements: Requirements, machine: Machine) -> bool:
 
 
 def after(plan: SetupPlan, wanted: Sequence[SelectedPart], failures: Mapping[str, str]) -> tuple[Unmet, ...]:
-    """Find requirements that are still missing after the steps, with reasons. `failures`: {step: last line of log}."""
-    return tuple(
-        finding if finding.ready or finding.reason else _unprovided(finding, failures)
-        for finding in examine(wanted, plan.machine)
-    )
+    """Find requirements that are still missing after the steps, with reasons. `failures`: {step: last line of log}.
+
+    A program that the plan does not build has no reason."""
+
+    def judged(finding: Unmet) -> Unmet:
+        left_to_build = finding.recipe and not finding.packages and not plan.builds
+        return finding if finding.ready or finding.reason or left_to_build else _unprovided(finding, failures)
+
+    return tuple(map(judged, examine(wanted, plan.machine)))
 
 
 def _unprovided(finding: Unmet, failures: Mapping[str, str]) -> Unmet:

@@ -11,6 +11,7 @@ from textwrap import dedent
 
 HERE = Path(__file__).parent
 DEBIAN = "Debian packages"
+CLICK = "click"
 
 # Maintainer scripts find invoke-rc.d and deb-systemd-invoke through PATH (Debian Policy, 9.3.3.2), which apt sets to
 # DPkg::Path. So neither a policy-rc.d nor a temporary file is written, and a kill leaves nothing behind.
@@ -37,14 +38,17 @@ class BuildRecipe:
     """A directory of this package with a `recipe.sh`, which builds one program.
 
     `packages` are Debian packages for the build only; with them, the build waits for apt. With `needs_go`, the Go
-    toolchain builds it, which does not come from Debian, since that of Debian 12 is too old."""
+    toolchain builds it, which does not come from Debian, since that of Debian 12 is too old. `source` is the user's
+    source tree, for a program that is built from one."""
 
     name: str
     packages: tuple[str, ...] = ()
     needs_go: bool = False
+    source: str = ""
 
     def script(self, prefix: Path) -> str:
         values = {"data": HERE / self.name, "prefix": prefix, "python": sys.executable}
+        values |= {"source": self.source} if self.source else {}
         given = "".join(f"{name}={shlex.quote(str(value))}\n" for name, value in values.items())
         return given + (HERE / self.name / "recipe.sh").read_text(encoding="utf-8")
 
@@ -55,6 +59,7 @@ RECIPES = {
         BuildRecipe("gvisor", needs_go=True),
         BuildRecipe("vegeta", needs_go=True),
         BuildRecipe("jmeter", packages=("default-jre-headless", "maven")),
+        BuildRecipe(CLICK, packages=("g++", "make")),
     )
 }
 

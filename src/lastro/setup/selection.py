@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from lastro import registry
 from lastro.errors import InputError, did_you_mean
 from lastro.requirements import NOTHING, Requirements
+from lastro.setup.scripts import CLICK
 
 DEMO = ("platform/native", "platform/runc", "platform/docker")  # what the built-in demo study runs on
 
@@ -35,13 +37,17 @@ _TESTS = Requirements(
     )
 )
 
+_CLICK_PROGRAM = "/usr/local/bin/click"  # the caller's PATH does not count: Lastro searches the system's directories
+_CLICK_SOURCE = ("configure", "userlevel/Makefile.in", "include/click/router.hh", "elements/standard/classifier.cc")
+_CLICK_REMEDY = "get its source (git clone https://github.com/kohler/click), then `lastro setup click --source click`"
+
 
 @dataclass(frozen=True, slots=True)
 class SelectedPart:
     """A part with its requirements. If it is `required` and cannot be installed, the command fails.
 
-    `kind` is empty for requirements that do not belong to a part. `broken` is the error if the part's module cannot be
-    imported."""
+    `kind` is empty for requirements that do not belong to a part, and "program" for Click. `broken` is the error if the
+    part's module cannot be imported."""
 
     kind: str
     name: str
@@ -54,17 +60,33 @@ class SelectedPart:
         return f"{self.kind} {self.name}".strip()
 
 
-def select(words: Sequence[str], *, everything: bool) -> tuple[SelectedPart, ...]:
+def click_source(directory: str) -> str:
+    """Return the absolute path of a source tree of Click. Raises: InputError when it is not one."""
+    tree = Path(directory).absolute()
+    missing = next((name for name in _CLICK_SOURCE if not (tree / name).is_file()), None)
+    if missing is not None:
+        raise InputError(
+            f"--source: {directory} is not a source tree of Click: it has no file {missing}",
+            "give the directory of a clone of github.com/kohler/click, or of its unpacked archive",
+        )
+    return str(tree)
+
+
+def select(words: Sequence[str], *, everything: bool, click_tree: bool = False) -> tuple[SelectedPart, ...]:
     """Return the parts named by the words, each as NAME or KIND/NAME; without words, those of the demo study.
 
-    Raises: InputError for a word that names no part."""
+    The word `click` selects the Click modular router, which is not a part: functions can run on it. It can be built if
+    there is a source tree (`click_tree`). Raises: InputError for a word that names no part."""
     base = SelectedPart("", "every study", _EVERY_STUDY, required=True)
     if everything:
         parts = [_wanted(info, required=False) for kind in registry.KINDS for info in registry.parts(kind).values()]
         return (base, *parts, SelectedPart("", "tests", _TESTS, required=False))
-    named = [_wanted(info, required=True) for word in words or DEMO for info in _find(word)]
+    named = [_wanted(info, required=True) for word in words or DEMO if word != CLICK for info in _find(word)]
     if not words:
         named = [replace(part, requirements=replace(part.requirements, optional_packages=())) for part in named]
+    if CLICK in words:
+        router = Requirements(program=_CLICK_PROGRAM, recipe=CLICK if click_tree else None, remedy=_CLICK_REMEDY)
+        named.append(SelectedPart("program", CLICK, router, required=True))
     return (base, *{(part.kind, part.name): part for part in named}.values())
 
 

@@ -10,6 +10,8 @@ Each cell has its own variance, estimated from its residuals and drawn towards t
 comparison of two quiet cells does not suffer from a noisy third one, and yet has more degrees of freedom than its own
 few blocks give.
 
+Blocks of several campaigns are compared through cells that the campaigns have in common, or not at all.
+
 Sources: Searle, Linear Models for Unbalanced Data (1987), section 9.3, for the fit; Grubbs, J. Am. Stat. Assoc. 43
 (1948) 243-264, for a variance of each cell from residuals that all cells share; Satterthwaite, Biometrics Bulletin 2
 (1946) 110-114, for degrees of freedom. Loads numpy."""
@@ -49,7 +51,8 @@ class CellEstimate:
     `error` is the standard error; it and `loads` are None where a cell has one value, so that its noise is not known.
     `loads` is the error as a vector of length one: the scalar product of two estimates is their correlation. `bias` is
     the most that rounding to the resolution of the tool may have added. `least` is the least p without any spread
-    (`student`). `n` counts the blocks with values of both signs of weights where `paired`, else the values."""
+    (`student`). `n` counts the blocks with values of both signs of weights where `paired`, else the values. If `apart`,
+    nothing links the campaigns that measured the cells, and there is no error."""
 
     value: float
     error: float | None
@@ -59,13 +62,15 @@ class CellEstimate:
     least: float
     n: int
     paired: bool
+    apart: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class BlockModel:
     """The model of one metric; `linear` is that of the values themselves, which is `self` unless `log`.
 
-    `step` is the resolution of the values; 0 if they are exact."""
+    `unblocked` has one effect for each campaign in the place of those of its blocks. `step` is the resolution of the
+    values; 0 if they are exact."""
 
     log: bool
     blocked: _Fit
@@ -74,15 +79,19 @@ class BlockModel:
     raw: BlockModel | None = None
 
     @classmethod
-    def of(cls, cells: Cells[K], *, log: bool | None = None) -> BlockModel | None:
+    def of(
+        cls, cells: Cells[K], *, log: bool | None = None, campaigns: Mapping[int, int] | None = None
+    ) -> BlockModel | None:
         """Fit the model: of logarithms if `log` and all values are above zero, else on the scale that fits better.
 
-        False prevents logarithms. None without a value."""
+        False prevents logarithms. `campaigns` are {block: campaign} if there are several. None without a value."""
         rows = [(cell, block, value) for cell, own in cells.items() for block, value in own.items()]
         if not rows:
             return None
         of_cell, of_block, values = zip(*rows, strict=True)
-        places = _Places({cell: at for at, cell in enumerate(dict.fromkeys(of_cell))}, coded(of_cell), coded(of_block))
+        index = {cell: at for at, cell in enumerate(dict.fromkeys(of_cell))}
+        of_campaign = [campaigns[block] if campaigns else 0 for block in of_block]
+        places = _Places(index, coded(of_cell), coded(of_block), coded(of_campaign))
         step = resolution(values)
         linear = cls._on(values, places, step)
         if min(values) <= 0 or log is False:
@@ -99,7 +108,7 @@ class BlockModel:
         blocked = _Fit.of(values, places, step)
         if blocked.n_blocks == 1:
             return cls(False, blocked, blocked, step)
-        return cls(False, blocked, _Fit.of(values, replace(places, block=np.zeros_like(places.block)), step), step)
+        return cls(False, blocked, _Fit.of(values, replace(places, block=places.campaign), step), step)
 
     @property
     def linear(self) -> BlockModel:
@@ -171,11 +180,12 @@ def _logs_fit_better(linear: _Fit, logs: _Fit, values: Sequence[float]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Places:
-    """The number of each cell, and for each value the numbers of its cell and of its block."""
+    """The number of each cell, and for each value the numbers of its cell, of its block and of its campaign."""
 
     index: dict[Hashable, int]
     cell: Codes
     block: Codes
+    campaign: Codes
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,12 +296,14 @@ class _Fit:
         return float(np.sum(own.weights**2 / self.counts[own.cells]) + own.across @ own.across)
 
     def estimate(self, own: _Sum) -> CellEstimate:
-        value, paired = own.value * self.data.scale, self.n_blocks > 1
+        value, blocked = own.value * self.data.scale, self.n_blocks > 1 and float(self.table.max()) <= 1
         sizes = [int(count) for count in self.counts[own.cells]]
-        n = self._n_shared(own) if paired else sum(sizes)
-        least = least_paired_p(min(sizes, default=1)) if paired else least_unpaired_p(sizes or [1])
-        if not self._known(own):
-            return CellEstimate(value, None, 0.0, None, 0.0, least, n, paired)
+        shared = self._n_shared(own) if blocked else 0
+        n, paired = shared or sum(sizes), shared > 0
+        least = least_paired_p(min(sizes, default=1)) if blocked else least_unpaired_p(sizes or [1])
+        apart = own.apart and not own.total
+        if apart or not self._known(own):
+            return CellEstimate(value, None, 0.0, None, 0.0, least, n, paired, apart)
         loads = self._loads(own)
         error = float(np.sqrt(loads @ loads))
         unit = loads / error if error else np.zeros_like(loads)

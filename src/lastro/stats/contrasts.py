@@ -31,6 +31,7 @@ NO_WEIGHT = "no cell has a weight"
 ONE_VALUE = "a cell with one value: an interval needs 2 trials or more in each"
 ZERO_DENOMINATOR = "the difference to compare with is zero"
 UNBOUNDED = "unbounded: the difference to compare with is not distinguishable from zero"
+APART = "no common treatment links the two campaigns"
 NO_SPREAD = "nothing varied, in too few blocks to exclude chance"
 
 
@@ -109,6 +110,8 @@ def replicated(model: BlockModel, of: Mapping[K, float], to: Mapping[K, float], 
     The ratios of both campaigns are uncertain, so the variance is doubled; its degrees of freedom are those of this
     one. What varies between campaigns alone is not in it: on logarithms, its variance would be added here."""
     gap = _gap(model, of, to)
+    if gap.apart:
+        return _absent(Note(APART))
     (judged,) = judge([gap], confidence)
     judged = replace(judged, p=None)
     if not model.log:
@@ -122,6 +125,8 @@ def linear(model: BlockModel, weights: Mapping[K, float], confidence: float) -> 
     if not any(weights.values()):
         return _absent(Note(NO_WEIGHT))
     estimate = model.linear.estimate(weights)
+    if estimate.apart:
+        return _absent(Note(APART))
     (judged,) = judge([estimate], confidence)
     return _sum(estimate, judged, confidence)
 
@@ -132,6 +137,8 @@ def share(model: BlockModel, of: Mapping[K, float], to: Mapping[K, float], confi
     Its p is that of the numerator being zero. The interval is absent where the denominator is not distinguishable from
     zero, since the ratio is then unbounded."""
     numerator = model.linear.estimate(of)
+    if numerator.apart or model.linear.estimate(to).apart:
+        return _absent(Note(APART))
     (alone,) = judge([numerator], confidence)
     (judged,) = judge([replace(numerator, df=model.linear.difference(of, to).df)], confidence)
     return _ratio(model, of, to, replace(judged, p=alone.p), model.linear.estimate(_both(of, to)), confidence)
@@ -176,8 +183,8 @@ def _compared(
     model: BlockModel, sides: Sides[K], gap: CellEstimate, judged: Judged, confidence: float
 ) -> MeanComparison:
     of, to = sides
-    if not any(of.values()):
-        nothing = _absent(Note(NO_WEIGHT))
+    if gap.apart or not any(of.values()):
+        nothing = _absent(Note(APART if gap.apart else NO_WEIGHT))
         return MeanComparison(nothing, nothing, None, None, None, None, model.log)
     if model.log:
         ratio, at = _of_logs(gap, judged, confidence), model.estimate(to).value

@@ -39,7 +39,8 @@ class Recovery:
 class Order:
     """Levels of one factor in falling order of their means; levels of one group are not ordered among themselves.
 
-    With `of` and `to`, the order is that of the difference between these two at each level."""
+    With `of` and `to`, the order is that of the difference between these two at each level. With `sides`, it is one of
+    choices of levels of several factors, and `factor` and `falling` are empty."""
 
     metric: str
     factor: str
@@ -47,6 +48,7 @@ class Order:
     of: Levels
     to: Levels
     at: Levels
+    sides: tuple[tuple[Levels, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,10 +129,35 @@ class Published:
 
 
 @dataclass(frozen=True, slots=True)
+class Contradiction:
+    """A passage of the same source that contradicts a claim: its sentence, the same by language code, its place."""
+
+    says: str
+    says_in: Mapping[str, str]
+    where: str
+
+    def text(self, language: str) -> str:
+        """Return the sentence in a language, or in English where the file has no other."""
+        return self.says_in.get(language, self.says)
+
+
+@dataclass(frozen=True, slots=True)
+class StandIn:
+    """What is measured in place of published levels of which a campaign has no valid trial.
+
+    `levels` maps each published level of a factor to those in its place, by `metric` if that is another one."""
+
+    levels: Mapping[str, Mapping[Level, tuple[Level, ...]]]
+    metric: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Claim:
     """A claim: `says` is its sentence, `says_in` the same by language code, `where` its place in the source.
 
-    `margin` is the largest relative difference that counts as alike: 0.05 means from 1/1.05 to 1.05 times."""
+    `margin` is the largest relative difference that counts as alike: 0.05 means from 1/1.05 to 1.05 times. With
+    `contradicted_by`, the source is not consistent, and the verdict is on this passage alone. With `stand_in`, the
+    claim is judged on its own levels where they were measured, and otherwise on others, which the verdict names."""
 
     id: str
     says: str
@@ -139,6 +166,8 @@ class Claim:
     statement: Statement
     published: Published | None = None
     margin: float | None = None
+    contradicted_by: Contradiction | None = None
+    stand_in: tuple[StandIn, ...] = ()
 
     def text(self, language: str) -> str:
         """Return the claim in a language, or in English where the file has no other."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from lastro.study.model import NAME_PATTERN
 from lastro.study.schema import ALevel, OneLine, OneOrMoreLevels, StrictTable
@@ -12,6 +12,10 @@ from lastro.study.schema import ALevel, OneLine, OneOrMoreLevels, StrictTable
 Some = Annotated[OneLine, Field(min_length=1)]
 Side = Annotated[dict[str, OneOrMoreLevels], Field(min_length=1)]
 At = Annotated[dict[str, OneOrMoreLevels], Field(default_factory=dict)]
+
+
+def _listed(tables: object) -> object:
+    return [tables] if isinstance(tables, dict) else tables
 
 
 class SourceTable(StrictTable):
@@ -42,11 +46,14 @@ class RecoveryTable(StrictTable):
 
 
 class OrderTable(StrictTable):
-    """Levels, or groups of levels, of one factor in falling order: of means or, with `of` and `to`, of effects."""
+    """Levels, or groups of levels, of one factor in falling order: of means or, with `of` and `to`, of effects.
+
+    Or `sides`, each a choice of levels of the same factors, or a list of such choices."""
 
     metric: Some
-    factor: Some
-    falling: list[OneOrMoreLevels] = Field(min_length=2)
+    factor: OneLine = ""
+    falling: list[OneOrMoreLevels] = Field(default_factory=list)
+    sides: list[Annotated[list[Side], BeforeValidator(_listed)]] = Field(default_factory=list)
     of: dict[str, OneOrMoreLevels] = Field(default_factory=dict)
     to: dict[str, OneOrMoreLevels] = Field(default_factory=dict)
     at: At
@@ -98,6 +105,21 @@ class PublishedTable(StrictTable):
     printed: OneLine = ""
 
 
+class ContradictionTable(StrictTable):
+    """A passage of the same source that contradicts a claim."""
+
+    says: Some
+    says_in: dict[str, OneLine] = Field(default_factory=dict)
+    where: Some
+
+
+class StandInTable(StrictTable):
+    """Levels in place of those that were published, by factor, and the metric by which they are judged."""
+
+    levels: Annotated[dict[str, dict[str, OneOrMoreLevels]], Field(min_length=1)]
+    metric: OneLine = ""
+
+
 class ClaimTable(StrictTable):
     """One claim: a sentence, its place in the source, and exactly one of the seven statements."""
 
@@ -115,6 +137,8 @@ class ClaimTable(StrictTable):
     direction: Literal["higher", "lower", "alike"] | None = None
     margin: float | None = Field(default=None, gt=0, le=10)
     published: PublishedTable | None = None
+    contradicted_by: ContradictionTable | None = None
+    stand_in: Annotated[list[StandInTable], BeforeValidator(_listed)] = Field(default_factory=list)
 
 
 class ClaimsFile(StrictTable):

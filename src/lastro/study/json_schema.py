@@ -62,7 +62,7 @@ def _part(schema: ScenarioSchema, kind: str) -> dict[str, Any]:
     names = sorted(schema.parts[kind])
     if kind not in schema.combinable:
         optional = "|".join(re.escape(name) for name in schema.options.get(kind, {}))
-        pattern = {"type": "string", "pattern": rf"^({optional}):[a-z_]+=[^,=]+(,[a-z_]+=[^,=]+)*$"}
+        pattern = {"type": "string", "pattern": rf"^({optional}):[a-z_]+=[^,]+(,[a-z_]+=[^,]+)*$"}
         return {"anyOf": [{"enum": names}, pattern]} if optional else {"enum": names}
     word = "|".join(re.escape(name) for name in names if name != NONE)
     return {"anyOf": [{"enum": names}, {"type": "string", "pattern": rf"^({word})(\+({word}))+$"}]}

@@ -5,6 +5,7 @@ the claim untestable with this campaign."""
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
@@ -18,12 +19,14 @@ from lastro.study.claims import (
     Claim,
     Claims,
     Compare,
+    Contradiction,
     Extreme,
     Levels,
     Order,
     Published,
     Recovery,
     Source,
+    StandIn,
     Statement,
 )
 from lastro.study.claims_schema import (
@@ -38,6 +41,7 @@ from lastro.study.claims_schema import (
     OrderTable,
     PublishedTable,
     RecoveryTable,
+    StandInTable,
 )
 from lastro.study.document import read_document, read_text
 from lastro.study.model import Level, Study
@@ -90,16 +94,31 @@ def _claim(table: ClaimTable, index: int, study: Study, problems: Problems) -> C
     if isinstance(statement, LevelTable):
         with problems.at(*here, "level"):
             _check_level(statement, study)
+    if isinstance(statement, OrderTable):
+        with problems.at(*here, "order"):
+            _check_order(statement)
+    if isinstance(statement, AlikeTable):
+        with problems.at(*here, "alike"):
+            _check_distinct(statement.levels)
     if isinstance(statement, ExtremeTable):
         with problems.at(*here, "extreme"):
             _check_extreme(statement, table.published)
     with problems.at(*here, "published"):
         _check_published(table, given[0])
         _check_unit(table.published, statement.metric, study)
+    for place, each in enumerate(table.stand_in):
+        _check_stand_in(each, statement, study, (*here, "stand_in", place), problems)
     published = Published(**table.published.model_dump()) if table.published else None
+    contradiction = Contradiction(**table.contradicted_by.model_dump()) if table.contradicted_by else None
+    stated = _statement(statement, table)
+    stand_in = tuple(StandIn(_by_level(each), each.metric) for each in table.stand_in)
     return Claim(
-        table.id, table.says, table.says_in, table.where, _statement(statement, table), published, table.margin
+        table.id, table.says, table.says_in, table.where, stated, published, table.margin, contradiction, stand_in
     )
+
+
+def _by_level(table: StandInTable) -> dict[str, dict[Level, tuple[Level, ...]]]:
+    return {name: {level: tuple(others) for level, others in levels.items()} for name, levels in table.levels.items()}
 
 
 def _statement(table: _Table, claim: ClaimTable) -> Statement:
@@ -111,7 +130,8 @@ def _statement(table: _Table, claim: ClaimTable) -> Statement:
         return Recovery(table.metric, ideal, without, protected, at)
     if isinstance(table, OrderTable):
         falling = tuple(tuple(group) for group in table.falling)
-        return Order(table.metric, table.factor, falling, _levels(table.of), _levels(table.to), at)
+        choices = tuple(tuple(map(_levels, group)) for group in table.sides)
+        return Order(table.metric, table.factor, falling, _levels(table.of), _levels(table.to), at, choices)
     if isinstance(table, AlikeTable):
         return Alike(table.metric, table.factor, tuple(table.levels), at)
     if isinstance(table, ExtremeTable):
@@ -138,6 +158,8 @@ def _levels(side: Mapping[str, Sequence[Level]]) -> Levels:
 
 # Checks that the models cannot make
 
+_BOTH_WAYS = "a claim can come out both ways: reproduced on some host, and contradicted on another"
+
 
 def _check_names(table: _Table, study: Study, here: tuple[Key, ...], problems: Problems) -> None:
     metrics = {metric.name for metric in (*study.metrics, *study.all_metrics)}
@@ -151,7 +173,7 @@ def _check_names(table: _Table, study: Study, here: tuple[Key, ...], problems: P
         for name in side:
             with problems.at(*here, key, name):
                 _known(name, factors, study)
-    own = [table.factor] if isinstance(table, OrderTable | AlikeTable) else []
+    own = [table.factor] if isinstance(table, OrderTable | AlikeTable) and table.factor else []
     own += table.factors if isinstance(table, AdditiveTable) else []
     own += table.over if isinstance(table, ExtremeTable) else []
     key = "factors" if isinstance(table, AdditiveTable) else "over" if isinstance(table, ExtremeTable) else "factor"
@@ -163,6 +185,8 @@ def _check_names(table: _Table, study: Study, here: tuple[Key, ...], problems: P
 
 
 def _sides(table: _Table) -> _Sides:
+    if isinstance(table, OrderTable) and table.sides:
+        return {f"side {n}": side for n, side in enumerate((side for group in table.sides for side in group), start=1)}
     if isinstance(table, RecoveryTable):
         return {"ideal": table.ideal, "without": table.without, "protected": table.protected}
     return {"of": table.of, "to": table.to} if isinstance(table, CompareTable | OrderTable | ExtremeTable) else {}
@@ -181,11 +205,9 @@ def _check_sides(table: _Table, sides: _Sides, own: Sequence[str]) -> None:
         raise FieldError(f"`at` names {shown(common[0])} again", "a factor is either compared or a condition")
     if twice := [name for name in own if own.count(name) > 1 or any(name in side for side in sides.values())]:
         raise FieldError(f"names {shown(twice[0])} twice")
-    for first, second in zip(list(sides), list(sides)[1:], strict=False):
-        if sides[first] and {k: sorted(map(str, v)) for k, v in sides[first].items()} == {
-            k: sorted(map(str, v)) for k, v in sides[second].items()
-        }:
-            raise FieldError(f"`{first}` and `{second}` are the same")
+    for (first, one), (second, other) in itertools.combinations(sides.items(), 2):
+        if one and {k: set(v) for k, v in one.items()} == {k: set(v) for k, v in other.items()}:
+            raise FieldError(f"`{first}` and `{second}` are the same", _BOTH_WAYS)
 
 
 def _check_direction(table: ClaimTable, kind: str, here: tuple[Key, ...], problems: Problems) -> None:
@@ -204,6 +226,21 @@ def _check_direction(table: ClaimTable, kind: str, here: tuple[Key, ...], proble
             )
 
 
+def _check_order(table: OrderTable) -> None:
+    """Check that an order is of the levels of one factor, or of sides, and of two groups or more."""
+    if bool(table.sides) == bool(table.factor and table.falling) or (table.sides and (table.of or table.factor)):
+        raise FieldError("has neither or both of two forms", "give `factor` and `falling`, or `sides` alone")
+    if len(table.sides or table.falling) < 2:
+        raise FieldError(f"`{'sides' if table.sides else 'falling'}` must have at least 2 entries")
+    _check_distinct([level for group in table.falling for level in group])
+
+
+def _check_distinct(levels: Sequence[Level]) -> None:
+    """Check that no level is compared with itself, by which a claim would always hold or never."""
+    if twice := [level for level in levels if levels.count(level) > 1]:
+        raise FieldError(f"compares {shown(twice[0])} with itself", _BOTH_WAYS)
+
+
 def _check_level(table: LevelTable, study: Study) -> None:
     given = [name for name in ("value", "at_most", "at_least") if getattr(table, name) is not None]
     if len(given) != 1:
@@ -214,10 +251,56 @@ def _check_level(table: LevelTable, study: Study) -> None:
             "how far from `value` the mean may lie, in its unit",
         )
     _same_unit(table.unit, table.metric, study)
+    _check_violable(table, study)
+
+
+def _check_violable(table: LevelTable, study: Study) -> None:
+    """Check that some value of the metric is within the bounds, and some is not."""
+    amounts = {each.name for each in (*study.all_metrics, *study.metrics) if each.non_negative}
+    low, high = _ends(table)
+    if table.metric in amounts and low <= 0 and math.isinf(high):
+        raise FieldError(f"no value violates the bound: {table.metric} is never below zero", _BOTH_WAYS)
+    if table.metric in amounts and high <= 0:
+        raise FieldError(f"no value lies within the bound: {table.metric} is never below zero", _BOTH_WAYS)
+
+
+def _check_stand_in(
+    table: StandInTable, statement: _Table, study: Study, here: tuple[Key, ...], problems: Problems
+) -> None:
+    """Check that stand-ins are for levels of the statement, and that each has a metric of the same unit."""
+    named = _levels_named(statement)
+    for factor, levels in table.levels.items():
+        for level, others in levels.items():
+            with problems.at(*here, "levels", factor, level):
+                if (factor, level) not in named:
+                    raise FieldError("is not a level that the claim names", "name a level as the claim spells it")
+                if factor == getattr(statement, "factor", None) and len(others) > 1:
+                    raise FieldError("has several stand-ins", "a level that is ordered or compared has one")
+                if named_too := [other for other in others if (factor, other) in named]:
+                    raise FieldError(f"has the stand-in {shown(named_too[0])}, which the claim names too", _BOTH_WAYS)
+    if not table.metric:
+        return
+    with problems.at(*here, "metric"):
+        units = {metric.name: metric.unit for metric in (*study.all_metrics, *study.metrics)}
+        if table.metric not in units:
+            hint = partial(did_you_mean, table.metric, units)
+            raise FieldError(f"study {study.name} has no metric {shown(table.metric)}", hint)
+        if isinstance(statement, LevelTable):
+            _same_unit(statement.unit, table.metric, study)
+
+
+def _levels_named(table: _Table) -> set[tuple[str, Level]]:
+    sides = [*_sides(table).values(), table.at, getattr(table, "over", {})]
+    named = {(name, level) for side in sides for name, levels in side.items() for level in levels}
+    if isinstance(table, OrderTable):
+        named |= {(table.factor, level) for group in table.falling for level in group}
+    return named | {(table.factor, level) for level in table.levels} if isinstance(table, AlikeTable) else named
 
 
 def _check_extreme(table: ExtremeTable, published: PublishedTable | None) -> None:
     """Check that the ratio has an extreme, and that the claim can come out both ways."""
+    for levels in table.over.values():
+        _check_distinct(levels)
     if math.prod(map(len, table.over.values())) < 2:
         raise FieldError("`over` has one level", "name the levels among which the ratio is farthest from 1")
     ratio, tolerance = (published.ratio, published.tolerance) if published else (None, None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
@@ -112,6 +112,7 @@ class Study:
     exclusions: tuple[Exclusion, ...] = ()
     profiles: Mapping[str, Mapping[str, Level]] = field(default_factory=dict)
     profile_exclusions: Mapping[str, tuple[Exclusion, ...]] = field(default_factory=dict)  # in addition to `exclusions`
+    profile_levels: Mapping[str, Mapping[str, tuple[Level, ...]]] = field(default_factory=dict)  # all that it keeps
     profile: str | None = None
     changes: tuple[str, ...] = ()  # options of the command line that changed the study, such as ("--replicates", "4")
     source: str = ""  # the text of the file
@@ -120,12 +121,14 @@ class Study:
     def with_profile(self, name: str) -> Study:
         """Return the study with one of its profiles applied: other durations and replicates, all else the same.
 
-        A factor that the profile names has only the level given there. The exclusions of the profile are added to those
-        of the study. A profile with `replicates` but without `max_replicates` has a fixed number of blocks, even in a
-        sequential study."""
+        A factor that the profile names has only the level or levels given there; if these leave out that of the
+        baseline, ratios are to the first one. The exclusions of the profile are added to those of the study. A profile
+        with `replicates` but without `max_replicates` has a fixed number of blocks, even in a sequential study."""
         changes = dict(self.profiles[name])
+        kept = self.profile_levels.get(name, {})
         factors = tuple(
-            Factor(each.name, (changes.pop(each.name),)) if each.name in changes else each for each in self.factors
+            Factor(each.name, (changes.pop(each.name),) if each.name in changes else kept.get(each.name, each.levels))
+            for each in self.factors
         )
         fixed = "replicates" in changes and "max_replicates" not in changes
         design = replace(
@@ -133,6 +136,7 @@ class Study:
             replicates=int(changes.pop("replicates", self.design.replicates)),
             max_replicates=int(changes.pop("max_replicates", self.design.max_replicates)),
             stopping="fixed" if fixed else self.design.stopping,
+            baseline=among(self.design.baseline, factors),
         )
         return replace(
             self,
@@ -165,6 +169,12 @@ class Study:
             if not fine:
                 raise Misshapen(problem)
         return study
+
+
+def among(baseline: Mapping[str, Level], factors: Sequence[Factor]) -> Mapping[str, Level]:
+    """Return a baseline among the levels of factors: the first level of a factor that has not kept its own."""
+    first = {each.name: each.levels[0] for each in factors if baseline.get(each.name) not in each.levels}
+    return {name: first.get(name, level) for name, level in baseline.items()}
 
 
 def _differ(named: Collection[Factor | Metric]) -> bool:

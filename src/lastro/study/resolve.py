@@ -59,6 +59,7 @@ def resolve(file: StudyFile, schemas: Mapping[str, ScenarioSchema], problems: Pr
         exclusions=_exclusions(file.exclude, ("exclude",), schema, factors, problems),
         profiles=_profiles(file, schema, factors, problems),
         profile_exclusions=_profile_exclusions(file, schema, factors, problems),
+        profile_levels=_profile_levels(file, schema, factors, problems),
     )
     problems.raise_if_any()
     _check_size(study, problems)
@@ -243,6 +244,25 @@ def _profile_exclusions(
     }
 
 
+def _profile_levels(
+    file: StudyFile, schema: ScenarioSchema, factors: Factors, problems: Problems
+) -> dict[str, dict[str, tuple[Level, ...]]]:
+    """Return {profile: {factor: the levels that it keeps, in the order of the study}}, for profiles that name some."""
+    found: dict[str, dict[str, tuple[Level, ...]]] = {}
+    for profile in type(file.profiles).model_fields:
+        table = getattr(file.profiles, profile)
+        for name, raw_levels in table.only.items():
+            kept: set[Level] = set()
+            for raw in raw_levels:
+                with problems.at("profiles", profile, "only", name):
+                    if name in (table.model_extra or {}):
+                        raise FieldError("is already fixed by this profile", f"remove `{name}` or this")
+                    kept.add(listed_level(schema, _known_factor(factors, name), name, raw))
+            levels = tuple(level for level in factors.get(name, {}).values() if level in kept)
+            found.setdefault(profile, {})[name] = levels
+    return found
+
+
 def _held_level(schema: ScenarioSchema, levels: Mapping[Level, Level], file: StudyFile, name: str, raw: Level) -> Level:
     """Return the only level of a factor in a profile. It must be the baseline's, if the baseline names the factor."""
     level = listed_level(schema, levels, name, raw)
@@ -295,7 +315,7 @@ def _check_size(study: Study, problems: Problems) -> None:
         n_treatments = sum(1 for _ in combinations(study))
     if not n_treatments:
         problems.add(("exclude",), FieldError("the exclusions leave no treatment"))
-    for profile in study.profile_exclusions:
+    for profile in {**study.profile_exclusions, **study.profile_levels}:
         if n_treatments and not any(combinations(study.with_profile(profile))):
             problems.add(("profiles", profile, "exclude"), FieldError("the exclusions leave no treatment"))
     designs: dict[tuple[str, ...], Design] = {("design",): study.design}

@@ -120,13 +120,14 @@ class ExcludeTable(StrictTable):
 
 
 class ProfileTable(StrictTable):
-    """A profile: other replicates and durations for the same study, and treatments to leave out."""
+    """A profile: other replicates and durations for the same study, levels to keep, and treatments to leave out."""
 
     model_config = ConfigDict(extra="allow", strict=True)
     __pydantic_extra__: dict[str, ALevel] = Field(init=False)
 
     replicates: Replicates | None = None
     max_replicates: MaxReplicates | None = None
+    only: dict[str, OneOrMoreLevels] = Field(default_factory=dict, description="Factor = the levels to keep.")
     exclude: list[ExcludeTable] = Field(default_factory=list, max_length=1000)
 
 
@@ -136,6 +137,7 @@ class ProfilesTable(StrictTable):
     quick: ProfileTable = Field(default_factory=ProfileTable)
     standard: ProfileTable = Field(default_factory=ProfileTable)
     paper: ProfileTable = Field(default_factory=ProfileTable)
+    published: ProfileTable = Field(default_factory=ProfileTable)
 
 
 class StudyFile(StrictTable):

@@ -10,7 +10,7 @@ from functools import partial
 from lastro.errors import InputError, did_you_mean
 from lastro.study.design import combinations
 from lastro.study.levels import identity, level_from_text, options_named, options_of_one
-from lastro.study.model import MOST_BLOCKS, Factor, Level, ScenarioSchema, Study
+from lastro.study.model import MOST_BLOCKS, Factor, Level, ScenarioSchema, Study, among
 from lastro.study.problems import FieldError, shown
 from lastro.study.resolve import MAX_TRIALS, metrics_of
 
@@ -97,10 +97,10 @@ def _narrowed(study: Study, schema: ScenarioSchema, name: str, texts: Iterable[s
     wanted = {level for text in texts for level in _levels(text, find)}
     left = tuple(level for level in factors[name].levels if level in wanted)
     factors[name] = Factor(name, left)
-    base = study.design.baseline
-    if name in base and base[name] not in left:  # ratios are then to the first level that is left
-        base = {**base, name: left[0]}
-    return replace(study, factors=tuple(factors.values()), design=replace(study.design, baseline=base))
+    narrowed = tuple(factors.values())
+    return replace(
+        study, factors=narrowed, design=replace(study.design, baseline=among(study.design.baseline, narrowed))
+    )
 
 
 def _levels(text: str, find: Callable[[str], Level]) -> list[Level]:

@@ -31,7 +31,7 @@ class Limits:
     def test_limits_are_in_force_and_bind_no_other(self, subject: Subject, instance: Instance) -> None:
         """Check the kernel's own files, or the hardware that a machine sees, and that a quota of a fifth is kept."""
         size = 2 * self.small_memory_bytes
-        resources = Resources(cpus=0.2, cpuset="0", memory_bytes=size, cpu_weight=50)
+        resources = Resources(cpus=0.2, cpuset="0", memory_bytes=size, cpu_weight=50, pids=512)
         groups, everywhere = subject.testbed.cgroups, subject.testbed.host.read_text("/sys/devices/system/cpu/online")
         with subject.start("limited", resources=resources) as limited:
             for each in (limited, instance):

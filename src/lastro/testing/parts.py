@@ -11,6 +11,7 @@ from lastro.functions.base import Counted
 from lastro.host.cgroups import Resources
 from lastro.platforms.base import InstanceSpec
 from lastro.scenarios.chain.deploy import deployed
+from lastro.scenarios.shared.disturbance import bounded
 from lastro.scenarios.shared.pools import PlatformPool
 from lastro.testbed import Testbed
 from lastro.testing.subject import MIB
@@ -37,7 +38,8 @@ class AnomalyContract:
     def test_it_reaches_its_dose_and_ends_with_the_trial(self, testbed: Testbed, pool: PlatformPool) -> None:
         for tool in self.tools:
             part, demand = self._part(), self._demand(tool)
-            with pool.get("runc").start(testbed, InstanceSpec("neighbour", "neighbour")) as instance:
+            spec = bounded(InstanceSpec("neighbour", "neighbour"), testbed, demand)
+            with pool.get("runc").start(testbed, spec) as instance:
                 at_rest = instance.pids()
                 with part.at_work(instance, demand) as load:
                     load.require_alive()

@@ -15,6 +15,7 @@ import pytest
 
 from lastro import registry
 from lastro.host.base import Completed, Host
+from lastro.results.additions import Milestones
 from lastro.results.samples import Better, Outcome
 from lastro.scenarios.base import Config, Scenario, schema
 from lastro.study import design
@@ -68,6 +69,17 @@ class ScenarioContract:
         assert set(kind.metrics) <= set(metrics)
         assert len({metric.name for metric in metrics}) == len(metrics) == len(found.metrics)
         assert all(metric.unit and metric.summary and metric.better in get_args(Better) for metric in metrics)
+
+    def test_what_it_adds_to_a_report_is_of_its_own(self) -> None:
+        kind: type[Scenario] = registry.get("scenario", self.scenario)
+        assert len({figure.name for figure in kind.figures}) == len(kind.figures)
+        metrics = {metric.name for metric in kind.known_metrics()}
+        for figure in kind.figures:
+            assert figure.title and figure.axis
+            assert set(figure.metrics) <= metrics if isinstance(figure, Milestones) else all(figure.lines.values())
+        if (sized := kind.sized) is not None:
+            assert sized.factor in {*kind.parts, *schema(kind).settings}
+            assert 0 < len(sized.measures) == len(sized.columns)
 
     def test_a_study_of_it_can_be_planned(self) -> None:
         kind: type[Scenario] = registry.get("scenario", self.scenario)

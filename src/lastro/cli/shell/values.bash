@@ -41,9 +41,9 @@ _lastro_campaigns_and_studies() {
   _lastro_campaigns "$1"
 }
 
-# The profiles of the study that is on the command line; those that every published study has where there is no file.
+# The profiles of the study that is on the command line; those of the published studies where there is no file.
 _lastro_profiles() {
-  local word file files=() names="quick standard paper"
+  local word file files=() names="quick standard paper published"
   for word in "${COMP_WORDS[@]:2}"; do
     for file in "$word" "$word"/*.toml; do
       [[ $file == *.toml && -f $file ]] && files+=("$file")

@@ -36,7 +36,7 @@ function _lastro_campaigns_and_studies
     _lastro_studies
 end
 
-# The profiles of the study that is on the command line; those that every published study has where there is no file.
+# The profiles of the study that is on the command line; those of the published studies where there is no file.
 function _lastro_profiles
     set -l files
     for word in (commandline -opc)[3..-1]
@@ -48,6 +48,6 @@ function _lastro_profiles
     if set -q files[1]
         sed -n 's/^ *\[profiles\.\([A-Za-z0-9_-]*\)\].*/\1/p' $files | sort -u
     else
-        printf '%s\n' quick standard paper
+        printf '%s\n' quick standard paper published
     end
 end

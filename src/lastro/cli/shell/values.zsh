@@ -31,10 +31,10 @@ _lastro_campaigns_and_studies() {
   _alternative 'campaigns:campaign:_lastro_campaigns' 'studies:study:_lastro_studies'
 }
 
-# The profiles of the study that is on the command line; those that every published study has where there is no file.
+# The profiles of the study that is on the command line; those of the published studies where there is no file.
 _lastro_profiles() {
   local expl word
-  local -a profiles=(quick standard paper) files
+  local -a profiles=(quick standard paper published) files
   for word in ${(Q)words[2,-1]}; do
     files+=(${word}(N-.) $word/*.toml(N-.))
   done

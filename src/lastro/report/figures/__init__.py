@@ -13,8 +13,10 @@ from lastro.analysis.campaign import MetricView, Report
 from lastro.analysis.curves import Curve, curves
 from lastro.analysis.model import Analysis, MetricAnalysis
 from lastro.analysis.scaling import scalings
+from lastro.report.added import figures_of
 from lastro.report.figures.style import NARROW_IN, WIDE_IN, Picture, file_stem, style
 from lastro.report.language import ENGLISH, Language
+from lastro.results.additions import Milestones, ScenarioFigure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -24,16 +26,16 @@ if TYPE_CHECKING:
 __all__ = [
     "NARROW_IN",
     "WIDE_IN",
+    "FigurePlan",
     "Kind",
     "Picture",
-    "Plan",
     "pictures",
     "plans",
 ]
 
 Kind = Literal[
     "curve", "variation", "effects", "interaction", "distribution", "scaling", "checks", "claims", "floor", "course",
-    "phases", "traffic", "resources", "topology",
+    "scenario", "resources", "topology",
 ]  # fmt: skip
 
 
@@ -127,24 +129,30 @@ def _campaign_plans(
 ) -> Iterator[FigurePlan]:
     from lastro.report.figures.claims import draw_claims
     from lastro.report.figures.floor import draw_floor
-    from lastro.report.figures.phases import draw_phases
     from lastro.report.figures.resources import draw_resources
     from lastro.report.figures.topology import draw_shown
-    from lastro.report.figures.traffic import TITLES, draw_traffic
 
     yield FigurePlan(
         "claims", None, "claims", say("Published and measured"), partial(draw_claims, judgements, say, report.metrics)
     )
     yield FigurePlan("floor", None, "floor", say("Noise floor of this host"), partial(draw_floor, report, say))
-    title = say("From the first start to the first forwarded packet")
-    yield FigurePlan("phases", None, "phases", title, partial(draw_phases, report, say))
-    for moment, words in TITLES.items():
-        draw = partial(draw_traffic, report, moment, say)
-        yield FigurePlan("traffic", None, file_stem("traffic", moment), say(words), draw)
+    yield from (_of_scenario(figure, report, say) for figure in figures_of(report))
     yield _course(report, analysis, say)
     title = say("Resources that each role used in a trial")
     yield FigurePlan("resources", None, "resources", title, partial(draw_resources, report, say))
     yield FigurePlan("topology", None, "topology", say("What a trial consisted of"), partial(draw_shown, report, say))
+
+
+def _of_scenario(figure: ScenarioFigure, report: Report, say: Language) -> FigurePlan:
+    from lastro.report.figures.aligned import draw_aligned
+    from lastro.report.figures.milestones import draw_milestones
+
+    draw = (
+        partial(draw_milestones, figure, report, say)
+        if isinstance(figure, Milestones)
+        else partial(draw_aligned, figure, report, say)
+    )
+    return FigurePlan("scenario", None, file_stem(figure.name), say(figure.title), draw)
 
 
 def _distribution(view: MetricView, say: Language, analysis: MetricAnalysis) -> FigurePlan:

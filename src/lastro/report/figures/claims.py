@@ -95,7 +95,8 @@ def _words(one: Judgement, measure: str, unit: str, say: Language) -> str:
     _, effect = judged_effect(one)
     assert one.part is not None and effect is not None
     text = no_exponent(effect_text(measure, effect, unit, say, one.part.bound))  # type: ignore[arg-type]
-    return f"{VERDICT_MARKS[one.verdict]} {text}\n" + say("n = {n}", n=say.integer(effect.n))
+    stand_in = f", {say('stand-in')}" if one.stand_in else ""
+    return f"{VERDICT_MARKS[one.verdict]} {text}\n" + say("n = {n}", n=say.integer(effect.n)) + stand_in
 
 
 def _reach(found: Sequence[Judgement], measure: str, unit: str, metrics: Sequence[Metric]) -> Reach:

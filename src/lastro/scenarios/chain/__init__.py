@@ -12,9 +12,11 @@ from typing import Any, TypedDict
 
 from lastro import registry
 from lastro.errors import LastroError
-from lastro.functions.base import Service
+from lastro.functions.base import ON_CLICK, PATHS, Service
 from lastro.host import facts
+from lastro.host.base import Host
 from lastro.host.cgroups import Usage, block_device_of
+from lastro.image.rootfs import Needs
 from lastro.instruments.iperf3_tcp import Iperf3Tcp
 from lastro.instruments.iperf3_udp import Iperf3Udp
 from lastro.instruments.ping import Ping
@@ -23,13 +25,14 @@ from lastro.meters.host import HostMeter
 from lastro.meters.usage import UsageMeter
 from lastro.platforms.base import Availability, InstanceSpec, Platform
 from lastro.results.samples import Outcome
-from lastro.scenarios.base import CalibrationKind, Config, isolations_of, platform_level, start_s
+from lastro.scenarios.base import CalibrationKind, Config, isolations_of, platform_level, platform_of, start_s
 from lastro.scenarios.chain.deploy import SOURCE_PORT, Chain, deployed
+from lastro.scenarios.chain.frames import FRAME_SIZE, KERNEL, OFF
 from lastro.scenarios.chain.measuring import measure
 from lastro.scenarios.chain.probes import ChainProbes
 from lastro.scenarios.shared.bases import OnLinks, first_unavailable
 from lastro.scenarios.shared.calibration import calibrated, calibration_key, judge_ceiling
-from lastro.scenarios.shared.disturbance import Disturbance, demanded
+from lastro.scenarios.shared.disturbance import Disturbance, bounded, demanded
 from lastro.scenarios.shared.flow import rest
 from lastro.scenarios.shared.host_limits import HOST_LIMITS, clock_kept
 from lastro.scenarios.shared.instance_spec import instance_spec
@@ -43,6 +46,7 @@ from lastro.units import parse_rate_bps, parse_size_bytes
 
 _DAY_S = 86_400
 _AROUND_S = 0.9  # what a trial takes besides measurements, waits and two starts, roughly
+_NEIGHBOURS_S = 1.0  # with IPv6, until routers find their neighbours
 _CEILING, _PROFILE = "ceiling", "profile"  # plain forwarding; the needs of the undisturbed chain
 _THROUGHPUT = "throughput"
 _NO_DIFFERENCE = ("anomaly", "max_", "settle")  # to a calibration run
@@ -77,6 +81,13 @@ class ChainScenario(OnLinks):
         Setting(
             "implementation", "kernel", "implementation of the function", choices=("kernel", "click"), by_profile=True
         ),
+        Setting(
+            "offloads",
+            KERNEL,
+            "segmentation and checksum offloads of the links: the kernel's, or off, so that no frame exceeds the MTU",
+            choices=(KERNEL, OFF),
+        ),
+        Setting("ip", "4", "version of IP of the flow", choices=tuple(PATHS)),
         Setting("anomaly_workers", 0, "processes of the neighbour's load; 0: one per CPU", 0, 4096),
         Setting(
             "anomaly_memory", "256M", "memory that each worker of the memory anomaly holds", check=parse_size_bytes
@@ -87,7 +98,14 @@ class ChainScenario(OnLinks):
         *HOST_LIMITS,
         Setting("max_drift_percent", 0.1, "drift of a guest's clock above which a trial is invalid", 0, 100),
     )
-    metrics = (*Iperf3Tcp.metrics, *Iperf3Udp.metrics, *Ping.metrics, *UsageMeter.metrics, *HostMeter.metrics)
+    metrics = (
+        *Iperf3Tcp.metrics,
+        FRAME_SIZE,
+        *Iperf3Udp.metrics,
+        *Ping.metrics,
+        *UsageMeter.metrics,
+        *HostMeter.metrics,
+    )
 
     @classmethod
     def part_names(cls, kind: str) -> frozenset[str]:
@@ -100,10 +118,17 @@ class ChainScenario(OnLinks):
         self._probes: ChainProbes = ChainProbes(self.testbed, self.pool, self.attachments)
 
     @classmethod
+    def image_needs(cls, host: Host, configs: Sequence[Config]) -> Needs:
+        """Return the tool by which a virtual machine switches off the offloads of its own cards."""
+        inside = any(config["offloads"] == OFF and platform_of(config).guests for config in configs)
+        return Needs(packages=("ethtool",)) if inside else Needs()
+
+    @classmethod
     def duration_s(cls, config: Config) -> float:
         measured_s = sum(float(config[key]) for key in ("tcp_s", "udp_s", "ping_s"))
         waits_s = 2 * float(config["gap_s"]) + float(config["settle_s"])
-        return measured_s + waits_s + _AROUND_S + 2 * start_s(config)
+        around_s = _AROUND_S + (_NEIGHBOURS_S if config["ip"] == "6" else 0.0)
+        return measured_s + waits_s + around_s + 2 * start_s(config)
 
     def availability(self, config: Config) -> Availability:
         level, probes = platform_level(config), self._probes
@@ -113,8 +138,10 @@ class ChainScenario(OnLinks):
         return first_unavailable(
             probes.attachment(links, level),
             probes.transit(links),
+            *([probes.offloads_off(links, level)] if config["offloads"] == OFF else ()),
+            *([probes.ipv6(links, level)] if config["ip"] == "6" else ()),
             *(probes.isolation(part, level) for part in parts_of(str(config["isolation"]))),
-            probes.function(str(config["function"]), level, str(config["implementation"])),
+            probes.function(str(config["function"]), level, str(config["implementation"]), str(config["ip"])),
             probes.anomaly(str(config["anomaly"]), level, str(config["anomaly_tool"])),
         )
 
@@ -162,6 +189,8 @@ class ChainScenario(OnLinks):
                     links,
                     registry.get("function", str(config["function"]))(),
                     implementation=str(config["implementation"]),
+                    offloads=config["offloads"] != OFF,
+                    ip=str(config["ip"]),
                     isolate=isolated,
                 )
             )
@@ -171,6 +200,7 @@ class ChainScenario(OnLinks):
                 everyone[NEIGHBOUR] = neighbour.neighbour.instance
             outcome.invalidate(not_in_force(isolations, everyone))
             outcome.notes["limits"] = {role: limits_of(instance.spec) for role, instance in everyone.items()}
+            outcome.add_condition(ON_CLICK if config["implementation"] == "click" else {})
             self._note_topology(config, chain, neighbour, outcome)
             rest(float(config["settle_s"]))
             own_cgroups = (*platform.own_cgroups, *links.own_cgroups)
@@ -196,25 +226,29 @@ class ChainScenario(OnLinks):
             yield None
             return
         anomaly, demand = asked
-        spec = isolated(instance_spec(self.testbed, NEIGHBOUR))
+        spec = bounded(isolated(instance_spec(self.testbed, NEIGHBOUR)), self.testbed, demand)
         with platform.start(self.testbed, spec) as instance, anomaly.at_work(instance, demand) as neighbour:
             yield Disturbance(neighbour, anomaly, demand)
 
     def facts(self, configs: Sequence[Config]) -> dict[str, Any]:
         """Return versions of the image's tools, and the offloads of the study's links on the platform native."""
         found: dict[str, Any] = {"image_tools": {}, "offloads": {}}
+        click = any(config["implementation"] == "click" for config in configs)
         try:
-            for name in sorted({str(config["attachment"]) for config in configs}):
+            for name, offloads in sorted({(str(config["attachment"]), str(config["offloads"])) for config in configs}):
                 if self._probes.attachment(name, self.pool.native.name):
-                    found["offloads"][name], found["image_tools"] = self._facts_over(name)
+                    links = name if offloads == KERNEL else f"{name}, offloads {offloads}"
+                    with_offloads = offloads != OFF
+                    found["offloads"][links], found["image_tools"] = self._facts_over(name, with_offloads, click)
         except LastroError as error:
             found["not_told"] = error.message
         return found
 
-    def _facts_over(self, attachment: str) -> tuple[dict[str, str], dict[str, str]]:
+    def _facts_over(self, attachment: str, with_offloads: bool, click: bool) -> tuple[dict[str, str], dict[str, str]]:
         links, forwarding = self.attachments.get(attachment), registry.get("function", NONE)()
-        with deployed(self.testbed, self.pool.native, links, forwarding) as chain:
+        with deployed(self.testbed, self.pool.native, links, forwarding, offloads=with_offloads) as chain:
             offloads = facts.offloads(self.testbed.host, chain.source.netns, SOURCE_PORT)
-            commands = (Iperf3Tcp.version_argv, Ping.version_argv, ("stress-ng", "--version"), ("stress", "--version"))
+            commands = [Iperf3Tcp.version_argv, Ping.version_argv, ("stress-ng", "--version"), ("stress", "--version")]
+            commands += [("click", "--version")] if click else []
             lines = {argv[0]: chain.source.run(argv, check=False).text.splitlines() for argv in commands}
         return offloads, {tool: words[0] for tool, words in lines.items() if words}

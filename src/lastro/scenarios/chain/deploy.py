@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from lastro.attachments.base import Attachment, Segment
 from lastro.errors import PlatformError
-from lastro.functions.base import Counted, Function, Path
+from lastro.functions.base import PATHS, Counted, Function, Path
 from lastro.platforms.base import Instance, InstanceSpec, Platform, Port, start_all
 from lastro.scenarios.shared.instance_spec import instance_spec
 from lastro.testbed import Testbed
@@ -19,13 +19,16 @@ SOURCE_PORT, SINK_PORT = "out0", "in0"
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """A deployed chain. `path` has its addresses and interfaces; `segments` are its links."""
+    """A deployed chain. `path` has its addresses and interfaces; `segments` are its links.
+
+    `counted` returns what the function's own counters have seen."""
 
     instances: Mapping[str, Instance]
     attachment: Attachment
     function: Function
     path: Path
     segments: Sequence[Segment]
+    counted: Callable[[], dict[str, Counted]]
 
     @property
     def source(self) -> Instance:
@@ -34,10 +37,6 @@ class Chain:
     @property
     def sink(self) -> Instance:
         return self.instances["sink"]
-
-    def counted(self) -> dict[str, Counted]:
-        """Return what the function's own counters have seen."""
-        return self.function.counters(self.instances["function"], self.path)
 
 
 @contextmanager
@@ -48,46 +47,47 @@ def deployed(
     function: Function,
     *,
     implementation: str = "kernel",
+    offloads: bool = True,
+    ip: str = "4",
     isolate: Callable[[InstanceSpec], InstanceSpec] = lambda spec: spec,
 ) -> Iterator[Chain]:
     """Deploy a chain inside the block, and prove it by a ping from end to end.
 
+    `offloads` are those of its links; `ip` is the version of IP.
     Raises: PlatformError when the ends do not reach each other."""
-    path = Path()
+    path = PATHS[ip]
     names = {"source": (SOURCE_PORT,), "function": (path.inside, path.outside), "sink": (SINK_PORT,)}
     specs = [
-        isolate(instance_spec(testbed, role, function.capabilities if role == "function" else (), names[role]))
+        isolate(instance_spec(testbed, role, function.capabilities if role == "function" else (), names[role], ip))
         for role in ROLES
     ]
     with ExitStack() as stack:
         instances = dict(zip(ROLES, start_all(stack, platform, testbed, specs), strict=True))
-        segments = _segments(instances, path)
+        segments = _segments(instances, path, offloads)
         stack.enter_context(attachment.connect(testbed, segments))
-        stack.enter_context(function.installed(instances["function"], path, implementation))
-        chain = Chain(instances, attachment, function, path, segments)
+        if implementation == "click":
+            for role, port in (("source", SOURCE_PORT), ("sink", SINK_PORT)):
+                instances[role].send_single_segments(port)
+        counted = stack.enter_context(function.installed(instances["function"], path, implementation))
+        chain = Chain(instances, attachment, function, path, segments, counted)
         _prove(chain)
         yield chain
 
 
-def _segments(instances: Mapping[str, Instance], path: Path) -> list[Segment]:
+def _segments(instances: Mapping[str, Instance], path: Path, offloads: bool = True) -> list[Segment]:
     """Return the links. The only path from one end to the other is through the function."""
     source, function, sink = (instances[role] for role in ROLES)
-    return [
-        Segment(
-            "a",
-            (
-                Port(source, SOURCE_PORT, f"{path.source}/24", (f"{path.sink}/32 via {path.inside_address}",)),
-                Port(function, path.inside, f"{path.inside_address}/24"),
-            ),
-        ),
-        Segment(
-            "b",
-            (
-                Port(function, path.outside, f"{path.outside_address}/24"),
-                Port(sink, SINK_PORT, f"{path.sink}/24", (f"{path.source}/32 via {path.outside_address}",)),
-            ),
-        ),
-    ]
+    there = f"{path.sink}/{path.whole} via {path.inside_address}"
+    back = f"{path.source}/{path.whole} via {path.outside_address}"
+    inside = (
+        Port(source, SOURCE_PORT, f"{path.source}/{path.prefix}", (there,)),
+        Port(function, path.inside, f"{path.inside_address}/{path.prefix}"),
+    )
+    outside = (
+        Port(function, path.outside, f"{path.outside_address}/{path.prefix}"),
+        Port(sink, SINK_PORT, f"{path.sink}/{path.prefix}", (back,)),
+    )
+    return [Segment("a", inside, offloads), Segment("b", outside, offloads)]
 
 
 def _prove(chain: Chain) -> None:

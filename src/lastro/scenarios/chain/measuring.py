@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lastro import validity
-from lastro.functions.base import Counted
+from lastro.functions.base import BROKEN, Counted
 from lastro.instruments.iperf3_tcp import Iperf3Tcp
 from lastro.instruments.iperf3_udp import Iperf3Udp
 from lastro.instruments.ping import Ping
@@ -17,6 +17,7 @@ from lastro.platforms.base import Instance
 from lastro.results.samples import Outcome
 from lastro.scenarios.base import Config
 from lastro.scenarios.chain.deploy import Chain
+from lastro.scenarios.chain.frames import frames_of, judge_frames
 from lastro.scenarios.shared.disturbance import Disturbance
 from lastro.scenarios.shared.flow import judge_links, rest
 from lastro.scenarios.shared.host_limits import judge_host
@@ -99,19 +100,20 @@ def _instruments(testbed: Testbed, config: Config, chain: Chain, outcome: Outcom
         note_load(outcome, instrument.name, chain.source.spec.role, chain.sink.spec.role)
         note_meter(outcome, counters)
         outcome.invalidate(validity.path_reasons(instrument.name, counters.moved, reading.payload_bytes))
-        if config["implementation"] == "kernel":
-            seen = _difference(counted, chain.counted())
-            note_witness(
-                outcome, "counters", f"packets that its rules counted: {', '.join(sorted(seen))}", ("function",)
-            )
-            outcome.invalidate(_crossings(instrument.name, chain, seen, reading.payload_bytes))
+        seen = difference(counted, chain.counted())
+        if instrument.name == Iperf3Tcp.name:
+            judge_frames(frames_of(chain, counters, seen), chain, str(config["offloads"]), outcome)
+        counts = "its elements" if config["implementation"] == "click" else "its rules"
+        note_witness(outcome, "counters", f"packets that {counts} counted: {', '.join(sorted(seen))}", ("function",))
+        outcome.invalidate(_crossings(instrument.name, chain, seen, reading.payload_bytes))
         witness[instrument.name] = counters.moved
         phases[instrument.name] = {"host_cpus": host.read()["host_cpus"], **host.pressure()}
     outcome.notes["witness"] = witness
     outcome.notes["phases"] = phases
 
 
-def _difference(before: Mapping[str, Counted], after: Mapping[str, Counted]) -> dict[str, Counted]:
+def difference(before: Mapping[str, Counted], after: Mapping[str, Counted]) -> dict[str, Counted]:
+    """Return what the counters of a function counted between two readings."""
     return {
         name: Counted(now.packets - before[name].packets, now.bytes - before[name].bytes)
         for name, now in after.items()
@@ -122,6 +124,10 @@ def _difference(before: Mapping[str, Counted], after: Mapping[str, Counted]) -> 
 def _crossings(phase: str, chain: Chain, seen: Mapping[str, Counted], payload_bytes: int) -> list[str]:
     crossed = seen.get("crossed")
     reasons = validity.crossing_reasons(phase, crossed.bytes if crossed else None, payload_bytes)
+    if broken := seen.get(BROKEN, Counted(0, 0)).packets:
+        reasons.append(
+            f"{phase}: {broken} packets were longer than a frame or had a wrong header, and the function dropped them"
+        )
     idle = [name for name in chain.function.witnesses if not seen.get(name, Counted(0, 0)).packets]
     return reasons + [
         f"{phase}: the function did not act on the flow: its counter '{name}' stood still" for name in idle

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from lastro import registry
 from lastro.functions.base import Counted
+from lastro.instruments.iperf3_tcp import Iperf3Tcp
+from lastro.meters.interfaces import InterfaceMeter
 from lastro.platforms.base import AVAILABLE, Availability, InstanceSpec, Platform
 from lastro.scenarios.chain.deploy import deployed
+from lastro.scenarios.chain.frames import frames_of
+from lastro.scenarios.chain.measuring import difference
 from lastro.scenarios.shared.availability_probes import Probes
 from lastro.study.levels import NONE
 
 
 class ChainProbes(Probes):
-    def function(self, name: str, platform: str, implementation: str = "kernel") -> Availability:
-        return self._once(("function", platform, name, implementation), self._probe_function)
+    def function(self, name: str, platform: str, implementation: str = "kernel", ip: str = "4") -> Availability:
+        return self._once(("function", platform, name, implementation, ip), self._probe_function)
 
     def anomaly(self, name: str, platform: str, tool: str = "stress-ng") -> Availability:
         """Return whether the tool is in the image. Whether it reaches its dose is checked in each trial."""
@@ -24,10 +28,39 @@ class ChainProbes(Probes):
         """Return whether an instance between two others can forward packets over such links."""
         return Availability(registry.get("attachment", attachment).no_transit)
 
-    def _probe_function(self, platform: Platform, name: str, implementation: str) -> Availability:
+    def offloads_off(self, attachment: str, platform: str) -> Availability:
+        """Return whether frames fit the MTU on such links without offloads, by sending some."""
+        return self._once(("offloads", platform, attachment), self._probe_frames)
+
+    def ipv6(self, attachment: str, platform: str) -> Availability:
+        """Return whether such links carry IPv6 through an instance, by a ping."""
+        return self._once(("ipv6", platform, attachment), self._probe_ipv6)
+
+    def _probe_ipv6(self, platform: Platform, attachment: str) -> Availability:
+        links, forwarding = self._attachments.get(attachment), registry.get("function", NONE)()
+        with deployed(self._testbed, platform, links, forwarding, ip="6"):
+            return AVAILABLE
+
+    def _probe_frames(self, platform: Platform, attachment: str) -> Availability:
+        links, forwarding = self._attachments.get(attachment), registry.get("function", NONE)()
+        with deployed(self._testbed, platform, links, forwarding, offloads=False) as chain:
+            meter, counted = InterfaceMeter(self._testbed, chain.instances), chain.counted()
+            meter.start()
+            Iperf3Tcp().measure(chain.source, chain.sink, chain.path.sink, {"tcp_s": 1, "tcp_streams": 1})
+            meter.stop()
+            found = frames_of(chain, meter, difference(counted, chain.counted()))
+        if found is None or found.fit:
+            return AVAILABLE
+        return Availability(
+            f"offloads cannot be switched off with {attachment} on {platform.name}: the function still receives frames "
+            f"larger than the MTU of {found.mtu}",
+            'measure this combination with offloads = "kernel"',
+        )
+
+    def _probe_function(self, platform: Platform, name: str, implementation: str, ip: str) -> Availability:
         """Send a ping through the function, over the shortest links."""
         direct, function = self._attachments.get("veth-direct"), registry.get("function", name)()
-        with deployed(self._testbed, platform, direct, function, implementation=implementation) as chain:
+        with deployed(self._testbed, platform, direct, function, implementation=implementation, ip=ip) as chain:
             if not chain.counted().get("crossed", Counted(1, 0)).packets:
                 return Availability(f"a ping reached the sink without crossing function '{name}'")
         return AVAILABLE

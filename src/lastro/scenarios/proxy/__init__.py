@@ -24,7 +24,7 @@ from lastro.scenarios.base import CalibrationKind, Config, platform_level, platf
 from lastro.scenarios.proxy import generator, logs, measure
 from lastro.scenarios.proxy.capacity import CAPACITY, fill_up
 from lastro.scenarios.proxy.hosts import HostClocks, HostsMeter
-from lastro.scenarios.proxy.measure import Standing
+from lastro.scenarios.proxy.measure import Standing, Taken
 from lastro.scenarios.proxy.origin import APACHE, NGINX, PACKAGES, serving
 from lastro.scenarios.proxy.proxies import MOST, Farm, Proxy, ask, ask_all
 from lastro.scenarios.proxy.three_node import CLIENT, ROLES, SERVER, line
@@ -217,10 +217,11 @@ class ProxyScenario(OnLinks):
         )
         shared = platform.bare and links.inside_dut and config["bare_proxies"] == "ports"
         farm = Farm(wire, platform, links, client, origin.page, wanted, self._resources(config), shared=shared)
+        before = Taken.on(wire.dut.testbed.host)
         proxies, started = _started(stack, farm, server, HostsMeter(wire, platform.own_cgroups), config)
         if not proxies:
             ask(client, origin.page, None)
-        return Standing(wire, platform, links, native, client, server, origin, proxies, farm, started)
+        return Standing(wire, platform, links, native, client, server, origin, proxies, farm, started, before)
 
     def facts(self, configs: Sequence[Config]) -> dict[str, Any]:
         """Return versions of the tools in the image and of the load generators."""

@@ -6,12 +6,13 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any
+from typing import Any, Self
 
 from lastro import validity
 from lastro.attachments._hosting import Hosting
 from lastro.errors import InstrumentError
 from lastro.functions.http_proxy import HttpProxy
+from lastro.host.base import Host
 from lastro.host.cgroups import Resources, Usage
 from lastro.instruments._http import HttpLoad, Station
 from lastro.meters.host import HostMeter
@@ -23,7 +24,8 @@ from lastro.scenarios.proxy.hosts import HostsMeter
 from lastro.scenarios.proxy.origin import APACHE, NGINX, Origin
 from lastro.scenarios.proxy.proxies import ROLE, Farm, Proxy
 from lastro.scenarios.proxy.three_node import CLIENT, SERVER, ThreeNodeTestbed
-from lastro.scenarios.shared.disturbance import Disturbance, demanded
+from lastro.scenarios.shared.disturbance import Disturbance, bounded, demanded
+from lastro.scenarios.shared.memory_room import MIB, memory_taken, swap_taken
 from lastro.scenarios.shared.topology import note_load, note_meter, note_witness
 from lastro.study.levels import part_level
 from lastro.testbed import Testbed
@@ -32,6 +34,18 @@ METRICS = (
     Metric("proxy_cpu_time", "ms", "lower", "CPU time of the proxies' instances per request, as the host counts it"),
     Metric("proxy_cpus", "CPU", "lower", "CPUs kept busy by all proxies: the same, times the rate of requests"),
     Metric("proxy_memory", "MiB", "lower", "memory peak of an instance, as the host counts it; mean of all"),
+    Metric("dut_cpu_time", "ms", "lower", "CPU time of the DUT per request, its kernel's work for the links included"),
+    Metric("dut_cpus", "CPU", "lower", "CPUs that the DUT keeps busy for the requests: the same, times their rate"),
+    Metric(
+        "dut_memory",
+        "MiB",
+        "lower",
+        "memory taken of the DUT after the load, less that before the proxies",
+        signed=True,
+    ),
+    Metric(
+        "dut_swap", "MiB", "lower", "swap taken of the DUT after the load, less that before the proxies", signed=True
+    ),
     Metric("softirq_time", "ms", "lower", "CPU time of the DUT's kernel in interrupts per request, links included"),
     Metric("proxy_start", "ms", "lower", "time to create and start an instance, until it has its network; mean of all"),
     Metric(
@@ -53,8 +67,22 @@ OWN_REQUESTS = 2  # requests through each proxy besides the load: its first answ
 
 
 @dataclass(frozen=True, slots=True)
+class Taken:
+    """The memory and the swap of a host that are in use, in bytes."""
+
+    memory_bytes: int = 0
+    swap_bytes: int = 0
+
+    @classmethod
+    def on(cls, host: Host) -> Self:
+        return cls(memory_taken(host), swap_taken(host))
+
+
+@dataclass(frozen=True, slots=True)
 class Standing:
-    """The running components of a trial. Without proxies, the clients ask the server directly."""
+    """The running components of a trial. Without proxies, the clients ask the server directly.
+
+    `before` is what was taken of the DUT's host before the proxies were started."""
 
     wire: ThreeNodeTestbed
     platform: Platform
@@ -66,6 +94,7 @@ class Standing:
     proxies: Sequence[Proxy]
     farm: Farm
     started: Outcome = field(default_factory=Outcome)  # notes and reasons for invalidity from the proxies' starts
+    before: Taken = Taken()
 
     @property
     def firsts(self) -> list[Proxy]:
@@ -92,8 +121,9 @@ def disturbed(standing: Standing, config: Config, timeout_s: float) -> Iterator[
     anomaly, demand = asked
     # A group weighs as much as one process. On the paper's host, each process had its own weight, without a group.
     weight = Resources(cpu_weight=min(_MOST_WEIGHT, _USUAL_WEIGHT * demand.n_workers))
+    spec = bounded(dut.spec("neighbour", weight), dut.testbed, demand)
     with ExitStack() as stack:
-        instance = stack.enter_context(standing.native.start(dut.testbed, dut.spec("neighbour", weight)))
+        instance = stack.enter_context(standing.native.start(dut.testbed, spec))
         yield Disturbance(stack.enter_context(anomaly.at_work(instance, demand)), anomaly, demand)
 
 
@@ -136,6 +166,7 @@ def measure(standing: Standing, config: Config, disturbance: Disturbance | None,
         _path(tool.name, standing.wire, witness.moved, reading.payload_bytes, is_cached(standing, config))
     )
     _account(standing, hosts.dut, used, sent_in_all(outcome), elapsed_s, outcome)
+    _account_dut(standing, hosts.dut, {role: (everyone[role], used[role]) for role in used}, elapsed_s, outcome)
     judged = hosts.judge(used, everyone, config)
     outcome.notes |= judged.notes
     outcome.invalidate(judged.invalid_because)
@@ -209,6 +240,30 @@ def _account(
         "proxies_up": 1000 * (standing.farm.ended_s - standing.farm.began_s),
     }
     outcome.series += [Series("proxy_start", "ms", starts_ms), Series("proxy_answer", "ms", answers_ms)]
+
+
+def _account_dut(
+    standing: Standing, host: HostMeter, used: Mapping[str, tuple[Instance, Usage]], elapsed_s: float, outcome: Outcome
+) -> None:
+    """Report the DUT's CPU time and memory for the proxies, with work of its kernel that no instance is charged for.
+
+    If other roles share its machine, the CPU time of their instances is not part of it, nor is Lastro's own."""
+    if not standing.proxies:
+        return
+    here, sent = standing.wire.dut.testbed.host, max(1, sent_in_all(outcome))
+    others_s = sum(
+        usage.cpu_s
+        for role, (instance, usage) in used.items()
+        if not role.startswith("proxy") and instance.testbed.host is here
+    )
+    request_s = max(0.0, host.busy_s - others_s - host.own_cpu_s) / sent
+    after = Taken.on(here)
+    outcome.measurements |= {
+        "dut_cpu_time": 1000 * request_s,
+        "dut_cpus": request_s * _rate_per_s(outcome, sent / elapsed_s),
+        "dut_memory": (after.memory_bytes - standing.before.memory_bytes) / MIB,
+        "dut_swap": (after.swap_bytes - standing.before.swap_bytes) / MIB,
+    }
 
 
 def _rate_per_s(outcome: Outcome, otherwise: float) -> float:

@@ -20,9 +20,9 @@ from lastro.host.base import Host
 from lastro.image.rootfs import Needs
 from lastro.meters.host import HostMeter
 from lastro.platforms.base import AVAILABLE, Availability, InstanceSpec, unavailable
-from lastro.results.noted import NetworkSize
 from lastro.results.samples import Metric, Outcome
 from lastro.scenarios.base import CalibrationKind, Config, platform_level, start_s
+from lastro.scenarios.routing.additions import FIGURES, TOPOLOGIES, size_of
 from lastro.scenarios.routing.convergence import DEAD_HELLOS, Run, wait_for_routes
 from lastro.scenarios.routing.host_timeline import watched
 from lastro.scenarios.routing.network import RouterNetwork, booted, note_network, shortened
@@ -63,6 +63,8 @@ class RoutingScenario(OnLinks):
     parts = ("platform", "attachment")
     requirements = REQUIREMENTS
     calibration_kinds = {"topology": CalibrationKind(str)}
+    figures = FIGURES
+    sized = TOPOLOGIES
     settings = (
         Setting("topology", "3x3", "a grid such as 3x3, or a file: .toml, .graphml, edge list", check=read_topology),
         Setting("implementation", "frr", "implementation of OSPF", choices=tuple(ROUTERS)),
@@ -112,6 +114,10 @@ class RoutingScenario(OnLinks):
         _memory("regular", "the same, mean of regular operation"),
         _memory("failure", "the same, mean from the cut until all is quiet for `quiet_s`"),
         _memory("recovery", "the same, mean from the links' return until all is quiet"),
+        Metric("memory_growth", "%", "lower", "growth of `memory_regular` over `memory_boot`", signed=True),
+        Metric("memory_growth_failure", "%", "lower", "growth of `memory_failure` over `memory_regular`", signed=True),
+        Metric("memory_spread", "%", "lower", "by how much the largest memory of a phase exceeds the smallest"),
+        Metric("cpu_fallen", "s", "lower", "from the first start until the host's CPU is near `cpu_regular`"),
         Metric("memory_router", "MiB", "lower", "memory charged to the cgroup of each router in regular operation"),
         Metric("pss_router", "MiB", "lower", "proportional set size of each router's processes"),
         Metric("cpu_router", "ms/s", "lower", "CPU time of each router per second of regular operation"),
@@ -227,12 +233,17 @@ class RoutingScenario(OnLinks):
             return Outcome(notes={**text})
         require_same(level, calibrations.get(f"topology/{level}"))
         topology, router = read_topology(level), ROUTERS[str(config["implementation"])]
-        size = NetworkSize(len(topology.names), len(topology.links))
-        outcome.notes["network"] = {**size._asdict(), "router": router.name, **text}
+        sizes = dict(zip(TOPOLOGIES.measures, size_of(topology), strict=True))
+        outcome.notes["network"] = {**sizes, "router": router.name, **text}
         platform, links = self.pool.get(platform_level(config)), self._links(str(config["attachment"]))
         hello_s = int(config["hello_s"])
         protocol = Protocol(hello_s, DEAD_HELLOS * hello_s, str(config["network_type"]), str(config["timers"]))
-        with clock_kept(outcome), observers(self.testbed) as watch, watched(watch) as course, ExitStack() as stack:
+        with (
+            clock_kept(outcome),
+            observers(self.testbed, platform) as watch,
+            watched(watch) as course,
+            ExitStack() as stack,
+        ):
             own_cgroups = (*platform.own_cgroups, *links.own_cgroups, watch.group)
             children_s = os.times().children_user
             host = HostMeter(self.testbed, {}, own_cgroups)

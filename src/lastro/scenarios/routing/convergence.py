@@ -12,6 +12,7 @@ from lastro.errors import PlatformError
 from lastro.host.base import Process
 from lastro.platforms.base import Instance
 from lastro.results.samples import Series
+from lastro.scenarios.routing.additions import packets_series
 from lastro.scenarios.routing.flow import PROBE_PID, Flow, lost, outage_s, ping_argv, wait_for_answer
 from lastro.scenarios.routing.network import RouterNetwork, Table, last_full, shortened, wall_offset_s
 from lastro.scenarios.routing.ospf_capture import UPDATE, totals
@@ -247,8 +248,9 @@ class Run:
         network, outcome = self.network, self.work.outcome
         begin_s, now_s = network.marks["begin"], time.monotonic()
         for name, counts in network.watch.per_second(begin_s, now_s).items():
-            outcome.series.append(Series(f"{name} packets", "1/s", tuple(map(float, counts))))
+            outcome.series.append(Series(packets_series(name), "1/s", tuple(map(float, counts))))
         self.work.record_host_series(begin_s, now_s)
+        self.work.record_growth(begin_s, network.marks["regular"])
         outcome.notes["ospf_packets"] = totals(network.watch.count(begin_s, now_s))
         outcome.notes["timeline_s"] = {name: round(at_s - begin_s, 3) for name, at_s in network.marks.items()}
 

@@ -35,8 +35,10 @@ class HostReading:
 class HostTimeline:
     """A time series of samples, with linear interpolation between them."""
 
-    def __init__(self, read: Callable[[], HostReading]) -> None:
+    def __init__(self, read: Callable[[], HostReading], cpus: int | None = None) -> None:
+        """Make an empty series of readings of a host with so many CPUs; by default, of this one."""
         self._read = read
+        self.cpus = cpus or os.cpu_count() or 1
         self._samples: list[HostReading] = []
 
     def take(self) -> float:
@@ -49,7 +51,7 @@ class HostTimeline:
         """Return the percentage of all CPUs that was busy in each whole second."""
         samples = self._sorted()
         busy_s = [_between(samples, at_s, "busy_s") for at_s in _seconds(from_s, until_s)]
-        return tuple(100 * max(0.0, b - a) / _EVERY_S / (os.cpu_count() or 1) for a, b in pairwise(busy_s))
+        return tuple(100 * max(0.0, b - a) / _EVERY_S / self.cpus for a, b in pairwise(busy_s))
 
     def taken_bytes(self, from_s: float, until_s: float) -> tuple[float, ...]:
         """Return the bytes of memory taken at the end of each whole second."""
@@ -86,7 +88,7 @@ def _seconds(from_s: float, until_s: float) -> list[float]:
 @contextmanager
 def watched(observers: Observers) -> Iterator[HostTimeline]:
     """Record a host time series for as long as the block lasts."""
-    course, ended = HostTimeline(lambda: _sample(observers)), threading.Event()
+    course, ended = HostTimeline(lambda: _sample(observers), observers.cpus()), threading.Event()
     course.take()
 
     def go_on() -> None:
@@ -107,5 +109,7 @@ def _sample(observers: Observers) -> HostReading:
     host = observers.testbed.host
     ticks, own = host.read_text("/proc/stat").splitlines()[0].split()[1:], os.times()
     busy_s = sum(int(ticks[field]) for field in _BUSY) / _TICKS
-    busy_s -= own.user + own.system + observers.cpu_s()
-    return HostReading(time.monotonic(), busy_s, memory_taken(host) - observers.memory_bytes())
+    hidden = observers.hidden()
+    busy_s += hidden.cpu_s - own.user - own.system - observers.cpu_s()
+    taken_bytes = memory_taken(host) + hidden.memory_bytes - observers.memory_bytes()
+    return HostReading(time.monotonic(), busy_s, taken_bytes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from statistics import fmean
 from typing import Any
 
 from lastro.functions.ospf_router import ROUTERS
@@ -12,6 +13,7 @@ from lastro.meters.host import HostMeter
 from lastro.platforms.base import AVAILABLE, Availability
 from lastro.results.samples import Outcome, Series
 from lastro.scenarios.base import Config
+from lastro.scenarios.routing.additions import HOST_CPU
 from lastro.scenarios.routing.host_timeline import HostTimeline
 from lastro.scenarios.routing.observers import Observers
 from lastro.scenarios.shared.host_limits import judged
@@ -19,6 +21,8 @@ from lastro.scenarios.shared.memory_room import MIB, memory_taken
 from lastro.testbed import Testbed
 
 _HELD_BACK_S = 7  # MinLSInterval of RFC 2328, appendix B, and 2 s more: updates were seen 7.0 s apart on a grid of four
+_NEAR_PERCENT = 5.0  # of all CPUs, above regular operation: near enough to say that the boot is over
+_SETTLED_S = 5  # seconds of the series
 _SENT_AGAIN_S = 2  # with a retransmit interval of 1 s and no answer, updates were seen that far apart
 
 
@@ -52,13 +56,26 @@ class PhaseRecorder:
             self.outcome.measurements[name] = value
 
     def booted(self, begin_s: float) -> None:
-        self._end(self._boot, self._boot_user_s, "boot", begin_s, self._observers.cpu_s())
+        apart_s = self._observers.cpu_s() - self._observers.hidden().cpu_s  # commands are the work itself
+        self._end(self._boot, self._boot_user_s, "boot", begin_s, apart_s)
 
     def record_host_series(self, from_s: float, until_s: float) -> None:
         """Report the time series of the host's CPU and memory, for figures and later analysis."""
-        self.outcome.series.append(Series("host CPU", "%", self.course.cpu_percent(from_s, until_s)))
+        self.outcome.series.append(Series(HOST_CPU, "%", self.course.cpu_percent(from_s, until_s)))
         taken = tuple((each - self._empty_bytes) / MIB for each in self.course.taken_bytes(from_s, until_s))
         self.outcome.series.append(Series("host memory", "MiB", taken))
+
+    def record_growth(self, from_s: float, until_s: float) -> None:
+        """Report how memory grows from phase to phase, and when the CPU comes down from the boot before `until_s`."""
+        found = self.outcome.measurements
+        taken = [found.get(f"memory_{phase}", 0.0) for phase in ("boot", "regular", "failure", "recovery")]
+        boot, regular, failure, _ = taken
+        self.measured("memory_growth", _growth_percent(boot, regular))
+        self.measured("memory_growth_failure", _growth_percent(regular, failure))
+        measured = [each for each in taken if each]
+        self.measured("memory_spread", _growth_percent(min(measured, default=0.0), max(measured, default=0.0)))
+        if (level := found.get("cpu_regular")) is not None:
+            self.measured("cpu_fallen", fallen_s(self.course.cpu_percent(from_s, until_s), level + _NEAR_PERCENT))
 
     @contextmanager
     def phase(self, phase: str) -> Iterator[None]:
@@ -66,11 +83,15 @@ class PhaseRecorder:
 
         Observers, and the commands that Lastro runs to cut links and to read tables, are not part of its CPU time."""
         host, user_s = HostMeter(self.testbed, {}, self.own_cgroups), self._own_user_s()
-        apart_s = _commands_s() + self._observers.cpu_s()
+        apart_s = self._apart_s()
         began_s = self.course.take()
         host.start()
         yield
-        self._end(host, user_s, phase, began_s, _commands_s() + self._observers.cpu_s() - apart_s)
+        self._end(host, user_s, phase, began_s, self._apart_s() - apart_s)
+
+    def _apart_s(self) -> float:
+        """Return the CPU time of observers and commands, less that of routers which the host's /proc does not show."""
+        return _commands_s() + self._observers.cpu_s() - self._observers.hidden().cpu_s
 
     def _own_user_s(self) -> float:
         return self.instances_user_s() + os.times().children_user
@@ -83,10 +104,21 @@ class PhaseRecorder:
         host.stop()
         taken_bytes = self.course.mean_taken_bytes(began_s, self.course.take())
         self.measured(f"memory_{phase}", (taken_bytes - self._empty_bytes) / MIB)
-        self.measured(f"cpu_{phase}", _percent(host, apart_s))
+        self.measured(f"cpu_{phase}", _percent(host, apart_s, self.course.cpus))
         foreign_cpus = host.foreign_cpus(self._own_user_s() - own_before_s)
         self._hosts[phase], reasons = judged(host, foreign_cpus, self.config)
         self.outcome.invalidate([f"{phase}: {reason}" for reason in reasons])
+
+
+def _growth_percent(before: float, after: float) -> float | None:
+    """Return the growth in percent; None without a phase, or if an empty host took more than the network."""
+    return 100 * (after / before - 1) if before > 0 and after > 0 else None
+
+
+def fallen_s(percent: Sequence[float], level: float) -> float | None:
+    """Return the first second from which the busy percentage is at most `level`, as a mean over five; None if never."""
+    windows = range(len(percent) - _SETTLED_S + 1)
+    return next((float(at) for at in windows if fmean(percent[at : at + _SETTLED_S]) <= level), None)
 
 
 def _commands_s() -> float:
@@ -95,10 +127,10 @@ def _commands_s() -> float:
     return spent.children_user + spent.children_system
 
 
-def _percent(host: HostMeter, apart_s: float) -> float:
+def _percent(host: HostMeter, apart_s: float, n_cpus: int) -> float:
     """Return the busy percentage of all CPUs, without the CPU time of Lastro and other `apart_s` seconds."""
     cpus = host.read()["host_cpus"] - (host.own_cpu_s + apart_s) / host.elapsed_s
-    return 100 * max(0.0, cpus) / (os.cpu_count() or 1)
+    return 100 * max(0.0, cpus) / n_cpus
 
 
 def patient(config: Config) -> Availability:

@@ -26,10 +26,14 @@ class OnPlatforms(Scenario):
         level = platform_level(config)
         found = [self._probes.platform(level)]
         if "attachment" in config:
-            found.append(self._probes.attachment(str(config["attachment"]), level))
+            found.append(self._probes.attachment(str(config["attachment"]), self.linked_level(config)))
         if "isolation" in config:
             found += [self._probes.isolation(part, level) for part in parts_of(str(config["isolation"]))]
         return first_unavailable(*found)
+
+    def linked_level(self, config: Config) -> str:
+        """Return the platform on which the treatment's attachment is probed."""
+        return platform_level(config)
 
     def preparation(self, config: Config) -> list[dict[str, Any]]:
         return [*self.testbed.preparation, *self.pool.preparations.get(platform_level(config), ())]

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from lastro import registry
-from lastro.anomalies.base import Anomaly, Demand, Neighbour
-from lastro.host.cgroups import Usage
+from lastro.anomalies.base import Anomaly, Demand, Neighbour, NeighbourReading
 from lastro.meters.host import HostMeter
+from lastro.platforms.base import InstanceSpec
 from lastro.results.samples import Outcome
 from lastro.scenarios.base import Config
 from lastro.testbed import Testbed
 from lastro.units import parse_size_bytes
+
+MOST_PROCESSES = 2000  # of a neighbour that no isolation limits
+_SHARE = 4  # a neighbour has at most this part of the processes that the host has left: one quarter
+_PER_WORKER, _BESIDES = 2, 16  # processes of a load; stress-ng has two for each worker
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +32,7 @@ class Disturbance:
         return {"does": " ".join(self.anomaly.argv(self.demand)), "anomaly": self.anomaly.name}
 
     def judge_dose(
-        self, what: str, before: tuple[Usage, int], elapsed_s: float, host: HostMeter, outcome: Outcome
+        self, what: str, before: NeighbourReading, elapsed_s: float, host: HostMeter, outcome: Outcome
     ) -> None:
         """Note the dose since `before`; invalidate the trial if it was missed. `what` names the load in the reason."""
         dose = self.neighbour.dose_since(before, elapsed_s)
@@ -48,3 +52,33 @@ def demanded(config: Config, testbed: Testbed, timeout_s: float) -> tuple[Anomal
         usable_cpus=len(testbed.usable_cpus),
     )
     return (anomaly, demand) if anomaly.argv(demand) else None
+
+
+def bounded(spec: InstanceSpec, testbed: Testbed, demand: Demand) -> InstanceSpec:
+    """Return the specification of a neighbour with a limit on its processes, whether or not it is isolated.
+
+    The limit of its isolation, or else `MOST_PROCESSES`, but never less than the load itself has, and never more than
+    a quarter of what the host has left: no neighbour keeps the host from starting a process."""
+    resources = spec.resources
+    needed = _PER_WORKER * demand.n_workers + _BESIDES
+    pids = min(max(resources.pids or MOST_PROCESSES, needed), _free_processes(testbed) // _SHARE)
+    return replace(spec, resources=replace(resources, pids=pids))
+
+
+def _free_processes(testbed: Testbed) -> int:
+    """Return how many processes the host has left: by the kernel's limits, and by those of the groups of the session.
+
+    Source: proc_sys_kernel(5), proc_loadavg(5), admin-guide/cgroup-v2 of the kernel."""
+    host, group = testbed.host, testbed.cgroups.pids_directory(testbed.session.cgroup)
+    groups = [parent for parent in (group, *group.parents) if parent.is_relative_to(testbed.cgroups.root)]
+    kernel = [f"/proc/sys/kernel/{name}" for name in ("pid_max", "threads-max")]
+    most = [str(parent / "pids.max") for parent in groups]
+    texts = host.view.read(["/proc/loadavg", *kernel, *most, *(str(parent / "pids.current") for parent in groups)])
+    running = int(texts["/proc/loadavg"].split()[3].partition("/")[2])
+    free = [int(texts[file]) - running for file in kernel]
+    free += [
+        int(texts[file]) - int(texts[str(parent / "pids.current")])
+        for parent, file in zip(groups, most, strict=True)
+        if texts.get(file, "").strip().isdigit()
+    ]
+    return max(0, min(free))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lastro.errors import Unavailable
 from lastro.host.cgroups import Resources
 from lastro.platforms.base import InstanceSpec, Security
 from lastro.testbed import Testbed
@@ -9,6 +10,9 @@ from lastro.testbed import Testbed
 # With two ports of one instance on one bridge, each must answer for its own address only (kernel ip-sysctl.rst).
 _PRECISE_ARP = {"net.ipv4.conf.all.arp_ignore": "1", "net.ipv4.conf.all.arp_announce": "2"}
 _NO_IPV6 = {"net.ipv6.conf.all.disable_ipv6": "1", "net.ipv6.conf.default.disable_ipv6": "1"}
+_NO_DAD = {"net.ipv6.conf.all.accept_dad": "0", "net.ipv6.conf.default.accept_dad": "0"}  # RFC 4862: takes a second
+_IPV6 = {**dict.fromkeys(_NO_IPV6, "0"), **_NO_DAD}
+_IPV6_ROUTER = {"net.ipv6.conf.all.forwarding": "1", "net.ipv6.conf.default.forwarding": "1"}
 ROUTER = {
     "net.ipv4.ip_forward": "1",
     "net.ipv4.conf.all.rp_filter": "0",
@@ -19,9 +23,19 @@ ROUTER = {
 
 
 def instance_spec(
-    testbed: Testbed, role: str, capabilities: tuple[str, ...] = (), ports: tuple[str, ...] = ()
+    testbed: Testbed, role: str, capabilities: tuple[str, ...] = (), ports: tuple[str, ...] = (), ip: str = "4"
 ) -> InstanceSpec:
-    sysctls = {**_PRECISE_ARP, **(_NO_IPV6 if testbed.has_ipv6 else {}), **(ROUTER if role == "function" else {})}
+    """Return the specification of an instance whose links carry this version of IP.
+
+    Raises: Unavailable when the kernel does not have it."""
+    router = role == "function"
+    sysctls = {**_PRECISE_ARP, **(ROUTER if router else {})}
+    if ip == "6":
+        if not testbed.has_ipv6:
+            raise Unavailable("this host's kernel has no IPv6", 'measure with ip = "4"')
+        sysctls |= {**_IPV6, **(_IPV6_ROUTER if router else {})}
+    elif testbed.has_ipv6:
+        sysctls |= _NO_IPV6
     return InstanceSpec(
         name=testbed.session.unique(role),
         role=role,

@@ -36,6 +36,12 @@ def memory_taken(host: Host) -> int:
     return total_bytes - available_bytes
 
 
+def swap_taken(host: Host) -> int:
+    """Return the bytes of swap in use. Source: proc(5), /proc/meminfo."""
+    found = _meminfo(host)
+    return found.get("SwapTotal:", 0) - found.get("SwapFree:", 0)
+
+
 def proportional_bytes(host: Host, pid: int) -> int | None:
     """Return a process's proportional set size; None where it cannot be read, 0 for an ended process or a zombie."""
     with suppress(OSError, ValueError, StopIteration):
@@ -50,6 +56,10 @@ def proportional_bytes(host: Host, pid: int) -> int | None:
 
 def _memory(host: Host) -> tuple[int, int]:
     """Return the host's total and available memory in bytes. Source: proc(5), /proc/meminfo."""
-    lines = (line.split() for line in host.read_text("/proc/meminfo").splitlines())
-    found = {words[0]: int(words[1]) * 1024 for words in lines if len(words) > 1}
+    found = _meminfo(host)
     return found["MemTotal:"], found["MemAvailable:"]
+
+
+def _meminfo(host: Host) -> dict[str, int]:
+    lines = (line.split() for line in host.read_text("/proc/meminfo").splitlines())
+    return {words[0]: int(words[1]) * 1024 for words in lines if len(words) > 1}

@@ -47,7 +47,8 @@ def joined(
 ) -> Iterator[Joined]:
     """Start both and join them inside the block; a ping proves the link. All parts must be prepared.
 
-    Raises: PlatformError when the instance does not reach its peer."""
+    An instance that sends by sockets of its host does not use the link; `far_end` of the scenario `uplink` proves its
+    path. Raises: PlatformError when the instance does not reach its peer."""
     own = instance_spec(testbed, PEER, ports=(PORT,))
     with ExitStack() as stack:
         peer = stack.enter_context(native.start(testbed, own))
@@ -57,13 +58,15 @@ def joined(
         ports = (Port(peer, PORT, f"{PEER_ADDRESS}/24"), Port(instance, PORT, f"{INSTANCE_ADDRESS}/24"))
         segment = Segment("u", ports)
         stack.enter_context(attachment.connect(testbed, [segment]))
-        _prove(instance)
+        if not instance.sends_by_host:
+            prove(instance, PEER, PEER_ADDRESS)
         yield Joined(instance, peer, segment)
 
 
-def _prove(instance: Instance) -> None:
-    argv = ["ping", "-n", "-c", "1", "-w", str(_ARRIVAL_S), PEER_ADDRESS]
+def prove(instance: Instance, role: str, address: str) -> None:
+    """Ping an address from the instance. Raises: PlatformError when nothing answers; `role` says who should have."""
+    argv = ["ping", "-n", "-c", "1", "-w", str(_ARRIVAL_S), address]
     done = instance.run(argv, timeout_s=_ARRIVAL_S + 15, check=False)
     if done.returncode != 0:
         words = (done.error_text or done.text).strip()[-200:]
-        raise PlatformError(f"the instance does not reach its peer by a ping: {words}")
+        raise PlatformError(f"the instance does not reach its {role} by a ping: {words}")

@@ -19,6 +19,7 @@ from lastro.isolation.base import not_in_force
 from lastro.meters.host import HostMeter
 from lastro.meters.interfaces import InterfaceMeter
 from lastro.platforms.base import AVAILABLE, Availability, InstanceSpec, unavailable
+from lastro.platforms.native import Native
 from lastro.results.samples import Outcome, Reading
 from lastro.scenarios.base import CalibrationKind, Config, isolations_of, platform_level, start_s
 from lastro.scenarios.shared.accounts import BY_HOST, METRICS, with_account
@@ -102,6 +103,12 @@ class UplinkScenario(OnLinks):
         except LastroError as error:
             return unavailable(error)
         return AVAILABLE
+
+    def linked_level(self, config: Config) -> str:
+        """Probe links on bare processes where an instance sends to its host by sockets of that host: it uses none."""
+        level = platform_level(config)
+        by_sockets = config["towards"] == HOST and self.pool.availability(level) and self.pool.get(level).sends_by_host
+        return Native.name if by_sockets else level
 
     def _version(self, instrument: str) -> str:
         """Return the version line of its tool in the image; read once. Raises: LastroError when it does not run."""

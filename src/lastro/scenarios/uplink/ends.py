@@ -13,7 +13,15 @@ from lastro.platforms.base import Instance, Platform
 from lastro.platforms.native import Native
 from lastro.results.samples import Outcome
 from lastro.scenarios.shared.instance_spec import instance_spec
-from lastro.scenarios.shared.point_to_point import INSTANCE, INSTANCE_ADDRESS, PEER, PEER_ADDRESS, PORT, Joined
+from lastro.scenarios.shared.point_to_point import (
+    INSTANCE,
+    INSTANCE_ADDRESS,
+    PEER,
+    PEER_ADDRESS,
+    PORT,
+    Joined,
+    prove,
+)
 from lastro.scenarios.shared.topology import Built, Plug
 from lastro.testbed import Testbed
 
@@ -54,7 +62,9 @@ def far_end(testbed: Testbed, native: Platform, attachment: Attachment, pair: Jo
     batch(testbed, testbed.dut, [f"route add {side.address}/32 dev {side.device} src {side.router}"])
     spec = replace(instance_spec(testbed, HOST), netns=testbed.dut, sysctls={})
     with native.start(testbed, spec) as host:
-        yield FarEnd(HOST, host, side.router, side.device)
+        if pair.instance.sends_by_host:  # its packets never leave the host, and arrive at the loopback device
+            prove(pair.instance, HOST, side.router)
+        yield FarEnd(HOST, host, side.router, "lo" if pair.instance.sends_by_host else side.device)
 
 
 def note_topology(built: Built, pair: Joined, end: FarEnd, attachment: str, outcome: Outcome) -> None:

@@ -1,4 +1,4 @@
-"""The phases of a network from its start until it forwards: their ends on one axis, a row for each treatment."""
+"""Metrics that begin at the same moment, such as the ends of phases, on one axis: a row for each treatment."""
 
 from __future__ import annotations
 
@@ -21,24 +21,19 @@ from lastro.report.figures.style import (
 )
 from lastro.report.figures.text import lines_of, wrapped
 from lastro.report.language import Language
+from lastro.results.additions import Milestones
 from lastro.stats.intervals import Summary
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Metrics that begin at the same moment, in the order in which they usually end.
-MOMENTS = (
-    "created", "first_ospf_packet", "boot", "initial_adjacency", "initial_last_update", "initial_routes",
-    "initial_forwarding",
-)  # fmt: skip
 
-
-def draw_phases(report: Report, say: Language) -> Figure | None:
+def draw_milestones(milestones: Milestones, report: Report, say: Language) -> Figure | None:
     """Draw means with their intervals; None for a study without two such times, or without a valid trial."""
     from matplotlib.lines import Line2D
 
-    columns = {view.metric.name: view for view in report.views if view.metric.name in MOMENTS}
+    columns = {view.metric.name: view for view in report.views if view.metric.name in milestones.metrics}
     rows = [row for row in report.rows if any(view.of(row).summary for view in columns.values())]
     if len(columns) < 2 or not rows:
         return None
@@ -53,24 +48,24 @@ def draw_phases(report: Report, say: Language) -> Figure | None:
     ends = _reach([summary for row in rows for view in columns.values() if (summary := view.of(row).summary)])
     axes.set_xlim(ends.low, ends.high)
     handles = []
-    for number, name in enumerate(each for each in MOMENTS if each in columns):
+    for number, name in enumerate(each for each in milestones.metrics if each in columns):
         look: dict[str, Any] = {"marker": marker_of(number), "color": colour_of(number), "linestyle": "none"}
         handles.append(Line2D([], [], ms=4.5, label=name, **look))
         for y, row in enumerate(rows):
             _mark(axes, y, columns[name].of(row).summary, look)
     axes.tick_params(axis="y", length=0, labelsize=SMALL_PT)
     axes.grid(axis="x", color=GRID, linewidth=0.6)
-    axes.set_xlabel(say("seconds since the first start"))
+    axes.set_xlabel(say(milestones.axis))
     legend(figure, handles, most=3)
     numbers_in(axes, say)
     n_most = max(row.n_valid for row in rows)
     how = say("mean of the valid trials with its interval, n = {n} at most", n=say.integer(n_most))
-    headed(figure, say("From the first start to the first forwarded packet"), how, ends.words(say("time"), say))
+    headed(figure, say(milestones.title), how, ends.words(say("time"), say))
     return fit(figure, [axes], row_in * len(rows))
 
 
 def _reach(found: Sequence[Summary]) -> Reach:
-    """Return an axis from the first start to beyond every interval."""
+    """Return an axis from 0 to beyond every interval."""
     intervals = [(each.interval.low, each.interval.high) for each in found if each.interval is not None]
     high = max([each.mean for each in found] + [end for _, end in intervals])
     return over(intervals, Reach(0.0, 1.05 * high or 1.0), bounded=True)

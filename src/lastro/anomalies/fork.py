@@ -1,0 +1,74 @@
+"""A neighbour that fills the process table: it forks without pause, and reaps children only once it holds its number.
+
+An internal denial of service, by the words of Kagami and Gaspary (2017): all containers share the process table of the
+kernel, so one that fills it keeps the others from starting a process. stress has no such load, so stress-ng makes it
+whatever the study's tool is. The load never runs without a limit on the processes of the neighbour's group."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from lastro.anomalies.base import Anomaly, Demand, Dose, KernelUse, Neighbour
+from lastro.errors import PlatformError
+from lastro.host.cgroups import Resources
+from lastro.platforms.base import Instance
+
+HELD = 1000  # processes that the workers hold together, if they may
+_LEAST_SHARE = 0.5
+_LEAST_PER_S = 50  # forks; one worker with a tenth of a CPU makes about 200
+
+
+class Fork(Anomaly):
+    name = "fork"
+    summary = f"forks without pause and holds {HELD:,} processes, or as many as its limit allows"
+
+    def argv(self, demand: Demand) -> list[str]:
+        each = math.ceil(HELD / demand.n_workers)
+        load = ["--zombie", str(demand.n_workers), "--zombie-max", str(each)]
+        return ["stress-ng", *load, "--timeout", f"{demand.timeout_s:.0f}"]
+
+    def taken(self, instance: Instance) -> KernelUse:
+        """Return the processes of the neighbour's group, and the forks of the whole host, which the kernel counts.
+
+        A guest has a process table of its own, which is read inside."""
+        if not instance.shares_kernel:
+            lines = instance.run(["cat", "/proc/loadavg", "/proc/stat"]).text.splitlines()
+            return KernelUse(held=int(lines[0].split()[3].partition("/")[2]), used=_forks(lines))
+        tasks = instance.testbed.cgroups.tasks(instance.cgroup)
+        lines = instance.testbed.host.read_text("/proc/stat").splitlines()
+        return KernelUse(held=tasks.held, used=_forks(lines), refused=tasks.refused)
+
+    def too_little(self, dose: Dose, demand: Demand, limits: Resources) -> str | None:
+        wanted = min(HELD, limits.pids or HELD)
+        if dose.held < _LEAST_SHARE * wanted:
+            return f"the neighbour held {dose.held} processes, less than half of {wanted}"
+        least = _LEAST_PER_S * dose.elapsed_s
+        return f"{dose.used} processes were created, fewer than {least:.0f}" if dose.used < least else None
+
+    @contextmanager
+    def at_work(self, neighbour: Instance, demand: Demand) -> Iterator[Neighbour]:
+        """Run the load as every anomaly. Raises: PlatformError when the kernel does not limit the neighbour's forks."""
+        if neighbour.shares_kernel:
+            _require_limit(neighbour)
+        with super().at_work(neighbour, demand) as load:
+            yield load
+
+
+def _require_limit(neighbour: Instance) -> None:
+    file = neighbour.testbed.cgroups.pids_directory(neighbour.cgroup) / "pids.max"
+    try:
+        found = neighbour.testbed.host.read_text(str(file)).strip()
+    except OSError as error:
+        found = f"not readable ({error.strerror})"
+    if neighbour.spec.resources.pids is None or found != str(neighbour.spec.resources.pids):
+        raise PlatformError(
+            f"the anomaly 'fork' did not start: {file} is {found}, so the host could run out of processes",
+            "use a platform and a kernel that limit the processes of a container (cgroup controller `pids`)",
+        )
+
+
+def _forks(lines: list[str]) -> int:
+    """Return the forks since boot from the lines of /proc/stat (proc_stat(5)); 0 if the kernel does not count them."""
+    return next((int(line.split()[1]) for line in lines if line.startswith("processes ")), 0)

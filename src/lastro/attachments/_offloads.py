@@ -1,0 +1,53 @@
+"""Offloads of links switched off, so that each frame is one that a wire could carry.
+
+With offloads, a link hands over segments of up to 64 kB, whose checksums nobody has computed. Source: ethtool(8), and
+networking/segmentation-offloads.rst of Linux."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from lastro.host.ledger import NETNS_DIR
+from lastro.testbed import Testbed
+
+UNFINISHED = "ethtool --offload $link tx off tso off gso off"  # what a sender leaves to the next device
+# Some links, such as macvlan, keep segmentation. There, the kernel's segments get the size of one frame. What cannot be
+# switched off is no error here: each trial checks the size of its frames.
+EVERYTHING = (
+    "ethtool --offload $link tx off rx off tso off gso off gro off || true; "
+    'ethtool --show-offload $link | grep -q "^tcp-segmentation-offload: off" || '
+    "ip link set dev $link gso_max_segs 1 || true"
+)
+
+
+def script(links: Sequence[str]) -> str:
+    """Return a script that switches off the offloads of links of the namespace in which it runs."""
+    return f"for link in {' '.join(links)}; do {EVERYTHING}; done\n"
+
+
+def switch_off(testbed: Testbed, links: Mapping[str, Sequence[str]], each: str = EVERYTHING) -> None:
+    """Switch off the offloads of `links`, {network namespace: its devices}, with one shell for each namespace."""
+    lines = [
+        f"nsenter --net={NETNS_DIR / netns} sh -ec 'for link; do {each}; done' - {' '.join(own)}\n"
+        for netns, own in links.items()
+    ]
+    if lines:
+        testbed.host.run(["sh", "-e"], stdin="".join(lines))
+
+
+def made_by(batches: Iterable[tuple[str, Sequence[str]]]) -> dict[str, list[str]]:
+    """Return the links that batches for `ip` make, by network namespace.
+
+    `batches` are pairs of a namespace and the lines that run inside it."""
+    found: dict[str, list[str]] = {}
+    for netns, lines in batches:
+        for words in (half.split() for line in lines for half in _halves(line)):
+            there = words[words.index("netns") + 1] if "netns" in words else netns
+            found.setdefault(there, []).append(words[words.index("name") + 1])
+    return found
+
+
+def _halves(line: str) -> list[str]:
+    """Return one text for each link that a line makes: two for a veth pair, none if the line makes no link."""
+    line = line.replace("tuntap add dev ", "link add name ")
+    return line.split(" peer ") if line.startswith("link add ") else []

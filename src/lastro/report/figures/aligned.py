@@ -1,0 +1,127 @@
+"""Series with a value for each second, aligned at a mark of each trial: a panel for each treatment."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from lastro.analysis.campaign import Report, Row
+from lastro.report.figures.style import (
+    GRID,
+    SMALL_PT,
+    colour_of,
+    fit,
+    headed,
+    is_narrow,
+    legend,
+    new_figure,
+    numbers_in,
+    width_of,
+)
+from lastro.report.figures.text import chars, wrapped
+from lastro.report.language import Language
+from lastro.results.additions import AlignedSeries
+from lastro.results.samples import Series
+from lastro.stats.intervals import sample_mean
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from lastro.results.store import Attempt
+
+MOST_PANELS = 36
+_PANEL_IN = 0.9
+
+Counts = dict[str, list[tuple[float, ...]]]  # line -> for each trial, a value for each second
+
+
+def draw_aligned(aligned: AlignedSeries, report: Report, say: Language) -> Figure | None:
+    """Draw means over the valid trials, and the band from the smallest to the largest; None without such a mark."""
+    attempts = _attempts(report, aligned)
+    rows = [row for row in report.rows if attempts.get(row.treatment.index)]
+    counts = [(row, _counts(report, attempts[row.treatment.index], aligned)) for row in rows[:MOST_PANELS]]
+    panels = [(row, found) for row, found in counts if found]
+    if not panels:
+        return None
+    figure = new_figure()
+    across = min(2 if is_narrow(figure) else 3, len(panels))
+    deep = math.ceil(len(panels) / across)
+    grid = list(figure.subplots(deep, across, sharex=True, sharey=True, squeeze=False).flat)
+    for axes in grid[len(panels) :]:
+        axes.set_axis_off()
+    room = chars(width_of(figure) / across - 0.35, SMALL_PT)
+    for at, (axes, (row, found)) in enumerate(zip(grid, panels, strict=False)):
+        _panel(axes, found, aligned, say, named=at == 0)
+        if aligned.back:
+            _mark_events(axes, attempts[row.treatment.index], aligned)
+        n = len(next(iter(found.values())))
+        axes.set_title(_label(report, row, n, room, say), loc="left", fontsize=SMALL_PT)
+        axes.tick_params(labelsize=SMALL_PT, labelbottom=at + across >= len(panels))
+        numbers_in(axes, say, x=True, y=True)
+    figure.supylabel(say(aligned.quantity), fontsize=SMALL_PT)
+    named, _ = grid[0].get_legend_handles_labels()
+    legend(figure, named, say(aligned.axis), most=3)
+    some = say("{n} of {all} treatments", n=MOST_PANELS, all=len(rows)) if len(rows) > MOST_PANELS else ""
+    headed(figure, say(aligned.title), say(aligned.how), say(aligned.events), some)
+    return fit(figure, grid[::across], _PANEL_IN * deep)
+
+
+def _attempts(report: Report, aligned: AlignedSeries) -> dict[int, list[Attempt]]:
+    """Return, by treatment, the valid attempts that noted the first mark."""
+    found: dict[int, list[Attempt]] = {}
+    for attempt in report.attempts:
+        if attempt.valid and aligned.begin in attempt.noted.marks_s:
+            found.setdefault(attempt.treatment, []).append(attempt)
+    return found
+
+
+def _counts(report: Report, attempts: Sequence[Attempt], aligned: AlignedSeries) -> Counts:
+    """Return the series of all trials, cut to the shortest, so that each mean is over all trials."""
+    stored = report.later_series([(attempt.trial, attempt.attempt) for attempt in attempts])
+    found: Counts = {line: [] for line in aligned.lines}
+    for attempt, series in zip(attempts, stored, strict=True):
+        at_s, end_s = attempt.noted.marks_s[aligned.begin], attempt.noted.marks_s.get(aligned.end)
+        first = int(at_s) - aligned.before_s
+        for line, seconds in _by_line(series, aligned).items():
+            shown = seconds[max(0, first) : None if end_s is None else int(end_s) + 1]
+            found[line].append((0.0,) * max(0, -first) + shown)
+    shortest = min((len(seconds) for trials in found.values() for seconds in trials), default=0)
+    return {line: [seconds[:shortest] for seconds in trials] for line, trials in found.items()} if shortest else {}
+
+
+def _by_line(series: Sequence[Series], aligned: AlignedSeries) -> dict[str, tuple[float, ...]]:
+    """Return the sum of each line's series in each second; empty if the trial lacks a line."""
+    stored = {each.name: each.values for each in series if each.values}
+    found: dict[str, tuple[float, ...]] = {}
+    for line, names in aligned.lines.items():
+        if own := [stored[name] for name in names if name in stored]:
+            found[line] = tuple(map(sum, zip(*own, strict=False)))
+    return found if len(found) == len(aligned.lines) else {}
+
+
+def _panel(axes: Axes, counts: Counts, aligned: AlignedSeries, say: Language, *, named: bool) -> None:
+    for number, (line, trials) in enumerate(counts.items()):
+        seconds = list(zip(*trials, strict=True))
+        at = [second - aligned.before_s for second in range(len(seconds))]
+        means = [sample_mean(second) for second in seconds]
+        axes.plot(at, means, color=colour_of(number), linewidth=1.0, label=say(line) if named else None)
+        least, most = [min(second) for second in seconds], [max(second) for second in seconds]
+        axes.fill_between(at, least, most, color=colour_of(number), alpha=0.2, linewidth=0)
+    axes.set_ylim(bottom=0)
+    axes.grid(color=GRID, linewidth=0.6)
+
+
+def _mark_events(axes: Axes, attempts: Sequence[Attempt], aligned: AlignedSeries) -> None:
+    """Mark the first mark, and the mean of the later one, which differs between trials."""
+    marks_s = [attempt.noted.marks_s for attempt in attempts]
+    gone = [each[aligned.back] - each[aligned.begin] for each in marks_s if aligned.back in each]
+    axes.axvline(0, color="black", linewidth=0.8)
+    if gone:
+        axes.axvline(sample_mean(gone), color="black", linewidth=0.8, linestyle=(0, (3, 2)))
+
+
+def _label(report: Report, row: Row, n: int, room: float, say: Language) -> str:
+    levels = [str(row.treatment.levels[factor.name]) for factor in report.varying]
+    return "\n".join((*([wrapped(" · ".join(levels), room)] if levels else []), say("n = {n}", n=say.integer(n))))

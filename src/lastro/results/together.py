@@ -1,0 +1,177 @@
+"""Several campaigns of one study as one: levels that require different kernels or hosts are measured one after another.
+
+Blocks stay those of their campaigns, so treatments of two campaigns are compared through those that both measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from lastro.errors import InputError
+from lastro.results.members import Member
+from lastro.results.read import CampaignData, LaterSeries
+from lastro.study.design import Treatment
+from lastro.study.model import PATIENCE, Factor, Level, Study
+
+if TYPE_CHECKING:
+    from lastro.results.samples import Series
+    from lastro.results.store import TreatmentRow
+
+Key = tuple[tuple[str, Level], ...]
+
+
+def together(campaigns: Sequence[CampaignData]) -> CampaignData:
+    """Return campaigns of one study as one, the earliest first; a single one as it is.
+
+    A treatment is unavailable if no campaign could run it. Noise floors are left out, since each holds for its own
+    campaign.
+
+    Raises: InputError if a campaign is given twice, or their studies differ in more than levels and replicates."""
+    if len(campaigns) == 1:
+        return campaigns[0]
+    ordered = sorted(campaigns, key=_begun)
+    for at, campaign in enumerate(ordered):
+        _require_one_study(ordered[0], campaign)
+        if campaign.directory in {other.directory for other in ordered[:at]}:
+            raise InputError(f"{campaign.directory} is given twice", "name each campaign once")
+    members = tuple(_members(ordered))
+    rows = _treatments(ordered)
+    places = {key: row.treatment.index for key, row in rows.items()}
+    runnable = {row.treatment.index for row in rows.values() if row.unavailable is None}
+    trials, attempts = [], []
+    for campaign, member in zip(ordered, members, strict=True):
+        number, block = member.trials.start - 1, member.blocks.start - 1  # of what came before
+        index = {row.treatment.index: places[_key(row.treatment.levels)] for row in campaign.treatments}
+        for trial in campaign.trials:
+            if trial.state != "unavailable" or index[trial.treatment] not in runnable:
+                at = index[trial.treatment]
+                trials.append(replace(trial, number=trial.number + number, block=trial.block + block, treatment=at))
+        for one in campaign.attempts:
+            attempts.append(
+                replace(one, trial=one.trial + number, block=one.block + block, treatment=index[one.treatment])
+            )
+    return replace(
+        ordered[0],
+        directory=", ".join(campaign.directory for campaign in ordered),
+        study=_whole([campaign.study for campaign in ordered]),
+        treatments=list(rows.values()),
+        trials=trials,
+        attempts=attempts,
+        provenance=_shared([campaign.provenance for campaign in ordered]),
+        calibrations={campaign.directory: campaign.calibrations for campaign in ordered if campaign.calibrations},
+        noise_floor=None,
+        events=sorted(
+            (at, kind, f"{campaign.directory}: {text}") for campaign in ordered for at, kind, text in campaign.events
+        ),
+        later_series=_Series(tuple(zip(members, (campaign.later_series for campaign in ordered), strict=True))),
+        members=members,
+    )
+
+
+def _begun(campaign: CampaignData) -> str:
+    return min((attempt.started_utc for attempt in campaign.attempts), default="~")
+
+
+def _require_one_study(first: CampaignData, other: CampaignData) -> None:
+    """Raise InputError if two studies differ in what is measured, and not only in levels and replicates."""
+    a, b = first.study, other.study
+    if found := next(_differences(a, b), None):
+        what, of_a, of_b = found
+        raise InputError(
+            f"{first.directory} and {other.directory} are not campaigns of one study: {what} is {of_a} and {of_b}",
+            "only levels and replicates may differ; `lastro compare` compares campaigns before and after a change",
+        )
+
+
+def _differences(a: Study, b: Study) -> Iterator[tuple[str, str, str]]:
+    """Yield what differs between two studies, with both values."""
+    yield from _unequal("the study", {"name": a.name, "scenario": a.scenario}, {"name": b.name, "scenario": b.scenario})
+    names = [", ".join(factor.name for factor in study.factors) for study in (a, b)]
+    yield from _unequal("the list of", {"factors": names[0]}, {"factors": names[1]})
+    yield from _unequal("the setting", _binding(a.settings), _binding(b.settings))
+    names = [", ".join(metric.name for metric in study.metrics) for study in (a, b)]
+    yield from _unequal("the list of", {"metrics": names[0]}, {"metrics": names[1]})
+    yield from _unequal("the baseline's", dict(a.design.baseline), dict(b.design.baseline))
+    yield from _unequal("the", {"confidence": a.design.confidence}, {"confidence": b.design.confidence})
+
+
+def _binding(settings: Mapping[str, Level]) -> dict[str, Level]:
+    return {name: value for name, value in settings.items() if name not in PATIENCE}
+
+
+def _unequal(what: str, a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    for name in dict.fromkeys([*a, *b]):
+        if a.get(name) != b.get(name):
+            yield f"{what} {name}", str(a.get(name, "not set")), str(b.get(name, "not set"))
+
+
+def _members(campaigns: Iterable[CampaignData]) -> Iterator[Member]:
+    block = trial = 1
+    for campaign in campaigns:
+        blocks = range(block, block + max((each.block for each in campaign.trials), default=0))
+        trials = range(trial, trial + len(campaign.trials))
+        yield Member(campaign.directory, campaign.provenance, blocks, trials)
+        block, trial = blocks.stop, trials.stop
+
+
+def _key(levels: Mapping[str, Level]) -> Key:
+    return tuple(levels.items())
+
+
+def _treatments(campaigns: Sequence[CampaignData]) -> dict[Key, TreatmentRow]:
+    """Return the treatments of all campaigns in the order of the levels, numbered anew."""
+    levels = _levels([campaign.study for campaign in campaigns])
+    found: dict[Key, TreatmentRow] = {}
+    for row in (row for campaign in campaigns for row in campaign.treatments):
+        key = _key(row.treatment.levels)
+        if key not in found or row.unavailable is None:
+            found[key] = row
+    ordered = sorted(found, key=lambda key: [levels[name].index(level) for name, level in key])
+    return {key: replace(found[key], treatment=Treatment(at, dict(key))) for at, key in enumerate(ordered)}
+
+
+def _levels(studies: Sequence[Study]) -> dict[str, tuple[Level, ...]]:
+    """Return the levels of each factor in any of the studies, in the order in which they are written."""
+    return {
+        factor.name: tuple(dict.fromkeys(level for study in studies for level in study.factors[at].levels))
+        for at, factor in enumerate(studies[0].factors)
+    }
+
+
+def _whole(studies: Sequence[Study]) -> Study:
+    """Return the study with the levels and the blocks of all."""
+    first = studies[0]
+    design = replace(first.design, replicates=sum(study.design.replicates for study in studies))
+    factors = tuple(Factor(name, levels) for name, levels in _levels(studies).items())
+    return replace(first, factors=factors, design=design)
+
+
+def _shared(found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what all have in common, at any depth."""
+    first, *others = found
+    shared: dict[str, Any] = {}
+    for key, value in first.items():
+        if all(key in other for other in others):
+            values = [value, *(other[key] for other in others)]
+            if all(isinstance(each, Mapping) for each in values):
+                shared[key] = _shared(values)
+            elif all(each == value for each in values):
+                shared[key] = value
+    return shared
+
+
+@dataclass(frozen=True, slots=True)
+class _Series:
+    """The series of trials, each from its own campaign."""
+
+    sources: tuple[tuple[Member, LaterSeries], ...]
+
+    def __call__(self, attempts: Iterable[tuple[int, int]]) -> list[list[Series]]:
+        wanted = list(attempts)
+        found: dict[tuple[int, int], list[Series]] = {}
+        for member, source in self.sources:
+            own = [each for each in wanted if each[0] in member.trials]
+            read = source([(trial - member.trials.start + 1, attempt) for trial, attempt in own])
+            found |= dict(zip(own, read, strict=True))
+        return [found[each] for each in wanted]

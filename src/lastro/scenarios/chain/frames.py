@@ -1,0 +1,69 @@
+"""The frames that the function of a chain receives: their mean size, against the MTU of its link.
+
+Links with offloads hand over segments of up to 64 kB. A function then does the work for a packet once for each segment,
+of which a wire would have made dozens of frames."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from lastro.functions.base import Counted
+from lastro.meters.interfaces import InterfaceMeter
+from lastro.results.samples import LARGE_SEGMENTS, Metric, Outcome, Remark
+from lastro.scenarios.chain.deploy import Chain
+
+FRAME_SIZE = Metric(
+    "frame_size", "B", "neither", "mean size of the frames that the function received during the TCP measurement"
+)
+KERNEL, OFF = "kernel", "off"  # how a study may have the offloads of the links
+_HEADER_BYTES = 14  # of Ethernet, which the MTU does not include
+
+
+@dataclass(frozen=True, slots=True)
+class Frames:
+    """The mean size of frames in bytes: on the function's link, and as packets inside its kernel, with a header each.
+
+    A kernel may merge what arrived one by one (GRO), so `inside` may be larger; it is 0 if nothing counts there."""
+
+    on_link: float
+    inside: float
+    mtu: int
+
+    @property
+    def largest(self) -> float:
+        return max(self.on_link, self.inside)
+
+    @property
+    def fit(self) -> bool:
+        """True if the mean frame is one that a link with this MTU can carry."""
+        return self.largest <= self.mtu + _HEADER_BYTES
+
+
+def frames_of(chain: Chain, meter: InterfaceMeter, seen: Mapping[str, Counted]) -> Frames | None:
+    """Return the frames that arrived at the inside of the function; None if there were none.
+
+    `seen` is what the function's own counters counted meanwhile."""
+    port = f"function.{chain.path.inside}"
+    moved = meter.moved.get(port)
+    if not moved or not moved["rx_packets"]:
+        return None
+    crossed = seen.get("crossed", Counted(0, 0))
+    inside = crossed.bytes / crossed.packets + _HEADER_BYTES if crossed.packets else 0.0
+    return Frames(moved["rx_bytes"] / moved["rx_packets"], inside, meter.mtu[port])
+
+
+def judge_frames(found: Frames | None, chain: Chain, offloads: str, outcome: Outcome) -> None:
+    """Add the mean size of frames to `outcome`.
+
+    Frames beyond the MTU invalidate a trial without offloads; with them, they are a caveat on the throughput."""
+    if found is None:
+        return
+    outcome.measurements[FRAME_SIZE.name] = found.on_link
+    if found.fit:
+        return
+    size = f"{found.largest:.0f} B on average, with an MTU of {found.mtu}"
+    if offloads == OFF:
+        outcome.invalidate([f"offloads are off, but the function received frames of {size}"])
+    elif chain.function.per_packet:
+        outcome.add_caveat(Remark(LARGE_SEGMENTS, f"the function received segments of {size}", ("throughput",)))
