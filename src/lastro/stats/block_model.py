@@ -25,9 +25,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from lastro.stats._block_columns import BlockColumns, noise_of_cells
 from lastro.stats._projections import ALIASED, ROUNDING, Centred, Codes, Floats, coded, varying
 from lastro.stats.intervals import Interval
-from lastro.stats.moderation import drawn_to_pooled
 from lastro.stats.noise_posterior import Residuals
 from lastro.stats.residual_checks import LOGS_FIT_BETTER
 from lastro.stats.resolution import resolution, rounding
@@ -40,8 +40,6 @@ Cells = Mapping[K, Mapping[int, float]]
 
 # Blocks are left out where they would take more than this many times the variance that equal noise has without them.
 _COST_OF_BLOCKS = 2.0
-FEW_CELLS = 30  # with more, the part that residuals hold of the noise of other cells is negligible
-_FEW_BLOCKS = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,27 +236,23 @@ class _Fit:
         data, index, rows, columns = Centred.of(values), places.index, places.cell, places.block
         table = np.zeros((len(index), int(columns.max()) + 1))
         np.add.at(table, (rows, columns), 1)
-        counts, of_block = table.sum(axis=1), table.sum(axis=0)
-        share = table / counts[:, None]
-        complete = bool(np.all(table == table[0, 0]))
-        whiten = _helmert(table) if complete else _whiten(np.diag(of_block) - table.T @ share)
+        design = BlockColumns.of(table)
+        counts, whiten = design.counts, design.whiten
         sums = np.bincount(rows, weights=data.y)
-        effects = whiten @ (whiten.T @ (np.bincount(columns, weights=data.y) - share.T @ sums))
+        effects = whiten @ (whiten.T @ (np.bincount(columns, weights=data.y) - table.T @ (sums / counts)))
         means = (sums - table @ effects) / counts
         left = data.y - means[rows] - effects[columns]
         df = len(values) - len(index) - whiten.shape[1]
         squares = varying(left) if df > 0 else 0.0
-        design = _Design(counts, table, whiten, share @ whiten)
         squares_of = np.zeros(len(index))
         if squares:
             squares_of += np.bincount(rows, weights=left**2, minlength=len(index))
-        variances, freedom, free = _noise(squares_of, design)
-        root = np.zeros((0, 0)) if complete else _root(design.outer(variances))
+        variances, freedom, free = noise_of_cells(squares_of, design)
         of_blocks = float(np.var(effects, ddof=1)) / len(effects) if len(effects) > 1 else 0.0
         steps = np.full(len(index), step)
         return cls(
             index, means, counts, table, whiten, effects, squares, squares_of, df, data, variances, freedom, free,
-            complete, root, of_blocks, steps,
+            design.complete, design.root(variances), of_blocks, steps,
         )  # fmt: skip
 
     @property
@@ -361,81 +355,6 @@ class _Fit:
         if of_blocks == 0:
             return df
         return (within + of_blocks) ** 2 / (within**2 / df + of_blocks**2 / (self.n_blocks - 1))
-
-
-def _whiten(blocks: Floats) -> Floats:
-    """Return the columns of the blocks that are not aliased, of length one over all values."""
-    sizes, vectors = np.linalg.eigh(blocks)
-    kept = sizes > ALIASED * np.diag(blocks).max(initial=1.0)
-    return np.asarray(vectors[:, kept] / np.sqrt(sizes[kept]))
-
-
-def _helmert(table: Floats) -> Floats:
-    """Return the same for blocks that all have every cell."""
-    from scipy.linalg import helmert
-
-    return np.asarray(helmert(table.shape[1]).T / np.sqrt(table[:, 0].sum()))
-
-
-def _root(covariance: Floats) -> Floats:
-    spread, directions = np.linalg.eigh(covariance)
-    return np.asarray(directions * np.sqrt(np.maximum(spread, 0.0)))
-
-
-@dataclass(frozen=True, slots=True)
-class _Design:
-    """The columns of the blocks, orthogonal to the cells, without a row for each value.
-
-    The row of a value of cell c in block b is `whiten`[b] - `centre`[c]."""
-
-    counts: Floats
-    table: Floats
-    whiten: Floats
-    centre: Floats
-
-    def outer(self, weights: Floats) -> Floats:
-        """Return the sum of the outer products of all rows, those of each cell with a weight."""
-        whole = (self.whiten * (weights @ self.table)[:, None]).T @ self.whiten
-        return np.asarray(whole - (self.centre * (weights * self.counts)[:, None]).T @ self.centre)
-
-    @property
-    def taken(self) -> Floats:
-        """The degrees of freedom that the blocks take from the residuals of each cell."""
-        whole = self.table @ np.sum(self.whiten**2, axis=1)
-        return np.asarray(np.maximum(0.0, whole - self.counts * np.sum(self.centre**2, axis=1)))
-
-    def shared(self) -> Floats | None:
-        """Return how much of the residuals of each cell any two have in common; None for too many cells or blocks."""
-        n, k = len(self.counts), self.whiten.shape[1]
-        if n > FEW_CELLS or not k:
-            return None
-        if np.all(self.table == self.table[0, 0]):  # no need for a matrix of each cell
-            return np.full((n, n), k / n**2)
-        if k > _FEW_BLOCKS:
-            return None
-        each = np.array([self.outer(np.eye(n)[at]).ravel() for at in range(n)])
-        return np.asarray(each @ each.T)
-
-
-def _noise(squares: Floats, design: _Design) -> tuple[Floats, Floats, Floats]:
-    """Return the variance of a value of each cell, its degrees of freedom, and those of its own residuals.
-
-    `squares` are the sums of the squared residuals of each cell. They contain a part of the noise of all others, which
-    the blocks pass on: M sigma^2 is what they are expected to be. Where solving for sigma^2 raises the variance of a
-    cell, it is raised; with many cells that part is negligible."""
-    n, taken = len(squares), design.taken
-    free = design.counts - 1 - taken
-    known = free > ALIASED
-    variances, freedom = np.zeros(n), np.zeros(n)
-    if not np.any(known):
-        return variances, freedom, free
-    moderated = drawn_to_pooled((squares[known] / free[known]).tolist(), free[known].tolist())
-    variances[known], freedom[known] = moderated.variances, moderated.df
-    if np.all(known) and (shared := design.shared()) is not None:
-        mixed = np.diag(free - taken) + shared
-        if np.linalg.cond(mixed) < 1 / ALIASED:
-            variances = np.maximum(variances, np.linalg.solve(mixed, variances * free))
-    return variances, freedom, free
 
 
 def _fieller(

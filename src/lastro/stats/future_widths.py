@@ -14,8 +14,9 @@ from typing import Protocol
 
 import numpy as np
 
+from lastro.stats._block_columns import FEW_CELLS
 from lastro.stats._projections import Floats
-from lastro.stats.block_model import FEW_CELLS, BlockModel
+from lastro.stats.block_model import BlockModel
 from lastro.stats.families import MOST_PLANNED, Family
 from lastro.stats.intervals import t_quantile
 from lastro.stats.moderation import LEAST_EXCESS, MOST_PRIOR_DF
