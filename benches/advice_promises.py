@@ -6,7 +6,8 @@ A pilot of a baseline and 1, 3, 6 and 20 treatments, in blocks that vary by 5 %,
 advice is followed: a campaign of that number of blocks is analysed as a report does it, and counts if every interval is
 at most as wide. Noises are drawn from the population that the advice assumes, with a median standard deviation of 1 %;
 or they are all equal, or differ fivefold: evenly from 1 % to 5 %, or 5 % for one treatment or for the baseline alone.
-Stated: 50 % and 80 %."""
+Stated: 50 % and 80 %. Where the advice names no number, since a million blocks would not suffice, it promises nothing,
+and does not count."""
 
 from __future__ import annotations
 
@@ -30,8 +31,9 @@ Values = npt.NDArray[np.float64]
 CONFIDENCE, PRECISION, NOISE = 0.95, 0.001, 0.001
 ASSURANCES, PILOTS = (0.5, 0.8), (2, 3, 5, 10)
 _MOST_SIMULATED = 300  # trials of each cell; the spread that more of them show hardly varies
+_MOST_NOISE = 1e4  # where more would need far over a million blocks, and values beyond the range of a float
 NOISES: dict[str, Callable[[np.random.Generator, int], Values]] = {
-    "as assumed": lambda rng, cells: drawn_population(cells, 1, rng)[0],
+    "as assumed": lambda rng, cells: np.minimum(drawn_population(cells, 1, rng)[0], _MOST_NOISE),
     "equal": lambda rng, cells: np.ones(cells),
     "evenly to 5 times": lambda rng, cells: rng.permutation(np.geomspace(1, 5, cells)),
     "one 5 times": lambda rng, cells: np.where(np.arange(cells) == cells - 1, 5.0, 1.0),
@@ -78,7 +80,7 @@ def rates(ratios: int, pilot_blocks: int, noises: str, repeats: int) -> tuple[tu
     """Return the rate for each assurance, and how often the interval holds the number that the noise requires."""
     rng = np.random.default_rng([ratios, pilot_blocks, list(NOISES).index(noises)])
     pairs = [(cell, 0) for cell in range(1, ratios + 1)]
-    kept, stated, blocks = (np.zeros((repeats, len(ASSURANCES))) for _ in range(3))
+    kept, stated, blocks = (np.full((repeats, len(ASSURANCES)), np.nan) for _ in range(3))
     held = 0
     for repeat in range(repeats):
         noise = NOISE * NOISES[noises](rng, ratios + 1)
@@ -86,11 +88,11 @@ def rates(ratios: int, pilot_blocks: int, noises: str, repeats: int) -> tuple[tu
         intervals = Ratios.of_model(pilot, pairs, CONFIDENCE)
         advice = blocks_needed(pilot.residuals, intervals, PRECISION, ASSURANCES)
         for at, enough in enumerate(advice.enough):
-            n = enough.blocks or MOST
-            kept[repeat, at], stated[repeat, at] = widest(rng, noise, n) <= PRECISION, enough.reached
-            blocks[repeat, at] = n
+            if n := enough.blocks:
+                kept[repeat, at], stated[repeat, at] = widest(rng, noise, n) <= PRECISION, enough.reached
+                blocks[repeat, at] = n
         held += holds(intervals, noise, advice.low or MOST, advice.high)
-    found = zip(kept.mean(axis=0), stated.mean(axis=0), np.median(blocks, axis=0), strict=True)
+    found = zip(np.nanmean(kept, axis=0), np.nanmean(stated, axis=0), np.nanmedian(blocks, axis=0), strict=True)
     return tuple(Rate(float(k), float(s), int(n)) for k, s, n in found), held / repeats
 
 

@@ -221,7 +221,7 @@ def _means(view: MetricView) -> _Asked | None:
     squares = np.array([own.sd or 0.0 for _, own in found]) ** 2 * freedom
     return _Asked(
         Means(means, np.full(len(means), view.step), view.confidence),
-        Residuals(squares, freedom, np.abs(means), blocked=False),
+        Residuals(squares, freedom, np.abs(means)),
         tuple(row.treatment.label for row, _ in found),
         tuple(relative_half_width(own.mean, own.interval) for _, own in found),
     )

@@ -124,7 +124,7 @@ class BlockModel:
         sizes = np.ones(len(fit.index)) if self.log else np.abs(fit.all_means)
         sizes = np.where(sizes == 0, sizes.max() or 1.0, sizes)
         freedom = np.where(fit.free < ALIASED, 0.0, fit.free)
-        return Residuals(fit.squares_of * fit.data.scale**2, freedom, sizes, blocked=True)
+        return Residuals.in_blocks(fit.residuals * fit.data.scale, fit.table, freedom, sizes)
 
     def estimate(self, weights: Weights) -> CellEstimate:
         """Estimate a weighted sum of cell means. Raises: KeyError for a cell without values."""
@@ -206,12 +206,12 @@ class _Sum:
 class _Fit:
     """Means of cells and effects of blocks, in units of the centred values.
 
-    The block columns are orthogonal to the cells, and of length one over all values. `squares` is the sum of the
-    squared residuals, and `squares_of` that of each cell. `variances` and `freedom` are those of a value of each cell,
-    and `free` the degrees of freedom of its own residuals. `complete`: every block has all cells, so that no comparison
-    needs an adjustment for blocks. Otherwise `root` times its transpose is the covariance of the block columns.
-    `of_blocks` is the variance of the mean of the blocks, and `steps` the resolution of the readings of each cell, in
-    the unit of the values."""
+    The block columns are orthogonal to the cells, and of length one over all values. `residuals` has a row for each
+    cell and a column for each block, where no block has a cell twice; `squares` is their sum of squares. `variances`
+    and `freedom` are those of a value of each cell, and `free` the degrees of freedom of its own residuals. `complete`:
+    every block has all cells, so that no comparison needs an adjustment for blocks. Otherwise `root` times its
+    transpose is the covariance of the block columns. `of_blocks` is the variance of the mean of the blocks, and `steps`
+    the resolution of the readings of each cell, in the unit of the values."""
 
     index: dict[Hashable, int]
     means: Floats
@@ -220,7 +220,7 @@ class _Fit:
     whiten: Floats
     effects: Floats
     squares: float
-    squares_of: Floats
+    residuals: Floats
     df: int
     data: Centred
     variances: Floats
@@ -244,14 +244,15 @@ class _Fit:
         left = data.y - means[rows] - effects[columns]
         df = len(values) - len(index) - whiten.shape[1]
         squares = varying(left) if df > 0 else 0.0
-        squares_of = np.zeros(len(index))
+        squares_of, residuals = np.zeros(len(index)), np.zeros_like(table)
         if squares:
             squares_of += np.bincount(rows, weights=left**2, minlength=len(index))
+            residuals[rows, columns] = left
         variances, freedom, free = noise_of_cells(squares_of, design)
         of_blocks = float(np.var(effects, ddof=1)) / len(effects) if len(effects) > 1 else 0.0
         steps = np.full(len(index), step)
         return cls(
-            index, means, counts, table, whiten, effects, squares, squares_of, df, data, variances, freedom, free,
+            index, means, counts, table, whiten, effects, squares, residuals, df, data, variances, freedom, free,
             design.complete, design.root(variances), of_blocks, steps,
         )  # fmt: skip
 

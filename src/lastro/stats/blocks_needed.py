@@ -23,8 +23,7 @@ from lastro.stats.noise_posterior import Residuals, drawn_noise
 MOST = 1_000_000  # where not even this many blocks are enough, the plan is at fault and not the number
 _DRAWS, _LEAST_DRAWS, _MOST_NOISES = 1000, 300, 40_000  # a probability is uncertain by 1.6 %, or 3 % for many cells
 _SEED = 1989
-# The tails of the draws are slightly too short: without 2.5 % on either side, the interval is one of about 90 %.
-INTERVAL, _TAIL = 0.90, 0.025
+INTERVAL = 0.90
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +71,8 @@ def blocks_needed(
     widths = intervals.half_widths(_shown(expected, chance, middle), middle)
     return BlocksNeeded(
         tuple(_enough(needed, assurance) for assurance in assurances),
-        _quantile(required, _TAIL),
-        _quantile(required, 1 - _TAIL),
+        _quantile(required, (1 - INTERVAL) / 2),
+        _quantile(required, (1 + INTERVAL) / 2),
         int(np.bincount(widths.argmax(axis=1)).argmax()),
     )
 

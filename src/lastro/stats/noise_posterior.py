@@ -6,11 +6,13 @@ most probable, and in half of such populations two cells typically differ by mor
 noise is in all is left to the data alone. A smaller `SPREAD` would advise too few blocks where noises differ fivefold,
 and saves few where they are equal: see benches/advice_promises.py.
 
-Residuals hold a part of the noise of all cells, since all share the blocks. The sums of squares of the cells are taken
-as independent, with the degrees of freedom that the blocks leave. That is exact for two cells, and close for more.
+Residuals hold a part of the noise of all cells, since all share the blocks: beside one noisy cell, those of all others
+are the same, and know no more than one of them. So the likelihood is that of the differences between cells, which
+blocks do not affect (REML). It is exact where every block has all cells, and close where trials were lost.
 
-Sources: Gelman, Bayesian Analysis 1 (2006) 515-534, for the half-normal spread; Murray, Adams and MacKay, Elliptical
-slice sampling, AISTATS (2010) 541-548, for the draws. Loads numpy."""
+Sources: Patterson and Thompson, Biometrika 58 (1971) 545-554, for the likelihood; Gelman, Bayesian Analysis 1 (2006)
+515-534, for the half-normal spread; Murray, Adams and MacKay, Elliptical slice sampling, AISTATS (2010) 541-548, for
+the draws. Loads numpy."""
 
 from __future__ import annotations
 
@@ -20,11 +22,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lastro.stats._projections import Floats
+from lastro.stats._projections import ROUNDING, Floats
 
 SPREAD = 1.5
+_LEAST_VARIANCE = 1e-10  # of the largest: less than it changes nothing, and costs digits
 _STEPS = 100  # of the sampler: twice as many change the advice by less than its own uncertainty
-_LEAST_SHARE = 0.02  # of its mean square that a cell is taken to show as its own noise, for a first guess
+_GUESSES = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,20 +36,83 @@ class Residuals:
 
     `squares` are the sums of the squared residuals, in the squared unit of the values, and `freedom` their degrees of
     freedom; 0 where the noise is not known. `sizes` are the absolute means of the cells, in the same unit; 1 for
-    logarithms. `blocked` is true if the residuals are those from cells and blocks."""
+    logarithms. `blocks` is None if the residuals of cells are independent of each other."""
 
     squares: Floats
     freedom: Floats
     sizes: Floats
-    blocked: bool
+    blocks: Blocks | None = None
 
-    def expected(self, variances: Floats) -> Floats:
-        """Return the expected mean squares of residuals, for variances of the values: the last axis is the cells."""
-        return expected_residuals(variances) if self.blocked else variances
+    @classmethod
+    def in_blocks(cls, values: Floats, measured: Floats, freedom: Floats, sizes: Floats) -> Residuals:
+        """Return the residuals from cells and blocks: `values` has a row for each cell, a column for each block.
+
+        `measured` is 1 where a cell has a value in a block, and 0 elsewhere."""
+        measured = np.where(freedom[:, None] > 0, measured, 0.0)
+        used = measured.any(axis=0)
+        values = (values * measured)[:, used]
+        return cls((values**2).sum(axis=1), freedom, sizes, Blocks.of(values, measured[:, used]))
 
     @property
     def varied(self) -> bool:
         return bool(np.any(self.squares[self.freedom > 0]))
+
+    def fit(self, variances: Floats) -> tuple[Floats, Floats]:
+        """Return for each row of variances the logarithm of the determinant, and the sum of squares in their units."""
+        if self.blocks is None:
+            return np.log(variances) @ self.freedom, (self.squares / variances).sum(axis=1)
+        largest = variances.max(axis=1, keepdims=True)
+        return self.blocks.fit(np.maximum(variances, _LEAST_VARIANCE * largest), self.squares, self.freedom.sum())
+
+    def guess(self) -> tuple[Floats, Floats]:
+        """Return a first guess of the variance of each cell, and the information on the logarithm of its root."""
+        common = float(self.squares.sum() / self.freedom.sum())
+        variances = (self.squares + common) / (self.freedom + 1)
+        if self.blocks is None:
+            return variances, 2 * self.freedom
+        return self.blocks.guess(variances, self.freedom)
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """The residuals of blocks that share a pattern of cells: a column of `patterns` has 1 for each cell that they have.
+
+    `values` has a row for each cell and a column for each block, and `members` is 1 where a block has a pattern."""
+
+    values: Floats
+    patterns: Floats
+    members: Floats
+
+    @classmethod
+    def of(cls, values: Floats, measured: Floats) -> Blocks:
+        patterns, which = np.unique(measured, axis=1, return_inverse=True)
+        return cls(values, patterns, np.eye(patterns.shape[1])[which.ravel()])
+
+    def fit(self, variances: Floats, squares: Floats, freedom: float) -> tuple[Floats, Floats]:
+        """Return the same as `Residuals.fit`, for differences between the cells of each block."""
+        counts = self.members.sum(axis=0)
+        # The means of the cells take degrees of freedom, too: one block of n, if none is incomplete.
+        left = freedom / float(counts @ (self.patterns.sum(axis=0) - 1))
+        weights = 1 / variances
+        sums = weights @ self.patterns
+        determinant = np.log(variances) @ (self.patterns @ counts) + np.log(sums) @ counts
+        whole = weights @ squares
+        of_blocks = (((weights @ self.values) ** 2 @ self.members) / sums).sum(axis=1)
+        return left * determinant, np.maximum(whole - of_blocks, ROUNDING * whole)
+
+    def guess(self, variances: Floats, freedom: Floats) -> tuple[Floats, Floats]:
+        """Return better variances, and the information on each: from distances to the quiet cells of each block."""
+        measured = self.patterns @ self.members.T
+        n, share = measured.sum(axis=1), np.zeros(len(variances))
+        for _ in range(_GUESSES):
+            weights = measured / variances[:, None]
+            weights = weights / weights.sum(axis=0)
+            distances = measured * (self.values - (weights * self.values).sum(axis=0))
+            share = weights.sum(axis=1) / np.maximum(n, 1)
+            typical = math.exp(float(np.log(variances[n > 0]).mean()))
+            own = (distances**2).sum(axis=1) + typical
+            variances = np.where(n > 0, own / ((n - 1) * (1 - share) + 1), typical)
+        return variances, 2 * np.maximum(n - 1, 0) * (1 - share) ** 2 * (freedom > 0)
 
 
 def expected_residuals(variances: Floats) -> Floats:
@@ -67,15 +133,13 @@ def drawn_noise(pilot: Residuals, draws: int, rng: np.random.Generator) -> Float
     total = float(pilot.freedom.sum())
 
     def log_likelihood(state: Floats) -> Floats:
-        expected = pilot.expected(_noises(pilot, state) ** 2)
-        fit = np.log(expected) @ pilot.freedom + total * np.log((pilot.squares / expected).sum(axis=1))
-        return np.asarray(-fit / 2)
+        determinant, squares = pilot.fit(_noises(pilot, state) ** 2)
+        return np.asarray(-(determinant + total * np.log(squares)) / 2)
 
     shape = _noises(pilot, _slice_sampled(_start(pilot, draws, rng), log_likelihood, rng))
     # One value from each part of equal probability of the distribution: this is most of the uncertainty.
     chance = chdtri(total, rng.permutation((np.arange(draws) + 0.5) / draws))
-    sizes = (pilot.squares / pilot.expected(shape**2)).sum(axis=1) / chance
-    return np.asarray(shape * np.sqrt(sizes)[:, None])
+    return np.asarray(shape * np.sqrt(pilot.fit(shape**2)[1] / chance)[:, None])
 
 
 def drawn_population(cells: int, draws: int, rng: np.random.Generator) -> Floats:
@@ -92,17 +156,14 @@ def _noises(pilot: Residuals, state: Floats) -> Floats:
 
 
 def _start(pilot: Residuals, draws: int, rng: np.random.Generator) -> Floats:
-    """Return rows that are about as probable as the data leave them, from the noise that each cell shows as its own."""
-    means = pilot.squares / np.maximum(pilot.freedom, 1e-9)
-    of_all = pilot.squares.sum() / pilot.freedom.sum()
-    own = np.maximum(means - of_all / len(means) * pilot.blocked, _LEAST_SHARE * np.maximum(means, of_all))
-    guess = np.log(own / pilot.sizes**2) / 2
-    known = 2 * pilot.freedom * np.minimum(1, own / np.maximum(means, own)) ** 2
+    """Return rows that are about as probable as the data leave them, from a first guess of the noise of each cell."""
+    variances, known = pilot.guess()
+    guess = np.log(variances / pilot.sizes**2) / 2
     guess -= guess.mean()
     differ = math.sqrt(float(np.mean(guess**2))) + 1e-3
-    spread = differ * np.sqrt(len(means) / rng.chisquare(len(means), (draws, 1)))
+    spread = differ * np.sqrt(len(guess) / rng.chisquare(len(guess), (draws, 1)))
     state = known * spread * guess / (1 + known * spread**2)
-    state = state + rng.standard_normal((draws, len(means))) / np.sqrt(1 + known * spread**2)
+    state = state + rng.standard_normal((draws, len(guess))) / np.sqrt(1 + known * spread**2)
     return np.hstack([spread / SPREAD, state])
 
 
