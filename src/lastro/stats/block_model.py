@@ -19,13 +19,14 @@ Sources: Searle, Linear Models for Unbalanced Data (1987), section 9.3, for the 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
 
 from lastro.stats._block_columns import BlockColumns, noise_of_cells
+from lastro.stats._fieller import ends_of_ratio
 from lastro.stats._projections import ALIASED, ROUNDING, Centred, Codes, Floats, coded, varying
 from lastro.stats.intervals import Interval
 from lastro.stats.noise_posterior import Residuals
@@ -313,7 +314,7 @@ class _Fit:
         x, y = self._loads(a), self._loads(b)
         covariances = [campaigns * float(x @ x), campaigns * float(y @ y), campaigns * float(x @ y)]
         biases = campaigns * self._bias(a), campaigns * self._bias(b)
-        ends = _fieller(a.value, b.value, covariances, critical, biases)
+        ends = ends_of_ratio(a.value, b.value, covariances, critical, biases)
         return a.value / b.value, None if ends is None else Interval(*ends, math.nan)
 
     def _n_shared(self, own: _Sum) -> int:
@@ -356,36 +357,3 @@ class _Fit:
         if of_blocks == 0:
             return df
         return (within + of_blocks) ** 2 / (within**2 / df + of_blocks**2 / (self.n_blocks - 1))
-
-
-def _fieller(
-    a: float, b: float, covariances: Sequence[float], critical: float, biases: Sequence[float]
-) -> tuple[float, float] | None:
-    """Return the ends of the ratios r at which a - r b may be zero; None where they are unbounded."""
-    var_a, var_b, cov = covariances
-
-    def beyond(r: float) -> float:
-        """Return by how much a - r b exceeds what chance and rounding may make of zero, along with r in size."""
-        spread = math.sqrt(max(0.0, var_a - 2 * r * cov + r * r * var_b))
-        return abs(a - r * b) - critical * spread - biases[0] - abs(r) * biases[1]
-
-    if abs(b) <= critical * math.sqrt(var_b) + biases[1]:
-        return None
-    square = b**2 - critical**2 * var_b
-    linear = a * b - critical**2 * cov
-    # Rounding alone can make it negative, when the variances are zero or the pairs exactly proportional.
-    root = math.sqrt(max(0.0, linear**2 - square * (a**2 - critical**2 * var_a)))
-    low, high = (linear - root) / square, (linear + root) / square
-    if any(biases):
-        from scipy.optimize import brentq
-
-        return brentq(beyond, low, _outside(beyond, low, -1)), brentq(beyond, high, _outside(beyond, high, 1))
-    return low, high
-
-
-def _outside(beyond: Callable[[float], float], end: float, side: int) -> float:
-    """Return a ratio outside of the interval, on one side of one of its ends."""
-    step = side * 1e-12 * max(1.0, abs(end))
-    while beyond(end + step) <= 0:
-        step *= 2
-    return end + step

@@ -21,10 +21,11 @@ from lastro.stats.families import MOST_PLANNED, Family
 from lastro.stats.intervals import t_quantile
 from lastro.stats.moderation import LEAST_EXCESS, MOST_PRIOR_DF
 from lastro.stats.noise_posterior import expected_residuals
-from lastro.stats.resolution import rounding
+from lastro.stats.resolution import equal_readings, rounding
 
 _SHARES = np.linspace(0, 1, 6)  # of the baseline in the variance of a ratio
 _ROOTS = np.linspace(0, 1, 13)  # of 1 / df, in which critical values are nearly linear
+_FEW = 20  # readings that may be equal by chance are fewer
 _WIDEST = 20.0  # of logarithms: a larger half width is not told apart
 
 
@@ -65,8 +66,11 @@ class Means:
         from scipy.special import stdtrit
 
         sd = np.sqrt(mean_squares)
-        half = stdtrit(n - 1, (1 + self.confidence) / 2) * sd / np.sqrt(n) + rounding(sd, self.steps)
-        return np.asarray(half / np.abs(self.means))
+        half = stdtrit(n - 1, (1 + self.confidence) / 2) * sd / np.sqrt(n)
+        # As `rounding_of_mean`: few equal readings say less.
+        halves = np.array([equal_readings(at, self.confidence) for at in range(1, _FEW)])
+        moved = rounding(sd, self.steps) * halves[np.minimum(n, _FEW - 1).astype(int) - 1]
+        return np.asarray((half + moved) / np.abs(self.means))
 
 
 @dataclass(frozen=True)
