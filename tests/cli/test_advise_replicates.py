@@ -173,7 +173,7 @@ def test_what_it_prints(tmp_path: Path) -> None:
     directory = pilot(tmp_path, 10.0, 12, ("native", "runc", "docker"))
     done = lastro("advise-replicates", directory)
     assert done.code == 0 and "at most ±5.0 % around the ratios to the baseline" in done.out
-    assert "For each metric, with a probability of 80% each: replicates = " in done.out
+    assert "For each metric, with a probability of 80 % each: replicates = " in done.out
     found = lastro("advise-replicates", directory, "--precision", "0.1", "--json").json
     assert found["precision"] == 0.1 and found["blocks"]["likely"] <= found["blocks"]["sure"]
     assert found["duration_s"]["sure"] == pytest.approx(found["blocks"]["sure"] * found["block_s"])
@@ -205,7 +205,7 @@ def test_a_metric_without_a_spread_does_not_spoil_the_advice_for_others(tmp_path
     study = make_study({"platform": ("native", "runc")}, replicates=6, baseline={"platform": "native"})
     make_campaign(tmp_path, study, value=plausible_but_for_jitter)
     done = lastro("advise-replicates", tmp_path)
-    assert "For each metric except jitter, with a probability of 80% each: replicates = " in done.out
+    assert "For each metric except jitter, with a probability of 80 % each: replicates = " in done.out
 
 
 def plausible_but_for_jitter(levels: Levels, block: int, metric: str) -> float:

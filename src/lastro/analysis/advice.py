@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from lastro.stats.noise_posterior import Residuals
 
 LIKELY, SURE = 0.5, 0.8  # probabilities that the advised number of blocks is enough
+PROBABLE = 0.9  # that the interval holds the number which the true noise requires
 VAGUE = 10.0  # a pilot that leaves the number uncertain by a larger factor is too small
 # The setting for how long a series is sampled.
 _LENGTHS = {"throughput": "tcp_s", "rtt": "ping_s"}
@@ -39,7 +40,7 @@ class BlocksAdvice:
 
     `n` is the number of blocks measured so far, and `now` the largest relative half width of their intervals; infinite
     if one is missing. `likely` and `sure` are enough with these probabilities. `low` to `high` is the interval of the
-    number that the true noise requires, with a probability of about 90 %; None above a million. `widest` is the
+    number that the true noise requires, with a probability of `PROBABLE`; None above a million. `widest` is the
     treatment that most probably decides."""
 
     intervals: int
@@ -172,7 +173,7 @@ def _metric_advice(view: MetricView, precision: float, of_ratio: bool) -> Metric
         return MetricAdvice(view.metric, None, "nothing varied between blocks")
     from lastro.stats.blocks_needed import blocks_needed
 
-    found = blocks_needed(asked.pilot, asked.intervals, precision, (LIKELY, SURE))
+    found = blocks_needed(asked.pilot, asked.intervals, precision, (LIKELY, SURE), PROBABLE)
     likely, sure = found.enough
     return MetricAdvice(
         view.metric,

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from operator import attrgetter
 from typing import Any
 
-from lastro.analysis.advice import LIKELY, SURE, VAGUE, Advice, BlocksAdvice, MetricAdvice, Split
+from lastro.analysis.advice import LIKELY, PROBABLE, SURE, VAGUE, Advice, BlocksAdvice, MetricAdvice, Split
 from lastro.plain import aligned, json_text, plain
 from lastro.report.encoder import Forms, encode, only, own
 from lastro.report.numbers import percent
@@ -40,8 +40,7 @@ def advice_text(advice: Advice) -> str:
         lines.append(f"{advice.replicates} blocks planned; a block takes {human_duration(advice.block_s)} here")
     lines += [
         "",
-        f"Blocks for {advice.confidence * 100:.4g}% intervals of at most ±{percent(advice.precision)} around "
-        f"the {what}:",
+        f"Blocks for {_whole(advice.confidence)} intervals of at most ±{percent(advice.precision)} around the {what}:",
         "",
         *_table(advice),
     ]
@@ -52,12 +51,17 @@ def advice_text(advice: Advice) -> str:
 
 def _legend(advice: Advice, what: str) -> str:
     return (
-        f"Blocks needed: with the first number, the intervals of all {what} of a metric together are this narrow in "
-        f"the report with a probability of {LIKELY:.0%}; with the second, of {SURE:.0%}. Both account for the chance "
-        "in the spread of this campaign and of the next, and hold on average over treatments whose noises differ by "
-        "an unknown factor. On average: what the true noise requires, with a probability of about 90%. Half width: the "
-        "largest of this campaign."
+        f"Blocks needed: with the first number, all {what} of a metric are this precise in the report with a "
+        f"probability of {_whole(LIKELY)}; with the second, of {_whole(SURE)}. Both account for chance, in this "
+        "campaign and in the next, and are averages over treatments whose noises differ by an unknown factor. On "
+        "average: the number that the true noise requires lies within these limits with a probability of "
+        f"{_whole(PROBABLE)}. Half width: the largest of this campaign."
     )
+
+
+def _whole(share: float) -> str:
+    """Return 0.95 as '95 %', which no line break divides."""
+    return f"{100 * share:.4g}\xa0%"
 
 
 def _table(advice: Advice) -> list[str]:
@@ -101,11 +105,22 @@ def _conclusion(advice: Advice) -> Iterator[str]:
     seconds = advice.duration_s(sure)
     time = f", about {human_duration(seconds)}" if seconds is not None else ""
     but = f" except {', '.join(advice.unknown)}" if advice.unknown else ""
-    yield f"For each metric{but}, with a probability of {SURE:.0%} each: replicates = {sure}{time}."
+    yield (
+        f"For each metric{but}, with a probability of {_whole(SURE)} each: replicates = {sure}{time}."
+        f"{_without_the_worst(advice)}"
+    )
+
+
+def _without_the_worst(advice: Advice) -> str:
+    """Return what the others need, if one metric decides."""
+    *others, worst = sorted(
+        (metric.blocks.sure.blocks or 0, metric.metric.name) for metric in advice.metrics if metric.blocks
+    )
+    return f" Without {worst[1]}, {others[-1][0]} are enough." if others and others[-1][0] < worst[0] else ""
 
 
 def _split_text(split: Split) -> str:
-    share = f"{split.inside:.0%}"
+    share = _whole(round(split.inside, 2))
     start = (
         f"{split.metric.name}: {share} of the variance between trials comes from within them "
         f"(about {split.samples:.0f} samples each)"

@@ -23,7 +23,6 @@ from lastro.stats.noise_posterior import Residuals, drawn_noise
 MOST = 1_000_000  # where not even this many blocks are enough, the plan is at fault and not the number
 _DRAWS, _LEAST_DRAWS, _MOST_NOISES = 1000, 300, 40_000  # a probability is uncertain by 1.6 %, or 3 % for many cells
 _SEED = 1989
-INTERVAL = 0.90
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +41,8 @@ class BlocksNeeded:
     """The numbers of blocks with which all intervals are narrow enough, one for each assurance.
 
     `low` to `high` is the interval of the number that the true noise requires on average, as uncertain as the pilot
-    leaves it: it holds that number in about 90 % of cases (`INTERVAL`). None above a million. `widest` is the place of
-    the interval that is most often the widest."""
+    leaves it: it holds that number with the probability that was asked for. None above a million. `widest` is the place
+    of the interval that is most often the widest."""
 
     enough: tuple[Enough, ...]
     low: int | None
@@ -56,8 +55,11 @@ def blocks_needed(
     intervals: Intervals,
     precision: float,
     assurances: tuple[float, ...],
+    probable: float,
 ) -> BlocksNeeded:
     """Return the numbers of blocks for half widths of at most `precision`, as a fraction of each estimate.
+
+    `probable` is the probability of the interval of the number that the true noise requires.
 
     Raises: ValueError where nothing varied, and for a precision that is not above zero."""
     if not precision > 0:
@@ -71,8 +73,8 @@ def blocks_needed(
     widths = intervals.half_widths(_shown(expected, chance, middle), middle)
     return BlocksNeeded(
         tuple(_enough(needed, assurance) for assurance in assurances),
-        _quantile(required, (1 - INTERVAL) / 2),
-        _quantile(required, (1 + INTERVAL) / 2),
+        _quantile(required, (1 - probable) / 2),
+        _quantile(required, (1 + probable) / 2),
         int(np.bincount(widths.argmax(axis=1)).argmax()),
     )
 
