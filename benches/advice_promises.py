@@ -6,8 +6,7 @@ A pilot of a baseline and 1, 3, 6 and 20 treatments, in blocks that vary by 5 %,
 advice is followed: a campaign of that number of blocks is analysed as a report does it, and counts if every interval is
 at most as wide. Noises are drawn from the population that the advice assumes, with a median standard deviation of 1 %;
 or they are all equal, or differ fivefold: evenly from 1 % to 5 %, or 5 % for one treatment or for the baseline alone.
-Stated: 50 % and 80 %. Where the advice names no number, since a million blocks would not suffice, it promises nothing,
-and does not count."""
+Stated: 50 % and 80 %, and less where a million blocks, the most that are named, are not enough."""
 
 from __future__ import annotations
 
@@ -80,7 +79,7 @@ def rates(ratios: int, pilot_blocks: int, noises: str, repeats: int) -> tuple[tu
     """Return the rate for each assurance, and how often the interval holds the number that the noise requires."""
     rng = np.random.default_rng([ratios, pilot_blocks, list(NOISES).index(noises)])
     pairs = [(cell, 0) for cell in range(1, ratios + 1)]
-    kept, stated, blocks = (np.full((repeats, len(ASSURANCES)), np.nan) for _ in range(3))
+    kept, stated, blocks = (np.zeros((repeats, len(ASSURANCES))) for _ in range(3))
     held = 0
     for repeat in range(repeats):
         noise = NOISE * NOISES[noises](rng, ratios + 1)
@@ -88,11 +87,11 @@ def rates(ratios: int, pilot_blocks: int, noises: str, repeats: int) -> tuple[tu
         intervals = Ratios.of_model(pilot, pairs, CONFIDENCE)
         advice = blocks_needed(pilot.residuals, intervals, PRECISION, ASSURANCES, PROBABLE)
         for at, enough in enumerate(advice.enough):
-            if n := enough.blocks:
-                kept[repeat, at], stated[repeat, at] = widest(rng, noise, n) <= PRECISION, enough.reached
-                blocks[repeat, at] = n
+            n = enough.blocks or MOST
+            kept[repeat, at], stated[repeat, at] = widest(rng, noise, n) <= PRECISION, enough.reached
+            blocks[repeat, at] = n
         held += holds(intervals, noise, advice.low or MOST, advice.high)
-    found = zip(np.nanmean(kept, axis=0), np.nanmean(stated, axis=0), np.nanmedian(blocks, axis=0), strict=True)
+    found = zip(kept.mean(axis=0), stated.mean(axis=0), np.median(blocks, axis=0), strict=True)
     return tuple(Rate(float(k), float(s), int(n)) for k, s, n in found), held / repeats
 
 
