@@ -30,6 +30,7 @@ Values = npt.NDArray[np.float64]
 CONFIDENCE, PRECISION, NOISE = 0.95, 0.001, 0.001
 ASSURANCES, PROBABLE, PILOTS = (0.5, 0.8), 0.9, (2, 3, 5, 10)
 _MOST_SIMULATED = 300  # trials of each cell; the spread that more of them show hardly varies
+_DRAWS = 250  # so that it is faster: the average rate does not depend on their number
 _MOST_NOISE = 1e4  # where more would need far over a million blocks, and values beyond the range of a float
 NOISES: dict[str, Callable[[np.random.Generator, int], Values]] = {
     "as assumed": lambda rng, cells: np.minimum(drawn_population(cells, 1, rng)[0], _MOST_NOISE),
@@ -85,7 +86,7 @@ def rates(ratios: int, pilot_blocks: int, noises: str, repeats: int) -> tuple[tu
         noise = NOISE * NOISES[noises](rng, ratios + 1)
         pilot = campaign(rng, noise, pilot_blocks)
         intervals = Ratios.of_model(pilot, pairs, CONFIDENCE)
-        advice = blocks_needed(pilot.residuals, intervals, PRECISION, ASSURANCES, PROBABLE)
+        advice = blocks_needed(pilot.residuals, intervals, PRECISION, ASSURANCES, PROBABLE, _DRAWS)
         for at, enough in enumerate(advice.enough):
             n = enough.blocks or MOST
             kept[repeat, at], stated[repeat, at] = widest(rng, noise, n) <= PRECISION, enough.reached

@@ -27,6 +27,7 @@ from lastro.stats._projections import ROUNDING, Floats
 SPREAD = 1.5
 _LEAST_VARIANCE = 1e-10  # of the largest: less than it changes nothing, and costs digits
 _STEPS = 100  # of the sampler: twice as many change the advice by less than its own uncertainty
+_TRIES = 8  # of each step; nearly all rows move
 _GUESSES = 10
 
 
@@ -168,13 +169,16 @@ def _start(pilot: Residuals, draws: int, rng: np.random.Generator) -> Floats:
 
 
 def _slice_sampled(state: Floats, log_likelihood: Callable[[Floats], Floats], rng: np.random.Generator) -> Floats:
-    """Move rows until they are draws from standard normals times this likelihood."""
+    """Move rows until they are draws from standard normals times this likelihood.
+
+    A row that finds no better place in a few tries stays, which leaves the distribution as it is: each way to another
+    place remains as probable as the way back."""
     for _ in range(_STEPS):
         level = log_likelihood(state) + np.log(rng.random(len(state)))
         other, moved = rng.standard_normal(state.shape), state.copy()
         angle, left = rng.uniform(0, 2 * math.pi, len(state)), np.arange(len(state))
         low, high = angle - 2 * math.pi, angle.copy()
-        while len(left):
+        for _ in range(_TRIES):
             at = angle[left, None]
             proposed = state[left] * np.cos(at) + other[left] * np.sin(at)
             kept = log_likelihood(proposed) > level[left]
