@@ -91,13 +91,13 @@ def rates(ratios: int, pilot_blocks: int, noises: str, repeats: int) -> tuple[tu
             n = enough.blocks or MOST
             kept[repeat, at], stated[repeat, at] = widest(rng, noise, n) <= PRECISION, enough.reached
             blocks[repeat, at] = n
-        held += holds(intervals, noise, advice.low or MOST, advice.high)
+        held += holds(intervals, noise / pilot.unit, advice.low or MOST, advice.high)
     found = zip(kept.mean(axis=0), stated.mean(axis=0), np.median(blocks, axis=0), strict=True)
     return tuple(Rate(float(k), float(s), int(n)) for k, s, n in found), held / repeats
 
 
 def holds(intervals: Ratios, noise: Values, low: int, high: int | None) -> bool:
-    """Return whether the number of blocks that this noise requires on average lies between two numbers."""
+    """Return whether the number of blocks that this noise, in the unit of a pilot, requires lies between two numbers."""
     expected = intervals.expected(noise**2)[None]
 
     def narrow(n: int) -> bool:

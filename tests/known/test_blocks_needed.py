@@ -83,7 +83,7 @@ def test_widths_are_those_of_a_report(log: bool, cells: int, blocks: int) -> Non
             if one.ratio.interval and one.ratio.value and one.ratio.interval.half_width < one.ratio.value:
                 off.append(width / (one.ratio.interval.half_width / one.ratio.value) - 1)
         assert model_noise(squares, n)[0][0] == pytest.approx(
-            model.blocked.variances * model.blocked.data.scale**2, rel=0.05
+            model.blocked.variances * (model.blocked.data.scale / model.unit) ** 2, rel=0.05
         )
     assert off and abs(np.mean(off)) < 0.02 and np.percentile(np.abs(off), 90) < 0.05
 

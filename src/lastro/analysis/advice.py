@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from lastro.analysis.campaign import MetricView, Point, Report
 from lastro.results.samples import Metric, Series
-from lastro.stats.intervals import sample_mean
+from lastro.stats.intervals import sample_mean, unit_of
 from lastro.stats.replication import optimum_repetitions, variance_components
 from lastro.stats.stopping import relative_half_width
 
@@ -218,11 +218,12 @@ def _means(view: MetricView) -> _Asked | None:
     from lastro.stats.future_widths import Means
     from lastro.stats.noise_posterior import Residuals
 
-    means, freedom = (np.array(column) for column in zip(*((own.mean, own.n - 1.0) for _, own in found), strict=True))
-    squares = np.array([own.sd or 0.0 for _, own in found]) ** 2 * freedom
+    unit = unit_of([own.mean for _, own in found])
+    means, sds = np.array([(own.mean / unit, (own.sd or 0.0) / unit) for _, own in found]).T
+    freedom = np.array([own.n - 1.0 for _, own in found])
     return _Asked(
-        Means(means, np.full(len(means), view.step), view.confidence),
-        Residuals(squares, freedom, np.abs(means)),
+        Means(means, np.full(len(means), view.step / unit), view.confidence),
+        Residuals(sds**2 * freedom, freedom, np.abs(means)),
         tuple(row.treatment.label for row, _ in found),
         tuple(relative_half_width(own.mean, own.interval) for _, own in found),
     )

@@ -119,13 +119,18 @@ class BlockModel:
         return self.blocked.df > 0
 
     @property
+    def unit(self) -> float:
+        """The unit of `residuals`: 1 for logarithms, else one in which squares lose no digits."""
+        return 1.0 if self.log else self.blocked.data.scale
+
+    @property
     def residuals(self) -> Residuals:
         """What the residuals show of the noise of each cell, in the order of `means`."""
         fit = self.blocked
-        sizes = np.ones(len(fit.index)) if self.log else np.abs(fit.all_means)
+        sizes = np.ones(len(fit.index)) if self.log else np.abs(fit.all_means) / self.unit
         sizes = np.where(sizes == 0, sizes.max() or 1.0, sizes)
         freedom = np.where(fit.free < ALIASED, 0.0, fit.free)
-        return Residuals.in_blocks(fit.residuals * fit.data.scale, fit.table, freedom, sizes)
+        return Residuals.in_blocks(fit.residuals * (fit.data.scale / self.unit), fit.table, freedom, sizes)
 
     def estimate(self, weights: Weights) -> CellEstimate:
         """Estimate a weighted sum of cell means. Raises: KeyError for a cell without values."""

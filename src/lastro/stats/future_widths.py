@@ -77,9 +77,9 @@ class Means:
 class Ratios:
     """Intervals of ratios that hold together: of each of the cells `of` to the cell at the same place in `to`.
 
-    `means` of the cells are in the unit of the values, with the variance `of_blocks` of the effects of blocks; None if
-    the model is of logarithms. `steps` are the resolution of each cell, in the unit that is modelled. `found` is the
-    fraction of a screening that differs."""
+    `means` of the cells are in the unit of the residuals, with the variance `of_blocks` of the effects of blocks; None
+    if the model is of logarithms. `steps` are the resolution of each cell, in the same unit. `found` is the fraction of
+    a screening that differs."""
 
     of: Sequence[int]
     to: Sequence[int]
@@ -98,8 +98,9 @@ class Ratios:
         Raises: KeyError for a cell without values."""
         fit = model.blocked
         of, to = ([fit.index[pair[side]] for pair in pairs] for side in (0, 1))
-        of_blocks = fit.of_blocks * fit.data.scale**2 * fit.n_blocks
-        return cls(of, to, None if model.log else np.array(fit.all_means), of_blocks, fit.steps, confidence, found)
+        of_blocks = fit.of_blocks * (fit.data.scale / model.unit) ** 2 * fit.n_blocks
+        means = None if model.log else np.array(fit.all_means) / model.unit
+        return cls(of, to, means, of_blocks, fit.steps / model.unit, confidence, found)
 
     @property
     def correlation(self) -> float:

@@ -35,7 +35,7 @@ _GUESSES = 10
 class Residuals:
     """What a pilot shows of the noise of each cell.
 
-    `squares` are the sums of the squared residuals, in the squared unit of the values, and `freedom` their degrees of
+    `squares` are the sums of the squared residuals, in a unit that does not matter, and `freedom` their degrees of
     freedom; 0 where the noise is not known. `sizes` are the absolute means of the cells, in the same unit; 1 for
     logarithms. `blocks` is None if the residuals of cells are independent of each other."""
 
@@ -104,16 +104,15 @@ class Blocks:
     def guess(self, variances: Floats, freedom: Floats) -> tuple[Floats, Floats]:
         """Return better variances, and the information on each: from distances to the quiet cells of each block."""
         measured = self.patterns @ self.members.T
-        n, share = measured.sum(axis=1), np.zeros(len(variances))
+        n, share = np.maximum(measured.sum(axis=1), 1), np.zeros(len(variances))
         for _ in range(_GUESSES):
             weights = measured / variances[:, None]
             weights = weights / weights.sum(axis=0)
             distances = measured * (self.values - (weights * self.values).sum(axis=0))
-            share = weights.sum(axis=1) / np.maximum(n, 1)
-            typical = math.exp(float(np.log(variances[n > 0]).mean()))
-            own = (distances**2).sum(axis=1) + typical
-            variances = np.where(n > 0, own / ((n - 1) * (1 - share) + 1), typical)
-        return variances, 2 * np.maximum(n - 1, 0) * (1 - share) ** 2 * (freedom > 0)
+            share = weights.sum(axis=1) / n
+            typical = math.exp(float(np.log(variances[freedom > 0]).mean()))
+            variances = ((distances**2).sum(axis=1) + typical) / ((n - 1) * (1 - share) + 1)
+        return variances, 2 * (n - 1) * (1 - share) ** 2
 
 
 def expected_residuals(variances: Floats) -> Floats:
