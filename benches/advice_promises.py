@@ -97,7 +97,7 @@ def rates(ratios: int, pilot_blocks: int, noises: str, repeats: int) -> tuple[tu
 
 
 def holds(intervals: Ratios, noise: Values, low: int, high: int | None) -> bool:
-    """Return whether the number of blocks that this noise, in the unit of a pilot, requires lies between two numbers."""
+    """Return whether the number that this noise requires, in the unit of the pilot, lies between two numbers."""
     expected = intervals.expected(noise**2)[None]
 
     def narrow(n: int) -> bool:
