@@ -238,6 +238,31 @@ def test_zeros_and_constants_are_no_accident(tmp_path: Path) -> None:
     assert {cell["verdict"] for cell in same["cells"]} == {"same"} and same["gate"]["not_judged"] == 0
 
 
+def test_a_step_of_the_tool_is_no_difference(tmp_path: Path) -> None:
+    """A tool that prints three decimals reads 42.005 in one campaign, and 42.006 or 42.007 in the other."""
+    study = make_study({"platform": ("native",)}, replicates=8, metrics=METRICS[:1])
+    before, step, two = (
+        make_campaign(tmp_path / str(x), study, value=lambda *_, x=x: x + 0.0) for x in (42.005, 42.006, 42.007)
+    )
+    same, differs = (compared(before, after, "--fail-over", "0.01%")["cells"][0] for after in (step, two))
+    assert (same["verdict"], same["p"], differs["verdict"]) == ("same", 1.0, "better")
+    interval = same["ratio"]["interval"]
+    assert (interval["low"], interval["high"]) == pytest.approx((42.0055 / 42.0055, 42.0065 / 42.0045))
+
+
+def test_values_near_the_limits_of_floating_point_are_compared_as_any_others(tmp_path: Path) -> None:
+    study, found = make_study({"platform": ("native", "runc")}, replicates=6, metrics=METRICS[:1]), []
+    for unit in (1.0, 2.0**-565):
+        a, b = (
+            make_campaign(
+                tmp_path / f"{unit}-{seed}", study, value=lambda *words, s=seed, u=unit: u * (steady(s)(*words) or 0)
+            )
+            for seed in "ab"
+        )
+        found.append([{k: cell[k] for k in ("ratio", "p", "verdict")} for cell in compared(a, b)["cells"]])
+    assert found[0] == found[1] and all(cell["ratio"]["interval"] for cell in found[0])
+
+
 def test_three_constant_values_a_side_prove_nothing_among_many(tmp_path: Path) -> None:
     study = make_study(replicates=3)
     one, two = (make_campaign(tmp_path / str(x), study, value=lambda *_, x=x: x) for x in (1.0, 2.0))

@@ -6,6 +6,7 @@ import random
 from itertools import combinations
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,13 +18,17 @@ from lastro.stats.families import Family, judge
 from lastro.stats.intervals import t_quantile
 
 
-def estimates(weights: list[list[float]], df: float, values: list[float] | None = None) -> list[CellEstimate]:
-    """Estimates with one standard error, from cells that are equally noisy."""
+def errors(weights: list[list[float]]) -> list[npt.NDArray[np.float64]]:
+    """Errors of estimates from cells that are equally noisy, as vectors of length one."""
     rows = np.array(weights, dtype=float)
-    loads = rows / np.linalg.norm(rows, axis=1)[:, None]
+    return list(rows / np.linalg.norm(rows, axis=1)[:, None])
+
+
+def estimates(weights: list[list[float]], df: float, values: list[float]) -> list[CellEstimate]:
+    """Estimates with one standard error."""
     return [
-        CellEstimate(value, 1.0, df, load, 0.0, 0.01, 10, True)
-        for load, value in zip(loads, values or [0.0] * len(loads), strict=True)
+        CellEstimate(value, 1.0, df, error, 0.0, 0.01, 10, True)
+        for error, value in zip(errors(weights), values, strict=True)
     ]
 
 
@@ -40,7 +45,7 @@ def all_pairs(k: int) -> list[list[float]]:
 )
 def test_all_pairs_have_tukeys_critical_value(k: int, df: float, q: float) -> None:
     """The tables of the studentized range."""
-    assert Family(estimates(all_pairs(k), df)).critical(0.95, df) * np.sqrt(2) == pytest.approx(q, rel=0.005)
+    assert Family(errors(all_pairs(k))).critical(0.95, df) * np.sqrt(2) == pytest.approx(q, rel=0.005)
 
 
 @pytest.mark.parametrize(
@@ -48,18 +53,18 @@ def test_all_pairs_have_tukeys_critical_value(k: int, df: float, q: float) -> No
 )
 def test_comparisons_with_one_reference_have_dunnetts(k: int, df: float, critical: float) -> None:
     """Dunnett, Biometrics 20 (1964) 482-491, two-sided at 5 %."""
-    assert Family(estimates(against_first(k), df)).critical(0.95, df) == pytest.approx(critical, rel=0.006)
+    assert Family(errors(against_first(k))).critical(0.95, df) == pytest.approx(critical, rel=0.006)
 
 
 def test_one_comparison_is_students_and_many_of_one_thing_are_one() -> None:
-    family = Family(estimates([[1, -1]], 7))
+    family = Family(errors([[1, -1]]))
     assert family.critical(0.95, 7) == t_quantile(0.95, 7)
     assert family.p(2.0, 7) == pytest.approx(2 * float(stdtr(7, -2.0)))
-    assert Family(estimates([[1, -1], [2, -2]], 7)).critical(0.95, 7) == t_quantile(0.95, 7)
+    assert Family(errors([[1, -1], [2, -2]])).critical(0.95, 7) == t_quantile(0.95, 7)
 
 
 def test_far_from_zero_p_is_nearly_bonferronis_and_never_above() -> None:
-    family, alone = Family(estimates(against_first(5), 20)), 2 * float(stdtr(20, -6.0))
+    family, alone = Family(errors(against_first(5))), 2 * float(stdtr(20, -6.0))
     assert alone < family.p(6.0, 20) <= 5 * alone
     assert family.p(6.0, 20) > 4 * alone
 

@@ -8,16 +8,7 @@ import random
 
 import pytest
 
-from lastro.stats.block_model import BlockModel
-from lastro.stats.contrasts import compare_one
-from lastro.stats.ratios import paired_ratio
-from lastro.stats.replication import (
-    half_width,
-    least_n,
-    optimum_repetitions,
-    ratio_variance,
-    variance_components,
-)
+from lastro.stats.replication import optimum_repetitions, variance_components
 
 # Wing lengths of mosquitoes: two measurements of four females in each of three cages (Sokal and Rohlf, Biometry).
 WINGS = [
@@ -111,53 +102,3 @@ def test_repetitions_by_the_formula_and_at_its_edges() -> None:
     assert optimum_repetitions([5.0], [1.0]) == ()
     with pytest.raises(ValueError, match="costs"):
         optimum_repetitions([1.0, 1.0], [1.0])
-
-
-def test_the_predicted_half_width_is_what_n_blocks_give() -> None:
-    values = [1.0, 2.0, 4.0, 3.0, 5.0]
-    model = BlockModel.of({"a": dict(enumerate(values)), "b": dict.fromkeys(range(5), 0.0)})
-    assert model is not None
-    interval = compare_one(model, {"a": 1.0}, {"b": 1.0}, 0.95).difference.interval
-    assert interval is not None
-    assert half_width(variance_components(values).variances[0], 5, 0.95) == pytest.approx(interval.half_width)
-
-
-@pytest.mark.parametrize("aim", [0.02, 0.05, 0.5])
-def test_least_n_is_the_least(aim: float) -> None:
-    n = least_n(0.01, aim, 0.95)
-    assert n is not None and n >= 2
-    from scipy.special import chdtri
-
-    widths = [half_width(0.01 * float(chdtri(m - 1, 0.5)) / (m - 1), m, 0.95) for m in (n, max(2, n - 1))]
-    assert widths[0] <= aim and (n == 2 or widths[1] > aim)
-
-
-def test_n_at_its_edges() -> None:
-    assert least_n(0.0, 0.1, 0.95) == 2
-    assert least_n(1.0, 1e-9, 0.95) is None
-    with pytest.raises(ValueError, match="above 0"):
-        least_n(1.0, 0.0, 0.95)
-
-
-@pytest.mark.parametrize("assurance", [0.5, 0.8, 0.95])
-def test_the_wished_share_of_campaigns_is_precise_enough(assurance: float) -> None:
-    rng = random.Random(31)
-    n = least_n(2 * 0.05**2, 0.05, 0.95, assurance)
-    assert n is not None
-    narrow = 0
-    for _ in range(1500):
-        blocks = [rng.gauss(1, 0.2) for _ in range(n)]
-        treated, baseline = ([b * (1 + rng.gauss(0, 0.05)) for b in blocks] for _ in range(2))
-        interval = paired_ratio([0.8 * x for x in treated], baseline, 0.95).interval
-        narrow += interval is not None and interval.half_width / 0.8 <= 0.05
-    # The least whole n promises a little more than was wished.
-    assert assurance - 0.04 <= narrow / 1500 <= assurance + 0.1
-
-
-def test_variance_of_a_ratio() -> None:
-    baseline = [10.0, 20.0, 30.0, 40.0]
-    assert ratio_variance([8.0, 16.0, 24.0, 32.0], baseline, paired=True) == pytest.approx(0)
-    unpaired = ratio_variance([8.0, 16.0, 24.0, 32.0], baseline, paired=False)
-    assert unpaired == pytest.approx(2 * (500 / 3) / 25**2)
-    assert ratio_variance([1.0], [1.0], paired=True) is None
-    assert ratio_variance([1.0, -1.0], [1.0, 2.0], paired=True) is None

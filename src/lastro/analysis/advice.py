@@ -1,9 +1,9 @@
 """Advise how many blocks the next campaign needs for a desired precision, and whether longer trials would help. Pure.
 
-Precision is half the width of the interval of a ratio to the baseline, as a fraction of that ratio. If the study names
-no baseline, it is that of a mean. The advice is computed from the spread between blocks of this campaign, and is as
-uncertain as this spread. The spread of each treatment is moderated towards that of all treatments: otherwise the worst
-of many treatments would be the worst by chance."""
+Precision is half the width of an interval that the report of the next campaign prints, as a fraction of its estimate:
+of the ratios to the baseline, which hold together, or without a baseline of the means. The advice is for all ratios of
+a metric together, and takes into account how uncertain the spread of this campaign is (`stats.blocks_needed`). It
+assumes that means, effects of blocks, and the scale of the model stay as they are, and that no trial is lost."""
 
 from __future__ import annotations
 
@@ -11,17 +11,22 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
+from typing import TYPE_CHECKING
 
-from lastro.analysis.campaign import Cell, MetricView, Point, Report, Row, by_block
+from lastro.analysis.campaign import MetricView, Point, Report
 from lastro.results.samples import Metric, Series
-from lastro.stats.intervals import sample_covariance, sample_mean
-from lastro.stats.moderation import moderated
-from lastro.stats.pairing import match_blocks
-from lastro.stats.ratios import ratio_to_baseline
-from lastro.stats.replication import least_n, optimum_repetitions, ratio_variance, variance_components
+from lastro.stats.intervals import sample_mean, unit_of
+from lastro.stats.replication import optimum_repetitions, variance_components
 from lastro.stats.stopping import relative_half_width
 
+if TYPE_CHECKING:
+    from lastro.stats.blocks_needed import Enough
+    from lastro.stats.future_widths import Intervals
+    from lastro.stats.noise_posterior import Residuals
+
 LIKELY, SURE = 0.5, 0.8  # probabilities that the advised number of blocks is enough
+PROBABLE = 0.9  # that the interval holds the number which the true noise requires
+VAGUE = 10.0  # a pilot that leaves the number uncertain by a larger factor is too small
 # The setting for how long a series is sampled.
 _LENGTHS = {"throughput": "tcp_s", "rtt": "ping_s"}
 _SAME = 0.01  # a metric is the mean of a series if the two differ by at most this fraction in every trial
@@ -30,29 +35,35 @@ SeriesByAttempt = Mapping[tuple[int, int], Sequence[Series]]  # (trial, attempt)
 
 
 @dataclass(frozen=True, slots=True)
-class BlocksNeeded:
-    """The number of blocks that one treatment needs for one metric.
+class BlocksAdvice:
+    """The number of blocks with which all `intervals` of a metric are narrow enough.
 
-    `n` is the number of blocks measured so far, and `now` the relative half width of their interval; infinite without
-    an interval. `likely` blocks suffice in one of two campaigns, `sure` blocks in four of five. Either is None if it
-    would exceed a million."""
+    `n` is the number of blocks measured so far, and `now` the largest relative half width of their intervals; infinite
+    if one is missing. `likely` and `sure` are enough with these probabilities. `low` to `high` is the interval of the
+    number that the true noise requires, with a probability of `PROBABLE`; None above a million. `widest` is the
+    treatment that most probably decides."""
 
-    treatment: str
+    intervals: int
     n: int
     now: float
-    likely: int | None
-    sure: int | None
+    likely: Enough
+    sure: Enough
+    low: int | None
+    high: int | None
+    widest: str
+
+    @property
+    def vague(self) -> bool:
+        """True if this campaign is too small to know the number."""
+        return self.low is None or self.high is None or self.high > VAGUE * self.low
 
 
 @dataclass(frozen=True, slots=True)
 class MetricAdvice:
-    """The number of blocks that one metric needs: for the worst treatment, and for the median treatment.
-
-    Both are None if the spread is not known; `absent_because` is then the reason."""
+    """The number of blocks that one metric needs: None if the spread is not known, for the reason `absent_because`."""
 
     metric: Metric
-    worst: BlocksNeeded | None
-    middle: BlocksNeeded | None
+    blocks: BlocksAdvice | None
     absent_because: str | None = None
 
 
@@ -76,7 +87,7 @@ class Split:
 class Advice:
     """Advice on the number of blocks and the length of trials.
 
-    `likely_blocks` and `sure_blocks` suffice for every metric whose spread is known. They are None if there is no such
+    `likely_blocks` and `sure_blocks` suffice for each metric whose spread is known. They are None if there is no such
     metric, or if one of them needs more than a million. `unknown` lists the metrics whose spread is not known.
     `block_s` is the time of a block of this campaign, including repetitions of invalid trials; None before any trial
     has run."""
@@ -93,15 +104,20 @@ class Advice:
 
     @property
     def likely_blocks(self) -> int | None:
-        return _most([advice.worst.likely for advice in self.metrics if advice.worst])
+        return _most([metric.blocks.likely.blocks for metric in self.metrics if metric.blocks])
 
     @property
     def sure_blocks(self) -> int | None:
-        return _most([advice.worst.sure for advice in self.metrics if advice.worst])
+        return _most([metric.blocks.sure.blocks for metric in self.metrics if metric.blocks])
 
     @property
     def unknown(self) -> tuple[str, ...]:
-        return tuple(advice.metric.name for advice in self.metrics if advice.worst is None)
+        return tuple(metric.metric.name for metric in self.metrics if metric.blocks is None)
+
+    @property
+    def vague(self) -> tuple[str, ...]:
+        """The metrics for which this campaign is too small."""
+        return tuple(metric.metric.name for metric in self.metrics if metric.blocks and metric.blocks.vague)
 
     def duration_s(self, blocks: int | None) -> float | None:
         return None if blocks is None or self.block_s is None else blocks * self.block_s
@@ -139,59 +155,78 @@ def _block_s(report: Report) -> float | None:
 # Blocks
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """The intervals of a metric, the noise that its trials show, and the cells in the order of the intervals."""
+
+    intervals: Intervals
+    pilot: Residuals
+    treatments: tuple[str, ...]
+    half_widths: tuple[float, ...]
+
+
 def _metric_advice(view: MetricView, precision: float, of_ratio: bool) -> MetricAdvice:
-    cells = {row.treatment.index: cell for row, cell in view}
-    references = {
-        row.treatment.index: cells[row.baseline.index]
-        for row in view.report.rows
-        if of_ratio and row.baseline is not None and not row.is_baseline
-    }
-    spreads: list[tuple[Row, float, int]] = []
-    for row, cell in view:
-        if of_ratio and row.treatment.index not in references:
-            continue
-        if (found := _variance(cell, references.get(row.treatment.index))) is not None:
-            spreads.append((row, *found))
-    if not spreads:
-        return MetricAdvice(view.metric, None, None, "no treatment has two valid trials and a mean other than zero")
-    variances = moderated([variance for _, variance, _ in spreads], [df for _, _, df in spreads])
-    needs = [
-        _need(row, view.of(row), references.get(row.treatment.index), variance, precision, view.confidence)
-        for (row, _, _), variance in zip(spreads, variances, strict=True)
-    ]
-    needs.sort(key=lambda need: (math.inf if need.sure is None else need.sure, need.now))
-    return MetricAdvice(view.metric, needs[-1], needs[(len(needs) - 1) // 2])
+    asked = _ratios(view) if of_ratio else _means(view)
+    if asked is None or not asked.pilot.freedom.any():
+        return MetricAdvice(view.metric, None, "no treatment has two valid trials and a mean other than zero")
+    if not asked.pilot.varied:
+        return MetricAdvice(view.metric, None, "nothing varied between blocks")
+    from lastro.stats.blocks_needed import blocks_needed
+
+    found = blocks_needed(asked.pilot, asked.intervals, precision, (LIKELY, SURE), PROBABLE)
+    likely, sure = found.enough
+    return MetricAdvice(
+        view.metric,
+        BlocksAdvice(
+            intervals=len(asked.treatments),
+            n=view.n_blocks,
+            now=max(asked.half_widths),
+            likely=likely,
+            sure=sure,
+            low=found.low,
+            high=found.high,
+            widest=asked.treatments[found.widest],
+        ),
+    )
 
 
-def _variance(cell: Cell, reference: Cell | None) -> tuple[float, int] | None:
-    """Return the variance per block of the ratio (or mean), relative to its square, and the degrees of freedom."""
-    if cell.bounded or (reference is not None and reference.bounded):
-        return None  # the spread of lower bounds is not known
-    if reference is not None:
-        found = match_blocks(by_block(cell.points), by_block(reference.points))
-        if found is None:
-            return None
-        paired = found.pairing == "paired"
-        variance = ratio_variance(found.values, found.baseline, paired=paired)
-        df = len(found.values) - 1 if paired else len(found.values) + len(found.baseline) - 2
-        return None if variance is None else (variance, df)
-    values = [point.value for point in cell.points]
-    if len(values) < 2 or sample_mean(values) == 0:
+def _ratios(view: MetricView) -> _Asked | None:
+    """Return the ratios to the baselines, as the model of the report compares them; None if there are none."""
+    model = view.model
+    found = [(row, cell) for row, cell in view if cell.comparison is not None and cell.comparison.ratio.value]
+    if model is None or not found:
         return None
-    return sample_covariance(values, values) / sample_mean(values) ** 2, len(values) - 1
+    from lastro.stats.future_widths import Ratios
+
+    pairs = [(row.treatment.index, row.baseline.index) for row, _ in found if row.baseline is not None]
+    different = sum(cell.decision == "different" for _, cell in found) / len(found)
+    return _Asked(
+        Ratios.of_model(model, pairs, view.confidence, different),
+        model.residuals,
+        tuple(row.treatment.label for row, _ in found),
+        tuple(relative_half_width(ratio.value, ratio.interval) for _, cell in found if (ratio := cell.ratio)),
+    )
 
 
-def _need(
-    row: Row, cell: Cell, reference: Cell | None, variance: float, precision: float, confidence: float
-) -> BlocksNeeded:
-    """Return the blocks for one ratio alone (without a `reference`, one mean), and its half width now."""
-    if reference is not None:
-        ratio = ratio_to_baseline(by_block(cell.points), by_block(reference.points), confidence)
-        now = relative_half_width(ratio.value, ratio.interval) if ratio else math.inf
-    else:
-        now = relative_half_width(cell.summary.mean, cell.summary.interval) if cell.summary else math.inf
-    likely, sure = (least_n(variance, precision, confidence, chance) for chance in (LIKELY, SURE))
-    return BlocksNeeded(row.treatment.label, len(cell.points), now, likely, sure)
+def _means(view: MetricView) -> _Asked | None:
+    """Return the means, each with the interval of its own values; None if there are none."""
+    found = [(row, cell.summary) for row, cell in view if cell.summary and not cell.bounded and cell.summary.mean]
+    if not found:
+        return None
+    import numpy as np
+
+    from lastro.stats.future_widths import Means
+    from lastro.stats.noise_posterior import Residuals
+
+    unit = unit_of([own.mean for _, own in found])
+    means, sds = np.array([(own.mean / unit, (own.sd or 0.0) / unit) for _, own in found]).T
+    freedom = np.array([own.n - 1.0 for _, own in found])
+    return _Asked(
+        Means(means, np.full(len(means), view.step / unit), view.confidence),
+        Residuals(sds**2 * freedom, freedom, np.abs(means)),
+        tuple(row.treatment.label for row, _ in found),
+        tuple(relative_half_width(own.mean, own.interval) for _, own in found),
+    )
 
 
 # Longer trials or more trials

@@ -20,9 +20,11 @@ from lastro.analysis.verdicts import Verdict
 from lastro.errors import InputError, did_you_mean
 from lastro.results.samples import Metric
 from lastro.stats.adjust import holm
+from lastro.stats.intervals import unit_of
 from lastro.stats.margins import Candidate, gate, ratio_test
 from lastro.stats.notes import N_
 from lastro.stats.ratios import ratio_of_means
+from lastro.stats.resolution import resolution
 from lastro.stats.sampled import Between, SampledMean
 from lastro.study.model import PATIENCE, Study
 
@@ -32,11 +34,12 @@ _WORST_FIRST: tuple[Verdict, ...] = ("worse", "higher", "lower", "same", "better
 class Uncertainty(NamedTuple):
     """What makes means vary more than independent trials: {metric: correlated trials} of A and B, and a shift.
 
-    `between` is {metric: the spread between equal campaigns}."""
+    `between` is {metric: the spread between equal campaigns}, and `steps` {metric: the resolution of its readings}."""
 
     order_a: Mapping[str, TrialOrder]
     order_b: Mapping[str, TrialOrder]
     between: Mapping[str, Between]
+    steps: Mapping[str, float]
 
 
 def compare(
@@ -58,7 +61,8 @@ def compare(
     rows_a, rows_b = ({_levels(row, a.study): row for row in report.rows} for report in (a, b))
     order_a, order_b = (correlated_orders(report.views, alpha) for report in (a, b))
     between = kept_between(a.noise_floor) or kept_between(b.noise_floor)
-    noise = Uncertainty(order_a, order_b, between.spreads if between else {})
+    steps = {metric.name: _step(metric, [*rows_a.values(), *rows_b.values()]) for metric in chosen}
+    noise = Uncertainty(order_a, order_b, between.spreads if between else {}, steps)
     cells = [
         _compared(metric, levels, _cell(rows_a[levels], metric), _cell(rows_b[levels], metric), noise, confidence)
         for metric in chosen
@@ -137,6 +141,10 @@ def _cell(row: Row, metric: Metric) -> tuple[Row, Cell]:
     return row, next(cell for cell in row.cells if cell.metric.name == metric.name)
 
 
+def _step(metric: Metric, rows: Sequence[Row]) -> float:
+    return resolution([point.value for row in rows for point in _cell(row, metric)[1].points])
+
+
 def _compared(
     metric: Metric,
     levels: Levels,
@@ -154,8 +162,12 @@ def _compared(
         order.variance_factor(cell) if order else 1.0 for order, (_, cell) in zip(orders, (a, b), strict=True)
     )
     if not absent:
-        between = noise.between.get(metric.name)
-        means = SampledMean.of(values_a, factors[0], between), SampledMean.of(values_b, factors[1], between)
+        between, unit = noise.between.get(metric.name), unit_of(values_a, values_b)
+        means_a, means_b = (
+            SampledMean.of([value / unit for value in values], factor, between, noise.steps[metric.name] / unit)
+            for values, factor in zip((values_a, values_b), factors, strict=True)
+        )
+        means = means_a, means_b
         if means[0].value >= 0:
             ratio = ratio_of_means(means[1], means[0], confidence)
         try:

@@ -39,7 +39,7 @@ class Compared:
     `judged` is the result of the gate, with its `margin`; None without a gate, or if the metric has no better
     direction. `lost` is true if A has values for this treatment and B has none. `factors` multiply the variances of
     both means, because neighbouring trials are correlated (`trends.TrialOrder`). `means` are those of A and B with
-    their variances; None where a campaign lacks comparable values."""
+    their variances, in a unit of their own; None where a campaign lacks comparable values."""
 
     metric: Metric
     levels: Levels

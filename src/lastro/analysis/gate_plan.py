@@ -18,7 +18,7 @@ from lastro.analysis.trends import correlated_orders
 from lastro.errors import InputError, did_you_mean
 from lastro.results.samples import Metric
 from lastro.stats.gate_power import POWER, Precision
-from lastro.stats.intervals import sample_covariance, sample_mean, satterthwaite
+from lastro.stats.intervals import sample_covariance, sample_mean, satterthwaite, unit_of
 from lastro.stats.moderation import drawn_to_pooled
 from lastro.stats.sampled import Between, SampledMean
 from lastro.study.design import Treatment
@@ -232,7 +232,8 @@ def _noises(view: MetricView, study: Study, treatments: Iterable[Treatment]) -> 
     between = spreads_of(view.report).get(view.metric.name)
     measured: dict[frozenset[tuple[str, object]], tuple[float, int]] = {}
     for row, cell in view:
-        values = [point.value for point in cell.points]
+        unit = unit_of(found := [point.value for point in cell.points])
+        values = [value / unit for value in found]
         if not cell.bounded and len(values) > 1 and (mean := sample_mean(values)) > 0:
             factor = order.variance_factor(cell) if order else 1.0
             variance = sample_covariance(values, values) * factor / mean**2

@@ -1,5 +1,6 @@
-"""Estimates how many blocks give intervals of the desired width, from the spread between the blocks of a campaign. For
-each metric, it shows the treatment that needs the most blocks and the median one, with the time that they take here.
+"""Estimates how many blocks the next campaign needs, so that the intervals of all ratios to the baseline are as narrow
+as desired. For each metric, it shows two numbers, which are enough with a probability of 50 % and of 80 %, what the
+true noise probably requires, and the time that the blocks take here.
 
   lastro advise-replicates DIR                    for ratios known to plus or minus 5 %
   lastro advise-replicates DIR --precision 2%
@@ -29,7 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--precision",
         default="5%",
         metavar="P",
-        help="desired half width of the interval, relative to the ratio: 5%% (default) or 0.05",
+        help="desired half width of the intervals, relative to each ratio: 5%% (default) or 0.05",
     )
     parser.add_argument("--json", action="store_true", help="print it as JSON")
 

@@ -2,10 +2,11 @@
 
     format      "lastro-advice/1"
     directory, precision, confidence, of ("ratio to the baseline" or "mean"), replicates (of this campaign), block_s
-    blocks      {likely, sure}: enough for every metric whose spread is known, in one of two campaigns and in four of
-                five
+    assurance   {likely, sure}: the probability that a number of blocks is enough, as stated
+    blocks      {likely, sure}: enough for each metric whose spread is known, for all of its intervals together
     duration_s  {likely, sure}: the duration of these blocks
-    metrics     [{metric, worst, median, absent_because}]; worst and median {treatment, n, half_width, likely, sure}
+    metrics     [{metric, blocks, absent_because}]; blocks {intervals, n, half_width, likely, sure, low, high, widest},
+                likely and sure {blocks, assurance, reached}
     splits      [{metric, setting, samples, inside, length_s, best_s}]
 
 A value that does not exist is null."""
@@ -18,7 +19,7 @@ from collections.abc import Iterator
 from operator import attrgetter
 from typing import Any
 
-from lastro.analysis.advice import Advice, BlocksNeeded, MetricAdvice, Split
+from lastro.analysis.advice import LIKELY, PROBABLE, SURE, VAGUE, Advice, BlocksAdvice, MetricAdvice, Split
 from lastro.plain import aligned, json_text, plain
 from lastro.report.encoder import Forms, encode, only, own
 from lastro.report.numbers import percent
@@ -28,51 +29,62 @@ from lastro.units import human_duration, significant
 _MUCH = 1.5  # keep the length in use if the best length is within this factor of it
 _FORMS: Forms = {
     Metric: attrgetter("name"),
-    MetricAdvice: lambda metric: own(metric, middle="median"),
-    BlocksNeeded: lambda need: own(need, now="half_width"),
+    BlocksAdvice: lambda blocks: own(blocks, now="half_width"),
 }
 
 
 def advice_text(advice: Advice) -> str:
-    what = "the ratio to the baseline" if advice.of_ratio else "the mean"
+    what = "ratios to the baseline" if advice.of_ratio else "means"
     lines = [advice.title]
     if advice.block_s is not None:
         lines.append(f"{advice.replicates} blocks planned; a block takes {human_duration(advice.block_s)} here")
     lines += [
         "",
-        f"Blocks for a {advice.confidence * 100:.4g}% interval of ±{percent(advice.precision)} around {what}:",
+        f"Blocks for {_whole(advice.confidence)} intervals of at most ±{percent(advice.precision)} around the {what}:",
         "",
         *_table(advice),
-        "",
-        *_wrapped(
-            "Blocks needed: enough in one campaign of two / in four of five, if the spread is that of this campaign. "
-            "Half widths are those of this campaign. Both are for one interval alone: those of a report hold together, "
-            "and are wider where it compares many treatments. The number of blocks uses the spread of each treatment, "
-            "moved towards that of all treatments as far as chance explains the difference, so that the worst of many "
-            "is not worst by chance."
-        ),
     ]
-    for paragraph in (*_conclusion(advice), *map(_split_text, advice.splits)):
+    for paragraph in (_legend(advice, what), *_conclusion(advice), *map(_split_text, advice.splits)):
         lines += ["", *_wrapped(paragraph)]
     return "\n".join(plain(line) for line in lines)
 
 
+def _legend(advice: Advice, what: str) -> str:
+    return (
+        f"Blocks needed: with the first number, all {what} of a metric are this precise in the report with a "
+        f"probability of {_whole(LIKELY)}; with the second, of {_whole(SURE)}. Both account for chance, in this "
+        "campaign and in the next, and are averages over treatments whose noises differ by an unknown factor. On "
+        "average: the number that the true noise requires lies within these limits with a probability of "
+        f"{_whole(PROBABLE)}. Half width: the largest of this campaign."
+    )
+
+
+def _whole(share: float) -> str:
+    """Return 0.95 as '95 %', which no line break divides."""
+    return f"{100 * share:.4g}\xa0%"
+
+
 def _table(advice: Advice) -> list[str]:
-    heads = ("metric", "treatment", "n", "half width", "blocks needed", "time")
-    return aligned([heads, *(row for metric in advice.metrics for row in _rows(advice, metric))])
+    of = "ratios" if advice.of_ratio else "means"
+    heads = ("metric", of, "n", "half width", "blocks needed", "on average", "time", "decided by")
+    return aligned([heads, *(_row(advice, metric) for metric in advice.metrics)])
 
 
-def _rows(advice: Advice, metric: MetricAdvice) -> Iterator[tuple[str, ...]]:
-    if metric.worst is None or metric.middle is None:
-        yield (metric.metric.name, str(metric.absent_because), "", "", "", "")
-        return
-    shown = [(metric.metric.name, "worst: ", metric.worst), ("", "median: ", metric.middle)]
-    for name, which, need in shown if metric.worst != metric.middle else [(metric.metric.name, "", metric.worst)]:
-        seconds = advice.duration_s(need.sure)
-        yield (
-            name, which + need.treatment, str(need.n), "none" if math.isinf(need.now) else f"±{percent(need.now)}",
-            f"{_blocks(need.likely)} / {_blocks(need.sure)}", human_duration(seconds) if seconds is not None else "",
-        )  # fmt: skip
+def _row(advice: Advice, metric: MetricAdvice) -> tuple[str, ...]:
+    blocks = metric.blocks
+    if blocks is None:
+        return (metric.metric.name, *[""] * 6, str(metric.absent_because))
+    seconds = advice.duration_s(blocks.sure.blocks)
+    return (
+        metric.metric.name,
+        str(blocks.intervals),
+        str(blocks.n),
+        "none" if math.isinf(blocks.now) else f"±{percent(blocks.now)}",
+        f"{_blocks(blocks.likely.blocks)} / {_blocks(blocks.sure.blocks)}",
+        f"{_blocks(blocks.low)} to {_blocks(blocks.high)}",
+        human_duration(seconds) if seconds is not None else "",
+        blocks.widest,
+    )
 
 
 def _blocks(n: int | None) -> str:
@@ -81,17 +93,34 @@ def _blocks(n: int | None) -> str:
 
 def _conclusion(advice: Advice) -> Iterator[str]:
     sure = advice.sure_blocks
+    if advice.vague:
+        yield (
+            f"This campaign is too small to know the number for {', '.join(advice.vague)}: what the noise requires is "
+            f"uncertain by a factor of more than {VAGUE:g}. The second number allows for that, so it may be far too "
+            "large. Repeat the advice with more blocks."
+        )
     if sure is None:
         yield "No number of blocks can be recommended: see the table."
         return
     seconds = advice.duration_s(sure)
     time = f", about {human_duration(seconds)}" if seconds is not None else ""
     but = f" except {', '.join(advice.unknown)}" if advice.unknown else ""
-    yield f"For every treatment and metric{but}: replicates = {sure}{time}."
+    yield (
+        f"For each metric{but}, with a probability of {_whole(SURE)} each: replicates = {sure}{time}."
+        f"{_without_the_worst(advice)}"
+    )
+
+
+def _without_the_worst(advice: Advice) -> str:
+    """Return what the others need, if one metric decides."""
+    *others, worst = sorted(
+        (metric.blocks.sure.blocks or 0, metric.metric.name) for metric in advice.metrics if metric.blocks
+    )
+    return f" Without {worst[1]}, {others[-1][0]} are enough." if others and others[-1][0] < worst[0] else ""
 
 
 def _split_text(split: Split) -> str:
-    share = f"{split.inside:.0%}"
+    share = _whole(round(split.inside, 2))
     start = (
         f"{split.metric.name}: {share} of the variance between trials comes from within them "
         f"(about {split.samples:.0f} samples each)"
@@ -122,6 +151,7 @@ def document(advice: Advice) -> dict[str, Any]:
         **only(advice, "directory precision confidence"),
         "of": "ratio to the baseline" if advice.of_ratio else "mean",
         **only(advice, "replicates block_s"),
+        "assurance": {"likely": LIKELY, "sure": SURE},
         "blocks": {"likely": likely, "sure": sure},
         "duration_s": {"likely": advice.duration_s(likely), "sure": advice.duration_s(sure)},
         **only(advice, "metrics splits"),

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from lastro.stats.intervals import sample_covariance, sample_mean
+from lastro.stats.intervals import sample_covariance, sample_mean, unit_of
 from lastro.stats.notes import Note
 
 if TYPE_CHECKING:
@@ -143,6 +143,8 @@ def welch_anova(groups: Sequence[Sequence[float]]) -> Welch:
         raise ValueError("two groups or more, each with values, are needed")
     if min(map(len, groups)) < 2:
         return Welch(None, k - 1, None, None)
+    unit = unit_of(*groups)
+    groups = [[value / unit for value in group] for group in groups]
     # Deviations from the grand mean, so that a large mean costs no digits.
     centre = sample_mean([value for group in groups for value in group])
     means = [sample_mean([value - centre for value in group]) for group in groups]

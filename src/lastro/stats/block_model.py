@@ -19,15 +19,17 @@ Sources: Searle, Linear Models for Unbalanced Data (1987), section 9.3, for the 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
 
+from lastro.stats._block_columns import BlockColumns, noise_of_cells
+from lastro.stats._fieller import ends_of_ratio
 from lastro.stats._projections import ALIASED, ROUNDING, Centred, Codes, Floats, coded, varying
 from lastro.stats.intervals import Interval
-from lastro.stats.moderation import drawn_to_pooled
+from lastro.stats.noise_posterior import Residuals
 from lastro.stats.residual_checks import LOGS_FIT_BETTER
 from lastro.stats.resolution import resolution, rounding
 from lastro.stats.student import least_paired_p, least_unpaired_p
@@ -39,7 +41,6 @@ Cells = Mapping[K, Mapping[int, float]]
 
 # Blocks are left out where they would take more than this many times the variance that equal noise has without them.
 _COST_OF_BLOCKS = 2.0
-_FEW_CELLS, _FEW_BLOCKS = 30, 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +117,20 @@ class BlockModel:
     def has_noise(self) -> bool:
         """True if the residuals have degrees of freedom, from which noise can be estimated."""
         return self.blocked.df > 0
+
+    @property
+    def unit(self) -> float:
+        """The unit of `residuals`: 1 for logarithms, else one in which squares lose no digits."""
+        return 1.0 if self.log else self.blocked.data.scale
+
+    @property
+    def residuals(self) -> Residuals:
+        """What the residuals show of the noise of each cell, in the order of `means`."""
+        fit = self.blocked
+        sizes = np.ones(len(fit.index)) if self.log else np.abs(fit.all_means) / self.unit
+        sizes = np.where(sizes == 0, sizes.max() or 1.0, sizes)
+        freedom = np.where(fit.free < ALIASED, 0.0, fit.free)
+        return Residuals.in_blocks(fit.residuals * (fit.data.scale / self.unit), fit.table, freedom, sizes)
 
     def estimate(self, weights: Weights) -> CellEstimate:
         """Estimate a weighted sum of cell means. Raises: KeyError for a cell without values."""
@@ -197,11 +212,12 @@ class _Sum:
 class _Fit:
     """Means of cells and effects of blocks, in units of the centred values.
 
-    The block columns are orthogonal to the cells, and of length one over all values. `squares` is the sum of the
-    squared residuals. `variances` and `freedom` are those of a value of each cell, and `free` the degrees of freedom of
-    its own residuals. `complete`: every block has all cells, so that no comparison needs an adjustment for blocks.
-    Otherwise `root` times its transpose is the covariance of the block columns. `of_blocks` is the variance of the mean
-    of the blocks, and `steps` the resolution of the readings of each cell, in the unit of the values."""
+    The block columns are orthogonal to the cells, and of length one over all values. `residuals` has a row for each
+    cell and a column for each block, where no block has a cell twice; `squares` is their sum of squares. `variances`
+    and `freedom` are those of a value of each cell, and `free` the degrees of freedom of its own residuals. `complete`:
+    every block has all cells, so that no comparison needs an adjustment for blocks. Otherwise `root` times its
+    transpose is the covariance of the block columns. `of_blocks` is the variance of the mean of the blocks, and `steps`
+    the resolution of the readings of each cell, in the unit of the values."""
 
     index: dict[Hashable, int]
     means: Floats
@@ -210,6 +226,7 @@ class _Fit:
     whiten: Floats
     effects: Floats
     squares: float
+    residuals: Floats
     df: int
     data: Centred
     variances: Floats
@@ -225,25 +242,24 @@ class _Fit:
         data, index, rows, columns = Centred.of(values), places.index, places.cell, places.block
         table = np.zeros((len(index), int(columns.max()) + 1))
         np.add.at(table, (rows, columns), 1)
-        counts, of_block = table.sum(axis=1), table.sum(axis=0)
-        share = table / counts[:, None]
-        complete = bool(np.all(table == table[0, 0]))
-        whiten = _helmert(table) if complete else _whiten(np.diag(of_block) - table.T @ share)
+        design = BlockColumns.of(table)
+        counts, whiten = design.counts, design.whiten
         sums = np.bincount(rows, weights=data.y)
-        effects = whiten @ (whiten.T @ (np.bincount(columns, weights=data.y) - share.T @ sums))
+        effects = whiten @ (whiten.T @ (np.bincount(columns, weights=data.y) - table.T @ (sums / counts)))
         means = (sums - table @ effects) / counts
         left = data.y - means[rows] - effects[columns]
         df = len(values) - len(index) - whiten.shape[1]
         squares = varying(left) if df > 0 else 0.0
-        design = _Design(counts, table, whiten, share @ whiten)
-        of_cell = np.bincount(rows, weights=left**2, minlength=len(index)) if squares else np.zeros(len(index))
-        variances, freedom, free = _noise(np.asarray(of_cell, dtype=float), design)
-        root = np.zeros((0, 0)) if complete else _root(design.outer(variances))
+        squares_of, residuals = np.zeros(len(index)), np.zeros_like(table)
+        if squares:
+            squares_of += np.bincount(rows, weights=left**2, minlength=len(index))
+            residuals[rows, columns] = left
+        variances, freedom, free = noise_of_cells(squares_of, design)
         of_blocks = float(np.var(effects, ddof=1)) / len(effects) if len(effects) > 1 else 0.0
         steps = np.full(len(index), step)
         return cls(
-            index, means, counts, table, whiten, effects, squares, df, data, variances, freedom, free, complete, root,
-            of_blocks, steps,
+            index, means, counts, table, whiten, effects, squares, residuals, df, data, variances, freedom, free,
+            design.complete, design.root(variances), of_blocks, steps,
         )  # fmt: skip
 
     @property
@@ -303,7 +319,7 @@ class _Fit:
         x, y = self._loads(a), self._loads(b)
         covariances = [campaigns * float(x @ x), campaigns * float(y @ y), campaigns * float(x @ y)]
         biases = campaigns * self._bias(a), campaigns * self._bias(b)
-        ends = _fieller(a.value, b.value, covariances, critical, biases)
+        ends = ends_of_ratio(a.value, b.value, covariances, critical, biases)
         return a.value / b.value, None if ends is None else Interval(*ends, math.nan)
 
     def _n_shared(self, own: _Sum) -> int:
@@ -346,111 +362,3 @@ class _Fit:
         if of_blocks == 0:
             return df
         return (within + of_blocks) ** 2 / (within**2 / df + of_blocks**2 / (self.n_blocks - 1))
-
-
-def _whiten(blocks: Floats) -> Floats:
-    """Return the columns of the blocks that are not aliased, of length one over all values."""
-    sizes, vectors = np.linalg.eigh(blocks)
-    kept = sizes > ALIASED * np.diag(blocks).max(initial=1.0)
-    return np.asarray(vectors[:, kept] / np.sqrt(sizes[kept]))
-
-
-def _helmert(table: Floats) -> Floats:
-    """Return the same for blocks that all have every cell."""
-    from scipy.linalg import helmert
-
-    return np.asarray(helmert(table.shape[1]).T / np.sqrt(table[:, 0].sum()))
-
-
-def _root(covariance: Floats) -> Floats:
-    spread, directions = np.linalg.eigh(covariance)
-    return np.asarray(directions * np.sqrt(np.maximum(spread, 0.0)))
-
-
-@dataclass(frozen=True, slots=True)
-class _Design:
-    """The columns of the blocks, orthogonal to the cells, without a row for each value.
-
-    The row of a value of cell c in block b is `whiten`[b] - `centre`[c]."""
-
-    counts: Floats
-    table: Floats
-    whiten: Floats
-    centre: Floats
-
-    def outer(self, weights: Floats) -> Floats:
-        """Return the sum of the outer products of all rows, those of each cell with a weight."""
-        whole = (self.whiten * (weights @ self.table)[:, None]).T @ self.whiten
-        return np.asarray(whole - (self.centre * (weights * self.counts)[:, None]).T @ self.centre)
-
-    @property
-    def taken(self) -> Floats:
-        """The degrees of freedom that the blocks take from the residuals of each cell."""
-        whole = self.table @ np.sum(self.whiten**2, axis=1)
-        return np.asarray(np.maximum(0.0, whole - self.counts * np.sum(self.centre**2, axis=1)))
-
-    def shared(self) -> Floats | None:
-        """Return how much of the residuals of each cell any two have in common; None for too many cells or blocks."""
-        n, k = len(self.counts), self.whiten.shape[1]
-        if n > _FEW_CELLS or not k:
-            return None
-        if np.all(self.table == self.table[0, 0]):  # no need for a matrix of each cell
-            return np.full((n, n), k / n**2)
-        if k > _FEW_BLOCKS:
-            return None
-        each = np.array([self.outer(np.eye(n)[at]).ravel() for at in range(n)])
-        return np.asarray(each @ each.T)
-
-
-def _noise(squares: Floats, design: _Design) -> tuple[Floats, Floats, Floats]:
-    """Return the variance of a value of each cell, its degrees of freedom, and those of its own residuals.
-
-    `squares` are the sums of the squared residuals of each cell. They contain a part of the noise of all others, which
-    the blocks pass on: M sigma^2 is what they are expected to be. Where solving for sigma^2 raises the variance of a
-    cell, it is raised; with many cells that part is negligible."""
-    n, taken = len(squares), design.taken
-    free = design.counts - 1 - taken
-    known = free > ALIASED
-    variances, freedom = np.zeros(n), np.zeros(n)
-    if not np.any(known):
-        return variances, freedom, free
-    moderated = drawn_to_pooled((squares[known] / free[known]).tolist(), free[known].tolist())
-    variances[known], freedom[known] = moderated.variances, moderated.df
-    if np.all(known) and (shared := design.shared()) is not None:
-        mixed = np.diag(free - taken) + shared
-        if np.linalg.cond(mixed) < 1 / ALIASED:
-            variances = np.maximum(variances, np.linalg.solve(mixed, variances * free))
-    return variances, freedom, free
-
-
-def _fieller(
-    a: float, b: float, covariances: Sequence[float], critical: float, biases: Sequence[float]
-) -> tuple[float, float] | None:
-    """Return the ends of the ratios r at which a - r b may be zero; None where they are unbounded."""
-    var_a, var_b, cov = covariances
-
-    def beyond(r: float) -> float:
-        """Return by how much a - r b exceeds what chance and rounding may make of zero, along with r in size."""
-        spread = math.sqrt(max(0.0, var_a - 2 * r * cov + r * r * var_b))
-        return abs(a - r * b) - critical * spread - biases[0] - abs(r) * biases[1]
-
-    if abs(b) <= critical * math.sqrt(var_b) + biases[1]:
-        return None
-    square = b**2 - critical**2 * var_b
-    linear = a * b - critical**2 * cov
-    # Rounding alone can make it negative, when the variances are zero or the pairs exactly proportional.
-    root = math.sqrt(max(0.0, linear**2 - square * (a**2 - critical**2 * var_a)))
-    low, high = (linear - root) / square, (linear + root) / square
-    if any(biases):
-        from scipy.optimize import brentq
-
-        return brentq(beyond, low, _outside(beyond, low, -1)), brentq(beyond, high, _outside(beyond, high, 1))
-    return low, high
-
-
-def _outside(beyond: Callable[[float], float], end: float, side: int) -> float:
-    """Return a ratio outside of the interval, on one side of one of its ends."""
-    step = side * 1e-12 * max(1.0, abs(end))
-    while beyond(end + step) <= 0:
-        step *= 2
-    return end + step

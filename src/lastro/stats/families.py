@@ -55,7 +55,7 @@ def judge(estimates: Sequence[CellEstimate], confidence: float, *, planned: bool
     tested = [one for one in estimates if one.error is not None]
     ps = [_p(one) for one in tested]
     if planned:
-        family = Family([one for one in tested if one.error])
+        family = Family([one.loads for one in tested if one.error and one.loads is not None])
         found = [
             _without_spread(p, min(1.0, len(tested) * p), alpha)
             if one.error == 0
@@ -98,13 +98,13 @@ def _in_few_digits(df: float) -> float:
 
 
 class Family:
-    """Estimates with noise, by the correlations of their errors.
+    """Estimates with noise, by the correlations of their errors, each given as a vector (`CellEstimate.loads`).
 
     The largest |t| of r independent directions of noise is the product of its length, with an F distribution, and the
     largest coordinate of its direction, which is averaged over directions at random."""
 
-    def __init__(self, estimates: Sequence[CellEstimate]) -> None:
-        self._estimates = estimates
+    def __init__(self, errors: Sequence[Floats]) -> None:
+        self._errors = errors
         self.critical = cache(self._critical)
 
     @cached_property
@@ -112,9 +112,8 @@ class Family:
         """The rank r of the correlations, and the largest coordinate of each direction."""
         import numpy as np
 
-        errors = [one.loads for one in self._estimates if one.loads is not None]
-        loads = np.zeros((len(errors), max(map(len, errors))))  # those of fits without blocks are shorter
-        for row, error in zip(loads, errors, strict=True):
+        loads = np.zeros((len(self._errors), max(map(len, self._errors))))  # those of fits without blocks are shorter
+        for row, error in zip(loads, self._errors, strict=True):
             row[: len(error)] = error
         left, sizes, _ = np.linalg.svd(loads, full_matrices=False)
         rank = int(np.count_nonzero(sizes > _ALIASED * sizes[0]))
@@ -139,5 +138,5 @@ class Family:
             return alone
         from scipy.optimize import brentq
 
-        bonferroni = t_quantile(1 - (1 - confidence) / len(self._estimates), df)
+        bonferroni = t_quantile(1 - (1 - confidence) / len(self._errors), df)
         return float(brentq(lambda t: self.p(t, df) - (1 - confidence), 0.9 * alone, 1.1 * bonferroni))

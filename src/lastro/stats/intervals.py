@@ -66,6 +66,12 @@ def satterthwaite(parts: Sequence[float], df: Sequence[float]) -> float:
     return 1 / sum((part / whole) ** 2 / own for part, own in zip(parts, df, strict=True))
 
 
+def unit_of(*samples: Sequence[float]) -> float:
+    """Return a power of two near the largest value, 1 for zeros: divided by it, values keep all digits when squared."""
+    largest = max((abs(value) for sample in samples for value in sample), default=0.0)
+    return math.ldexp(1.0, math.frexp(largest)[1] - 1) if largest else 1.0
+
+
 def sample_mean(values: Sequence[float]) -> float:
     """Return the mean, summed exactly; for equal values it is that value, so that they have no spread.
 
@@ -95,7 +101,9 @@ def describe(values: Sequence[float], confidence: float, step: float = 0.0) -> S
     n, mean = len(values), sample_mean(values)
     if n < 2:
         return Summary(n, mean, None, None)
-    variance = sample_covariance(values, values)
-    sd = math.sqrt(variance)
-    half = t_quantile(confidence, n - 1) * math.sqrt(variance / n) + rounding_of_mean(sd, step, n, confidence)
+    unit = unit_of(values)
+    scaled = [value / unit for value in values]
+    variance = sample_covariance(scaled, scaled)
+    sd = unit * math.sqrt(variance)
+    half = t_quantile(confidence, n - 1) * unit * math.sqrt(variance / n) + rounding_of_mean(sd, step, n, confidence)
     return Summary(n, mean, sd, Interval(mean - half, mean + half, confidence))

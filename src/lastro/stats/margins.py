@@ -75,8 +75,8 @@ def ratio_test(mean: SampledMean, baseline: SampledMean, limit: float, side: Sid
     """Test whether the ratio of two independent means is above (below, on either side of) `limit`.
 
     It tests mean - limit baseline against zero, so that the baseline may be zero too. With limit 1 and `either` it is
-    Welch's test of no difference. For constant samples p is 1, or the least that this number of values can give
-    (`student`).
+    Welch's test of no difference. What rounding may have added does not count. For constant samples p is 1, or the
+    least that this number of values can give (`student`).
 
     Raises: ValueError when a sample has fewer than two values."""
     n = (mean.n, baseline.n)
@@ -84,6 +84,8 @@ def ratio_test(mean: SampledMean, baseline: SampledMean, limit: float, side: Sid
         raise ValueError(f"n = {min(n)}: a test needs 2 trials or more")
     a, b = baseline.value, mean.value
     (distance,) = without_rounding([b - limit * a], max(abs(b), abs(limit * a)))
+    moved = mean.bias + abs(limit) * baseline.bias
+    distance = math.copysign(max(0.0, abs(distance) - moved), distance)
     parts = (mean.variance, limit**2 * baseline.variance)
     error, df = math.sqrt(sum(parts)), satterthwaite(parts, (mean.df, baseline.df))
     t = distance / error if error else math.copysign(math.inf, distance) if distance else 0.0

@@ -5,14 +5,14 @@ ratios r for which a - r b is not distinguishable from zero. It is unbounded whe
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from lastro.stats._fieller import ends_of_ratio
 from lastro.stats.contrasts import UNBOUNDED as UNBOUNDED_CONTRAST
 from lastro.stats.contrasts import ZERO_DENOMINATOR, Contrast
-from lastro.stats.intervals import Bound, Interval, sample_covariance, sample_mean, satterthwaite, t_quantile
+from lastro.stats.intervals import Bound, Interval, sample_covariance, sample_mean, satterthwaite, t_quantile, unit_of
 from lastro.stats.notes import FEWER_THAN_TWO, Note
 from lastro.stats.pairing import Pairing, match_blocks
 from lastro.stats.sampled import SampledMean
@@ -46,7 +46,9 @@ class Ratio:
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """Means a and b, the variances and covariance of these means, and the degrees of freedom behind them."""
+    """Means a and b, the variances and covariance of these means, and the degrees of freedom behind them.
+
+    `biases` are how far rounding may have moved each."""
 
     a: float
     b: float
@@ -54,6 +56,7 @@ class Moments:
     var_b: float
     cov: float
     df: float
+    biases: tuple[float, float] = (0.0, 0.0)
 
 
 def unpaired_ratio(
@@ -63,7 +66,9 @@ def unpaired_ratio(
 
     Degrees of freedom by Satterthwaite's approximation for a - r b at the estimated ratio (Tamhane and Logan 2004), or
     `summed`, n_a + n_b - 2, as textbooks do: 14/7 with SD 3 and 2, n = 6 each, gives 1.4566 to 2.8332."""
-    return ratio_of_means(SampledMean.of(values), SampledMean.of(baseline), confidence, freedom)
+    unit = unit_of(values, baseline)
+    a, b = (SampledMean.of([value / unit for value in side]) for side in (values, baseline))
+    return ratio_of_means(a, b, confidence, freedom)
 
 
 def ratio_of_means(a: SampledMean, b: SampledMean, confidence: float, freedom: Freedom = "satterthwaite") -> Ratio:
@@ -75,14 +80,16 @@ def ratio_of_means(a: SampledMean, b: SampledMean, confidence: float, freedom: F
         return Ratio(a.value / b.value, None, "unpaired", n, absent_because=Note(FEWER_THAN_TWO, n=min(n)))
     parts = (a.variance, (a.value / b.value) ** 2 * b.variance)
     df = satterthwaite(parts, (a.df, b.df)) if freedom == "satterthwaite" else float(sum(n) - 2)
-    return _fieller(Moments(a.value, b.value, a.variance, b.variance, 0.0, df), confidence, "unpaired", n)
+    moments = Moments(a.value, b.value, a.variance, b.variance, 0.0, df, (a.bias, b.bias))
+    return _fieller(moments, confidence, "unpaired", n)
 
 
 def paired_ratio(values: Sequence[float], baseline: Sequence[float], confidence: float) -> Ratio:
     """Return the ratio of the means of paired samples: values[i] and baseline[i] come from one block.
 
     It has n - 1 degrees of freedom. Raises: ValueError when the samples are empty or differ in length."""
-    n = (len(values), len(baseline))
+    n, unit = (len(values), len(baseline)), unit_of(values, baseline)
+    values, baseline = ([value / unit for value in side] for side in (values, baseline))
     a, b = sample_mean(values), sample_mean(baseline)
     if b == 0:
         return _zero_baseline("paired", n)
@@ -123,20 +130,7 @@ def _zero_baseline(pairing: Pairing, n: tuple[int, int]) -> Ratio:
 
 
 def _fieller(m: Moments, confidence: float, pairing: Pairing, n: tuple[int, int]) -> Ratio:
-    interval = fieller_interval(m, confidence)
-    if interval is None:
+    ends = ends_of_ratio(m.a, m.b, (m.var_a, m.var_b, m.cov), t_quantile(confidence, m.df), m.biases)
+    if ends is None:
         return Ratio(m.a / m.b, None, pairing, n, unbounded=True, absent_because=Note(UNBOUNDED))
-    return Ratio(m.a / m.b, interval, pairing, n)
-
-
-def fieller_interval(m: Moments, confidence: float) -> Interval | None:
-    """Return the roots r of (a - r b)^2 = t^2 (var_a - 2 r cov + r^2 var_b), or None (unbounded) if not around a/b."""
-    t2 = t_quantile(confidence, m.df) ** 2
-    square = m.b**2 - t2 * m.var_b
-    if square <= 0:
-        return None
-    linear = m.a * m.b - t2 * m.cov
-    constant = m.a**2 - t2 * m.var_a
-    # Rounding alone can make it negative, when the variances are zero or the pairs exactly proportional.
-    root = math.sqrt(max(0.0, linear**2 - square * constant))
-    return Interval((linear - root) / square, (linear + root) / square, confidence)
+    return Ratio(m.a / m.b, Interval(*ends, confidence), pairing, n)

@@ -6,17 +6,15 @@ counted from the lowest: level 1 is repeated at the least cost, and the highest 
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Union
 
-from lastro.stats.intervals import sample_covariance, sample_mean, t_quantile
+from lastro.stats.intervals import sample_covariance, sample_mean
 
 Nested = Sequence[Union[float, "Nested"]]
 
-# Where not even this many blocks are enough, the plan is at fault and not the number.
-MOST = 1_000_000
+_ALWAYS_WORTH = 1_000_000  # repetitions, where no higher level varies
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,52 +72,10 @@ def _worth(variances: Sequence[float], costs: Sequence[float], level: int) -> in
         return 1
     above = next((at for at in range(level + 1, len(variances)) if variances[at] > 0), None)
     if above is None:
-        return MOST
+        return _ALWAYS_WORTH
     cost = math.fsum(costs[level + 1 : above + 1])
     # The slack keeps a whole number from being lifted to the next by rounding.
     return max(1, math.ceil(math.sqrt(cost / costs[level] * variances[level] / variances[above]) - 1e-9))
-
-
-def half_width(variance: float, n: int, confidence: float) -> float:
-    """Return half the expected width of Student's interval from n units of the highest level, each of this variance."""
-    return t_quantile(confidence, n - 1) * math.sqrt(variance / n)
-
-
-def least_n(variance: float, wanted_half_width: float, confidence: float, assurance: float = 0.5) -> int | None:
-    """Return the least number of blocks, 2 or more, with at most this half width of the interval; None above a million.
-
-    Blocks are units of the highest level. The variance that n of them will show varies by chance: with `assurance` 0.8
-    the interval is narrow enough in 80 % of campaigns; 0.5 is about the average. The degrees of freedom are n - 1, as
-    when paired; unpaired samples have more, and need slightly fewer. Source of the assurance: Kupper and Hafner, The
-    American Statistician 43 (1989) 101-105. Raises: ValueError unless the half width is above zero and 0 < assurance <
-    1."""
-    if not wanted_half_width > 0 or not 0 < assurance < 1:
-        raise ValueError(f"half width {wanted_half_width} must be above 0, and assurance {assurance} between 0 and 1")
-    from scipy.special import chdtri
-
-    def narrow(n: int) -> bool:
-        shown = variance * float(chdtri(n - 1, 1 - assurance)) / (n - 1)
-        return half_width(shown, n, confidence) <= wanted_half_width
-
-    n = bisect_left(range(MOST + 1), True, lo=2, key=narrow)
-    return n if n <= MOST else None
-
-
-def ratio_variance(values: Sequence[float], baseline: Sequence[float], *, paired: bool) -> float | None:
-    """Return the variance that one block adds to the ratio of the means, as a fraction of that ratio squared.
-
-    With it, `least_n` takes the half width as a fraction of the ratio (0.05 for plus or minus 5 %). By the delta
-    method; Fieller's interval tends to it once the baseline is far from zero. None when a mean is zero or there are
-    fewer than two values. Unpaired, one block adds one value to either side."""
-    if min(len(values), len(baseline)) < 2:
-        return None
-    a, b = sample_mean(values), sample_mean(baseline)
-    if a == 0 or b == 0:
-        return None
-    if paired:
-        shares = [x / a - y / b for x, y in zip(values, baseline, strict=True)]
-        return sample_covariance(shares, shares)
-    return sample_covariance(values, values) / a**2 + sample_covariance(baseline, baseline) / b**2
 
 
 def _levels(nested: Nested) -> list[list[list[float]]]:

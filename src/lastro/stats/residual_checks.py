@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from lastro.stats.anova import Anova, anova
-from lastro.stats.intervals import sample_covariance
+from lastro.stats.intervals import sample_covariance, unit_of
 from lastro.stats.notes import Note
 
 # The range of n for which Royston's approximation of the distribution of W was made.
@@ -65,8 +65,8 @@ def check_residuals(table: Anova, cells: Sequence[Hashable], *, alpha: float = 0
     groups: dict[Hashable, list[float]] = {}
     for cell, residual in zip(cells, table.residuals, strict=True):
         groups.setdefault(cell, []).append(residual)
-    # The sums of squares show what is rounding alone; the residuals themselves do not.
-    return _check(list(table.residuals) if table.residual.ss else [0.0] * table.n, list(groups.values()), alpha)
+    # The fraction explained shows what is rounding alone; the residuals themselves do not.
+    return _check(list(table.residuals) if table.residual.explained else [0.0] * table.n, list(groups.values()), alpha)
 
 
 def brown_forsythe(groups: Sequence[Sequence[float]]) -> tuple[float | None, float | None]:
@@ -125,8 +125,10 @@ def _shapiro(values: Sequence[float]) -> tuple[float, float]:
 
 
 def _standardised(residuals: Sequence[float]) -> list[float]:
-    sd = math.sqrt(sample_covariance(residuals, residuals))
-    return [residual / sd for residual in residuals]
+    unit = unit_of(residuals)
+    scaled = [residual / unit for residual in residuals]
+    sd = math.sqrt(sample_covariance(scaled, scaled))
+    return [residual / sd for residual in scaled]
 
 
 def _points(standard: Sequence[float]) -> tuple[tuple[float, float], ...]:

@@ -43,11 +43,11 @@ def rounding_of_mean(sd: float, step: float, n: int, confidence: float) -> float
 
     `sd` is their own standard deviation."""
     half = rounding(sd, step)
-    return half * _halves(n, confidence) if half else 0.0
+    return half * equal_readings(n, confidence) if half else 0.0
 
 
 @cache
-def _halves(n: int, confidence: float) -> float:
+def equal_readings(n: int, confidence: float) -> float:
     """Return how many halves of a step a mean may be away from `n` equal readings: 1 from 5 readings on, at 95 %.
 
     At any larger distance, no normal noise makes them equal with a probability above 1 - confidence. For a mean that is

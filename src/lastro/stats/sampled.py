@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from statistics import fmean, variance
+from dataclasses import dataclass, replace
+from statistics import fmean
+from statistics import variance as variance_of
 
 from lastro.stats.intervals import sample_covariance, sample_mean, satterthwaite
+from lastro.stats.resolution import rounding
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,25 +31,33 @@ class Between:
 
 @dataclass(frozen=True, slots=True)
 class SampledMean:
-    """The mean of `n` values, the variance of this mean, and the degrees of freedom of that variance."""
+    """The mean of `n` values, the variance of this mean, and the degrees of freedom of that variance.
+
+    `bias` is how far the rounding of readings may have moved it (`resolution`)."""
 
     value: float
     variance: float
     df: float
     n: int
+    bias: float = 0.0
 
     @classmethod
-    def of(cls, values: Sequence[float], factor: float = 1.0, between: Between | None = None) -> SampledMean:
+    def of(
+        cls, values: Sequence[float], factor: float = 1.0, between: Between | None = None, step: float = 0.0
+    ) -> SampledMean:
         """Return the mean of a sample; `factor` multiplies the variance that independent values would give.
 
-        `between` is that of both campaigns of a comparison, and is estimated only once. So each of the two means counts
-        it with half of its degrees of freedom: together they have all of them.
+        A tool reads the values in steps of `step`; 0 if they are exact. `between` is that of both campaigns of a
+        comparison, and is estimated only once. So each of the two means counts it with half of its degrees of freedom:
+        together they have all of them.
 
         Raises: ValueError without values."""
         n, mean = len(values), sample_mean(values)
         if n < 2:
             return cls(mean, math.nan, 0.0, n)
-        return cls(mean, factor * sample_covariance(values, values) / n, n - 1, n).shifted(between)
+        variance = sample_covariance(values, values)
+        bias = rounding(math.sqrt(variance), step)
+        return cls(mean, factor * variance / n, n - 1, n, bias).shifted(between)
 
     def shifted(self, between: Between | None) -> SampledMean:
         """Return the mean as that of a campaign that may differ from its equals by a shift of this spread."""
@@ -55,7 +65,7 @@ class SampledMean:
             return self
         shift = (self.value * between.spread) ** 2
         df = satterthwaite((self.variance, shift), (self.df, between.df / 2))
-        return SampledMean(self.value, self.variance + shift, df, self.n)
+        return replace(self, variance=self.variance + shift, df=df)
 
     @property
     def error(self) -> float:
@@ -75,5 +85,5 @@ def between(means: Sequence[Mapping[int, float]]) -> Between | None:
     shared = set.intersection(*map(set, means))
     if not shared:
         return None
-    found = fmean(variance([math.log(each[treatment]) for each in means]) for treatment in shared)
+    found = fmean(variance_of([math.log(each[treatment]) for each in means]) for treatment in shared)
     return Between(found, len(means) - 1)

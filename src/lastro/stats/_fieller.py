@@ -1,0 +1,44 @@
+"""Fieller's interval of a ratio a / b, wider by what the rounding of readings may have added.
+
+Source: Fieller, J. R. Stat. Soc. B 16 (1954) 175-185."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+
+def ends_of_ratio(
+    a: float, b: float, covariances: Sequence[float], critical: float, biases: Sequence[float]
+) -> tuple[float, float] | None:
+    """Return the ends of the ratios r at which a - r b may be zero; None where they are unbounded.
+
+    `covariances` are the variance of a, that of b, and their covariance. `critical` is in standard errors, and `biases`
+    are how far rounding may have moved a and b."""
+    var_a, var_b, cov = covariances
+
+    def beyond(r: float) -> float:
+        """Return by how much a - r b exceeds what chance and rounding may make of zero, along with r in size."""
+        spread = math.sqrt(max(0.0, var_a - 2 * r * cov + r * r * var_b))
+        return abs(a - r * b) - critical * spread - biases[0] - abs(r) * biases[1]
+
+    if abs(b) <= critical * math.sqrt(var_b) + biases[1]:
+        return None
+    square = b**2 - critical**2 * var_b
+    linear = a * b - critical**2 * cov
+    # Rounding alone can make it negative, when the variances are zero or the pairs exactly proportional.
+    root = math.sqrt(max(0.0, linear**2 - square * (a**2 - critical**2 * var_a)))
+    low, high = (linear - root) / square, (linear + root) / square
+    if any(biases):
+        from scipy.optimize import brentq
+
+        return brentq(beyond, low, _outside(beyond, low, -1)), brentq(beyond, high, _outside(beyond, high, 1))
+    return low, high
+
+
+def _outside(beyond: Callable[[float], float], end: float, side: int) -> float:
+    """Return a ratio outside of the interval, on one side of one of its ends."""
+    step = side * 1e-12 * max(1.0, abs(end))
+    while beyond(end + step) <= 0:
+        step *= 2
+    return end + step
