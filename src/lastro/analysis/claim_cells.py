@@ -18,8 +18,8 @@ from lastro.results.members import campaigns_of_blocks
 from lastro.stats.contrasts import Contrast, MeanComparison, compare_one, linear, share
 from lastro.stats.noise_floor import within
 from lastro.stats.notes import N_, Note
-from lastro.study.claims import Levels
 from lastro.study.model import Level
+from lastro.study.sides import Levels
 
 if TYPE_CHECKING:
     from lastro.stats.block_model import BlockModel

@@ -17,8 +17,9 @@ from lastro.stats.contrasts import Contrast, one_sided_p, p_above
 from lastro.stats.intervals import Bound
 from lastro.stats.notes import N_, Note
 from lastro.stats.weights import less, weighted_sum
-from lastro.study.claims import Absolute, Additive, Alike, Compare, Extreme, Levels, Measure, Order, Recovery, Statement
+from lastro.study.claims import Absolute, Additive, Alike, Compare, Extreme, Measure, Order, Recovery, Statement
 from lastro.study.model import Level
+from lastro.study.sides import Levels
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,9 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from lastro.analysis.campaign import Report
-from lastro.study.claims import Alike, Claim, Levels, Order, Statement
+from lastro.study.claims import Alike, Claim, Order, Statement
 from lastro.study.model import Level
+from lastro.study.sides import Levels
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from lastro.study.model import Level
+from lastro.study.printed import PrintedFigure, PrintedTable
+from lastro.study.sides import Levels, StandIn
 
-Levels = Mapping[str, tuple[Level, ...]]  # {factor: levels}; more than one level means the mean over them
 Direction = Literal["higher", "lower", "alike"]
 Measure = Literal["ratio", "difference", "share", "level"]
 
@@ -142,16 +143,6 @@ class Contradiction:
 
 
 @dataclass(frozen=True, slots=True)
-class StandIn:
-    """What is measured in place of published levels of which a campaign has no valid trial.
-
-    `levels` maps each published level of a factor to those in its place, by `metric` if that is another one."""
-
-    levels: Mapping[str, Mapping[Level, tuple[Level, ...]]]
-    metric: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Claim:
     """A claim: `says` is its sentence, `says_in` the same by language code, `where` its place in the source.
 
@@ -185,8 +176,10 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """The claims of one file: one family of tests."""
+    """The claims of one file, which are one family of tests, and the tables and figures of their source."""
 
     source: Source
     claims: tuple[Claim, ...]
     file: str = ""
+    tables: tuple[PrintedTable, ...] = ()
+    figures: tuple[PrintedFigure, ...] = ()
