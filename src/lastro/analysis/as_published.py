@@ -165,19 +165,20 @@ def _panel(
 ) -> PublishedPanel:
     found = [_mark(claim, claims, report) for claim in marked if claim.statement.metric == metric.name]
     marks = [mark for mark in found if mark is not None]
+    separated = {name for bar in figure.bars for name in bar}
     places = list(itertools.product(range(len(figure.groups)), range(len(figure.bars))))
-    heres = _side_by_side(report, metric.name, [{**figure.groups[g], **figure.bars[b]} for g, b in places], figure.at)
-    bars: list[PublishedBar] = []
-    for group, levels in enumerate(figure.groups):
-        for (own, bar), here in zip(places, heres, strict=True):
-            if own == group:
-                wanted = {**levels, **figure.bars[bar]}
-                bars.append(
-                    PublishedBar(group, bar, here, next((mark for mark in marks if _is_of(mark, wanted, figure)), None))
-                )
-        for mark in marks:
-            if _is_of(mark, levels, figure) and not any(name in mark.levels for bar in figure.bars for name in bar):
-                bars.append(PublishedBar(group, None, mean_here(report, metric.name, mark.levels), mark))
+    sides = [{**figure.groups[group], **figure.bars[bar]} for group, bar in places]
+    heres = _side_by_side(report, metric.name, sides, figure.at)
+    bars = [
+        PublishedBar(group, bar, here, next((mark for mark in marks if _is_of(mark, side, figure)), None))
+        for (group, bar), side, here in zip(places, sides, heres, strict=True)
+    ]
+    bars += [
+        PublishedBar(group, None, mean_here(report, metric.name, mark.levels), mark)
+        for group, levels in enumerate(figure.groups)
+        for mark in marks
+        if _is_of(mark, levels, figure) and separated.isdisjoint(mark.levels)
+    ]
     return PublishedPanel(metric, tuple(bars))
 
 
