@@ -92,7 +92,7 @@ class PrintedTable:
         found = [
             (column, cell)
             for row in self.rows
-            for column, cell in zip(self.columns, row.cells, strict=True)
+            for column, cell in zip(self.columns, row.cells, strict=False)  # a wrong number is reported
             if column.metric == metric and {**row.at, **column.at}.items() <= dict(levels).items()
         ]
         return found[0] if len(found) == 1 else None

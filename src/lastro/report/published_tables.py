@@ -1,0 +1,176 @@
+"""The tables of what a source printed, with this campaign's numbers beside: its tables, and its figures in numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from lastro.analysis.as_published import BarsHere, Here, PublishedMark, PublishedPanel, TableHere
+from lastro.report.claim_words import effect_text
+from lastro.report.estimates import number_text
+from lastro.report.language import Language
+from lastro.report.numbers import metric_heading
+from lastro.report.tables import Table
+from lastro.report.words import percent
+from lastro.stats.notes import N_
+from lastro.study.model import Level
+from lastro.study.printed import Passage
+from lastro.study.sides import Levels
+
+if TYPE_CHECKING:
+    from lastro.analysis.as_published import AsPublished
+
+INTRODUCTION = N_(
+    "What the source printed, with what this campaign measured beside it. Absolute numbers belong to a machine: "
+    "compare how they relate to each other. The claims judge that."
+)
+
+NOTHING_OF_IT = N_("{title}: this campaign has no trial of it.")
+
+
+def published_tables(published: AsPublished, confidence: float, say: Language) -> Iterator[Table]:
+    """Yield the printed tables, then a table for each figure of bars."""
+    yield from (printed_table(table, confidence, say) for table in published.tables)
+    for figure in published.figures:
+        if isinstance(figure, BarsHere):
+            yield bars_table(figure, confidence, say)
+
+
+def printed_table(found: TableHere, confidence: float, say: Language) -> Table:
+    """Return a printed table with two columns for each of its own: as printed, and measured here."""
+    names = _names([row.at for row in found.table.rows])
+    heads: list[str] = []
+    for column, metric in zip(found.table.columns, found.metrics, strict=True):
+        name = column.heading or column.metric
+        heads.append(say("{name}: published ({unit})", name=name, unit=column.unit))
+        heads.append(say("{name}: here ({unit})", name=name, unit=metric.unit if metric and metric.unit else "—"))
+    rows = tuple(
+        (
+            *(levels_text(row.at[name], say) if name in row.at else say("any") for name in names),
+            *(text for cell, here in zip(row.cells, heres, strict=True) for text in (cell.text, here_text(here, say))),
+        )
+        for row, heres in zip(found.table.rows, found.rows, strict=True)
+    )
+    how = say(
+        "here: mean of the valid trials with its {confidence} interval, over the levels of all factors that the table "
+        "does not name",
+        confidence=percent(confidence),
+    )
+    passage = found.table.passage
+    return Table(
+        f"published-{passage.id}",
+        title_of(passage, say),
+        (*names, *heads),
+        rows,
+        frozenset(range(len(names), len(names) + len(heads))),
+        note=_notes(passage, how, (here for heres in found.rows for here in heres), say),
+    )
+
+
+def bars_table(found: BarsHere, confidence: float, say: Language) -> Table:
+    """Return the bars of a figure in numbers, each with the published figure, as it would be here."""
+    figure = found.figure
+    groups, bars = (
+        tuple(dict.fromkeys(name for side in sides for name in side)) for sides in (figure.groups, figure.bars)
+    )
+    heads: list[str] = []
+    for panel in found.panels:
+        heads.append(say("{metric}, here", metric=metric_heading(panel.metric)))
+        if marks := marks_of(panel):
+            relative = any(mark.relative for mark in marks)
+            heads.append(say("published, as it would be here") if relative else say("published"))
+    places = dict.fromkeys((each.group, each.bar) for panel in found.panels for each in panel.bars)
+    rows = []
+    for group, bar in sorted(places, key=lambda place: (place[0], place[1] is None, place[1] or 0)):
+        own = figure.groups[group]
+        labels = [levels_text(own.get(name, ()), say) for name in groups]
+        labels += [say("all") if bar is None else levels_text(figure.bars[bar].get(name, ()), say) for name in bars]
+        texts = [text for panel in found.panels for text in _bar_texts(panel, group, bar, say)]
+        rows.append((*labels, *texts))
+    fixed = len(groups) + len(bars)
+    how = say(
+        "here: mean of the valid trials with its {confidence} interval, over the levels of all factors that the figure "
+        "does not name",
+        confidence=percent(confidence),
+    )
+    if any(mark.relative for panel in found.panels for mark in marks_of(panel)):
+        how += "; " + say(
+            "published: what the source prints as a ratio or a difference, from the mean of this campaign with which "
+            "the source compares"
+        )
+    return Table(
+        f"published-figure-{figure.passage.id}",
+        title_of(figure.passage, say),
+        (*groups, *bars, *heads),
+        tuple(rows),
+        frozenset(range(fixed, fixed + len(heads))),
+        note=_notes(figure.passage, how, (each.here for panel in found.panels for each in panel.bars), say),
+    )
+
+
+def _names(sides: Sequence[Levels]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for side in sides for name in side))
+
+
+def title_of(passage: Passage, say: Language) -> str:
+    """Return the title of a table or a figure with its place in the source: 'Time until it is up (table 1)'."""
+    return f"{passage.title(say.code)} ({passage.where})"
+
+
+def marks_of(panel: PublishedPanel) -> list[PublishedMark]:
+    return [each.mark for each in panel.bars if each.mark is not None]
+
+
+def levels_text(levels: Sequence[Level], say: Language) -> str:
+    """Return a level, or the mean over several: 'mean of cpu, io'."""
+    text = ", ".join(map(str, levels))
+    return say("mean of {levels}", levels=text) if len(levels) > 1 else text
+
+
+def side_text(side: Levels, say: Language, *, short: bool = False) -> str:
+    """Return a choice of levels on one line, numbers with their factor: 'lxc · ovs', '3x3 · hello_s = 5'.
+
+    If `short`, the factor is written elsewhere, and of several levels there is only their number."""
+    return " · ".join(_side_part(name, levels, say, short) for name, levels in side.items())
+
+
+def _side_part(name: str, levels: Sequence[Level], say: Language, short: bool) -> str:
+    if short and len(levels) > 1:
+        return say("mean of {n}", n=say.integer(len(levels)))
+    text = levels_text(levels, say)
+    return text if short or all(isinstance(level, str) for level in levels) else f"{name} = {text}"
+
+
+def here_text(here: Here, say: Language) -> str:
+    """Return a mean with its interval, 'missing', or the mean of a stand-in with its name."""
+    if here.mean is None or here.mean.value is None:
+        return say("missing")
+    text = effect_text("level", here.mean, "", say, "≥" if here.bounded else "").strip()
+    if here.stand_in:
+        levels = ", ".join(str(level) for each in here.stand_in for level in each.measured)
+        text += f" ({say('stand-in')}: {levels})"
+    if here.strata < here.all_strata:
+        text += f" ({say('over {n} of {all} conditions of the design', n=here.strata, all=here.all_strata)})"
+    return text
+
+
+def mark_text(mark: PublishedMark | None, say: Language) -> str:
+    """Return where a published figure would lie here, and the figure as printed."""
+    if mark is None:
+        return ""
+    number = f"{mark.bound} {number_text(mark.value, say)}".strip()
+    printed = mark.claim.published.printed if mark.relative and mark.claim.published else ""
+    return f"{number} (“{printed}”)" if printed else number
+
+
+def _bar_texts(panel: PublishedPanel, group: int, bar: int | None, say: Language) -> list[str]:
+    found = next((each for each in panel.bars if (each.group, each.bar) == (group, bar)), None)
+    texts = [here_text(found.here, say), mark_text(found.mark, say)] if found else ["", ""]
+    return texts if marks_of(panel) else texts[:1]
+
+
+def _notes(passage: Passage, how: str, heres: Iterable[Here], say: Language) -> str:
+    """Return how the study deviates, how to read the table, and each reason why something is missing, once."""
+    reasons = dict.fromkeys("; ".join(map(say.note, here.why)) for here in heres if here.mean is None)
+    missing = say("Missing: {reasons}.", reasons=" | ".join(filter(None, reasons))) if any(reasons) else ""
+    return " ".join(part for part in (passage.notes(say.code), f"{how[:1].upper()}{how[1:]}.", missing) if part)
