@@ -131,15 +131,16 @@ def _published(content: Content, drawn: list[dict[str, Any]]) -> Iterator[dict[s
     """Yield the tables of the source, then its figures, each with its table; a figure without data has no plate."""
     confidence, say = content.report.study.design.confidence, content.say
     plates = {each["title"]: each for each in drawn}
-    for table in content.published.tables if content.published else ():
-        yield {"table": printed_table(table, confidence, say), "plate": None, "note": ""}
+    for printed in content.published.tables if content.published else ():
+        yield {"table": printed_table(printed, confidence, say), "plate": None, "note": ""}
     for found in content.published.figures if content.published else ():
         passage = found.figure.passage
         title = title_of(passage, say)
-        table = bars_table(found, confidence, say) if isinstance(found, BarsHere) else None
         plate = plates.get(title)
-        note = passage.notes(say.code) if plate else say(NOTHING_OF_IT, title=title)
-        yield {"table": table, "plate": plate, "note": "" if plate and table else note}
+        table = bars_table(found, confidence, say, noted=not plate) if isinstance(found, BarsHere) else None
+        if plate:
+            plate["note"] = passage.notes(say.code).removesuffix(".")
+        yield {"table": table, "plate": plate, "note": "" if plate or table else say(NOTHING_OF_IT, title=title)}
 
 
 def _tiles(content: Content) -> list[tuple[str, str, str]]:

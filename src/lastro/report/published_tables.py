@@ -6,16 +6,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from lastro.analysis.as_published import BarsHere, Here, PublishedMark, PublishedPanel, TableHere
-from lastro.report.claim_words import effect_text
 from lastro.report.estimates import number_text
 from lastro.report.language import Language
-from lastro.report.numbers import metric_heading
+from lastro.report.numbers import fixed, metric_heading
 from lastro.report.tables import Table
 from lastro.report.words import percent
+from lastro.stats.intervals import Interval
 from lastro.stats.notes import N_
 from lastro.study.model import Level
 from lastro.study.printed import Passage
 from lastro.study.sides import Levels
+from lastro.units import significant
 
 if TYPE_CHECKING:
     from lastro.analysis.as_published import AsPublished
@@ -43,7 +44,7 @@ def printed_table(found: TableHere, confidence: float, say: Language) -> Table:
     for column, metric in zip(found.table.columns, found.metrics, strict=True):
         name = column.heading or column.metric
         heads.append(say("{name}: published ({unit})", name=name, unit=column.unit))
-        heads.append(say("{name}: here ({unit})", name=name, unit=metric.unit if metric and metric.unit else "—"))
+        heads.append(say("here ({unit})", unit=metric.unit if metric and metric.unit else "—"))
     rows = tuple(
         (
             *(levels_text(row.at[name], say) if name in row.at else say("any") for name in names),
@@ -52,8 +53,8 @@ def printed_table(found: TableHere, confidence: float, say: Language) -> Table:
         for row, heres in zip(found.table.rows, found.rows, strict=True)
     )
     how = say(
-        "here: mean of the valid trials with its {confidence} interval, over the levels of all factors that the table "
-        "does not name",
+        "here: mean of the valid trials ± half of its {confidence} interval, over the levels of all factors that the "
+        "table does not name",
         confidence=percent(confidence),
     )
     passage = found.table.passage
@@ -63,12 +64,14 @@ def printed_table(found: TableHere, confidence: float, say: Language) -> Table:
         (*names, *heads),
         rows,
         frozenset(range(len(names), len(names) + len(heads))),
-        note=_notes(passage, how, (here for heres in found.rows for here in heres), say),
+        note=_notes(passage.notes(say.code), how, (here for heres in found.rows for here in heres), say),
     )
 
 
-def bars_table(found: BarsHere, confidence: float, say: Language) -> Table:
-    """Return the bars of a figure in numbers, each with the published figure, as it would be here."""
+def bars_table(found: BarsHere, confidence: float, say: Language, *, noted: bool = True) -> Table:
+    """Return the bars of a figure in numbers, each with the published figure, as it would be here.
+
+    Unless `noted`, the note of the figure is written elsewhere."""
     figure = found.figure
     groups, bars = (
         tuple(dict.fromkeys(name for side in sides for name in side)) for sides in (figure.groups, figure.bars)
@@ -87,10 +90,10 @@ def bars_table(found: BarsHere, confidence: float, say: Language) -> Table:
         labels += [say("all") if bar is None else levels_text(figure.bars[bar].get(name, ()), say) for name in bars]
         texts = [text for panel in found.panels for text in _bar_texts(panel, group, bar, say)]
         rows.append((*labels, *texts))
-    fixed = len(groups) + len(bars)
+    first = len(groups) + len(bars)
     how = say(
-        "here: mean of the valid trials with its {confidence} interval, over the levels of all factors that the figure "
-        "does not name",
+        "here: mean of the valid trials ± half of its {confidence} interval, over the levels of all factors that the "
+        "figure does not name",
         confidence=percent(confidence),
     )
     if any(mark.relative for panel in found.panels for mark in marks_of(panel)):
@@ -103,8 +106,13 @@ def bars_table(found: BarsHere, confidence: float, say: Language) -> Table:
         title_of(figure.passage, say),
         (*groups, *bars, *heads),
         tuple(rows),
-        frozenset(range(fixed, fixed + len(heads))),
-        note=_notes(figure.passage, how, (each.here for panel in found.panels for each in panel.bars), say),
+        frozenset(range(first, first + len(heads))),
+        note=_notes(
+            figure.passage.notes(say.code) if noted else "",
+            how,
+            (each.here for panel in found.panels for each in panel.bars),
+            say,
+        ),
     )
 
 
@@ -145,13 +153,22 @@ def here_text(here: Here, say: Language) -> str:
     """Return a mean with its interval, 'missing', or the mean of a stand-in with its name."""
     if here.mean is None or here.mean.value is None:
         return say("missing")
-    text = effect_text("level", here.mean, "", say, "≥" if here.bounded else "").strip()
+    text = _mean_text(here.mean.value, here.mean.interval, say)
+    text = f"≥ {text}" if here.bounded else text
     if here.stand_in:
         levels = ", ".join(str(level) for each in here.stand_in for level in each.measured)
         text += f" ({say('stand-in')}: {levels})"
     if here.strata < here.all_strata:
         text += f" ({say('over {n} of {all} conditions of the design', n=here.strata, all=here.all_strata)})"
     return text
+
+
+def _mean_text(mean: float, interval: Interval | None, say: Language) -> str:
+    """Return a mean as '168.98 ± 0.14', as papers print it, or alone without an interval."""
+    if interval is None or interval.half_width <= 0:
+        return number_text(mean, say)
+    half = significant(interval.half_width, 2)
+    return say.number(f"{fixed(mean, len(half.partition('.')[2]))} ± {half}")
 
 
 def mark_text(mark: PublishedMark | None, say: Language) -> str:
@@ -169,8 +186,8 @@ def _bar_texts(panel: PublishedPanel, group: int, bar: int | None, say: Language
     return texts if marks_of(panel) else texts[:1]
 
 
-def _notes(passage: Passage, how: str, heres: Iterable[Here], say: Language) -> str:
+def _notes(note: str, how: str, heres: Iterable[Here], say: Language) -> str:
     """Return how the study deviates, how to read the table, and each reason why something is missing, once."""
     reasons = dict.fromkeys("; ".join(map(say.note, here.why)) for here in heres if here.mean is None)
     missing = say("Missing: {reasons}.", reasons=" | ".join(filter(None, reasons))) if any(reasons) else ""
-    return " ".join(part for part in (passage.notes(say.code), f"{how[:1].upper()}{how[1:]}.", missing) if part)
+    return " ".join(part for part in (note, f"{how[:1].upper()}{how[1:]}.", missing) if part)

@@ -127,8 +127,7 @@ def _claim(table: ClaimTable, index: int, study: Study, problems: Problems) -> C
         _check_unit(table.published, statement.metric, study)
     for place, each in enumerate(table.stand_in):
         _check_stand_in(each, statement, study, (*here, "stand_in", place), problems)
-    given = table.published.model_dump(exclude={"table", "columns"}) if table.published else None
-    published = Published(**given) if given else None
+    published = Published(**table.published.model_dump(exclude={"table", "columns"})) if table.published else None
     contradiction = Contradiction(**table.contradicted_by.model_dump()) if table.contradicted_by else None
     stated = _statement(statement, table)
     stand_in = tuple(StandIn.of(each.levels, each.metric) for each in table.stand_in)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Any
 
 from lastro.errors import did_you_mean
 from lastro.study.claims_names import check_factor, check_metric, factors_of, levels_of, units_of
@@ -31,6 +32,7 @@ from lastro.study.printed import (
 from lastro.study.problems import FieldError, Key, Problems, shown
 from lastro.study.sides import Levels, StandIn
 
+_Sides = dict[tuple[Key, ...], Mapping[str, Any]]  # {place in the file: {factor: levels}}
 _FORMS = "a figure has `metrics`, `groups` and `bars`, or `series`, `panels` and `lines`"
 
 
@@ -47,9 +49,9 @@ def checked_tables(shape: ClaimsFile, study: Study, problems: Problems) -> tuple
         for place, column in enumerate(table.columns):
             with problems.at(*here, "columns", place, "metric"):
                 check_metric(column.metric, study)
-        sides = {("at",): table.at}
-        sides |= {("columns", place, "at"): column.at for place, column in enumerate(table.columns)}
-        sides |= {("rows", place, "at"): row.at for place, row in enumerate(table.rows)}
+        sides: _Sides = {("at",): table.at}
+        sides.update({("columns", place, "at"): column.at for place, column in enumerate(table.columns)})
+        sides.update({("rows", place, "at"): row.at for place, row in enumerate(table.rows)})
         _check_sides(sides, here, study, problems)
         for place, row in enumerate(table.rows):
             with problems.at(*here, "rows", place, "printed"):
@@ -67,9 +69,9 @@ def checked_figures(
     found: list[PrintedFigure] = []
     for index, figure in enumerate(shape.figure):
         here = ("figure", index)
-        sides = {("at",): figure.at}
+        sides: _Sides = {("at",): figure.at}
         for key in ("groups", "bars", "panels", "lines"):
-            sides |= {(key, place): side for place, side in enumerate(getattr(figure, key))}
+            sides.update({(key, place): side for place, side in enumerate(getattr(figure, key))})
         _check_sides(sides, here, study, problems)
         for name in figure.metrics:
             with problems.at(*here, "metrics"):
@@ -166,9 +168,7 @@ def _check_ids(kind: str, tables: Sequence[PassageTable], problems: Problems) ->
         seen.add(table.id)
 
 
-def _check_sides(
-    sides: Mapping[tuple[Key, ...], Mapping[str, object]], here: tuple[Key, ...], study: Study, problems: Problems
-) -> None:
+def _check_sides(sides: _Sides, here: tuple[Key, ...], study: Study, problems: Problems) -> None:
     factors = factors_of(study)
     for key, side in sides.items():
         for name in side:

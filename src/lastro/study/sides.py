@@ -20,6 +20,8 @@ class StandIn:
     metric: str = ""
 
     @classmethod
-    def of(cls, levels: Mapping[str, Mapping[Level, Sequence[Level]]], metric: str) -> StandIn:
-        own = {name: {level: tuple(others) for level, others in each.items()} for name, each in levels.items()}
+    def of(cls, levels: Mapping[str, Mapping[str, Sequence[Level]]], metric: str) -> StandIn:
+        own: dict[str, dict[Level, tuple[Level, ...]]] = {
+            name: {level: tuple(others) for level, others in each.items()} for name, each in levels.items()
+        }
         return cls(own, metric)
