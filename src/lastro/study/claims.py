@@ -40,8 +40,9 @@ class Recovery:
 class Order:
     """Levels of one factor in falling order of their means; levels of one group are not ordered among themselves.
 
-    With `of` and `to`, the order is that of the difference between these two at each level. With `sides`, it is one of
-    choices of levels of several factors, and `factor` and `falling` are empty."""
+    With `of` and `to`, the order is that of the difference between these two at each level; with `distance`, that of
+    its absolute value. With `sides`, it is one of choices of levels of several factors, and `factor` and `falling` are
+    empty."""
 
     metric: str
     factor: str
@@ -50,6 +51,7 @@ class Order:
     to: Levels
     at: Levels
     sides: tuple[tuple[Levels, ...], ...] = ()
+    distance: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,8 @@ class RecoveryTable(StrictTable):
 class OrderTable(StrictTable):
     """Levels, or groups of levels, of one factor in falling order: of means or, with `of` and `to`, of effects.
 
-    Or `sides`, each a choice of levels of the same factors, or a list of such choices."""
+    With `distance`, of how far `of` and `to` are apart, in either direction. Or `sides`, each a choice of levels of the
+    same factors, or a list of such choices."""
 
     metric: Some
     factor: OneLine = ""
@@ -56,6 +57,7 @@ class OrderTable(StrictTable):
     sides: list[Annotated[list[Side], BeforeValidator(_listed)]] = Field(default_factory=list)
     of: dict[str, OneOrMoreLevels] = Field(default_factory=dict)
     to: dict[str, OneOrMoreLevels] = Field(default_factory=dict)
+    distance: bool = False
     at: At
 
 

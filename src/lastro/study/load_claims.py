@@ -146,7 +146,8 @@ def _statement(table: _Table, claim: ClaimTable) -> Statement:
     if isinstance(table, OrderTable):
         falling = tuple(tuple(group) for group in table.falling)
         choices = tuple(tuple(map(levels_of, group)) for group in table.sides)
-        return Order(table.metric, table.factor, falling, levels_of(table.of), levels_of(table.to), at, choices)
+        of, to = levels_of(table.of), levels_of(table.to)
+        return Order(table.metric, table.factor, falling, of, to, at, choices, table.distance)
     if isinstance(table, AlikeTable):
         return Alike(table.metric, table.factor, tuple(table.levels), at)
     if isinstance(table, ExtremeTable):
@@ -233,6 +234,8 @@ def _check_order(table: OrderTable) -> None:
     """Check that an order is of the levels of one factor, or of sides, and of two groups or more."""
     if bool(table.sides) == bool(table.factor and table.falling) or (table.sides and (table.of or table.factor)):
         raise FieldError("has neither or both of two forms", "give `factor` and `falling`, or `sides` alone")
+    if table.distance and not table.of:
+        raise FieldError("`distance` is between two sides", "give `of` and `to`")
     if len(table.sides or table.falling) < 2:
         raise FieldError(f"`{'sides' if table.sides else 'falling'}` must have at least 2 entries")
     _check_distinct([level for group in table.falling for level in group])
