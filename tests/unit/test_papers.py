@@ -418,8 +418,8 @@ def is_missing(level: Any) -> bool:
 def needs_missing(claim: Claim) -> bool:
     """Whether it names a level that the host lacks, and that has no stand-in there."""
     for factor, level in levels_named(claim):
-        others = [other for each in claim.stand_in for other in each.levels.get(factor, {}).get(level, ())]
-        if is_missing(level) and (not others or any(map(is_missing, others))):
+        choices = [each.levels[factor][level] for each in claim.stand_in if level in each.levels.get(factor, {})]
+        if is_missing(level) and not any(not any(map(is_missing, others)) for others in choices):
             return True
     return False
 
