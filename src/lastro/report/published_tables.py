@@ -26,6 +26,8 @@ INTRODUCTION = N_(
     "compare how they relate to each other. The claims judge that."
 )
 
+_PLACES = {"table": N_("table {n}"), "figure": N_("figure {n}")}
+_MOST_NUMBERS = 4  # columns of numbers that a page holds without line breaks in them
 NOTHING_OF_IT = N_("{title}: this campaign has no trial of it.")
 
 
@@ -52,6 +54,7 @@ def printed_table(found: TableHere, confidence: float, say: Language) -> Table:
         )
         for row, heres in zip(found.table.rows, found.rows, strict=True)
     )
+    right = range(len(names), len(names) + len(heads))
     how = say(
         "here: mean of the valid trials ± half of its {confidence} interval, over the levels of all factors that the "
         "table does not name",
@@ -63,7 +66,8 @@ def printed_table(found: TableHere, confidence: float, say: Language) -> Table:
         title_of(passage, say),
         (*names, *heads),
         rows,
-        frozenset(range(len(names), len(names) + len(heads))),
+        frozenset(right),
+        frozenset(right if len(heads) > _MOST_NUMBERS else ()),
         note=_notes(passage.notes(say.code), how, (here for heres in found.rows for here in heres), say),
     )
 
@@ -122,7 +126,9 @@ def _names(sides: Sequence[Levels]) -> tuple[str, ...]:
 
 def title_of(passage: Passage, say: Language) -> str:
     """Return the title of a table or a figure with its place in the source: 'Time until it is up (table 1)'."""
-    return f"{passage.title(say.code)} ({passage.where})"
+    kind, _, number = passage.where.partition(" ")
+    where = say(_PLACES[kind], n=number) if kind in _PLACES else passage.where
+    return f"{passage.title(say.code)} ({where})"
 
 
 def marks_of(panel: PublishedPanel) -> list[PublishedMark]:
