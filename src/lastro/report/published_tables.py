@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from lastro.analysis.as_published import BarsHere, Here, PublishedMark, PublishedPanel, TableHere
+from lastro.analysis.claim_cells import DID_YOU_MEAN
 from lastro.report.estimates import number_text
 from lastro.report.language import Language
 from lastro.report.numbers import fixed, metric_heading
@@ -194,6 +195,11 @@ def _bar_texts(panel: PublishedPanel, group: int, bar: int | None, say: Language
 
 def _notes(note: str, how: str, heres: Iterable[Here], say: Language) -> str:
     """Return how the study deviates, how to read the table, and each reason why something is missing, once."""
-    reasons = dict.fromkeys("; ".join(map(say.note, here.why)) for here in heres if here.mean is None)
-    missing = say("Missing: {reasons}.", reasons=" | ".join(filter(None, reasons))) if any(reasons) else ""
-    return " ".join(part for part in (note, f"{how[:1].upper()}{how[1:]}.", missing) if part)
+    shown = list(heres)
+    alone = any(here.mean is not None and here.mean.interval is None for here in shown)
+    no_interval = say("Without ±: too few trials for an interval.") if alone else ""
+    reasons = dict.fromkeys(
+        say.note(why) for here in shown if here.mean is None for why in here.why if why.message != DID_YOU_MEAN
+    )
+    missing = say("Missing: {reasons}.", reasons="; ".join(reasons)) if reasons else ""
+    return " ".join(part for part in (note, f"{how[:1].upper()}{how[1:]}.", no_interval, missing) if part)
