@@ -177,7 +177,7 @@ def _panel(
         PublishedBar(group, None, mean_here(report, metric.name, mark.levels), mark)
         for group, levels in enumerate(figure.groups)
         for mark in marks
-        if _is_of(mark, levels, figure) and separated.isdisjoint(mark.levels)
+        if separated and _is_of(mark, levels, figure) and separated.isdisjoint(mark.levels)
     ]
     return PublishedPanel(metric, tuple(bars))
 

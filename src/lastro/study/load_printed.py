@@ -33,7 +33,7 @@ from lastro.study.problems import FieldError, Key, Problems, shown
 from lastro.study.sides import Levels, StandIn
 
 _Sides = dict[tuple[Key, ...], Mapping[str, Any]]  # {place in the file: {factor: levels}}
-_FORMS = "a figure has `metrics`, `groups` and `bars`, or `series`, `panels` and `lines`"
+_FORMS = "a figure has `metrics`, `groups` and mostly `bars`, or `series`, `panels` and `lines`"
 
 
 def printed_tables(shape: ClaimsFile) -> dict[str, PrintedTable]:
@@ -142,13 +142,15 @@ def _table(table: TableTable) -> PrintedTable:
 
 
 def _figure(figure: FigureTable, tables: Mapping[str, PrintedTable]) -> PrintedFigure:
-    bars = bool(figure.metrics and figure.groups and figure.bars)
-    lines = bool(figure.series and figure.panels and figure.lines)
+    of_lines = bool(figure.series or figure.line or figure.panels or figure.lines or figure.times)
+    bars = bool(figure.metrics and figure.groups) and not of_lines
+    of_bars = bool(figure.metrics or figure.groups or figure.bars)
+    lines = bool(figure.series and figure.panels and figure.lines) and not of_bars
     if bars == lines:
         raise FieldError("has neither or both of two forms", _FORMS)
     passage, at, marks = _passage(figure), levels_of(figure.at), tuple(figure.marks)
     if bars:
-        groups, each = (tuple(map(levels_of, sides)) for sides in (figure.groups, figure.bars))
+        groups, each = (tuple(map(levels_of, sides)) for sides in (figure.groups, figure.bars or [{}]))
         return BarFigure(passage, at, tuple(figure.metrics), groups, each, marks)
     times = tuple(tables[name] for name in figure.times if name in tables)
     panels, each = (tuple(map(levels_of, sides)) for sides in (figure.panels, figure.lines))

@@ -102,7 +102,8 @@ class PrintedTable:
 class BarFigure:
     """A figure of bars: a panel for each metric, a group for each choice of levels, and in each the same `bars`.
 
-    `marks` are the ids of claims whose published figures are drawn beside the bars."""
+    A group of one bar has a side without levels. `marks` are the ids of claims whose published figures are drawn beside
+    the bars."""
 
     passage: Passage
     at: Levels

@@ -79,7 +79,7 @@ def _fits(found: BarsHere, room_in: float, say: Language) -> bool:
 def _marks_words(found: BarsHere, say: Language) -> str:
     marks = [mark for panel in found.panels for mark in marks_of(panel)]
     if any(mark.relative for mark in marks):
-        return say("diamond: the published ratio, from the mean of this campaign with which the source compares")
+        return say("diamond: what was published, from the mean of this campaign with which the source compares")
     return say("diamond: published") if marks else ""
 
 
@@ -128,7 +128,7 @@ def _handles(found: BarsHere, say: Language) -> Iterator[object]:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    for number, side in enumerate(found.figure.bars):
+    for number, side in enumerate(found.figure.bars if any(found.figure.bars) else ()):
         yield Patch(color=colour_of(number), alpha=0.75, linewidth=0, label=side_text(side, say))
     if any(map(marks_of, found.panels)):
         yield Line2D([], [], marker="D", ms=4.5, color="white", mec="black", mew=1.1, linestyle="none",
