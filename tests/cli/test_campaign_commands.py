@@ -123,6 +123,10 @@ def test_show_tells_everything_of_a_trial(campaign: Path) -> None:
         "attempt", "started_utc", "duration_s", "valid", "reasons", "measurements", "notes", "series", "transcript",
     }  # fmt: skip
     valid = next(row[0] for row in rows(campaign) if row[3] == "valid")
+    table = (
+        lastro("show", campaign, valid).out.partition("\nmeasurements\n")[2].partition("\n  series ")[0].splitlines()
+    )
+    assert len(table) > 1 and len({re.match(r"  \S+ +\S+", line).end() for line in table}) == 1, "one grid"  # type: ignore[union-attr]
     attempt = lastro("show", campaign, valid, "--json").json["attempts"][-1]
     assert attempt["valid"] and attempt["series"]["speed"]["unit"] == "Mbit/s"
     assert len(attempt["series"]["speed"]["values"]) == 10

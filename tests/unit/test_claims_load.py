@@ -152,6 +152,9 @@ WRONG = {
     'order = { metric = "jitter", sides = [{ function = "nat" }] }': (
         "claim[0].order: `sides` must have at least 2 entries", "",
     ),
+    'order = { metric = "jitter", factor = "function", falling = ["nat", "dpi"], distance = true }': (
+        "claim[0].order: `distance` is between two sides", "give `of` and `to`",
+    ),
     'order = { metric = "jitter", factor = "function" }': ("claim[0].order: has neither or both", "`sides` alone"),
     'order = { metric = "jitter", factor = "function", falling = ["nat", "dpi"], sides = [{ anomaly = "io" }, '
     '{ anomaly = "cpu" }] }': ("claim[0].order: has neither or both", "`factor` and `falling`"),

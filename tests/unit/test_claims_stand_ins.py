@@ -58,6 +58,17 @@ def judged(directory: Path, *lacking: str, text: str = TEXT) -> tuple[dict[str, 
     return {one.claim.id: one for one in found}, claims_document(claims, found, report)
 
 
+def test_of_several_stand_ins_the_first_that_was_measured_takes_the_place(tmp_path: Path) -> None:
+    text = TEXT.replace("crun", "none-such").replace(
+        'stand_in = { levels = { platform = { none-such = "runc" } } }',
+        'stand_in = [{ levels = { platform = { none-such = "crun" } } }, '
+        '{ levels = { platform = { none-such = "runc" } } }]',
+    )
+    told = [judged(tmp_path / name, *lacking, text=text) for name, lacking in (("a", ()), ("b", ("crun",)))]
+    assert [[each.measured for each in found["slower"].stand_in] for found, _ in told] == [[("crun",)], [("runc",)]]
+    assert [found["slower"].verdict for found, _ in told] == ["contradicted", "reproduced"], "crun carries more"
+
+
 def test_what_was_published_is_judged_where_it_was_measured(tmp_path: Path) -> None:
     found, document = judged(tmp_path / "c")
     assert {one.verdict for one in found.values()} == {"contradicted"}, "crun carries more"

@@ -281,6 +281,41 @@ def up_to(template: CampaignData, truth: World, campaigns: int, **kind: Any) -> 
     return Counter(judge(UP_TO, measured(template, truth, seed, **kind))[0].verdict for seed in range(campaigns))
 
 
+FARTHER = parse_claims(
+    """
+    [[claim]]
+    id = "farther"
+    says = "isolation changes more under memory than under the CPU anomaly, up or down"
+    order = { metric = "throughput", factor = "anomaly", falling = ["memory", "cpu"], of = { isolation = "cgroups" }, to = { isolation = "none" }, distance = true }
+    """,  # noqa: E501
+    "farther.toml",
+    STUDY,
+)
+
+
+def farther(template: CampaignData, memory: float, cpu: float, campaigns: int = 200) -> Counter[str]:
+    """Verdicts where isolation changes throughput by these fractions under two anomalies."""
+
+    def truth(levels: Levels) -> float:
+        change = {"none": 0.0, "cpu": cpu, "memory": memory}[str(levels["anomaly"])]
+        return 1000 * (1 + change * (levels["isolation"] == "cgroups"))
+
+    return Counter(judge(FARTHER, measured(template, truth, seed))[0].verdict for seed in range(campaigns))
+
+
+@pytest.mark.parametrize(("memory", "cpu"), [(0.15, 0.15), (0.15, -0.15), (0.0, 0.0)])
+def test_of_two_equal_distances_neither_is_told_to_be_the_larger(
+    memory: float, cpu: float, template: CampaignData
+) -> None:
+    found = farther(template, memory, cpu)
+    assert (found["reproduced"] + found["contradicted"]) / found.total() <= 0.08, found  # 5 % in the long run
+
+
+def test_the_larger_distance_is_found_whatever_its_sign(template: CampaignData) -> None:
+    assert farther(template, -0.2, 0.05, 30) == farther(template, 0.2, -0.05, 30) == {"reproduced": 30}
+    assert farther(template, 0.05, -0.2, 30) == {"contradicted": 30}
+
+
 @few_or_all
 def test_another_magnitude_is_the_same_direction_only(template: CampaignData, seeds: int) -> None:
     found = verdicts(template, world(link=0.05, cpu=0.1, memory=0.25, recovered=0.1), seeds=seeds)

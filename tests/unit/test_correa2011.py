@@ -68,6 +68,8 @@ def _mean(levels: Levels, metric: str) -> float:
     size, hello_s = ("3x3", "4x4").index(str(levels["topology"])), int(levels["hello_s"])
     if metric == "boot":
         return (XEN_BOOT if platform == "xen" else BOOT.get((platform, links), (30, 60)))[size]
+    if metric == "memory_growth_after":
+        return 1.0
     if metric in ("memory_growth", "memory_growth_failure", "memory_spread"):
         if platform == "xen":
             return 1.0
@@ -142,7 +144,7 @@ def test_every_exchange_is_waited_for_to_its_end(study: Study, profile: str) -> 
 
 
 def test_claims_have_their_place_their_portuguese_and_half_the_effect_as_tolerance(claims: tuple[Claim, ...]) -> None:
-    assert len(claims) == 87
+    assert len(claims) == 89
     for claim in claims:
         assert claim.where.startswith("section 5"), claim.id
         assert claim.text("pt-BR") != claim.text("en"), claim.id

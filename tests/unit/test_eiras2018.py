@@ -226,10 +226,23 @@ def test_every_claim_is_contradicted_where_its_opposite_is_so(member: str, tmp_p
     others = {}
     for name, one in mirrored.items():
         said = one.claim.statement
-        effects = isinstance(said, Order) and said.of
+        effects = isinstance(said, Order) and said.of and not said.distance  # a distance has no sign to negate
         world = unlike if getattr(said, "direction", "") == "alike" else negated if effects else mirrored
         others |= {name: world[name].verdict} if world[name].verdict != "contradicted" else {}
     assert others == {}
+
+
+def test_a_container_that_overtakes_the_bare_host_is_not_closer_to_it(tmp_path: Path) -> None:
+    """With two proxies it is 20 ms faster here, and with one it was 5 ms slower: a signed difference would fall."""
+
+    def value(levels: Levels, block: int, metric: str) -> float:
+        two, docker = levels["proxies"] == 2, levels["platform"] == "docker"
+        noise = random.Random(f"{sorted(levels.items())}:{block}:{metric}").gauss(0, 0.1)
+        return (50.0 if two else 100.0) + docker * (-20.0 if two else 5.0) + noise
+
+    found = judged("eiras2018/platforms", tmp_path / "c", value)
+    closer = {name: one.verdict for name, one in found.items() if "closer-with-two" in name}
+    assert len(closer) == 4 and set(closer.values()) == {"contradicted"}
 
 
 @pytest.mark.parametrize("member", JUDGED)

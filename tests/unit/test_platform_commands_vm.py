@@ -20,6 +20,7 @@ from lastro.host.cgroups import Resources, Usage
 from lastro.host.undo import Owner, undo
 from lastro.image import guest
 from lastro.platforms._guest import CLIENT, PORTS
+from lastro.platforms._hypervisor import Hypervisor
 from lastro.platforms.base import InstanceSpec, Platform, Port, Security, Tap
 from lastro.platforms.cloud_hypervisor import CloudHypervisor
 from lastro.platforms.firecracker import Firecracker
@@ -92,6 +93,23 @@ def start(platform: Platform, testbed: Testbed, spec: InstanceSpec = LINKED) -> 
 
 
 # All
+
+
+@pytest.mark.parametrize("platform", [each for each in HYPERVISORS if issubclass(each, Hypervisor)])
+def test_a_limit_of_processes_is_not_one_of_the_threads_of_a_monitor(
+    platform: type[Hypervisor], tmp_path: Path
+) -> None:
+    """The processes inside a guest are in a table of its own kernel, which no group of the host counts."""
+    limits = Resources(cpus=0.5, memory_bytes=256 << 20, write_bps=10**6, block_device="8:0", pids=64)
+    kept = platform().cgroup_limits(limits)
+    assert (kept.pids, kept.memory_bytes) == (None, None) and kept.write_bps == limits.write_bps
+    host, testbed = bed(tmp_path)
+    start(platform(), testbed, InstanceSpec("one", "function", limits, ports=("in0", "out0")))
+    cgroup = f"{testbed.session.cgroup}/one"
+    assert f"{testbed.cgroups.pids_directory(cgroup)}/pids.max" not in host.files
+    with testbed.session.owned("cgroup", cgroup):
+        testbed.cgroups.make(host, cgroup, limits)
+    assert host.files[f"{testbed.cgroups.pids_directory(cgroup)}/pids.max"] == "64", "what a container gets"
 
 
 @pytest.mark.parametrize("platform", HYPERVISORS)

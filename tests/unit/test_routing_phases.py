@@ -241,13 +241,14 @@ def test_the_cpu_time_of_an_event_ends_with_the_convergence(run: Any, monkeypatc
     for name in ("cut", "mend"):
         setattr(run.network, name, lambda *a, name=name, **k: events.append(name))
     run.work.phase = Cpu
+    run.work.record_quiet = lambda ended_s: events.append("quiet")
     run.network.instances = [flow_of(printed([1, 12])).source] * 4
     monkeypatch.setattr(convergence, "rest", lambda duration_s: events.append("rest"))
     monkeypatch.setattr(Run, "_converge", lambda *arguments, **options: events.append("converged"))
     run._failure()
     assert events == [
         "rest", "failure begins", "cut", "converged", "failure ends", "rest", "rest",
-        "rest", "recovery begins", "mend", "converged", "recovery ends", "rest",
+        "rest", "recovery begins", "mend", "converged", "recovery ends", "rest", "quiet",
     ]  # fmt: skip
 
 

@@ -107,6 +107,17 @@ def test_memory_grows_from_phase_to_phase_and_the_boot_is_over_once_the_cpu_stay
     assert fallen_s((100.0,) * 9, 6.0) is None
 
 
+def test_memory_once_all_is_quiet_is_compared_with_that_of_regular_operation() -> None:
+    """The last `quiet_s` alone: what the exchange after the links' return took is over by then."""
+    work: Any = object.__new__(PhaseRecorder)
+    work.outcome, work.config, work._empty_bytes = Outcome({"memory_regular": 200.0}), {"quiet_s": 8.0}, 50 << 20
+    asked = []
+    work.course = SimpleNamespace(mean_taken_bytes=lambda *period: asked.append(period) or (256 << 20))
+    work.record_quiet(100.0)
+    assert asked == [(92.0, 100.0)]
+    assert work.outcome.measurements["memory_growth_after"] == pytest.approx(3.0)
+
+
 @pytest.mark.parametrize("starts_on_links", [False, True])
 def test_instances_that_start_on_their_links_tell_of_neither_when_it_was_done(starts_on_links: bool) -> None:
     outcome = Outcome()

@@ -18,14 +18,15 @@ from lastro.results.members import campaigns_of_blocks
 from lastro.stats.contrasts import Contrast, MeanComparison, compare_one, linear, share
 from lastro.stats.noise_floor import within
 from lastro.stats.notes import N_, Note
-from lastro.study.claims import Levels
 from lastro.study.model import Level
+from lastro.study.sides import Levels
 
 if TYPE_CHECKING:
     from lastro.stats.block_model import BlockModel
 
 Weights = Mapping[int, float]  # {index of a treatment: its weight}
 Key = frozenset[tuple[str, object]]
+DID_YOU_MEAN = N_("did you mean {level}?")
 _MOST_NAMED = 3  # treatments to name where they have no level in common
 
 
@@ -123,7 +124,7 @@ class Cells:
             if absent := [level for level in levels if _plain(level) not in known]:
                 near = difflib.get_close_matches(str(absent[0]), map(str, known.values()), n=1)
                 why = Note(N_("the study has no {factor} {level}"), factor=name, level=str(absent[0]))
-                raise Untestable(why, *(Note(N_("did you mean {level}?"), level=level) for level in near))
+                raise Untestable(why, *(Note(DID_YOU_MEAN, level=level) for level in near))
             settled[name] = tuple(dict.fromkeys(_plain(level) for level in levels))
         return settled
 

@@ -17,8 +17,9 @@ from lastro.stats.contrasts import Contrast, one_sided_p, p_above
 from lastro.stats.intervals import Bound
 from lastro.stats.notes import N_, Note
 from lastro.stats.weights import less, weighted_sum
-from lastro.study.claims import Absolute, Additive, Alike, Compare, Extreme, Levels, Measure, Order, Recovery, Statement
+from lastro.study.claims import Absolute, Additive, Alike, Compare, Extreme, Measure, Order, Recovery, Statement
 from lastro.study.model import Level
+from lastro.study.sides import Levels
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,12 +149,35 @@ def _order(statement: Order, cells: Cells) -> Effects:
             if share == 1:
                 parts.append(_direction(f"{first} / {second}", above[0], below[0], True, cells))
             else:
-                effects = less(less(*above), less(*below))
-                gap = cells.linear(effects)
-                under = cells.gap_under_floor(effects, gap.value)
-                part = replace(_signed(f"{first} − {second}", "difference", gap, gap, None, True), under_floor=under)
-                parts.append(_opened(part, cells.slack(effects), True))
+                effects = less(*above), less(*below)
+                part = (_farther if statement.distance else _larger)(f"{first} − {second}", *effects, cells)
+                parts.append(part)
     return Effects(tuple(parts), used, total)
+
+
+def _larger(label: str, upper: Weights, lower: Weights, cells: Cells) -> Part:
+    """Test that one difference is larger than another."""
+    effects = less(upper, lower)
+    gap = cells.linear(effects)
+    under = cells.gap_under_floor(effects, gap.value)
+    part = replace(_signed(label, "difference", gap, gap, None, True), under_floor=under)
+    return _opened(part, cells.slack(effects), True)
+
+
+def _farther(label: str, upper: Weights, lower: Weights, cells: Cells) -> Part:
+    """Test that one difference is farther from zero than another, whatever their signs.
+
+    |a| > |b| where a - b and a + b have the same sign. Both must be significant: the larger p counts (Berger 1982)."""
+    apart = cells.linear(less(upper, lower))
+    together = cells.linear(weighted_sum([(upper, 1.0), (lower, 1.0)]))
+    signs = [math.copysign(1.0, cells.linear(each).value or 0.0) for each in (upper, lower)]
+    effects = weighted_sum([(upper, signs[0]), (lower, -signs[1])])
+    gap = cells.linear(effects)
+    part = Part(label, "difference", gap, None, None, None, under_floor=cells.gap_under_floor(effects, gap.value))
+    if apart.p is not None and together.p is not None:
+        p, same = max(apart.p, together.p), (apart.value or 0.0) * (together.value or 0.0)
+        part = replace(part, p_for=p if same > 0 else 1.0, p_against=p if same < 0 else 1.0)
+    return _opened(part, (True, True), None) if any(cells.slack(effects)) else part
 
 
 def _sides_at(statement: Order, level: Level) -> list[Levels]:

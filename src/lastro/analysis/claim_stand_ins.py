@@ -9,8 +9,9 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from lastro.analysis.campaign import Report
-from lastro.study.claims import Alike, Claim, Levels, Order, Statement
+from lastro.study.claims import Alike, Claim, Order, Statement
 from lastro.study.model import Level
+from lastro.study.sides import Levels
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,16 +25,19 @@ class StoodIn:
 def as_measured(claim: Claim, report: Report) -> tuple[Claim, tuple[StoodIn, ...]]:
     """Return the claim with a stand-in for each published level that was not measured, and these stand-ins.
 
-    A stand-in that was not measured either takes no place."""
+    A stand-in that was not measured either takes no place. Of several for one level, the first that was measured
+    does."""
     if not claim.stand_in:
         return claim, ()
-    measured, found = _measured(report), list[StoodIn]()
+    measured, found, stood_in = _measured(report), list[StoodIn](), dict[str, set[Level]]()
     for stand_in in claim.stand_in:
         lacking: dict[str, dict[Level, tuple[Level, ...]]] = {}
         for factor, levels in stand_in.levels.items():
             there = measured.get(factor, set())
-            own = {level: others for level, others in levels.items() if level not in there and there.issuperset(others)}
+            gone = [level for level in levels if level not in there and level not in stood_in.get(factor, ())]
+            own = {level: levels[level] for level in gone if there.issuperset(levels[level])}
             found += [StoodIn(level, others) for level, others in own.items()]
+            stood_in.setdefault(factor, set()).update(own)
             lacking[factor] = own
         if any(lacking.values()):
             claim = replace(claim, statement=_standing_in(claim.statement, lacking, stand_in.metric))

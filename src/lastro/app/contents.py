@@ -60,11 +60,13 @@ def content_of(directories: Sequence[Path], say: Language, *, all_metrics: bool)
     file = claims_of(directories[0], data.study.name)
     if file is None:
         return Content(report, analysis, say)
+    from lastro.analysis.as_published import as_published
     from lastro.report.claims_text import explanation, source_text, tally_text
 
     found = judged(data, file)
     tally = ": ".join(part for part in (source_text(found.claims.source), tally_text(found.judgements, say)) if part)
-    return Content(report, analysis, say, found.judgements, tally, explanation(report, say))
+    printed = as_published(found.claims, found.report)
+    return Content(report, analysis, say, found.judgements, tally, explanation(report, say), printed or None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -153,7 +153,7 @@ def _write_figures(content: Content, folder: Path, base: Path | None) -> dict[st
     from lastro.results.files import write_atomically
 
     written = {}
-    for picture in pictures(content.report, content.analysis, content.say, content.judgements):
+    for picture in pictures(content.report, content.analysis, content.say, content.judgements, content.published):
         file = folder / f"{picture.name}.svg"
         write_atomically(file, picture.svg(), base=base)
         write_atomically(file.with_suffix(".png"), picture.png(), base=base)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from lastro.app.places import open_campaign
@@ -129,7 +130,7 @@ def _attempt_document(store: Store, attempt: Attempt) -> dict[str, Any]:
 def _lines(store: Store, trial: TrialRow, attempts: list[Attempt], chosen: Attempt | None) -> list[str]:
     row = store.treatment_of(trial)
     lines = [f"trial {trial.number}   block {trial.block}   treatment {row.treatment.id}   {trial.state}"]
-    lines += [f"  {name:<14} {level}" for name, level in row.treatment.levels.items()]
+    lines += _columns([(name, str(level)) for name, level in row.treatment.levels.items()])
     if row.unavailable:
         lines += ["", f"unavailable here: {row.unavailable}", *([f"remedy: {row.remedy}"] if row.remedy else [])]
     for attempt in attempts:
@@ -143,12 +144,17 @@ def _lines(store: Store, trial: TrialRow, attempts: list[Attempt], chosen: Attem
     return lines
 
 
+def _columns(rows: Sequence[Sequence[str]], right: Iterable[int] = ()) -> list[str]:
+    """Return indented rows, each column as wide as its widest cell."""
+    from lastro.console import grid
+
+    return [f"  {line.plain}" for line in grid(rows, right)] if rows else []
+
+
 def _measurements(store: Store, trial: TrialRow, attempt: Attempt) -> list[str]:
     units = {metric.name: metric.unit for metric in store.study.all_metrics}
-    lines = ["", "measurements"]
-    lines += [
-        f"  {name:<16} {significant(value):>10} {units.get(name, '')}" for name, value in attempt.measurements.items()
-    ]
+    rows = [(name, significant(value), units.get(name, "")) for name, value in attempt.measurements.items()]
+    lines = ["", "measurements", *_columns(rows, right={1})]
     for series in store.series(trial.number, attempt.attempt):
         lines.append(f"  series {series.name}: {len(series.values)} samples in {series.unit}")
     return lines

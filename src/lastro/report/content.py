@@ -9,13 +9,16 @@ from lastro.analysis.campaign import Report
 from lastro.report.language import Language
 
 if TYPE_CHECKING:
+    from lastro.analysis.as_published import AsPublished
     from lastro.analysis.claims import Judgement
     from lastro.analysis.model import Analysis
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """The content of a document. `claims_tally` sums up `judgements` in a line; `claims_note` explains them."""
+    """The content of a document. `claims_tally` sums up `judgements` in a line; `claims_note` explains them.
+
+    `published` is what the source of the claims printed; None where no claims file has any of it."""
 
     report: Report
     analysis: Analysis
@@ -23,6 +26,7 @@ class Content:
     judgements: tuple[Judgement, ...] = ()
     claims_tally: str = ""
     claims_note: str = ""
+    published: AsPublished | None = None
 
     @property
     def under_floor(self) -> frozenset[tuple[int, int]]:

@@ -16,6 +16,7 @@ from jinja2 import Environment
 from markupsafe import Markup
 
 from lastro import __version__
+from lastro.analysis.as_published import BarsHere
 from lastro.analysis.model import MetricAnalysis
 from lastro.analysis.properties import ALL
 from lastro.analysis.scaling import scalings
@@ -28,6 +29,7 @@ from lastro.report.language import Language
 from lastro.report.numbers import direction_text
 from lastro.report.numeric_words import slope_text, slopes_note
 from lastro.report.opening import opening
+from lastro.report.published_tables import INTRODUCTION, NOTHING_OF_IT, bars_table, printed_table, title_of
 from lastro.report.remark_words import meaning
 from lastro.report.results_view import groups, hoisted_factors
 from lastro.report.search_tables import tables_of
@@ -72,6 +74,8 @@ def _context(content: Content) -> dict[str, Any]:
         "metrics": [_metric(content, metric) for metric in content.analysis.metrics],
         "claims": stat_tables.claims_table(content.judgements, content.claims_note, say),
         "claims_tally": content.claims_tally,
+        "published": list(_published(content, drawn["published"])),
+        "published_introduction": INTRODUCTION,
         "limitations": words.limitations(report, say),
         "meaning": meaning,
         "really": [table for table in (really_table(report, say), remarks_table(report, say)) if table],
@@ -107,6 +111,7 @@ def _contents(context: Mapping[str, Any], say: Language) -> Iterator[tuple[str, 
         ("interactions", say("Interactions"), drawn["interaction"]),
         ("trials", say("Trials"), drawn["distribution"]),
         ("claims", say("Claims"), context["claims"]),
+        ("published", say("As published"), context["published"]),
         ("results", say("Results"), True),
         ("really", say("Really measured"), context["really"]),
         ("missing", say("Missing"), True),
@@ -120,6 +125,22 @@ def _contents(context: Mapping[str, Any], say: Language) -> Iterator[tuple[str, 
         ("limitations", say("Limitations"), True),
     )
     return ((anchor, name) for anchor, name, there in sections if there)
+
+
+def _published(content: Content, drawn: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield the tables of the source, then its figures, each with its table; a figure without data has no plate."""
+    confidence, say = content.report.study.design.confidence, content.say
+    plates = {each["title"]: each for each in drawn}
+    for printed in content.published.tables if content.published else ():
+        yield {"table": printed_table(printed, confidence, say), "plate": None, "note": ""}
+    for found in content.published.figures if content.published else ():
+        passage = found.figure.passage
+        title = title_of(passage, say)
+        plate = plates.get(title)
+        table = bars_table(found, confidence, say, noted=not plate) if isinstance(found, BarsHere) else None
+        if plate:
+            plate["note"] = passage.notes(say.code).removesuffix(".")
+        yield {"table": table, "plate": plate, "note": "" if plate or table else say(NOTHING_OF_IT, title=title)}
 
 
 def _tiles(content: Content) -> list[tuple[str, str, str]]:
@@ -159,7 +180,7 @@ def _drawn(content: Content) -> dict[str, list[dict[str, Any]]]:
     """Return {kind: [figure]} in their order, each with title, note, SVG and, for a curve, its table."""
     drawn: dict[str, list[dict[str, Any]]] = defaultdict(list)
     tables = curve_tables(content.report, content.say)
-    for plan in plans(content.report, content.analysis, content.say, content.judgements):
+    for plan in plans(content.report, content.analysis, content.say, content.judgements, content.published):
         if svg := plate(plan):
             metric = None if plan.metric is None else content.report.metrics[plan.metric]
             note = metric.summary if metric is not None and plan.kind == "distribution" else ""

@@ -16,6 +16,7 @@ from lastro.plain import plain
 from lastro.report import words
 from lastro.report.content import Content
 from lastro.report.opening import opening
+from lastro.report.published_tables import published_tables
 from lastro.report.search_tables import tables_of
 from lastro.report.stat_tables import (
     claims_table,
@@ -93,6 +94,8 @@ def _tables(content: Content) -> Iterator[Table]:
         yield effects_table(metric, say)
         yield from (interaction_table(metric, found, say) for found in metric.interactions)
     yield claims_table(content.judgements, content.claims_note, say)
+    if content.published:
+        yield from published_tables(content.published, report.study.design.confidence, say)
     yield from (results_table(content, view) for view in report.views)
     yield from tables_of(report, say)
     yield from (scaling_table(report, scaling, say) for scaling in scalings(report))

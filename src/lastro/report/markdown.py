@@ -16,6 +16,7 @@ from lastro.report import words
 from lastro.report.content import Content
 from lastro.report.language import Language
 from lastro.report.opening import opening
+from lastro.report.published_tables import INTRODUCTION, published_tables
 from lastro.report.search_tables import tables_of
 from lastro.report.stat_tables import (
     claims_table,
@@ -95,6 +96,9 @@ def _statistics(content: Content) -> Iterator[str]:
         escape(content.claims_tally),
         *texts([claims_table(content.judgements, content.claims_note, say)]),
     )
+    if content.published:
+        tables = texts(published_tables(content.published, report.study.design.confidence, say))
+        yield from _section(say("As published"), escape(say(INTRODUCTION)), *tables)
     results = (results_table(content, view) for view in report.views)
     yield from _section(say("Results"), *texts(results), *texts(tables_of(report, say)))
     yield from _section(say("What was really measured"), *_really(report, say))

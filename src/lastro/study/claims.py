@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from lastro.study.model import Level
+from lastro.study.printed import PrintedFigure, PrintedTable
+from lastro.study.sides import Levels, StandIn
 
-Levels = Mapping[str, tuple[Level, ...]]  # {factor: levels}; more than one level means the mean over them
 Direction = Literal["higher", "lower", "alike"]
 Measure = Literal["ratio", "difference", "share", "level"]
 
@@ -39,8 +40,9 @@ class Recovery:
 class Order:
     """Levels of one factor in falling order of their means; levels of one group are not ordered among themselves.
 
-    With `of` and `to`, the order is that of the difference between these two at each level. With `sides`, it is one of
-    choices of levels of several factors, and `factor` and `falling` are empty."""
+    With `of` and `to`, the order is that of the difference between these two at each level; with `distance`, that of
+    its absolute value. With `sides`, it is one of choices of levels of several factors, and `factor` and `falling` are
+    empty."""
 
     metric: str
     factor: str
@@ -49,6 +51,7 @@ class Order:
     to: Levels
     at: Levels
     sides: tuple[tuple[Levels, ...], ...] = ()
+    distance: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,16 +145,6 @@ class Contradiction:
 
 
 @dataclass(frozen=True, slots=True)
-class StandIn:
-    """What is measured in place of published levels of which a campaign has no valid trial.
-
-    `levels` maps each published level of a factor to those in its place, by `metric` if that is another one."""
-
-    levels: Mapping[str, Mapping[Level, tuple[Level, ...]]]
-    metric: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Claim:
     """A claim: `says` is its sentence, `says_in` the same by language code, `where` its place in the source.
 
@@ -185,8 +178,10 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """The claims of one file: one family of tests."""
+    """The claims of one file, which are one family of tests, and the tables and figures of their source."""
 
     source: Source
     claims: tuple[Claim, ...]
     file: str = ""
+    tables: tuple[PrintedTable, ...] = ()
+    figures: tuple[PrintedFigure, ...] = ()

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field
 
 from lastro.study.model import NAME_PATTERN
-from lastro.study.schema import ALevel, OneLine, OneOrMoreLevels, StrictTable
+from lastro.study.schema import ALevel, OneLine, OneOrMoreLevels, Prose, StrictTable
 
 Some = Annotated[OneLine, Field(min_length=1)]
 Side = Annotated[dict[str, OneOrMoreLevels], Field(min_length=1)]
@@ -48,7 +48,8 @@ class RecoveryTable(StrictTable):
 class OrderTable(StrictTable):
     """Levels, or groups of levels, of one factor in falling order: of means or, with `of` and `to`, of effects.
 
-    Or `sides`, each a choice of levels of the same factors, or a list of such choices."""
+    With `distance`, of how far `of` and `to` are apart, in either direction. Or `sides`, each a choice of levels of the
+    same factors, or a list of such choices."""
 
     metric: Some
     factor: OneLine = ""
@@ -56,6 +57,7 @@ class OrderTable(StrictTable):
     sides: list[Annotated[list[Side], BeforeValidator(_listed)]] = Field(default_factory=list)
     of: dict[str, OneOrMoreLevels] = Field(default_factory=dict)
     to: dict[str, OneOrMoreLevels] = Field(default_factory=dict)
+    distance: bool = False
     at: At
 
 
@@ -95,8 +97,12 @@ class LevelTable(StrictTable):
 
 
 class PublishedTable(StrictTable):
-    """A figure of the source, in its own unit."""
+    """A figure of the source, in its own unit; or the `table` of this file in which it is printed.
 
+    `columns` are the two metrics whose cells are printed with a claim on a level that follows from them."""
+
+    table: OneLine = ""
+    columns: list[OneLine] = Field(default_factory=list)
     ratio: float | None = Field(default=None, gt=0)
     share: float | None = None
     difference: float | None = None
@@ -141,11 +147,64 @@ class ClaimTable(StrictTable):
     stand_in: Annotated[list[StandInTable], BeforeValidator(_listed)] = Field(default_factory=list)
 
 
+class PassageTable(StrictTable):
+    """What a table and a figure of the source have in common."""
+
+    id: str = Field(pattern=f"^{NAME_PATTERN}$", max_length=64)
+    says: Some
+    says_in: dict[str, OneLine] = Field(default_factory=dict)
+    where: Some
+    note: Prose = ""
+    note_in: dict[str, Prose] = Field(default_factory=dict)
+    at: At
+
+
+class ColumnTable(StrictTable):
+    """A column of numbers: their metric, their unit as printed, its heading, and levels that it alone has."""
+
+    metric: Some
+    unit: Some
+    heading: OneLine = ""
+    at: At
+
+
+class RowTable(StrictTable):
+    """A row: its levels, and a cell for each column, as printed."""
+
+    at: Side
+    printed: list[OneLine] = Field(min_length=1)
+
+
+class TableTable(PassageTable):
+    """A table of the source."""
+
+    columns: list[ColumnTable] = Field(min_length=1, max_length=20)
+    rows: list[RowTable] = Field(min_length=1, max_length=200)
+    stand_in: Annotated[list[StandInTable], BeforeValidator(_listed)] = Field(default_factory=list)
+
+
+class FigureTable(PassageTable):
+    """A figure of the source: bars (`metrics`, `groups`, `bars`), or lines over time (`series`, `panels`, `lines`)."""
+
+    metrics: list[OneLine] = Field(default_factory=list, max_length=4)
+    groups: list[Side] = Field(default_factory=list, max_length=20)
+    bars: list[Side] = Field(default_factory=list, max_length=8)
+    series: OneLine = ""
+    line: OneLine = ""
+    panels: list[Side] = Field(default_factory=list, max_length=36)
+    lines: list[Side] = Field(default_factory=list, max_length=8)
+    marks: list[OneLine] = Field(default_factory=list)
+    times: list[OneLine] = Field(default_factory=list)
+
+
 class ClaimsFile(StrictTable):
-    """Claims on one study."""
+    """Claims on one study. `tables_from` is another file beside it, whose tables the claims may read, too."""
 
     source: SourceTable = SourceTable()
+    tables_from: str = Field(default="", pattern=r"^$|^[A-Za-z0-9][A-Za-z0-9_-]*\.toml$")
     claim: list[ClaimTable] = Field(min_length=1, max_length=1000)
+    table: list[TableTable] = Field(default_factory=list, max_length=100)
+    figure: list[FigureTable] = Field(default_factory=list, max_length=100)
 
 
 KINDS = ("compare", "recovery", "order", "alike", "additive", "level", "extreme")

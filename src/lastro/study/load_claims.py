@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from lastro.errors import did_you_mean
 from lastro.study.claims import (
     Absolute,
     Additive,
@@ -21,14 +20,13 @@ from lastro.study.claims import (
     Compare,
     Contradiction,
     Extreme,
-    Levels,
     Order,
     Published,
     Recovery,
     Source,
-    StandIn,
     Statement,
 )
+from lastro.study.claims_names import check_factor, check_metric, factors_of, levels_of, units_of
 from lastro.study.claims_schema import (
     KINDS,
     AdditiveTable,
@@ -44,9 +42,12 @@ from lastro.study.claims_schema import (
     StandInTable,
 )
 from lastro.study.document import read_document, read_text
+from lastro.study.load_printed import checked_figures, checked_tables, printed_tables, resolved
 from lastro.study.model import Level, Study
+from lastro.study.printed import PrintedTable
 from lastro.study.problems import FieldError, Key, Problems, shown
 from lastro.study.schema import read_shape
+from lastro.study.sides import StandIn
 
 _Sides = Mapping[str, Mapping[str, Sequence[Level]]]  # {key of the side: {factor: levels}}
 _Table = CompareTable | RecoveryTable | OrderTable | AlikeTable | AdditiveTable | LevelTable | ExtremeTable
@@ -56,17 +57,21 @@ def load_claims(path: Path, study: Study) -> Claims:
     """Return the claims in a file, on this study.
 
     Raises: StudyError when the file cannot be read, or is not a valid claims file of this study."""
-    return parse_claims(
-        read_text(path, "claims", "docs/explanation-claims.md explains how to write one"), str(path), study
-    )
+    text = read_text(path, "claims", "docs/explanation-claims.md explains how to write one")
+    return parse_claims(text, str(path), study, partial(_tables_beside, path))
 
 
-def parse_claims(text: str, file: str, study: Study) -> Claims:
-    """Return the claims in a text; `file` is its name in errors.
+def parse_claims(
+    text: str, file: str, study: Study, others: Callable[[str], Mapping[str, PrintedTable]] = lambda name: {}
+) -> Claims:
+    """Return the claims in a text; `file` is its name in errors, and `others` returns the tables of another file.
 
     Raises: StudyError when the text is not a valid claims file of this study."""
     problems = Problems(file)
     shape = read_shape(read_document(text, problems), problems, ClaimsFile)
+    tables = checked_tables(shape, study, problems)
+    readable = {**others(shape.tables_from), **{table.passage.id: table for table in tables}}
+    figures = checked_figures(shape, readable, study, problems)
     seen: set[str] = set()
     claims = []
     for index, table in enumerate(shape.claim):
@@ -74,10 +79,24 @@ def parse_claims(text: str, file: str, study: Study) -> Claims:
             if table.id in seen:
                 raise FieldError(f"{shown(table.id)} is already the id of a claim above")
         seen.add(table.id)
+        with problems.at("claim", index, "published"):
+            table.published = resolved(table, readable, study)
         claims.append(_claim(table, index, study, problems))
     problems.raise_if_any()
     source = Source(shape.source.title, shape.source.authors, shape.source.year)
-    return Claims(source, tuple(claim for claim in claims if claim), file)
+    return Claims(source, tuple(claim for claim in claims if claim), file, tables, figures)
+
+
+def _tables_beside(path: Path, name: str) -> Mapping[str, PrintedTable]:
+    """Return the tables of another claims file in the same directory; none without a name."""
+    if not name:
+        return {}
+    other = path.with_name(name)
+    problems = Problems(str(other))
+    text = read_text(other, "claims", f"{path} reads its tables: `tables_from`")
+    shape = read_shape(read_document(text, problems), problems, ClaimsFile)
+    problems.raise_if_any()
+    return printed_tables(shape)
 
 
 def _claim(table: ClaimTable, index: int, study: Study, problems: Problems) -> Claim | None:
@@ -108,35 +127,32 @@ def _claim(table: ClaimTable, index: int, study: Study, problems: Problems) -> C
         _check_unit(table.published, statement.metric, study)
     for place, each in enumerate(table.stand_in):
         _check_stand_in(each, statement, study, (*here, "stand_in", place), problems)
-    published = Published(**table.published.model_dump()) if table.published else None
+    published = Published(**table.published.model_dump(exclude={"table", "columns"})) if table.published else None
     contradiction = Contradiction(**table.contradicted_by.model_dump()) if table.contradicted_by else None
     stated = _statement(statement, table)
-    stand_in = tuple(StandIn(_by_level(each), each.metric) for each in table.stand_in)
+    stand_in = tuple(StandIn.of(each.levels, each.metric) for each in table.stand_in)
     return Claim(
         table.id, table.says, table.says_in, table.where, stated, published, table.margin, contradiction, stand_in
     )
 
 
-def _by_level(table: StandInTable) -> dict[str, dict[Level, tuple[Level, ...]]]:
-    return {name: {level: tuple(others) for level, others in levels.items()} for name, levels in table.levels.items()}
-
-
 def _statement(table: _Table, claim: ClaimTable) -> Statement:
-    at = _levels(table.at)
+    at = levels_of(table.at)
     if isinstance(table, CompareTable):
-        return Compare(table.metric, _levels(table.of), _levels(table.to), at, claim.direction or "alike")
+        return Compare(table.metric, levels_of(table.of), levels_of(table.to), at, claim.direction or "alike")
     if isinstance(table, RecoveryTable):
-        ideal, without, protected = map(_levels, (table.ideal, table.without, table.protected))
+        ideal, without, protected = map(levels_of, (table.ideal, table.without, table.protected))
         return Recovery(table.metric, ideal, without, protected, at)
     if isinstance(table, OrderTable):
         falling = tuple(tuple(group) for group in table.falling)
-        choices = tuple(tuple(map(_levels, group)) for group in table.sides)
-        return Order(table.metric, table.factor, falling, _levels(table.of), _levels(table.to), at, choices)
+        choices = tuple(tuple(map(levels_of, group)) for group in table.sides)
+        of, to = levels_of(table.of), levels_of(table.to)
+        return Order(table.metric, table.factor, falling, of, to, at, choices, table.distance)
     if isinstance(table, AlikeTable):
         return Alike(table.metric, table.factor, tuple(table.levels), at)
     if isinstance(table, ExtremeTable):
         given = claim.published or PublishedTable()
-        sides = (_levels(table.of), _levels(table.to), _levels(table.over))
+        sides = (levels_of(table.of), levels_of(table.to), levels_of(table.over))
         return Extreme(table.metric, *sides, at, given.ratio or 1.0, given.tolerance or 0.0)
     if isinstance(table, LevelTable):
         return Absolute(table.metric, *_ends(table), table.unit, at)
@@ -152,34 +168,27 @@ def _ends(table: LevelTable) -> tuple[float, float]:
     )
 
 
-def _levels(side: Mapping[str, Sequence[Level]]) -> Levels:
-    return {factor: tuple(levels) for factor, levels in side.items()}
-
-
 # Checks that the models cannot make
 
 _BOTH_WAYS = "a claim can come out both ways: reproduced on some host, and contradicted on another"
 
 
 def _check_names(table: _Table, study: Study, here: tuple[Key, ...], problems: Problems) -> None:
-    metrics = {metric.name for metric in (*study.metrics, *study.all_metrics)}
     with problems.at(*here, "metric"):
-        if table.metric not in metrics:
-            hint = partial(did_you_mean, table.metric, metrics)
-            raise FieldError(f"study {study.name} has no metric {shown(table.metric)}", hint)
-    factors = {factor.name for factor in study.factors} | set(study.settings)
+        check_metric(table.metric, study)
+    factors = factors_of(study)
     sides = _sides(table)
     for key, side in (*sides.items(), ("at", table.at)):
         for name in side:
             with problems.at(*here, key, name):
-                _known(name, factors, study)
+                check_factor(name, factors, study)
     own = [table.factor] if isinstance(table, OrderTable | AlikeTable) and table.factor else []
     own += table.factors if isinstance(table, AdditiveTable) else []
     own += table.over if isinstance(table, ExtremeTable) else []
     key = "factors" if isinstance(table, AdditiveTable) else "over" if isinstance(table, ExtremeTable) else "factor"
     for name in own:
         with problems.at(*here, key):
-            _known(name, factors, study)
+            check_factor(name, factors, study)
     with problems.at(*here):
         _check_sides(table, sides, own)
 
@@ -190,11 +199,6 @@ def _sides(table: _Table) -> _Sides:
     if isinstance(table, RecoveryTable):
         return {"ideal": table.ideal, "without": table.without, "protected": table.protected}
     return {"of": table.of, "to": table.to} if isinstance(table, CompareTable | OrderTable | ExtremeTable) else {}
-
-
-def _known(name: str, factors: Iterable[str], study: Study) -> None:
-    if name not in factors:
-        raise FieldError(f"study {study.name} has no factor {shown(name)}", partial(did_you_mean, name, factors))
 
 
 def _check_sides(table: _Table, sides: _Sides, own: Sequence[str]) -> None:
@@ -230,6 +234,8 @@ def _check_order(table: OrderTable) -> None:
     """Check that an order is of the levels of one factor, or of sides, and of two groups or more."""
     if bool(table.sides) == bool(table.factor and table.falling) or (table.sides and (table.of or table.factor)):
         raise FieldError("has neither or both of two forms", "give `factor` and `falling`, or `sides` alone")
+    if table.distance and not table.of:
+        raise FieldError("`distance` is between two sides", "give `of` and `to`")
     if len(table.sides or table.falling) < 2:
         raise FieldError(f"`{'sides' if table.sides else 'falling'}` must have at least 2 entries")
     _check_distinct([level for group in table.falling for level in group])
@@ -281,10 +287,7 @@ def _check_stand_in(
     if not table.metric:
         return
     with problems.at(*here, "metric"):
-        units = {metric.name: metric.unit for metric in (*study.all_metrics, *study.metrics)}
-        if table.metric not in units:
-            hint = partial(did_you_mean, table.metric, units)
-            raise FieldError(f"study {study.name} has no metric {shown(table.metric)}", hint)
+        check_metric(table.metric, study)
         if isinstance(statement, LevelTable):
             _same_unit(statement.unit, table.metric, study)
 
@@ -339,7 +342,7 @@ def _check_unit(published: PublishedTable | None, name: str, study: Study) -> No
 
 
 def _same_unit(unit: str, name: str, study: Study) -> None:
-    units = {metric.name: metric.unit for metric in (*study.all_metrics, *study.metrics)}
+    units = units_of(study)
     if unit != units.get(name, unit):
         raise FieldError(f"is in {shown(unit)}, but {name} is in {shown(units[name])}", "convert the figure")
 

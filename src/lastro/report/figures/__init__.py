@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
+from lastro.analysis.as_published import BarsHere
 from lastro.analysis.campaign import MetricView, Report
 from lastro.analysis.curves import Curve, curves
 from lastro.analysis.model import Analysis, MetricAnalysis
@@ -16,11 +17,13 @@ from lastro.analysis.scaling import scalings
 from lastro.report.added import figures_of
 from lastro.report.figures.style import NARROW_IN, WIDE_IN, Picture, file_stem, style
 from lastro.report.language import ENGLISH, Language
-from lastro.results.additions import Milestones, ScenarioFigure
+from lastro.report.published_tables import title_of
+from lastro.results.additions import AlignedSeries, Milestones, ScenarioFigure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from lastro.analysis.as_published import AsPublished
     from lastro.analysis.claims import Judgement
 
 __all__ = [
@@ -35,7 +38,7 @@ __all__ = [
 
 Kind = Literal[
     "curve", "variation", "effects", "interaction", "distribution", "scaling", "checks", "claims", "floor", "course",
-    "scenario", "resources", "topology",
+    "published", "scenario", "resources", "topology",
 ]  # fmt: skip
 
 
@@ -60,22 +63,47 @@ class FigurePlan:
 
 
 def pictures(
-    report: Report, analysis: Analysis, say: Language = ENGLISH, judgements: Sequence[Judgement] = ()
+    report: Report,
+    analysis: Analysis,
+    say: Language = ENGLISH,
+    judgements: Sequence[Judgement] = (),
+    published: AsPublished | None = None,
 ) -> Iterator[Picture]:
     """Yield every figure for which the campaign has data, drawn one after the other."""
-    for plan in plans(report, analysis, say, judgements):
+    for plan in plans(report, analysis, say, judgements, published):
         if (picture := plan.picture()) is not None:
             yield picture
 
 
 def plans(
-    report: Report, analysis: Analysis, say: Language = ENGLISH, judgements: Sequence[Judgement] = ()
+    report: Report,
+    analysis: Analysis,
+    say: Language = ENGLISH,
+    judgements: Sequence[Judgement] = (),
+    published: AsPublished | None = None,
 ) -> Iterator[FigurePlan]:
     """Yield the figures that can be drawn of a campaign. A planned figure may still have no data."""
     yield _variation(analysis, say)
     for view, metric in zip(report.views, analysis.metrics, strict=True):
         yield from _metric_plans(view, metric, say)
+    yield from _published_plans(report, published, say)
     yield from _campaign_plans(report, analysis, say, judgements)
+
+
+def _published_plans(report: Report, published: AsPublished | None, say: Language) -> Iterator[FigurePlan]:
+    """Yield the figures of the source: of bars, and of lines where the scenario has their series."""
+    from lastro.report.figures.published_bars import draw_bars
+    from lastro.report.figures.published_lines import draw_lines
+
+    series = {each.name: each for each in figures_of(report) if isinstance(each, AlignedSeries)}
+    for found in published.figures if published else ():
+        passage = found.figure.passage
+        name, title = file_stem("published", passage.id), title_of(passage, say)
+        if isinstance(found, BarsHere):
+            draw = partial(draw_bars, found, report.study.design.confidence, say)
+            yield FigurePlan("published", None, name, title, draw)
+        elif aligned := series.get(found.figure.series):
+            yield FigurePlan("published", None, name, title, partial(draw_lines, found, aligned, report, say))
 
 
 def _variation(analysis: Analysis, say: Language) -> FigurePlan:

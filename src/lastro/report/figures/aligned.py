@@ -39,9 +39,9 @@ Counts = dict[str, list[tuple[float, ...]]]  # line -> for each trial, a value f
 
 def draw_aligned(aligned: AlignedSeries, report: Report, say: Language) -> Figure | None:
     """Draw means over the valid trials, and the band from the smallest to the largest; None without such a mark."""
-    attempts = _attempts(report, aligned)
+    attempts = attempts_of(report, aligned)
     rows = [row for row in report.rows if attempts.get(row.treatment.index)]
-    counts = [(row, _counts(report, attempts[row.treatment.index], aligned)) for row in rows[:MOST_PANELS]]
+    counts = [(row, counts_of(report, attempts[row.treatment.index], aligned)) for row in rows[:MOST_PANELS]]
     panels = [(row, found) for row, found in counts if found]
     if not panels:
         return None
@@ -68,7 +68,7 @@ def draw_aligned(aligned: AlignedSeries, report: Report, say: Language) -> Figur
     return fit(figure, grid[::across], _PANEL_IN * deep)
 
 
-def _attempts(report: Report, aligned: AlignedSeries) -> dict[int, list[Attempt]]:
+def attempts_of(report: Report, aligned: AlignedSeries) -> dict[int, list[Attempt]]:
     """Return, by treatment, the valid attempts that noted the first mark."""
     found: dict[int, list[Attempt]] = {}
     for attempt in report.attempts:
@@ -77,7 +77,7 @@ def _attempts(report: Report, aligned: AlignedSeries) -> dict[int, list[Attempt]
     return found
 
 
-def _counts(report: Report, attempts: Sequence[Attempt], aligned: AlignedSeries) -> Counts:
+def counts_of(report: Report, attempts: Sequence[Attempt], aligned: AlignedSeries) -> Counts:
     """Return the series of all trials, cut to the shortest, so that each mean is over all trials."""
     stored = report.later_series([(attempt.trial, attempt.attempt) for attempt in attempts])
     found: Counts = {line: [] for line in aligned.lines}

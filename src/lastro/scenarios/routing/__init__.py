@@ -116,6 +116,11 @@ class RoutingScenario(OnLinks):
         _memory("recovery", "the same, mean from the links' return until all is quiet"),
         Metric("memory_growth", "%", "lower", "growth of `memory_regular` over `memory_boot`", signed=True),
         Metric("memory_growth_failure", "%", "lower", "growth of `memory_failure` over `memory_regular`", signed=True),
+        Metric(
+            "memory_growth_after", "%", "lower",
+            "growth of memory over `memory_regular` once the links are back and all has been quiet for `quiet_s`",
+            signed=True,
+        ),
         Metric("memory_spread", "%", "lower", "by how much the largest memory of a phase exceeds the smallest"),
         Metric("cpu_fallen", "s", "lower", "from the first start until the host's CPU is near `cpu_regular`"),
         Metric("memory_router", "MiB", "lower", "memory charged to the cgroup of each router in regular operation"),

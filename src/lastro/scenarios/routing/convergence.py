@@ -141,7 +141,7 @@ class Run:
                 self._converge("convergence after the recovery", topology.routes(), back_s, unasked_s=dead_s)
             self._record_flow("recovery", flow)
         self._record_end("recovery", back_s)
-        self._mark("recovered")
+        work.record_quiet(self._mark("recovered"))
 
     # Helpers of the phases
 

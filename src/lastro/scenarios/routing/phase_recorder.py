@@ -65,6 +65,16 @@ class PhaseRecorder:
         taken = tuple((each - self._empty_bytes) / MIB for each in self.course.taken_bytes(from_s, until_s))
         self.outcome.series.append(Series("host memory", "MiB", taken))
 
+    def record_quiet(self, ended_s: float) -> None:
+        """Report how the memory in the quiet at the end of a recovery exceeds that of regular operation."""
+        quiet_mib = self._taken_mib(ended_s - self.number("quiet_s"), ended_s)
+        regular_mib = self.outcome.measurements.get("memory_regular", 0.0)
+        self.measured("memory_growth_after", _growth_percent(regular_mib, quiet_mib))
+
+    def _taken_mib(self, from_s: float, until_s: float) -> float:
+        """Return the mean memory that the network takes in a period."""
+        return (self.course.mean_taken_bytes(from_s, until_s) - self._empty_bytes) / MIB
+
     def record_growth(self, from_s: float, until_s: float) -> None:
         """Report how memory grows from phase to phase, and when the CPU comes down from the boot before `until_s`."""
         found = self.outcome.measurements
@@ -102,8 +112,7 @@ class PhaseRecorder:
         `apart_s` is CPU time that is not part of it: of observers, and of commands. At the boot, commands are the work
         itself."""
         host.stop()
-        taken_bytes = self.course.mean_taken_bytes(began_s, self.course.take())
-        self.measured(f"memory_{phase}", (taken_bytes - self._empty_bytes) / MIB)
+        self.measured(f"memory_{phase}", self._taken_mib(began_s, self.course.take()))
         self.measured(f"cpu_{phase}", _percent(host, apart_s, self.course.cpus))
         foreign_cpus = host.foreign_cpus(self._own_user_s() - own_before_s)
         self._hosts[phase], reasons = judged(host, foreign_cpus, self.config)

@@ -1,0 +1,249 @@
+"""What a source printed, with what this campaign measured beside it: tables cell by cell, figures bar by bar.
+
+A mean is over the measured treatments of its levels, with the interval of the study's confidence. The bars of a panel
+are over the same conditions, as the sides of a claim are. A mark is where a bar would end if the published figure held
+here: a ratio is taken from the mean of this campaign with which the source compares. Pure: a report in, numbers out."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from lastro.analysis.campaign import Report
+from lastro.analysis.claim_cells import Cells, Untestable
+from lastro.analysis.claim_stand_ins import StoodIn, as_measured
+from lastro.results.samples import Metric
+from lastro.stats.contrasts import Contrast
+from lastro.stats.notes import Note
+from lastro.study.claims import Absolute, Claim, Claims, Compare, Recovery
+from lastro.study.printed import BarFigure, LineFigure, PrintedColumn, PrintedTable
+from lastro.study.sides import Levels
+
+
+@dataclass(frozen=True, slots=True)
+class Here:
+    """The mean of this campaign at some levels; None where `why` says what is missing.
+
+    It is over `strata` of the `all_strata` conditions that the design has. `bounded`: only a lower bound is known of a
+    value in it. `stand_in` are levels that were measured in place of published ones."""
+
+    mean: Contrast | None
+    strata: int = 0
+    all_strata: int = 0
+    bounded: bool = False
+    why: tuple[Note, ...] = ()
+    stand_in: tuple[StoodIn, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedMark:
+    """A published figure in the unit of this campaign's metric, and the claim that has it.
+
+    `levels` are those of which it is; `bound` is "≤" or "≥" where the source states a bound. `relative`: it follows
+    from a ratio or a difference, and from a mean of this campaign."""
+
+    claim: Claim
+    levels: Levels
+    value: float
+    bound: str
+    relative: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedBar:
+    """The mean of one bar. `bar` is its place in its group; None for a mean over what the bars of the group separate.
+
+    Such a mean is there only for a mark that does not separate them either."""
+
+    group: int
+    bar: int | None
+    here: Here
+    mark: PublishedMark | None
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedPanel:
+    metric: Metric
+    bars: tuple[PublishedBar, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TableHere:
+    """A printed table, and for each row the means of this campaign, cell by cell, with the metrics of the columns."""
+
+    table: PrintedTable
+    metrics: tuple[Metric | None, ...]
+    rows: tuple[tuple[Here, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BarsHere:
+    figure: BarFigure
+    panels: tuple[PublishedPanel, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LinesHere:
+    """A figure of lines, whose series the report loads, and its marks, each a level across a panel."""
+
+    figure: LineFigure
+    marks: tuple[PublishedMark, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AsPublished:
+    """The tables and figures of the source of the claims on a study, in the order of their file."""
+
+    tables: tuple[TableHere, ...] = ()
+    figures: tuple[BarsHere | LinesHere, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.tables or self.figures)
+
+
+def as_published(claims: Claims, report: Report) -> AsPublished:
+    """Return what the source of these claims printed, with this campaign beside it."""
+    figures = tuple(_figure(figure, claims, report) for figure in claims.figures)
+    return AsPublished(tuple(_table(table, report) for table in claims.tables), figures)
+
+
+def mean_here(report: Report, metric: str, levels: Levels) -> Here:
+    """Return the mean of a metric at some levels, or why there is none."""
+    try:
+        cells = Cells(report, metric)
+        (weights,), used, total = cells.sides([{}], levels)
+    except Untestable as untestable:
+        return Here(None, why=untestable.why)
+    return _mean(cells, weights, used, total)
+
+
+def _mean(cells: Cells, weights: Mapping[int, float], used: int, total: int) -> Here:
+    return Here(cells.linear(weights), used, total, any(cells.slack(weights)))
+
+
+# Tables
+
+
+def _table(table: PrintedTable, report: Report) -> TableHere:
+    known = {metric.name: metric for metric in report.metrics}
+    metrics = tuple(known.get(column.metric) for column in table.columns)
+    rows = tuple(tuple(_cell(table, row.at, column, report) for column in table.columns) for row in table.rows)
+    return TableHere(table, metrics, rows)
+
+
+def _cell(table: PrintedTable, row: Levels, column: PrintedColumn, report: Report) -> Here:
+    """Return the mean at the levels of a cell, or at their stand-ins where only these were measured."""
+    stated = Absolute(column.metric, -math.inf, math.inf, "", {**table.at, **row, **column.at})
+    asked = Claim(table.passage.id, "", {}, "", stated, stand_in=table.stand_in)
+    moved, stand_in = as_measured(asked, report)
+    own = {each.published for each in stand_in} & {level for levels in stated.at.values() for level in levels}
+    used = tuple(each for each in stand_in if each.published in own)
+    assert isinstance(moved.statement, Absolute)
+    found = mean_here(report, moved.statement.metric, moved.statement.at)
+    return replace(found, stand_in=used if found.mean else ())
+
+
+# Figures
+
+
+def _figure(figure: BarFigure | LineFigure, claims: Claims, report: Report) -> BarsHere | LinesHere:
+    by_id = {claim.id: claim for claim in claims.claims}
+    marked = [by_id[name] for name in figure.marks if name in by_id]
+    if isinstance(figure, LineFigure):
+        found = [_mark(claim, claims, report) for claim in marked if isinstance(claim.statement, Absolute)]
+        return LinesHere(figure, tuple(mark for mark in found if mark))
+    known = {metric.name: metric for metric in report.metrics}
+    return BarsHere(
+        figure, tuple(_panel(figure, known[name], marked, claims, report) for name in figure.metrics if name in known)
+    )
+
+
+def _panel(
+    figure: BarFigure, metric: Metric, marked: Sequence[Claim], claims: Claims, report: Report
+) -> PublishedPanel:
+    found = [_mark(claim, claims, report) for claim in marked if claim.statement.metric == metric.name]
+    marks = [mark for mark in found if mark is not None]
+    separated = {name for bar in figure.bars for name in bar}
+    places = list(itertools.product(range(len(figure.groups)), range(len(figure.bars))))
+    sides = [{**figure.groups[group], **figure.bars[bar]} for group, bar in places]
+    heres = _side_by_side(report, metric.name, sides, figure.at)
+    bars = [
+        PublishedBar(group, bar, here, next((mark for mark in marks if _is_of(mark, side, figure)), None))
+        for (group, bar), side, here in zip(places, sides, heres, strict=True)
+    ]
+    bars += [
+        PublishedBar(group, None, mean_here(report, metric.name, mark.levels), mark)
+        for group, levels in enumerate(figure.groups)
+        for mark in marks
+        if separated and _is_of(mark, levels, figure) and separated.isdisjoint(mark.levels)
+    ]
+    return PublishedPanel(metric, tuple(bars))
+
+
+def _is_of(mark: PublishedMark, levels: Levels, figure: BarFigure) -> bool:
+    """Return whether a mark is of these levels, under the conditions of the figure or over them."""
+    conditions = {name: own for name, own in figure.at.items() if name in mark.levels}
+    return all(set(mark.levels.get(name, ())) == set(own) for name, own in {**conditions, **levels}.items())
+
+
+def _side_by_side(report: Report, metric: str, sides: Sequence[Levels], at: Levels) -> list[Here]:
+    """Return the means of sides over the conditions in which all of them were measured.
+
+    A side that was measured nowhere takes no part; without a common condition, each mean is over its own."""
+    alone = [mean_here(report, metric, {**at, **side}) for side in sides]
+    there = [index for index, here in enumerate(alone) if here.mean is not None]
+    try:
+        cells = Cells(report, metric)
+        weights, used, total = cells.sides([sides[index] for index in there], at)
+    except Untestable:
+        return alone
+    common = {index: _mean(cells, own, used, total) for index, own in zip(there, weights, strict=True)}
+    return [common.get(index, here) for index, here in enumerate(alone)]
+
+
+# Marks
+
+
+def _mark(claim: Claim, claims: Claims, report: Report) -> PublishedMark | None:
+    """Return where the published figure of a claim would lie here; None without a figure, or a mean to take it from."""
+    stated, published = claim.statement, claim.published
+    if isinstance(stated, Absolute):
+        ends = [end for end in (stated.low, stated.high) if math.isfinite(end)]
+        bound = "" if len(ends) == 2 else "≤" if math.isinf(stated.low) else "≥"
+        return PublishedMark(claim, stated.at, math.fsum(ends) / len(ends), bound, relative=False)
+    if isinstance(stated, Compare) and published is not None:
+        return _against(claim, {**stated.at, **stated.of}, {**stated.at, **stated.to}, report)
+    if isinstance(stated, Recovery) and published is not None and published.share is not None:
+        loss = _ratio_of(stated, claims)
+        ideal = mean_here(report, stated.metric, {**stated.at, **stated.ideal}).mean
+        if loss is not None and ideal is not None and ideal.value is not None:
+            value = ideal.value * (loss + published.share * (1 - loss))
+            return PublishedMark(claim, {**stated.at, **stated.protected}, value, "", relative=True)
+    return None
+
+
+def _against(claim: Claim, of: Levels, to: Levels, report: Report) -> PublishedMark | None:
+    base = mean_here(report, claim.statement.metric, to).mean
+    published = claim.published
+    if base is None or base.value is None or published is None:
+        return None
+    if published.ratio is not None:
+        return PublishedMark(claim, of, base.value * published.ratio, "", relative=True)
+    if published.difference is not None:
+        return PublishedMark(claim, of, base.value + published.difference, "", relative=True)
+    return None
+
+
+def _ratio_of(stated: Recovery, claims: Claims) -> float | None:
+    """Return the published ratio of the unprotected mean to the ideal one, which another claim of the file has."""
+    for claim in claims.claims:
+        other = claim.statement
+        if (
+            isinstance(other, Compare)
+            and (other.metric, other.of, other.to, other.at) == (stated.metric, stated.without, stated.ideal, stated.at)
+            and claim.published is not None
+        ):
+            return claim.published.ratio
+    return None

@@ -1,0 +1,37 @@
+"""What a claims file names: metrics and factors that the study must have, and levels that it need not have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+
+from lastro.errors import did_you_mean
+from lastro.study.model import Level, Study
+from lastro.study.problems import FieldError, shown
+from lastro.study.sides import Levels
+
+
+def levels_of(side: Mapping[str, Sequence[Level]]) -> Levels:
+    return {factor: tuple(levels) for factor, levels in side.items()}
+
+
+def factors_of(study: Study) -> set[str]:
+    """Return the names that a choice of levels may have: factors, and settings that are constant."""
+    return {factor.name for factor in study.factors} | set(study.settings)
+
+
+def units_of(study: Study) -> dict[str, str]:
+    """Return the unit of each metric of the study's scenario."""
+    return {metric.name: metric.unit for metric in (*study.all_metrics, *study.metrics)}
+
+
+def check_metric(name: str, study: Study) -> None:
+    """Raises: FieldError with the nearest name when the study has no such metric."""
+    if name not in (units := units_of(study)):
+        raise FieldError(f"study {study.name} has no metric {shown(name)}", partial(did_you_mean, name, units))
+
+
+def check_factor(name: str, factors: Iterable[str], study: Study) -> None:
+    """Raises: FieldError with the nearest name when `factors` does not have it."""
+    if name not in factors:
+        raise FieldError(f"study {study.name} has no factor {shown(name)}", partial(did_you_mean, name, factors))

@@ -1,0 +1,178 @@
+"""The tables and figures of a claims file: their shapes to the model, and the figures that claims read from tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from lastro.errors import did_you_mean
+from lastro.study.claims_names import check_factor, check_metric, factors_of, levels_of, units_of
+from lastro.study.claims_schema import (
+    ClaimsFile,
+    ClaimTable,
+    CompareTable,
+    FigureTable,
+    LevelTable,
+    PassageTable,
+    PublishedTable,
+    TableTable,
+)
+from lastro.study.model import Study
+from lastro.study.printed import (
+    BarFigure,
+    LineFigure,
+    Passage,
+    PrintedCell,
+    PrintedColumn,
+    PrintedFigure,
+    PrintedRow,
+    PrintedTable,
+)
+from lastro.study.problems import FieldError, Key, Problems, shown
+from lastro.study.sides import Levels, StandIn
+
+_Sides = dict[tuple[Key, ...], Mapping[str, Any]]  # {place in the file: {factor: levels}}
+_FORMS = "a figure has `metrics`, `groups` and mostly `bars`, or `series`, `panels` and `lines`"
+
+
+def printed_tables(shape: ClaimsFile) -> dict[str, PrintedTable]:
+    """Return the tables of a file by id, unchecked."""
+    return {table.id: _table(table) for table in shape.table}
+
+
+def checked_tables(shape: ClaimsFile, study: Study, problems: Problems) -> tuple[PrintedTable, ...]:
+    """Return the tables of a file, and record what is wrong with them for this study."""
+    _check_ids("table", shape.table, problems)
+    for index, table in enumerate(shape.table):
+        here = ("table", index)
+        for place, column in enumerate(table.columns):
+            with problems.at(*here, "columns", place, "metric"):
+                check_metric(column.metric, study)
+        sides: _Sides = {("at",): table.at}
+        sides.update({("columns", place, "at"): column.at for place, column in enumerate(table.columns)})
+        sides.update({("rows", place, "at"): row.at for place, row in enumerate(table.rows)})
+        _check_sides(sides, here, study, problems)
+        for place, row in enumerate(table.rows):
+            with problems.at(*here, "rows", place, "printed"):
+                if len(row.printed) != len(table.columns):
+                    raise FieldError(f"has {len(row.printed)} cells for {len(table.columns)} columns")
+    return tuple(printed_tables(shape).values())
+
+
+def checked_figures(
+    shape: ClaimsFile, tables: Mapping[str, PrintedTable], study: Study, problems: Problems
+) -> tuple[PrintedFigure, ...]:
+    """Return the figures of a file, and record what is wrong with them for this study."""
+    _check_ids("figure", shape.figure, problems)
+    claims = [claim.id for claim in shape.claim]
+    found: list[PrintedFigure] = []
+    for index, figure in enumerate(shape.figure):
+        here = ("figure", index)
+        sides: _Sides = {("at",): figure.at}
+        for key in ("groups", "bars", "panels", "lines"):
+            sides.update({(key, place): side for place, side in enumerate(getattr(figure, key))})
+        _check_sides(sides, here, study, problems)
+        for name in figure.metrics:
+            with problems.at(*here, "metrics"):
+                check_metric(name, study)
+        for key, names, known in (("marks", figure.marks, claims), ("times", figure.times, list(tables))):
+            for name in names:
+                with problems.at(*here, key):
+                    if name not in known:
+                        raise FieldError(f"{shown(name)} is not in this file", partial(did_you_mean, name, known))
+        with problems.at(*here):
+            found.append(_figure(figure, tables))
+    return tuple(found)
+
+
+def resolved(claim: ClaimTable, tables: Mapping[str, PrintedTable], study: Study) -> PublishedTable | None:
+    """Return the figure published with a claim, read from its table if it names one.
+
+    A ratio is that of the cells of the two sides, its tolerance half of the effect unless the file gives one.
+    Raises: FieldError when the table has no such cells."""
+    given = claim.published
+    if given is None or not given.table:
+        if given is not None and given.columns:
+            raise FieldError("columns apply only to a figure of a `table`")
+        return given
+    if given.table not in tables:
+        raise FieldError(f"there is no table {shown(given.table)}", partial(did_you_mean, given.table, tables))
+    if given.ratio is not None or given.difference is not None or given.share is not None or given.printed:
+        raise FieldError("has a figure and a table", "give one of them")
+    table, stated = tables[given.table], claim.compare or claim.level
+    if isinstance(stated, LevelTable):
+        cells = [_cell(table, metric, levels_of(stated.at)) for metric in given.columns or [stated.metric]]
+    elif isinstance(stated, CompareTable):
+        sides = [{**levels_of(stated.at), **levels_of(side)} for side in (stated.of, stated.to)]
+        cells = [_cell(table, stated.metric, side) for side in sides]
+    else:
+        raise FieldError("only `compare` and `level` read a table")
+    printed = PublishedTable(printed="; ".join(column.printed(cell) for column, cell in cells))
+    if isinstance(stated, LevelTable) or claim.direction == "alike":
+        return printed
+    (column, of), (_, to) = cells
+    if not of.value or not to.value:
+        raise FieldError(f"no ratio follows from {shown(of.text)} and {shown(to.text)}")
+    ratio = round(of.value / to.value, 4)
+    same = column.common_unit == units_of(study).get(stated.metric)
+    return printed.model_copy(
+        update={
+            "ratio": ratio,
+            "tolerance": given.tolerance or round(abs(of.value / to.value - 1) / 2, 5),
+            "difference": round(of.value - to.value, 6) if same else None,
+            "unit": column.common_unit if same else "",
+        }
+    )
+
+
+def _cell(table: PrintedTable, metric: str, levels: Levels) -> tuple[PrintedColumn, PrintedCell]:
+    found = table.find(metric, levels)
+    if found is None:
+        where = ", ".join(f"{name} = {'|'.join(map(str, own))}" for name, own in levels.items())
+        raise FieldError(f"table {shown(table.passage.id)} has no single cell of {metric} at {where}")
+    return found
+
+
+def _table(table: TableTable) -> PrintedTable:
+    columns = tuple(PrintedColumn(each.metric, each.unit, each.heading, levels_of(each.at)) for each in table.columns)
+    rows = tuple(PrintedRow(levels_of(row.at), tuple(map(PrintedCell.of, row.printed))) for row in table.rows)
+    stand_in = tuple(StandIn.of(each.levels, each.metric) for each in table.stand_in)
+    return PrintedTable(_passage(table), levels_of(table.at), columns, rows, stand_in)
+
+
+def _figure(figure: FigureTable, tables: Mapping[str, PrintedTable]) -> PrintedFigure:
+    of_lines = bool(figure.series or figure.line or figure.panels or figure.lines or figure.times)
+    bars = bool(figure.metrics and figure.groups) and not of_lines
+    of_bars = bool(figure.metrics or figure.groups or figure.bars)
+    lines = bool(figure.series and figure.panels and figure.lines) and not of_bars
+    if bars == lines:
+        raise FieldError("has neither or both of two forms", _FORMS)
+    passage, at, marks = _passage(figure), levels_of(figure.at), tuple(figure.marks)
+    if bars:
+        groups, each = (tuple(map(levels_of, sides)) for sides in (figure.groups, figure.bars or [{}]))
+        return BarFigure(passage, at, tuple(figure.metrics), groups, each, marks)
+    times = tuple(tables[name] for name in figure.times if name in tables)
+    panels, each = (tuple(map(levels_of, sides)) for sides in (figure.panels, figure.lines))
+    return LineFigure(passage, at, figure.series, figure.line, panels, each, marks, times)
+
+
+def _passage(table: PassageTable) -> Passage:
+    return Passage(table.id, table.says, table.says_in, table.where, table.note, table.note_in)
+
+
+def _check_ids(kind: str, tables: Sequence[PassageTable], problems: Problems) -> None:
+    seen: set[str] = set()
+    for index, table in enumerate(tables):
+        with problems.at(kind, index, "id"):
+            if table.id in seen:
+                raise FieldError(f"{shown(table.id)} is already the id of a {kind} above")
+        seen.add(table.id)
+
+
+def _check_sides(sides: _Sides, here: tuple[Key, ...], study: Study, problems: Problems) -> None:
+    factors = factors_of(study)
+    for key, side in sides.items():
+        for name in side:
+            with problems.at(*here, *key, name):
+                check_factor(name, factors, study)
