@@ -27,7 +27,7 @@ def as_measured(claim: Claim, reports: Sequence[Report]) -> tuple[Claim, tuple[S
     A stand-in that was not measured either takes no place."""
     if not claim.stand_in:
         return claim, ()
-    measured, found = _measured(reports), list[StoodIn]()
+    measured, found = measured_levels(reports), list[StoodIn]()
     for stand_in in claim.stand_in:
         lacking: dict[str, dict[Level, tuple[Level, ...]]] = {}
         for factor, levels in stand_in.levels.items():
@@ -65,7 +65,7 @@ def _replaced(levels: tuple[Level, ...], stand_ins: Mapping[Level, tuple[Level, 
     return tuple(each for level in levels for each in stand_ins.get(level, (level,)))
 
 
-def _measured(reports: Sequence[Report]) -> dict[str, set[Level]]:
+def measured_levels(reports: Sequence[Report]) -> dict[str, set[Level]]:
     """Return the levels of each factor that have a valid trial."""
     found: dict[str, set[Level]] = {}
     for row in (row for report in reports for row in report.rows):

@@ -31,7 +31,7 @@ _STEPS = 240  # of the search for the largest likelihood, which may have more th
 _LEAST = 1e-9  # its first step, as a fraction of the largest tau squared that can be
 
 
-class Effect(NamedTuple):
+class MeasuredEffect(NamedTuple):
     """The effect on one host, the standard error above zero of this estimate, and its degrees of freedom."""
 
     value: float
@@ -64,7 +64,7 @@ class Pooled:
         return t_p(self.value - bound, self.error, self.df, 0.0, side)
 
 
-def pool(effects: Sequence[Effect], confidence: float, estimator: Estimator = "reml") -> Pooled:
+def pool(effects: Sequence[MeasuredEffect], confidence: float, estimator: Estimator = "reml") -> Pooled:
     """Pool the effects of three hosts or more.
 
     Raises: ValueError for fewer hosts, or for an error that is not above zero."""
@@ -102,7 +102,7 @@ class _Sample:
     v: Floats
 
     @classmethod
-    def of(cls, effects: Sequence[Effect]) -> _Sample:
+    def of(cls, effects: Sequence[MeasuredEffect]) -> _Sample:
         if any(not effect.error > 0 for effect in effects):
             raise ValueError("an effect whose standard error is not above zero cannot be weighted")
         return cls(np.array([effect.value for effect in effects]), np.array([effect.error**2 for effect in effects]))

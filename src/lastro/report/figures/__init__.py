@@ -35,7 +35,7 @@ __all__ = [
 
 Kind = Literal[
     "curve", "variation", "effects", "interaction", "distribution", "scaling", "checks", "claims", "floor", "course",
-    "scenario", "resources", "topology",
+    "scenario", "resources", "topology", "forest",
 ]  # fmt: skip
 
 
