@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
 
-import numpy as np
 import pytest
 
-from lastro.stats.pooling import Estimator, MeasuredEffect, Pooled, pool
+from lastro.stats.pooling import Estimator, MeasuredEffect, pool
 
 # Colditz and others, JAMA 271 (1994) 698-702: tuberculosis yes and no, with the BCG vaccine and without. It is the
 # data set `dat.bcg` of metafor.
@@ -58,12 +56,14 @@ def test_pre_eclampsia_by_restricted_likelihood() -> None:
 
 
 def test_bcg_by_paule_and_mandel() -> None:
-    """metafor 4: `rma(yi, vi, method="PM")`. At this tau squared, Q is what it is expected to be."""
+    """metafor: `rma(yi, vi, method="EB")`, the same estimator by another way. At this tau squared, Q is as expected."""
     effects = risk_ratios()
     found = pool(effects, 0.95, "paule-mandel")
     assert found.tau**2 == pytest.approx(0.3181, abs=5e-5)
     weights = [1 / (one.error**2 + found.tau**2) for one in effects]
-    assert math.fsum(w * (e.value - found.value) ** 2 for w, e in zip(weights, effects, strict=True)) == pytest.approx(12)
+    assert math.fsum(w * (e.value - found.value) ** 2 for w, e in zip(weights, effects, strict=True)) == pytest.approx(
+        12
+    )
 
 
 def test_the_prediction_interval_of_four_studies() -> None:

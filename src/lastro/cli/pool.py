@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from lastro.app.contents import claims_of, hosts_of
 from lastro.cli._common import campaigns_argument
-from lastro.cli._terminal import print_document
+from lastro.cli._terminal import put
 from lastro.errors import InputError
 from lastro.report.language import LANGUAGES, language
 
@@ -45,14 +45,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--format", choices=("text", "md", "html"), default="text", help="md: Markdown; html: a page with forest plots"
     )
-    parser.add_argument("-o", "--output", metavar="FILE", help='the file to write (default, and "-": standard output)')
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", default="-", help='the file to write; default: "-", standard output'
+    )
     parser.add_argument("--lang", choices=LANGUAGES, default="en", help="the language of the tables (default: en)")
     parser.add_argument("--json", action="store_true", help="print one JSON document instead of the tables")
 
 
 def run(args: argparse.Namespace) -> int:
     from lastro.analysis.pooled import pool_hosts
-    from lastro.results.files import write_atomically
     from lastro.study.load_claims import load_claims
 
     if len(args.dirs) < 2:
@@ -61,12 +62,7 @@ def run(args: argparse.Namespace) -> int:
     study = hosts[0].report.study
     file = args.claims or claims_of(args.dirs[0], study.name)
     claims = load_claims(file, study) if file else None
-    text = _rendered(args, pool_hosts(hosts, args.tau_squared, args.metric or (), claims))
-    if args.output in (None, "-"):
-        print_document(text)
-    else:
-        write_atomically(Path(args.output), text)
-        print(args.output)
+    put(args.output, _rendered(args, pool_hosts(hosts, args.tau_squared, args.metric or (), claims)))
     return 0
 
 
