@@ -96,8 +96,8 @@ class HostCells:
             why = Note(APART if found.apart else ONE_VALUE)
         elif error := math.hypot(found.error, found.bias):
             half = t_quantile(self.confidence, found.df) * error
-            ends = (exponential(found.value + side * half) for side in (-1, 1))
-            return HostEffect(host, MeasuredEffect(found.value, error, found.df), Interval(*ends, self.confidence))
+            ends = ratios(Interval(found.value - half, found.value + half, self.confidence))
+            return HostEffect(host, MeasuredEffect(found.value, error, found.df), ends)
         else:
             why = Note(NO_SPREAD)
         return HostEffect(host, None, None, (why,))
@@ -112,11 +112,9 @@ class HostCells:
 
         Raises: Untestable for fewer than three hosts."""
         found = self._pool(of, to)
-        ends = Interval(exponential(found.interval.low), exponential(found.interval.high), self.confidence)
-        ratio = Contrast(exponential(found.value), ends, found.p, found.df, found.n, "unpaired")
         logs = Contrast(found.value, found.interval, found.p, found.df, found.n, "unpaired")
         critical = t_quantile(self.confidence, found.df)
-        return MeanComparison(ratio, logs, found.p, found.p, found.error, critical, log=True)
+        return MeanComparison(mean_ratio(found), logs, found.p, found.p, found.error, critical, log=True)
 
     def one_sided_p(self, of: Weights, to: Weights, bound: float) -> float | None:
         """Return the p of the hypothesis that the mean ratio is at most `bound`. Raises: as `compared`."""
@@ -157,6 +155,16 @@ def too_few_hosts(effects: Sequence[HostEffect]) -> Note:
     """Return the reason why effects are not pooled."""
     n = sum(one.effect is not None for one in effects)
     return Note(N_("hosts with this effect: {n}; it takes {fewest} to see how much hosts differ"), n=n, fewest=FEWEST)
+
+
+def mean_ratio(found: Pooled) -> Contrast:
+    """Return the pooled mean of logarithms as a ratio; its n counts hosts."""
+    return Contrast(exponential(found.value), ratios(found.interval), found.p, found.df, found.n, "unpaired")
+
+
+def ratios(logs: Interval) -> Interval:
+    """Return an interval of logarithms as one of ratios."""
+    return Interval(exponential(logs.low), exponential(logs.high), logs.confidence)
 
 
 def _exact(strata: Strata, cells: Cells) -> Strata:

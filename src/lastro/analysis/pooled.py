@@ -20,7 +20,7 @@ from lastro.analysis.claim_effects import Effects, effects_in
 from lastro.analysis.claim_stand_ins import measured_levels
 from lastro.analysis.claims import Judgement, judge, judge_by
 from lastro.analysis.compare import facts
-from lastro.analysis.host_effects import HostCells, HostEffect, too_few_hosts
+from lastro.analysis.host_effects import HostCells, HostEffect, mean_ratio, ratios, too_few_hosts
 from lastro.analysis.verdicts import Verdict, decided
 from lastro.errors import InputError, did_you_mean
 from lastro.results.samples import Metric
@@ -72,15 +72,12 @@ class PooledEffect:
     @property
     def mean(self) -> Contrast | None:
         """The mean ratio over hosts."""
-        found = self.pooled
-        return found and Contrast(
-            exponential(found.value), _ratios(found.interval), found.p, found.df, found.n, "unpaired"
-        )
+        return mean_ratio(self.pooled) if self.pooled else None
 
     @property
     def prediction(self) -> Interval | None:
         """The interval for the true ratio on a new host."""
-        return self.pooled and _ratios(self.pooled.prediction)
+        return ratios(self.pooled.prediction) if self.pooled else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +190,7 @@ def _effect(
         strata=strata,
         all_strata=all_strata,
         pooled=pooled,
-        apart=_apart(*there, cells.confidence) if len(there) == 2 else None,
+        apart=_apart(there[0], there[1], cells.confidence) if len(there) == 2 else None,
         absent_because=() if pooled else (too_few_hosts(hosts),),
     )
 
@@ -204,12 +201,8 @@ def _apart(first: MeasuredEffect, second: MeasuredEffect, confidence: float) -> 
     variances = [first.error**2, second.error**2]
     error, df = math.sqrt(sum(variances)), satterthwaite(variances, [first.df, second.df])
     half = t_quantile(confidence, df) * error
-    interval = _ratios(Interval(value - half, value + half, confidence))
+    interval = ratios(Interval(value - half, value + half, confidence))
     return Contrast(exponential(value), interval, t_p(value, error, df, 0.0), df, 2, "unpaired")
-
-
-def _ratios(logs: Interval) -> Interval:
-    return Interval(exponential(logs.low), exponential(logs.high), logs.confidence)
 
 
 def _decided(effects: Sequence[PooledEffect], alpha: float) -> Iterator[PooledEffect]:

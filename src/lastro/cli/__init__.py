@@ -34,7 +34,7 @@ COMMANDS = {
         "claims": "judge published claims against a campaign, one by one",
         "advise-replicates": "estimate how many blocks the next campaign needs, and whether longer trials help",
         "compare": "compare one study on two hosts or two days; --fail-over 5% makes it a CI gate",
-        "pool": "put one study on several hosts together: mean, spread, and what a new host will see",
+        "pool": "pool one study over several hosts: mean, spread, and what a new host will see",
     },
     "host": {
         "setup": "install what parts require: Debian packages, gVisor, vegeta, JMeter (root)",
