@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
 import math
+import sys
+from collections.abc import Sequence
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from lastro.stats.pooling import Estimator, MeasuredEffect, pool
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benches"))
+bench = importlib.import_module("pooling")
 
 # Colditz and others, JAMA 271 (1994) 698-702: tuberculosis yes and no, with the BCG vaccine and without. It is the
 # data set `dat.bcg` of metafor.
@@ -34,6 +42,10 @@ def odds_ratios() -> list[MeasuredEffect]:
         MeasuredEffect(math.log(a * (m - c) / (n - a) / c), math.sqrt(1 / a + 1 / (n - a) + 1 / c + 1 / (m - c)), 1e9)
         for a, n, c, m in PRE_ECLAMPSIA
     ]
+
+
+def studies(values: Sequence[float], variances: Sequence[float]) -> list[MeasuredEffect]:
+    return [MeasuredEffect(y, math.sqrt(v), 1e9) for y, v in zip(values, variances, strict=True)]
 
 
 def test_bcg_by_restricted_likelihood() -> None:
@@ -66,12 +78,45 @@ def test_bcg_by_paule_and_mandel() -> None:
     )
 
 
-def test_the_prediction_interval_of_four_studies() -> None:
-    """metafor 4: `predict(rma.uni(y, v, method="PM", test="knha"))`."""
-    y, v = (0.40, -0.20, 0.55, 0.10), (0.05, 0.06, 0.04, 0.05)
-    found = pool([MeasuredEffect(a, math.sqrt(b), 1e9) for a, b in zip(y, v, strict=True)], 0.95, "paule-mandel")
+def test_four_studies_by_paule_and_mandel() -> None:
+    """metafor: `rma.uni(y, v, method="PM", test="knha")`."""
+    found = pool(studies((0.40, -0.20, 0.55, 0.10), (0.05, 0.06, 0.04, 0.05)), 0.95, "paule-mandel")
     assert (found.value, found.tau**2) == pytest.approx((0.22957, 0.05930), abs=5e-6)
-    assert [found.prediction.low, found.prediction.high] == pytest.approx([-0.70650, 1.16564], abs=5e-6)
+
+
+def test_ten_studies_by_restricted_likelihood() -> None:
+    """Data of Riley, Higgins and Deeks, BMJ 342 (2011) d549; results of `pima(y, se, method="HK")` of pimeta 1.1.3."""
+    y = (0.0, 0.1, -0.4, -0.8, -0.63, 0.22, -0.34, -0.51, 0.03, -0.81)
+    errors = (0.42347717, 0.21939179, 0.02551067, 0.19898325, 0.30102594, 0.30102594, 0.07142988, 0.10204269,
+              0.12245123, 0.30102594)  # fmt: skip
+    found = pool(studies(y, [error**2 for error in errors]), 0.95)
+    assert (found.value, found.tau**2) == pytest.approx((-0.32874, 0.06995), abs=1e-5)
+
+
+def test_the_interval_of_a_new_host_is_the_mixture_that_it_claims_to_be() -> None:
+    """Draw what Nagashima, Noma and Furukawa (2019) draw, with the distribution of tau squared by the Q profile."""
+    effects = odds_ratios()
+    y, v = np.array([one.value for one in effects]), np.array([one.error**2 for one in effects])
+    rng, n, grid = np.random.default_rng(5), 100_000, np.concatenate([[0.0], np.geomspace(1e-5, 1e3, 20_000)])
+    w = 1 / (v + grid[:, None])
+    q = (w * (y - ((w @ y) / w.sum(axis=1))[:, None]) ** 2).sum(axis=1)
+    tau2 = np.interp(-rng.chisquare(len(y) - 1, n), -q, grid)
+    w = 1 / (v + tau2[:, None])
+    means = (w @ y) / w.sum(axis=1)
+    spread = np.maximum(1.0, (w * (y - means[:, None]) ** 2).sum(axis=1) / (len(y) - 1))
+    drawn = means + np.sqrt(tau2) * rng.standard_normal(n)
+    drawn += np.sqrt(spread / w.sum(axis=1)) * rng.standard_t(len(y) - 1, n)
+    found = pool(effects, 0.95).prediction
+    assert [found.low, found.high] == pytest.approx(np.quantile(drawn, [0.025, 0.975]), abs=0.03)
+
+
+def test_a_new_host_after_exact_effects_lies_as_a_new_value_of_a_normal_sample() -> None:
+    """Without error, it is at least t sd sqrt(1 + 1/n) wide, and little more: mean and spread are taken as apart."""
+    y = np.array([-0.3, -0.1, 0.0, 0.15, 0.25])
+    found = pool(studies(y, [1e-10] * 5), 0.95).prediction
+    half = 2.776445 * float(y.std(ddof=1)) * math.sqrt(1.2)
+    assert (found.low + found.high) / 2 == pytest.approx(0.0, abs=1e-3)
+    assert 1.0 <= found.half_width / half <= 1.08
 
 
 @pytest.mark.parametrize("estimator", ["reml", "paule-mandel"])
@@ -95,3 +140,21 @@ def test_two_hosts_and_an_effect_without_error_are_refused() -> None:
         pool(risk_ratios()[:2], 0.95)
     with pytest.raises(ValueError, match="not above zero"):
         pool([*risk_ratios()[:2], MeasuredEffect(0.1, 0.0, 4)], 0.95)
+
+
+@pytest.mark.parametrize(
+    ("tau", "unequal"),
+    [
+        (0.03, True),
+        *(
+            pytest.param(tau, unequal, marks=pytest.mark.slow)
+            for tau in (0.0, 0.01, 0.03, 0.1)
+            for unequal in (False, True)
+            if (tau, unequal) != (0.03, True)
+        ),
+    ],
+)
+def test_at_five_hosts_the_intervals_hold_what_they_should(tau: float, unequal: bool) -> None:
+    """`benches/pooling.py` has more of them; docs/explanation-pool.md has its table."""
+    rates = bench.covered(5, tau, unequal=unequal, repeats=150)
+    assert rates.mean >= 0.93 and rates.new_host >= 0.93 and rates.tau >= 0.9

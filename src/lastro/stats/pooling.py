@@ -9,8 +9,9 @@ Cochran's generalised Q is not extreme.
 
 Sources: Hartung and Knapp, Statist. Med. 20 (2001) 1771-1782; Sidik and Jonkman, Statist. Med. 21 (2002) 3153-3159;
 Röver, Knapp and Friede, BMC Med. Res. Methodol. 15 (2015) 99; Viechtbauer, Statist. Med. 26 (2007) 37-52, for the Q
-profile; Paule and Mandel, J. Res. Natl. Bur. Stand. 87 (1982) 377-385; Higgins, Thompson and Spiegelhalter, J. R. Stat.
-Soc. A 172 (2009) 137-159, for the prediction interval. Loads numpy."""
+profile; Paule and Mandel, J. Res. Natl. Bur. Stand. 87 (1982) 377-385; Nagashima, Noma and Furukawa, Stat. Methods Med.
+Res. 28 (2019) 1689-1702, for the interval of a new host, here with the confidence distribution of the Q profile. Loads
+numpy."""
 
 from __future__ import annotations
 
@@ -27,6 +28,9 @@ from lastro.stats.student import Side, t_p
 
 FEWEST = 3  # two hosts differ by one number, which cannot show how hosts differ
 Estimator = Literal["reml", "paule-mandel"]
+_TAUS, _MEANS = 64, 64  # quantiles of tau squared, and of the mean with each of them
+_SMOOTH = 5  # where tau is zero, the steps between quantiles of the mean are smoothed by this fraction of its error
+_HALVINGS = 80
 _STEPS = 240  # of the search for the largest likelihood, which may have more than one peak
 _LEAST = 1e-9  # its first step, as a fraction of the largest tau squared that can be
 
@@ -76,9 +80,7 @@ def pool(effects: Sequence[MeasuredEffect], confidence: float, estimator: Estima
     tau2 = sample.restricted_likelihood() if estimator == "reml" else sample.paule_mandel()
     df = len(effects) - 1
     value, error = sample.mean(tau2)
-    q = sample.q(0.0)
     half = t_quantile(confidence, df) * error
-    beyond = t_quantile(confidence, df) * math.sqrt(tau2 + error**2)
     return Pooled(
         value=value,
         error=error,
@@ -87,9 +89,9 @@ def pool(effects: Sequence[MeasuredEffect], confidence: float, estimator: Estima
         p=t_p(value, error, df, 0.0),
         tau=math.sqrt(tau2),
         tau_interval=sample.profile(confidence),
-        q=q,
-        q_p=float(chdtrc(df, q)),
-        prediction=Interval(value - beyond, value + beyond, confidence),
+        q=sample.cochran,
+        q_p=float(chdtrc(df, sample.cochran)),
+        prediction=sample.prediction(confidence),
         n=len(effects),
     )
 
@@ -112,40 +114,76 @@ class _Sample:
         """A tau squared that is beyond any estimate."""
         return 2 * len(self.y) * float(np.ptp(self.y)) ** 2
 
+    @property
+    def cochran(self) -> float:
+        """Cochran's Q, as if no host differed from another."""
+        return float(self._q(np.zeros(1))[0])
+
     def mean(self, tau2: float) -> tuple[float, float]:
-        """Return the weighted mean with its standard error."""
-        w = 1 / (self.v + tau2)
-        value = float(w @ self.y / w.sum())
-        spread = float(w @ (self.y - value) ** 2) / (len(self.y) - 1)
-        return value, math.sqrt(max(1.0, spread) / float(w.sum()))
+        """Return the weighted mean and its standard error."""
+        values, errors = self._means(np.array([tau2]))
+        return float(values[0]), float(errors[0])
 
-    def q(self, tau2: float) -> float:
-        """Return Cochran's Q with the weights of a tau squared: the squared distances from the mean in their errors."""
-        w = 1 / (self.v + tau2)
-        return float(w @ (self.y - w @ self.y / w.sum()) ** 2)
+    def _means(self, tau2: Floats) -> tuple[Floats, Floats]:
+        """Return the weighted means and their standard errors, one for each tau squared."""
+        w, left = self._weighted(tau2)
+        spreads = (w * left**2).sum(axis=1) / (len(self.y) - 1)
+        return self.y[0] - left[:, 0], np.sqrt(np.maximum(1.0, spreads) / w.sum(axis=1))
 
-    def tau2_at(self, q: float) -> float:
-        """Return the tau squared at which Q has this value; 0 if Q is never as large."""
-        from scipy.optimize import brentq
+    def _q(self, tau2: Floats) -> Floats:
+        """Return Cochran's Q for each tau squared: the sum of the squared distances from the mean in their errors."""
+        w, left = self._weighted(tau2)
+        return np.asarray((w * left**2).sum(axis=1))
 
-        if self.q(0.0) <= q:
-            return 0.0
-        high = self.most
-        while self.q(high) > q:
-            high *= 4
-        return float(brentq(lambda tau2: self.q(tau2) - q, 0.0, high, xtol=1e-14 * high, rtol=1e-12))
+    def tau2_at(self, q: Floats) -> Floats:
+        """Return the tau squared at which Q has each of these values; 0 where Q is never as large."""
+        high = np.full(len(q), self.most or 1.0)
+        while np.any(beyond := self._q(high) > q):
+            high[beyond] *= 4
+        low = np.zeros(len(q))
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            above = self._q(middle) > q
+            low, high = np.where(above, middle, low), np.where(above, high, middle)
+        return np.where(self._q(np.zeros(len(q))) > q, (low + high) / 2, 0.0)
 
     def paule_mandel(self) -> float:
         """Return the tau squared at which Q is what it is expected to be."""
-        return self.tau2_at(len(self.y) - 1.0)
+        return float(self.tau2_at(np.array([len(self.y) - 1.0]))[0])
 
     def profile(self, confidence: float) -> Interval:
         """Return the interval of tau by the Q profile. It is [0, 0] for hosts that agree better than chance allows."""
+        low, high = np.sqrt(self.quantiles(np.array([1 - confidence, 1 + confidence]) / 2))
+        return Interval(float(low), float(high), confidence)
+
+    def quantiles(self, shares: Floats) -> Floats:
+        """Return quantiles of the confidence distribution of tau squared, of which the Q profile is the middle part."""
         from scipy.special import chdtri
 
-        df, alpha = len(self.y) - 1, 1 - confidence
-        low, high = (self.tau2_at(float(chdtri(df, upper))) for upper in (alpha / 2, 1 - alpha / 2))
-        return Interval(math.sqrt(low), math.sqrt(high), confidence)
+        return self.tau2_at(np.asarray(chdtri(len(self.y) - 1, shares)))
+
+    def prediction(self, confidence: float) -> Interval:
+        """Return the interval of the true effect on a new host, with all that is not known of tau squared.
+
+        It is a mixture over the confidence distribution of tau squared. With each value of it, the mean has its
+        distribution by Student's t, and the new host lies around the mean."""
+        from scipy.optimize import brentq
+        from scipy.special import ndtr, stdtrit
+
+        tau2 = self.quantiles((np.arange(_TAUS) + 0.5) / _TAUS)
+        means, errors = self._means(tau2)
+        centres = means[:, None] + errors[:, None] * stdtrit(len(self.y) - 1, (np.arange(_MEANS) + 0.5) / _MEANS)
+        spreads = np.maximum(np.sqrt(tau2), errors / _SMOOTH)[:, None]
+
+        def beyond(value: float, share: float) -> float:
+            return float(ndtr((value - centres) / spreads).mean()) - share
+
+        reach = 10 * float(spreads.max())
+        ends = float(centres.min()) - reach, float(centres.max()) + reach
+        low, high = (
+            brentq(beyond, *ends, args=share, rtol=1e-9) for share in ((1 - confidence) / 2, (1 + confidence) / 2)
+        )
+        return Interval(low, high, confidence)
 
     def restricted_likelihood(self) -> float:
         """Return the tau squared with the largest restricted likelihood."""
