@@ -68,7 +68,7 @@ def _table(table: Table, width: int) -> Iterator[str]:
     for first, *others in rows:
         yield from _wrapped(first, width)
         values = [f"{column} {text}" for column, text in zip(table.columns[1:], others, strict=True) if text]
-        for line in values if table.long else ["; ".join(values)]:
+        for line in values if len(table.long) > 1 else ["; ".join(values)]:
             yield from (f"    {part}" for part in _wrapped(line, width - 4))
 
 
