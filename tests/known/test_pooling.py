@@ -121,9 +121,16 @@ def test_a_new_host_after_exact_effects_lies_as_a_new_value_of_a_normal_sample()
 
 @pytest.mark.parametrize("estimator", ["reml", "paule-mandel"])
 def test_hosts_that_agree_have_no_spread_and_an_interval_of_some_width(estimator: Estimator) -> None:
-    found = pool([MeasuredEffect(0.1, 0.02, 10)] * 3, 0.95, estimator)
+    found = pool([MeasuredEffect(0.1, 0.02, 1e9)] * 3, 0.95, estimator)
     assert found.tau == 0 and (found.tau_interval.low, found.tau_interval.high) == (0, 0)
     assert found.error == pytest.approx(0.02 / math.sqrt(3)), "not zero, as the distances of the hosts would have it"
+
+
+def test_an_error_of_few_degrees_of_freedom_counts_as_much_as_its_interval_is_wide() -> None:
+    few, exact = (
+        [MeasuredEffect(y, e, df) for y in (0.0, 0.1, 0.3)] for e, df in ((0.1, 4), (0.1 * 2.776445 / 1.959964, 1e9))
+    )
+    assert pool(few, 0.95).prediction.high == pytest.approx(pool(exact, 0.95).prediction.high, rel=1e-5)
 
 
 @pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
