@@ -1,13 +1,15 @@
 """Effects that several hosts measured, pooled: their mean, how much they differ, and what to expect on a new host.
 
-Each host has an effect with a standard error, which is estimated from a few trials. So the error counts as larger, such
-that a normal interval is as wide as that by Student's t. The true effects of the hosts differ, with a variance tau
-squared (random effects). Tau squared is estimated by restricted maximum likelihood, or by the method of Paule and
-Mandel. It has the interval of the Q profile: those values at which Cochran's generalised Q is not extreme.
+Each host has an effect with a standard error. The true effects of the hosts differ, with a variance tau squared (random
+effects), which is estimated by restricted maximum likelihood, or by the method of Paule and Mandel.
 
 The mean has Hartung and Knapp's and Sidik and Jonkman's interval, by Student's t with one degree of freedom fewer than
 hosts. Its variance is never below that of effects which differ as tau squared says (Röver and others): otherwise hosts
 that happen to agree would make it too narrow.
+
+Tau squared has the interval of the Q profile: those values at which Cochran's generalised Q is not extreme. There, and
+for a new host, a standard error that is estimated from few trials counts as larger, such that a normal interval is as
+wide as that by Student's t. Otherwise hosts that do not differ would seem to.
 
 Sources: Hartung and Knapp, Statist. Med. 20 (2001) 1771-1782; Sidik and Jonkman, Statist. Med. 21 (2002) 3153-3159;
 Röver, Knapp and Friede, BMC Med. Res. Methodol. 15 (2015) 99; Viechtbauer, Statist. Med. 26 (2007) 37-52, for the Q
@@ -78,7 +80,7 @@ def pool(effects: Sequence[MeasuredEffect], confidence: float, estimator: Estima
 
     if len(effects) < FEWEST:
         raise ValueError(f"{len(effects)} hosts cannot show how hosts differ: it takes {FEWEST}")
-    sample = _Sample.of(effects, confidence)
+    sample, widened = _Sample.of(effects), _Sample.of(effects, confidence)
     tau2 = sample.restricted_likelihood() if estimator == "reml" else sample.paule_mandel()
     df = len(effects) - 1
     value, error = sample.mean(tau2)
@@ -90,30 +92,31 @@ def pool(effects: Sequence[MeasuredEffect], confidence: float, estimator: Estima
         interval=Interval(value - half, value + half, confidence),
         p=t_p(value, error, df, 0.0),
         tau=math.sqrt(tau2),
-        tau_interval=sample.profile(confidence),
-        q=sample.cochran,
-        q_p=float(chdtrc(df, sample.cochran)),
-        prediction=sample.prediction(confidence),
+        tau_interval=widened.profile(confidence),
+        q=widened.cochran,
+        q_p=float(chdtrc(df, widened.cochran)),
+        prediction=widened.prediction(confidence),
         n=len(effects),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Sample:
-    """The effects `y` and the variances `v` of their errors, which count as normal and known."""
+    """The effects `y`, and the variances `v` of their errors, which count as normal and known."""
 
     y: Floats
     v: Floats
 
     @classmethod
-    def of(cls, effects: Sequence[MeasuredEffect], confidence: float) -> _Sample:
-        """Return the sample; each error is as large as makes a normal interval as wide as that by Student's t."""
+    def of(cls, effects: Sequence[MeasuredEffect], confidence: float | None = None) -> _Sample:
+        """Return the sample; with a confidence, each error such that a normal interval is as wide as by Student's t."""
         from scipy.special import ndtri
 
         if any(not effect.error > 0 for effect in effects):
             raise ValueError("an effect whose standard error is not above zero cannot be weighted")
-        normal = float(ndtri((1 + confidence) / 2))
-        errors = [effect.error * t_quantile(confidence, effect.df) / normal for effect in effects]
+        errors = np.array([effect.error for effect in effects])
+        if confidence is not None:
+            errors *= [t_quantile(confidence, effect.df) / ndtri((1 + confidence) / 2) for effect in effects]
         return cls(np.array([effect.value for effect in effects]), np.square(errors))
 
     @property
