@@ -106,10 +106,6 @@ class PooledStudy:
     def confidence(self) -> float:
         return self.study.design.confidence
 
-    @property
-    def pools(self) -> bool:
-        return any(effect.pooled for effect in self.effects)
-
     def of(self, metric: Metric) -> tuple[PooledEffect, ...]:
         return tuple(effect for effect in self.effects if effect.metric == metric)
 
@@ -125,9 +121,8 @@ def pool_hosts(
     Raises: InputError for a metric that some host did not measure, or measured in another unit."""
     reports = [host.report for host in hosts]
     chosen = [_metric(name, hosts) for name in dict.fromkeys(metrics) or [m.name for m in reports[0].study.metrics]]
-    found = [
-        _effect(reports, metric, one, estimator) for metric in chosen for one in _levels(reports)
-    ]  # fmt: skip
+    levels = list(_levels(reports))
+    found = [_effect(reports, metric, one, estimator) for metric in chosen for one in levels]
     judged = _judged(claims, reports, estimator) if claims else ()
     alpha = 1 - reports[0].study.design.confidence
     return PooledStudy(tuple(hosts), tuple(chosen), tuple(_decided(found, alpha)), estimator, judged)
@@ -160,13 +155,13 @@ def _levels(reports: Sequence[Report]) -> Iterator[tuple[str, Level, Level]]:
 
     The reference is the baseline's level if some host measured it, otherwise the first measured level."""
     measured = measured_levels(reports)
-    for factor in reports[0].study.factors:
-        written = [level for report in reports for own in report.study.factors if own.name == factor.name
-                   for level in own.levels]  # fmt: skip
-        levels = [level for level in dict.fromkeys(written) if level in measured.get(factor.name, ())]
-        wished = reports[0].study.design.baseline.get(factor.name)
+    for same in zip(*(report.study.factors for report in reports), strict=True):
+        name = same[0].name
+        written = dict.fromkeys(level for factor in same for level in factor.levels)
+        levels = [level for level in written if level in measured.get(name, ())]
+        wished = reports[0].study.design.baseline.get(name)
         reference = wished if wished in levels else next(iter(levels), None)
-        yield from ((factor.name, level, reference) for level in levels if reference is not None and level != reference)
+        yield from ((name, level, reference) for level in levels if reference is not None and level != reference)
 
 
 def _effect(
