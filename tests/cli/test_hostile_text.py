@@ -77,7 +77,9 @@ def campaigns(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
             },
             series=lambda of, block: [Series(text("series"), text("ms"), (1.0, 2.0))],
             extra={text("extra"): 1.0},
-            provenance={**PROVENANCE, text("chapter"): {text("fact"): text("x")}, "host": {"hostname": text("edge")}},
+            provenance={
+                **PROVENANCE, text("chapter"): {text("fact"): text("x")}, "host": {"hostname": text(f"edge{factor:g}")}
+            },
         )  # fmt: skip
         with Store.open(made) as store:
             store.log("2026-11-02T12:00:00Z", text("kind"), text("event"))
@@ -100,6 +102,12 @@ def test_no_control_character_is_printed(campaigns: tuple[Path, Path], command: 
     done = lastro(*words_of(command, campaigns[0]))
     assert (done.code == 0) is (command[-1] != "99999"), done
     assert done.out + done.err and controls(done.out + done.err) == set()
+
+
+@pytest.mark.parametrize("option", [["--all"], ["--json"], ["--format", "md"], ["--format", "html"]], ids=str)
+def test_a_pool_prints_none(campaigns: tuple[Path, Path], option: list[str]) -> None:
+    done = lastro("pool", *campaigns, *option)
+    assert done.code == 0 and controls(done.out + done.err) == set(), done
 
 
 @pytest.mark.parametrize("option", [[], ["--json"], ["--format", "md"], ["--format", "github"], ["--all"]], ids=str)

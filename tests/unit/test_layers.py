@@ -61,6 +61,7 @@ PURE = (
     "report.key_findings",
     "report.pair_phrases",
     "report.phrases",
+    "report.pool_document",
     "report.remark_words",
     "report.language",  # reads the catalogues that lie beside it, and nothing else
     "report.numbers",

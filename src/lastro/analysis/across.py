@@ -9,7 +9,7 @@ from lastro.analysis.campaign import Report
 from lastro.analysis.compare import facts
 from lastro.study.design import Treatment
 
-_MACHINE = ("host", "CPU model", "CPUs")
+MACHINE = ("host", "CPU model", "CPUs")  # the facts by which hosts differ
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class AcrossCampaigns:
 
     @property
     def other_machine(self) -> bool:
-        return any(fact in self.differing for fact in _MACHINE)
+        return any(fact in self.differing for fact in MACHINE)
 
 
 def across_campaigns(report: Report) -> AcrossCampaigns | None:

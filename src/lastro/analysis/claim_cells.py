@@ -7,15 +7,16 @@ from __future__ import annotations
 import difflib
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from lastro.analysis.build import common_levels
 from lastro.analysis.campaign import Report, Row, by_block
 from lastro.analysis.noise_floor import floor_here
 from lastro.results.members import campaigns_of_blocks
-from lastro.stats.contrasts import Contrast, MeanComparison, compare_one, linear, share
+from lastro.results.samples import Metric
+from lastro.stats.contrasts import Contrast, MeanComparison, compare_one, linear, one_sided_p, p_above, share
 from lastro.stats.noise_floor import within
 from lastro.stats.notes import N_, Note
 from lastro.study.model import Level
@@ -24,9 +25,10 @@ from lastro.study.sides import Levels
 if TYPE_CHECKING:
     from lastro.stats.block_model import BlockModel
 
-Weights = Mapping[int, float]  # {index of a treatment: its weight}
+Weights = Mapping[Any, float]  # {index of a treatment: its weight}
 Key = frozenset[tuple[str, object]]
 DID_YOU_MEAN = N_("did you mean {level}?")
+Strata = Mapping[Key, Sequence[Sequence[int]]]
 _MOST_NAMED = 3  # treatments to name where they have no level in common
 
 
@@ -41,6 +43,30 @@ class Untestable(Exception):
 def not_varied(factor: str) -> Untestable:
     """Return the reason why a statement cannot be tested if the study does not vary its factor."""
     return Untestable(Note(N_("this study does not vary {factor}"), factor=factor))
+
+
+class Comparisons(Protocol):
+    """The comparisons on which statements are tested: of one campaign (`Cells`), or of several hosts.
+
+    Weights come from `sides`, and differences of them from `stats.weights`."""
+
+    @property
+    def metric(self) -> Metric: ...
+    @property
+    def confidence(self) -> float: ...
+    @property
+    def factors(self) -> Mapping[str, Mapping[object, Level]]: ...
+
+    def sides(self, sides: Sequence[Levels], at: Levels) -> tuple[list[Weights], int, int]: ...
+    def compared(self, of: Weights, to: Weights) -> MeanComparison: ...
+    def linear(self, weights: Weights) -> Contrast: ...
+    def share(self, of: Weights, to: Weights) -> Contrast: ...
+    def one_sided_p(self, of: Weights, to: Weights, bound: float) -> float | None: ...
+    def p_above(self, of: Weights, level: float) -> float | None: ...
+    def is_positive(self, side: Weights) -> bool: ...
+    def slack(self, weights: Weights) -> tuple[bool, bool]: ...
+    def under_floor(self, weights: Weights, deviation: float | None) -> bool: ...
+    def gap_under_floor(self, weights: Weights, gap: float | None) -> bool: ...
 
 
 class Cells:
@@ -62,7 +88,7 @@ class Cells:
         least = min(2, max(map(len, values.values()), default=0))
         self.values = {index: found for index, found in values.items() if found and len(found) >= least}
         self.bounded = {row.treatment.index: row for row, cell in view if cell.bounded}
-        self._own = view.model
+        self.exact = view.model
         self.used: set[int] = set()
 
     @cached_property
@@ -71,7 +97,7 @@ class Cells:
         from lastro.stats.block_model import BlockModel
 
         campaigns = campaigns_of_blocks(self.report.members)
-        found = BlockModel.of(self.values, campaigns=campaigns) if self.bounded else self._own
+        found = BlockModel.of(self.values, campaigns=campaigns) if self.bounded else self.exact
         assert found is not None, "a stratum was measured"
         return found
 
@@ -79,12 +105,21 @@ class Cells:
         """Return the weights for the mean of each side over the measured strata, their number, and the number of all.
 
         Raises: Untestable when no stratum was measured."""
+        strata, total = self.strata(sides, at)
+        weights = mean_weights(strata.values())
+        self.used.update(*weights)
+        return weights, len(strata), total
+
+    def strata(self, sides: Sequence[Levels], at: Levels) -> tuple[Strata, int]:
+        """Return {stratum: the treatments of each side} of the measured strata, and the number of all.
+
+        Raises: Untestable when no stratum was measured."""
         wanted = [self._settled(side) for side in sides]
         compared = set().union(*wanted)
         held = self._settled(at, condition=True)
         others = {name: held.get(name, tuple(levels)) for name, levels in self.factors.items() if name not in compared}
-        weights: list[dict[int, float]] = [{} for _ in sides]
-        used, lost = 0, []
+        found: dict[Key, list[list[int]]] = {}
+        lost = []
         for stratum in _combinations(others):
             keys = [[stratum | choice for choice in _combinations(side)] for side in wanted]
             if any(key not in self.rows for side in keys for key in side):
@@ -93,13 +128,10 @@ class Cells:
             if missing := [row for side in rows for row in side if row.treatment.index not in self.values]:
                 lost.append(missing)
                 continue
-            used += 1
-            for side, found in zip(weights, rows, strict=True):
-                side.update({row.treatment.index: 1 / len(found) for row in found})
-        if not used:
+            found[stratum] = [[row.treatment.index for row in side] for side in rows]
+        if not found:
             raise Untestable(*self._why([row for rows in lost for row in rows]))
-        self.used.update(*weights)
-        return [{index: weight / used for index, weight in side.items()} for side in weights], used, used + len(lost)
+        return found, len(found) + len(lost)
 
     def bounds_used(self) -> str:
         """Return the common levels of the compared treatments with lower bounds only; empty without any."""
@@ -167,6 +199,18 @@ class Cells:
         """Return the ratio of two weighted sums of arithmetic means."""
         return share(self.model, of, to, self.confidence)
 
+    def one_sided_p(self, of: Weights, to: Weights, bound: float) -> float | None:
+        """Return the p of the hypothesis that `of` is at most `bound` times `to`; None without a standard error."""
+        return one_sided_p(self.model, of, to, bound)
+
+    def p_above(self, of: Weights, level: float) -> float | None:
+        """Return the p of the hypothesis that an arithmetic mean is at most `level`, in the unit of the values."""
+        return p_above(self.model, of, level)
+
+    def is_positive(self, side: Weights) -> bool:
+        """Return whether a mean is above zero, so that it can stand below a ratio."""
+        return (self.linear(side).value or 0.0) > 0
+
     def under_floor(self, weights: Weights, deviation: float | None) -> bool:
         """Return whether a relative deviation is below the noise floor (if known) of the contrast with these weights.
 
@@ -181,6 +225,12 @@ class Cells:
 
 
 # Words and weights
+
+
+def mean_weights(strata: Collection[Sequence[Sequence[int]]]) -> list[Weights]:
+    """Return the weights of the mean of each side over the strata."""
+    sides = zip(*strata, strict=True)
+    return [{index: 1 / len(found) / len(strata) for found in side for index in found} for side in sides]
 
 
 def _key(levels: Mapping[str, Level]) -> Key:

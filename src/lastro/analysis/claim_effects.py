@@ -11,9 +11,9 @@ import math
 from dataclasses import dataclass, replace
 
 from lastro.analysis.campaign import Report
-from lastro.analysis.claim_cells import Cells, Untestable, Weights, not_varied
+from lastro.analysis.claim_cells import Cells, Comparisons, Untestable, Weights, not_varied
 from lastro.stats.censored import BOTH_ARE_BOUNDS, RATIO_IS_BOUND
-from lastro.stats.contrasts import Contrast, one_sided_p, p_above
+from lastro.stats.contrasts import Contrast
 from lastro.stats.intervals import Bound
 from lastro.stats.notes import N_, Note
 from lastro.stats.weights import less, weighted_sum
@@ -72,10 +72,11 @@ def effects_of(statement: Statement, margin: float | None, report: Report, confi
 
     Raises: Untestable, with the reason, when the campaign lacks the data that the statement needs."""
     cells = Cells(report, statement.metric, confidence)
-    return replace(_effects(statement, margin, cells), bounded=cells.bounds_used())
+    return replace(effects_in(statement, margin, cells), bounded=cells.bounds_used())
 
 
-def _effects(statement: Statement, margin: float | None, cells: Cells) -> Effects:
+def effects_in(statement: Statement, margin: float | None, cells: Comparisons) -> Effects:
+    """Return the effects that a statement depends on, by the comparisons of its metric. Raises: as `effects_of`."""
     if isinstance(statement, Compare):
         return _compare(statement, margin or 0.0, cells)
     if isinstance(statement, Recovery):
@@ -94,7 +95,7 @@ def _effects(statement: Statement, margin: float | None, cells: Cells) -> Effect
 # One function for each kind of statement
 
 
-def _compare(statement: Compare, margin: float, cells: Cells) -> Effects:
+def _compare(statement: Compare, margin: float, cells: Comparisons) -> Effects:
     (of, to), used, total = cells.sides([statement.of, statement.to], statement.at)
     label = f"{_words(statement.of, statement.to)} / {_words(statement.to, statement.of)}"
     if statement.direction == "alike":
@@ -102,7 +103,7 @@ def _compare(statement: Compare, margin: float, cells: Cells) -> Effects:
     return Effects((_direction(label, of, to, statement.direction == "higher", cells),), used, total)
 
 
-def _recovery(statement: Recovery, cells: Cells) -> Effects:
+def _recovery(statement: Recovery, cells: Comparisons) -> Effects:
     sides, used, total = cells.sides([statement.ideal, statement.without, statement.protected], statement.at)
     ideal, without, protected = sides
     loss = cells.compared(ideal, without).difference
@@ -134,7 +135,7 @@ def _recovery(statement: Recovery, cells: Cells) -> Effects:
     return Effects((part,), used, total, nothing)
 
 
-def _order(statement: Order, cells: Cells) -> Effects:
+def _order(statement: Order, cells: Comparisons) -> Effects:
     groups: list[list[tuple[str, list[Levels]]]] = [
         [(str(level), _sides_at(statement, level)) for level in group] for group in statement.falling
     ] or [[(_words(side, {}), [side]) for side in group] for group in statement.sides]
@@ -185,7 +186,7 @@ def _sides_at(statement: Order, level: Level) -> list[Levels]:
     return [{**own, **statement.of}, {**own, **statement.to}] if statement.of else [own]
 
 
-def _alike(statement: Alike, margin: float, cells: Cells) -> Effects:
+def _alike(statement: Alike, margin: float, cells: Comparisons) -> Effects:
     sides: list[Levels] = [{statement.factor: (level,)} for level in statement.levels]
     weights, used, total = cells.sides(sides, statement.at)
     pairs = itertools.combinations(zip(statement.levels, weights, strict=True), 2)
@@ -193,7 +194,7 @@ def _alike(statement: Alike, margin: float, cells: Cells) -> Effects:
     return Effects(tuple(parts), used, total)
 
 
-def _additive(statement: Additive, margin: float, cells: Cells) -> Effects:
+def _additive(statement: Additive, margin: float, cells: Comparisons) -> Effects:
     first, second = ((name, [*cells.factors.get(name, {}).values()]) for name in statement.factors)
     for name, levels in (first, second):
         if len(levels) < 2:
@@ -212,7 +213,7 @@ def _additive(statement: Additive, margin: float, cells: Cells) -> Effects:
     return Effects(tuple(parts), used, total)
 
 
-def _absolute(statement: Absolute, cells: Cells) -> Effects:
+def _absolute(statement: Absolute, cells: Comparisons) -> Effects:
     """Test a stated level: a value with a tolerance by two one-sided tests (equivalence), a bound by one test."""
     (of,), used, total = cells.sides([{}], statement.at)
     mean = cells.linear(of)
@@ -227,7 +228,7 @@ def _absolute(statement: Absolute, cells: Cells) -> Effects:
     return Effects((_opened(part, cells.slack(of), higher),), used, total)
 
 
-def _extreme(statement: Extreme, cells: Cells) -> Effects:
+def _extreme(statement: Extreme, cells: Comparisons) -> Effects:
     """Test that the ratio goes beyond its extreme at no level (one part each), and comes near it at one or more.
 
     The last part is a union: it is shown by the smallest p times the number of levels, and refuted by the largest."""
@@ -256,10 +257,10 @@ def _extreme(statement: Extreme, cells: Cells) -> Effects:
 # One function for each kind of test
 
 
-def _side(label: str, of: Weights, to: Weights, bound: float, above: bool, cells: Cells) -> Part:
+def _side(label: str, of: Weights, to: Weights, bound: float, above: bool, cells: Comparisons) -> Part:
     """Test that the ratio of two means lies above a bound, or below it."""
     _require_positive(to, cells)
-    found, above_bound = cells.compared(of, to), one_sided_p(cells.model, of, to, bound)
+    found, above_bound = cells.compared(of, to), cells.one_sided_p(of, to, bound)
     if found.ratio.value is None or above_bound is None:
         return Part(label, "ratio", found.ratio, found.difference, None, None)
     p = above_bound if above else 1 - above_bound
@@ -267,7 +268,7 @@ def _side(label: str, of: Weights, to: Weights, bound: float, above: bool, cells
     return _opened(part, (True, True), None) if any(map(any, map(cells.slack, (of, to)))) else part
 
 
-def _direction(label: str, of: Weights, to: Weights, higher: bool, cells: Cells) -> Part:
+def _direction(label: str, of: Weights, to: Weights, higher: bool, cells: Comparisons) -> Part:
     """Test for a difference of the stated sign; show the effect as a ratio if there is one."""
     compared = cells.compared(of, to)
     gap, ratio = compared.difference, compared.ratio
@@ -308,13 +309,13 @@ def _signed(
     return Part(label, measure, effect, beside, tested.p if so else 1.0, 1.0 if so else tested.p)
 
 
-def _likeness(label: str, of: Weights, to: Weights, margin: float, cells: Cells) -> Part:
+def _likeness(label: str, of: Weights, to: Weights, margin: float, cells: Comparisons) -> Part:
     """Test by two one-sided tests that the ratio lies within 1/(1 + margin) and 1 + margin (Schuirmann 1987)."""
     found = cells.compared(of, to)
     return _bounded(label, found.ratio, found.difference, of, to, (1 / (1 + margin), 1 + margin), cells)
 
 
-def _within(label: str, off: Weights, mean: Weights, margin: float, cells: Cells) -> Part:
+def _within(label: str, off: Weights, mean: Weights, margin: float, cells: Comparisons) -> Part:
     """Test by two one-sided tests that a deviation from zero lies within ± `margin`, a fraction of the mean."""
     return _bounded(label, cells.share(off, mean), cells.linear(off), off, mean, (-margin, margin), cells)
 
@@ -326,7 +327,7 @@ def _bounded(
     of: Weights,
     to: Weights,
     bounds: tuple[float, float],
-    cells: Cells,
+    cells: Comparisons,
 ) -> Part:
     part = _within_bounds(label, effect, beside, of, to, bounds, cells)
     slack = [cells.slack(side) for side in (of, to)]
@@ -340,10 +341,10 @@ def _within_bounds(
     of: Weights,
     to: Weights,
     bounds: tuple[float, float],
-    cells: Cells,
+    cells: Comparisons,
 ) -> Part:
     _require_positive(to, cells)
-    above_low, above_high = (one_sided_p(cells.model, of, to, bound) for bound in bounds)
+    above_low, above_high = (cells.one_sided_p(of, to, bound) for bound in bounds)
     if effect.value is None or above_low is None or above_high is None:
         return Part(label, "ratio", effect, beside, None, None)
     inside = max(above_low, 1 - above_high)
@@ -354,15 +355,15 @@ def _within_bounds(
     return Part(label, "share", effect, beside, inside, outside, under_floor=cells.under_floor(of, effect.value))
 
 
-def _require_positive(to: Weights, cells: Cells) -> None:
+def _require_positive(to: Weights, cells: Comparisons) -> None:
     """Raise Untestable when the mean below a ratio is not above zero."""
-    if (cells.linear(to).value or 0.0) <= 0:
+    if not cells.is_positive(to):
         raise Untestable(Note(N_("there is no ratio: {metric} is not above zero"), metric=cells.metric.name))
 
 
-def _above(of: Weights, level: float, cells: Cells) -> float | None:
+def _above(of: Weights, level: float, cells: Comparisons) -> float | None:
     """Return the p of the hypothesis that a mean is not above a level, which may be infinite."""
-    return float(level > 0) if math.isinf(level) else p_above(cells.model, of, level)
+    return float(level > 0) if math.isinf(level) else cells.p_above(of, level)
 
 
 def _words(side: Levels, other: Levels) -> str:

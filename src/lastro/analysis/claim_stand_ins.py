@@ -4,7 +4,7 @@ Pure: a claim and a report in, a claim out."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -22,14 +22,14 @@ class StoodIn:
     measured: tuple[Level, ...]
 
 
-def as_measured(claim: Claim, report: Report) -> tuple[Claim, tuple[StoodIn, ...]]:
-    """Return the claim with a stand-in for each published level that was not measured, and these stand-ins.
+def as_measured(claim: Claim, reports: Sequence[Report]) -> tuple[Claim, tuple[StoodIn, ...]]:
+    """Return the claim with a stand-in for each published level that no report measured, and these stand-ins.
 
     A stand-in that was not measured either takes no place. Of several for one level, the first that was measured
     does."""
     if not claim.stand_in:
         return claim, ()
-    measured, found, stood_in = _measured(report), list[StoodIn](), dict[str, set[Level]]()
+    measured, found, stood_in = measured_levels(reports), list[StoodIn](), dict[str, set[Level]]()
     for stand_in in claim.stand_in:
         lacking: dict[str, dict[Level, tuple[Level, ...]]] = {}
         for factor, levels in stand_in.levels.items():
@@ -69,10 +69,10 @@ def _replaced(levels: tuple[Level, ...], stand_ins: Mapping[Level, tuple[Level, 
     return tuple(each for level in levels for each in stand_ins.get(level, (level,)))
 
 
-def _measured(report: Report) -> dict[str, set[Level]]:
+def measured_levels(reports: Sequence[Report]) -> dict[str, set[Level]]:
     """Return the levels of each factor that have a valid trial."""
     found: dict[str, set[Level]] = {}
-    for row in report.rows:
+    for row in (row for report in reports for row in report.rows):
         if any(cell.points for cell in row.cells):
             for factor, level in row.treatment.levels.items():
                 found.setdefault(factor, set()).add(level)

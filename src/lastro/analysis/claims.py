@@ -27,7 +27,7 @@ Pure: a report in, judgements out."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
@@ -83,30 +83,40 @@ class _Tested:
 
 def judge(claims: Claims, report: Report) -> tuple[Judgement, ...]:
     """Judge each claim, in the order of the file, by the rule in this module's docstring."""
-    blocks = {p.block for row in report.rows for cell in row.cells for p in cell.points}
-    tested = [_tested(claim, report, len(blocks)) for claim in claims.claims]
+    return judge_by(claims, [report], lambda claim: effects_of(claim.statement, claim.margin, report))
+
+
+def judge_by(claims: Claims, reports: Sequence[Report], effects: Callable[[Claim], Effects]) -> tuple[Judgement, ...]:
+    """Judge each claim by its effects, which raise Untestable without the data; the rule is the same for any number of
+    reports of one study."""
+    blocks = {(at, block) for at, report in enumerate(reports) for block in _blocks(report)}
+    tested = [_tested(claim, reports, effects, len(blocks)) for claim in claims.claims]
     adjusted = holm([one.p for one in tested])
-    return tuple(_judgement(one, p, report, len(blocks)) for one, p in zip(tested, adjusted, strict=True))
+    return tuple(_judgement(one, p, reports[0], len(blocks)) for one, p in zip(tested, adjusted, strict=True))
 
 
-def _tested(claim: Claim, report: Report, n_blocks: int) -> _Tested:
+def _blocks(report: Report) -> set[int]:
+    """Return the blocks with a valid value."""
+    return {point.block for row in report.rows for cell in row.cells for point in cell.points}
+
+
+def _tested(claim: Claim, reports: Sequence[Report], effects: Callable[[Claim], Effects], n_blocks: int) -> _Tested:
     """Test a claim on its own levels, or on its stand-ins; if these cannot test it either, say why of its own."""
-    measured, stand_in = as_measured(claim, report)
-    found = _test(measured, report, n_blocks)
+    measured, stand_in = as_measured(claim, reports)
+    found = _test(measured, effects, n_blocks)
     if not stand_in:
         return found
     tested = found.effects is not None or found.p is not None
-    return replace(found, stand_in=stand_in) if tested else _test(claim, report, n_blocks)
+    return replace(found, stand_in=stand_in) if tested else _test(claim, effects, n_blocks)
 
 
-def _test(claim: Claim, report: Report, n_blocks: int) -> _Tested:
-    if n_blocks < 2:
-        effects = _first_look(claim, report) if n_blocks else None
-        return _Tested(claim, effects, effects.parts[0] if effects else None, why_not=(too_few_blocks(n_blocks),))
+def _test(claim: Claim, effects_of_claim: Callable[[Claim], Effects], n_blocks: int) -> _Tested:
     try:
-        effects = effects_of(claim.statement, claim.margin, report)
+        effects = effects_of_claim(claim)
     except Untestable as untestable:
-        return _Tested(claim, why_not=untestable.why)
+        return _Tested(claim, why_not=(too_few_blocks(n_blocks),) if n_blocks < 2 else untestable.why)
+    if n_blocks < 2:  # a first look, without intervals
+        return _Tested(claim, effects, effects.parts[0], why_not=(too_few_blocks(n_blocks),))
     for part in effects.parts:
         if part.p_for is None or part.p_against is None:
             return _Tested(claim, effects, part, why_not=(why_absent(part.effect),))
@@ -120,14 +130,6 @@ def _test(claim: Claim, report: Report, n_blocks: int) -> _Tested:
         return _Tested(claim, effects, worst, p_against, open=worst.open_against)
     weakest = max(effects.parts, key=lambda part: part.p_for or 0.0)
     return _Tested(claim, effects, weakest, p_for, so=True, open=any(part.open_for for part in effects.parts))
-
-
-def _first_look(claim: Claim, report: Report) -> Effects | None:
-    """Return the effects of a single block, without intervals, or None."""
-    try:
-        return effects_of(claim.statement, claim.margin, report)
-    except Untestable:
-        return None
 
 
 def too_few_blocks(n: int) -> Note:

@@ -14,6 +14,7 @@ from lastro.report.language import Language
 if TYPE_CHECKING:
     from lastro.analysis.campaign import Report
     from lastro.analysis.claims import Judgement
+    from lastro.analysis.pooled import PooledHost
     from lastro.report.content import Content
     from lastro.results.read import CampaignData
     from lastro.study.claims import Claims
@@ -29,8 +30,47 @@ def loaded(directory: Path) -> CampaignData:
 
 def loaded_together(directories: Sequence[Path]) -> CampaignData:
     """Load the campaigns of one study as one. Raises: as `loaded`; InputError if they are not of one study."""
-    from lastro.campaign import suite as suites
     from lastro.results.together import together
+
+    return together(_loaded_all(directories))
+
+
+def hosts_of(directories: Sequence[Path]) -> tuple[PooledHost, ...]:
+    """Return the hosts of these campaigns of one study, in the order given; campaigns of one host are put together.
+
+    Their reports have all metrics.
+
+    Raises: as `loaded_together`; InputError if the hosts are not known, or if there is only one."""
+    from lastro.analysis.build import build_report
+    from lastro.analysis.pooled import PooledHost, machine
+    from lastro.results.together import require_one_study, together
+
+    campaigns = _loaded_all(directories)
+    by_machine: dict[tuple[str | None, ...], list[CampaignData]] = {}
+    for campaign in campaigns:
+        require_one_study(campaigns[0], campaign)
+        own = machine(campaign.provenance)
+        if own[0] is None:
+            raise InputError(f"{campaign.directory} does not record its host", "hosts are told apart by provenance")
+        by_machine.setdefault(own, []).append(campaign)
+    names = [str(name) for name, *_ in by_machine]
+    if len(names) == 1:
+        raise InputError(
+            f"all of these campaigns are of one host, {names[0]}",
+            "`lastro report DIR DIR ... -o FILE` puts them together; `lastro pool` is for hosts that differ",
+        )
+    return tuple(
+        PooledHost(
+            f"{name} ({model}, {cpus})" if names.count(str(name)) > 1 else str(name),
+            build_report(together(own), all_metrics=True),
+            tuple(campaign.directory for campaign in own),
+        )
+        for (name, model, cpus), own in by_machine.items()
+    )
+
+
+def _loaded_all(directories: Sequence[Path]) -> list[CampaignData]:
+    from lastro.campaign import suite as suites
 
     if len(directories) > 1:
         for directory in filter(suites.is_suite, directories):
@@ -38,7 +78,7 @@ def loaded_together(directories: Sequence[Path]) -> CampaignData:
                 f"{directory} holds a suite, which cannot be put together with other campaigns",
                 f"give the directories of one of its studies, such as {directory}/STUDY",
             )
-    return together([loaded(directory) for directory in directories])
+    return [loaded(directory) for directory in directories]
 
 
 def report_of(directory: Path, *, all_metrics: bool = False) -> Report:

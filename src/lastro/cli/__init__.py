@@ -34,6 +34,7 @@ COMMANDS = {
         "claims": "judge published claims against a campaign, one by one",
         "advise-replicates": "estimate how many blocks the next campaign needs, and whether longer trials help",
         "compare": "compare one study on two hosts or two days; --fail-over 5% makes it a CI gate",
+        "pool": "pool one study over several hosts: mean, spread, and what a new host will see",
     },
     "host": {
         "setup": "install what parts require: Debian packages, gVisor, vegeta, JMeter (root)",
@@ -48,7 +49,7 @@ COMMANDS = {
     },
 }
 
-WRITERS = ("new", "run", "resume", "noise-floor", "results", "report", "compare")
+WRITERS = ("new", "run", "resume", "noise-floor", "results", "report", "compare", "pool")
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -28,6 +28,7 @@ COMPLETERS: dict[str | tuple[str, str], str | None] = {
     ("run", "output"): "_lastro_directories",
     ("setup", "source"): "_lastro_directories",
     ("report", "output"): "_lastro_paths",
+    ("pool", "output"): "_lastro_paths",
     ("show", "output"): "_lastro_paths",
     "csv": "_lastro_paths",
     "parquet": "_lastro_paths",

@@ -6,9 +6,10 @@ import io
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lastro.plain import unfiltered
+from lastro.plain import unfiltered, without_controls
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -38,6 +39,19 @@ def print_laid_out(laid_out: Callable[[int], Iterable[RenderableType]], *, as_it
 def print_document(text: str) -> None:
     """Print a document: unchanged to a file or a program, without control characters on a terminal."""
     (sys.stdout if sys.stdout.isatty() else unfiltered(sys.stdout)).write(text)
+
+
+def put(output: str, text: str, base: Path | None = None) -> None:
+    """Write a document without control characters, and print its path; "-" is standard output.
+
+    Below `base`, the directory of a campaign, no link is followed."""
+    from lastro.results.files import write_atomically
+
+    if output == "-":
+        print_document(without_controls(text))
+        return
+    write_atomically(Path(output), without_controls(text), base=base)
+    print(output)
 
 
 def table(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -25,9 +25,8 @@ from lastro.app.contents import claims_of, content_of
 from lastro.app.places import refuse_suite
 from lastro.campaign import suite as suites
 from lastro.cli._common import campaigns_argument
-from lastro.cli._terminal import print_document
+from lastro.cli._terminal import put
 from lastro.errors import InputError
-from lastro.plain import without_controls
 from lastro.report.language import LANGUAGES, language
 
 if TYPE_CHECKING:
@@ -103,7 +102,7 @@ def _write_suite(directory: Path, wanted: ReportOptions) -> None:
         stopped = Stopped(member.stopped, member.remedy, suites.can_run(directory, member)) if member.stopped else None
         link = os.path.relpath(place / "report.html", folder)
         sections.append(StudySection(member.name, member.title, content, stopped, unjudged, link))
-    _put(output, render_suite(suite.label, suite.description, str(directory), sections, say), base=None)
+    put(output, render_suite(suite.label, suite.description, str(directory), sections, say), base=None)
 
 
 def _write(directory: Path, wanted: ReportOptions, content: Content, base: Path | None) -> None:
@@ -114,22 +113,9 @@ def _write(directory: Path, wanted: ReportOptions, content: Content, base: Path 
     folder = Path.cwd() if output == "-" else Path(output).parent
     figures = _write_figures(content, directory / "figures", base) if wanted.figures else {}
     links = {title: os.path.relpath(file, folder) for title, file in figures.items()}
-    _put(output, _render(content, wanted.format, links), base)
+    put(output, _render(content, wanted.format, links), base)
     for file in figures.values() if output != "-" else ():
         print(*(file.with_suffix(suffix) for suffix in (".svg", ".png", ".pdf")), sep="\n")
-
-
-def _put(output: str, text: str, base: Path | None) -> None:
-    """Write a document without control characters, and print its path; "-" is standard output.
-
-    Below `base`, the directory of a campaign, no link is followed."""
-    from lastro.results.files import write_atomically
-
-    if output == "-":
-        print_document(without_controls(text))
-        return
-    write_atomically(Path(output), without_controls(text), base=base)
-    print(output)
 
 
 def _render(content: Content, kind: str, links: dict[str, str]) -> str:

@@ -38,7 +38,7 @@ from lastro.study.claims import Claims
 
 FORMAT = "lastro-claims/1"
 _BOUNDS = {"": None, "≥": ">=", "≤": "<=", None: "unknown"}
-_FORMS: Forms = {
+CLAIM_FORMS: Forms = {
     Part: lambda part: only(part, "label measure effect") | {"difference": part.beside, "bound": _BOUNDS[part.bound]},
 }
 
@@ -61,12 +61,13 @@ def claims_document(
         "source": claims.source,
         "confidence": report.study.design.confidence,
         "tally": tally(judgements),
-        "claims": [_judgement(one, say) for one in judgements],
+        "claims": [judgement_document(one, say) for one in judgements],
     }
-    return encode(found, _FORMS)
+    return encode(found, CLAIM_FORMS)
 
 
-def _judgement(one: Judgement, say: Language) -> dict[str, Any]:
+def judgement_document(one: Judgement, say: Language) -> dict[str, Any]:
+    """Return one judgement, with the keys of `claims` in this module's docstring; `encode` it by `CLAIM_FORMS`."""
     effects = one.effects
     return {
         "id": one.claim.id,

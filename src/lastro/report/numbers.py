@@ -15,7 +15,7 @@ from lastro.analysis.verdicts import Verdict
 from lastro.report.language import ENGLISH, Language
 from lastro.results.samples import Metric
 from lastro.stats.contrasts import UNBOUNDED, ZERO_DENOMINATOR, Contrast
-from lastro.stats.intervals import Summary
+from lastro.stats.intervals import Interval, Summary
 from lastro.stats.notes import N_, Note
 from lastro.stats.ratios import Ratio
 from lastro.units import significant
@@ -103,6 +103,13 @@ def ratio_text(ratio: Ratio, say: Language = ENGLISH) -> str:
     decimals = _ratio_decimals(ratio.interval.half_width, ratio.value)
     low, high = (fixed(end, decimals) for end in (ratio.interval.low, ratio.interval.high))
     return say.number(f"×{fixed(ratio.value, decimals)} [{low}, {high}]")
+
+
+def ratio_range(ends: Interval, say: Language = ENGLISH) -> str:
+    """Format an interval of ratios without an estimate: '×0.80 to ×1.10'."""
+    decimals = _ratio_decimals(ends.half_width, ends.high)
+    low, high = (say.number(fixed(end, decimals)) for end in (ends.low, ends.high))
+    return say("×{low} to ×{high}", low=low, high=high)
 
 
 GEOMETRIC = N_("ratios of geometric means, because logarithms of the values fit better")

@@ -32,7 +32,7 @@ def together(campaigns: Sequence[CampaignData]) -> CampaignData:
         return campaigns[0]
     ordered = sorted(campaigns, key=_begun)
     for at, campaign in enumerate(ordered):
-        _require_one_study(ordered[0], campaign)
+        require_one_study(ordered[0], campaign)
         if campaign.directory in {other.directory for other in ordered[:at]}:
             raise InputError(f"{campaign.directory} is given twice", "name each campaign once")
     members = tuple(_members(ordered))
@@ -73,8 +73,8 @@ def _begun(campaign: CampaignData) -> str:
     return min((attempt.started_utc for attempt in campaign.attempts), default="~")
 
 
-def _require_one_study(first: CampaignData, other: CampaignData) -> None:
-    """Raise InputError if two studies differ in what is measured, and not only in levels and replicates."""
+def require_one_study(first: CampaignData, other: CampaignData) -> None:
+    """Raise InputError if two campaigns differ in what is measured, and not only in levels and replicates."""
     a, b = first.study, other.study
     if found := next(_differences(a, b), None):
         what, of_a, of_b = found

@@ -120,6 +120,20 @@ def replicated(model: BlockModel, of: Mapping[K, float], to: Mapping[K, float], 
     return _of_logs(replace(gap, error=error, bias=2 * gap.bias), judged, confidence)
 
 
+def log_ratio(model: BlockModel, of: Mapping[K, float], to: Mapping[K, float]) -> CellEstimate | None:
+    """Estimate the logarithm of the ratio of two means; None where one of the two is not above zero.
+
+    Where the model is not of logarithms, the error is that of the first-order expansion at the means."""
+    gap = model.estimate(less(of, to))
+    if model.log or gap.apart:
+        return gap
+    a, b = model.estimate(of).value, model.estimate(to).value
+    if min(a, b) <= 0:
+        return None
+    relative = [{key: weight / mean for key, weight in side.items()} for side, mean in ((of, a), (to, b))]
+    return replace(model.estimate(less(*relative)), value=math.log(a / b))
+
+
 def linear(model: BlockModel, weights: Mapping[K, float], confidence: float) -> Contrast:
     """Return a weighted sum of arithmetic means: {treated: 1, baseline: -1} is their difference."""
     if not any(weights.values()):

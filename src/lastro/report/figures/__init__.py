@@ -38,7 +38,7 @@ __all__ = [
 
 Kind = Literal[
     "curve", "variation", "effects", "interaction", "distribution", "scaling", "checks", "claims", "floor", "course",
-    "published", "scenario", "resources", "topology",
+    "published", "scenario", "resources", "topology", "forest",
 ]  # fmt: skip
 
 

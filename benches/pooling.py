@@ -1,0 +1,76 @@
+"""How often the intervals of `lastro pool` hold what they should, by simulation.
+
+    .venv/bin/python benches/pooling.py [REPEATS]
+
+Hosts whose true ratios of a treatment to its baseline differ, normally on logarithms, with a standard deviation tau.
+On each, a campaign of 5 blocks that vary by 5 %; the noise of a trial is 2 %, or, where hosts differ in it, 1 % on the
+first and four times as much on the last, evenly on logarithms between. Each ratio and its error come from the model of
+its campaign. Counted are the intervals of the mean over hosts, of tau, and of the true ratio on a new host. Stated:
+95 %."""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import NamedTuple
+
+import numpy as np
+
+from lastro.stats.block_model import BlockModel
+from lastro.stats.contrasts import log_ratio
+from lastro.stats.pooling import Estimator, MeasuredEffect, pool
+
+BLOCKS = 5
+MEAN = math.log(0.9)
+HOSTS = (3, 5, 10)
+TAUS = (0.0, 0.01, 0.03, 0.1)
+
+
+class Rates(NamedTuple):
+    """How often each interval holds the truth, and the median width of that for a new host, as a factor."""
+
+    mean: float
+    tau: float
+    new_host: float
+    width: float
+
+
+def effect(rng: np.random.Generator, true: float, noise: float) -> MeasuredEffect:
+    """Return what a campaign on one host measures of a true log-ratio."""
+    of_block = 1000 * (1 + 0.05 * rng.standard_normal(BLOCKS))
+    cells = {
+        name: dict(enumerate(of_block * ratio * np.exp(noise * rng.standard_normal(BLOCKS))))
+        for name, ratio in (("native", 1.0), ("runc", math.exp(true)))
+    }
+    model = BlockModel.of(cells)
+    found = model and log_ratio(model, {"runc": 1.0}, {"native": 1.0})
+    assert found is not None and found.error is not None
+    return MeasuredEffect(found.value, found.error, found.df)
+
+
+def covered(hosts: int, tau: float, *, unequal: bool, repeats: int, estimator: Estimator = "reml") -> Rates:
+    rng, held, widths = np.random.default_rng(20261125), np.zeros(3), []
+    noises = np.geomspace(0.01, 0.04, hosts) if unequal else np.full(hosts, 0.02)
+    for _ in range(repeats):
+        *trues, new = MEAN + tau * rng.standard_normal(hosts + 1)
+        effects = [effect(rng, true, noise) for true, noise in zip(trues, noises, strict=True)]
+        found = pool(effects, 0.95, estimator)
+        held += [found.interval.holds(MEAN), found.tau_interval.holds(tau), found.prediction.holds(new)]
+        widths.append(math.exp(2 * found.prediction.half_width))
+    return Rates(*(held / repeats), float(np.median(widths)))
+
+
+def main() -> None:
+    repeats = int(sys.argv[1]) if len(sys.argv) > 1 else 300
+    print(f"truth within the interval, of {repeats} studies")
+    print(f"{'noise':9}{'hosts':>6}{'tau':>7}{'mean':>9}{'tau':>9}{'new host':>10}{'width':>8}")
+    for unequal in (False, True):
+        for hosts in HOSTS:
+            for tau in TAUS:
+                rates = covered(hosts, tau, unequal=unequal, repeats=repeats)
+                rest = f"{rates.mean:9.1%}{rates.tau:9.1%}{rates.new_host:10.1%}{rates.width:8.3g}"
+                print(f"{'unequal' if unequal else 'equal':9}{hosts:6}{tau:7.2f}{rest}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,179 @@
+"""The comparisons of one metric on several hosts: the ratio of two means on each host, and the mean of these ratios.
+
+Both means are over the same strata on every host, so that hosts do not differ by what they could measure. A host
+without such a stratum is left out, with the reason. Pure: reports in, frozen data out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lastro.analysis.campaign import Report
+from lastro.analysis.claim_cells import Cells, Strata, Untestable, Weights, mean_weights
+from lastro.stats.contrasts import APART, NO_SPREAD, ONE_VALUE, Contrast, MeanComparison, exponential, log_ratio
+from lastro.stats.intervals import Interval, t_quantile
+from lastro.stats.notes import N_, Note
+from lastro.stats.pooling import FEWEST, Estimator, MeasuredEffect, Pooled, pool
+from lastro.study.claims import Levels
+
+
+@dataclass(frozen=True, slots=True)
+class HostEffect:
+    """The effect on one host, given by its number, as the logarithm of a ratio; None, with the reasons, without one.
+
+    `interval` is that of the ratio, for this host alone."""
+
+    host: int
+    effect: MeasuredEffect | None
+    interval: Interval | None
+    absent_because: tuple[Note, ...] = ()
+
+    @property
+    def ratio(self) -> float | None:
+        return None if self.effect is None else exponential(self.effect.value)
+
+
+class HostCells:
+    """The valid values of one metric on several hosts, as the test of a statement compares them.
+
+    A weight belongs to (number of the host, index of the treatment there)."""
+
+    def __init__(self, reports: Sequence[Report], metric: str, estimator: Estimator) -> None:
+        self.estimator = estimator
+        self._cells: dict[int, Cells] = {}
+        self._lacking: dict[int, tuple[Note, ...]] = {}
+        for host, report in enumerate(reports):
+            try:
+                self._cells[host] = Cells(report, metric)
+            except Untestable as untestable:
+                self._lacking[host] = untestable.why
+        if not self._cells:
+            raise Untestable(*self._lacking[0])
+        first = next(iter(self._cells.values()))
+        self.metric, self.confidence, self.factors = first.metric, first.confidence, first.factors
+
+    def sides(self, sides: Sequence[Levels], at: Levels) -> tuple[list[Weights], int, int]:
+        """Return the weights for the mean of each side over the strata that all hosts measured which measured any.
+
+        Return their number and that of all, too. Raises: Untestable when there is none."""
+        found: dict[int, Strata] = {}
+        total = 0
+        for host, cells in self._cells.items():
+            try:
+                strata, n = cells.strata(sides, at)
+                found[host], total = _exact(strata, cells), max(n, total)
+            except Untestable as untestable:
+                self._lacking[host] = untestable.why
+        if not found:
+            raise Untestable(*dict.fromkeys(note for why in self._lacking.values() for note in why))
+        common = [key for key in next(iter(found.values())) if all(key in strata for strata in found.values())]
+        if not common:
+            raise Untestable(Note(N_("no combination of the other factors was measured on all hosts")))
+        weights: list[dict[tuple[int, int], float]] = [{} for _ in sides]
+        for host, strata in found.items():
+            for side, own in zip(weights, mean_weights([strata[key] for key in common]), strict=True):
+                side.update({(host, index): weight for index, weight in own.items()})
+        return list(weights), len(common), total
+
+    def on_each(self, of: Weights, to: Weights) -> tuple[HostEffect, ...]:
+        """Return the ratio of two means on every host."""
+        hosts = sorted({*self._cells, *self._lacking})
+        return tuple(
+            HostEffect(host, None, None, self._lacking[host])
+            if host in self._lacking
+            else self._on(host, _of_host(host, of), _of_host(host, to))
+            for host in hosts
+        )
+
+    def _on(self, host: int, of: Weights, to: Weights) -> HostEffect:
+        cells = self._cells[host]
+        assert cells.exact is not None, "a stratum was measured"
+        found = log_ratio(cells.exact, of, to)
+        if found is None:
+            why = Note(N_("there is no ratio: {metric} is not above zero"), metric=cells.metric.name)
+        elif found.error is None:
+            why = Note(APART if found.apart else ONE_VALUE)
+        elif error := math.hypot(found.error, found.bias):
+            half = t_quantile(self.confidence, found.df) * error
+            ends = ratios(Interval(found.value - half, found.value + half, self.confidence))
+            return HostEffect(host, MeasuredEffect(found.value, error, found.df), ends)
+        else:
+            why = Note(NO_SPREAD)
+        return HostEffect(host, None, None, (why,))
+
+    def pooled(self, effects: Sequence[HostEffect]) -> Pooled | None:
+        """Return the pool of the effects that there are; None for fewer than three."""
+        found = [one.effect for one in effects if one.effect is not None]
+        return pool(found, self.confidence, self.estimator) if len(found) >= FEWEST else None
+
+    def compared(self, of: Weights, to: Weights) -> MeanComparison:
+        """Compare two means by their ratios on all hosts. `difference` is that of the logarithms.
+
+        Raises: Untestable for fewer than three hosts."""
+        found = self._pool(of, to)
+        logs = Contrast(found.value, found.interval, found.p, found.df, found.n, "unpaired")
+        critical = t_quantile(self.confidence, found.df)
+        return MeanComparison(mean_ratio(found), logs, found.p, found.p, found.error, critical, log=True)
+
+    def one_sided_p(self, of: Weights, to: Weights, bound: float) -> float | None:
+        """Return the p of the hypothesis that the mean ratio is at most `bound`. Raises: as `compared`."""
+        return self._pool(of, to).p_of(math.log(bound), "above") if bound > 0 else 0.0
+
+    def _pool(self, of: Weights, to: Weights) -> Pooled:
+        effects = self.on_each(of, to)
+        if found := self.pooled(effects):
+            return found
+        raise Untestable(too_few_hosts(effects), *dict.fromkeys(why for one in effects for why in one.absent_because))
+
+    def linear(self, weights: Weights) -> Contrast:
+        raise Untestable(Note(_NOT_A_RATIO))
+
+    def share(self, of: Weights, to: Weights) -> Contrast:
+        raise Untestable(Note(_NOT_A_RATIO))
+
+    def p_above(self, of: Weights, level: float) -> float | None:
+        raise Untestable(Note(_NOT_A_RATIO))
+
+    def is_positive(self, side: Weights) -> bool:
+        return True  # a host without a ratio is left out
+
+    def slack(self, weights: Weights) -> tuple[bool, bool]:
+        return False, False  # strata with lower bounds are left out
+
+    def under_floor(self, weights: Weights, deviation: float | None) -> bool:
+        return False  # a noise floor is that of one host
+
+    def gap_under_floor(self, weights: Weights, gap: float | None) -> bool:
+        return False
+
+
+_NOT_A_RATIO = N_("only ratios of two means are pooled over hosts: other effects depend on the machine")
+
+
+def too_few_hosts(effects: Sequence[HostEffect]) -> Note:
+    """Return the reason why effects are not pooled."""
+    n = sum(one.effect is not None for one in effects)
+    return Note(N_("hosts with this effect: {n}; it takes {fewest} to see how much hosts differ"), n=n, fewest=FEWEST)
+
+
+def mean_ratio(found: Pooled) -> Contrast:
+    """Return the pooled mean of logarithms as a ratio; its n counts hosts."""
+    return Contrast(exponential(found.value), ratios(found.interval), found.p, found.df, found.n, "unpaired")
+
+
+def ratios(logs: Interval) -> Interval:
+    """Return an interval of logarithms as one of ratios."""
+    return Interval(exponential(logs.low), exponential(logs.high), logs.confidence)
+
+
+def _exact(strata: Strata, cells: Cells) -> Strata:
+    """Return the strata without treatments of which only a lower bound is known. Raises: Untestable without any."""
+    found = {key: sides for key, sides in strata.items() if not cells.bounded.keys() & {i for s in sides for i in s}}
+    if not found:
+        raise Untestable(Note(N_("only a lower bound is known for a treatment that it needs")))
+    return found
+
+
+def _of_host(host: int, weights: Weights) -> dict[int, float]:
+    return {index: weight for (own, index), weight in weights.items() if own == host}

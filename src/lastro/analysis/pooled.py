@@ -1,0 +1,220 @@
+"""One study on several hosts: the effect of each level on each host, its mean over hosts, and what a new host will see.
+
+An effect is that of a level of a factor against the reference level, averaged over the other factors, as the ratio of
+two means. Its logarithms are pooled (`stats.pooling`). With two hosts there is no pool: one difference cannot show how
+much hosts differ, and a mean that ignores it would be too sure. Then the two effects are compared with each other.
+Pure: reports in, frozen data out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from lastro.analysis.across import MACHINE
+from lastro.analysis.build import decide
+from lastro.analysis.campaign import Report
+from lastro.analysis.claim_cells import Untestable
+from lastro.analysis.claim_effects import Effects, effects_in
+from lastro.analysis.claim_stand_ins import measured_levels
+from lastro.analysis.claims import Judgement, judge, judge_by
+from lastro.analysis.compare import facts
+from lastro.analysis.host_effects import HostCells, HostEffect, mean_ratio, ratios, too_few_hosts
+from lastro.analysis.verdicts import Verdict, decided
+from lastro.errors import InputError, did_you_mean
+from lastro.results.samples import Metric
+from lastro.stats.adjust import holm
+from lastro.stats.contrasts import Contrast, exponential
+from lastro.stats.intervals import Interval, satterthwaite, t_quantile
+from lastro.stats.notes import Note
+from lastro.stats.pooling import Estimator, MeasuredEffect, Pooled
+from lastro.stats.student import t_p
+from lastro.study.claims import Claim, Claims, Levels
+from lastro.study.model import Level, Study
+
+
+@dataclass(frozen=True, slots=True)
+class PooledHost:
+    """A host with the report of its campaigns, whose directories are `campaigns`."""
+
+    name: str
+    report: Report
+    campaigns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PooledEffect:
+    """The effect of a level against the reference level on a metric, on each host and pooled.
+
+    Means are over `strata` of `all_strata` combinations of the other factors: those that all hosts with this effect
+    measured. `pooled` is of logarithms; None for fewer than three hosts. For two, `apart` is the effect on the second
+    over that on the first. `absent_because` says what is missing for a pool. `p_adjusted` is that of `pooled`, else of
+    `apart`, by Holm's method over all effects of this kind."""
+
+    metric: Metric
+    factor: str
+    level: str
+    reference: str
+    hosts: tuple[HostEffect, ...]
+    strata: int = 0
+    all_strata: int = 0
+    pooled: Pooled | None = None
+    apart: Contrast | None = None
+    absent_because: tuple[Note, ...] = ()
+    p_adjusted: float | None = None
+    verdict: Verdict = ""
+
+    @property
+    def label(self) -> str:
+        return f"{self.factor}: {self.level} / {self.reference}"
+
+    @property
+    def mean(self) -> Contrast | None:
+        """The mean ratio over hosts."""
+        return mean_ratio(self.pooled) if self.pooled else None
+
+    @property
+    def prediction(self) -> Interval | None:
+        """The interval for the true ratio on a new host."""
+        return ratios(self.pooled.prediction) if self.pooled else None
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedClaim:
+    """A claim judged by the pool of all hosts, and by each host alone."""
+
+    pooled: Judgement
+    on_each: tuple[Judgement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PooledStudy:
+    """The effects of a study on several hosts, in the order of metrics, factors and levels."""
+
+    hosts: tuple[PooledHost, ...]
+    metrics: tuple[Metric, ...]
+    effects: tuple[PooledEffect, ...]
+    estimator: Estimator
+    claims: tuple[JudgedClaim, ...] = ()
+
+    @property
+    def study(self) -> Study:
+        return self.hosts[0].report.study
+
+    @property
+    def confidence(self) -> float:
+        return self.study.design.confidence
+
+    def of(self, metric: Metric) -> tuple[PooledEffect, ...]:
+        return tuple(effect for effect in self.effects if effect.metric == metric)
+
+
+def pool_hosts(
+    hosts: Sequence[PooledHost],
+    estimator: Estimator = "reml",
+    metrics: Sequence[str] = (),
+    claims: Claims | None = None,
+) -> PooledStudy:
+    """Pool the effects on these `metrics` (default: the study's own) over hosts, and judge claims.
+
+    Raises: InputError for a metric that some host did not measure, or measured in another unit."""
+    reports = [host.report for host in hosts]
+    chosen = [_metric(name, hosts) for name in dict.fromkeys(metrics) or [m.name for m in reports[0].study.metrics]]
+    levels = list(_levels(reports))
+    found = [_effect(reports, metric, one, estimator) for metric in chosen for one in levels]
+    judged = _judged(claims, reports, estimator) if claims else ()
+    alpha = 1 - reports[0].study.design.confidence
+    return PooledStudy(tuple(hosts), tuple(chosen), tuple(_decided(found, alpha)), estimator, judged)
+
+
+def machine(provenance: Mapping[str, Any]) -> tuple[str | None, ...]:
+    """Return the facts that tell hosts apart; None for those that a campaign does not record."""
+    known = facts(provenance)
+    return tuple(known[name] for name in MACHINE)
+
+
+def _metric(name: str, hosts: Sequence[PooledHost]) -> Metric:
+    known = [{metric.name: metric for metric in host.report.metrics} for host in hosts]
+    everywhere = set.intersection(*map(set, known))
+    if name not in everywhere:
+        raise InputError(f"metric '{name}' is not in every campaign", did_you_mean(name, everywhere))
+    first = known[0][name]
+    for host, own in zip(hosts, known, strict=True):
+        if (own[name].unit, own[name].better) != (first.unit, first.better):
+            raise InputError(
+                f"metric {name} differs: it is in {first.unit} ({first.better} is better) on {hosts[0].name}, and in "
+                f"{own[name].unit} ({own[name].better}) on {host.name}",
+                "run both campaigns again with this version of Lastro",
+            )
+    return first
+
+
+def _levels(reports: Sequence[Report]) -> Iterator[tuple[str, Level, Level]]:
+    """Yield (factor, level, reference level) of every level that some host measured but the reference.
+
+    The reference is the baseline's level if some host measured it, otherwise the first measured level."""
+    measured = measured_levels(reports)
+    for same in zip(*(report.study.factors for report in reports), strict=True):
+        name = same[0].name
+        written = dict.fromkeys(level for factor in same for level in factor.levels)
+        levels = [level for level in written if level in measured.get(name, ())]
+        wished = reports[0].study.design.baseline.get(name)
+        reference = wished if wished in levels else next(iter(levels), None)
+        yield from ((name, level, reference) for level in levels if reference is not None and level != reference)
+
+
+def _effect(
+    reports: Sequence[Report], metric: Metric, one: tuple[str, Level, Level], estimator: Estimator
+) -> PooledEffect:
+    factor, level, reference = one
+    found = PooledEffect(metric, factor, str(level), str(reference), ())
+    sides: list[Levels] = [{factor: (level,)}, {factor: (reference,)}]
+    try:
+        cells = HostCells(reports, metric.name, estimator)
+        (of, to), strata, all_strata = cells.sides(sides, {})
+    except Untestable as untestable:
+        nowhere = tuple(HostEffect(at, None, None, untestable.why) for at in range(len(reports)))
+        return replace(found, hosts=nowhere, absent_because=untestable.why)
+    hosts = cells.on_each(of, to)
+    there = [one.effect for one in hosts if one.effect is not None]
+    pooled = cells.pooled(hosts)
+    return replace(
+        found,
+        hosts=hosts,
+        strata=strata,
+        all_strata=all_strata,
+        pooled=pooled,
+        apart=_apart(there[0], there[1], cells.confidence) if len(there) == 2 else None,
+        absent_because=() if pooled else (too_few_hosts(hosts),),
+    )
+
+
+def _apart(first: MeasuredEffect, second: MeasuredEffect, confidence: float) -> Contrast:
+    """Return the ratio of the effect on the second host to that on the first."""
+    value = second.value - first.value
+    variances = [first.error**2, second.error**2]
+    error, df = math.sqrt(sum(variances)), satterthwaite(variances, [first.df, second.df])
+    half = t_quantile(confidence, df) * error
+    interval = ratios(Interval(value - half, value + half, confidence))
+    return Contrast(exponential(value), interval, t_p(value, error, df, 0.0), df, 2, "unpaired")
+
+
+def _decided(effects: Sequence[PooledEffect], alpha: float) -> Iterator[PooledEffect]:
+    """Yield the effects with the p corrected, and the verdict on the mean over hosts."""
+    pooled = holm([one.pooled.p if one.pooled else None for one in effects])
+    apart = holm([one.apart.p if one.apart else None for one in effects])
+    for one, p, p_apart in zip(effects, pooled, apart, strict=True):
+        verdict = decided(one.metric, decide(p, alpha), one.mean.value if one.mean else None)
+        yield replace(one, p_adjusted=p_apart if p is None else p, verdict=verdict)
+
+
+def _judged(claims: Claims, reports: Sequence[Report], estimator: Estimator) -> tuple[JudgedClaim, ...]:
+    def effects(claim: Claim) -> Effects:
+        found = effects_in(claim.statement, claim.margin, HostCells(reports, claim.statement.metric, estimator))
+        # A difference in the unit of the metric is not pooled.
+        return replace(found, parts=tuple(replace(part, beside=None) for part in found.parts))
+
+    pooled = judge_by(claims, reports, effects)
+    on_each = zip(*(judge(claims, report) for report in reports), strict=True)
+    return tuple(JudgedClaim(one, each) for one, each in zip(pooled, on_each, strict=True))

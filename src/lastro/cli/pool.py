@@ -1,0 +1,84 @@
+"""For hosts that differ: the ratio of each level of a factor to the reference level on each host, their mean over hosts
+by random effects, the spread between hosts, and the interval in which a new host will be. Campaigns of one host count
+as one. Two hosts cannot show how much hosts differ: then the two are compared, and nothing is averaged.
+
+  lastro pool HOST1 HOST2 HOST3               the tables
+  lastro pool HOST1 HOST2 HOST3 --all         also the ratios on each host
+  lastro pool HOST1 HOST2 HOST3 --json        one JSON document
+  lastro pool HOST1 HOST2 HOST3 --format html -o pool.html
+                                              a page with forest plots
+
+Claims are judged by the mean over hosts, and on each host alone: those of the first campaign's claims.toml, or else of
+the paper that published the study. docs/explanation-pool.md explains the statistics. Needs no root."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lastro.app.contents import claims_of, hosts_of
+from lastro.cli._common import campaigns_argument
+from lastro.cli._terminal import put
+from lastro.errors import InputError
+from lastro.report.language import LANGUAGES, language
+
+if TYPE_CHECKING:
+    from lastro.analysis.pooled import PooledStudy
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    campaigns_argument(parser)
+    parser.add_argument("--metric", action="append", metavar="NAME", help="only this metric; repeatable")
+    parser.add_argument(
+        "--tau-squared",
+        choices=("reml", "paule-mandel"),
+        default="reml",
+        help="how the variance between hosts is estimated: restricted maximum likelihood (reml), the default, or the"
+        " method of Paule and Mandel",
+    )
+    parser.add_argument(
+        "--claims", metavar="FILE", type=Path, help="a claims file (default: DIR/claims.toml, or a paper's)"
+    )
+    parser.add_argument("--all", action="store_true", help="also show the ratios on each host")
+    parser.add_argument(
+        "--format", choices=("text", "md", "html"), default="text", help="md: Markdown; html: a page with forest plots"
+    )
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", default="-", help='the file to write; default: "-", standard output'
+    )
+    parser.add_argument("--lang", choices=LANGUAGES, default="en", help="the language of the tables (default: en)")
+    parser.add_argument("--json", action="store_true", help="print one JSON document instead of the tables")
+
+
+def run(args: argparse.Namespace) -> int:
+    from lastro.analysis.pooled import pool_hosts
+    from lastro.study.load_claims import load_claims
+
+    if len(args.dirs) < 2:
+        raise InputError("one campaign is of one host", "give the campaigns of three hosts or more")
+    hosts = hosts_of(args.dirs)
+    study = hosts[0].report.study
+    file = args.claims or claims_of(args.dirs[0], study.name)
+    claims = load_claims(file, study) if file else None
+    put(args.output, _rendered(args, pool_hosts(hosts, args.tau_squared, args.metric or (), claims)))
+    return 0
+
+
+def _rendered(args: argparse.Namespace, found: PooledStudy) -> str:
+    say = language(args.lang)
+    if args.json:
+        from lastro.report.pool_document import document_text
+
+        return f"{document_text(found)}\n"
+    if args.format == "html":
+        from lastro.report.pool_html import render_pool
+
+        return render_pool(found, say)
+    from lastro.report.pool_text import markdown, terminal_lines
+
+    if args.format == "md":
+        return markdown(found, say)
+    width = max(60, shutil.get_terminal_size((100, 24)).columns)
+    return "\n".join(terminal_lines(found, width, say, everything=args.all)) + "\n"

@@ -1,0 +1,211 @@
+"""The tables and sentences on a study on several hosts, shared by terminal, Markdown and HTML. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from lastro.analysis.claims import Verdict as ClaimVerdict
+from lastro.analysis.claims import tally
+from lastro.analysis.compare import facts
+from lastro.analysis.host_effects import HostEffect
+from lastro.analysis.pooled import JudgedClaim, PooledEffect, PooledStudy
+from lastro.analysis.verdicts import Verdict
+from lastro.report.claim_words import VERDICT_WORDS as CLAIM_VERDICTS
+from lastro.report.estimates import estimate_text, numeric, p_text
+from lastro.report.language import Language
+from lastro.report.numbers import VERDICT_MARKS, contrast_ratio, direction_text, metric_heading, ratio_range
+from lastro.report.phrases import joined
+from lastro.report.stat_tables import claims_table
+from lastro.report.tables import Table
+from lastro.report.words import percent, premises
+from lastro.results.samples import Metric
+from lastro.stats.contrasts import Contrast
+from lastro.stats.notes import N_
+from lastro.stats.pooling import FEWEST
+
+VERDICTS: dict[Verdict, str] = {
+    "better": N_("better"),
+    "worse": N_("worse"),
+    "higher": N_("higher"),
+    "lower": N_("lower"),
+    "same": N_("not distinguishable"),
+    "": "",
+}
+ESTIMATORS = {"reml": N_("restricted maximum likelihood"), "paule-mandel": N_("Paule and Mandel’s method")}
+
+
+# Sentences
+
+
+def opening(found: PooledStudy, say: Language) -> Iterator[str]:
+    """Yield the answer in one sentence or two."""
+    pooled = [effect for effect in found.effects if effect.pooled]
+    apart = [effect for effect in found.effects if effect.apart]
+    alpha = 1 - found.confidence
+    if pooled:
+        kinds = [effect.verdict for effect in pooled if effect.verdict not in ("", "same")]
+        if kinds:
+            parts = ", ".join(f"{kinds.count(kind)} {say(VERDICTS[kind])}" for kind in dict.fromkeys(kinds))
+            text = N_("On average over hosts, {n} of {all} ratios differ from 1: {parts}.")
+            yield say(text, n=len(kinds), all=len(pooled), parts=parts)
+        else:
+            yield say("On average over hosts, none of {all} ratios is distinguishable from 1.", all=len(pooled))
+    if len(found.hosts) < FEWEST:
+        yield say(
+            "Two hosts cannot show how much hosts differ, so there is no mean over hosts, no spread between hosts, and "
+            "nothing to expect of a new host."
+        )
+    if apart:
+        n = sum(effect.p_adjusted is not None and effect.p_adjusted < alpha for effect in apart)
+        yield say("Between two hosts, {n} of {all} ratios are distinguishable.", n=n, all=len(apart))
+    if not (pooled or apart):
+        yield say("Nothing could be pooled.")
+
+
+def notes(found: PooledStudy, say: Language) -> Iterator[str]:
+    """Yield how to read the tables."""
+    confidence = percent(found.confidence)
+    n_pooled, n_apart = (sum(map(bool, each)) for each in _both(found.effects))
+    if n_pooled:
+        yield say(
+            "Mean over hosts: of the logarithms of the ratios, by random effects ({method}), with its {confidence} "
+            "interval by Hartung, Knapp, Sidik and Jonkman, which holds for one ratio alone. p is corrected by Holm’s "
+            "method for {n} ratios, and the verdict is that of the corrected p.",
+            method=say(ESTIMATORS[found.estimator]), confidence=confidence, n=n_pooled,
+        )  # fmt: skip
+        yield say(
+            "Spread τ: the standard deviation of the logarithms of the true ratios between hosts, with its interval by "
+            "the Q profile; 0.1 is about 10 %. What changes on a host from day to day is in it, too."
+        )
+        yield say(
+            "New host: where the true ratio on one more host will be, at {confidence}, if it is a host like these.",
+            confidence=confidence,
+        )
+    if n_apart:
+        yield say(
+            "Second / first: the ratio on the second host divided by that on the first; p is corrected by Holm’s "
+            "method for {n} ratios.",
+            n=n_apart,
+        )
+    yield say(
+        "A ratio is that of two means over all combinations of the other factors that were measured on every host "
+        "with this ratio."
+    )
+
+
+def warnings(found: PooledStudy, say: Language) -> Iterator[str]:
+    """Yield what a reader must know of a host before any number: unfinished campaigns, and several of one host."""
+    for host in found.hosts:
+        if len(host.campaigns) > 1:
+            names = joined(host.campaigns, say)
+            yield say("The campaigns {names} are of one host, {host}, and count as one.", names=names, host=host.name)
+        if not host.report.progress.finished:
+            yield say("The campaign of {host} is unfinished.", host=host.name)
+    yield from dict.fromkeys(premise for host in found.hosts for premise in premises(host.report, say))
+
+
+# Tables
+
+
+def hosts_table(found: PooledStudy, say: Language) -> Table:
+    names = ("kernel", "CPU model", "CPUs", "Lastro")
+    rows = []
+    for host in found.hosts:
+        known = facts(host.report.provenance)
+        trials = say.integer(host.report.progress.counts.get("valid", 0))
+        rows.append((host.name, ", ".join(host.campaigns), *(known[name] or "—" for name in names), trials))
+    columns = (
+        say("host"),
+        say("campaigns"),
+        say("kernel"),
+        say("CPU model"),
+        say("CPUs"),
+        "Lastro",
+        say("valid trials"),
+    )
+    return Table("hosts", say("Hosts"), columns, tuple(rows), frozenset({4, 6}), frozenset({1}))
+
+
+def means_table(found: PooledStudy, metric: Metric, say: Language) -> Table:
+    """Return the pooled ratios of a metric: mean, spread between hosts, what a new host will see."""
+    columns = (
+        say("level / reference"), say("mean over hosts"), say("spread τ"), say("new host"), "p", say("p corrected"),
+        say("hosts"), say("verdict"),
+    )  # fmt: skip
+    rows = tuple(_mean_row(effect, say) for effect in found.of(metric) if effect.pooled)
+    title = say("{metric} over hosts", metric=metric_heading(metric))
+    return Table(f"pooled-{metric.name}", title, columns, rows, numeric(1, 7), note=direction_text(metric, say))
+
+
+def _mean_row(effect: PooledEffect, say: Language) -> tuple[str, ...]:
+    found, mean = effect.pooled, effect.mean
+    assert found is not None and mean is not None and effect.prediction is not None
+    verdict = f"{VERDICT_MARKS[effect.verdict]} {say(VERDICTS[effect.verdict])}"
+    return (
+        _label(effect, say), contrast_ratio(mean, say), estimate_text(found.tau, found.tau_interval, say),
+        ratio_range(effect.prediction, say), p_text(found.p, say), p_text(effect.p_adjusted, say), str(found.n),
+        verdict,
+    )  # fmt: skip
+
+
+def apart_table(found: PooledStudy, metric: Metric, say: Language) -> Table:
+    """Return the ratios of a metric that two hosts have: on each, and how much they differ."""
+    columns = (
+        say("level / reference"), say("first host"), say("second host"), say("second / first"), "p", say("p corrected"),
+    )  # fmt: skip
+    rows = []
+    for effect in found.of(metric):
+        if effect.apart:
+            both = [f"{found.hosts[one.host].name}: {ratio_on(one, say)}" for one in effect.hosts if one.effect]
+            texts = p_text(effect.apart.p, say), p_text(effect.p_adjusted, say)
+            rows.append((_label(effect, say), *both, contrast_ratio(effect.apart, say), *texts))
+    title = say("{metric} on two hosts", metric=metric_heading(metric))
+    return Table(f"apart-{metric.name}", title, columns, tuple(rows), numeric(3, 6), note=direction_text(metric, say))
+
+
+def hosts_effects_table(found: PooledStudy, metric: Metric, say: Language) -> Table:
+    """Return the ratios of a metric on every host, or the reason why a host has none."""
+    rows = tuple(
+        (_label(effect, say), found.hosts[one.host].name, ratio_on(one, say))
+        for effect in found.of(metric)
+        for one in effect.hosts
+    )
+    columns = (say("level / reference"), say("host"), say("ratio"))
+    title = say("{metric} on each host", metric=metric_heading(metric))
+    return Table(f"each-{metric.name}", title, columns, rows, long=frozenset({2}))
+
+
+def ratio_on(one: HostEffect, say: Language) -> str:
+    """Format the ratio on one host, or why there is none."""
+    if one.effect is None:
+        return "; ".join(map(say.note, one.absent_because))
+    return contrast_ratio(Contrast(one.ratio, one.interval, None, one.effect.df, 0, "unpaired"), say)
+
+
+def pooled_claims_table(claims: Sequence[JudgedClaim], say: Language) -> Table:
+    """Return the claims judged over all hosts, and how many hosts alone give which verdict."""
+    table = claims_table([one.pooled for one in claims], "", say)
+    rows = tuple((*row, hosts_verdicts(one, say)) for row, one in zip(table.rows, claims, strict=True))
+    note = say(
+        "Judged by the mean over hosts, with p corrected by Holm’s method for the claims of the file; n counts hosts. "
+        "The last column counts the verdicts of the hosts, each judged alone."
+    )
+    columns = (*table.columns[:-1], say("verdict over hosts"), say("verdicts on each host"))
+    last = len(table.columns)
+    return Table(table.name, table.title, columns, rows, table.right, table.long | {last}, note)
+
+
+def hosts_verdicts(claim: JudgedClaim, say: Language) -> str:
+    """Format the verdicts of single hosts: '3 reproduced, 1 contradicted'."""
+    counts: dict[ClaimVerdict, int] = tally(claim.on_each)
+    return ", ".join(f"{n} {say(CLAIM_VERDICTS[verdict])}" for verdict, n in counts.items() if n)
+
+
+def _label(effect: PooledEffect, say: Language) -> str:
+    if effect.strata == effect.all_strata:
+        return effect.label
+    return f"{effect.label} ({say('{n} of {all} combinations', n=effect.strata, all=effect.all_strata)})"
+
+
+def _both(effects: Sequence[PooledEffect]) -> tuple[list[bool], list[bool]]:
+    return [bool(effect.pooled) for effect in effects], [bool(effect.apart) for effect in effects]

@@ -1,0 +1,227 @@
+"""Effects that several hosts measured, pooled: their mean, how much they differ, and what to expect on a new host.
+
+Each host has an effect with a standard error. The true effects of the hosts differ, with a variance tau squared (random
+effects), which is estimated by restricted maximum likelihood, or by the method of Paule and Mandel.
+
+The mean has Hartung and Knapp's and Sidik and Jonkman's interval, by Student's t with one degree of freedom fewer than
+hosts. Its variance is never below that of effects which differ as tau squared says (Röver and others): otherwise hosts
+that happen to agree would make it too narrow.
+
+Tau squared has the interval of the Q profile: those values at which Cochran's generalised Q is not extreme. There, and
+for a new host, a standard error that is estimated from few trials counts as larger, such that a normal interval is as
+wide as that by Student's t. Otherwise hosts that do not differ would seem to.
+
+Sources: Hartung and Knapp, Statist. Med. 20 (2001) 1771-1782; Sidik and Jonkman, Statist. Med. 21 (2002) 3153-3159;
+Röver, Knapp and Friede, BMC Med. Res. Methodol. 15 (2015) 99; Viechtbauer, Statist. Med. 26 (2007) 37-52, for the Q
+profile; Paule and Mandel, J. Res. Natl. Bur. Stand. 87 (1982) 377-385; Nagashima, Noma and Furukawa, Stat. Methods Med.
+Res. 28 (2019) 1689-1702, for the interval of a new host, here with the confidence distribution of the Q profile. Loads
+numpy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from lastro.stats._projections import Floats
+from lastro.stats.intervals import Interval, t_quantile
+from lastro.stats.student import Side, t_p
+
+FEWEST = 3  # two hosts differ by one number, which cannot show how hosts differ
+Estimator = Literal["reml", "paule-mandel"]
+_TAUS, _MEANS = 64, 64  # quantiles of tau squared, and of the mean with each of them
+_SMOOTH = 5  # where tau is zero, the steps between quantiles of the mean are smoothed by this fraction of its error
+_HALVINGS = 80
+_STEPS = 240  # of the search for the largest likelihood, which may have more than one peak
+_LEAST = 1e-9  # its first step, as a fraction of the largest tau squared that can be
+
+
+class MeasuredEffect(NamedTuple):
+    """The effect on one host, the standard error above zero of this estimate, and its degrees of freedom."""
+
+    value: float
+    error: float
+    df: float
+
+
+@dataclass(frozen=True, slots=True)
+class Pooled:
+    """The mean of the true effects over hosts like these, in the unit of the effects.
+
+    `error` is its standard error with `df` degrees of freedom, and `p` that of a mean of zero. `tau` is the standard
+    deviation of the true effects between hosts, and `q` Cochran's Q, with the p of no difference between hosts.
+    `prediction` is the interval for the true effect on a new host. `n` counts the hosts."""
+
+    value: float
+    error: float
+    df: int
+    interval: Interval
+    p: float
+    tau: float
+    tau_interval: Interval
+    q: float
+    q_p: float
+    prediction: Interval
+    n: int
+
+    def p_of(self, bound: float, side: Side) -> float:
+        """Return the p of the hypothesis that the mean does not lie above, or below, a bound."""
+        return t_p(self.value - bound, self.error, self.df, 0.0, side)
+
+
+def pool(effects: Sequence[MeasuredEffect], confidence: float, estimator: Estimator = "reml") -> Pooled:
+    """Pool the effects of three hosts or more.
+
+    Raises: ValueError for fewer hosts, or for an error that is not above zero."""
+    from scipy.special import chdtrc
+
+    if len(effects) < FEWEST:
+        raise ValueError(f"{len(effects)} hosts cannot show how hosts differ: it takes {FEWEST}")
+    sample, widened = _Sample.of(effects), _Sample.of(effects, confidence)
+    tau2 = sample.restricted_likelihood() if estimator == "reml" else sample.paule_mandel()
+    df = len(effects) - 1
+    value, error = sample.mean(tau2)
+    half = t_quantile(confidence, df) * error
+    return Pooled(
+        value=value,
+        error=error,
+        df=df,
+        interval=Interval(value - half, value + half, confidence),
+        p=t_p(value, error, df, 0.0),
+        tau=math.sqrt(tau2),
+        tau_interval=widened.profile(confidence),
+        q=widened.cochran,
+        q_p=float(chdtrc(df, widened.cochran)),
+        prediction=widened.prediction(confidence),
+        n=len(effects),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Sample:
+    """The effects `y`, and the variances `v` of their errors, which count as normal and known."""
+
+    y: Floats
+    v: Floats
+
+    @classmethod
+    def of(cls, effects: Sequence[MeasuredEffect], confidence: float | None = None) -> _Sample:
+        """Return the sample; with a confidence, each error such that a normal interval is as wide as by Student's t."""
+        from scipy.special import ndtri
+
+        if any(not effect.error > 0 for effect in effects):
+            raise ValueError("an effect whose standard error is not above zero cannot be weighted")
+        errors = np.array([effect.error for effect in effects])
+        if confidence is not None:
+            errors *= [t_quantile(confidence, effect.df) / ndtri((1 + confidence) / 2) for effect in effects]
+        return cls(np.array([effect.value for effect in effects]), np.square(errors))
+
+    @property
+    def most(self) -> float:
+        """A tau squared that is beyond any estimate."""
+        return 2 * len(self.y) * float(np.ptp(self.y)) ** 2
+
+    @property
+    def cochran(self) -> float:
+        """Cochran's Q, as if no host differed from another."""
+        return float(self._q(np.zeros(1))[0])
+
+    def mean(self, tau2: float) -> tuple[float, float]:
+        """Return the weighted mean and its standard error."""
+        values, errors = self._means(np.array([tau2]))
+        return float(values[0]), float(errors[0])
+
+    def _means(self, tau2: Floats) -> tuple[Floats, Floats]:
+        """Return the weighted means and their standard errors, one for each tau squared."""
+        w, left = self._weighted(tau2)
+        spreads = (w * left**2).sum(axis=1) / (len(self.y) - 1)
+        return self.y[0] - left[:, 0], np.sqrt(np.maximum(1.0, spreads) / w.sum(axis=1))
+
+    def _q(self, tau2: Floats) -> Floats:
+        """Return Cochran's Q for each tau squared: the sum of the squared distances from the mean in their errors."""
+        w, left = self._weighted(tau2)
+        return np.asarray((w * left**2).sum(axis=1))
+
+    def tau2_at(self, q: Floats) -> Floats:
+        """Return the tau squared at which Q has each of these values; 0 where Q is never as large."""
+        high = np.full(len(q), self.most or 1.0)
+        while np.any(beyond := self._q(high) > q):
+            high[beyond] *= 4
+        low = np.zeros(len(q))
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            above = self._q(middle) > q
+            low, high = np.where(above, middle, low), np.where(above, high, middle)
+        return np.where(self._q(np.zeros(len(q))) > q, (low + high) / 2, 0.0)
+
+    def paule_mandel(self) -> float:
+        """Return the tau squared at which Q is what it is expected to be."""
+        return float(self.tau2_at(np.array([len(self.y) - 1.0]))[0])
+
+    def profile(self, confidence: float) -> Interval:
+        """Return the interval of tau by the Q profile. It is [0, 0] for hosts that agree better than chance allows."""
+        low, high = np.sqrt(self.quantiles(np.array([1 - confidence, 1 + confidence]) / 2))
+        return Interval(float(low), float(high), confidence)
+
+    def quantiles(self, shares: Floats) -> Floats:
+        """Return quantiles of the confidence distribution of tau squared, of which the Q profile is the middle part."""
+        from scipy.special import chdtri
+
+        return self.tau2_at(np.asarray(chdtri(len(self.y) - 1, shares)))
+
+    def prediction(self, confidence: float) -> Interval:
+        """Return the interval of the true effect on a new host, with all that is not known of tau squared.
+
+        It is a mixture over the confidence distribution of tau squared. With each value of it, the mean has its
+        distribution by Student's t, and the new host lies around the mean."""
+        from scipy.optimize import brentq
+        from scipy.special import ndtr, stdtrit
+
+        tau2 = self.quantiles((np.arange(_TAUS) + 0.5) / _TAUS)
+        means, errors = self._means(tau2)
+        centres = means[:, None] + errors[:, None] * stdtrit(len(self.y) - 1, (np.arange(_MEANS) + 0.5) / _MEANS)
+        spreads = np.maximum(np.sqrt(tau2), errors / _SMOOTH)[:, None]
+
+        def beyond(value: float, share: float) -> float:
+            return float(ndtr((value - centres) / spreads).mean()) - share
+
+        reach = 10 * float(spreads.max())
+        ends = float(centres.min()) - reach, float(centres.max()) + reach
+        low, high = (
+            brentq(beyond, *ends, args=share, rtol=1e-9) for share in ((1 - confidence) / 2, (1 + confidence) / 2)
+        )
+        return Interval(low, high, confidence)
+
+    def restricted_likelihood(self) -> float:
+        """Return the tau squared with the largest restricted likelihood."""
+        from scipy.optimize import brentq
+
+        if not self.most:
+            return 0.0
+        steps = np.concatenate([[0.0], self.most * np.geomspace(_LEAST, 1, _STEPS)])
+        slopes = self._slope(steps)
+        falls = np.flatnonzero((slopes[:-1] > 0) & (slopes[1:] <= 0))
+        peaks = [] if slopes[0] > 0 else [0.0]
+        for at in falls:
+            ends = steps[at], steps[at + 1]
+            peaks.append(brentq(lambda tau2: self._slope(np.array([tau2]))[0], *ends, xtol=1e-14 * self.most))
+        return peaks[int(np.argmax(self._likelihood(np.array(peaks))))]
+
+    def _likelihood(self, tau2: Floats) -> Floats:
+        """Return the logarithms of the restricted likelihood, but for a constant."""
+        w, left = self._weighted(tau2)
+        return np.asarray((np.log(w).sum(axis=1) - np.log(w.sum(axis=1)) - (w * left**2).sum(axis=1)) / 2)
+
+    def _slope(self, tau2: Floats) -> Floats:
+        """Return the derivatives of `_likelihood`."""
+        w, left = self._weighted(tau2)
+        return np.asarray(((w * left) ** 2).sum(axis=1) - w.sum(axis=1) + (w**2).sum(axis=1) / w.sum(axis=1)) / 2
+
+    def _weighted(self, tau2: Floats) -> tuple[Floats, Floats]:
+        """Return the weights, and the distances from the weighted mean, a row for each tau squared."""
+        w = 1 / (self.v + tau2[:, None])
+        means = (w @ self.y) / w.sum(axis=1)
+        return np.asarray(w), np.asarray(self.y - means[:, None])

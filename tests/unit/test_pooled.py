@@ -1,0 +1,191 @@
+"""One study on several hosts: which effects are pooled, over which strata, and what is said where they cannot be."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lastro.analysis.pooled import PooledEffect, PooledStudy, pool_hosts
+from lastro.app.contents import hosts_of
+from lastro.errors import InputError
+from lastro.report.figures import NARROW_IN, WIDE_IN
+from lastro.report.language import ENGLISH, language
+from lastro.report.pool_html import plans
+from lastro.report.pool_text import markdown, terminal_lines
+from lastro.results.samples import Metric
+from lastro.study.load_claims import parse_claims
+from lastro.study.model import Level, Study
+
+from ..campaigns import PROVENANCE, Levels, make_campaign, make_study
+
+FACTORS: dict[str, tuple[Level, ...]] = {"platform": ("native", "runc"), "isolation": ("none", "cgroups")}
+METRICS = (Metric("throughput", "Mbit/s", "higher", ""),)
+STUDY = make_study(FACTORS, replicates=4, metrics=METRICS, baseline={"platform": "native", "isolation": "none"})
+RUNC = {"edge-1": 0.80, "edge-2": 0.84, "edge-3": 0.88, "edge-4": 0.92}
+CLAIMS = """
+[[claim]]
+id = "slower"
+says = "runc is slower than native"
+compare = { metric = "throughput", of = { platform = "runc" }, to = { platform = "native" } }
+direction = "lower"
+[[claim]]
+id = "alike"
+says = "cgroups cost nothing"
+alike = { metric = "throughput", factor = "isolation", levels = ["none", "cgroups"] }
+margin = 0.05
+[[claim]]
+id = "rate"
+says = "at least 10 Mbit/s"
+level = { metric = "throughput", at_least = 10, unit = "Mbit/s" }
+"""
+
+
+def on(host: str, **more: Any) -> dict[str, Any]:
+    facts = {"hostname": host, "kernel": "6.1.0", "cpu_model": "EPYC", "cpus": 2, **more}
+    return {**PROVENANCE, "host": facts, "lastro": {"version": "0.1.0"}}
+
+
+def campaign(home: Path, host: str, study: Study = STUDY, name: str = "", **options: Any) -> Path:
+    """A campaign of a host that is fast or slow, with its own effect of runc and noise of 1 %."""
+
+    def value(levels: Levels, block: int, metric: str) -> float:
+        effect = RUNC.get(host, 1.0) if levels["platform"] == "runc" else 1.0
+        noise = random.Random(f"{host}:{name}:{sorted(levels.items())}:{block}").gauss(0, 0.01)
+        return 100 * len(host + name) * effect * (1 + noise)
+
+    chosen = {"value": value, "provenance": on(host), "notes": lambda levels, block: {}} | options
+    return make_campaign(home / (name or host), study, **chosen)
+
+
+def pooled(home: Path, hosts: Sequence[str] = (*RUNC,), **options: Any) -> PooledStudy:
+    claims = parse_claims(CLAIMS, "claims.toml", STUDY)
+    return pool_hosts(hosts_of([campaign(home, host, **options) for host in hosts]), claims=claims)
+
+
+def effects(found: PooledStudy) -> Mapping[str, PooledEffect]:
+    return {effect.level: effect for effect in found.effects}
+
+
+def test_the_mean_over_hosts_is_that_of_their_ratios_whatever_their_speed(tmp_path: Path) -> None:
+    found = pooled(tmp_path)
+    runc = effects(found)["runc"]
+    assert [host.name for host in found.hosts] == [*RUNC]
+    assert runc.mean is not None and runc.pooled is not None and runc.mean.interval is not None
+    assert [one.ratio for one in runc.hosts] == pytest.approx([*RUNC.values()], abs=0.02)
+    assert runc.mean.value == pytest.approx(math.prod(RUNC.values()) ** 0.25, abs=0.01) and runc.verdict == "worse"
+    assert runc.pooled.tau == pytest.approx(0.06, abs=0.02) and runc.pooled.q_p < 0.001
+    assert runc.prediction is not None
+    assert runc.prediction.low < runc.mean.interval.low < 0.86 < runc.mean.interval.high < runc.prediction.high
+    assert effects(found)["cgroups"].verdict == "same"
+
+
+def test_claims_are_judged_over_hosts_and_on_each(tmp_path: Path) -> None:
+    slower, alike, rate = pooled(tmp_path).claims
+    assert (slower.pooled.verdict, alike.pooled.verdict) == ("reproduced", "reproduced")
+    assert slower.pooled.part is not None and slower.pooled.part.effect.n == 4 and slower.pooled.part.beside is None
+    assert [one.verdict for one in slower.on_each] == ["reproduced"] * 4
+    assert rate.pooled.verdict == "untestable here" and "only ratios of two means" in rate.pooled.why_not[0]
+    assert [one.verdict for one in rate.on_each] == ["reproduced"] * 4
+
+
+def test_two_hosts_give_no_mean_and_no_spread(tmp_path: Path) -> None:
+    found = pooled(tmp_path, ("edge-1", "edge-4"))
+    runc = effects(found)["runc"]
+    assert runc.mean is runc.prediction is None and runc.verdict == ""
+    assert runc.apart is not None and runc.apart.value == pytest.approx(0.92 / 0.80, abs=0.03)
+    assert runc.apart.interval is not None and not runc.apart.interval.holds(1)
+    assert runc.absent_because == ("hosts with this effect: 2; it takes 3 to see how much hosts differ",)
+    assert {one.pooled.verdict for one in found.claims} == {"untestable here"}
+    assert "Two hosts cannot show how much hosts differ" in " ".join(terminal_lines(found, 100, ENGLISH))
+
+
+def test_campaigns_of_one_host_count_as_one(tmp_path: Path) -> None:
+    again = campaign(tmp_path, "edge-1", name="again")
+    others = [campaign(tmp_path, host) for host in RUNC]
+    hosts = hosts_of([*others, again])
+    assert [host.name for host in hosts] == [*RUNC]
+    assert len(hosts[0].campaigns) == 2 and len(hosts[0].report.members) == 2
+    text = " ".join(" ".join(terminal_lines(pool_hosts(hosts), 100, ENGLISH)).split())
+    assert "are of one host, edge-1, and count as one" in text
+    assert effects(pool_hosts(hosts))["runc"].pooled is not None
+
+
+def test_one_host_an_unknown_host_and_another_study_are_refused(tmp_path: Path) -> None:
+    one = campaign(tmp_path, "edge-1")
+    with pytest.raises(InputError, match="all of these campaigns are of one host, edge-1"):
+        hosts_of([one, campaign(tmp_path, "edge-1", name="again")])
+    with pytest.raises(InputError, match="does not record its host"):
+        hosts_of([one, campaign(tmp_path, "nowhere", provenance={"lastro": {}})])
+    other = make_study(FACTORS, metrics=METRICS, settings={"tcp_s": 5})
+    with pytest.raises(InputError, match="are not campaigns of one study"):
+        hosts_of([one, campaign(tmp_path, "edge-2", other)])
+
+
+def test_hosts_of_one_name_are_told_apart_by_their_processors(tmp_path: Path) -> None:
+    made = [campaign(tmp_path, "debian", name=f"c{n}", provenance=on("debian", cpus=n)) for n in (2, 4, 8)]
+    assert [host.name for host in hosts_of(made)] == ["debian (EPYC, 2)", "debian (EPYC, 4)", "debian (EPYC, 8)"]
+
+
+def test_means_are_over_what_every_host_measured(tmp_path: Path) -> None:
+    """On one host, cgroups cannot be had under runc: there, the effect of cgroups is that on native alone."""
+    made = [campaign(tmp_path, host) for host in ("edge-1", "edge-2", "edge-3")]
+    gap = campaign(
+        tmp_path, "edge-4", unavailable=lambda levels: ("no cgroups", None) if [*levels.values()] == ["runc", "cgroups"]
+        else None,
+    )  # fmt: skip
+    cgroups = effects(pool_hosts(hosts_of([*made, gap])))["cgroups"]
+    assert (cgroups.strata, cgroups.all_strata) == (1, 2) and cgroups.pooled is not None and cgroups.pooled.n == 4
+
+
+def test_a_host_without_a_level_is_left_out_and_says_why(tmp_path: Path) -> None:
+    made = [campaign(tmp_path, host) for host in ("edge-1", "edge-2", "edge-3")]
+    without = campaign(
+        tmp_path, "edge-4",
+        unavailable=lambda levels: ("no runc", "install it") if levels["platform"] == "runc" else None,
+    )  # fmt: skip
+    found = pool_hosts(hosts_of([*made, without]))
+    runc = effects(found)["runc"]
+    assert runc.pooled is not None and runc.pooled.n == 3
+    assert runc.hosts[3].ratio is None and "no runc" in runc.hosts[3].absent_because[0]
+    assert "unavailable: no runc" in markdown(found, ENGLISH)
+
+
+def test_values_without_spread_or_with_one_block_have_no_weight(tmp_path: Path) -> None:
+    made = [campaign(tmp_path, host) for host in ("edge-1", "edge-2")]
+    constant = campaign(tmp_path, "edge-3", value=lambda levels, block, metric: 100.0 + len(str(levels["platform"])))
+    single = campaign(
+        tmp_path, "edge-4", make_study(FACTORS, replicates=1, metrics=METRICS, baseline=STUDY.design.baseline)
+    )
+    runc = effects(pool_hosts(hosts_of([*made, constant, single])))["runc"]
+    assert [bool(one.effect) for one in runc.hosts] == [True, True, False, False] and runc.pooled is None
+    assert "nothing varied" in runc.hosts[2].absent_because[0] and "one value" in runc.hosts[3].absent_because[0]
+
+
+def test_an_unknown_metric_names_the_nearest(tmp_path: Path) -> None:
+    hosts = hosts_of([campaign(tmp_path, host) for host in ("edge-1", "edge-2")])
+    with pytest.raises(InputError, match="metric 'thruput' is not in every campaign"):
+        pool_hosts(hosts, metrics=["thruput"])
+
+
+@pytest.mark.parametrize("code", ["en", "pt-BR"])
+@pytest.mark.parametrize("width_in", [WIDE_IN, NARROW_IN])
+def test_the_forest_plot_has_a_row_for_each_host_and_two_more(tmp_path: Path, code: str, width_in: float) -> None:
+    say = language(code)
+    found = pooled(tmp_path)
+    platform, isolation = [plan.picture(width_in) for plan in plans(found, say)]
+    assert platform is not None and isolation is not None and platform.name == "forest-throughput-platform"
+    svg = platform.svg()
+    assert all(host in svg for host in RUNC) and say("mean over hosts") in svg and say("new host") in svg
+    assert say.number("×0.8") in svg
+
+
+def test_a_forest_plot_without_any_ratio_is_not_drawn(tmp_path: Path) -> None:
+    hosts = hosts_of([campaign(tmp_path, host, stop_after=0) for host in ("edge-1", "edge-2")])
+    found = pool_hosts(hosts)
+    assert [plan for plan in plans(found, ENGLISH) if plan.picture()] == []
+    assert terminal_lines(found, 80, ENGLISH)[0].startswith("Two hosts cannot show")
