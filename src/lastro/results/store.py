@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import sqlite3
 import zlib
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -132,6 +133,10 @@ class Store:
                 yield
             finally:
                 self._db.execute("COMMIT")
+
+    def backup(self, copy: sqlite3.Connection) -> None:
+        """Copy the whole database into an empty one, in a consistent state. Raises: sqlite3.Error."""
+        self._db.backup(copy)
 
     # What the campaign is
 
