@@ -1,8 +1,8 @@
 """The files of a bundle that follow from its campaign alone: reports, tables, figures and records.
 
 `lastro bundle` writes them and `lastro verify` makes them again. They contain no date of today, no directory of this
-machine and nothing of its locale. Numbers in JSON have ten significant digits: the last ones of a double depend on the
-processor, since its fastest instructions add in another order."""
+machine and nothing of its locale. Computed numbers in JSON have six significant digits: the last ones of a double
+depend on the processor, since each one has its own fastest order of additions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 CAMPAIGN = "campaign"
 REPORT = "report"
 RECORD = "record"
-_DIGITS = 10
+_DIGITS = 6
+_MEASURED = "values"  # of a metric in `report.document`: they are those of the database, and not computed
 
 Document = tuple[str, bytes]
 
@@ -107,5 +108,5 @@ def _rounded(value: Any) -> Any:
     if isinstance(value, float):
         return float(f"{value:.{_DIGITS}g}")
     if isinstance(value, dict):
-        return {key: _rounded(each) for key, each in value.items()}
-    return [_rounded(each) for each in value] if isinstance(value, list | tuple) else value
+        return {key: each if key == _MEASURED else _rounded(each) for key, each in value.items()}
+    return [_rounded(each) for each in value] if isinstance(value, list) else value

@@ -19,7 +19,7 @@ from lastro.plain import json_text
 METADATA = "ro-crate-metadata.json"
 HOME = "https://w3id.org/ro/crate/1.1"
 # The context of RO-Crate 1.1 lacks this term of schema.org.
-_CONTEXT = [f"{HOME}/context", {"sha256": "https://schema.org/sha256"}]
+_CONTEXT = [f"{HOME}/context", {"sha256": "http://schema.org/sha256"}]
 _LASTRO = "#software-lastro"
 _SPDX = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+-]*")
 _URL = re.compile(r"https?://[^\s<>\"]+")
@@ -151,8 +151,10 @@ def _ref(name: str) -> dict[str, str]:
     return {"@id": name}
 
 
-def _refs(names: Sequence[str]) -> list[dict[str, str]]:
-    return [_ref(name) for name in names]
+def _refs(names: Sequence[str]) -> Any:
+    """Return references; a single one is not in a list, as the specification recommends in its section 'JSON-LD'."""
+    found = [_ref(name) for name in names]
+    return found[0] if len(found) == 1 else found
 
 
 def _id(name: str) -> str:

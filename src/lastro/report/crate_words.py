@@ -79,7 +79,7 @@ def _readme(crate: Crate) -> Iterator[str]:
     yield "## Verify"
     yield _VERIFY.format(folder=crate.campaigns[0].folder)
     yield "## Made with"
-    yield ", ".join(f"{name} {escape(version)}" for name, version in crate.versions.items())
+    yield ", ".join(f"{name} {version}" for name, version in crate.versions.items())
 
 
 def citation(crate: Crate) -> str:
