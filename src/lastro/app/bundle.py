@@ -60,7 +60,7 @@ class Written:
 def versions() -> dict[str, str]:
     """Return the versions of everything that a report depends on, by name."""
     libraries = {name: version(name) for name in _LIBRARIES}
-    return {"Lastro": __version__, "Python": platform.python_version(), **libraries}
+    return {"Lastro": __version__, "Python": f"{platform.python_version()} ({platform.machine()})", **libraries}
 
 
 def place_for_bundle(directory: Path) -> Path:

@@ -1,7 +1,7 @@
 """The files of a bundle that follow from its campaign alone: reports, tables, figures and records.
 
 `lastro bundle` writes them and `lastro verify` makes them again. They contain no date of today, no directory of this
-machine and nothing of its locale. Computed numbers in JSON have six significant digits: the last ones of a double
+machine and nothing of its locale. Computed numbers in JSON have five significant digits: the last ones of a double
 depend on the processor, since each one has its own fastest order of additions."""
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 CAMPAIGN = "campaign"
 REPORT = "report"
 RECORD = "record"
-_DIGITS = 6
+_DIGITS = 5
+_TRUE_DIGITS = 9  # first, or the noise of a double would decide between 0.125 rounded up and rounded down
 _MEASURED = "values"  # of a metric in `report.document`: they are those of the database, and not computed
 
 Document = tuple[str, bytes]
@@ -106,7 +107,7 @@ def _json(value: dict[str, Any]) -> bytes:
 
 def _rounded(value: Any) -> Any:
     if isinstance(value, float):
-        return float(f"{value:.{_DIGITS}g}")
+        return float(f"{float(f'{value:.{_TRUE_DIGITS}g}'):.{_DIGITS}g}")
     if isinstance(value, dict):
         return {key: each if key == _MEASURED else _rounded(each) for key, each in value.items()}
     return [_rounded(each) for each in value] if isinstance(value, list) else value
