@@ -198,7 +198,9 @@ def _broken_seal(file: Path, comment: bytes) -> str:
     """Describe a seal that does not match; empty if it does, or for a zip by another program, which has none."""
     if not comment:
         return ""
-    if len(comment) != len(_SEAL) + _DIGITS or not comment.startswith(_SEAL):
-        return f"its comment is {comment[:80]!r}, which is not the seal of Lastro"
+    if not comment.startswith(_SEAL):
+        return f"it ends with {comment[:80]!r}, not with its SHA-256"
+    if len(comment) != len(_SEAL) + _DIGITS:
+        return "the SHA-256 at its end is cut off"
     expected, found = comment[len(_SEAL) :].decode("ascii", "replace"), _digest_before_seal(file)
-    return "" if found == expected else f"SHA-256 of its bytes before the seal is {found}, expected {expected}"
+    return "" if found == expected else f"SHA-256 of all but its last {_DIGITS} bytes is {found}, expected {expected}"
