@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import shutil
+import sqlite3
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -123,9 +124,10 @@ def _staged(output: Path) -> Iterator[Path]:
         stage = Path(tempfile.mkdtemp(prefix=".lastro-", suffix=".new", dir=output.parent))
         (stage / "crate").mkdir()
         yield stage
-    except OSError as error:
+    except (OSError, sqlite3.OperationalError) as error:
+        reason = getattr(error, "strerror", None) or error
         raise OutputError(
-            f"{output} cannot be written: {error.strerror or error}",
+            f"{output} cannot be written: {reason}",
             "check the disk space and permissions, or name another file with -o",
         ) from error
     finally:
@@ -215,8 +217,7 @@ def _fill(whole: Path, crate: Crate) -> list[str]:
     (whole / "CITATION.cff").write_text(crate_words.citation(crate), encoding="utf-8")
     names = sorted(path.relative_to(whole).as_posix() for path in whole.rglob("*") if path.is_file())
     files = [_described(whole, name) for name in names]
-    text = metadata(crate, [*files, CrateFile(MANIFEST)])
-    (whole / METADATA).write_text(text, encoding="utf-8")
+    (whole / METADATA).write_text(metadata(crate, [*files, CrateFile(MANIFEST)]), encoding="utf-8")
     files.append(_described(whole, METADATA))
     lines = "".join(f"{file.sha256}  {file.name}\n" for file in sorted(files, key=lambda file: file.name))
     (whole / MANIFEST).write_text(lines, encoding="utf-8")

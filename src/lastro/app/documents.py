@@ -6,7 +6,7 @@ depend on the processor, since each one has its own fastest order of additions."
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -52,7 +52,7 @@ def documents(bundle: Path, say: Language) -> Iterator[Document]:
     yield f"{REPORT}/report.html", _text(page)
 
 
-def _of_campaign(directory: Path, inner: str, say: Language) -> Iterator[Document]:
+def _of_campaign(directory: Path, inner: str, say: Language) -> Generator[Document, None, Content]:
     """Yield the documents of one campaign, and return the content of its report. `inner` is its folder in a suite."""
     with Store.open(directory, readonly=True) as store:
         data = replace(load_campaign(store), directory=f"{CAMPAIGN}/{inner}".rstrip("/"))

@@ -34,8 +34,8 @@ COMMANDS = {
         "claims": "judge published claims against a campaign, one by one",
         "advise-replicates": "estimate how many blocks the next campaign needs, and whether longer trials help",
         "compare": "compare one study on two hosts or two days; --fail-over 5% makes it a CI gate",
-        "bundle": "write a campaign as one archive that others can cite, read and verify: an RO-Crate",
-        "verify": "check the hashes of a bundle, make its report again from its data, and compare",
+        "bundle": "write a campaign as one archive that others can cite and verify: an RO-Crate",
+        "verify": "check the hashes of a bundle; make its report again from its data, and compare",
     },
     "host": {
         "setup": "install what parts require: Debian packages, gVisor, vegeta, JMeter (root)",

@@ -37,7 +37,8 @@ class Damaged(ValueError):
 class Container(Protocol):
     """The files of a bundle. `sizes` maps their names to their sizes in bytes, which a zip only claims."""
 
-    sizes: Mapping[str, int]
+    @property
+    def sizes(self) -> Mapping[str, int]: ...
 
     def open(self, name: str) -> IO[bytes]:
         """Open a file. Raises: Damaged, also while it is read by `chunks`."""

@@ -8,12 +8,11 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path, PurePath
 from typing import Any
 
-from lastro.errors import OutputError
-from lastro.results.database import damaged, pack
+from lastro.results.database import pack
 from lastro.results.store import Store
 
 Clean = Callable[[str], str]
@@ -27,8 +26,9 @@ def copy_store(store: Store, file: Path, clean: Clean, provenance: dict[str, Any
     """Copy an open campaign to a new file, with this provenance, and with `clean` applied to all other texts.
 
     The study keeps its text, since its author wrote it; of its file, only the name is kept. Series and measurements are
-    copied as they are. Raises: OutputError when the file cannot be written; StoreError when the campaign is damaged."""
-    with _written(store.directory, file), closing(sqlite3.connect(file, isolation_level=None)) as copy:
+    copied as they are. Raises: sqlite3.OperationalError when the file cannot be written; StoreError when the campaign
+    is damaged."""
+    with closing(sqlite3.connect(file, isolation_level=None)) as copy:
         store.backup(copy)
         for pragma in ("journal_mode=DELETE", "synchronous=OFF"):
             copy.execute(f"PRAGMA {pragma}")
@@ -46,16 +46,6 @@ def copy_store(store: Store, file: Path, clean: Clean, provenance: dict[str, Any
             copy.execute("UPDATE attempt SET transcript = ? WHERE trial = ? AND attempt = ?", where)
         copy.execute("COMMIT")
         copy.execute("VACUUM")  # or free pages would still hold what was replaced
-
-
-@contextmanager
-def _written(directory: Path, file: Path) -> Iterator[None]:
-    try:
-        yield
-    except sqlite3.OperationalError as error:
-        raise OutputError(f"{file} cannot be written: {error}", "check the disk space and permissions") from error
-    except sqlite3.DatabaseError as error:
-        raise damaged(directory, error) from error
 
 
 def _cleaned_meta(copy: sqlite3.Connection, clean: Clean) -> Iterator[tuple[str, str]]:
