@@ -221,5 +221,5 @@ def _shown(lines: Sequence[bytes], others: Sequence[bytes], at: int) -> str:
     if at >= len(lines):
         return "missing"
     start = max(0, _first_difference(lines[at], others[at] if at < len(others) else b"") - _SHOWN // 3)
-    part = lines[at][start : start + _SHOWN].decode("utf-8", "replace").rstrip("\n")
+    part = lines[at][start : start + _SHOWN].decode("utf-8", "ignore").rstrip("\n")
     return f"{'…' * (start > 0)}{part!r}{'…' * (start + _SHOWN < len(lines[at]))}"

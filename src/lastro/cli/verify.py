@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 NOT_VERIFIED = 9  # an exit code
 _FORMAT = "lastro-verify/1"
+_MOST_SHOWN = 20
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -51,7 +52,10 @@ def _verdict(found: Verification) -> tuple[int, str]:
     if not found.different:
         return 0, "verified"
     if found.other_versions:
-        return UNDECIDED, "undecided: the hashes are right, but other versions yield other files"
+        return (
+            UNDECIDED,
+            "undecided: the hashes are right, but these versions yield other files than those of the bundle",
+        )
     return NOT_VERIFIED, "not verified: the database yields other files"
 
 
@@ -74,4 +78,6 @@ def _count(findings: Sequence[Finding], what: str) -> str:
 
 
 def _findings(findings: Sequence[Finding]) -> list[str]:
-    return [f"  {plain(each.file)}: {plain(each.reason)}" for each in findings]
+    lines = [f"  {plain(each.file)}: {plain(each.reason)}" for each in findings[:_MOST_SHOWN]]
+    more = len(findings) - len(lines)
+    return [*lines, f"  and {more} more, which --json lists"] if more else lines
