@@ -20,6 +20,7 @@ import pytest
 
 from lastro.app import bundle as bundles
 from lastro.app import documents, verify
+from lastro.campaign import suite as suites
 from lastro.cli import main
 from lastro.results.container import MANIFEST
 from lastro.results.store import Store
@@ -386,6 +387,7 @@ def test_a_suite_becomes_one_bundle(tmp_path: Path) -> None:
     shutil.rmtree(campaign / "late")
     shutil.copytree(folder, campaign / "late", ignore=lambda _, names: [name for name in names if name != "late.toml"])
     (campaign / "late" / "late.toml").rename(campaign / "late" / "study.toml")
+    suites.note_stop(campaign, "late", f"{campaign}/late: no room for {HOME}/images")
     made = lastro("bundle", campaign, "-o", tmp_path / "bundle")
     assert made.code == 0, made
     names = {path.relative_to(tmp_path / "bundle").as_posix() for path in (tmp_path / "bundle").rglob("*")}
@@ -400,7 +402,8 @@ def test_a_suite_becomes_one_bundle(tmp_path: Path) -> None:
     assert 'href="cpu/report.html"' in (tmp_path / "bundle" / "report" / "report.html").read_text()
     found = lastro("verify", tmp_path / "bundle")
     assert found.code == 0 and found.out.endswith("verified\n"), found
-    assert str(tmp_path).encode() not in b"".join(_bytes(tmp_path / "bundle"))
+    whole = b"\n".join(_bytes(tmp_path / "bundle"))
+    assert str(tmp_path).encode() not in whole and b"campaign/late: no room for ~/images" in whole
 
 
 # What a bundle reveals

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import reduce
 from hashlib import file_digest, sha256
 from importlib.metadata import version
 from pathlib import Path
@@ -66,8 +67,8 @@ def versions() -> dict[str, str]:
 
 def place_for_bundle(directory: Path) -> Path:
     """Return the default file of the bundle of a campaign: its directory with the suffix of an RO-Crate in a zip."""
-    whole = directory.absolute()
-    return directory.parent / f"{whole.name}.crate.zip" if directory.name else Path(f"{whole.name}.crate.zip")
+    name = f"{directory.resolve().name}.crate.zip"
+    return Path(name) if directory.name in ("", "..") else directory.parent / name
 
 
 def write_bundle(directory: Path, output: Path, wanted: Wanted) -> Written:
@@ -186,11 +187,16 @@ def _copy_study(source: Path, name: str, text: str, target: Path) -> None:
 
 def _copy_index(directory: Path, target: Path, wanted: Wanted) -> None:
     suite = suites.read(directory)
-    clean = private({}, {str(directory.resolve()): CAMPAIGN}, anonymous=wanted.anonymous).clean
-    fronts = tuple(
-        replace(each, stopped=each.stopped and clean(each.stopped), remedy=each.remedy and clean(each.remedy))
-        for each in suite.fronts
-    )
+    found = [private({}, {str(directory.resolve()): CAMPAIGN}, anonymous=wanted.anonymous)]
+    for member in suite.fronts:
+        if suites.begun(directory, member):
+            with Store.open(directory / member.name, readonly=True) as store:
+                found.append(private(store.provenance, {}, anonymous=wanted.anonymous))
+
+    def clean(text: str | None) -> str | None:
+        return text and reduce(lambda words, each: each.clean(words), found, text)
+
+    fronts = tuple(replace(each, stopped=clean(each.stopped), remedy=clean(each.remedy)) for each in suite.fronts)
     suites.write(target, replace(suite, source=Path(suite.source).name, fronts=fronts))
 
 
