@@ -338,7 +338,7 @@ def test_a_campaign_that_runs_is_one_error(bench: Bench) -> None:
     process.wait(timeout=60)
     assert not list(bench.home.glob("*.zip")) and not list(bench.home.glob(".lastro*"))
     stopped = lastro("bundle", bench.directory)
-    assert stopped.code == 0 and "The campaign is unfinished: " in stopped.out
+    assert stopped.code == 0 and "The campaign is unfinished. Trials that have not run: " in stopped.out
 
 
 def _taken(folder: Path) -> list[str]:

@@ -7,9 +7,10 @@ import platform
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from functools import reduce
 from hashlib import file_digest, sha256
 from importlib.metadata import version
@@ -29,7 +30,7 @@ from lastro.report.language import language
 from lastro.results.container import MANIFEST, write_zip
 from lastro.results.copied import copy_store
 from lastro.results.read import load_campaign
-from lastro.results.store import Store
+from lastro.results.store import Attempt, Store
 from lastro.study.document import read_text
 
 _LIBRARIES = ("numpy", "scipy", "matplotlib", "jinja2")  # what a report depends on
@@ -76,15 +77,15 @@ def write_bundle(directory: Path, output: Path, wanted: Wanted) -> Written:
 
     Raises: InputError when there is no campaign, no trial has run, one is running, or `output` exists and is not a zip;
     StoreError when a database is damaged; OutputError when the bundle cannot be written."""
-    members = _members(directory)
     as_zip = output.suffix.lower() == ".zip"
     _check_output(output, as_zip=as_zip)
     with _staged(output) as stage:
         whole = stage / "crate"
-        campaigns = tuple(_copy(directory, member, whole / CAMPAIGN, wanted) for member in members)
+        copies = (_copy(directory, member, whole / CAMPAIGN, wanted) for member in _members(directory))
+        campaigns = [copy for copy in copies if copy is not None]
         if suites.is_suite(directory):
             _copy_index(directory, whole / CAMPAIGN, wanted)
-        crate = _crate(directory, tuple(filter(None, campaigns)), wanted)
+        crate = _crate(directory, campaigns, wanted)
         files = _fill(whole, crate)
         size = sum((whole / name).stat().st_size for name in files)
         if as_zip:
@@ -94,7 +95,7 @@ def write_bundle(directory: Path, output: Path, wanted: Wanted) -> Written:
         else:
             digest = sha256((whole / MANIFEST).read_bytes()).hexdigest()
             whole.replace(output)
-    waiting = sum(campaign.waiting for campaign in crate.campaigns)
+    waiting = sum(campaign.waiting for campaign in campaigns)
     return Written(output, len(files), size, digest, waiting, wanted.licence)
 
 
@@ -156,7 +157,6 @@ def _copy(directory: Path, member: SuiteStudy | None, target: Path, wanted: Want
         copy_store(store, target / "campaign.db", found.clean, found.provenance)
     _copy_study(source, data.study.name, data.study.source, target)
     states = [trial.state for trial in data.trials]
-    times = sorted(attempt.started_utc for attempt in data.attempts)
     return CrateCampaign(
         folder=f"{CAMPAIGN}/{member.name}" if member else CAMPAIGN,
         name=data.study.name,
@@ -164,10 +164,19 @@ def _copy(directory: Path, member: SuiteStudy | None, target: Path, wanted: Want
         trials=len(states),
         valid=states.count("valid"),
         waiting=states.count("pending") + states.count("running"),
-        began=times[0] if times else "",
-        ended=times[-1] if times else "",
+        began=data.attempts[0].started_utc if data.attempts else "",
+        ended=_end(data.attempts[-1]) if data.attempts else "",
         provenance=found.provenance,
     )
+
+
+def _end(attempt: Attempt) -> str:
+    """Return the UTC time at which an attempt ended; that of its start if it is not a time as Lastro writes it."""
+    try:
+        began = datetime.fromisoformat(attempt.started_utc)
+        return (began + timedelta(seconds=attempt.duration_s)).isoformat(timespec="milliseconds")
+    except (ValueError, OverflowError):
+        return attempt.started_utc
 
 
 def _places(directory: Path, store: Store) -> dict[str, str]:
@@ -200,10 +209,10 @@ def _copy_index(directory: Path, target: Path, wanted: Wanted) -> None:
     suites.write(target, replace(suite, source=Path(suite.source).name, fronts=fronts))
 
 
-def _crate(directory: Path, campaigns: tuple[CrateCampaign, ...], wanted: Wanted) -> Crate:
-    if not any(campaign.ended for campaign in campaigns):
-        raise InputError(f"{directory} has no results: no trial has run", f"run it with `lastro resume {directory}`")
+def _crate(directory: Path, campaigns: Sequence[CrateCampaign], wanted: Wanted) -> Crate:
     ran = tuple(campaign for campaign in campaigns if campaign.ended)
+    if not ran:
+        raise InputError(f"{directory} has no results: no trial has run", f"run it with `lastro resume {directory}`")
     if suites.is_suite(directory):
         suite = suites.read(directory)
         name, title, description = suite.name, suite.title, suite.description

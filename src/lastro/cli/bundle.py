@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
     written = write_bundle(args.dir, args.output or place_for_bundle(args.dir), wanted)
     print(f"{written.place}: {written.files} files, {human_bytes(written.size)}, SHA-256 {written.sha256}")
     if written.waiting:
-        print(f"The campaign is unfinished: {written.waiting} trials have not run.")
+        print(f"The campaign is unfinished. Trials that have not run: {written.waiting}")
     if not written.licence:
         print("The bundle states no licence. If you publish it, choose one, such as --license CC-BY-4.0.")
     print(f"Check it on any machine: lastro verify {written.place}")

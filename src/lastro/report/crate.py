@@ -95,7 +95,7 @@ class CrateFile:
 
 @dataclass(frozen=True, slots=True)
 class CrateCampaign:
-    """A campaign of a bundle. `folder` holds its database; `began` and `ended` are UTC times of its attempts."""
+    """A campaign of a bundle. `folder` holds its database; `began` and `ended` are UTC times, empty if no trial ran."""
 
     folder: str
     name: str
@@ -124,7 +124,7 @@ class Crate:
 
     @property
     def published(self) -> str:
-        """The day of the last attempt: the same campaign gives the same bundle on any day."""
+        """The day on which the last attempt ended: the same campaign gives the same bundle on any day."""
         return max(campaign.ended for campaign in self.campaigns)[:10]
 
 
@@ -266,7 +266,7 @@ def _actions(crate: Crate, files: Sequence[CrateFile]) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for number, campaign in enumerate(crate.campaigns, 1):
         tools = [each["@id"] for each in (*_tools(campaign), *_image(campaign))]
-        waiting = f"; {campaign.waiting} trials did not run" if campaign.waiting else ""
+        waiting = f"; not run: {campaign.waiting}" if campaign.waiting else ""
         found.append(
             {
                 "@id": f"#run-{number}",
