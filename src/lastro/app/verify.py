@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -163,20 +163,20 @@ def _campaign_of(place: Path, bundle: Container) -> Iterator[Path]:
     """Provide a directory with the campaign of a bundle, which no command changes there.
 
     Raises: OutputError when there is no room for it."""
-    with tempfile.TemporaryDirectory(prefix="lastro-verify-") as folder:
+    with ExitStack() as stack:
         try:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="lastro-verify-")))
             for name in bundle.sizes:
                 if _is_in(name, CAMPAIGN):
-                    file = Path(folder, name)
-                    file.parent.mkdir(parents=True, exist_ok=True)
-                    with file.open("wb") as target:
+                    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                    with (folder / name).open("wb") as target:
                         target.writelines(chunks(bundle, name))
         except OSError as error:
             raise OutputError(
                 f"the campaign in {place} cannot be unpacked below {tempfile.gettempdir()}: {error.strerror or error}",
                 "name a directory on a larger disk in the environment variable TMPDIR",
             ) from error
-        yield Path(folder)
+        yield folder
 
 
 def _rebuild(bundle: Container, folder: Path, say: Language, expected: Mapping[str, str], found: Verification) -> None:

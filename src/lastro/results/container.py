@@ -13,7 +13,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path, PurePosixPath
 from typing import IO, Protocol
 
@@ -78,19 +78,21 @@ def content(container: Container, name: str, most: int) -> bytes:
 @contextmanager
 def opened(place: Path) -> Iterator[Container]:
     """Open a bundle. Raises: InputError when it is neither a zip nor a directory, or has names that are not safe."""
+    with ExitStack() as stack:
+        try:
+            found = _Directory(place) if place.is_dir() else _Zip(place, stack.enter_context(_zip_file(place)))
+        except OSError as error:
+            raise InputError(f"{place} cannot be read: {error.strerror}", "check its name and permissions") from error
+        yield found
+
+
+def _zip_file(place: Path) -> zipfile.ZipFile:
+    if not stat.S_ISREG(place.stat().st_mode):
+        raise InputError(f"{place} is neither a file nor a directory", "give a bundle, as `lastro bundle` wrote it")
     try:
-        if place.is_dir():
-            yield _Directory(place)
-            return
-        if not stat.S_ISREG(place.stat().st_mode):
-            raise InputError(f"{place} is neither a file nor a directory", "give a bundle, as `lastro bundle` wrote it")
-        file = zipfile.ZipFile(place)
+        return zipfile.ZipFile(place)
     except _UNREADABLE as error:
         raise _no_zip(place, error) from error
-    except OSError as error:
-        raise InputError(f"{place} cannot be read: {error.strerror}", "check its name and permissions") from error
-    with file:
-        yield _Zip(place, file)
 
 
 def _no_zip(place: Path, error: Exception) -> InputError:
