@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -207,3 +208,26 @@ def bench(tmp_path: Path) -> Bench:
 
 def interrupt(process: subprocess.Popen[str], number: signal.Signals = signal.SIGINT) -> None:
     process.send_signal(number)
+
+
+@pytest.fixture(scope="session")
+def bundled_campaign(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from .bundled import small
+
+    return small(tmp_path_factory.mktemp("campaigns") / "c1")
+
+
+@pytest.fixture(scope="session")
+def zipped(bundled_campaign: Path) -> Path:
+    """The bundle of that campaign, beside it."""
+    from .bundled import OPTIONS
+
+    assert lastro("bundle", bundled_campaign, *OPTIONS).code == 0
+    return bundled_campaign.with_name("c1.crate.zip")
+
+
+@pytest.fixture
+def unpacked(zipped: Path, tmp_path: Path) -> Path:
+    with zipfile.ZipFile(zipped) as file:
+        file.extractall(tmp_path / "bundle")
+    return tmp_path / "bundle"

@@ -21,7 +21,7 @@ import pytest
 
 from lastro import __version__, cli, errors, papers, registry, testing, validity
 from lastro.anomalies import cpu, disk, fork, io, memory
-from lastro.cli import compare
+from lastro.cli import compare, verify
 from lastro.cli._common import MANY_INVALID_TRIALS
 from lastro.instruments import iperf3_udp
 from lastro.instruments._http import HttpLoad
@@ -147,7 +147,7 @@ def test_the_readme_lists_every_command_part_exit_code_and_paper(page: Path) -> 
         for info in own_parts(kind):
             assert f"`{info.name}`" in text, (kind, info.name)
     codes = {int(code) for code in re.findall(r"^\| (\d+) \|", text, re.MULTILINE)}
-    of_commands = {0, compare.REGRESSION, compare.UNDECIDED, MANY_INVALID_TRIALS, 130, 143}
+    of_commands = {0, compare.REGRESSION, compare.UNDECIDED, MANY_INVALID_TRIALS, verify.NOT_VERIFIED, 130, 143}
     assert codes == of_commands | {error.exit_code for error in all_errors(errors.LastroError)}
     assert all(f"`paper:{name}`" in text for name in papers.names())
 

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lastro.app.places import open_campaign
+from lastro.campaign import suite as suites
+from lastro.campaign.suite import SuiteStudy
 from lastro.errors import InputError
 from lastro.report.language import Language
 
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from lastro.analysis.claims import Judgement
     from lastro.analysis.pooled import PooledHost
     from lastro.report.content import Content
+    from lastro.report.suite import StudySection
     from lastro.results.read import CampaignData
     from lastro.study.claims import Claims
 
@@ -90,14 +93,18 @@ def report_of(directory: Path, *, all_metrics: bool = False) -> Report:
 
 def content_of(directories: Sequence[Path], say: Language, *, all_metrics: bool) -> Content:
     """Return the report of campaigns with its analysis, and the claims: those of the first, or of its paper."""
+    data = loaded_together(directories)
+    return content_from(data, claims_of(directories[0], data.study.name), say, all_metrics=all_metrics)
+
+
+def content_from(data: CampaignData, file: Path | None, say: Language, *, all_metrics: bool = False) -> Content:
+    """Return the report of loaded campaigns with its analysis, and the claims in a file."""
     from lastro.analysis import analyse
     from lastro.analysis.build import build_report
     from lastro.report.content import Content
 
-    data = loaded_together(directories)
     report = build_report(data, all_metrics=all_metrics)
     analysis = analyse(report)
-    file = claims_of(directories[0], data.study.name)
     if file is None:
         return Content(report, analysis, say)
     from lastro.analysis.as_published import as_published
@@ -107,6 +114,15 @@ def content_of(directories: Sequence[Path], say: Language, *, all_metrics: bool)
     tally = ": ".join(part for part in (source_text(found.claims.source), tally_text(found.judgements, say)) if part)
     printed = as_published(found.claims, found.report)
     return Content(report, analysis, say, found.judgements, tally, explanation(report, say), printed or None)
+
+
+def suite_section(directory: Path, member: SuiteStudy, content: Content | None, link: str) -> StudySection:
+    """Return the part of a suite's page on one of its studies; `content` is None before it has a campaign."""
+    from lastro.report.suite import Stopped, StudySection
+
+    stopped = Stopped(member.stopped, member.remedy, suites.can_run(directory, member)) if member.stopped else None
+    unjudged = content is None and claims_of(directory / member.name, member.study) is not None
+    return StudySection(member.name, member.title, content, stopped, unjudged, link)
 
 
 @dataclass(frozen=True, slots=True)

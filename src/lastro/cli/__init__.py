@@ -35,6 +35,8 @@ COMMANDS = {
         "advise-replicates": "estimate how many blocks the next campaign needs, and whether longer trials help",
         "compare": "compare one study on two hosts or two days; --fail-over 5% makes it a CI gate",
         "pool": "pool one study over several hosts: mean, spread, and what a new host will see",
+        "bundle": "write a campaign as one archive that others can cite and verify: an RO-Crate",
+        "verify": "check the hashes of a bundle; make its report again from its data, and compare",
     },
     "host": {
         "setup": "install what parts require: Debian packages, gVisor, vegeta, JMeter (root)",
@@ -49,7 +51,7 @@ COMMANDS = {
     },
 }
 
-WRITERS = ("new", "run", "resume", "noise-floor", "results", "report", "compare", "pool")
+WRITERS = ("new", "run", "resume", "noise-floor", "results", "report", "compare", "pool", "bundle")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -126,7 +128,8 @@ def _help() -> str:
         "`lastro COMMAND --help` shows the options of a command. Only commands marked (root) need root.",
         "Exit codes: 0 success; 1 unexpected error; 2 bad input; 3 not possible on this host;",
         "4 regression found; 5 campaign database unusable; 6 host busy; 7 too many invalid trials;",
-        "8 gate undecided; 130 interrupted by Ctrl-C, 143 by SIGTERM, both after cleaning up.",
+        "8 gate or bundle undecided; 9 bundle not verified;",
+        "130 interrupted by Ctrl-C, 143 by SIGTERM, both after cleaning up.",
     ]
     return "\n".join(lines)
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lastro.app.contents import claims_of, content_of
+from lastro.app.contents import content_of, suite_section
 from lastro.app.places import refuse_suite
 from lastro.campaign import suite as suites
 from lastro.cli._common import campaigns_argument
@@ -83,7 +83,7 @@ def write(directories: Sequence[Path], wanted: ReportOptions) -> None:
 
 def _write_suite(directory: Path, wanted: ReportOptions) -> None:
     """Write the page of the whole suite, and the pages of its studies, to which it links."""
-    from lastro.report.suite import Stopped, StudySection, render_suite
+    from lastro.report.suite import render_suite
 
     if wanted.format != "html":
         refuse_suite(directory, f"--format {wanted.format}")
@@ -92,16 +92,12 @@ def _write_suite(directory: Path, wanted: ReportOptions) -> None:
     folder = Path.cwd() if output == "-" else Path(output).parent
     sections = []
     for member in suite.fronts:
-        place = directory / member.name
-        content, unjudged = None, False
+        place, content = directory / member.name, None
         if suites.begun(directory, member):
             content = content_of([place], say, all_metrics=wanted.all_metrics)
             _write(place, replace(wanted, output=None), content, base=directory)
-        else:
-            unjudged = claims_of(place, member.study) is not None
-        stopped = Stopped(member.stopped, member.remedy, suites.can_run(directory, member)) if member.stopped else None
         link = os.path.relpath(place / "report.html", folder)
-        sections.append(StudySection(member.name, member.title, content, stopped, unjudged, link))
+        sections.append(suite_section(directory, member, content, link))
     put(output, render_suite(suite.label, suite.description, str(directory), sections, say), base=None)
 
 

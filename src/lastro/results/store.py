@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import sqlite3
 import zlib
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -20,7 +21,7 @@ from lastro.host.files import start_time
 from lastro.results.columns import META, Record, samples_of, transcript_of, typed, wrong
 from lastro.results.columns import STATES as STATES
 from lastro.results.columns import State as State
-from lastro.results.database import DB_NAME, new_campaign, pack, translated
+from lastro.results.database import DB_NAME, damaged, new_campaign, pack, translated
 from lastro.results.files import write_atomically
 from lastro.results.gate import FORMAT as FORMAT
 from lastro.results.gate import Bounded, connect
@@ -132,6 +133,17 @@ class Store:
                 yield
             finally:
                 self._db.execute("COMMIT")
+
+    def backup(self, copy: sqlite3.Connection) -> None:
+        """Copy the whole database into an empty one, in a consistent state.
+
+        Raises: sqlite3.OperationalError when the copy cannot be written; StoreError when this database is damaged."""
+        try:
+            self._db.backup(copy)
+        except sqlite3.OperationalError:
+            raise
+        except sqlite3.DatabaseError as error:
+            raise damaged(self.directory, error) from error
 
     # What the campaign is
 

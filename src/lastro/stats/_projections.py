@@ -90,8 +90,13 @@ def without(basis: Floats, columns: Floats) -> Floats:
 
 def varying(left: Floats) -> float:
     """Return the residual sum of squares of a model of scaled values; 0 when that is rounding alone."""
-    rss = float(left @ left)
-    return rss if rss > len(left) * ROUNDING**2 else 0.0
+    return sum_of_squares(left, len(left))
+
+
+def sum_of_squares(part: Floats, n: int) -> float:
+    """Return the sum of squares of a part of `n` scaled values; 0 when that is rounding alone."""
+    found = float(part @ part)
+    return found if found > n * ROUNDING**2 else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,20 +139,22 @@ class Model:
         return cls(tuple(own), intercept, z, fitted, basis.shape[1], crossed)
 
     def effect(self, term: int, given: Sequence[int]) -> tuple[int, float]:
-        """Return the degrees of freedom and sum of squares that a term adds to the mean and the given terms."""
+        """Return the degrees of freedom and sum of squares that a term adds to the mean and the given terms.
+
+        Rounding alone is 0, as for residuals: its size depends on the processor."""
         own = self.terms[term]
         if self.orthogonal:
-            return own.shape[1], float(np.sum((own.T @ self.z) ** 2))
+            return own.shape[1], sum_of_squares(own.T @ self.z, len(self.fitted))
         others = np.hstack([self.intercept, *(self.terms[index] for index in given)])
         columns = np.hstack([others, own])
         first, last = others.shape[1], columns.shape[1]
         if last <= len(self.z):
             r = np.asarray(np.linalg.qr(np.column_stack([columns, self.z]), mode="r"))
             if np.min(np.abs(np.diag(r)[:last])) > shortest(columns):
-                return last - first, float(np.sum(r[first:last, last] ** 2))
+                return last - first, sum_of_squares(r[first:last, last], len(self.fitted))
         basis = span(others)
         added = span(without(basis, own), own)
-        return added.shape[1], float(np.sum((added.T @ without(basis, self.z)) ** 2))
+        return added.shape[1], sum_of_squares(added.T @ without(basis, self.z), len(self.fitted))
 
 
 def _distinct(factors: Sequence[Codes], n: int) -> tuple[Codes, Codes, Codes]:

@@ -21,12 +21,14 @@ _ID = re.compile(r'(?<=\bid=")[^"]+(?=")|(?<=url\(#)[^)]+(?=\))|(?<=xlink:href="
 
 
 def compact(svg: str) -> str:
-    """Return the same picture in a sixth of the bytes; text stays text, in a font that every machine has."""
+    """Return the same picture in a sixth of the bytes; text stays text, in a font that every machine has.
+
+    Identifiers are numbered: matplotlib's are hashes of coordinates, whose last digits depend on the processor."""
     svg = re.sub(r"<metadata>.*?</metadata>", "", _POINTS.sub(_one_path, svg), flags=re.DOTALL)
     svg = _BETWEEN.sub("><", _TAG.sub(_short_tag, svg))
     while (less := _EMPTY.sub("", svg)) != svg:
         svg = less
-    return svg.replace("<svg ", f'<svg font-family="{FAMILY}" ', 1)
+    return own_ids(svg.replace("<svg ", f'<svg font-family="{FAMILY}" ', 1), "i")
 
 
 def own_ids(svg: str, prefix: str) -> str:

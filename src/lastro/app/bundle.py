@@ -1,0 +1,244 @@
+"""Write a campaign or a suite as a bundle that can be archived, published and verified."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import reduce
+from hashlib import file_digest, sha256
+from importlib.metadata import version
+from pathlib import Path
+
+from lastro import __version__
+from lastro.app.contents import claims_of
+from lastro.app.documents import CAMPAIGN, documents
+from lastro.app.private import private
+from lastro.campaign import suite as suites
+from lastro.campaign.suite import SuiteStudy
+from lastro.errors import InputError, OutputError
+from lastro.files import open_directory
+from lastro.report import crate_words
+from lastro.report.crate import METADATA, Author, Crate, CrateCampaign, CrateFile, metadata
+from lastro.report.language import language
+from lastro.results.container import MANIFEST, write_zip
+from lastro.results.copied import copy_store
+from lastro.results.read import load_campaign
+from lastro.results.store import Attempt, Store
+from lastro.study.document import read_text
+
+_LIBRARIES = ("numpy", "scipy", "matplotlib", "jinja2")  # what a report depends on
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The options of `lastro bundle`: `licence` is an SPDX identifier or an address."""
+
+    authors: tuple[Author, ...] = ()
+    licence: str = ""
+    lang: str = "en"
+    anonymous: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A finished bundle. `sha256` is that of the zip, or of the list of hashes in a directory.
+
+    `waiting` is the number of trials that have not run."""
+
+    place: Path
+    files: int
+    size: int
+    sha256: str
+    waiting: int
+    licence: str
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of everything that a report depends on, by name."""
+    libraries = {name: version(name) for name in _LIBRARIES}
+    return {"Lastro": __version__, "Python": f"{platform.python_version()} ({platform.machine()})", **libraries}
+
+
+def place_for_bundle(directory: Path) -> Path:
+    """Return the default file of the bundle of a campaign: its directory with the suffix of an RO-Crate in a zip."""
+    name = f"{directory.resolve().name}.crate.zip"
+    return Path(name) if directory.name in ("", "..") else directory.parent / name
+
+
+def write_bundle(directory: Path, output: Path, wanted: Wanted) -> Written:
+    """Write a campaign or a suite as a zip, or as a directory if `output` does not end with .zip.
+
+    Raises: InputError when there is no campaign, no trial has run, one is running, or `output` exists and is not a zip;
+    StoreError when a database is damaged; OutputError when the bundle cannot be written."""
+    as_zip = output.suffix.lower() == ".zip"
+    _check_output(output, as_zip=as_zip)
+    with _staged(output) as stage:
+        whole = stage / "crate"
+        copies = (_copy(directory, member, whole / CAMPAIGN, wanted) for member in _members(directory))
+        campaigns = [copy for copy in copies if copy is not None]
+        if suites.is_suite(directory):
+            _copy_index(directory, whole / CAMPAIGN, wanted)
+        crate = _crate(directory, campaigns, wanted)
+        files = _fill(whole, crate)
+        size = sum((whole / name).stat().st_size for name in files)
+        if as_zip:
+            digest = write_zip(whole, files, stage / "bundle.zip")
+            size = (stage / "bundle.zip").stat().st_size
+            (stage / "bundle.zip").replace(output)
+        else:
+            digest = sha256((whole / MANIFEST).read_bytes()).hexdigest()
+            whole.replace(output)
+    waiting = sum(campaign.waiting for campaign in campaigns)
+    return Written(output, len(files), size, digest, waiting, wanted.licence)
+
+
+def _members(directory: Path) -> list[SuiteStudy | None]:
+    """Return the studies of a suite, or None for a single campaign."""
+    return [*suites.read(directory).fronts] if suites.is_suite(directory) else [None]
+
+
+def _check_output(output: Path, *, as_zip: bool) -> None:
+    try:
+        taken = output.is_dir() if as_zip else os.path.lexists(output)
+    except OSError as error:
+        raise OutputError(f"{output} cannot be written: {error.strerror}", "name another file with -o") from error
+    if taken and as_zip:
+        raise InputError(f"{output} is a directory, but its name is that of a zip", "name another file with -o")
+    if taken:
+        raise InputError(f"{output} already exists", "name a new directory with -o, or a file that ends with .zip")
+
+
+@contextmanager
+def _staged(output: Path) -> Iterator[Path]:
+    """Provide a directory beside the output, on the same disk, and remove it with all that is still in it.
+
+    Raises: OutputError for an error of the disk; InputError when root would write where others can interfere."""
+    stage = None
+    try:
+        os.close(open_directory(output.parent, make=True))
+        stage = Path(tempfile.mkdtemp(prefix=".lastro-", suffix=".new", dir=output.parent))
+        (stage / "crate").mkdir()
+        yield stage
+    except (OSError, sqlite3.OperationalError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise OutputError(
+            f"{output} cannot be written: {reason}",
+            "check the disk space and permissions, or name another file with -o",
+        ) from error
+    finally:
+        if stage is not None:
+            shutil.rmtree(stage, ignore_errors=True)
+
+
+def _copy(directory: Path, member: SuiteStudy | None, target: Path, wanted: Wanted) -> CrateCampaign | None:
+    """Copy a campaign and its claims, and describe it. Without a campaign, copy only the study, and return None."""
+    source = directory / member.name if member else directory
+    target = target / member.name if member else target
+    target.mkdir(parents=True)
+    if member and not suites.begun(directory, member):
+        text = suites.study_file(directory, member).read_text(encoding="utf-8")
+        _copy_study(source, member.study, text, target)
+        return None
+    with Store.open(source, readonly=True) as store:
+        if running := store.runner():
+            raise InputError(
+                f"{source} is running, by process {running.pid} since {running.since_utc[:16].replace('T', ' ')} UTC",
+                "wait for its end, or interrupt it with Ctrl-C and continue it later with `lastro resume`",
+            )
+        data = load_campaign(store)
+        found = private(store.provenance, _places(source, store), anonymous=wanted.anonymous)
+        copy_store(store, target / "campaign.db", found.clean, found.provenance)
+    _copy_study(source, data.study.name, data.study.source, target)
+    states = [trial.state for trial in data.trials]
+    return CrateCampaign(
+        folder=f"{CAMPAIGN}/{member.name}" if member else CAMPAIGN,
+        name=data.study.name,
+        title=data.study.title,
+        trials=len(states),
+        valid=states.count("valid"),
+        waiting=states.count("pending") + states.count("running"),
+        began=data.attempts[0].started_utc if data.attempts else "",
+        ended=_end(data.attempts[-1]) if data.attempts else "",
+        provenance=found.provenance,
+    )
+
+
+def _end(attempt: Attempt) -> str:
+    """Return the UTC time at which an attempt ended; that of its start if it is not a time as Lastro writes it."""
+    try:
+        began = datetime.fromisoformat(attempt.started_utc)
+        return (began + timedelta(seconds=attempt.duration_s)).isoformat(timespec="milliseconds")
+    except (ValueError, OverflowError):
+        return attempt.started_utc
+
+
+def _places(directory: Path, store: Store) -> dict[str, str]:
+    """Return the places on this machine that a campaign may name, and what the bundle names instead."""
+    floor = (store.noise_floor() or {}).get("directory", "")
+    named = (store.study.file, floor, store.provenance.get("testbed", {}).get("file", ""))
+    places = {place: Path(place).name for place in map(str, named) if Path(place).is_absolute()}
+    return places | {str(directory.resolve()): CAMPAIGN, str(directory.absolute()): CAMPAIGN}
+
+
+def _copy_study(source: Path, name: str, text: str, target: Path) -> None:
+    (target / "study.toml").write_text(text, encoding="utf-8")
+    if (claims := claims_of(source, name)) is not None:
+        text = read_text(claims, "claims", "correct the file, or remove it")
+        (target / "claims.toml").write_text(text, encoding="utf-8")
+
+
+def _copy_index(directory: Path, target: Path, wanted: Wanted) -> None:
+    suite = suites.read(directory)
+    found = [private({}, {str(directory.resolve()): CAMPAIGN}, anonymous=wanted.anonymous)]
+    for member in suite.fronts:
+        if suites.begun(directory, member):
+            with Store.open(directory / member.name, readonly=True) as store:
+                found.append(private(store.provenance, {}, anonymous=wanted.anonymous))
+
+    def clean(text: str | None) -> str | None:
+        return text and reduce(lambda words, each: each.clean(words), found, text)
+
+    fronts = tuple(replace(each, stopped=clean(each.stopped), remedy=clean(each.remedy)) for each in suite.fronts)
+    suites.write(target, replace(suite, source=Path(suite.source).name, fronts=fronts))
+
+
+def _crate(directory: Path, campaigns: Sequence[CrateCampaign], wanted: Wanted) -> Crate:
+    ran = tuple(campaign for campaign in campaigns if campaign.ended)
+    if not ran:
+        raise InputError(f"{directory} has no results: no trial has run", f"run it with `lastro resume {directory}`")
+    if suites.is_suite(directory):
+        suite = suites.read(directory)
+        name, title, description = suite.name, suite.title, suite.description
+    else:
+        with Store.open(directory, readonly=True) as store:
+            name, title, description = store.study.name, store.study.title, store.study.description
+    authors = () if wanted.anonymous else wanted.authors
+    return Crate(name, title, description, ran, versions(), wanted.lang, wanted.anonymous, authors, wanted.licence)
+
+
+def _fill(whole: Path, crate: Crate) -> list[str]:
+    """Write everything that is not the campaign itself, and return the names of all files in their order."""
+    for name, text in documents(whole, language(crate.lang)):
+        (whole / name).parent.mkdir(parents=True, exist_ok=True)
+        (whole / name).write_bytes(text)
+    (whole / "README.md").write_text(crate_words.readme(crate), encoding="utf-8")
+    (whole / "CITATION.cff").write_text(crate_words.citation(crate), encoding="utf-8")
+    names = sorted(path.relative_to(whole).as_posix() for path in whole.rglob("*") if path.is_file())
+    files = [_described(whole, name) for name in names]
+    (whole / METADATA).write_text(metadata(crate, [*files, CrateFile(MANIFEST)]), encoding="utf-8")
+    files.append(_described(whole, METADATA))
+    lines = "".join(f"{file.sha256}  {file.name}\n" for file in sorted(files, key=lambda file: file.name))
+    (whole / MANIFEST).write_text(lines, encoding="utf-8")
+    return [METADATA, "README.md", MANIFEST, *(name for name in names if name != "README.md")]
+
+
+def _described(whole: Path, name: str) -> CrateFile:
+    with (whole / name).open("rb") as file:
+        return CrateFile(name, (whole / name).stat().st_size, file_digest(file, "sha256").hexdigest())

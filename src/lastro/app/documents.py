@@ -1,0 +1,113 @@
+"""The files of a bundle that follow from its campaign alone: reports, tables, figures and records.
+
+`lastro bundle` writes them and `lastro verify` makes them again. They contain no date of today, no directory of this
+machine and nothing of its locale. Computed numbers in JSON have five significant digits: the last ones of a double
+depend on the processor, since each one has its own fastest order of additions."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lastro.app.contents import content_from, suite_section
+from lastro.campaign import suite as suites
+from lastro.plain import json_text, without_controls
+from lastro.report.encoder import encode
+from lastro.report.language import Language
+from lastro.results.read import CampaignData, load_campaign
+from lastro.results.store import Store
+
+if TYPE_CHECKING:
+    from lastro.report.content import Content
+
+CAMPAIGN = "campaign"
+REPORT = "report"
+RECORD = "record"
+_DIGITS = 5
+_TRUE_DIGITS = 9  # first, or the noise of a double would decide between 0.125 rounded up and rounded down
+_MEASURED = "values"  # of a metric in `report.document`: they are those of the database, and not computed
+
+Document = tuple[str, bytes]
+
+
+def documents(bundle: Path, say: Language) -> Iterator[Document]:
+    """Yield (name, contents) of every file that follows from the campaign or the suite in a bundle.
+
+    Raises: StoreError when its database is damaged."""
+    home = bundle / CAMPAIGN
+    if not suites.is_suite(home):
+        yield from _of_campaign(home, "", say)
+        return
+    from lastro.report.suite import render_suite
+
+    suite, sections = suites.read(home), []
+    for member in suite.fronts:
+        content = None
+        if suites.begun(home, member):
+            content = yield from _of_campaign(home / member.name, f"{member.name}/", say)
+        sections.append(suite_section(home, member, content, f"{member.name}/report.html"))
+    page = render_suite(suite.label, suite.description, CAMPAIGN, sections, say)
+    yield f"{REPORT}/report.html", _text(page)
+
+
+def _of_campaign(directory: Path, inner: str, say: Language) -> Generator[Document, None, Content]:
+    """Yield the documents of one campaign, and return the content of its report. `inner` is its folder in a suite."""
+    with Store.open(directory, readonly=True) as store:
+        data = replace(load_campaign(store), directory=f"{CAMPAIGN}/{inner}".rstrip("/"))
+        yield from _records(data, store, f"{RECORD}/{inner}")
+    claims = directory / "claims.toml"
+    content = content_from(data, claims if claims.is_file() else None, say)
+    yield from _reports(data, content, f"{REPORT}/{inner}")
+    return content
+
+
+def _records(data: CampaignData, store: Store, folder: str) -> Iterator[Document]:
+    found = {
+        "provenance": data.provenance,
+        "calibrations": data.calibrations,
+        "noise_floor": data.noise_floor,
+        "events": [dict(zip(("at_utc", "kind", "text"), event, strict=True)) for event in data.events],
+    }
+    yield f"{folder}provenance.json", _json(found)
+    levels = {row.treatment.index: dict(row.treatment.levels) for row in data.treatments}
+    for attempt in data.attempts:
+        head = {"trial": attempt.trial, "attempt": attempt.attempt, "started_utc": attempt.started_utc}
+        steps = {"levels": levels[attempt.treatment], "steps": store.transcript(attempt.trial, attempt.attempt)}
+        yield f"{folder}transcripts/trial-{attempt.trial}-attempt-{attempt.attempt}.json", _json(head | steps)
+
+
+def _reports(data: CampaignData, content: Content, folder: str) -> Iterator[Document]:
+    from lastro.report.document import document
+    from lastro.report.figures import pictures
+    from lastro.report.html import render_html
+    from lastro.report.latex import render_latex
+    from lastro.report.markdown import render_markdown
+    from lastro.results.export import to_csv
+
+    links = {}
+    for picture in pictures(content.report, content.analysis, content.say, content.judgements):
+        links[picture.title] = f"figures/{picture.name}.svg"
+        yield f"{folder}{links[picture.title]}", _text(picture.svg())
+    yield f"{folder}report.html", _text(render_html(content))
+    yield f"{folder}report.md", _text(render_markdown(content, links))
+    yield f"{folder}report.tex", _text(render_latex(content))
+    yield f"{folder}tables/trials.csv", to_csv(data).encode()
+    yield f"{folder}tables/results.json", _json(_rounded(document(content.report)))
+
+
+def _text(text: str) -> bytes:
+    return without_controls(text).encode("utf-8", "replace")
+
+
+def _json(value: dict[str, Any]) -> bytes:
+    return (json_text(encode(value, {})) + "\n").encode("utf-8", "replace")
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, float):
+        return float(f"{float(f'{value:.{_TRUE_DIGITS}g}'):.{_DIGITS}g}")
+    if isinstance(value, dict):
+        return {key: each if key == _MEASURED else _rounded(each) for key, each in value.items()}
+    return [_rounded(each) for each in value] if isinstance(value, list) else value

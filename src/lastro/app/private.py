@@ -1,0 +1,83 @@
+"""What a bundle leaves out of a campaign: places on the machine, and for anonymity also names of machines and users."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+from lastro.results.copied import Clean, cleaned
+
+NAMELESS = "anonymous"
+_LEAST = 3  # characters of a name that is replaced everywhere; a shorter one occurs in other words' place
+_HOME = re.compile(r"(?<![\w.-])/home/[^/\s:'\"]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Private:
+    """`clean` removes private words from a text; `provenance` is without them."""
+
+    clean: Clean
+    provenance: dict[str, Any]
+
+
+def private(provenance: Mapping[str, Any], places: Mapping[str, str], *, anonymous: bool) -> Private:
+    """Return what a bundle says instead of the private words of a campaign.
+
+    `places` are absolute paths and their replacements. If `anonymous`, names of hosts and users are replaced wherever
+    they occur, and the kernel's command line and the hash of the machine's ID are left out."""
+    words = {place: name for place, name in places.items() if place != "/"}
+    found = deepcopy(dict(provenance))
+    if anonymous:
+        words |= {name: NAMELESS for name in _names(provenance) if len(name) >= _LEAST}
+        _hide(found)
+    clean = _cleaner(words)
+    return Private(clean, cleaned(found, clean))
+
+
+def _cleaner(words: Mapping[str, str]) -> Clean:
+    longest_first = sorted(words, key=len, reverse=True)
+    pattern = re.compile("|".join(rf"(?<![\w.-]){re.escape(word)}(?![\w-])" for word in longest_first) or r"(?!)")
+    return lambda text: _HOME.sub("~", pattern.sub(lambda match: words[match[0]], text))
+
+
+def _names(provenance: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the names of machines and users that a campaign has recorded, and of the user who writes the bundle."""
+    for machine in _machines(provenance):
+        name = str(machine.get("hostname", ""))
+        yield name
+        yield name.partition(".")[0]
+    for role in provenance.get("testbed", {}).get("roles", {}).values():
+        user, _, target = str(role.get("reached", "")).rpartition("@")
+        if target != "this machine":
+            yield from (user, target, target.partition(":")[0])
+    with suppress(KeyError):
+        user = pwd.getpwuid(int(os.environ.get("SUDO_UID") or os.getuid())).pw_name
+        if user != "root":
+            yield user
+
+
+def _machines(provenance: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    yield provenance.get("host", {})
+    yield provenance.get("controller", {})
+    for role in provenance.get("testbed", {}).get("roles", {}).values():
+        yield role.get("machine", {})
+
+
+def _hide(provenance: dict[str, Any]) -> None:
+    """Replace what names a machine, even where the name is too short to be replaced everywhere."""
+    for machine in _machines(provenance):
+        if isinstance(machine, dict) and "hostname" in machine:
+            machine["hostname"] = NAMELESS
+    if "machine" in provenance.get("controller", {}):
+        provenance["controller"]["machine"] = ""
+    if "command_line" in provenance.get("kernel", {}):
+        provenance["kernel"]["command_line"] = ""
+    for role in provenance.get("testbed", {}).get("roles", {}).values():
+        if role.get("reached", "this machine") != "this machine":
+            role["reached"] = NAMELESS

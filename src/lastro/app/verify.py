@@ -1,0 +1,225 @@
+"""Verify a bundle: check every hash, make reports, tables and figures again from its database, and compare them."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from lastro.app.bundle import versions
+from lastro.app.documents import CAMPAIGN, RECORD, REPORT, documents
+from lastro.errors import InputError, OutputError
+from lastro.report.crate import METADATA, software_id
+from lastro.report.language import LANGUAGES, Language, language
+from lastro.results.container import MANIFEST, Container, Damaged, chunks, content, digest, opened
+from lastro.shapes import parsed
+
+_MOST_TEXT_BYTES = 256 << 20  # of the description and of the list of hashes
+_LINE = re.compile(r"([0-9a-f]{64})  (.+)")
+_SHOWN = 60  # characters of a line that differs
+_HINT = "give a bundle, as `lastro bundle` wrote it"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A file of a bundle that is not as it should be, and why."""
+
+    file: str
+    reason: str
+
+
+@dataclass
+class Verification:
+    """What was checked. `made_with` and `here` are the versions that made the bundle, and those that checked it.
+
+    `damaged` files do not have the hash that the bundle lists. `different` files have it, but the database in the
+    bundle yields other contents here. Nothing was made again if the campaign itself is damaged."""
+
+    made_with: Mapping[str, str]
+    here: Mapping[str, str]
+    files: int = 0
+    rebuilt: int = 0
+    was_rebuilt: bool = False
+    damaged: list[Finding] = field(default_factory=list)
+    different: list[Finding] = field(default_factory=list)
+
+    @property
+    def other_versions(self) -> dict[str, tuple[str, str]]:
+        """What has another version here: {name: (in the bundle, here)}."""
+        names = dict.fromkeys([*self.made_with, *self.here])
+        pairs = {name: (self.made_with.get(name, "none"), self.here.get(name, "none")) for name in names}
+        return {name: (there, here) for name, (there, here) in pairs.items() if there != here}
+
+
+def verify(place: Path) -> Verification:
+    """Verify a bundle.
+
+    Raises: InputError when it is not a bundle, or is not safe to read; OutputError when there is no room to unpack its
+    campaign; StoreError when a newer Lastro wrote it."""
+    with opened(place) as bundle:
+        description = _description(place, bundle)
+        found = Verification(_versions(description), versions())
+        expected = _check_hashes(bundle, description, found)
+        if not any(_is_in(finding.file, CAMPAIGN) for finding in found.damaged):
+            with _campaign_of(place, bundle) as folder:
+                _rebuild(bundle, folder, _language(description), expected, found)
+    return found
+
+
+def _is_in(name: str, folder: str) -> bool:
+    return name.startswith(f"{folder}/")
+
+
+# What the bundle says of itself
+
+
+def _description(place: Path, bundle: Container) -> dict[str, dict[str, Any]]:
+    """Return the entities of the RO-Crate by their names."""
+    for name in (METADATA, MANIFEST):
+        if name not in bundle.sizes:
+            raise InputError(f"{place} is not a bundle of Lastro: it has no {name}", _HINT)
+    if not any(PurePosixPath(name).name == "campaign.db" for name in bundle.sizes if _is_in(name, CAMPAIGN)):
+        raise InputError(f"{place} is not a bundle of Lastro: it has no campaign", _HINT)
+    try:
+        graph = parsed(content(bundle, METADATA, _MOST_TEXT_BYTES).decode().strip())["@graph"]
+        return {entity["@id"]: entity for entity in graph if isinstance(entity["@id"], str)}
+    except (ValueError, TypeError, KeyError):
+        return {}  # damaged: its hash, which is checked next, is the error to report
+
+
+def _versions(description: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    here = versions()
+    found = {name: description.get(software_id(name), {}).get("version") for name in here}
+    return {name: version for name, version in found.items() if isinstance(version, str)}
+
+
+def _language(description: Mapping[str, Mapping[str, Any]]) -> Language:
+    code = description.get("./", {}).get("inLanguage")
+    return language(code if code in LANGUAGES else "en")
+
+
+# Hashes
+
+
+def _check_hashes(
+    bundle: Container, description: Mapping[str, Mapping[str, Any]], found: Verification
+) -> dict[str, str]:
+    """Compare every file with its hash, and return the hashes by name."""
+    expected: dict[str, str] = {}
+    for number, line in enumerate(_lines(bundle, found), 1):
+        match = _LINE.fullmatch(line)
+        if match is None:
+            found.damaged.append(Finding(MANIFEST, f"line {number} is not a SHA-256 and a name: {line[:_SHOWN]!r}"))
+        else:
+            expected[match[2]] = match[1]
+    for name in sorted({*expected, *bundle.sizes} - {MANIFEST}):
+        found.files += 1
+        if name not in bundle.sizes:
+            found.damaged.append(Finding(name, f"is missing, but {MANIFEST} lists it"))
+        elif name not in expected:
+            found.damaged.append(Finding(name, f"is not listed in {MANIFEST}"))
+        else:
+            found.damaged += _compared(bundle, name, expected[name], description)
+    if reason := bundle.damage():
+        found.damaged.append(Finding("the zip itself", reason))
+    return expected
+
+
+def _lines(bundle: Container, found: Verification) -> list[str]:
+    try:
+        return content(bundle, MANIFEST, _MOST_TEXT_BYTES).decode().splitlines()
+    except UnicodeDecodeError:
+        found.damaged.append(Finding(MANIFEST, "is not UTF-8"))
+    except Damaged as error:
+        found.damaged.append(Finding(MANIFEST, str(error)))
+    return []
+
+
+def _compared(
+    bundle: Container, name: str, expected: str, description: Mapping[str, Mapping[str, Any]]
+) -> Iterator[Finding]:
+    try:
+        actual = digest(bundle, name)
+    except Damaged as error:
+        yield Finding(name, f"{error}; expected SHA-256 {expected}")
+        return
+    if actual == expected:
+        return
+    if description.get(name, {}).get("sha256") == actual:
+        yield Finding(MANIFEST, f"lists SHA-256 {expected} for {name}, but the file and {METADATA} have {actual}")
+    else:
+        yield Finding(name, f"SHA-256 is {actual}, expected {expected}")
+
+
+# Contents
+
+
+@contextmanager
+def _campaign_of(place: Path, bundle: Container) -> Iterator[Path]:
+    """Provide a directory with the campaign of a bundle, which no command changes there.
+
+    Raises: OutputError when there is no room for it."""
+    with ExitStack() as stack:
+        try:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="lastro-verify-")))
+            for name in bundle.sizes:
+                if _is_in(name, CAMPAIGN):
+                    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                    with (folder / name).open("wb") as target:
+                        target.writelines(chunks(bundle, name))
+        except OSError as error:
+            raise OutputError(
+                f"the campaign in {place} cannot be unpacked below {tempfile.gettempdir()}: {error.strerror or error}",
+                "name a directory on a larger disk in the environment variable TMPDIR",
+            ) from error
+        yield folder
+
+
+def _rebuild(bundle: Container, folder: Path, say: Language, expected: Mapping[str, str], found: Verification) -> None:
+    """Make everything again that follows from the campaign, and compare it with the bundle."""
+    made = set()
+    found.was_rebuilt = True
+    for name, wanted in documents(folder, say):
+        made.add(name)
+        found.rebuilt += 1
+        if name not in bundle.sizes:
+            if name not in expected:  # otherwise, it is already reported as missing
+                found.different.append(Finding(name, "is not in the bundle, but follows from its database"))
+        elif reason := _difference(bundle, name, wanted, found):
+            found.different.append(Finding(name, reason))
+    for name in bundle.sizes:
+        if (_is_in(name, REPORT) or _is_in(name, RECORD)) and name in expected and name not in made:
+            found.different.append(Finding(name, "does not follow from the database"))
+
+
+def _difference(bundle: Container, name: str, wanted: bytes, found: Verification) -> str:
+    """Describe how a file differs from what the database yields; empty if at most the version of Lastro differs."""
+    try:
+        actual = content(bundle, name, _MOST_TEXT_BYTES)
+    except Damaged:
+        return ""  # already reported with its hash
+    if "Lastro" in found.made_with:
+        there, here = (f"Lastro {each['Lastro']}".encode() for each in (found.made_with, found.here))
+        actual = actual.replace(there, here)
+    if actual == wanted:
+        return ""
+    has, should = (text.splitlines(keepends=True) for text in (actual, wanted))
+    at = _first_difference(has, should)
+    return f"line {at + 1} is {_shown(has, should, at)}, but the database yields {_shown(should, has, at)}"
+
+
+def _first_difference(a: Sequence[object], b: Sequence[object]) -> int:
+    return next((at for at, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+
+
+def _shown(lines: Sequence[bytes], others: Sequence[bytes], at: int) -> str:
+    """Return the part of a line around its first difference from the same line of the other text."""
+    if at >= len(lines):
+        return "missing"
+    start = max(0, _first_difference(lines[at], others[at] if at < len(others) else b"") - _SHOWN // 3)
+    part = lines[at][start : start + _SHOWN].decode("utf-8", "ignore").rstrip("\n")
+    return f"{'…' * (start > 0)}{part!r}{'…' * (start + _SHOWN < len(lines[at]))}"

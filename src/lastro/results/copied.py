@@ -1,0 +1,84 @@
+"""Copy a campaign's database into one file that can be given away.
+
+The copy has no log beside it, no deleted rows in free pages, and no process that runs it. The same campaign gives the
+same bytes with the same SQLite."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path, PurePath
+from typing import Any
+
+from lastro.results.database import pack
+from lastro.results.store import Store
+
+Clean = Callable[[str], str]
+
+_TEXTS = (("event", "id", "text"), ("treatment", "idx", "unavailable"), ("treatment", "idx", "remedy"))
+_JSON = (("attempt", "id", "reasons"), ("attempt", "id", "notes"), ("calibration", "key", "value"))
+_CLEANED_META = ("provenance", "noise_floor")
+
+
+def copy_store(store: Store, file: Path, clean: Clean, provenance: dict[str, Any]) -> None:
+    """Copy an open campaign to a new file, with this provenance, and with `clean` applied to all other texts.
+
+    The study keeps its text, since its author wrote it; of its file, only the name is kept. Series and measurements are
+    copied as they are. Raises: sqlite3.OperationalError when the file cannot be written; StoreError when the campaign
+    is damaged."""
+    with closing(sqlite3.connect(file, isolation_level=None)) as copy:
+        store.backup(copy)
+        for pragma in ("journal_mode=DELETE", "synchronous=OFF"):
+            copy.execute(f"PRAGMA {pragma}")
+        copy.execute("BEGIN")
+        copy.execute("DELETE FROM meta WHERE key = 'process'")
+        _change(copy, ("meta", "key", "value"), {"provenance": json.dumps(provenance)})
+        _change(copy, ("meta", "key", "value"), dict(_cleaned_meta(copy, clean)))
+        for place in _TEXTS:
+            _change(copy, place, {row: clean(text) for row, text in _values(copy, place)})
+        for place in _JSON:
+            _change(copy, place, {row: _in_json(text, clean) for row, text in _values(copy, place)})
+        for attempt in store.attempts():
+            steps = cleaned(store.transcript(attempt.trial, attempt.attempt), clean)
+            where = (pack(steps), attempt.trial, attempt.attempt)
+            copy.execute("UPDATE attempt SET transcript = ? WHERE trial = ? AND attempt = ?", where)
+        copy.execute("COMMIT")
+        copy.execute("VACUUM")  # or free pages would still hold what was replaced
+
+
+def _cleaned_meta(copy: sqlite3.Connection, clean: Clean) -> Iterator[tuple[str, str]]:
+    for key, text in _values(copy, ("meta", "key", "value")):
+        if key == "study":
+            study = json.loads(text)
+            yield key, json.dumps(study | {"file": PurePath(study.get("file", "")).name})
+        elif key in _CLEANED_META:
+            yield key, _in_json(text, clean)
+
+
+def _values(copy: sqlite3.Connection, place: tuple[str, str, str]) -> list[tuple[Any, str]]:
+    table, key, column = place
+    return copy.execute(f"SELECT {key}, {column} FROM {table} WHERE {column} IS NOT NULL").fetchall()
+
+
+def _change(copy: sqlite3.Connection, place: tuple[str, str, str], values: dict[Any, str]) -> None:
+    table, key, column = place
+    copy.executemany(
+        f"UPDATE {table} SET {column} = ? WHERE {key} = ?", ((value, row) for row, value in values.items())
+    )
+
+
+def _in_json(text: str, clean: Clean) -> str:
+    return json.dumps(cleaned(json.loads(text), clean))
+
+
+def cleaned(value: Any, clean: Clean) -> Any:
+    """Return JSON-able data with `clean` applied to every text in it, but not to the keys."""
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, dict):
+        return {key: cleaned(each, clean) for key, each in value.items()}
+    if isinstance(value, list):
+        return [cleaned(each, clean) for each in value]
+    return value
