@@ -9,7 +9,7 @@ from lastro.analysis.campaign import Report
 from lastro.analysis.compare import facts
 from lastro.study.design import Treatment
 
-_MACHINE = ("host", "CPU model", "CPUs")
+_MACHINE = ("host", "CPU model", "CPUs", "guest")
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,7 @@ def collect(host: Host) -> dict[str, Any]:
             },
         },
         "network": {name: _read(host, f"/proc/sys/net/{name.replace('.', '/')}") for name in _NETWORK},
-        "isolation": _isolation(host),
+        "isolation": isolation(host),
         "tools": tools(host, _TOOLS),
     }
 
@@ -123,7 +123,8 @@ def _cpu(host: Host) -> dict[str, Any]:
     }
 
 
-def _isolation(host: Host) -> dict[str, Any]:
+def isolation(host: Host) -> dict[str, Any]:
+    """Return the chapter on what the kernel offers to isolate instances."""
     return {
         "cgroup_version": cgroups.detect(files=host.view).version,
         "security_modules": _read(host, "/sys/kernel/security/lsm") or "unknown",
