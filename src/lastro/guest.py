@@ -47,9 +47,11 @@ UseDNS no
 PasswordAuthentication no
 KbdInteractiveAuthentication no
 PermitRootLogin prohibit-password
+LogLevel ERROR
 MaxSessions 32
 MaxStartups 64
 """
+_KNOWN = 'key=$(cut -d " " -f 1,2 "$2"); echo "[127.0.0.1]:$1 $key" >"$3"'
 _ANSWERS = 'n=0; until ssh "$@" true; do [ $((n += 1)) -lt 120 ]; sleep 0.5; done'
 
 
@@ -172,8 +174,8 @@ class _Start:
         for name, disk in layers.items():
             below = ["-b", str(disk), "-F", "raw"]
             self.host.run(["qemu-img", "create", "-q", "-f", "qcow2", *below, f"{self.scratch}/{name}.qcow2"])
-        kind, key = self.host.read_text(str(self.home / "inside/host_key.pub")).split()[:2]
-        self.host.write_text(str(self.home / "known_hosts"), f"[127.0.0.1]:{port} {kind} {key}\n")
+        keys = [str(self.home / name) for name in ("inside/host_key.pub", "known_hosts")]
+        self.host.run(["sh", "-ec", _KNOWN, "known", str(port), *keys])  # repeatable: a script makes another key
         return self.host.spawn(self.argv(accelerator, port))
 
     def argv(self, accelerator: str, port: int) -> list[str]:
@@ -237,8 +239,10 @@ def _console(host: Host, home: Path) -> str:
 
 
 def _last_words(host: Host, home: Path, qemu: Process) -> str:
-    """Return the standard error of QEMU if it has ended, or else the end of the guest's console."""
-    if not qemu.alive() and (words := qemu.stop().error_text.strip()):
-        return words.splitlines()[-1][-300:]
+    """Return why QEMU has ended, or else the end of the guest's console."""
+    if not qemu.alive():
+        done = qemu.stop()
+        lines = done.error_text.strip().splitlines() or [f"QEMU exited with {done.returncode}"]
+        return lines[-1][-300:]
     lines = [line.strip() for line in _console(host, home).strip().splitlines()]
     return " / ".join(lines[-2:])[-300:] or "no word on its console"
