@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from lastro.host.base import Host
 from lastro.host.ledger import session
 from lastro.host.lock import silently
-from lastro.image import guest, rootfs
+from lastro.image import guest, guest_host, rootfs
 from lastro.scenarios.application import ApplicationScenario
 from lastro.scenarios.compute import ComputeScenario
 from lastro.scenarios.proxy import ProxyScenario
@@ -45,6 +45,7 @@ def main() -> int:
         usual, *others = recipes.values()
         builds = [pool.submit(rootfs.ensure, recipe, state / "rootfs", host) for recipe in (usual, *others)]
         builds.append(pool.submit(guest.ensure, builds[0].result(), state / "guest", host))
+        builds.append(pool.submit(guest_host.ensure, builds[0].result(), state, host, rootfs.RELEASE, guest.KERNEL))
         for build in builds:
             build.result()
     print(f"{len(recipes)} images are there, after {time.monotonic() - began_s:.0f} s")

@@ -20,7 +20,7 @@ from lastro.image.rootfs import Image
 
 if TYPE_CHECKING:
     from lastro.host.lock import OnWait
-    from lastro.host.testbed_file import TestbedFile
+    from lastro.host.testbed_file import GuestPlan, TestbedFile
 
 # Inside the DUT: no bridge traffic through iptables (Docker's module switches that on for a whole host), no IPv6
 # neighbour discovery in the background of a measurement, no packets dropped by the reverse-path filter.
@@ -32,6 +32,8 @@ QUIET = {
     "net.ipv4.conf.all.rp_filter": "0",
 }
 
+IN_A_GUEST = "or measure in a guest, whose kernel has it (--testbed guest)"  # ends a remedy
+
 
 @dataclass(frozen=True, slots=True)
 class Testbed:
@@ -40,7 +42,8 @@ class Testbed:
     `dut` is the name of the network namespace of the role. `preparation` is the transcript of the set-up of the
     testbed. `cpus` are the role's CPUs, such as 0-3, if the testbed file gives them; None means all CPUs of the host.
     `others` are the testbeds of other roles, if a file places them on other hosts; `cards` maps the role at the other
-    end to the role's network card."""
+    end to the role's network card. `guest` has the facts of the virtual machine that is the host, on the host
+    of `near`."""
 
     __test__: ClassVar[bool] = False  # its name looks like a test's to pytest
 
@@ -53,6 +56,8 @@ class Testbed:
     cpus: str | None = None
     others: Mapping[str, Testbed] = field(default_factory=dict)
     cards: Mapping[str, str] = field(default_factory=dict)
+    guest: Mapping[str, Any] | None = None
+    near: Session | None = None
 
     def at(self, role: str) -> Testbed:
         """Return the testbed of a role: this one, unless the testbed file places the role elsewhere."""
@@ -63,6 +68,13 @@ class Testbed:
         """One session per host, the DUT's first."""
         found = {bed.session.token: bed.session for bed in (self, *self.others.values())}
         return [*found.values()]
+
+    @property
+    def watched(self) -> list[Session]:
+        """The sessions whose hosts must be quiet: those of the roles, or that of the machine under a guest.
+
+        In a guest, only Lastro runs; what else takes its CPUs does so below it."""
+        return [self.near] if self.near else self.sessions
 
     @contextmanager
     def attempt(self) -> Iterator[Transcript]:
@@ -117,10 +129,28 @@ class Testbed:
 
 @contextmanager
 def local_testbed(session: Session, image: Image) -> Iterator[Testbed]:
-    """A testbed with all roles on this machine; nothing in it has a route to the outside."""
+    """A testbed with all roles on one machine; nothing in it has a route to the outside."""
     host = session.host
     with _guarded(session, image), _dut(session, "dut") as dut:
-        yield Testbed(host, session, image, _counting(session, detect()), dut, tuple(host.transcript.records))
+        groups = _counting(session, detect(files=host.view))
+        yield Testbed(host, session, image, groups, dut, tuple(host.transcript.records))
+
+
+@contextmanager
+def guest_testbed(near: Session, image: Image, plan: GuestPlan, purpose: str) -> Iterator[Testbed]:
+    """A testbed with all roles in a virtual machine that boots now and ends after the block.
+
+    Raises: HostError when no guest boots, or when it ends inside the block."""
+    from lastro.guest import booted
+    from lastro.host.remote import remote_session
+
+    with (
+        booted(near, image, plan) as machine,
+        remote_session(near, machine.reach, purpose, directory=machine.home / "ledger") as held,
+        local_testbed(held, rootfs.sent(image, held.host, held.state / "rootfs")) as bed,
+    ):
+        steps = (*machine.steps, *bed.preparation)
+        yield replace(bed, preparation=steps, guest=machine.facts, near=near)
 
 
 @contextmanager

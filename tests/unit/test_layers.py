@@ -23,6 +23,7 @@ LAYERS = (
     ("results",),
     ("host",),
     ("image",),
+    ("guest",),
     ("testbed",),
     ("platforms",),
     ("attachments", "isolation", "functions", "anomalies", "instruments", "meters"),

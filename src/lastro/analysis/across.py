@@ -9,7 +9,7 @@ from lastro.analysis.campaign import Report
 from lastro.analysis.compare import facts
 from lastro.study.design import Treatment
 
-MACHINE = ("host", "CPU model", "CPUs")  # the facts by which hosts differ
+MACHINE = ("host", "CPU model", "CPUs", "guest")  # the facts by which hosts differ
 
 
 @dataclass(frozen=True, slots=True)

@@ -196,6 +196,16 @@ class MetricView:
 
 
 @dataclass(frozen=True, slots=True)
+class MeasuredIn:
+    """A virtual machine that was the host, such as 'a guest on KVM (2G, cgroup v2)'.
+
+    If it was emulated in software, its times compare with no other host's."""
+
+    title: str
+    emulated: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """The analysed campaign, from which tables, figures, the HTML page and the JSON document are made."""
 
@@ -218,6 +228,12 @@ class Report:
     noise_floor: Any = None  # as `analysis.noise_floor` reads it
     attempts: Sequence[Attempt] = ()  # with their notes, for figures
     members: tuple[Member, ...] = ()  # the campaigns, if there are several
+
+    @property
+    def guest(self) -> MeasuredIn | None:
+        """The virtual machine that was the host; None for a real host."""
+        found = self.provenance.get("guest", {})
+        return MeasuredIn(found["title"], found.get("emulated") is True) if "title" in found else None
 
     @property
     def views(self) -> tuple[MetricView, ...]:

@@ -71,8 +71,13 @@ def effects_of(statement: Statement, margin: float | None, report: Report, confi
     """Return the effects that a statement depends on; `confidence` of the intervals is by default the study's.
 
     Raises: Untestable, with the reason, when the campaign lacks the data that the statement needs."""
+    if isinstance(statement, Absolute) and report.guest and report.guest.emulated:
+        raise Untestable(Note(_EMULATED))
     cells = Cells(report, statement.metric, confidence)
     return replace(effects_in(statement, margin, cells), bounded=cells.bounds_used())
+
+
+_EMULATED = N_("it is about a figure of a host, and the host was a guest emulated in software")
 
 
 def effects_in(statement: Statement, margin: float | None, cells: Comparisons) -> Effects:

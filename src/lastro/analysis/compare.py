@@ -220,12 +220,14 @@ _PROVENANCE = (
     (N_("CPUs"), ("host", "cpus")),
     (N_("root filesystem"), ("root_filesystem", "sha256")),
     ("Lastro", ("lastro", "version")),
+    (N_("guest"), ("guest", "title")),
 )
 
 
 def facts(provenance: Mapping[str, Any]) -> dict[str, str | None]:
     """Return the facts by which two campaigns may differ, apart from their studies; None for those not recorded."""
-    return {name: _at(provenance, keys) for name, keys in _PROVENANCE}
+    found = {name: _at(provenance, keys) for name, keys in _PROVENANCE}
+    return found | {"guest": found["guest"] or "none"}
 
 
 def _differences(a: Report, b: Report) -> Iterator[Different]:

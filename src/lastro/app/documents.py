@@ -87,7 +87,7 @@ def _reports(data: CampaignData, content: Content, folder: str) -> Iterator[Docu
     from lastro.results.export import to_csv
 
     links = {}
-    for picture in pictures(content.report, content.analysis, content.say, content.judgements):
+    for picture in pictures(content.report, content.analysis, content.say, content.judgements, content.published):
         links[picture.title] = f"figures/{picture.name}.svg"
         yield f"{folder}{links[picture.title]}", _text(picture.svg())
     yield f"{folder}report.html", _text(render_html(content))

@@ -22,7 +22,7 @@ from lastro.shapes import Misshapen, made
 from lastro.study import design
 from lastro.study.model import Study
 from lastro.study.resolve import check_stored
-from lastro.testbed import Testbed, local_testbed, spread_testbed
+from lastro.testbed import Testbed, guest_testbed, local_testbed, spread_testbed
 
 if TYPE_CHECKING:
     from lastro.host.lock import OnWait
@@ -41,7 +41,7 @@ def testbed(
 ) -> Iterator[Testbed]:
     """Hold this host for one purpose, and yield a testbed whose image meets `needs`.
 
-    The hosts of a testbed `file` are held too, and have the same root filesystem."""
+    The hosts of a testbed `file` are held too, and have the same root filesystem. A guest boots here."""
     with (
         one_interrupt() as ignore,
         session(purpose, wait=(on_wait := wait_reporter(wait))) as held,
@@ -56,7 +56,12 @@ def testbed(
 def _placed(
     held: Session, image: rootfs.Image, file: TestbedFile | None, purpose: str, wait: OnWait | None
 ) -> AbstractContextManager[Testbed]:
-    return local_testbed(held, image) if file is None else spread_testbed(held, image, file, purpose, wait)
+    if file is None:
+        return local_testbed(held, image)
+    if file.guest is not None:
+        say("booting the guest; in software, this takes about a minute …")
+        return guest_testbed(held, image, file.guest, purpose)
+    return spread_testbed(held, image, file, purpose, wait)
 
 
 def _found(held: Session, needs: NeedsOn) -> rootfs.Needs:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lastro.campaign.duration import configuration
@@ -21,6 +20,7 @@ _IDENTITY = (
     ("host", "cpu_model"),
     ("host", "cpus"),
     ("root_filesystem", "sha256"),
+    ("guest", "title"),
 )
 
 
@@ -38,7 +38,7 @@ def _places(scenario: Scenario, file: TestbedFile | None) -> dict[str, Any]:
     """Return the testbed of a file, or of a scenario with several roles on this machine; otherwise nothing."""
     if file is None and len(scenario.roles) == 1:
         return {}
-    chapter: dict[str, Any] = {"file": str(Path(file.file).absolute()), "roles": file.provenance()} if file else {}
+    chapter: dict[str, Any] = {"file": file.place, "roles": file.provenance()} if file else {}
     for role, bed in scenario.testbed.others.items():
         chapter["roles"][role] |= {"machine": facts.machine(bed.host)["host"]} if bed.host.remote else {}
     shared = scenario.testbed.shared_cpus if len(scenario.roles) > 1 else []
@@ -49,6 +49,8 @@ def identity(scenario: Scenario) -> dict[str, Any]:
     """Return the facts that must be equal for trials to be comparable; they are quick to collect."""
     found = facts.machine(scenario.testbed.host if scenario.needs_root else LocalHost())
     if scenario.needs_root:
+        if scenario.testbed.guest is not None:
+            found["guest"] = dict(scenario.testbed.guest)
         image = scenario.testbed.image
         found["root_filesystem"] = {"sha256": image.digest}
         if image.snapshot:
@@ -62,5 +64,6 @@ def changes_between(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     for chapter, key in _IDENTITY:
         was, is_ = (facts.get(chapter, {}).get(key) for facts in (before, now))
         if was != is_:
-            found.append(f"{key.replace('_', ' ')} was {was}, is {is_}")
+            name = "guest" if chapter == "guest" else key.replace("_", " ")
+            found.append(f"{name} was {was}, is {is_}")
     return found

@@ -8,13 +8,14 @@ from collections.abc import Sequence
 
 from lastro.attachments._parent import on_parent
 from lastro.attachments.base import Attachment, Segment
+from lastro.testbed import IN_A_GUEST
 
 
 class Ipvlan(Attachment):
     name = "ipvlan"
     summary = "ipvlan interfaces (ipvtap, for a virtual machine) in L2 mode on one parent; for end points only"
     tap_kind = "macvtap"  # an ipvtap is opened in the same way
-    remedy = "it needs a kernel with ipvlan"
+    remedy = f"use a kernel with ipvlan, {IN_A_GUEST}"
     no_transit = "ipvlan delivers a packet to the instance with its destination address, so no instance can forward it"
 
     def compile(self, segments: Sequence[Segment]) -> list[str]:

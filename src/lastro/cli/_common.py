@@ -50,7 +50,8 @@ def testbed_argument(parser: argparse.ArgumentParser) -> None:
         "--testbed",
         type=Path,
         metavar="FILE",
-        help="a file with the hosts of client, DUT and server; default: all on this machine",
+        help="a file with the hosts of client, DUT and server, or the word guest for a virtual machine;"
+        " default: all on this machine",
     )
 
 

@@ -7,6 +7,7 @@ and its isolation both work on its platform.
 
   lastro doctor --quick                     only platforms; nothing is tried while a campaign holds the host
   lastro doctor --study edge.toml           only what a study needs
+  lastro doctor --testbed guest             in a virtual machine: what AppArmor, cgroup v2 and its kernel add
   lastro doctor --platform runc --all       only this platform; virtual machines take seconds for each attempt"""
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from typing import Any
 
 from lastro import registry
 from lastro.app.rights import require_root
@@ -66,6 +68,7 @@ def run(args: argparse.Namespace) -> int:
         with testbed("lastro doctor", wait=args.wait, file=file) as bed, ExitStack() as stack:
             say = stack.enter_context(_Progress(wanted))
             host = facts.collect(bed.host)
+            added = _added(facts.isolation(bed.near.host), host["isolation"]) if bed.near else []
             findings = examine(ChainProbes(bed, PlatformPool(bed, stack), AttachmentPool(bed, stack)), wanted, say)
     except HostBusy as error:
         if not args.quick:
@@ -74,19 +77,38 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps({"busy": error.message}) if args.json else reason)
         return 0
     if args.json:
-        print(json.dumps({"host": host, "parts": parts(findings), "matrix": cells(findings)}, indent=2))
+        guest = {"guest": {**bed.guest, "adds": added}} if bed.guest else {}
+        print(json.dumps({"host": host, **guest, "parts": parts(findings), "matrix": cells(findings)}, indent=2))
         return 0
     for role, other in bed.others.items():
         print(f"{role}: {other.host.name} is reachable and meets the requirements")
     machine = host["host"]
     print(f"{machine['hostname']}: {machine['distribution']}, kernel {machine['kernel']}")
-    print(f"{machine['cpus']} CPUs ({machine['cpu_model']})\n")
+    print(f"{machine['cpus']} CPUs ({machine['cpu_model']})")
+    if bed.guest:
+        why_not = f"; not on KVM: {bed.guest['why_not_kvm']}" if "why_not_kvm" in bed.guest else ""
+        print(f"{bed.guest['title']}{why_not}")
+        print(f"what this machine lacks and the guest has: {', '.join(added) or 'nothing'}")
+    print()
     width = min(_WIDTH, shutil.get_terminal_size((_WIDTH, 24)).columns)
     everything = args.all and not args.quick
     print("\n".join(lines(findings, width) if everything else summary(findings, width)))
     if not everything:
         print("\n`lastro doctor --all` shows every part, with reasons and remedies")
     return 0
+
+
+def _added(here: Mapping[str, Any], guest: Mapping[str, Any]) -> list[str]:
+    """Return what a guest's kernel offers to isolate instances and this machine's does not.
+
+    Both are the chapter of `host.facts`."""
+    found = ["AppArmor"] if guest["apparmor"] == "Y" != here["apparmor"] else []
+    version = guest["cgroup_version"]
+    found += [f"cgroup v{version}"] if version > here["cgroup_version"] else []
+    if here["security_modules"] == "unknown":
+        return found
+    ours, theirs = (set(str(each["security_modules"]).split(",")) - {"apparmor"} for each in (here, guest))
+    return [*found, *sorted(theirs - ours)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,14 @@ from __future__ import annotations
 
 import argparse
 import json
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lastro.app.rights import require_root
+
+if TYPE_CHECKING:
+    from lastro.host.ledger import Session
+    from lastro.image.rootfs import Image
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -21,6 +27,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--snapshot", metavar="MOMENT", help="use Debian's archive as of this time (UTC), such as 20261101T000000Z"
+    )
+    parser.add_argument(
+        "--guest",
+        action="store_true",
+        help="also build what `--testbed guest` boots; otherwise its first use does",
     )
     parser.add_argument("--json", action="store_true", help="print it as JSON")
 
@@ -34,6 +45,8 @@ def run(args: argparse.Namespace) -> int:
     require_root("image")
     with session("building the root filesystem") as held:
         image = image_of(held, snapshot=args.snapshot)
+        if args.guest:
+            _build_guest(held, image)
         if args.verify:
             manifest.verify(image, held.host)
     size = image.tar.stat().st_size
@@ -52,3 +65,12 @@ def run(args: argparse.Namespace) -> int:
         moment = f"\nDebian as of {image.snapshot}" if image.snapshot else ""
         print(f"{image.name}  {human_bytes(size)}\n{image.tree}\n{image.tar}{moment}")
     return 0
+
+
+def _build_guest(held: Session, image: Image) -> None:
+    from lastro.host.testbed_file import GUEST, load
+    from lastro.image import guest_host
+
+    plan = load(Path(GUEST)).guest
+    assert plan is not None, "the word stands for a guest"
+    guest_host.ensure(image, held.ledger.state, held.host, plan.release, plan.kernel)

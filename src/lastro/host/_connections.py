@@ -36,10 +36,13 @@ class SshTarget:
     known_hosts: str | None = None
     state: str = "/var/lib/lastro"
     run: str = "/run/lastro"
+    called: str = ""  # instead of the address, for a host whose address says nothing to a user
 
     @property
     def name(self) -> str:
         """The address, with the user and the port if given; it identifies the host."""
+        if self.called:
+            return self.called
         return f"{self.user}@{self.target}" if self.user else self.target
 
     @property

@@ -28,7 +28,7 @@ call() {
     umask 022; set +C
     "$@" >&3 2>&5 3>&- 4<&- 5>&- 6<&-
     set -- $? $(stat -Lc %s /dev/fd/4 /dev/fd/6); echo $n $*  # a daemon left by the command may still write
-    head -c $2 <&4; head -c $3 <&6; exec 3>&- 4<&- 5>&- 6<&-
+    [ $2 = 0 ] || head -c $2 <&4; [ $3 = 0 ] || head -c $3 <&6; exec 3>&- 4<&- 5>&- 6<&-
 }
 """
 

@@ -16,6 +16,9 @@ from lastro.errors import LastroError
 from lastro.host import cgroups
 from lastro.host.base import Host
 
+_HOSTNAME, _KERNEL = "/proc/sys/kernel/hostname", "/proc/sys/kernel/osrelease"
+_OS, _CPUS, _MEMORY = "/etc/os-release", "/proc/cpuinfo", "/proc/meminfo"
+_GOVERNOR = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"
 _VULNERABILITIES = "/sys/devices/system/cpu/vulnerabilities"
 _NETWORK = (
     "ipv4.tcp_congestion_control", "ipv4.tcp_rmem", "ipv4.tcp_wmem", "core.rmem_max", "core.wmem_max",
@@ -37,32 +40,37 @@ _TOOLS = {
 
 def collect(host: Host) -> dict[str, Any]:
     """Collect nested, JSON-able facts by chapter. Facts that the host does not report are left out."""
+    flaws = {name: f"{_VULNERABILITIES}/{name}" for name in host.view.names(_VULNERABILITIES)}
+    network = {name: f"/proc/sys/net/{name.replace('.', '/')}" for name in _NETWORK}
+    kernel = {
+        "version": "/proc/sys/kernel/version",
+        "command_line": "/proc/cmdline",
+        "clock_source": "/sys/devices/system/clocksource/clocksource0/current_clocksource",
+    }
+    seen = _texts(host, *kernel.values(), *flaws.values(), *network.values())
     return {
         **machine(host),
         "lastro": {"version": __version__, "python": platform.python_version()},
         "kernel": {
-            "version": _read(host, "/proc/sys/kernel/version"),
-            "command_line": _read(host, "/proc/cmdline"),
-            "clock_source": _read(host, "/sys/devices/system/clocksource/clocksource0/current_clocksource"),
-            "mitigations": {
-                name: _read(host, f"{_VULNERABILITIES}/{name}") for name in host.view.names(_VULNERABILITIES)
-            },
+            **{name: seen[path] for name, path in kernel.items()},
+            "mitigations": {name: seen[path] for name, path in flaws.items()},
         },
-        "network": {name: _read(host, f"/proc/sys/net/{name.replace('.', '/')}") for name in _NETWORK},
-        "isolation": _isolation(host),
+        "network": {name: seen[path] for name, path in network.items()},
+        "isolation": isolation(host),
         "tools": tools(host, _TOOLS),
     }
 
 
 def machine(host: Host) -> dict[str, Any]:
     """Return the chapter that identifies a host, without running any command."""
-    memory = _meminfo(host)
+    seen = _texts(host, _HOSTNAME, _KERNEL, _OS, _CPUS, _GOVERNOR, _MEMORY)
+    memory = _meminfo(seen[_MEMORY])
     return {
         "host": {
-            "hostname": _read(host, "/proc/sys/kernel/hostname"),
-            "kernel": _read(host, "/proc/sys/kernel/osrelease"),
-            "distribution": _distribution(host),
-            **_cpu(host),
+            "hostname": seen[_HOSTNAME],
+            "kernel": seen[_KERNEL],
+            "distribution": _distribution(seen[_OS]),
+            **_cpu(seen[_CPUS], seen[_GOVERNOR]),
             "memory_bytes": memory.get("MemTotal", 0),
             "swap_bytes": memory.get("SwapTotal", 0),
         }
@@ -73,7 +81,7 @@ def controller() -> dict[str, str]:
     """Identify the machine on which Lastro itself runs, whichever machine is measured.
 
     `machine` is a keyed hash of the ID that machine-id(5) asks to keep confidential; empty without that ID."""
-    files = {"hostname": "/proc/sys/kernel/hostname", "machine": "/etc/machine-id"}
+    files = {"hostname": _HOSTNAME, "machine": "/etc/machine-id"}
     found = dict.fromkeys(files, "")
     for name, file in files.items():
         with suppress(OSError):
@@ -82,9 +90,9 @@ def controller() -> dict[str, str]:
     return found | {"machine": hmac.digest(secret, b"lastro", "sha256").hex()[:16] if secret else ""}
 
 
-def _distribution(host: Host) -> str:
+def _distribution(os_release: str) -> str:
     """Return the name of the distribution. Source: os-release(5)."""
-    lines = (line.partition("=") for line in _read(host, "/etc/os-release").splitlines())
+    lines = (line.partition("=") for line in os_release.splitlines())
     named = {name: shlex.split(value) for name, _, value in lines if name == "PRETTY_NAME"}
     return " ".join(named.get("PRETTY_NAME", []))
 
@@ -110,38 +118,43 @@ def _sha256(host: Host, path: str) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _cpu(host: Host) -> dict[str, Any]:
-    pairs = (line.partition(":") for line in _read(host, "/proc/cpuinfo").split("\n\n")[0].splitlines())
+def _cpu(cpuinfo: str, governor: str) -> dict[str, Any]:
+    pairs = (line.partition(":") for line in cpuinfo.split("\n\n")[0].splitlines())
     first = {key.strip(): value.strip() for key, _, value in pairs}
-    governor = _read(host, "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
     return {
         "cpu_model": first.get("model name", platform.machine()),
-        "cpus": sum(line.startswith("processor") for line in _read(host, "/proc/cpuinfo").splitlines()),
+        "cpus": sum(line.startswith("processor") for line in cpuinfo.splitlines()),
         "microcode": first.get("microcode", ""),
         "virtual_machine": "hypervisor" in first.get("flags", "").split(),
         "governor": governor or "unknown (no cpufreq)",
     }
 
 
-def _isolation(host: Host) -> dict[str, Any]:
+def isolation(host: Host) -> dict[str, Any]:
+    """Return the chapter on what the kernel offers to isolate instances."""
+    modules, apparmor, seccomp = _texts(
+        host,
+        "/sys/kernel/security/lsm",
+        "/sys/module/apparmor/parameters/enabled",
+        "/proc/sys/kernel/seccomp/actions_avail",
+    ).values()
     return {
         "cgroup_version": cgroups.detect(files=host.view).version,
-        "security_modules": _read(host, "/sys/kernel/security/lsm") or "unknown",
-        "apparmor": _read(host, "/sys/module/apparmor/parameters/enabled") or "absent",
-        "seccomp_actions": _read(host, "/proc/sys/kernel/seccomp/actions_avail"),
+        "security_modules": modules or "unknown",
+        "apparmor": apparmor or "absent",
+        "seccomp_actions": seccomp,
     }
 
 
-def _meminfo(host: Host) -> dict[str, int]:
-    lines = (line.split() for line in _read(host, "/proc/meminfo").splitlines())
+def _meminfo(text: str) -> dict[str, int]:
+    lines = (line.split() for line in text.splitlines())
     return {words[0].rstrip(":"): int(words[1]) * 1024 for words in lines if len(words) == 3}
 
 
-def _read(host: Host, path: str) -> str:
-    try:
-        return host.read_text(path).strip()
-    except OSError:
-        return ""
+def _texts(host: Host, *paths: str) -> dict[str, str]:
+    """Return the text of each file, read in one query; empty for a file that cannot be read."""
+    found = host.view.read(paths)
+    return {path: found.get(path, "").strip() for path in paths}
 
 
 def offloads(host: Host, netns: str, link: str) -> dict[str, str]:

@@ -34,12 +34,15 @@ printf '%s' "$2" >"$1/lock"; echo held; exec sleep infinity"""
 
 
 @contextmanager
-def remote_session(near: Session, reach: SshTarget, purpose: str, wait: OnWait | None = None) -> Iterator[Session]:
+def remote_session(
+    near: Session, reach: SshTarget, purpose: str, wait: OnWait | None = None, directory: Path | None = None
+) -> Iterator[Session]:
     """Hold a remote host, clean up after dead sessions there, and own objects that are made there inside the block.
 
-    `near` is this machine's session. `wait` is called once with the holder of the host. Raises: HostError when the host
-    cannot be used; HostBusy when another Lastro holds it and `wait` is None."""
-    directory = _directory(near.ledger.state, reach)
+    `near` is this machine's session. `wait` is called once with the holder of the host. `directory` is for the ledger
+    of a host that ends with `near`. Raises: HostError when the host cannot be used; HostBusy when another Lastro holds
+    it and `wait` is None."""
+    directory = directory or _directory(near.ledger.state, reach)
     with ExitStack() as stack:
         ledger = stack.enter_context(closing(Ledger(directory)))
         (directory / "reach.json").write_text(json.dumps(asdict(reach), indent=1))

@@ -1,28 +1,33 @@
-"""The testbed file: the hosts of the roles, their addresses, and the network cards that connect them.
+"""The testbed file: the hosts of the roles, their addresses, and the network cards that connect them; or a guest.
 
-A role that is not in the file, or that has no address, is on this machine. This module imports pydantic, so only
-commands with a testbed file import it."""
+A role that is not in the file, or that has no address, is on this machine. A file of `kind = "guest"` puts all roles
+into one disposable virtual machine; the word `guest` stands for such a file with the default of each key. This module
+imports pydantic, so only commands with a testbed file import it."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
-from lastro.errors import StudyError
+from lastro.errors import InputError, StudyError
 from lastro.host._connections import SshTarget
 from lastro.host.cgroups import parse_cpus
 from lastro.study.document import read_document, read_text
 from lastro.study.problems import FieldError, Problems
 from lastro.study.schema import OneLine, StrictTable, read_shape
+from lastro.units import parse_size_bytes
 
+GUEST = "guest"
 ROLES = ("client", "dut", "server")
 NEIGHBOURS = {"client": ("dut",), "dut": ("client", "server"), "server": ("dut",)}
+_KERNEL = "is neither a Debian package, such as linux-image-amd64, nor an absolute path"
+_LEAST_MEMORY_BYTES = 512 << 20
 _HINT = "docs/reference-testbed.md describes the file; examples/testbeds/three-machines.toml is an example"
 
 
@@ -38,6 +43,16 @@ def _pattern(pattern: str, what: str) -> BeforeValidator:
 def _cpus(value: Any) -> Any:
     if isinstance(value, str) and not parse_cpus(value):
         raise PydanticCustomError("cpus", "is not a list of CPUs as the kernel writes it, such as 0-3 or 0,2")
+    return value
+
+
+def _memory(value: Any) -> Any:
+    try:
+        n_bytes = parse_size_bytes(value) if isinstance(value, str) else _LEAST_MEMORY_BYTES
+    except InputError as error:
+        raise PydanticCustomError("memory", "is not a size, such as 2G") from error
+    if n_bytes < _LEAST_MEMORY_BYTES:
+        raise PydanticCustomError("memory", "is too little for a guest with instances: at least 512M")
     return value
 
 
@@ -67,9 +82,42 @@ class RoleTable(StrictTable):
 class TestbedShape(StrictTable):
     __test__: ClassVar[bool] = False
 
+    kind: Literal["hosts", "guest"] = "hosts"
     client: RoleTable = Field(default_factory=RoleTable)
     dut: RoleTable = Field(default_factory=RoleTable)
     server: RoleTable = Field(default_factory=RoleTable)
+
+
+class GuestShape(StrictTable):
+    """A guest: its kernel and userland, its size, and what its kernel offers to isolate instances."""
+
+    kind: Literal["guest"]
+    kernel: Annotated[OneLine, _pattern(r"[a-z0-9][a-z0-9.+-]*|~?/.+", _KERNEL)] = "linux-image-amd64"
+    release: Annotated[OneLine, _pattern(r"[a-z]+", "is not the name of a release, such as bookworm")] = "bookworm"
+    cpus: Annotated[int, Field(ge=0, le=64)] = 0
+    memory: Annotated[OneLine, BeforeValidator(_memory)] = "2G"
+    cgroups: Literal["v2", "v1"] = "v2"
+    lsm: Literal["apparmor", "none"] = "apparmor"
+    accelerator: Literal["auto", "kvm", "tcg"] = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class GuestPlan:
+    """A guest to boot. `kernel` is a Debian package or an absolute path; `cpus` is 0 for those of this machine.
+
+    `accelerator` is auto (KVM if a guest boots on it), kvm or tcg (software)."""
+
+    kernel: str
+    release: str
+    cpus: int
+    memory: str
+    cgroups: str
+    lsm: str
+    accelerator: str
+
+    def facts(self) -> dict[str, Any]:
+        """Return the chapter of the guest for provenance."""
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +135,17 @@ class TestbedFile:
 
     roles: Mapping[str, RolePlan]
     file: str = ""
+    guest: GuestPlan | None = None  # the host of all roles
+
+    @property
+    def place(self) -> str:
+        """The absolute path of the file, by which a campaign finds it again, or the word `guest`."""
+        return self.file if self.file == GUEST else str(Path(self.file).absolute())
 
     def provenance(self) -> dict[str, Any]:
-        """Return the provenance of the testbed, for reports. It leaves out SSH keys and their paths."""
+        """Return the provenance of the roles, for reports. It leaves out SSH keys and their paths."""
+        if self.guest is not None:
+            return {role: {"reached": "the guest", "cpu_set": "all", "links": {}} for role in ROLES}
         found: dict[str, Any] = {}
         for role, plan in self.roles.items():
             where = plan.reach.name if plan.reach else "this machine"
@@ -98,7 +154,11 @@ class TestbedFile:
 
 
 def load(path: Path) -> TestbedFile:
-    """Read a testbed file. Raises: StudyError when it cannot be read or is not a valid testbed."""
+    """Read a testbed file, or take the default guest for the word `guest`.
+
+    Raises: StudyError when it cannot be read or is not a valid testbed."""
+    if str(path) == GUEST:
+        return parse(f'kind = "{GUEST}"', GUEST)
     return parse(read_text(path, "testbed", _HINT), str(path))
 
 
@@ -107,13 +167,18 @@ def load_named(path: Path) -> TestbedFile:
 
     The campaign may be from another user, and root logs in at the addresses in the file. So the file must belong to the
     caller. Raises: StudyError when it belongs to another user, cannot be read, or is not a valid testbed."""
+    if str(path) == GUEST:
+        return load(path)
     hint = "the campaign names this file; if it is the right one, pass it with --testbed"
     return parse(read_text(path, "testbed", hint, own=True), str(path))
 
 
 def parse(text: str, file: str) -> TestbedFile:
     problems = Problems(file)
-    shape = read_shape(read_document(text, problems), problems, TestbedShape)
+    document = read_document(text, problems)
+    if document.get("kind") == GUEST:
+        return TestbedFile({}, file, _guest(read_shape(document, problems, GuestShape)))
+    shape = read_shape(document, problems, TestbedShape)
     roles = {role: _plan(role, getattr(shape, role), problems) for role in ROLES}
     for a, b in (("client", "dut"), ("dut", "server")):
         if roles[a].reach != roles[b].reach:
@@ -130,6 +195,12 @@ def parse(text: str, file: str) -> TestbedFile:
         error.hint = error.hint or _HINT
         raise
     return TestbedFile(roles, file)
+
+
+def _guest(shape: GuestShape) -> GuestPlan:
+    values = shape.model_dump(exclude={"kind"})
+    kernel = shape.kernel if shape.kernel[:1] not in "~/" else str(_expanded(shape.kernel))
+    return GuestPlan(**{**values, "kernel": kernel})
 
 
 def _plan(role: str, table: RoleTable, problems: Problems) -> RolePlan:

@@ -17,7 +17,7 @@ import shutil
 import stat
 import struct
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -27,19 +27,21 @@ from lastro.host.base import Host
 from lastro.image.rootfs import RELEASE, Image
 from lastro.image.workshop import building, mmdebstrap, workshop
 
-PACKAGES = ("linux-image-amd64", "busybox-static", "kmod")
+KERNEL = "linux-image-amd64"
+_TOOLS = ("busybox-static", "kmod")
 DISK_BYTES = 4 << 30
+MODULES_BYTES = 512 << 20
 _EXTRACT_TIMEOUT_S = 900.0
 _SOURCES = Path(__file__).parent
-_INSIDE = {"init": "guest_init.sh", "agent": "guest_agent_start.sh", "agent.pl": "guest_agent.pl"}
-_APPLETS = (
+INSIDE = {"init": "guest_init.sh", "agent": "guest_agent_start.sh", "agent.pl": "guest_agent.pl"}
+APPLETS = (
     "cat", "chroot", "init", "ip", "ln", "ls", "mkdir", "mknod", "modprobe", "mount", "poweroff", "sh", "sleep", "sort",
     "tr", "unshare",
 )  # fmt: skip
 # No self-tests of ciphers (half a second on an emulated processor), no wait after a panic, interfaces named eth0, eth1.
 # No check of the timer's interrupts either: an emulator that loses its processor for a moment fails it, and the kernel
 # panics.
-_BOOT_WORDS = ("cryptomgr.notests", "audit=0", "panic=-1", "net.ifnames=0", "no_timer_check")
+BOOT_WORDS = ("cryptomgr.notests", "audit=0", "panic=-1", "net.ifnames=0", "no_timer_check")
 _INITTAB = "::respawn:/agent\n::ctrlaltdel:/bin/poweroff -f\n"
 # Modules for network functions and virtual devices, as paths below lib/modules/RELEASE/kernel. Dependencies are added.
 MODULES = (
@@ -72,6 +74,11 @@ class Kernel:
         return self.directory / "vmlinuz"
 
     @property
+    def modules_disk(self) -> Path:
+        """The disk with the directory of its release in /lib/modules; only of a kernel that was made with one."""
+        return self.directory / "modules.img"
+
+    @property
     def elf(self) -> Path | None:
         path = self.directory / "vmlinux"
         return path if path.is_file() else None
@@ -92,7 +99,7 @@ def command_line(hostname: str, ports: int | Iterable[str] = 1, *words: str) -> 
     `ports` is the number of virtio-serial ports named `lastro.*`, or names of ttys. `words` are added as they are, such
     as `console=ttyS0`; `lastro.modules=a,b` loads modules at boot."""
     wanted = str(ports) if isinstance(ports, int) else ",".join(ports)
-    return " ".join([f"lastro.hostname={hostname}", f"lastro.ports={wanted}", *_BOOT_WORDS, *words])
+    return " ".join([f"lastro.hostname={hostname}", f"lastro.ports={wanted}", *BOOT_WORDS, *words])
 
 
 def ensure(image: Image, store: Path, host: Host) -> Guest:
@@ -100,29 +107,45 @@ def ensure(image: Image, store: Path, host: Host) -> Guest:
 
     Raises: ImageError with the last output of the tool that failed."""
     with building("kernel and disk of virtual machines", store, image.snapshot):
-        kernel = _ensure_kernel(store, host, RELEASE, image.snapshot)
-        return Guest(kernel, _ensure_initramfs(kernel, store), _ensure_disk(image, store, host))
+        kernel = ensure_kernel(store, host, RELEASE, image.snapshot)
+        return Guest(kernel, ensure_initramfs(kernel, store), ensure_disk(image, store, host))
 
 
-def _ensure_kernel(store: Path, host: Host, release: str, snapshot: str) -> Kernel:
-    """Return the kernel; make it if necessary. `snapshot` is that of the root filesystem; empty for today's mirror."""
+def ensure_kernel(
+    store: Path,
+    host: Host,
+    release: str,
+    snapshot: str,
+    package: str = KERNEL,
+    on_disk: Sequence[str] = (),
+) -> Kernel:
+    """Return the kernel of a Debian package; make it if necessary.
+
+    `snapshot` is that of the root filesystem; empty for today's mirror. `on_disk` are patterns of more modules, which
+    are put on a disk with the others."""
     moment = (snapshot,) if snapshot else ()
-    kernel = Kernel(store / f"kernel-{_key(release, *PACKAGES, *MODULES, *moment)}")
+    kernel = Kernel(store / f"kernel-{key_of(release, package, *_TOOLS, *MODULES, *moment, *on_disk)}")
     if kernel.directory.is_dir():
         return kernel
     if host.which("mmdebstrap") is None:
         raise ImageError("mmdebstrap, which fetches the guest kernel, is not installed", "apt-get install mmdebstrap")
     with workshop(store) as work:
         extract, kept = work / "extract", work / "kept"
-        options = ["--variant=extract", f"--include={','.join(PACKAGES)}"]
+        options = ["--variant=extract", f"--include={','.join((package, *_TOOLS))}"]
         argv = mmdebstrap(work, options, release, extract, snapshot=snapshot)
         host.run(argv, timeout_s=_EXTRACT_TIMEOUT_S)
         kept.mkdir()
         version = _keep_kernel(extract, kept)
         host.run(["chroot", str(extract), "/sbin/depmod", version], timeout_s=120)
-        _keep_modules(extract / "lib/modules" / version, kept / "modules")
+        modules = extract / "lib/modules" / version
+        _keep_modules(modules, kept / "modules", MODULES)
+        if on_disk:
+            _keep_modules(modules, work / "more" / version, (*MODULES, *on_disk))
+            for index in modules.glob("modules.*.bin"):  # kmod reads no other; absent modules are absent all the same
+                shutil.copy(index, work / "more" / version)
+            make_disk(work / "more", kept / "modules.img", kernel.directory.name, MODULES_BYTES, host)
         shutil.copy(extract / "bin/busybox", kept / "busybox")
-        _put(kept, kernel.directory)
+        put(kept, kernel.directory)
     return kernel
 
 
@@ -159,13 +182,13 @@ def unpacked(image: bytes) -> bytes | None:
     return elf if elf.startswith(b"\x7fELF") else None
 
 
-def _keep_modules(source: Path, kept: Path) -> None:
-    """Copy the modules of the list and their dependencies, with the files that modprobe needs."""
+def _keep_modules(source: Path, kept: Path, patterns: Iterable[str]) -> None:
+    """Copy the modules that match a pattern and their dependencies, with the files that busybox's modprobe needs."""
     needs = {
         path: others.split()
         for path, _, others in (line.partition(":") for line in (source / "modules.dep").read_text().splitlines())
     }
-    wanted = {path for path in needs if any(fnmatchcase(path, f"kernel/{pattern}") for pattern in MODULES)}
+    wanted = {path for path in needs if any(fnmatchcase(path, f"kernel/{pattern}") for pattern in patterns)}
     wanted |= {other for path in wanted for other in needs[path]}
     for path in sorted(wanted):
         (kept / path).parent.mkdir(parents=True, exist_ok=True)
@@ -183,22 +206,25 @@ def _module_name(path: str) -> str:
     return path.rpartition("/")[2].partition(".ko")[0].replace("-", "_")
 
 
-def _ensure_initramfs(kernel: Kernel, store: Path) -> Path:
-    sources = [(_SOURCES / file).read_bytes() for file in _INSIDE.values()]
-    path = store / f"initramfs-{_key(kernel.directory.name, _INITTAB, *sources)}.cpio"
+def ensure_initramfs(
+    kernel: Kernel, store: Path, inside: Mapping[str, str] = INSIDE, applets: Sequence[str] = APPLETS
+) -> Path:
+    """Return an initramfs with the kernel's modules, busybox, and our files `inside`; make it if necessary."""
+    sources = [(_SOURCES / file).read_bytes() for file in inside.values()]
+    path = store / f"initramfs-{key_of(kernel.directory.name, _INITTAB, *sources)}.cpio"
     if not path.is_file():
-        files = {name: (0o755, (_SOURCES / file).read_bytes()) for name, file in _INSIDE.items()}
+        files = {name: (0o755, (_SOURCES / file).read_bytes()) for name, file in inside.items()}
         files["bin/busybox"] = (0o755, (kernel.directory / "busybox").read_bytes())
         files["etc/inittab"] = (0o644, _INITTAB.encode())
         modules = kernel.directory / "modules"
         for file in sorted(modules.rglob("*")):
             if file.is_file():
                 files[f"lib/modules/{kernel.release}/{file.relative_to(modules)}"] = (0o644, file.read_bytes())
-        links = {f"bin/{applet}": "busybox" for applet in _APPLETS} | {"sbin/modprobe": "../bin/busybox"}
+        links = {f"bin/{applet}": "busybox" for applet in applets} | {"sbin/modprobe": "../bin/busybox"}
         with workshop(store) as work:
             # Not compressed: an emulated processor would take longer to unpack it than the host takes to load it.
             (work / path.name).write_bytes(newc(files, links, ("proc", "sys", "dev", "root")))
-            _put(work / path.name, path)
+            put(work / path.name, path)
     return path
 
 
@@ -220,47 +246,38 @@ def newc(files: Mapping[str, tuple[int, bytes]], links: Mapping[str, str], direc
     return bytes(archive)
 
 
-def _ensure_disk(image: Image, store: Path, host: Host) -> Path:
+def ensure_disk(image: Image, store: Path, host: Host) -> Path:
     path = store / f"disk-{image.name}-{DISK_BYTES >> 30}g.img"
     if not path.is_file():
         if host.which("mke2fs") is None:
             raise ImageError("mke2fs, which makes the guest disk, is not installed", "apt-get install e2fsprogs")
         with workshop(store) as work:
-            _put_disk(image, work / path.name, host)
-            _put(work / path.name, path)
+            make_disk(image.tree, work / path.name, image.digest, DISK_BYTES, host)
+            put(work / path.name, path)
     return path
 
 
-def _put_disk(image: Image, disk: Path, host: Host) -> None:
-    """Make an ext4 file system of the tree, with complete inode tables, so that no guest has to write them."""
+def make_disk(tree: Path, disk: Path, seed: str, size_bytes: int, host: Host) -> None:
+    """Make an ext4 file system of a tree, with complete inode tables, so that no guest has to write them.
+
+    `seed` is text from which its UUID and its hashes are made, so that the same tree gives the same disk."""
     with disk.open("wb") as file:
-        file.truncate(DISK_BYTES)
-    uuid = (
-        f"{image.digest[:8]}-{image.digest[8:12]}-4{image.digest[13:16]}-8{image.digest[17:20]}-{image.digest[20:32]}"
-    )
+        file.truncate(size_bytes)
+    digest = seed if len(seed) >= 32 else key_of(seed) + key_of(seed, "more")
+    uuid = f"{digest[:8]}-{digest[8:12]}-4{digest[13:16]}-8{digest[17:20]}-{digest[20:32]}"
     options = f"lazy_itable_init=0,lazy_journal_init=0,hash_seed={uuid}"
     argv = ["mke2fs", "-q", "-F", "-t", "ext4", "-L", "lastro", "-U", uuid, "-m", "0", "-E", options]
-    host.run(
-        [
-            "env",
-            "SOURCE_DATE_EPOCH=1700000000",
-            "E2FSPROGS_FAKE_TIME=1700000000",
-            *argv,
-            "-d",
-            str(image.tree),
-            str(disk),
-        ],
-        timeout_s=600,
-    )
+    epoch = ["env", "SOURCE_DATE_EPOCH=1700000000", "E2FSPROGS_FAKE_TIME=1700000000"]
+    host.run([*epoch, *argv, "-d", str(tree), str(disk)], timeout_s=600)
 
 
-def _put(made: Path, place: Path) -> None:
+def put(made: Path, place: Path) -> None:
     """Move a result into place, unless another Lastro process has done so in the meantime."""
     if not place.exists():
         made.rename(place)
 
 
-def _key(*parts: str | bytes) -> str:
+def key_of(*parts: str | bytes) -> str:
     digest = hashlib.sha256()
     for part in parts:
         data = part.encode() if isinstance(part, str) else part

@@ -5,7 +5,7 @@ from __future__ import annotations
 from lastro.isolation.base import Isolation, Profile
 from lastro.platforms.base import Availability, Instance, InstanceSpec, Platform
 from lastro.requirements import Requirements
-from lastro.testbed import Testbed
+from lastro.testbed import IN_A_GUEST, Testbed
 
 PROFILE = "docker-default"
 _ENABLED = "/sys/module/apparmor/parameters/enabled"
@@ -31,6 +31,7 @@ class AppArmor(Isolation):
         if not enabled:
             return Availability(
                 "this host's kernel runs without AppArmor",
-                "boot a kernel with AppArmor (Debian's and Ubuntu's: kernel parameter apparmor=1 security=apparmor)",
+                "boot a kernel with AppArmor (Debian's and Ubuntu's: kernel parameter apparmor=1 security=apparmor),"
+                f" {IN_A_GUEST}",
             )
         return super().probe(testbed, platform)

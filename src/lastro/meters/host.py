@@ -7,11 +7,32 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lastro.host.activity import read_totals
+from lastro.host.activity import Look, look, read_totals
+from lastro.host.ledger import Session
 from lastro.meters.base import Meter
 from lastro.platforms.base import Instance
 from lastro.results.samples import Metric
 from lastro.testbed import Testbed
+
+
+class _Under:
+    """The machine under a guest, from the creation of the object to `stop`."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._before, self._own = self._look(), os.times()
+
+    def stop(self) -> None:
+        now, own = self._look(), os.times()
+        self.totals, elapsed_s = now.totals.since(self._before.totals), now.at_s - self._before.at_s
+        ours = self._session.pids() & now.processes.keys() & self._before.processes.keys() - {os.getpid()}
+        own_user_s = own.user + own.children_user - self._own.user - self._own.children_user
+        own_user_s += sum(now.processes[pid].user_s - self._before.processes[pid].user_s for pid in ours)
+        self.foreign_cpus = max(0.0, self.totals.user_s - own_user_s) / elapsed_s
+
+    def _look(self) -> Look:
+        with self._session.host.recorded():
+            return look(self._session.host)
 
 
 class HostMeter(Meter):
@@ -32,6 +53,7 @@ class HostMeter(Meter):
         self._own_cgroups = own_cgroups
 
     def start(self) -> None:
+        self._under = _Under(self.testbed.near) if self.testbed.near else None
         self._started_s = time.monotonic()
         self._before, self._own = read_totals(self.testbed.host), os.times()
         self._daemons_user_s = self._read_daemons_user_s()
@@ -40,6 +62,8 @@ class HostMeter(Meter):
         self.elapsed_s = time.monotonic() - self._started_s
         self.totals, own = read_totals(self.testbed.host).since(self._before), os.times()
         self.daemons_user_s = self._read_daemons_user_s() - self._daemons_user_s
+        if self._under:
+            self._under.stop()
         here = not self.testbed.host.remote  # on a remote host we run only sshd and shells
         self.own_user_s = here * (own.user - self._own.user)
         self.own_cpu_s = self.own_user_s + here * (own.system - self._own.system)
@@ -64,12 +88,15 @@ class HostMeter(Meter):
 
     @property
     def steal_percent(self) -> float:
-        return self.totals.steal_percent
+        return max(self.totals.steal_percent, self._under.totals.steal_percent if self._under else 0.0)
 
     def foreign_cpus(self, instances_user_s: float) -> float:
         """Return the CPUs kept busy in user mode by processes that are neither ours nor in our instances.
 
-        User mode only: the kernel's work for our traffic belongs to no cgroup and would look like foreign load."""
+        User mode only: the kernel's work for our traffic belongs to no cgroup and would look like foreign load. In a
+        guest, only Lastro runs, so these are the processes of the machine under it."""
+        if self._under:
+            return self._under.foreign_cpus
         return max(0.0, self.totals.user_s - instances_user_s - self.own_user_s - self.daemons_user_s) / self.elapsed_s
 
     def notes(self) -> dict[str, Any]:

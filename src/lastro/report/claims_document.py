@@ -3,6 +3,7 @@
     format     "lastro-claims/1"
     directory  the campaign's directory
     study      its name
+    guest      the virtual machine that was the host, as in `report.document`; null for a real host
     file       the claims file
     source     title, authors, year
     confidence of every interval; a claim is significant where p_adjusted is below 1 - confidence
@@ -57,6 +58,7 @@ def claims_document(
         "format": FORMAT,
         "directory": report.directory,
         "study": report.study.name,
+        "guest": report.guest,
         "file": claims.file,
         "source": claims.source,
         "confidence": report.study.design.confidence,

@@ -81,6 +81,11 @@ def between_notes(comparison: Comparison) -> Iterator[str]:
 
 def notes(comparison: Comparison) -> Iterator[str]:
     """Yield caveats on each campaign, and the metrics that only one of them has."""
+    if len({report.guest for _, report in comparison.sides}) > 1:
+        yield (
+            "WARNING: A and B ran on different kinds of machines, at least one of them a guest: a ratio B / A compares "
+            "these machines, not what the study varies."
+        )
     for side, report in comparison.sides:
         counts = report.progress.counts
         if not report.progress.finished:

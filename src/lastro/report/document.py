@@ -5,6 +5,8 @@
     study        name, title, scenario, profile, changes [option of the command line], factors {name: [level]},
                  settings, confidence, replicates, stopping, seed, baseline {factor: level}
     counts       trials by state (pending, running, valid, invalid, unavailable), trials, attempts, invalid_attempts
+    guest        the virtual machine that was the host: title, emulated (in software: no time compares with a host's);
+                 null for a real host
     finished     whether all trials have run
     key_findings [sentence], in English; first what each noisy neighbour costs and isolation recovers
     metrics      [{name, unit, better, summary}]
@@ -112,6 +114,7 @@ def document(report: Report) -> dict[str, Any]:
             "attempts": progress.n_attempts,
             "invalid_attempts": progress.n_invalid_attempts,
         },
+        "guest": report.guest,
         "finished": progress.finished,
         "key_findings": key_findings(report, ENGLISH),
         "metrics": report.metrics,

@@ -53,10 +53,24 @@ def summary(report: Report, say: Language) -> str:
 
 
 def premises(report: Report, say: Language) -> tuple[str, ...]:
-    """Return what a reader must know before any number: changes of the study, and that there are several campaigns."""
+    """Return what a reader must know before any number: changes of the study, a guest, and several campaigns."""
     changes = report.study.changes
     found = [say("The study was changed by {options}.", options=shlex.join(changes))] if changes else []
-    return (*found, *_several_campaigns(report, say))
+    return (*found, *_of_guest(report, say), *_several_campaigns(report, say))
+
+
+def _of_guest(report: Report, say: Language) -> Iterator[str]:
+    """Yield that the host was a virtual machine; nothing for a real host."""
+    if report.guest is None:
+        return
+    if report.guest.emulated:
+        yield say(
+            "Measured in {guest}: its times and rates do not compare with those of any host. Ratios compare treatments "
+            "inside the guest; emulation may slow one of them down more than another.",
+            guest=report.guest.title,
+        )
+    else:
+        yield say("Measured in {guest}: the figures are those of a virtual machine.", guest=report.guest.title)
 
 
 def _several_campaigns(report: Report, say: Language) -> Iterator[str]:

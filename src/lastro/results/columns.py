@@ -36,8 +36,14 @@ class _Testbed(TypedDict, total=False):
     roles: dict[str, dict[str, Any]]
 
 
+class _Guest(TypedDict, total=False):
+    title: str
+    emulated: bool
+
+
 class _Provenance(TypedDict, total=False):
     host: dict[str, Any]
+    guest: _Guest
     controller: _Machine
     testbed: _Testbed
     tools: dict[str, dict[str, Any]]

@@ -102,8 +102,8 @@ class OnTestbed:
 
     @property
     def sessions(self) -> Sequence[Session]:
-        """One session for each host that trials use."""
-        return () if self._testbed is None else self._testbed.sessions
+        """One session for each host that must be quiet."""
+        return () if self._testbed is None else self._testbed.watched
 
     def close(self) -> None:
         """Tear down what was prepared for the session, such as daemons."""

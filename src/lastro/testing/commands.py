@@ -10,7 +10,7 @@ import pytest
 
 from lastro.errors import CommandFailed, CommandTimeout
 from lastro.platforms.base import Instance
-from lastro.testing.subject import MIB, Subject, live
+from lastro.testing.subject import MIB, Subject
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -87,7 +87,7 @@ class Commands:
             assert (done.text, done.error_text) == ("first\nready now\n", "words\n")
             assert process.stop() is done
             pids = instance.pids()
-        assert not live(pids)
+        assert not subject.live(pids)
 
     def test_waiting_for_a_line_of_a_command_that_has_failed_raises(self, instance: Instance) -> None:
         with pytest.raises(CommandFailed, match="broken"):

@@ -9,7 +9,7 @@ import pytest
 from lastro.errors import TrialError
 from lastro.host.cgroups import Resources
 from lastro.testing.killing import nothing_is_left_after_a_kill
-from lastro.testing.subject import Subject, live, owned_processes
+from lastro.testing.subject import Subject, owned_processes
 
 _WORK = """
 platform = pool.get(sys.argv[2])
@@ -39,7 +39,7 @@ class Ending:
             group = instance.cgroup
             assert pids
         assert subject.leftovers() == before
-        assert not live(pids)
+        assert not subject.live(pids)
         assert len(owned_processes(subject.testbed.session.token)) < len(marked)
         assert not any(directory.exists() for directory in subject.testbed.cgroups.directories(group))
 

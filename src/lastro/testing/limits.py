@@ -41,8 +41,8 @@ class Limits:
             assert everywhere.strip() in {_allowed(subject, pid) for pid in instance.pids()}
             if self.shares_kernel:
                 for file, wanted in groups.settings(resources):
-                    found = (groups.root / file.format(name=limited.cgroup.strip("/"))).read_text().strip()
-                    assert found == wanted, file
+                    path = groups.root / file.format(name=limited.cgroup.strip("/"))
+                    assert subject.testbed.host.read_text(str(path)).strip() == wanted, file
             else:
                 lines = dict(line.split(":", 1) for line in inside(limited, "/proc/meminfo").splitlines())
                 assert 0.6 * size < int(lines["MemTotal"].split()[0]) * 1024 <= size

@@ -6,7 +6,6 @@ import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
@@ -73,7 +72,8 @@ class Network:
             assert one.pids() and two.pids() and not one.pids() & two.pids()
             if self.shares_kernel:
                 namespaces = {each.run(["readlink", "/proc/self/ns/net"]).text.strip() for each in (one, two)}
-                assert len(namespaces | {str(Path("/proc/self/ns/net").readlink())}) == 3
+                own = subject.testbed.host.run(["readlink", "/proc/self/ns/net"]).text.strip()
+                assert len(namespaces | {own}) == 3
         assert subject.leftovers() == before
 
 

@@ -38,16 +38,23 @@ class Subject:
 
     def leftovers(self) -> list[str]:
         """Return the session's objects of instances, and those of daemons, which are the same before and after."""
-        session = self.testbed.session
+        session, view = self.testbed.session, self.testbed.host.view
         groups = [
-            str(group)
-            for directory in self.testbed.cgroups.directories(session.cgroup)
-            for group in directory.glob("*/")
+            f"{directory}/{group}"
+            for directory in map(str, self.testbed.cgroups.directories(session.cgroup))
+            for group in view.directories(directory)
         ]
-        files = [str(path) for place in (session.run_dir, session.scratch_dir) for path in place.iterdir()]
-        namespaces = [str(path) for path in NETNS_DIR.glob(f"*{session.token}*") if path.name != self.testbed.dut]
+        places = map(str, (session.run_dir, session.scratch_dir))
+        files = [f"{place}/{name}" for place in places for name in view.names(place)]
+        names = set(view.names(str(NETNS_DIR))) - {self.testbed.dut}
+        namespaces = [f"{NETNS_DIR}/{name}" for name in names if session.token in name]
         owned = [f"{each.kind} {each.name}" for each in session.owned_objects()]
         return sorted([*groups, *files, *namespaces, *owned])
+
+    def live(self, pids: set[int]) -> set[int]:
+        """Return the processes of the testbed's host that still run; zombies do not count."""
+        states = self.testbed.host.view.read([f"/proc/{pid}/stat" for pid in pids])
+        return {int(path.split("/")[2]) for path, text in states.items() if text.rpartition(")")[2].split()[0] != "Z"}
 
 
 def inside(instance: Instance, file: str) -> str:

@@ -1,0 +1,248 @@
+"""A disposable virtual machine that is the host of a testbed: boot it, reach it by SSH, end it.
+
+It has no network but a door: QEMU forwards a port of this machine's loopback to sshd inside, whose keys are made anew
+for each boot. Its disks are layers below the session's scratch directory, so nothing of it remains, and a guest that is
+killed is lost with all that was in it. It boots on KVM where guests do that, otherwise in software."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import socket
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lastro.errors import CommandFailed, CommandTimeout, HostError, LastroError, PlatformError
+from lastro.host._connections import SshTarget
+from lastro.host.base import Host, Process
+from lastro.host.ledger import Session
+from lastro.host.testbed_file import GuestPlan
+from lastro.image import guest_host
+from lastro.image.guest import BOOT_WORDS
+from lastro.image.guest_host import GuestHost
+from lastro.image.rootfs import Image
+from lastro.units import parse_size_bytes
+
+CALLED = "the guest"
+_QEMU = "qemu-system-x86_64"
+_REMEDY = "lastro setup qemu-tcg"
+# By KVM, a guest that boots at all does so in seconds; in software, in about a minute of one CPU.
+_PATIENCE_S = {"kvm": 30, "tcg": 420}
+_POLL_S = 0.25
+_PORTS_TRIED = 5
+_LSM = {"apparmor": ("apparmor=1", "security=apparmor"), "none": ("apparmor=0",)}
+_NETWORK = "198.19.255"
+_SSHD = """Port 22
+ListenAddress {network}.15
+HostKey /lastro/host_key
+AuthorizedKeysFile /lastro/key.pub
+PidFile none
+StrictModes no
+UsePAM no
+UseDNS no
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+PermitRootLogin prohibit-password
+LogLevel ERROR
+MaxSessions 32
+MaxStartups 64
+"""
+_KNOWN = 'key=$(cut -d " " -f 1,2 "$2"); echo "[127.0.0.1]:$1 $key" >"$3"'
+_ANSWERS = 'n=0; until ssh "$@" true; do [ $((n += 1)) -lt 120 ]; sleep 0.5; done'
+
+
+@dataclass(frozen=True, slots=True)
+class BootedGuest:
+    """A booted guest. `steps` are the commands that booted it; `home` ends with it."""
+
+    reach: SshTarget
+    home: Path
+    facts: Mapping[str, Any]
+    steps: tuple[dict[str, Any], ...]
+
+
+@contextmanager
+def booted(near: Session, image: Image, plan: GuestPlan) -> Iterator[BootedGuest]:
+    """Boot a guest with the root filesystem of instances, and end it after the block.
+
+    Raises: HostError when none boots, or when it ended inside the block; ImageError when its files cannot be made."""
+    host = near.host
+    with host.recorded():
+        host.require(_QEMU, _REMEDY)
+        host.require("qemu-img", _REMEDY)
+        with near.building():
+            files = guest_host.ensure(image, near.ledger.state, host, plan.release, plan.kernel)
+    home, scratch = near.run_dir / "guest", near.scratch_dir / "guest"
+    with ExitStack() as stack:
+        for place in (home, scratch):
+            stack.enter_context(near.owned("directory", str(place)))
+        with host.recorded() as transcript:
+            _furnish(host, home, files)
+            start = _Start(host, image, plan, files, home, scratch)
+            accelerator, why_not, port, qemu = start.first_that_boots()
+        stack.callback(qemu.stop)
+        machine = BootedGuest(_reach(home, port), home, _facts(plan, accelerator, why_not), tuple(transcript.records))
+        try:
+            yield machine
+        except LastroError as error:
+            if qemu.alive():
+                raise
+            raise HostError(
+                f"the guest has ended: {_last_words(host, home, qemu)}", "`lastro resume` boots another and continues"
+            ) from error
+
+
+def _facts(plan: GuestPlan, accelerator: str, why_not_kvm: str) -> dict[str, Any]:
+    """Return the chapter of the guest for provenance. Campaigns in guests with another title are not comparable."""
+    emulated = accelerator == "tcg"
+    title = f"a guest {'emulated in software' if emulated else 'on KVM'} ({plan.memory}, cgroup {plan.cgroups}"
+    title += ", AppArmor)" if plan.lsm == "apparmor" else ")"
+    facts = plan.facts() | {"accelerator": accelerator, "emulated": emulated, "title": title}
+    return facts | ({"why_not_kvm": why_not_kvm} if why_not_kvm else {})
+
+
+def _furnish(host: Host, home: Path, files: GuestHost) -> None:
+    """Make the keys of this boot, and put those of the guest on a disk: a tar, which needs no file system."""
+    host.run(["mkdir", "-p", str(home), str(home / "inside")])
+    for key in (home / "key", home / "inside/host_key"):
+        host.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "lastro", "-f", str(key)])
+    host.run(["mv", str(home / "key.pub"), str(home / "inside/key.pub")])
+    host.write_text(str(home / "inside/sshd_config"), _SSHD.format(network=_NETWORK))
+    host.write_text(str(home / "inside/profile"), files.profile)
+    host.run(["tar", "--create", f"--file={home}/door.tar", f"--directory={home}/inside", "."])
+
+
+def _reach(home: Path, port: int) -> SshTarget:
+    return SshTarget("127.0.0.1", "root", port, str(home / "key"), str(home / "known_hosts"), called=CALLED)
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """The start of a guest. `home` has its keys and its console, `scratch` the layers over its disks."""
+
+    host: Host
+    image: Image
+    plan: GuestPlan
+    files: GuestHost
+    home: Path
+    scratch: Path
+
+    def first_that_boots(self) -> tuple[str, str, int, Process]:
+        """Return the accelerator, why it is not KVM, the port of the door, and QEMU. Raises: HostError."""
+        wanted = ("kvm", "tcg") if self.plan.accelerator == "auto" else (self.plan.accelerator,)
+        why_not = {}
+        for accelerator in wanted:
+            with self.host.recorded() as steps:
+                try:
+                    port, qemu = self._booted(accelerator)
+                except PlatformError as error:
+                    why_not[accelerator] = error.message
+                    continue
+            self.host.transcript.records += steps.records  # an attempt that failed is not repeated
+            return accelerator, why_not.get("kvm", ""), port, qemu
+        raise HostError(
+            "the guest did not boot: " + "; ".join(f"{name}: {why}" for name, why in why_not.items()),
+            "try another `kernel`, or more `memory`, in the testbed file",
+        )
+
+    def _booted(self, accelerator: str) -> tuple[int, Process]:
+        """Boot with one accelerator. Raises: PlatformError."""
+        if accelerator == "kvm" and not os.access("/dev/kvm", os.W_OK):
+            raise PlatformError("this host has no usable /dev/kvm")
+        for tried in range(_PORTS_TRIED):
+            port = _free_port()
+            qemu = self._qemu(accelerator, port)
+            try:
+                self._wait(qemu, port, _PATIENCE_S[accelerator])
+                return port, qemu
+            except BaseException as error:
+                words = _last_words(self.host, self.home, qemu)
+                qemu.stop()
+                if not isinstance(error, LastroError):
+                    raise
+                if "host forwarding" not in words or tried == _PORTS_TRIED - 1:  # another took the port first
+                    raise PlatformError(words or str(error)) from error
+        raise AssertionError
+
+    def _qemu(self, accelerator: str, port: int) -> Process:
+        layers = {"root": self.files.root, "instances": self.files.instances}
+        self.host.run(["mkdir", "-p", str(self.scratch)])
+        for name, disk in layers.items():
+            below = ["-b", str(disk), "-F", "raw"]
+            self.host.run(["qemu-img", "create", "-q", "-f", "qcow2", *below, f"{self.scratch}/{name}.qcow2"])
+        keys = [str(self.home / name) for name in ("inside/host_key.pub", "known_hosts")]
+        self.host.run(["sh", "-ec", _KNOWN, "known", str(port), *keys])  # repeatable: a script makes another key
+        return self.host.spawn(self.argv(accelerator, port))
+
+    def argv(self, accelerator: str, port: int) -> list[str]:
+        """Return QEMU's command line."""
+        cpus = self.plan.cpus or len(os.sched_getaffinity(0))
+        accel = "tcg,thread=multi" if accelerator == "tcg" else accelerator
+        argv = [
+            _QEMU, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-name", "lastro-guest",
+            "-machine", "q35,usb=off,smbus=off,sata=off", "-accel", accel,
+            "-cpu", "max" if accelerator == "tcg" else "host",
+            "-smp", str(cpus), "-m", f"{parse_size_bytes(self.plan.memory) >> 20}M",
+            "-kernel", str(self.files.kernel), "-initrd", str(self.files.initramfs),
+            "-append", " ".join(self.command_line(accelerator)),
+            "-serial", f"file:{self.home}/console.log", "-device", "virtio-rng-pci",
+        ]  # fmt: skip
+        drives = [f"format=qcow2,file={self.scratch}/root.qcow2", f"format=raw,readonly=on,file={self.home}/door.tar"]
+        drives.append(f"format=qcow2,file={self.scratch}/instances.qcow2")
+        shared = (self.image.tar, self.files.modules)
+        drives += [f"format=raw,readonly=on,file={file}" for file in shared if file]
+        for number, drive in enumerate(drives):
+            argv += ["-drive", f"if=none,id=d{number},{drive}", "-device", f"virtio-blk-pci,drive=d{number}"]
+        net = f"net={_NETWORK}.0/24,host={_NETWORK}.2,restrict=on"
+        argv += ["-netdev", f"user,id=door,{net},hostfwd=tcp:127.0.0.1:{port}-{_NETWORK}.15:22"]
+        return [*argv, "-device", "virtio-net-pci,netdev=door,romfile="]
+
+    def command_line(self, accelerator: str) -> list[str]:
+        """Return the parameters of the kernel. An emulated processor has none of the flaws that kernels mitigate."""
+        unguarded = ["mitigations=off", "tsc=reliable"] if accelerator == "tcg" else []
+        words = ["console=ttyS0", "loglevel=4", *BOOT_WORDS, *unguarded, *_LSM[self.plan.lsm]]
+        tree = Path(_reach(self.home, 0).state) / "rootfs" / self.image.name / "rootfs"
+        epoch = int(self.image.tree.stat().st_mtime)
+        return [*words, f"lastro.cgroups={self.plan.cgroups}", f"lastro.tree={tree}", f"lastro.epoch={epoch}"]
+
+    def _wait(self, qemu: Process, port: int, patience_s: int) -> None:
+        """Wait until sshd answers. Raises: PlatformError, CommandFailed."""
+        deadline_s = time.monotonic() + patience_s
+        while "lastro: sshd starts" not in _console(self.host, self.home):
+            if not qemu.alive():
+                raise PlatformError("QEMU ended")
+            if time.monotonic() > deadline_s:
+                raise PlatformError(f"no sshd within {patience_s} s")
+            time.sleep(_POLL_S)
+        argv = ["sh", "-ec", _ANSWERS, "wait", "-o", "ConnectTimeout=10", *_reach(self.home, port).argv()]
+        try:
+            self.host.run(argv, timeout_s=patience_s)
+        except (CommandFailed, CommandTimeout) as error:
+            raise PlatformError(f"its sshd does not answer: {shlex.join(error.message.splitlines()[-1:])}") from error
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+def _console(host: Host, home: Path) -> str:
+    try:
+        return host.read_text(str(home / "console.log"))
+    except OSError:
+        return ""
+
+
+def _last_words(host: Host, home: Path, qemu: Process) -> str:
+    """Return why QEMU has ended, or else the end of the guest's console."""
+    if not qemu.alive():
+        done = qemu.stop()
+        lines = done.error_text.strip().splitlines() or [f"QEMU exited with {done.returncode}"]
+        return lines[-1][-300:]
+    lines = [line.strip() for line in _console(host, home).strip().splitlines()]
+    return " / ".join(lines[-2:])[-300:] or "no word on its console"

@@ -1,0 +1,109 @@
+"""The files of a virtual machine that is the host of a testbed: its kernel, its disks, and Docker's AppArmor profile.
+
+Its root is a second root filesystem, of Debian packages alone: sshd, the tools that Lastro runs on a host, and the
+platforms that containers need. The root filesystem of instances is a disk beside it, the same that virtual machines of
+the platforms boot."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from lastro import registry
+from lastro.errors import ImageError
+from lastro.host.base import Host
+from lastro.image import guest, rootfs
+from lastro.image.rootfs import Image
+from lastro.image.workshop import building
+
+PROFILE = "docker-default"
+# The parts that work in the guest. Their packages are those that `lastro setup` installs on a host.
+PARTS = {
+    "platform": ("native", "runc", "crun", "docker"),
+    "attachment": ("ovs",),
+    "isolation": ("apparmor",),
+}
+_TOOLS = (
+    "busybox-static", "ethtool", "iproute2", "iptables", "iputils-ping", "kmod", "nftables", "openssh-server", "procps",
+    "util-linux-extra",
+)  # fmt: skip
+# Each machine gets keys of its own when it boots.
+_NO_KEYS = 'rm -f "$1"/etc/ssh/ssh_host_*_key*'
+_MODULES = (
+    "net/*", "fs/*", "crypto/*", "lib/*", "arch/x86/crypto/*", "drivers/net/ipvlan/*", "drivers/net/macvtap.ko",
+    "drivers/net/bonding/*", "drivers/net/wireguard/*", "drivers/net/geneve.ko", "drivers/md/*",
+    "drivers/block/loop.ko",
+)  # fmt: skip
+_INSIDE = {"init": "guest_host_init.sh"}
+_APPLETS = (
+    "cat", "chmod", "chroot", "ip", "ln", "mkdir", "mknod", "modprobe", "mount", "poweroff", "rmdir", "sh", "sleep",
+    "sort", "switch_root", "tar", "touch",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class GuestHost:
+    """The files to boot. `modules` is None for a kernel with everything built in. Disks are shared: use layers."""
+
+    kernel: Path
+    initramfs: Path
+    root: Path
+    instances: Path
+    modules: Path | None
+    profile: str  # of AppArmor, as text; empty if there is none
+
+
+def ensure(image: Image, state: Path, host: Host, release: str, kernel: str) -> GuestHost:
+    """Return the files; make them if necessary (about two minutes in all).
+
+    `image` is the root filesystem of instances. `kernel` is a Debian package, or the absolute path of a bzImage that
+    has everything built in. Raises: ImageError with the last output of the tool that failed."""
+    recipe = recipe_of(release, image.snapshot)
+    userland = rootfs.ensure(recipe, state / "rootfs", host)
+    store = state / "guest"
+    with building("the guest that is the host", store, image.snapshot):
+        own = kernel.startswith("/")
+        package = guest.KERNEL if own else kernel
+        debian = guest.ensure_kernel(store, host, release, image.snapshot, package, _MODULES)
+        if own and not Path(kernel).is_file():
+            raise ImageError(f"{kernel}, the kernel of the guest, is not a file", "set `kernel` to a bzImage")
+        return GuestHost(
+            Path(kernel) if own else debian.elf or debian.image,
+            guest.ensure_initramfs(debian, store, _INSIDE, _APPLETS),
+            guest.ensure_disk(userland, store, host),
+            guest.ensure_disk(image, store, host),
+            None if own else debian.modules_disk,
+            docker_profile(userland.tree / "usr/sbin/dockerd"),
+        )
+
+
+def recipe_of(release: str, snapshot: str) -> rootfs.Recipe:
+    """Return the contents of the guest's own root."""
+    needed = {name for kind, names in PARTS.items() for part in names for name in _packages(kind, part)}
+    return rootfs.Recipe(release, tuple(sorted(needed.union(_TOOLS))), hooks=(_NO_KEYS,), snapshot=snapshot)
+
+
+def _packages(kind: str, name: str) -> tuple[str, ...]:
+    packages: tuple[str, ...] = registry.get(kind, name).requirements.packages
+    return packages
+
+
+def docker_profile(dockerd: Path) -> str:
+    """Return the AppArmor profile that a dockerd loads when it starts, filled in; empty if the program has none.
+
+    It is a template of Go inside of the program. Loaded at boot, it serves runc and crun as well, and no daemon has to
+    run for it."""
+    try:
+        program = dockerd.read_bytes()
+    except OSError:
+        return ""
+    found = re.search(rb"\nprofile \{\{\.Name\}\} flags=.*?\n\}\n", program, re.DOTALL)
+    text = found[0].decode(errors="replace") if found else ""
+    text = re.sub(
+        r"\{\{range \$value := \.InnerImports\}\}.*?\{\{end\}\}", "#include <abstractions/base>", text, flags=re.DOTALL
+    )
+    for name, value in {".Name": PROFILE, ".DaemonProfile": "unconfined"}.items():
+        text = text.replace("{{" + name + "}}", value)
+    text = re.sub(r"\{\{(if ge \.Version \d+|end)\}\}", "", text)  # for parsers older than any that has our release
+    return f"#include <tunables/global>\n{text}" if text and "{{" not in text else ""

@@ -1,0 +1,74 @@
+#!/bin/sh
+# Start of a guest that is the host of a testbed, from an initramfs. The machine that remains has busybox as its first
+# process and sshd as its only service. Disks: its root, the door (keys, as a tar), the root filesystem of instances and
+# its tar, and the modules of its kernel unless they are built in.
+export PATH=/bin
+mount -t proc proc /proc
+mount -t sysfs sys /sys
+mount -t devtmpfs dev /dev
+exec >/dev/console 2>&1
+fail() { echo "lastro: $*"; poweroff -f; }
+
+cgroups=v2 tree="" epoch=0
+for word in $(cat /proc/cmdline); do
+    case $word in
+        lastro.cgroups=*) cgroups=${word#*=} ;;
+        lastro.tree=*) tree=${word#*=} ;;   # where Lastro looks for the root filesystem of instances
+        lastro.epoch=*) epoch=${word#*=} ;; # when that was built
+    esac
+done
+modprobe -q -a $(cat /sys/bus/pci/devices/*/modalias 2>/dev/null | sort -u)
+modprobe -q -a $(cat /sys/bus/virtio/devices/*/modalias 2>/dev/null | sort -u) ext4
+tries=0
+until [ -b /dev/vdd ]; do
+    [ $((tries += 1)) -lt 2000 ] || fail "its disks did not appear"
+    sleep 0.005
+done
+mount -t ext4 /dev/vda /root || fail "its root cannot be mounted"
+cd /root
+mkdir -p lastro "./$tree" var/lib/lastro/rootfs/recipes
+chmod 700 lastro
+tar -x -f /dev/vdb -C lastro || fail "the keys cannot be read"
+# A new ext4 has a directory that the root filesystem has not.
+mount -t ext4 /dev/vdc "./$tree" || fail "the root filesystem of instances cannot be mounted"
+rmdir "./$tree/lost+found"
+touch -d "@$epoch" "./$tree"
+mount -o remount,ro /dev/vdc "./$tree"
+ln -s /dev/vdd "./$tree.tar" # beside the tree, as on every host
+if [ -b /dev/vde ]; then
+    mkdir -p lib/modules
+    mount -t ext4 -o ro,noload /dev/vde lib/modules
+fi
+
+mount -t tmpfs -o mode=755 run run
+mkdir -p -m 755 run/sshd
+mount -o move /dev dev
+mkdir -p dev/pts dev/shm
+mount -t devpts -o gid=5,mode=620,ptmxmode=666 devpts dev/pts
+mount -t tmpfs -o mode=1777 shm dev/shm
+ln -s /proc/self/fd dev/fd
+for number in 0:stdin 1:stdout 2:stderr; do ln -s "/proc/self/fd/${number%:*}" "dev/${number#*:}"; done
+[ -c dev/net/tun ] || { mkdir -p dev/net; mknod dev/net/tun c 10 200; }
+mount -o move /proc proc
+mount -o move /sys sys
+mount -t securityfs security sys/kernel/security
+if [ "$cgroups" = v1 ]; then
+    mount -t tmpfs -o mode=755 cgroup sys/fs/cgroup
+    for group in cpu,cpuacct cpuset memory blkio pids devices freezer net_cls,net_prio perf_event hugetlb; do
+        mkdir "sys/fs/cgroup/$group"
+        mount -t cgroup -o "$group" cgroup "sys/fs/cgroup/$group" || rmdir "sys/fs/cgroup/$group"
+    done
+else
+    mount -t cgroup2 cgroup2 sys/fs/cgroup
+fi
+echo lastro-guest >proc/sys/kernel/hostname
+echo "127.0.0.1 localhost lastro-guest" >etc/hosts
+ip link set lo up
+ip address add 198.19.255.15/24 dev eth0
+ip link set eth0 up
+if [ -s lastro/profile ] && [ "$(cat sys/module/apparmor/parameters/enabled 2>/dev/null)" = Y ]; then
+    chroot . /sbin/apparmor_parser --add --skip-cache /lastro/profile || echo "lastro: the profile cannot be loaded"
+fi
+echo "::respawn:/usr/sbin/sshd -D -e -f /lastro/sshd_config" >etc/inittab
+echo "lastro: sshd starts"
+exec switch_root /root /bin/busybox init

@@ -1,0 +1,92 @@
+"""The contracts in a guest: platforms under cgroup v2, isolations under a kernel with AppArmor.
+
+The machine that runs the tests may have neither. One guest serves all tests here; in software, each takes its time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from lastro import registry
+from lastro.app.hosts import image_of
+from lastro.errors import CommandFailed
+from lastro.host.ledger import session
+from lastro.host.lock import silently
+from lastro.host.testbed_file import parse
+from lastro.isolation.base import Profile
+from lastro.platforms.base import InstanceSpec
+from lastro.scenarios.shared.pools import PlatformPool
+from lastro.testbed import Testbed, guest_testbed
+from lastro.testing import IsolationContract
+from lastro.testing.commands import Commands
+from lastro.testing.limits import Limits
+from lastro.testing.network import Network
+from lastro.testing.platforms import OnPlatform
+from lastro.testing.world import World
+
+pytestmark = [pytest.mark.root, pytest.mark.slow]
+
+CONTAINERS = ("runc", "crun", "docker")
+PROPERTIES: dict[str, dict[str, Any]] = {
+    "apparmor": {"platforms": CONTAINERS},
+    "capabilities": {},
+    "cgroups": {},
+    "landlock": {},
+    "read-only-root": {},
+    "seccomp": {},
+}
+
+
+@pytest.fixture(scope="module")
+def testbed() -> Iterator[Testbed]:
+    """Yield a testbed in a guest, in place of the one on this machine."""
+    with session("tests", wait=silently) as held:
+        plan = parse('kind = "guest"\ncpus = 2\naccelerator = "tcg"\n', "guest.toml").guest
+        assert plan is not None
+        with guest_testbed(held, image_of(held), plan, "tests") as made:
+            assert made.cgroups.version == 2
+            yield made
+
+
+class InGuest(OnPlatform, Commands, Limits, World, Network):
+    """Without the tests that kill another Lastro, which would need a guest of its own."""
+
+    many = 4
+
+
+class TestNative(InGuest):
+    platform = "native"
+    contained = False
+
+
+class TestRunc(InGuest):
+    platform = "runc"
+
+
+class TestCrun(InGuest):
+    platform = "crun"
+
+
+class TestDocker(InGuest):
+    platform = "docker"
+
+
+for name, properties in PROPERTIES.items():
+    title = "".join(map(str.capitalize, name.split("-")))
+    attributes = {"isolation": name, "__module__": __name__, **properties}
+    globals()[f"Test{title}"] = type(f"Test{title}", (IsolationContract,), attributes)
+
+
+@pytest.mark.parametrize("platform", CONTAINERS)
+def test_docker_default_denies_what_is_allowed_without_it(testbed: Testbed, pool: PlatformPool, platform: str) -> None:
+    """Root may open a file of /proc for writing, unless the profile denies that."""
+    part, plain = registry.get("isolation", "apparmor")(), InstanceSpec("confined", "subject")
+    opening = ["sh", "-c", ": > /proc/loadavg"]
+    with pool.get(platform).start(testbed, plain) as free:
+        free.run(opening)
+    with pool.get(platform).start(testbed, part.apply(plain, Profile.unmeasured(testbed))) as confined:
+        assert part.verify(confined) is None
+        with pytest.raises(CommandFailed, match="Permission denied"):
+            confined.run(opening)

@@ -1,0 +1,136 @@
+"""A guest that is the host of a testbed: what its kernel offers is in force, and nothing of it is left.
+
+In software, each command inside costs most of a second, so `make test` boots one guest and runs four trials."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from contextlib import closing, suppress
+from pathlib import Path
+
+import pytest
+
+from lastro.app.hosts import image_of
+from lastro.errors import CommandFailed
+from lastro.host import facts
+from lastro.host.files import OWNER_VARIABLE
+from lastro.host.ledger import session
+from lastro.host.local import LocalHost
+from lastro.host.lock import silently
+from lastro.host.testbed_file import parse
+from lastro.isolation.apparmor import AppArmor
+from lastro.platforms.base import InstanceSpec
+from lastro.results.store import Store
+from lastro.scenarios.chain import ChainScenario
+from lastro.testbed import guest_testbed
+
+from ..cli.conftest import finish, lastro, no_stragglers, start, study_text, until
+from ..scenarios import SHORT, TOLERANT, attempted, configured
+
+pytestmark = pytest.mark.root
+__all__ = ["no_stragglers"]  # a fixture for every test here
+
+SMALL = 'kind = "guest"\ncpus = 1\nmemory = "1G"\naccelerator = "tcg"\n'
+# More than a boot, on a machine on which others work as well.
+PATIENCE_S = 600
+LEVELS = {"isolation": ["none", "apparmor"], "function": ["none", "firewall"]}
+
+
+def write(place: Path, factors: dict[str, list[str]], replicates: int = 1) -> list[object]:
+    """A study and its testbed, as the words that name them on the command line."""
+    settings = {"platform": "crun", **SHORT["chain"], **TOLERANT, "attachment": "veth-direct"}
+    settings = {name: value for name, value in settings.items() if name not in factors}
+    (place / "study.toml").write_text(study_text(factors, scenario="chain", replicates=replicates, **settings))
+    (place / "guest.toml").write_text(SMALL)
+    return [place / "study.toml", "--testbed", place / "guest.toml", "--wait"]
+
+
+def guests() -> list[int]:
+    """The QEMU processes of this machine that carry a mark of Lastro."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            program = (process / "comm").read_text().strip()
+            if program.startswith("qemu-system") and OWNER_VARIABLE in (process / "environ").read_text():
+                found.append(int(process.name))
+    return found
+
+
+def test_apparmor_is_in_force_in_a_chain_and_nothing_is_left() -> None:
+    """Four treatments of the chain, under cgroup v2; what the profile denies is tried."""
+    plan = parse(SMALL, "guest.toml").guest
+    assert plan is not None
+    with session("tests", wait=silently) as held:
+        with guest_testbed(held, image_of(held), plan, "tests") as bed, closing(ChainScenario(bed)) as scenario:
+            assert bed.cgroups.version == 2 and bed.guest and bed.guest["emulated"]
+            confined = AppArmor().apply(InstanceSpec("confined", "subject"), None)
+            with scenario.pool.get("crun").start(bed, confined) as instance:
+                assert AppArmor().verify(instance) is None
+                with pytest.raises(CommandFailed, match="Permission denied"):
+                    instance.run(["sh", "-c", ": > /proc/loadavg"])
+            for isolation in ("none", "apparmor"):
+                for function in ("none", "firewall"):
+                    chosen = {**SHORT["chain"], "platform": "crun", "anomaly": "none", "attachment": "veth-direct"}
+                    wanted = configured(ChainScenario, **{**chosen, "isolation": isolation, "function": function})
+                    outcome = attempted(scenario, wanted)
+                    assert outcome.valid, outcome.invalid_because
+                    assert outcome.measurements["throughput"] > 0
+        assert not guests() and not [each for each in held.owned_objects() if "guest" in each.name]
+
+
+@pytest.mark.slow
+def test_a_campaign_says_everywhere_that_it_is_of_a_guest(tmp_path: Path) -> None:
+    process = start("run", *write(tmp_path, LEVELS), "-o", tmp_path / "campaign", "--no-report")
+    done = finish(process, PATIENCE_S)
+    assert done.code == 0, done.err
+    assert "Measured in a guest emulated in software (1G, cgroup v2, AppArmor)" in " ".join(done.out.split())
+    with Store.open(tmp_path / "campaign", readonly=True) as store:
+        assert store.counts()["valid"] == 4, done.err
+        isolation, guest = store.provenance["isolation"], store.provenance["guest"]
+    assert isolation["apparmor"] == "Y" and isolation["cgroup_version"] == 2
+    assert guest["emulated"] and guest["accelerator"] == "tcg"
+    script = lastro("show", tmp_path / "campaign", 1, "--commands")
+    assert script.out.index("ssh-keygen") < script.out.index("qemu-system-x86_64") < script.out.index("crun --root")
+    assert subprocess.run(["sh", "-n"], input=script.out, text=True, check=False).returncode == 0
+    assert not guests()
+
+
+@pytest.mark.slow
+def test_doctor_says_what_the_guest_adds(tmp_path: Path) -> None:
+    (tmp_path / "guest.toml").write_text(SMALL)
+    words = ["--platform", "runc", "--quick", "--json", "--wait"]
+    done = finish(start("doctor", "--testbed", tmp_path / "guest.toml", *words), PATIENCE_S)
+    assert done.code == 0, done.err
+    found = json.loads(done.out)
+    assert found["guest"]["emulated"] and ("AppArmor" in found["guest"]["adds"]) is (
+        facts.isolation(LocalHost())["apparmor"] != "Y"
+    )
+
+
+@pytest.mark.slow
+def test_a_killed_guest_ends_the_campaign_cleanly_and_resume_boots_another(tmp_path: Path) -> None:
+    words = write(tmp_path, {"isolation": ["none", "apparmor"]}, replicates=2)
+    process = start("run", *words, "-o", tmp_path / "campaign", "--no-report")
+    until(lambda: _valid(tmp_path / "campaign") >= 1, "the first trial", PATIENCE_S)
+    (pid,) = guests()
+    os.kill(pid, signal.SIGKILL)
+    done = finish(process, PATIENCE_S)
+    assert done.code == 3 and "the guest has ended" in done.err and "lastro resume" in done.err
+    process = start("resume", tmp_path / "campaign", "--wait", "--no-report")
+    until(lambda: _valid(tmp_path / "campaign") >= 2, "another trial", PATIENCE_S)
+    process.kill()
+    process.communicate()
+    assert lastro("clean", "--wait").code == 0
+    assert not guests()
+    done = finish(start("resume", tmp_path / "campaign", "--wait", "--no-report"), PATIENCE_S)
+    assert done.code == 0 and _valid(tmp_path / "campaign") == 4
+
+
+def _valid(directory: Path) -> int:
+    if not (directory / "campaign.db").exists():
+        return 0
+    with Store.open(directory, readonly=True) as store:
+        return store.counts()["valid"]

@@ -1,0 +1,190 @@
+"""A guest that is the host of a testbed: its file, what it boots, and what results say of it; without booting one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lastro.analysis.campaign import Report
+from lastro.analysis.claims import judge
+from lastro.analysis.compare import compare, facts
+from lastro.app.provenance import changes_between
+from lastro.cli.doctor import _added
+from lastro.errors import StudyError
+from lastro.guest import _facts, _Start
+from lastro.host.local import LocalHost
+from lastro.host.testbed_file import GuestPlan, TestbedFile, load, load_named, parse
+from lastro.image.guest_host import GuestHost, docker_profile, recipe_of
+from lastro.image.rootfs import Image
+from lastro.report.claims_document import claims_document
+from lastro.report.compare_words import differences, notes
+from lastro.report.document import document
+from lastro.report.language import ENGLISH
+from lastro.report.words import premises
+from lastro.study.claims import Absolute, Claim, Claims, Source
+
+from ..campaigns import PROVENANCE, make_campaign, make_study
+from .test_report_model import report_of
+
+TEMPLATE = b"""junk
+profile {{.Name}} flags=(attach_disconnected) {
+{{range $value := .InnerImports}}
+  {{$value}}
+{{end}}
+  file,
+{{if ge .Version 208096}}
+  signal (receive) peer={{.DaemonProfile}},
+{{end}}
+  deny mount,
+}
+
+more junk {{.Other}}
+}
+"""
+
+
+def guest_of(file: TestbedFile) -> GuestPlan:
+    assert file.guest is not None
+    return file.guest
+
+
+def test_the_word_is_a_guest_with_the_default_of_each_key() -> None:
+    file = load(Path("guest"))
+    assert guest_of(file) == guest_of(parse('kind = "guest"\n', "testbed.toml"))
+    assert file.place == "guest" and load_named(Path(file.place)) == file
+    assert {role["reached"] for role in file.provenance().values()} == {"the guest"}
+
+
+def test_a_file_chooses_its_kernel_size_and_isolation(tmp_path: Path) -> None:
+    text = 'kind = "guest"\nkernel = "/boot/vmlinuz"\ncpus = 3\nmemory = "1G"\ncgroups = "v1"\nlsm = "none"\n'
+    found = guest_of(parse(text, "testbed.toml"))
+    assert found == GuestPlan("/boot/vmlinuz", "bookworm", 3, "1G", "v1", "none", "auto")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('memory = "1k"', "too little for a guest"),
+        ('memory = "much"', "not a size"),
+        ('cgroup = "v2"', "did you mean 'cgroups'"),
+        ('cgroups = "v3"', "must be 'v2' or 'v1'"),
+        ('kernel = "linux image"', "neither a Debian package"),
+        ("cpus = 65", "at most 64"),
+        ("[dut]", "unknown key"),
+    ],
+)
+def test_what_cannot_be_is_told_with_its_place(text: str, said: str) -> None:
+    with pytest.raises(StudyError) as caught:
+        parse(f'kind = "guest"\n{text}\n', "testbed.toml")
+    assert said in f"{caught.value.message} ({caught.value.hint})"
+    with pytest.raises(StudyError, match="'hosts' or 'guest'"):
+        parse('kind = "gest"\n', "testbed.toml")
+
+
+def test_the_profile_is_the_one_inside_of_dockerd(tmp_path: Path) -> None:
+    (tmp_path / "dockerd").write_bytes(TEMPLATE)
+    lines = [line.strip() for line in docker_profile(tmp_path / "dockerd").splitlines() if line.strip()]
+    assert lines == [
+        "#include <tunables/global>",
+        "profile docker-default flags=(attach_disconnected) {",
+        "#include <abstractions/base>",
+        "file,",
+        "signal (receive) peer=unconfined,",
+        "deny mount,",
+        "}",
+    ]
+    (tmp_path / "dockerd").write_bytes(TEMPLATE.replace(b"deny mount,", b"{{.Unknown}}"))
+    assert docker_profile(tmp_path / "dockerd") == docker_profile(tmp_path / "nothing") == ""
+
+
+def test_its_root_has_what_setup_would_install_for_its_parts() -> None:
+    assert {"openssh-server", "runc", "crun", "docker.io", "apparmor", "openvswitch-switch"} <= set(
+        recipe_of("bookworm", "").packages
+    )
+
+
+def start(tmp_path: Path, **changes: Any) -> _Start:
+    (tmp_path / "image/rootfs").mkdir(parents=True)
+    files = GuestHost(*map(Path, ("/k", "/i", "/root.img", "/instances.img", "/modules.img")), profile="")
+    plan = replace(guest_of(load(Path("guest"))), **changes)
+    return _Start(LocalHost(), Image("ab" * 32, tmp_path / "image"), plan, files, Path("/run/x"), Path("/scratch/x"))
+
+
+def test_it_is_booted_without_a_network_but_its_door(tmp_path: Path) -> None:
+    argv = start(tmp_path, cpus=3, memory="1G").argv("tcg", 4022)
+    text = " ".join(argv)
+    assert "-accel tcg,thread=multi -cpu max -smp 3 -m 1024M" in text
+    assert "restrict=on,hostfwd=tcp:127.0.0.1:4022-198.19.255.15:22" in text and argv.count("-netdev") == 1
+    drives = [word.partition("file=")[2] for word in argv if word.startswith("if=none")]
+    assert drives[:3] == ["/scratch/x/root.qcow2", "/run/x/door.tar", "/scratch/x/instances.qcow2"]
+    assert drives[3:] == [f"{tmp_path}/image/rootfs.tar", "/modules.img"]
+    words = argv[argv.index("-append") + 1].split()
+    assert {"apparmor=1", "security=apparmor", "mitigations=off", "lastro.cgroups=v2"} <= set(words)
+    assert "lastro.tree=/var/lib/lastro/rootfs/abababababab/rootfs" in words
+
+
+def test_on_kvm_it_has_the_processor_and_the_mitigations_of_its_own(tmp_path: Path) -> None:
+    argv = start(tmp_path, lsm="none").argv("kvm", 4022)
+    assert argv[argv.index("-cpu") + 1] == "host"
+    words = argv[argv.index("-append") + 1].split()
+    assert "mitigations=off" not in words and "apparmor=0" in words and "security=apparmor" not in words
+
+
+# What results say of it
+
+
+def in_guest(accelerator: str) -> dict[str, Any]:
+    return {**PROVENANCE, "guest": _facts(guest_of(load(Path("guest"))), accelerator, "")}
+
+
+@pytest.fixture
+def reports(tmp_path: Path) -> dict[str, Report]:
+    provenances = {"host": PROVENANCE, "tcg": in_guest("tcg"), "kvm": in_guest("kvm")}
+    return {
+        name: report_of(make_campaign(tmp_path / name, make_study(replicates=2), provenance=found))
+        for name, found in provenances.items()
+    }
+
+
+def test_every_table_says_that_the_host_was_a_guest(reports: dict[str, Report]) -> None:
+    assert premises(reports["host"], ENGLISH) == ()
+    (emulated,) = premises(reports["tcg"], ENGLISH)
+    assert emulated.startswith("Measured in a guest emulated in software (2G, cgroup v2, AppArmor): its times")
+    (on_kvm,) = premises(reports["kvm"], ENGLISH)
+    assert on_kvm.startswith("Measured in a guest on KVM")
+    assert document(reports["host"])["guest"] is None
+    assert document(reports["tcg"])["guest"]["emulated"] is True and document(reports["kvm"])["guest"]["title"]
+
+
+def test_a_comparison_with_a_host_is_warned_of(reports: dict[str, Report]) -> None:
+    found = compare(reports["host"], replace(reports["tcg"], timeline=()))
+    assert any(what == "guest" and a == "none" for what, a, _ in differences(found))
+    assert any("different kinds of machines" in note for note in notes(found))
+    alike = compare(reports["tcg"], replace(reports["tcg"], directory="other", timeline=()))
+    assert not any("kinds of machines" in note for note in notes(alike))
+    assert facts({})["guest"] == "none"
+
+
+def test_a_claim_on_a_figure_of_a_host_is_untestable_in_software(reports: dict[str, Report]) -> None:
+    claim = Claim("fast", "it is fast", {}, "", Absolute("throughput", 1.0, 2.0, "Mbit/s", {}))
+    claims = Claims(Source(), (claim,))
+    verdicts = {name: judge(claims, report)[0] for name, report in reports.items()}
+    assert verdicts["tcg"].verdict == "untestable here" and "emulated" in str(verdicts["tcg"].why_not[0])
+    assert verdicts["host"].verdict == verdicts["kvm"].verdict == "contradicted"
+    assert claims_document(claims, [verdicts["tcg"]], reports["tcg"])["guest"]["emulated"] is True
+
+
+def test_a_campaign_is_not_resumed_in_another_kind_of_machine() -> None:
+    assert changes_between(PROVENANCE, PROVENANCE) == []
+    (found,) = changes_between(PROVENANCE, in_guest("tcg"))
+    assert found.startswith("guest was None, is a guest emulated in software")
+
+
+def test_doctor_says_what_the_guest_adds() -> None:
+    here = {"apparmor": "absent", "cgroup_version": 1, "security_modules": "capability,landlock"}
+    guest = {"apparmor": "Y", "cgroup_version": 2, "security_modules": "capability,landlock,yama,apparmor"}
+    assert _added(here, guest) == ["AppArmor", "cgroup v2", "yama"]
+    assert _added(guest, guest) == _added(guest, here) == []
