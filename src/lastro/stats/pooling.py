@@ -7,9 +7,9 @@ The mean has Hartung and Knapp's and Sidik and Jonkman's interval, by Student's 
 hosts. Its variance is never below that of effects which differ as tau squared says (Röver and others): otherwise hosts
 that happen to agree would make it too narrow.
 
-Tau squared has the interval of the Q profile: those values at which Cochran's generalised Q is not extreme. There, and
-for a new host, a standard error that is estimated from few trials counts as larger, such that a normal interval is as
-wide as that by Student's t. Otherwise hosts that do not differ would seem to.
+Tau squared has the interval of the Q profile: those values at which Cochran's generalised Q is not extreme. There, a
+standard error that is estimated from few trials counts as larger, such that a normal interval is as wide as that by
+Student's t. Otherwise hosts that do not differ would seem to.
 
 Sources: Hartung and Knapp, Statist. Med. 20 (2001) 1771-1782; Sidik and Jonkman, Statist. Med. 21 (2002) 3153-3159;
 Röver, Knapp and Friede, BMC Med. Res. Methodol. 15 (2015) 99; Viechtbauer, Statist. Med. 26 (2007) 37-52, for the Q
@@ -95,7 +95,7 @@ def pool(effects: Sequence[MeasuredEffect], confidence: float, estimator: Estima
         tau_interval=widened.profile(confidence),
         q=widened.cochran,
         q_p=float(chdtrc(df, widened.cochran)),
-        prediction=widened.prediction(confidence),
+        prediction=sample.prediction(confidence),
         n=len(effects),
     )
 
