@@ -3,8 +3,8 @@
 A few blocks cannot show how much the noises of cells differ, so that is assumed. The standard deviation of a cell, as a
 fraction of its mean, is lognormal with a spread tau, and tau is half-normal with the scale `SPREAD`. Equal noise is the
 most probable, and in half of such populations two cells typically differ by more than a factor of 2.6. How large the
-noise is in all is left to the data alone. A smaller `SPREAD` would advise too few blocks where noises differ fivefold,
-and saves few where they are equal: see benches/advice_promises.py.
+noise is in all is left to the data alone. One cell that is much noisier than all others is drawn towards them, so that
+too few blocks are advised for it; where noises are equal, too many are: see benches/advice_promises.py.
 
 Residuals hold a part of the noise of all cells, since all share the blocks: beside one noisy cell, those of all others
 are the same, and know no more than one of them. So the likelihood is that of the differences between cells, which
