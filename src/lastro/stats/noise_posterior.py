@@ -115,13 +115,6 @@ class Blocks:
         return variances, 2 * (n - 1) * (1 - share) ** 2
 
 
-def expected_residuals(variances: Floats) -> Floats:
-    """Return the expected mean squares of residuals from cells and blocks; the last axis is the cells."""
-    cells = variances.shape[-1]
-    own = (1 - 2 / cells) * variances + variances.mean(axis=-1, keepdims=True) / cells
-    return np.asarray(own / (1 - 1 / cells))
-
-
 def drawn_noise(pilot: Residuals, draws: int, rng: np.random.Generator) -> Floats:
     """Return draws of the standard deviations of the cells, in the unit of the values: draws x cells.
 
