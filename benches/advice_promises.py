@@ -1,4 +1,4 @@
-"""How often the advised number of blocks makes all intervals as narrow as asked, by simulation. It takes an hour.
+"""How often the advised number of blocks makes all intervals as narrow as asked, by simulation. It takes half an hour.
 
     .venv/bin/python benches/advice_promises.py [REPEATS]
 

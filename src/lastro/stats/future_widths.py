@@ -20,7 +20,6 @@ from lastro.stats.block_model import BlockModel
 from lastro.stats.families import MOST_PLANNED, Family
 from lastro.stats.intervals import t_quantile
 from lastro.stats.moderation import LEAST_EXCESS, MOST_PRIOR_DF
-from lastro.stats.noise_posterior import expected_residuals
 from lastro.stats.resolution import equal_readings, rounding
 
 _SHARES = np.linspace(0, 1, 6)  # of the baseline in the variance of a ratio
@@ -107,7 +106,9 @@ class Ratios:
         return 1 / (len(self.steps) - 1) ** 2
 
     def expected(self, variances: Floats) -> Floats:
-        return expected_residuals(variances)
+        cells = variances.shape[-1]
+        own = (1 - 2 / cells) * variances + variances.mean(axis=-1, keepdims=True) / cells
+        return np.asarray(own / (1 - 1 / cells))
 
     def half_widths(self, mean_squares: Floats, n: Floats) -> Floats:
         variances, freedom = model_noise(mean_squares, n)

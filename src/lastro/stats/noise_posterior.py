@@ -3,8 +3,8 @@
 A few blocks cannot show how much the noises of cells differ, so that is assumed. The standard deviation of a cell, as a
 fraction of its mean, is lognormal with a spread tau, and tau is half-normal with the scale `SPREAD`. Equal noise is the
 most probable, and in half of such populations two cells typically differ by more than a factor of 2.6. How large the
-noise is in all is left to the data alone. A smaller `SPREAD` would advise too few blocks where noises differ fivefold,
-and saves few where they are equal: see benches/advice_promises.py.
+noise is in all is left to the data alone. One cell that is much noisier than all others is drawn towards them, so that
+too few blocks are advised for it; where noises are equal, too many are: see benches/advice_promises.py.
 
 Residuals hold a part of the noise of all cells, since all share the blocks: beside one noisy cell, those of all others
 are the same, and know no more than one of them. So the likelihood is that of the differences between cells, which
@@ -113,13 +113,6 @@ class Blocks:
             typical = math.exp(float(np.log(variances[freedom > 0]).mean()))
             variances = ((distances**2).sum(axis=1) + typical) / ((n - 1) * (1 - share) + 1)
         return variances, 2 * (n - 1) * (1 - share) ** 2
-
-
-def expected_residuals(variances: Floats) -> Floats:
-    """Return the expected mean squares of residuals from cells and blocks; the last axis is the cells."""
-    cells = variances.shape[-1]
-    own = (1 - 2 / cells) * variances + variances.mean(axis=-1, keepdims=True) / cells
-    return np.asarray(own / (1 - 1 / cells))
 
 
 def drawn_noise(pilot: Residuals, draws: int, rng: np.random.Generator) -> Floats:
