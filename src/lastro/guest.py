@@ -107,7 +107,9 @@ def _facts(plan: GuestPlan, accelerator: str, why_not_kvm: str) -> dict[str, Any
 
 def _furnish(host: Host, home: Path, files: GuestHost) -> None:
     """Make the keys of this boot, and put those of the guest on a disk: a tar, which needs no file system."""
-    host.run(["mkdir", "-p", str(home), str(home / "inside")])
+    host.run(
+        ["mkdir", "-p", str(home.parent), str(home), str(home / "inside")]
+    )  # the first for a script that repeats it
     for key in (home / "key", home / "inside/host_key"):
         host.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "lastro", "-f", str(key)])
     host.run(["mv", str(home / "key.pub"), str(home / "inside/key.pub")])
@@ -170,7 +172,7 @@ class _Start:
 
     def _qemu(self, accelerator: str, port: int) -> Process:
         layers = {"root": self.files.root, "instances": self.files.instances}
-        self.host.run(["mkdir", "-p", str(self.scratch)])
+        self.host.run(["mkdir", "-p", str(self.scratch.parent), str(self.scratch)])
         for name, disk in layers.items():
             below = ["-b", str(disk), "-F", "raw"]
             self.host.run(["qemu-img", "create", "-q", "-f", "qcow2", *below, f"{self.scratch}/{name}.qcow2"])
