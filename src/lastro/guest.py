@@ -34,7 +34,8 @@ _REMEDY = "lastro setup qemu-tcg"
 _PATIENCE_S = {"kvm": 30, "tcg": 420}
 _POLL_S = 0.25
 _PORTS_TRIED = 5
-_LSM = {"apparmor": ("apparmor=1", "security=apparmor"), "none": ("apparmor=0",)}
+# Without AppArmor, Debian's kernel would start SELinux: `none` names the modules without profiles or labels.
+_LSM = {"apparmor": ("apparmor=1", "security=apparmor"), "none": ("lsm=landlock,lockdown,yama,bpf",)}
 _NETWORK = "198.19.255"
 _SSHD = """Port 22
 ListenAddress {network}.15
@@ -148,7 +149,7 @@ class _Start:
             return accelerator, why_not.get("kvm", ""), port, qemu
         raise HostError(
             "the guest did not boot: " + "; ".join(f"{name}: {why}" for name, why in why_not.items()),
-            "try another `kernel`, or more `memory`, in the testbed file",
+            "in the testbed file, try another `kernel` or `accelerator`, or more `memory`",
         )
 
     def _booted(self, accelerator: str) -> tuple[int, Process]:
