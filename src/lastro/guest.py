@@ -34,7 +34,8 @@ _REMEDY = "lastro setup qemu-tcg"
 _PATIENCE_S = {"kvm": 30, "tcg": 420}
 _POLL_S = 0.25
 _PORTS_TRIED = 5
-_LSM = {"apparmor": ("apparmor=1", "security=apparmor"), "none": ("apparmor=0",)}
+# Without AppArmor, Debian's kernel would start SELinux: `none` names the modules without profiles or labels.
+_LSM = {"apparmor": ("apparmor=1", "security=apparmor"), "none": ("lsm=landlock,lockdown,yama,bpf",)}
 _NETWORK = "198.19.255"
 _SSHD = """Port 22
 ListenAddress {network}.15
@@ -107,7 +108,9 @@ def _facts(plan: GuestPlan, accelerator: str, why_not_kvm: str) -> dict[str, Any
 
 def _furnish(host: Host, home: Path, files: GuestHost) -> None:
     """Make the keys of this boot, and put those of the guest on a disk: a tar, which needs no file system."""
-    host.run(["mkdir", "-p", str(home), str(home / "inside")])
+    host.run(
+        ["mkdir", "-p", str(home.parent), str(home), str(home / "inside")]
+    )  # the first for a script that repeats it
     for key in (home / "key", home / "inside/host_key"):
         host.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "lastro", "-f", str(key)])
     host.run(["mv", str(home / "key.pub"), str(home / "inside/key.pub")])
@@ -146,7 +149,7 @@ class _Start:
             return accelerator, why_not.get("kvm", ""), port, qemu
         raise HostError(
             "the guest did not boot: " + "; ".join(f"{name}: {why}" for name, why in why_not.items()),
-            "try another `kernel`, or more `memory`, in the testbed file",
+            "in the testbed file, try another `kernel` or `accelerator`, or more `memory`",
         )
 
     def _booted(self, accelerator: str) -> tuple[int, Process]:
@@ -170,7 +173,7 @@ class _Start:
 
     def _qemu(self, accelerator: str, port: int) -> Process:
         layers = {"root": self.files.root, "instances": self.files.instances}
-        self.host.run(["mkdir", "-p", str(self.scratch)])
+        self.host.run(["mkdir", "-p", str(self.scratch.parent), str(self.scratch)])
         for name, disk in layers.items():
             below = ["-b", str(disk), "-F", "raw"]
             self.host.run(["qemu-img", "create", "-q", "-f", "qcow2", *below, f"{self.scratch}/{name}.qcow2"])

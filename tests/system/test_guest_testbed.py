@@ -71,11 +71,11 @@ def test_apparmor_is_in_force_in_a_chain_and_nothing_is_left() -> None:
                 assert AppArmor().verify(instance) is None
                 with pytest.raises(CommandFailed, match="Permission denied"):
                     instance.run(["sh", "-c", ": > /proc/loadavg"])
-            for isolation in ("none", "apparmor"):
+            for platform, isolation in (("native", "none"), ("crun", "apparmor")):
                 for function in ("none", "firewall"):
-                    chosen = {**SHORT["chain"], "platform": "crun", "anomaly": "none", "attachment": "veth-direct"}
-                    wanted = configured(ChainScenario, **{**chosen, "isolation": isolation, "function": function})
-                    outcome = attempted(scenario, wanted)
+                    levels = {"platform": platform, "isolation": isolation, "function": function, "anomaly": "none"}
+                    chosen = {**SHORT["chain"], "attachment": "veth-direct", **levels}
+                    outcome = attempted(scenario, configured(ChainScenario, **chosen))
                     assert outcome.valid, outcome.invalid_because
                     assert outcome.measurements["throughput"] > 0
         assert not guests() and not [each for each in held.owned_objects() if "guest" in each.name]

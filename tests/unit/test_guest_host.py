@@ -130,7 +130,11 @@ def test_on_kvm_it_has_the_processor_and_the_mitigations_of_its_own(tmp_path: Pa
     argv = start(tmp_path, lsm="none").argv("kvm", 4022)
     assert argv[argv.index("-cpu") + 1] == "host"
     words = argv[argv.index("-append") + 1].split()
-    assert "mitigations=off" not in words and "apparmor=0" in words and "security=apparmor" not in words
+    assert (
+        "mitigations=off" not in words
+        and "lsm=landlock,lockdown,yama,bpf" in words
+        and "security=apparmor" not in words
+    )
 
 
 # What results say of it

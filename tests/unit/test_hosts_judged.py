@@ -33,7 +33,7 @@ class Counted(RecordingHost):
 
 
 def wire(client: Counted, dut: Counted, server: Counted) -> Any:
-    place = lambda host: SimpleNamespace(testbed=SimpleNamespace(host=host, cgroups=None))  # noqa: E731
+    place = lambda host: SimpleNamespace(testbed=SimpleNamespace(host=host, cgroups=None, near=None))  # noqa: E731
     return SimpleNamespace(client=place(client), dut=place(dut), server=place(server))
 
 
@@ -56,7 +56,7 @@ def test_a_disturbed_client_on_a_host_of_its_own_makes_the_trial_invalid(clock: 
     client.user, dut.user, server.user, clock[0] = 900, 100, 100, 110.0
     hosts.stop()
     everyone: Any = {
-        name: SimpleNamespace(testbed=SimpleNamespace(host=host))
+        name: SimpleNamespace(testbed=SimpleNamespace(host=host, near=None))
         for name, host in (("client", client), ("proxy0", dut), ("server", server))
     }
     found = hosts.judge({"client": user(1.0), "proxy0": user(1.0), "server": user(1.0)}, everyone, LIMITS)
@@ -72,7 +72,9 @@ def test_one_machine_for_all_roles_is_judged_once(clock: list[float]) -> None:
     hosts.start()
     one.user, one.steal, clock[0] = 250, 500, 110.0
     hosts.stop()
-    everyone: Any = {name: SimpleNamespace(testbed=SimpleNamespace(host=one)) for name in ("client", "server")}
+    everyone: Any = {
+        name: SimpleNamespace(testbed=SimpleNamespace(host=one, near=None)) for name in ("client", "server")
+    }
     found = hosts.judge({"client": user(1.0), "server": user(1.5)}, everyone, LIMITS)
     (reason,) = found.invalid_because
     assert "stolen" in reason and set(found.notes) == {"host"}
@@ -89,7 +91,7 @@ def test_starts_are_judged_without_what_lastros_own_commands_used(
     hosts.start()
     here.user, children_s[0], clock[0] = 500, 1.5, 104.0
     hosts.stop()
-    everyone: Any = {"proxy0": SimpleNamespace(testbed=SimpleNamespace(host=here))}
+    everyone: Any = {"proxy0": SimpleNamespace(testbed=SimpleNamespace(host=here, near=None))}
     assert hosts.judge_starts({"proxy0": user(3.0)}, everyone, LIMITS).invalid_because == []
     found = hosts.judge_starts({"proxy0": user(1.0)}, everyone, LIMITS)
     told = "while the proxies started, the host was disturbed: other processes used 0.62 CPUs (limit 0.3)"

@@ -1,6 +1,6 @@
 """Ipvlan interfaces in L2 mode on one parent: all share its MAC address, and differ in their IP addresses.
 
-Not yet tested: the kernel of the development host has no ipvlan. Written from the kernel's networking/ipvlan.rst."""
+Tested in a guest: the kernel of the development host has no ipvlan. Source: the kernel's networking/ipvlan.rst."""
 
 from __future__ import annotations
 

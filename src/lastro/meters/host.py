@@ -47,6 +47,8 @@ class HostMeter(Meter):
         Metric("psi_io", "%", "lower", "time in which some task waited for a disk"),
     )
 
+    _under: _Under | None = None  # only in a guest
+
     def __init__(self, testbed: Testbed, instances: Mapping[str, Instance], own_cgroups: Sequence[str] = ()) -> None:
         """Create a meter of the host; `own_cgroups` are those of the platform's daemons."""
         super().__init__(testbed, instances)
