@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from lastro import validity
@@ -12,10 +11,10 @@ from lastro.instruments.ping import Ping
 from lastro.meters.host import HostMeter
 from lastro.meters.interfaces import InterfaceMeter
 from lastro.meters.usage import UsageMeter
-from lastro.platforms.base import Instance
 from lastro.results.samples import Outcome
 from lastro.scenarios.base import Config
 from lastro.scenarios.shared.chain import Chain
+from lastro.scenarios.shared.clock_policy import clocks_of, judge_clocks
 from lastro.scenarios.shared.crossings import difference, judge_crossings
 from lastro.scenarios.shared.flow import judge_links, rest
 from lastro.scenarios.shared.frames import frames_of, judge_frames
@@ -32,14 +31,14 @@ def measure(testbed: Testbed, config: Config, standing: StandingChain, outcome: 
     if disturbance:
         disturbance.neighbour.require_alive()
     before = disturbance.neighbour.reading() if disturbance else None
-    clocks = _clocks(everyone)
+    clocks = clocks_of(everyone)
     links = chain.attachment.counters(testbed)
     usage.start()
     host.start()
     _instruments(testbed, config, chain, outcome)
     host.stop()
     usage.stop()
-    _judge_clocks(clocks, _clocks(everyone), float(config["max_drift_percent"]) / 100, outcome)
+    judge_clocks(clocks, clocks_of(everyone), float(config["max_drift_percent"]) / 100, outcome)
     judge_links(chain.attachment.name, links, chain.attachment.counters(testbed), outcome)
     note_meter(outcome, usage)
     note_meter(outcome, host)
@@ -51,27 +50,6 @@ def measure(testbed: Testbed, config: Config, standing: StandingChain, outcome: 
         role = disturbance.neighbour.instance.spec.role
         note_witness(outcome, "dose", "what the neighbour really did", (role,))
         disturbance.judge_dose("the anomaly", before, usage.elapsed_s, host, outcome)
-
-
-def _clocks(instances: Mapping[str, Instance]) -> dict[str, validity.ClockSample]:
-    readings = {role: instance.clock() for role, instance in instances.items()}
-    return {role: reading for role, reading in readings.items() if reading is not None}
-
-
-def _judge_clocks(
-    before: Mapping[str, validity.ClockSample],
-    after: Mapping[str, validity.ClockSample],
-    limit: float,
-    outcome: Outcome,
-) -> None:
-    """Note how the guests' own clocks drifted against the host's; too much drift invalidates the trial."""
-    drifts = {role: validity.drift(before[role], after[role]) for role in before if role in after}
-    if drifts:
-        note_witness(outcome, "clocks", "the guests' clocks against the host's", drifts)
-        outcome.notes["clocks"] = {
-            role: {"drift": found.ratio - 1, "uncertainty": found.uncertainty} for role, found in drifts.items()
-        }
-    outcome.invalidate(validity.drift_reasons(drifts, limit))
 
 
 def _instruments(testbed: Testbed, config: Config, chain: Chain, outcome: Outcome) -> None:
