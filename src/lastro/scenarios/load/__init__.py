@@ -26,6 +26,7 @@ from lastro.scenarios.base import CalibrationKind, Config, start_s
 from lastro.scenarios.load.measuring import METRICS, bounds_of, measure
 from lastro.scenarios.load.probing import BOTH, FORWARD
 from lastro.scenarios.load.search import METHODS, own_goal
+from lastro.scenarios.load.steering import APART, SENDER, steer
 from lastro.scenarios.shared.calibration import calibrated, calibration_key
 from lastro.scenarios.shared.flow import rest
 from lastro.scenarios.shared.host_limits import HOST_LIMITS, clock_kept
@@ -72,13 +73,21 @@ class LoadScenario(OnChain):
         Setting("frame_size", "64", "bytes of each frame with its check sequence, or imix", check=sizes_of),
         Setting("flows", 1, "number of flows, which differ by their source port", 1, 10_000),
         Setting("direction", FORWARD, "from the source to the sink, or both ways at once", choices=(FORWARD, BOTH)),
+        Setting(
+            "steering",
+            APART,
+            "CPU on which the kernel works for the function: apart from the generator's, or that of the sender",
+            choices=(APART, SENDER),
+        ),
         Setting("search", "mlrsearch", "multiple loss ratio search, or binary search", choices=tuple(METHODS)),
         Setting("own_goal", _NO_GOAL, "a goal of loss besides PDR and NDR: 1%, 1% exceed 20%", check=_check_own_goal),
         Setting("exceed_percent", 50.0, "time at a load in which loss may exceed PDR and NDR", 0, 99),
         Setting("width_percent", 1.0, "width of an interval, of its upper end", 0.1, 50, by_profile=True),
-        Setting("first_probe_s", 1.0, "length of the first, coarse probes", 0.1, _DAY_S),
-        Setting("probe_s", 1.0, "length of a probe that counts", 0.1, _DAY_S),
-        Setting("deciding_s", 3.0, "length of all probes that classify a load", 0.1, _DAY_S),
+        Setting(
+            "first_probe_s", 0.2, "length of the first, coarse probes; sockperf rounds up to whole seconds", 0.1, _DAY_S
+        ),
+        Setting("probe_s", 1.0, "length of a probe that counts; sockperf rounds up", 0.1, _DAY_S),
+        Setting("deciding_s", 3.0, "length of all probes that classify a load; sockperf rounds up", 0.1, _DAY_S),
         Setting("least_fps", 1000, "smallest load, in frames a second", 10, 100_000_000),
         Setting("most_fps", 1_000_000, "largest load, in frames a second", 20, 100_000_000),
         Setting("search_limit_s", 300.0, "time after which a search without a result ends", 1, _DAY_S),
@@ -116,7 +125,7 @@ class LoadScenario(OnChain):
 
     @classmethod
     def duration_s(cls, config: Config) -> float:
-        bounds = bounds_of(config, None)
+        bounds = bounds_of(config)
         per_goal = bounds.binary_probes if config["search"] == "binary" else 4
         n_goals = 2 + (config["own_goal"] != _NO_GOAL)
         searching_s = (3 + per_goal * n_goals) * (bounds.sum_s / 2 + _PROBE_S)
@@ -157,6 +166,7 @@ class LoadScenario(OnChain):
     def run(self, config: Config, calibrations: Mapping[str, Any]) -> Outcome:
         outcome = Outcome()
         with clock_kept(outcome), self.standing(config, calibrations, outcome) as standing:
+            outcome.add_condition(steer(standing.chain, str(config["steering"])))
             rest(float(config["settle_s"]))
             bounds = bounds_of(config, calibrated(calibrations, _CEILING))
             measure(self.testbed, config, standing, bounds, outcome)
@@ -185,11 +195,6 @@ def _require_able(config: Config) -> None:
     kind = _generator(str(config["instrument"]))
     if refusal := kind.refusal(Traffic.of(str(config["frame_size"]), int(config["flows"]))):
         raise Unavailable(refusal, 'use instrument = "trafgen"')
-    for name in ("first_probe_s", "probe_s", "deciding_s"):
-        if kind.step_s and float(config[name]) % kind.step_s:
-            raise Unavailable(
-                f"{kind.name} sends for whole seconds, but {name} is {config[name]}", f"set {name} to 1 or more seconds"
-            )
     if not float(config["first_probe_s"]) <= float(config["probe_s"]) <= float(config["deciding_s"]):
         raise Unavailable("first_probe_s, probe_s and deciding_s must not decrease", "make deciding_s the longest")
     if int(config["least_fps"]) >= int(config["most_fps"]):

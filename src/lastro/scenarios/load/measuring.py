@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict
 
@@ -52,16 +53,21 @@ METRICS = (
 )
 
 
-def bounds_of(config: Config, ceiling_fps: float | None) -> Bounds:
+def bounds_of(config: Config, ceiling_fps: float | None = None) -> Bounds:
     """Return where a treatment searches; `ceiling_fps` is the largest rate of the generator, if it is known."""
     least, most = float(config["least_fps"]), float(config["most_fps"])
+    step_s = registry.get("instrument", str(config["instrument"])).step_s
+    first_s, final_s, sum_s = (
+        math.ceil(seconds / step_s) * step_s if step_s else seconds
+        for seconds in (float(config[name]) for name in ("first_probe_s", "probe_s", "deciding_s"))
+    )
     return Bounds(
         least_fps=least,
         most_fps=most if ceiling_fps is None else max(min(most, ceiling_fps), 2 * least),
         width=float(config["width_percent"]) / 100,
-        first_s=float(config["first_probe_s"]),
-        final_s=float(config["probe_s"]),
-        sum_s=float(config["deciding_s"]),
+        first_s=first_s,
+        final_s=final_s,
+        sum_s=sum_s,
         limit_s=float(config["search_limit_s"]),
     )
 
