@@ -119,9 +119,9 @@ class LoadScenario(OnChain):
 
     @classmethod
     def image_needs(cls, host: Host, configs: Sequence[Config]) -> Needs:
-        kinds = [_generator(name) for name in sorted({str(config["instrument"]) for config in configs})]
-        tools = tuple(package for kind in kinds for package in kind.packages)
-        return super().image_needs(host, configs).and_of(Needs(tools))
+        """Return the packages of all generators, so that one image serves every study, and what the chain needs."""
+        tools = [package for name in sorted(cls.part_names("instrument")) for package in _generator(name).packages]
+        return super().image_needs(host, configs).and_of(Needs(tuple(tools)))
 
     @classmethod
     def duration_s(cls, config: Config) -> float:

@@ -167,7 +167,8 @@ def _measure_cost(
 ) -> None:
     """Carry the rate for a while, with meters around, and check the frames and the function's own counters."""
     chain, everyone = standing.chain, standing.everyone
-    host, usage, counted = HostMeter(testbed, everyone), UsageMeter(testbed, everyone), chain.counted()
+    host, usage = HostMeter(testbed, everyone, standing.own_cgroups), UsageMeter(testbed, everyone)
+    counted = chain.counted()
     usage.start()
     host.start()
     probe = prober.probe(rate_fps, float(config["cost_s"]))
@@ -183,7 +184,8 @@ def _measure_cost(
     used = {role: each.cpu_s / usage.elapsed_s for role, each in usage.used.items()}
     outcome.measurements |= {**host.read(), **usage.read()}
     outcome.measurements |= {f"{role}_cpus": used[role] for role in ("source", "sink")}
-    apart_s = host.own_cpu_s + sum(each.cpu_s for role, each in usage.used.items() if role not in chain.instances)
+    apart_s = host.own_cpu_s + host.foreign_cpus(usage.user_s) * host.elapsed_s
+    apart_s += sum(each.cpu_s for role, each in usage.used.items() if role not in chain.instances)
     apart_s += usage.used["source"].user_s if generator.spins else 0.0
     if (cost_s := host.busy_s - apart_s) > 0:
         outcome.measurements[COST.name] = probe.received / cost_s
