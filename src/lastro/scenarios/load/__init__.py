@@ -21,7 +21,7 @@ from lastro.isolation.base import MeasuredUse, Profile
 from lastro.meters.host import HostMeter
 from lastro.meters.usage import UsageMeter
 from lastro.platforms.base import Availability, InstanceSpec, unavailable
-from lastro.results.samples import Metric, Outcome
+from lastro.results.samples import Outcome
 from lastro.scenarios.base import CalibrationKind, Config, start_s
 from lastro.scenarios.load.measuring import METRICS, bounds_of, measure
 from lastro.scenarios.load.probing import BOTH, FORWARD
@@ -98,7 +98,7 @@ class LoadScenario(OnChain):
         *HOST_LIMITS,
         Setting("max_drift_percent", 0.1, "drift of a guest's clock above which a trial is invalid", 0, 100),
     )
-    metrics: tuple[Metric, ...] = (*METRICS, *UsageMeter.metrics, *HostMeter.metrics)
+    metrics = (*METRICS, *UsageMeter.metrics, *HostMeter.metrics)
 
     @classmethod
     def part_names(cls, kind: str) -> frozenset[str]:
