@@ -2,7 +2,7 @@
 
 The option --rate of trafgen sends the frames of each second in one burst, and then sleeps. So trafgen sends as fast as
 it can here, into a token bucket of the kernel, which lets frames out at the rate and blocks trafgen meanwhile. The
-bucket holds the frames of 100 microseconds. Source: trafgen(8), tc-tbf(8)."""
+bucket holds the frames of a millisecond. Source: trafgen(8), tc-tbf(8)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lastro.platforms.base import Instance
 
 _PATIENCE_S = 15.0
 _FIRST_PORT = 20_000
-_BUCKET_S = 1e-4
+_BUCKET_S = 1e-3  # a timer of the kernel may be late by so much, and no token is lost
 _QUEUE_BYTES = 4 << 20  # more than a socket may have in the queue: the socket's limit blocks it, and nothing is dropped
 _LONGEST, _STARTS_S = 1.2, 0.2  # times the duration, and to start: it ends then
 _DRAINED_S = 0.05

@@ -25,6 +25,7 @@ from lastro.testbed import Testbed
 
 PDR, NDR, OWN = "pdr", "ndr", "own"
 _PDR_LOSS = 0.005
+_ABOVE = 1.25  # times the ceiling
 _WORDS = {PDR: "partial drop rate (0.5 % loss)", NDR: "non-drop rate (no loss)", OWN: "study's own goal of loss"}
 
 
@@ -54,7 +55,9 @@ METRICS = (
 
 
 def bounds_of(config: Config, ceiling_fps: float | None = None) -> Bounds:
-    """Return where a treatment searches; `ceiling_fps` is the largest rate of the generator, if it is known."""
+    """Return where a treatment searches; `ceiling_fps` is the largest rate of the generator, if it was measured.
+
+    The search begins above the ceiling, which may have been measured at a bad moment, and finds that of the trial."""
     least, most = float(config["least_fps"]), float(config["most_fps"])
     step_s = registry.get("instrument", str(config["instrument"])).step_s
     first_s, final_s, sum_s = (
@@ -63,7 +66,7 @@ def bounds_of(config: Config, ceiling_fps: float | None = None) -> Bounds:
     )
     return Bounds(
         least_fps=least,
-        most_fps=most if ceiling_fps is None else max(min(most, ceiling_fps), 2 * least),
+        most_fps=most if ceiling_fps is None else max(min(most, _ABOVE * ceiling_fps), 2 * least),
         width=float(config["width_percent"]) / 100,
         first_s=first_s,
         final_s=final_s,
