@@ -18,7 +18,6 @@ from lastro.host.lock import silently
 from lastro.image import guest, rootfs
 from lastro.scenarios.application import ApplicationScenario
 from lastro.scenarios.compute import ComputeScenario
-from lastro.scenarios.load import LoadScenario
 from lastro.scenarios.proxy import ProxyScenario
 from lastro.scenarios.routing import RoutingScenario
 
@@ -31,7 +30,6 @@ def needs(host: Host) -> Iterator[rootfs.Needs]:
     yield scenarios.image_needs(host)
     yield ProxyScenario.image_needs(host, [{"origin": "apache"}])
     yield RoutingScenario.image_needs(host, [])
-    yield LoadScenario.image_needs(host, [])
     yield ApplicationScenario.image_needs(host, [])
     yield ComputeScenario.image_needs(host, [{"instrument": "sysbench-cpu"}, {"instrument": "pi"}])
 

@@ -15,16 +15,15 @@ import pytest
 
 from lastro import registry
 from lastro.errors import TrialError
-from lastro.host.base import Host
-from lastro.image.rootfs import Needs
 from lastro.results.samples import Outcome
 from lastro.scenarios.load import LoadScenario
 from lastro.testbed import Testbed
 from lastro.testing.subject import left
 
-from ..scenarios import SHORT, attempted, configured
+from ..scenarios import SHORT, attempted, configured, image_needs
 
 pytestmark = pytest.mark.root
+__all__ = ["image_needs"]  # what `testbed` builds
 
 CAPACITY_FPS = 4_000
 _BURST, _QUEUE = 10, 20  # frames
@@ -40,11 +39,6 @@ class Bottleneck(Function):
         bucket = "tbf rate {CAPACITY_FPS * 60 * 8}bit burst {_BURST * 60} limit {_QUEUE * 60}"
         return (Step(("tc", "qdisc", "add", "dev", path.outside, "root", *bucket.split())),)
 '''
-
-
-def image_needs(host: Host) -> Needs:
-    """What `testbed` builds: the image of every study of the load line."""
-    return LoadScenario.image_needs(host, [])
 
 
 @pytest.fixture(scope="module")
