@@ -26,7 +26,7 @@ from lastro.errors import LastroError, Unavailable
 from lastro.functions.base import Path as FlowPath
 from lastro.platforms._oci import oci_config
 from lastro.platforms.base import InstanceSpec
-from lastro.scenarios.chain.deploy import ROLES, deployed, instance_spec
+from lastro.scenarios.shared.chain import ROLES, deployed, instance_spec
 from lastro.testbed import Testbed
 
 N_PAIRS = 20

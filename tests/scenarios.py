@@ -15,6 +15,7 @@ from lastro.results.samples import Outcome
 from lastro.scenarios.application import ApplicationScenario
 from lastro.scenarios.base import Config, Scenario
 from lastro.scenarios.compute import ComputeScenario
+from lastro.scenarios.load import LoadScenario
 from lastro.scenarios.proxy import ProxyScenario
 from lastro.scenarios.routing import RoutingScenario
 from lastro.scenarios.uplink import UplinkScenario
@@ -30,7 +31,8 @@ def image_needs(host: Host) -> Needs:
     flows = UplinkScenario.image_needs(host, [{"instrument": name} for name in FLOWS])
     origins = ProxyScenario.image_needs(host, [{"origin": "apache"}, {"origin": "nginx"}])
     daemons = ApplicationScenario.image_needs(host, []).and_of(RoutingScenario.image_needs(host, []))
-    return tools.and_of(flows).and_of(origins).and_of(daemons)
+    frames = LoadScenario.image_needs(host, [])
+    return tools.and_of(flows).and_of(frames).and_of(origins).and_of(daemons)
 
 
 TOLERANT: Mapping[str, Any] = {"max_foreign_cpus": 4096.0, "max_steal_percent": 100.0, "max_wait_s": 0.0}
@@ -46,6 +48,10 @@ SHORT: dict[str, dict[str, Any]] = {
     "compute": {"isolation": "none", "instrument": "sysbench-cpu:time_s=1,primes=1000", "memory": "512M"},
     "exposure": {"isolation": "none"},
     "lifecycle": {"attachment": "veth-bridge", "instances": 2, "settle_s": 0},
+    "load": {
+        "attachment": "veth-direct", "function": "none", "instrument": "trafgen", "settle_s": 0, "most_fps": 20_000,
+        "first_probe_s": 0.2, "probe_s": 0.2, "deciding_s": 0.2, "cost_s": 0.5, "width_percent": 20,
+    },
     "proxy": {
         "attachment": "nat", "instrument": "curl", "proxies": 2, "clients": 2, "requests": 20, "object_bytes": 100_000,
         "settle_s": 0, "memory": "512M",

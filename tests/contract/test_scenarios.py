@@ -20,6 +20,8 @@ UNMEASURED: dict[str, tuple[str, ...]] = {
     "chain": ("latency_p95", "latency_p99"),  # of few pings
     "compute": _OF_MACHINES,
     "lifecycle": ("capacity",),  # nothing asks for it
+    # It is met at most_fps, unless the machine is busy; the study names no goal of its own.
+    "load": ("pdr_upper", "ndr_upper", "own", "own_upper", "own_conditional", "own_exceed"),
     "proxy": ("capacity",),
     "uplink": (*_OF_MACHINES, "udp_offered", "udp_throughput", "udp_loss", "jitter"),  # of TCP
 }

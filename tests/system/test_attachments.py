@@ -9,7 +9,7 @@ import pytest
 
 from lastro import registry
 from lastro.scenarios.chain import ChainScenario
-from lastro.scenarios.chain.deploy import deployed
+from lastro.scenarios.shared.chain import deployed
 from lastro.scenarios.shared.pools import AttachmentPool, PlatformPool
 from lastro.testbed import Testbed
 from lastro.testing.attachments import segment

@@ -25,8 +25,8 @@ from lastro.instruments.iperf3_tcp import Iperf3Tcp
 from lastro.instruments.iperf3_udp import Iperf3Udp
 from lastro.instruments.ping import Ping
 from lastro.scenarios.chain import ChainScenario
-from lastro.scenarios.chain.deploy import SINK_PORT, Chain, deployed
-from lastro.scenarios.chain.measuring import _crossings, difference
+from lastro.scenarios.shared.chain import SINK_PORT, Chain, deployed
+from lastro.scenarios.shared.crossings import crossings, difference
 from lastro.scenarios.shared.pools import PlatformPool
 from lastro.testbed import Testbed
 
@@ -97,7 +97,7 @@ def test_tcp_udp_and_ping_pass_and_are_counted(testbed: Testbed, pool: PlatformP
             reading = instrument.measure(chain.source, chain.sink, chain.path.sink, SETTINGS)
             assert not reading.invalid_because and all(reading.measurements.values()), (instrument.name, reading)
             seen = difference(before, chain.counted())
-            assert _crossings(instrument.name, chain, seen, reading.payload_bytes) == []
+            assert crossings(instrument.name, chain, seen, reading.payload_bytes) == []
             assert reading.payload_bytes > 100_000 or instrument.name == Ping.name, (instrument.name, reading)
             assert seen.get("detoured", seen["broken"]).packets == 0
 

@@ -17,7 +17,7 @@ from lastro.host.base import Process
 from lastro.host.local import LocalHost
 from lastro.platforms.base import InstanceSpec
 from lastro.scenarios.chain import ChainScenario
-from lastro.scenarios.chain.deploy import Chain, deployed
+from lastro.scenarios.shared.chain import Chain, deployed
 from lastro.scenarios.shared.pools import PlatformPool
 from lastro.testbed import Testbed
 

@@ -10,7 +10,7 @@ import pytest
 from lastro import registry
 from lastro.functions.dpi import SIGNATURE
 from lastro.scenarios.chain import ChainScenario
-from lastro.scenarios.chain.deploy import Chain, deployed
+from lastro.scenarios.shared.chain import Chain, deployed
 from lastro.scenarios.shared.pools import PlatformPool
 from lastro.testbed import Testbed
 

@@ -13,7 +13,7 @@ import pytest
 from lastro import registry
 from lastro.errors import CommandFailed, PlatformError, Unavailable
 from lastro.platforms.base import Instance, Tap
-from lastro.scenarios.chain.deploy import deployed
+from lastro.scenarios.shared.chain import deployed
 from lastro.scenarios.shared.pools import AttachmentPool, PlatformPool
 from lastro.testbed import Testbed
 from lastro.testing.attachments import contents, segment

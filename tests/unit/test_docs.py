@@ -27,6 +27,7 @@ from lastro.instruments import iperf3_udp
 from lastro.instruments._http import HttpLoad
 from lastro.results.samples import MAX_ATTEMPTS, Metric
 from lastro.scenarios import application, chain, compute, exposure, lifecycle, proxy, routing, uplink
+from lastro.scenarios import load as load_line
 from lastro.scenarios.base import Scenario, schemas
 from lastro.scenarios.compute import instrument
 from lastro.scenarios.shared import calibration
@@ -457,6 +458,8 @@ TABLES = {
     "workload_metrics": workload_metrics_table,
     "application_settings": partial(settings_table, application.ApplicationScenario),
     "application_metrics": partial(metrics_table, application.ApplicationScenario),
+    "load_settings": partial(settings_table, load_line.LoadScenario),
+    "load_metrics": partial(metrics_table, load_line.LoadScenario),
     "uplink_settings": partial(settings_table, uplink.UplinkScenario),
     "uplink_metrics": partial(metrics_table, uplink.UplinkScenario),
     "proxy_settings": partial(settings_table, proxy.ProxyScenario),

@@ -16,7 +16,7 @@ from lastro.image.rootfs import Needs
 from lastro.platforms.base import Port
 from lastro.results.samples import Outcome
 from lastro.scenarios.chain import ChainScenario
-from lastro.scenarios.chain.frames import Frames, frames_of, judge_frames
+from lastro.scenarios.shared.frames import Frames, frames_of, judge_frames
 
 from ..links import attachment
 from .recording import RecordingHost, recording_testbed

@@ -19,7 +19,7 @@ from lastro.platforms._oci import OciInstance
 from lastro.platforms.base import Port, configuration
 from lastro.platforms.gvisor import GvisorInstance
 from lastro.scenarios.chain import ChainScenario
-from lastro.scenarios.chain.deploy import ROLES, _segments
+from lastro.scenarios.shared.chain import ROLES, _segments
 from lastro.scenarios.shared.instance_spec import instance_spec
 from lastro.testing.attachments import unstarted
 

@@ -32,7 +32,7 @@ from lastro.plain import plain, unfiltered
 from lastro.platforms.base import Availability
 from lastro.scenarios.base import start_s
 from lastro.scenarios.chain import ChainScenario
-from lastro.scenarios.chain.probes import ChainProbes
+from lastro.scenarios.shared.chain_probes import ChainProbes
 from lastro.scenarios.shared.pools import AttachmentPool, PlatformPool
 from lastro.study.levels import NONE, split_options
 from lastro.study.model import Study

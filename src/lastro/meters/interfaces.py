@@ -6,7 +6,8 @@ from typing import Any
 
 from lastro.meters.base import Meter
 
-Counters = dict[str, dict[str, int]]  # "role.interface" -> rx_bytes, rx_packets, tx_bytes, tx_packets
+_COUNTED = [(way, what) for way in ("rx", "tx") for what in ("bytes", "packets", "dropped")]
+Counters = dict[str, dict[str, int]]  # "role.interface" -> rx_bytes, rx_packets, rx_dropped, tx_bytes, …
 
 
 class InterfaceMeter(Meter):
@@ -34,7 +35,9 @@ class InterfaceMeter(Meter):
                 stats = link["stats64"]
                 self.mtu[f"{role}.{link['ifname']}"] = link["mtu"]
                 found[f"{role}.{link['ifname']}"] = {
-                    f"{way}_{what}": stats[way][what] for way in ("rx", "tx") for what in ("bytes", "packets")
+                    f"{way}_{what}": stats[way][what]
+                    for way in ("rx", "tx")
+                    for what in ("bytes", "packets", "dropped")
                 }
         return found
 

@@ -47,8 +47,8 @@ KINDS = (
 MEANINGS = {
     GENERATOR_LIMITED: N_(
         "the load generator was the bottleneck, not the system under test (the rate was no higher without that "
-        "system: by plain forwarding, or on the bare host), so the rate is a lower bound of what the system can "
-        "carry."
+        "system: by plain forwarding, or on the bare host; or the generator sent less than it was asked for), so the "
+        "rate is a lower bound of what the system can carry."
     ),
     THROUGH_CACHE: N_(
         "a cache may hide what is measured (the page cache hides a disk, the processor’s caches hide memory), so the "
@@ -77,8 +77,8 @@ MEANINGS = {
         "including the preparation of the workload (before Linux 5.19, the amount in use at the end)."
     ),
     AT_LEAST: N_(
-        "the study ended the search before the host refused one more: the number is a lower bound; if time ran out, "
-        "it shows how fast instances start, not how many the host can run."
+        "the search ended before it found a limit, by the study or by the generator: the number is a lower bound; if "
+        "time ran out in a search for instances, it shows how fast they start, not how many the host can run."
     ),
     OVERLOADED: N_(
         "requests came faster than they were answered, so more and more of them waited: the times grow with the "
@@ -114,7 +114,7 @@ SHORT = {
     TOO_SHORT: N_("too short to time"),
     CLOSED_LOOP: N_("a closed loop, which hides queueing"),
     WHOLE_LIFE: N_("the peak since its start, not of the workload alone"),
-    AT_LEAST: N_("at least this many: the study ended the search"),
+    AT_LEAST: N_("at least this much: the search found no limit"),
     OVERLOADED: N_("more requests than answers: times grow as the load lasts"),
     GENERATOR_DELAY: N_("the generator’s own delay: dropped"),
     LARGE_SEGMENTS: N_("the function received segments larger than the MTU"),

@@ -31,8 +31,9 @@ def searches_table(report: Report, search: Search, say: Language) -> Table:
 
 
 NOTE = N_(
-    "Limit found: one more did not start, did not answer, or had no memory left. Lower bound: the study ended the "
-    "search. Trials that ended in the same way share a line, with the message of the first."
+    "Limit found: one more instance did not start, did not answer, or had no memory left; or a rate lost more than its "
+    "goal. Lower bound: the study, or the generator, ended the search. Trials that ended in the same way share a line, "
+    "with the message of the first."
 )
 
 

@@ -15,7 +15,7 @@ from lastro.attachments._separable import Separable
 from lastro.attachments.base import Attachment, Segment
 from lastro.errors import LastroError
 from lastro.platforms.base import Instance, InstanceSpec, Platform, Port
-from lastro.scenarios.chain.deploy import deployed
+from lastro.scenarios.shared.chain import deployed
 from lastro.scenarios.shared.pools import PlatformPool
 from lastro.testbed import Testbed
 from lastro.testing.killing import nothing_is_left_after_a_kill

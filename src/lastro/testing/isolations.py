@@ -12,7 +12,7 @@ from lastro.errors import Unavailable
 from lastro.functions.firewall import Firewall
 from lastro.isolation.base import NEIGHBOUR, Isolation, Profile, isolate
 from lastro.platforms.base import InstanceSpec, Platform
-from lastro.scenarios.chain.deploy import deployed
+from lastro.scenarios.shared.chain import deployed
 from lastro.scenarios.shared.pools import PlatformPool
 from lastro.testbed import Testbed
 from lastro.testing.subject import Subject

@@ -10,7 +10,7 @@ from lastro.anomalies.base import Anomaly, Demand, Dose
 from lastro.functions.base import Counted
 from lastro.host.cgroups import Resources
 from lastro.platforms.base import InstanceSpec
-from lastro.scenarios.chain.deploy import deployed
+from lastro.scenarios.shared.chain import deployed
 from lastro.scenarios.shared.disturbance import bounded
 from lastro.scenarios.shared.pools import PlatformPool
 from lastro.testbed import Testbed

@@ -2,52 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lastro import validity
-from lastro.functions.base import BROKEN, Counted
 from lastro.instruments.iperf3_tcp import Iperf3Tcp
 from lastro.instruments.iperf3_udp import Iperf3Udp
 from lastro.instruments.ping import Ping
 from lastro.meters.host import HostMeter
 from lastro.meters.interfaces import InterfaceMeter
 from lastro.meters.usage import UsageMeter
-from lastro.platforms.base import Instance
 from lastro.results.samples import Outcome
 from lastro.scenarios.base import Config
-from lastro.scenarios.chain.deploy import Chain
-from lastro.scenarios.chain.frames import frames_of, judge_frames
-from lastro.scenarios.shared.disturbance import Disturbance
+from lastro.scenarios.shared.chain import Chain
+from lastro.scenarios.shared.clock_policy import clocks_of, judge_clocks
+from lastro.scenarios.shared.crossings import difference, judge_crossings
 from lastro.scenarios.shared.flow import judge_links, rest
+from lastro.scenarios.shared.frames import frames_of, judge_frames
 from lastro.scenarios.shared.host_limits import judge_host
+from lastro.scenarios.shared.on_chain import StandingChain
 from lastro.scenarios.shared.topology import note_load, note_meter, note_witness
 from lastro.testbed import Testbed
 
 
-def measure(
-    testbed: Testbed,
-    config: Config,
-    chain: Chain,
-    everyone: Mapping[str, Instance],
-    disturbance: Disturbance | None,
-    outcome: Outcome,
-    *,
-    own_cgroups: Sequence[str] = (),
-) -> None:
+def measure(testbed: Testbed, config: Config, standing: StandingChain, outcome: Outcome) -> None:
     """Add all measurements of a trial, and all reasons for its invalidity, to `outcome`."""
-    host, usage = HostMeter(testbed, everyone, own_cgroups), UsageMeter(testbed, everyone)
+    chain, everyone, disturbance = standing.chain, standing.everyone, standing.disturbance
+    host, usage = HostMeter(testbed, everyone, standing.own_cgroups), UsageMeter(testbed, everyone)
     if disturbance:
         disturbance.neighbour.require_alive()
     before = disturbance.neighbour.reading() if disturbance else None
-    clocks = _clocks(everyone)
+    clocks = clocks_of(everyone)
     links = chain.attachment.counters(testbed)
     usage.start()
     host.start()
     _instruments(testbed, config, chain, outcome)
     host.stop()
     usage.stop()
-    _judge_clocks(clocks, _clocks(everyone), float(config["max_drift_percent"]) / 100, outcome)
+    judge_clocks(clocks, clocks_of(everyone), float(config["max_drift_percent"]) / 100, outcome)
     judge_links(chain.attachment.name, links, chain.attachment.counters(testbed), outcome)
     note_meter(outcome, usage)
     note_meter(outcome, host)
@@ -59,27 +50,6 @@ def measure(
         role = disturbance.neighbour.instance.spec.role
         note_witness(outcome, "dose", "what the neighbour really did", (role,))
         disturbance.judge_dose("the anomaly", before, usage.elapsed_s, host, outcome)
-
-
-def _clocks(instances: Mapping[str, Instance]) -> dict[str, validity.ClockSample]:
-    readings = {role: instance.clock() for role, instance in instances.items()}
-    return {role: reading for role, reading in readings.items() if reading is not None}
-
-
-def _judge_clocks(
-    before: Mapping[str, validity.ClockSample],
-    after: Mapping[str, validity.ClockSample],
-    limit: float,
-    outcome: Outcome,
-) -> None:
-    """Note how the guests' own clocks drifted against the host's; too much drift invalidates the trial."""
-    drifts = {role: validity.drift(before[role], after[role]) for role in before if role in after}
-    if drifts:
-        note_witness(outcome, "clocks", "the guests' clocks against the host's", drifts)
-        outcome.notes["clocks"] = {
-            role: {"drift": found.ratio - 1, "uncertainty": found.uncertainty} for role, found in drifts.items()
-        }
-    outcome.invalidate(validity.drift_reasons(drifts, limit))
 
 
 def _instruments(testbed: Testbed, config: Config, chain: Chain, outcome: Outcome) -> None:
@@ -103,32 +73,8 @@ def _instruments(testbed: Testbed, config: Config, chain: Chain, outcome: Outcom
         seen = difference(counted, chain.counted())
         if instrument.name == Iperf3Tcp.name:
             judge_frames(frames_of(chain, counters, seen), chain, str(config["offloads"]), outcome)
-        counts = "its elements" if config["implementation"] == "click" else "its rules"
-        note_witness(outcome, "counters", f"packets that {counts} counted: {', '.join(sorted(seen))}", ("function",))
-        outcome.invalidate(_crossings(instrument.name, chain, seen, reading.payload_bytes))
+        judge_crossings(instrument.name, chain, seen, reading.payload_bytes, str(config["implementation"]), outcome)
         witness[instrument.name] = counters.moved
         phases[instrument.name] = {"host_cpus": host.read()["host_cpus"], **host.pressure()}
     outcome.notes["witness"] = witness
     outcome.notes["phases"] = phases
-
-
-def difference(before: Mapping[str, Counted], after: Mapping[str, Counted]) -> dict[str, Counted]:
-    """Return what the counters of a function counted between two readings."""
-    return {
-        name: Counted(now.packets - before[name].packets, now.bytes - before[name].bytes)
-        for name, now in after.items()
-        if name in before
-    }
-
-
-def _crossings(phase: str, chain: Chain, seen: Mapping[str, Counted], payload_bytes: int) -> list[str]:
-    crossed = seen.get("crossed")
-    reasons = validity.crossing_reasons(phase, crossed.bytes if crossed else None, payload_bytes)
-    if broken := seen.get(BROKEN, Counted(0, 0)).packets:
-        reasons.append(
-            f"{phase}: {broken} packets were longer than a frame or had a wrong header, and the function dropped them"
-        )
-    idle = [name for name in chain.function.witnesses if not seen.get(name, Counted(0, 0)).packets]
-    return reasons + [
-        f"{phase}: the function did not act on the flow: its counter '{name}' stood still" for name in idle
-    ]

@@ -7,10 +7,10 @@ from lastro.functions.base import Counted
 from lastro.instruments.iperf3_tcp import Iperf3Tcp
 from lastro.meters.interfaces import InterfaceMeter
 from lastro.platforms.base import AVAILABLE, Availability, InstanceSpec, Platform
-from lastro.scenarios.chain.deploy import deployed
-from lastro.scenarios.chain.frames import frames_of
-from lastro.scenarios.chain.measuring import difference
 from lastro.scenarios.shared.availability_probes import Probes
+from lastro.scenarios.shared.chain import deployed
+from lastro.scenarios.shared.crossings import difference
+from lastro.scenarios.shared.frames import frames_of
 from lastro.study.levels import NONE
 
 

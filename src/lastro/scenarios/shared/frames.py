@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from lastro.functions.base import Counted
 from lastro.meters.interfaces import InterfaceMeter
 from lastro.results.samples import LARGE_SEGMENTS, Metric, Outcome, Remark
-from lastro.scenarios.chain.deploy import Chain
+from lastro.scenarios.shared.chain import Chain
 
 FRAME_SIZE = Metric(
     "frame_size", "B", "neither", "mean size of the frames that the function received during the TCP measurement"

@@ -1,0 +1,160 @@
+"""Generators of frames: each offers a constant rate for a time, and reports what it sent.
+
+    way = Way(source, sink, "198.18.1.10")
+    with generator.receiving(way):
+        offered = generator.offer(way, Traffic((64,)), rate_fps=100_000, duration_s=1.0)
+
+A generator's own count is not the truth: scenarios compare it with the counters of interfaces. Frame sizes include the
+frame check sequence of 4 bytes, as in RFC 2544, which no virtual link carries or counts."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import ClassVar
+
+from lastro.errors import InputError, InstrumentError
+from lastro.host.base import Process
+from lastro.instruments.base import Instrument, positive
+from lastro.platforms.base import Instance
+from lastro.results.samples import Metric, Reading
+from lastro.study.model import Level
+
+PORT = 11111  # of the receiver; no function blocks it
+CHECK_SEQUENCE_BYTES = 4
+_HEADERS_BYTES = 14 + 20 + 8  # of Ethernet, IPv4 and UDP
+LEAST_BYTES, MOST_BYTES = 64, 1518
+IMIX = "imix"
+_IMIX = (64, 64, 570, 64, 64, 570, 64, 570, 64, 64, 570, 1518)  # 7 : 4 : 1, mixed
+_PATIENCE_S = 15.0
+# A socket that nobody reads: when its buffer is full, the kernel drops what arrives, without an answer to the sender.
+_RECEIVER = """use Socket; my ($port, $life) = @ARGV;
+socket(my $all, AF_INET, SOCK_DGRAM, 0) or die "socket: $!";
+setsockopt($all, SOL_SOCKET, SO_RCVBUF, pack("l", 2048));
+bind($all, pack_sockaddr_in($port, INADDR_ANY)) or die "bind: $!";
+$| = 1; print "receiving\\n"; sleep $life;
+"""
+_LIFE_S = 7200
+FRAMES_OFFERED = Metric(
+    "frames_offered", "1/s", "neither", "frames that the generator sent, by its own count and clock"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """The frames of a load: their sizes in bytes, repeated in this order, and the number of flows they belong to."""
+
+    sizes: tuple[int, ...]
+    flows: int = 1
+
+    @classmethod
+    def of(cls, size: str, flows: int = 1) -> Traffic:
+        """Return the traffic of a frame size as a study has it: '64', or 'imix'. Raises: InputError."""
+        return cls(sizes_of(size), flows)
+
+    @property
+    def payload_bytes(self) -> tuple[int, ...]:
+        """The payload of each frame: a datagram over UDP and IPv4."""
+        return tuple(size - _HEADERS_BYTES - CHECK_SEQUENCE_BYTES for size in self.sizes)
+
+    @property
+    def counted_bytes(self) -> float:
+        """The mean size of a frame as interfaces count it: with the header of Ethernet, without the check sequence."""
+        return sum(self.sizes) / len(self.sizes) - CHECK_SEQUENCE_BYTES
+
+
+def sizes_of(size: str) -> tuple[int, ...]:
+    """Parse a frame size: '64', or 'imix' for 64, 570 and 1518 bytes as 7 : 4 : 1. Raises: InputError."""
+    if size == IMIX:
+        return _IMIX
+    if not (size.isascii() and size.isdigit() and len(size) < 6) or not LEAST_BYTES <= int(size) <= MOST_BYTES:
+        raise InputError(f"'{size}' is not a frame size", f"write {LEAST_BYTES} to {MOST_BYTES} bytes, or '{IMIX}'")
+    return (int(size),)
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """One direction of a load: from `sender` to the address `target` of `receiver`."""
+
+    sender: Instance
+    receiver: Instance
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """A load as its generator reports it: frames intended and sent, the seconds it took, and, if known, received.
+
+    Only a generator that has the frames back, or asks its receiver, knows what was received."""
+
+    intended: int
+    sent: int
+    lasted_s: float
+    received: int | None = None
+
+    @property
+    def rate_fps(self) -> float:
+        """The frames sent in a second."""
+        return self.sent / self.lasted_s
+
+
+class LoadGenerator(Instrument):
+    """A generator of frames at a constant rate.
+
+    `packages` are Debian packages that it needs in the image. `most_flows` and `mixes` say what traffic it can send;
+    `step_s` is the unit of its durations (0: any), and `spins` is true if it waits by keeping a CPU busy."""
+
+    metrics = (FRAMES_OFFERED,)
+    packages: ClassVar[tuple[str, ...]] = ()
+    most_flows: ClassVar[int] = 1
+    mixes: ClassVar[bool] = False
+    step_s: ClassVar[float] = 0.0
+    spins: ClassVar[bool] = False
+
+    @abstractmethod
+    def offer(self, way: Way, traffic: Traffic, rate_fps: float, duration_s: float) -> Offered:
+        """Send frames at a constant rate, and return when the last one was sent.
+
+        Raises: InstrumentError when its report cannot be right; CommandFailed; CommandTimeout."""
+
+    @contextmanager
+    def receiving(self, way: Way) -> Iterator[Process]:
+        """Receive inside the block, so that the receiver's kernel does not refuse what arrives.
+
+        Raises: InstrumentError; CommandTimeout."""
+        argv = ["perl", "-e", _RECEIVER, str(PORT), str(_LIFE_S)]
+        process = way.receiver.spawn(argv)
+        try:
+            process.wait_line("receiving", _PATIENCE_S)
+            yield process
+        finally:
+            process.stop()
+
+    @classmethod
+    def refusal(cls, traffic: Traffic) -> str:
+        """Return why it cannot send this traffic; empty if it can."""
+        if traffic.flows > cls.most_flows:
+            return f"{cls.name} sends at most {cls.most_flows} flow{'s' * (cls.most_flows > 1)}"
+        if len(traffic.sizes) > 1 and not cls.mixes:
+            return f"{cls.name} sends frames of one size"
+        return ""
+
+    def measure(self, client: Instance, server: Instance, target: str, settings: Mapping[str, Level]) -> Reading:
+        """Offer `offered_fps` frames a second for `probe_s`, of the size `frame_size`, in so many `flows`."""
+        way, traffic = Way(client, server, target), Traffic.of(str(settings["frame_size"]), int(settings["flows"]))
+        with self.receiving(way):
+            offered = self.offer(way, traffic, float(settings["offered_fps"]), float(settings["probe_s"]))
+        return Reading({FRAMES_OFFERED.name: offered.rate_fps})
+
+
+def checked(tool: str, intended: int, sent: float, lasted_s: float, duration_s: float) -> Offered:
+    """Return what a generator reported. Raises: InstrumentError for impossible numbers."""
+    positive(f"{tool}'s number of frames sent", sent)
+    positive(f"{tool}'s time of sending", lasted_s)
+    if sent > 1.05 * intended + 100:
+        raise InstrumentError(f"{tool} reports {sent:.0f} frames sent, but was asked for {intended}")
+    if lasted_s < 0.5 * duration_s:
+        raise InstrumentError(f"{tool} says that it sent for {lasted_s:.3f} s instead of {duration_s:g} s")
+    return Offered(intended, int(sent), lasted_s)

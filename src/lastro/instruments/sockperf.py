@@ -1,0 +1,39 @@
+"""One flow of datagrams at a constant rate, by sockperf, which keeps a CPU busy between two of them."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from lastro.errors import CommandFailed, InstrumentError
+from lastro.instruments._load_generator import PORT, LoadGenerator, Offered, Traffic, Way, checked
+
+_PATIENCE_S = 15.0
+_SENT = re.compile(r"Total of (\d{1,15}) messages sent in (\d{1,9}(?:\.\d{1,9})?) sec")
+
+
+class Sockperf(LoadGenerator):
+    name = "sockperf"
+    summary = "frames of one size at a constant rate by sockperf: one flow"
+    packages = ("sockperf",)
+    version_argv = ("sockperf", "--version")
+    step_s = 1.0  # its durations are whole seconds
+    spins = True
+
+    def offer(self, way: Way, traffic: Traffic, rate_fps: float, duration_s: float) -> Offered:
+        whole_s, mps = math.ceil(duration_s), max(1, round(rate_fps))
+        argv = ["sockperf", "throughput", "--ip", way.target, "--port", str(PORT), "--time", str(whole_s)]
+        argv += ["--mps", str(mps), "--msg-size", str(traffic.payload_bytes[0])]
+        if way.sender.shares_kernel:  # it keeps this CPU busy, and leaves the others to the function
+            argv = ["taskset", "--cpu-list", str(way.sender.testbed.usable_cpus[0]), *argv]
+        done = way.sender.run(argv, timeout_s=whole_s + _PATIENCE_S, check=False)
+        if done.returncode != 0:
+            raise CommandFailed(argv, done.returncode, done.error_text or done.text)
+        return self.read(done.text, mps, whole_s)
+
+    def read(self, text: str, mps: int, duration_s: int) -> Offered:
+        """Return what its report says. Raises: InstrumentError."""
+        if len(found := _SENT.findall(text)) != 1:
+            raise InstrumentError(f"sockperf did not report what it sent: {text.strip()[-80:]!r}")
+        sent, lasted_s = found[0]
+        return checked(self.name, mps * duration_s, int(sent), float(lasted_s), duration_s)

@@ -1,0 +1,117 @@
+"""Frames of any size in many flows, by trafgen, paced by a token bucket on the sender's link.
+
+The option --rate of trafgen sends the frames of each second in one burst, and then sleeps. So trafgen sends as fast as
+it can here, into a token bucket of the kernel, which lets frames out at the rate and blocks trafgen meanwhile. The
+bucket holds the frames of a millisecond. Source: trafgen(8), tc-tbf(8)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lastro.errors import CommandFailed, InstrumentError
+from lastro.host.base import Completed
+from lastro.instruments._load_generator import MOST_BYTES, PORT, LoadGenerator, Offered, Traffic, Way, checked
+from lastro.platforms.base import Instance
+
+_PATIENCE_S = 15.0
+_FIRST_PORT = 20_000
+_BUCKET_S = 1e-3  # a timer of the kernel may be late by so much, and no token is lost
+_QUEUE_BYTES = 4 << 20  # more than a socket may have in the queue: the socket's limit blocks it, and nothing is dropped
+_LONGEST, _STARTS_S = 1.2, 0.2  # times the duration, and to start: it ends then
+_DRAINED_S = 0.05
+# A rate that it never reaches makes it send by a call for each frame, which blocks, and not through a ring.
+_BLOCKING = ("--qdisc-path", "--rate", "4000000000pps")
+_SENT = re.compile(r"^\s*(\d{1,15}) packets outgoing\s*$", re.MULTILINE)
+_LASTED = re.compile(r"(\d{1,9}) sec, (\d{1,6}) usec on CPU")
+
+
+class Trafgen(LoadGenerator):
+    name = "trafgen"
+    summary = "frames of any size, or a mix, at a constant rate by trafgen: up to 10,000 flows"
+    packages = ("netsniff-ng",)
+    version_argv = ("trafgen", "--version")
+    most_flows = 10_000
+    mixes = True
+
+    def __init__(self) -> None:
+        self._hops: dict[Way, _Hop] = {}
+
+    def offer(self, way: Way, traffic: Traffic, rate_fps: float, duration_s: float) -> Offered:
+        if way not in self._hops:
+            self._hops[way] = _hop(way)
+        hop, count = self._hops[way], max(1, round(rate_fps * duration_s))
+        self._pace(way.sender, hop.device, traffic, rate_fps)
+        options = ["--out", hop.device, "--num", str(count), *_BLOCKING, "--no-sock-mem", "--notouch-irq"]
+        # It makes a file in its working directory. Where it cannot send as fast as asked, SIGINT ends it with a report.
+        ends_s = f"{_LONGEST * duration_s + _STARTS_S:.3f}"
+        script = 'cd /tmp && exec timeout --preserve-status --signal=INT "$@"'
+        argv = ["sh", "-c", script, "trafgen", ends_s, "trafgen", "--conf", "-", *options]
+        done = way.sender.run(argv, stdin=_frames(hop, traffic), timeout_s=2 * duration_s + _PATIENCE_S, check=False)
+        if done.returncode != 0:
+            raise CommandFailed(argv, done.returncode, done.error_text or done.text)
+        offered = self.read(done.text, count, duration_s)
+        way.sender.run(["sleep", str(_DRAINED_S)])
+        return offered
+
+    def read(self, text: str, count: int, duration_s: float) -> Offered:
+        """Return what its report says. Raises: InstrumentError.
+
+        It ends when the last frame is in the queue, so the frames are offered over `duration_s` at least."""
+        sent, lasted = _SENT.findall(text), _LASTED.findall(text)
+        if len(sent) != 1 or len(lasted) != 1:
+            raise InstrumentError(f"trafgen did not report what it sent: {text.strip()[-80:]!r}")
+        seconds = int(lasted[0][0]) + int(lasted[0][1]) / 1e6
+        return checked(self.name, count, int(sent[0]), max(seconds, duration_s), duration_s)
+
+    def _pace(self, sender: Instance, device: str, traffic: Traffic, rate_fps: float) -> None:
+        rate_bps = 8 * rate_fps * traffic.counted_bytes
+        burst = max(2 * MOST_BYTES if len(traffic.sizes) > 1 else 2 * traffic.sizes[0], _BUCKET_S * rate_bps / 8)
+        bucket = ["rate", f"{rate_bps:.0f}bit", "burst", f"{burst:.0f}", "limit", str(_QUEUE_BYTES)]
+        _tc(sender, ["qdisc", "replace", "dev", device, "root", "tbf", *bucket])
+
+
+@dataclass(frozen=True, slots=True)
+class _Hop:
+    """The first hop of a way: the sender's device and addresses, and the hardware address to which it sends."""
+
+    device: str
+    source: str
+    target: str
+    own_mac: str
+    next_mac: str
+
+
+def _hop(way: Way) -> _Hop:
+    """Return the first hop, as the sender's kernel knows it. Raises: InstrumentError if it does not know it."""
+    way.sender.run(["ping", "-n", "-c", "1", "-w", "5", way.target], timeout_s=20, check=False)
+    try:
+        (route,) = json.loads(way.sender.run(["ip", "-j", "route", "get", way.target]).text)
+        device = str(route["dev"])
+        near = str(route.get("gateway", way.target))
+        (neighbour,) = json.loads(way.sender.run(["ip", "-j", "neigh", "show", near, "dev", device]).text)
+        (link,) = json.loads(way.sender.run(["ip", "-j", "link", "show", "dev", device]).text)
+        return _Hop(device, str(route["prefsrc"]), way.target, str(link["address"]), str(neighbour["lladdr"]))
+    except (ValueError, KeyError, TypeError):
+        raise InstrumentError(f"the sender has no route and hardware address to {way.target}") from None
+
+
+def _frames(hop: _Hop, traffic: Traffic) -> str:
+    """Return the configuration: a frame for each size; flows differ by their source port."""
+    last = _FIRST_PORT + traffic.flows - 1
+    port = f"dinc({_FIRST_PORT}, {last})" if traffic.flows > 1 else str(_FIRST_PORT)
+    lines = [
+        f"{{ eth(da={hop.next_mac}, sa={hop.own_mac}), ipv4(sa={hop.source}, da={hop.target}, ttl=64, df), "
+        f"udp(sp={port}, dp={PORT}), fill(0x00, {payload}) }}"
+        for payload in traffic.payload_bytes
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _tc(instance: Instance, words: Sequence[str]) -> Completed:
+    """Run tc on a link of an instance: inside a virtual machine, else from outside, where no capability is needed."""
+    if instance.takes_taps:
+        return instance.run(["tc", *words])
+    return instance.testbed.host.run(["tc", "-n", instance.netns, *words])

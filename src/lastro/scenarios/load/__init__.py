@@ -1,0 +1,210 @@
+"""The load line: how many frames a second a function carries at a goal of loss, while a neighbour may misbehave.
+
+A search is one observation. Its probes offer a rate for a time, and read from the counters of interfaces what was sent
+and what arrived. The search leads with PDR: the partial drop rate, at most 0.5 % of the frames lost. NDR, the non-drop
+rate, allows no loss, in all but a part of the time (RFC 9971). After the search, the chain carries its PDR for a while,
+and the CPU time of each role is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, TypedDict
+
+from lastro import registry
+from lastro.errors import LastroError, Unavailable
+from lastro.host.base import Host
+from lastro.host.cgroups import Usage, block_device_of
+from lastro.image.rootfs import Needs
+from lastro.instruments._load_generator import LoadGenerator, Traffic, sizes_of
+from lastro.isolation.base import MeasuredUse, Profile
+from lastro.meters.host import HostMeter
+from lastro.meters.usage import UsageMeter
+from lastro.platforms.base import Availability, InstanceSpec, unavailable
+from lastro.results.samples import Outcome
+from lastro.scenarios.base import CalibrationKind, Config, platform_level, start_s
+from lastro.scenarios.load.measuring import METRICS, bounds_of, measure
+from lastro.scenarios.load.probes import LoadProbes
+from lastro.scenarios.load.probing import BOTH, FORWARD
+from lastro.scenarios.load.search import METHODS, own_goal
+from lastro.scenarios.load.steering import APART, SENDER, steer
+from lastro.scenarios.shared.calibration import calibrated, calibration_key
+from lastro.scenarios.shared.flow import rest
+from lastro.scenarios.shared.host_limits import HOST_LIMITS, clock_kept
+from lastro.scenarios.shared.on_chain import (
+    CALIBRATED_FOR,
+    IMPLEMENTATION,
+    NEIGHBOUR_SETTINGS,
+    NO_DIFFERENCE,
+    PROFILE,
+    OnChain,
+)
+from lastro.shapes import made
+from lastro.study.levels import NONE
+from lastro.study.model import Setting
+from lastro.testbed import Testbed
+
+_DAY_S = 86_400
+_AROUND_S = 1.5  # what a trial takes besides probes, waits and two starts, roughly
+_PROBE_S = 0.2  # what a probe takes besides its time
+_CEILING = "ceiling"  # the largest rate that the generator sends through plain forwarding
+_NO_GOAL = "none"
+
+
+class _AtPdr(TypedDict):
+    """The notes of a trial from which a profile is made."""
+
+    elapsed_s: float
+    usage: dict[str, Usage]  # by role
+
+
+def _check_own_goal(text: str) -> None:
+    if text != _NO_GOAL:
+        own_goal(text)
+
+
+class LoadScenario(OnChain):
+    name = "load"
+    summary = "the rates at which a network function meets goals of loss (PDR, NDR), beside a neighbour"
+    parts = (*OnChain.parts, "instrument")
+    calibration_kinds = {
+        _CEILING: CalibrationKind(float, optional=True),  # it only spares probes
+        PROFILE: CalibrationKind(Profile),  # without it, isolation has no meaning
+    }
+    settings = (
+        Setting("frame_size", "64", "bytes of each frame with its check sequence, or imix", check=sizes_of),
+        Setting("flows", 1, "number of flows, which differ by their source port", 1, 10_000),
+        Setting("direction", FORWARD, "from the source to the sink, or both ways at once", choices=(FORWARD, BOTH)),
+        Setting(
+            "steering",
+            APART,
+            "CPU on which the kernel works for the function: apart from the generator's, or that of the sender",
+            choices=(APART, SENDER),
+        ),
+        Setting("search", "mlrsearch", "multiple loss ratio search, or binary search", choices=tuple(METHODS)),
+        Setting("own_goal", _NO_GOAL, "a goal of loss besides PDR and NDR: 1%, 1% exceed 20%", check=_check_own_goal),
+        Setting("exceed_percent", 50.0, "time at a load in which loss may exceed PDR and NDR", 0, 99),
+        Setting("width_percent", 1.0, "width of an interval, of its upper end", 0.1, 50, by_profile=True),
+        Setting(
+            "first_probe_s", 0.2, "length of the first, coarse probes; sockperf rounds up to whole seconds", 0.1, _DAY_S
+        ),
+        Setting("probe_s", 1.0, "length of a probe that counts; sockperf rounds up", 0.1, _DAY_S),
+        Setting("deciding_s", 3.0, "length of all probes that classify a load; sockperf rounds up", 0.1, _DAY_S),
+        Setting("least_fps", 1000, "smallest load, in frames a second", 10, 100_000_000),
+        Setting("most_fps", 1_000_000, "largest load, in frames a second", 20, 100_000_000),
+        Setting("search_limit_s", 300.0, "time after which a search without a result ends", 1, _DAY_S),
+        Setting("cost_s", 2.0, "time at the PDR in which CPU is measured", 0.5, _DAY_S),
+        Setting("settle_s", 1.0, "time between the start of the anomaly and the search", 0, _DAY_S),
+        IMPLEMENTATION,
+        *NEIGHBOUR_SETTINGS,
+        *HOST_LIMITS,
+        Setting("max_drift_percent", 0.1, "drift of a guest's clock above which a trial is invalid", 0, 100),
+    )
+    metrics = (*METRICS, *UsageMeter.metrics, *HostMeter.metrics)
+
+    def __init__(self, testbed: Testbed | None) -> None:
+        super().__init__(testbed)
+        self._probes: LoadProbes = LoadProbes(self.testbed, self.pool, self.attachments)
+
+    @classmethod
+    def part_names(cls, kind: str) -> frozenset[str]:
+        """Return the parts of a kind; of instruments, only generators of frames."""
+        if kind != "instrument":
+            return super().part_names(kind)
+        infos = registry.parts(kind).values()
+        return frozenset(info.name for info in infos if info.cls is not None and issubclass(info.cls, LoadGenerator))
+
+    @classmethod
+    def offloads_of(cls, config: Config) -> bool:
+        """Return False: a frame must be one that a wire could carry."""
+        return False
+
+    @classmethod
+    def ip_of(cls, config: Config) -> str:
+        return "4"
+
+    @classmethod
+    def image_needs(cls, host: Host, configs: Sequence[Config]) -> Needs:
+        """Return the packages of all generators, so that one image serves every study, and what the chain needs."""
+        tools = [package for name in sorted(cls.part_names("instrument")) for package in _generator(name).packages]
+        return super().image_needs(host, configs).and_of(Needs(tuple(tools)))
+
+    @classmethod
+    def duration_s(cls, config: Config) -> float:
+        bounds = bounds_of(config)
+        per_goal = bounds.binary_probes if config["search"] == "binary" else 4
+        n_goals = 2 + (config["own_goal"] != _NO_GOAL)
+        searching_s = (3 + per_goal * n_goals) * (bounds.sum_s / 2 + _PROBE_S)
+        waits_s = float(config["settle_s"]) + float(config["cost_s"])
+        return searching_s + waits_s + _AROUND_S + 2 * start_s(config)
+
+    def availability(self, config: Config) -> Availability:
+        try:
+            _require_able(config)
+        except LastroError as error:
+            return unavailable(error)
+        if not (found := super().availability(config)):
+            return found
+        level, links = platform_level(config), str(config["attachment"])
+        return self._probes.generator(str(config["instrument"]), links, level)
+
+    # Calibrations
+
+    @classmethod
+    def calibrations(cls, config: Config) -> dict[str, Config]:
+        """Return runs for the generator's ceiling, by plain forwarding, and the profile of the undisturbed chain."""
+        wanted = cls.profile_run(config)
+        ceiling = {**config, "isolation": NONE, "anomaly": NONE, "function": NONE, "implementation": "kernel"}
+        if config != ceiling:
+            named = (*CALIBRATED_FOR, "instrument", "frame_size")
+            wanted[calibration_key(_CEILING, ceiling, named, NO_DIFFERENCE)] = ceiling
+        return wanted
+
+    def calibration_value(self, key: str, outcome: Outcome) -> Any:
+        if key.startswith(_CEILING):
+            return outcome.notes["most_fps"]
+        noted: _AtPdr = made(_AtPdr, outcome.notes)
+        return {
+            "needs": {role: asdict(MeasuredUse.of(used, noted["elapsed_s"])) for role, used in noted["usage"].items()},
+            "chain_cpus": outcome.measurements["host_cpus"],
+            "block_device": block_device_of(self.testbed.scratch_dir, self.testbed.host),
+        }
+
+    # The trial
+
+    def run(self, config: Config, calibrations: Mapping[str, Any]) -> Outcome:
+        outcome = Outcome()
+        with clock_kept(outcome), self.standing(config, calibrations, outcome) as standing:
+            outcome.add_condition(steer(standing.chain, str(config["steering"])))
+            rest(float(config["settle_s"]))
+            bounds = bounds_of(config, calibrated(calibrations, _CEILING))
+            measure(self.testbed, config, standing, bounds, outcome)
+        return outcome
+
+    def facts(self, configs: Sequence[Config]) -> dict[str, Any]:
+        """Return the versions of the generators in the image, and of the search."""
+        found: dict[str, Any] = {"image_tools": {}}
+        try:
+            with self.pool.native.start(self.testbed, InstanceSpec("version", "probe")) as instance:
+                for name in sorted({str(config["instrument"]) for config in configs}):
+                    done = instance.run(_generator(name).version_argv, check=False)
+                    found["image_tools"][name] = next(iter((done.text + done.error_text).splitlines()), "")
+        except LastroError as error:
+            found["not_told"] = error.message
+        return found
+
+
+def _generator(name: str) -> type[LoadGenerator]:
+    found: type[LoadGenerator] = registry.get("instrument", name)
+    return found
+
+
+def _require_able(config: Config) -> None:
+    """Check that the generator can send the traffic of a treatment. Raises: Unavailable."""
+    kind = _generator(str(config["instrument"]))
+    if refusal := kind.refusal(Traffic.of(str(config["frame_size"]), int(config["flows"]))):
+        raise Unavailable(refusal, 'use instrument = "trafgen"')
+    if not float(config["first_probe_s"]) <= float(config["probe_s"]) <= float(config["deciding_s"]):
+        raise Unavailable("first_probe_s, probe_s and deciding_s must not decrease", "make deciding_s the longest")
+    if int(config["least_fps"]) >= int(config["most_fps"]):
+        raise Unavailable("least_fps must be below most_fps", "raise most_fps")

@@ -1,0 +1,198 @@
+"""The measuring part of a trial: the search, then the cost of a frame at the rate that it found."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from lastro import registry
+from lastro.instruments._load_generator import LoadGenerator, Traffic
+from lastro.meters.host import HostMeter
+from lastro.meters.usage import UsageMeter
+from lastro.results.noted import Ceiling, SearchEnd
+from lastro.results.samples import AT_LEAST, Metric, Outcome, Remark, Series
+from lastro.scenarios.base import Config
+from lastro.scenarios.load.probing import Prober
+from lastro.scenarios.load.search import Bounds, Found, Goal, Probe, Searched, own_goal, search
+from lastro.scenarios.shared.clock_policy import clocks_of, judge_clocks
+from lastro.scenarios.shared.crossings import difference, judge_crossings
+from lastro.scenarios.shared.flow import judge_links
+from lastro.scenarios.shared.host_limits import judge_host
+from lastro.scenarios.shared.on_chain import StandingChain
+from lastro.scenarios.shared.topology import note_load, note_meter, note_witness
+from lastro.testbed import Testbed
+
+PDR, NDR, OWN = "pdr", "ndr", "own"
+_PDR_LOSS = 0.005
+_ABOVE = 1.25  # times the ceiling
+_WORDS = {PDR: "partial drop rate (0.5 % loss)", NDR: "non-drop rate (no loss)", OWN: "study's own goal of loss"}
+
+
+def _metrics_of(goal: str, words: str) -> tuple[Metric, ...]:
+    return (
+        Metric(goal, "1/s", "higher", f"frames carried at the {words}: lower end of its interval"),
+        Metric(f"{goal}_upper", "1/s", "higher", f"upper end of the interval of the {words}"),
+        Metric(f"{goal}_conditional", "1/s", "higher", f"conditional throughput (RFC 9971) of the {words}"),
+        Metric(f"{goal}_exceed", "%", "neither", f"time at that load in which loss exceeded the {words}"),
+    )
+
+
+COST = Metric(
+    "frames_per_cpu_s",
+    "1/s",
+    "higher",
+    "frames that arrived for each CPU-second of the host, without the neighbour's and those in which a generator waits",
+)
+FRAME_MEAN = Metric("frame_mean", "B", "neither", "mean size of the frames that the function received, as links count")
+METRICS = (
+    *(metric for goal, words in _WORDS.items() for metric in _metrics_of(goal, words)),
+    COST,
+    FRAME_MEAN,
+    Metric("source_cpus", "CPU", "neither", "CPUs used by the source's processes at the PDR, generator included"),
+    Metric("sink_cpus", "CPU", "lower", "CPUs used by the sink's processes at the PDR"),
+)
+
+
+def bounds_of(config: Config, ceiling_fps: float | None = None) -> Bounds:
+    """Return where a treatment searches; `ceiling_fps` is the largest rate of the generator, if it was measured.
+
+    The search begins above the ceiling, which may have been measured at a bad moment, and finds that of the trial."""
+    least, most = float(config["least_fps"]), float(config["most_fps"])
+    step_s = registry.get("instrument", str(config["instrument"])).step_s
+    first_s, final_s, sum_s = (
+        math.ceil(seconds / step_s) * step_s if step_s else seconds
+        for seconds in (float(config[name]) for name in ("first_probe_s", "probe_s", "deciding_s"))
+    )
+    return Bounds(
+        least_fps=least,
+        most_fps=most if ceiling_fps is None else max(min(most, _ABOVE * ceiling_fps), 2 * least),
+        width=float(config["width_percent"]) / 100,
+        first_s=first_s,
+        final_s=final_s,
+        sum_s=sum_s,
+        limit_s=float(config["search_limit_s"]),
+    )
+
+
+def goals_of(config: Config) -> tuple[Goal, ...]:
+    """Return the goals of a treatment. PDR leads."""
+    exceed = float(config["exceed_percent"]) / 100
+    own = [] if config["own_goal"] == "none" else [own_goal(str(config["own_goal"]))]
+    return (Goal(PDR, _PDR_LOSS, exceed), Goal(NDR, 0.0, exceed), *own)
+
+
+def measure(testbed: Testbed, config: Config, standing: StandingChain, bounds: Bounds, outcome: Outcome) -> None:
+    """Add all measurements of a trial, and all reasons for its invalidity, to `outcome`.
+
+    Raises: TrialError when the search has no result."""
+    chain, everyone, disturbance = standing.chain, standing.everyone, standing.disturbance
+    generator: LoadGenerator = registry.get("instrument", str(config["instrument"]))()
+    traffic = Traffic.of(str(config["frame_size"]), int(config["flows"]))
+    prober = Prober(testbed, chain, generator, traffic, str(config["direction"]))
+    host, usage = HostMeter(testbed, everyone, standing.own_cgroups), UsageMeter(testbed, everyone)
+    if disturbance:
+        disturbance.neighbour.require_alive()
+    before = disturbance.neighbour.reading() if disturbance else None
+    clocks, links = clocks_of(everyone), chain.attachment.counters(testbed)
+    usage.start()
+    host.start()
+    with prober.ready():
+        found = search(str(config["search"]), goals_of(config), bounds, prober.probe)
+        record(found, outcome)
+        _measure_cost(testbed, config, standing, prober, generator, found.found[0].lower_fps, outcome)
+    host.stop()
+    usage.stop()
+    judge_clocks(clocks, clocks_of(everyone), float(config["max_drift_percent"]) / 100, outcome)
+    judge_links(chain.attachment.name, links, chain.attachment.counters(testbed), outcome)
+    judge_host(host, usage.user_s, config, outcome)
+    if disturbance and before:
+        role = disturbance.neighbour.instance.spec.role
+        note_witness(outcome, "dose", "what the neighbour really did", (role,))
+        disturbance.judge_dose("the anomaly", before, usage.elapsed_s, host, outcome)
+
+
+def record(found: Searched, outcome: Outcome) -> None:
+    """Record the intervals of a search, its probes as series, and what ended it at each goal.
+
+    A goal that is met at the largest load is a lower bound; the generator's limit is marked."""
+    bounded = [each for each in found.found if each.upper_fps is None]
+    steps = [_step(probe) for probe in found.probes]
+    for each in found.found:
+        name, end = each.goal.name, _ending(each, found)
+        outcome.measurements[name] = each.lower_fps
+        if each.upper_fps is not None:
+            outcome.measurements[f"{name}_upper"] = each.upper_fps
+        outcome.measurements[f"{name}_conditional"] = each.conditional_fps
+        outcome.measurements[f"{name}_exceed"] = 100 * each.exceed_ratio
+        outcome.notes |= SearchEnd("frames a second", int(each.lower_fps), end, []).as_notes(name)
+        if each.upper_fps is None:
+            outcome.add_caveat(Remark(AT_LEAST, end, (name, f"{name}_conditional")))
+    if found.limited and bounded:
+        values = {
+            name: found.most_fps for each in bounded for name in (each.goal.name, f"{each.goal.name}_conditional")
+        }
+        outcome.notes |= Ceiling(values, limited=True).as_notes()
+    outcome.notes |= {"most_fps": found.most_fps, "generator_reached_its_limit": found.limited, "probes": steps}
+    outcome.series += _series(found.probes)
+
+
+def _ending(each: Found, found: Searched) -> str:
+    if each.upper_fps is not None:
+        return f"more than {100 * each.goal.loss_ratio:g} % lost at {each.upper_fps:,.0f} frames a second"
+    if found.limited:
+        return f"the generator did not send more than {found.most_fps:,.0f} frames a second"
+    return f"the study offers {found.most_fps:,.0f} frames a second at most"
+
+
+def _step(probe: Probe) -> dict[str, object]:
+    rounded = {"loss_ratio": round(probe.loss_ratio, 6), "reached": probe.reached}
+    return {**asdict(probe), "lost_at": dict(probe.lost_at), **rounded}
+
+
+def _series(probes: Sequence[Probe]) -> list[Series]:
+    """Return the probes in order: the rates that were asked for and sent, and the loss."""
+    return [
+        Series("probe rate", "1/s", tuple(probe.rate_fps for probe in probes)),
+        Series("probe sent", "1/s", tuple(probe.sent_fps for probe in probes)),
+        Series("probe loss", "%", tuple(100 * probe.loss_ratio for probe in probes)),
+    ]
+
+
+def _measure_cost(
+    testbed: Testbed,
+    config: Config,
+    standing: StandingChain,
+    prober: Prober,
+    generator: LoadGenerator,
+    rate_fps: float,
+    outcome: Outcome,
+) -> None:
+    """Carry the rate for a while, with meters around, and check the frames and the function's own counters."""
+    chain, everyone = standing.chain, standing.everyone
+    host, usage = HostMeter(testbed, everyone, standing.own_cgroups), UsageMeter(testbed, everyone)
+    counted = chain.counted()
+    usage.start()
+    host.start()
+    probe = prober.probe(rate_fps, float(config["cost_s"]))
+    host.stop()
+    usage.stop()
+    seen = difference(counted, chain.counted())
+    note_load(outcome, generator.name, chain.source.spec.role, chain.sink.spec.role)
+    note_meter(outcome, usage)
+    note_meter(outcome, host)
+    note_witness(outcome, "interfaces", "frames sent and received at every hop", tuple(chain.instances))
+    outcome.invalidate(prober.size_reasons())
+    judge_crossings(generator.name, chain, seen, prober.carried_bytes, str(config["implementation"]), outcome)
+    used = {role: each.cpu_s / usage.elapsed_s for role, each in usage.used.items()}
+    outcome.measurements |= {**host.read(), **usage.read()}
+    outcome.measurements |= {f"{role}_cpus": used[role] for role in ("source", "sink")}
+    apart_s = host.own_cpu_s + host.foreign_cpus(usage.user_s) * host.elapsed_s
+    apart_s += sum(each.cpu_s for role, each in usage.used.items() if role not in chain.instances)
+    apart_s += usage.used["source"].user_s if generator.spins else 0.0
+    if (cost_s := host.busy_s - apart_s) > 0:
+        outcome.measurements[COST.name] = probe.received / cost_s
+    if (size := prober.mean_bytes) is not None:
+        outcome.measurements[FRAME_MEAN.name] = size
+    outcome.notes |= {**usage.notes(), "elapsed_s": usage.elapsed_s, "witness": {generator.name: prober.moved}}
+    outcome.notes["cost"] = _step(probe)

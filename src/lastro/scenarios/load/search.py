@@ -1,0 +1,262 @@
+"""The search for the largest load at which a goal of loss is met. Pure but for the probes that it asks for.
+
+Multiple loss ratio search (RFC 9971) finds the intervals of several goals together, by the library MLRsearch; binary
+search (RFC 2544, section 26.1) finds them one by one. The classification of loads and the conditional throughput are
+those of appendices A and B of RFC 9971; the library implements a draft that defines them in the same way."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from lastro.errors import InputError, InstrumentError
+
+REACHED = 0.995  # of the asked rate: below it, a probe shows the limit of its generator
+_RETRIES = 2  # of a probe that its generator did not reach: the host may have been busy for a moment
+_MOST_LIMITS = 12  # lower limits of the generator in one search
+_BELOW = 0.98  # of the rate that a generator reached: its next limit, and less each time
+_EXPANSION = 2
+_WIDEST = 0.7  # of all loads: the library never ends if they are as wide as the interval of a goal
+_PRECEDING = 2  # coarser targets before the final one
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """A goal of loss: at most `loss_ratio` in a probe, in all but the fraction `exceed_ratio` of the time."""
+
+    name: str
+    loss_ratio: float
+    exceed_ratio: float = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """One trial of a search, in the words of RFC 2544: frames offered at a rate for a time, and frames received.
+
+    Rates are frames a second, over all directions. `lost_at` has the frames lost at each hop; those that the first link
+    did not take were sent, too."""
+
+    rate_fps: float
+    duration_s: float
+    sent: int
+    received: int
+    lasted_s: float
+    lost_at: Mapping[str, int]
+
+    @property
+    def loss_ratio(self) -> float:
+        return max(0.0, 1 - self.received / self.sent) if self.sent else 1.0
+
+    @property
+    def sent_fps(self) -> float:
+        return self.sent / max(self.lasted_s, 1e-9)
+
+    @property
+    def reached(self) -> bool:
+        """False if the generator did not send the rate that it was asked for: its limit, not the function's loss."""
+        return self.sent_fps >= REACHED * self.rate_fps
+
+
+Measure = Callable[[float, float], Probe]  # rate in frames a second, duration in seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Where and how exactly to search.
+
+    Loads lie between `least_fps` and `most_fps`; an interval is at most `width` wide, relative to its upper end. Probes
+    last from `first_s` to `final_s`; a load is classified by probes of `sum_s` seconds together. A search that takes
+    longer than `limit_s` ends."""
+
+    least_fps: float
+    most_fps: float
+    width: float = 0.01
+    first_s: float = 1.0
+    final_s: float = 1.0
+    sum_s: float = 3.0
+    limit_s: float = 600.0
+
+    @property
+    def binary_probes(self) -> int:
+        """The number of probes of a binary search for one goal, at most."""
+        return 2 + math.ceil(math.log2(max(2.0, 1 / self.width)))
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The interval of a goal: the relevant lower bound met it, and the relevant upper bound did not.
+
+    `upper_fps` is None if no load failed: the goal is met at the largest load. `conditional_fps` is the conditional
+    throughput, `exceed_ratio` the fraction of the time at the lower bound in which loss exceeded the goal."""
+
+    goal: Goal
+    lower_fps: float
+    upper_fps: float | None
+    conditional_fps: float
+    exceed_ratio: float
+
+
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """The result of a search, and all its probes in order.
+
+    `most_fps` is the largest load that was offered. `limited` is true if the generator, not the study, set it."""
+
+    found: tuple[Found, ...]
+    probes: tuple[Probe, ...]
+    most_fps: float
+    limited: bool
+
+
+class _GeneratorLimit(Exception):
+    """A probe did not reach its rate, but only `fps`: the search begins again below."""
+
+    def __init__(self, fps: float) -> None:
+        self.fps = fps
+
+
+def mlrsearch(goals: Sequence[Goal], bounds: Bounds, measure: Measure) -> tuple[Found, ...]:
+    """Find the intervals of all goals by multiple loss ratio search."""
+    from MLRsearch import AbstractMeasurer, Config, MeasurementResult, MultipleLossRatioSearch, SearchGoal
+
+    class Measurer(AbstractMeasurer):  # type: ignore[misc]
+        def measure(self, intended_duration: float, intended_load: float) -> Any:
+            probe = measure(intended_load, intended_duration)
+            return MeasurementResult(
+                intended_duration=intended_duration,
+                intended_load=intended_load,
+                offered_count=probe.sent,
+                forwarding_count=min(probe.received, probe.sent),
+            )
+
+    wanted = {
+        goal: SearchGoal(
+            loss_ratio=goal.loss_ratio,
+            exceed_ratio=goal.exceed_ratio,
+            relative_width=min(bounds.width, _WIDEST * (1 - bounds.least_fps / bounds.most_fps)),
+            initial_trial_duration=bounds.first_s,
+            final_trial_duration=bounds.final_s,
+            duration_sum=bounds.sum_s,
+            preceding_targets=_PRECEDING,
+            expansion_coefficient=_EXPANSION,
+            fail_fast=False,
+        )
+        for goal in goals
+    }
+    config = Config(
+        goals=list(wanted.values()),
+        min_load=bounds.least_fps,
+        max_load=bounds.most_fps,
+        search_duration_max=bounds.limit_s,
+        warmup_duration=None,
+    )
+    try:
+        results = MultipleLossRatioSearch(config=config).search(measurer=Measurer(), debug=lambda _: None)
+    except RuntimeError as error:
+        raise InstrumentError(f"the search ended without a result: {error}") from None
+    found = []
+    for goal, asked in wanted.items():
+        result = results[asked]
+        lower, upper = result.relevant_lower_bound, result.relevant_upper_bound
+        if lower is None:
+            raise _unmet(goal, float(upper))
+        (stat,) = lower.target_to_stat.values()
+        exceed = stat.bad_long / (stat.good_long + stat.bad_long) if stat.good_long + stat.bad_long else 0.0
+        upper_fps = None if upper is None else float(upper)
+        found.append(Found(goal, float(lower), upper_fps, float(result.conditional_throughput), exceed))
+    return tuple(found)
+
+
+def binary(goals: Sequence[Goal], bounds: Bounds, measure: Measure) -> tuple[Found, ...]:
+    """Find the interval of each goal by binary search. A probe of `sum_s` decides; no loss may exceed a goal."""
+    return tuple(_bisected(goal, bounds, measure) for goal in goals)
+
+
+def _bisected(goal: Goal, bounds: Bounds, measure: Measure) -> Found:
+    def met(rate_fps: float) -> Probe | None:
+        probe = measure(rate_fps, bounds.sum_s)
+        return probe if probe.loss_ratio <= goal.loss_ratio else None
+
+    lower, upper = bounds.least_fps, bounds.most_fps
+    if best := met(upper):
+        return _exactly(goal, upper, None, best)
+    if not (best := met(lower)):
+        raise _unmet(goal, lower)
+    while upper - lower > bounds.width * upper:
+        middle = (lower + upper) / 2
+        if probe := met(middle):
+            lower, best = middle, probe
+        else:
+            upper = middle
+    return _exactly(goal, lower, upper, best)
+
+
+def _exactly(goal: Goal, lower: float, upper: float | None, best: Probe) -> Found:
+    return Found(goal, lower, upper, lower * (1 - best.loss_ratio), 0.0)
+
+
+def _unmet(goal: Goal, rate_fps: float) -> InstrumentError:
+    return InstrumentError(
+        f"no rate meets the goal {goal.name}: more than {100 * goal.loss_ratio:g} % of the frames were lost at"
+        f" {rate_fps:,.0f} a second, the smallest load of the search",
+        "search at smaller loads, by `least_fps`, or for a goal that allows more loss",
+    )
+
+
+METHODS: Mapping[str, Callable[[Sequence[Goal], Bounds, Measure], tuple[Found, ...]]] = {
+    "mlrsearch": mlrsearch,
+    "binary": binary,
+}
+
+
+def search(method: str, goals: Sequence[Goal], bounds: Bounds, measure: Measure) -> Searched:
+    """Search by a method. A probe that its generator did not reach is repeated; then it lowers the largest load.
+
+    Raises: InstrumentError when no rate meets a goal, when the generator holds no rate, or when it takes too long."""
+    probes: list[Probe] = []
+    ends_s = time.monotonic() + bounds.limit_s
+
+    def reached(rate_fps: float, duration_s: float) -> Probe:
+        best = 0.0
+        for _ in range(1 + _RETRIES):
+            if time.monotonic() > ends_s:
+                raise InstrumentError(f"the search did not end within {bounds.limit_s:g} s", "raise `search_limit_s`")
+            probe = measure(rate_fps, duration_s)
+            probes.append(probe)
+            if probe.reached:
+                return probe
+            best = max(best, probe.sent_fps)
+            if best < REACHED * REACHED * rate_fps:  # far below: no moment of a busy host
+                break
+        raise _GeneratorLimit(min(best, rate_fps))
+
+    most, limited = bounds.most_fps, False
+    for n_limits in range(1, _MOST_LIMITS + 1):
+        if most <= bounds.least_fps:
+            break
+        try:
+            found = METHODS[method](goals, replace(bounds, most_fps=most), reached)
+            return Searched(found, tuple(probes), most, limited)
+        except _GeneratorLimit as limit:
+            most, limited = _BELOW**n_limits * limit.fps, True
+    last = probes[-1]
+    raise InstrumentError(
+        f"the generator did not hold a rate: it sent {last.sent_fps:,.0f} of {last.rate_fps:,.0f} frames a second",
+        "the host is too busy for it: give it a CPU of its own, or search at smaller loads",
+    )
+
+
+def own_goal(text: str) -> Goal:
+    """Parse a goal of one's own: '1%', or '1% exceed 20%'. Raises: InputError."""
+    words = text.replace("%", " ").split()
+    try:
+        numbers = [float(word) / 100 for word in words if word != "exceed"]
+        shaped = text.count("%") == len(numbers) and words[1:2] in ([], ["exceed"]) and len(words) in (1, 3)
+        if shaped and all(math.isfinite(number) and 0 <= number < 1 for number in numbers):
+            return Goal("own", *numbers)
+    except ValueError:
+        pass
+    raise InputError(f"'{text}' is not a goal of loss", "write a percentage of frames, such as '1%' or '1% exceed 20%'")

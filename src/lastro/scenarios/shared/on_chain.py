@@ -1,0 +1,167 @@
+"""The base of scenarios that send through a chain: source, function and sink, and a neighbour that may misbehave."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from lastro import registry
+from lastro.functions.base import ON_CLICK, Service
+from lastro.host.base import Host
+from lastro.image.rootfs import Needs
+from lastro.isolation.base import NEIGHBOUR, Profile, isolate, not_in_force, parts_of
+from lastro.platforms.base import Availability, Instance, InstanceSpec, Platform
+from lastro.results.samples import Outcome
+from lastro.scenarios.base import Config, isolations_of, platform_level, platform_of
+from lastro.scenarios.shared.bases import OnLinks, first_unavailable
+from lastro.scenarios.shared.calibration import calibrated, calibration_key
+from lastro.scenarios.shared.chain import Chain, deployed
+from lastro.scenarios.shared.chain_probes import ChainProbes
+from lastro.scenarios.shared.disturbance import Disturbance, bounded, demanded
+from lastro.scenarios.shared.frames import OFF
+from lastro.scenarios.shared.instance_spec import instance_spec
+from lastro.scenarios.shared.topology import Built
+from lastro.scenarios.shared.verify_limits import limits_of
+from lastro.shapes import made
+from lastro.study.levels import NONE
+from lastro.study.model import Setting
+from lastro.testbed import Testbed
+from lastro.units import parse_size_bytes
+
+PROFILE = "profile"  # the calibration that measures the needs of the undisturbed chain
+NO_DIFFERENCE = ("anomaly", "max_", "settle")  # settings that do not affect a calibration run
+CALIBRATED_FOR = ("platform", "attachment", "function")  # parts that are named in the key of a calibration
+IMPLEMENTATION = Setting(
+    "implementation", "kernel", "implementation of the function", choices=("kernel", "click"), by_profile=True
+)
+NEIGHBOUR_SETTINGS = (
+    Setting("anomaly_workers", 0, "processes of the neighbour's load; 0: one per CPU", 0, 4096),
+    Setting("anomaly_memory", "256M", "memory that each worker of the memory anomaly holds", check=parse_size_bytes),
+    Setting(
+        "anomaly_tool", "stress-ng", "tool that makes the anomaly", choices=("stress-ng", "stress"), by_profile=True
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StandingChain:
+    """What stands during a trial: the chain, every instance by role, the neighbour's load, and cgroups of daemons."""
+
+    chain: Chain
+    everyone: Mapping[str, Instance]
+    disturbance: Disturbance | None
+    own_cgroups: Sequence[str]
+
+
+class OnChain(OnLinks):
+    """A scenario on a chain. `offloads_of` and `ip_of` say how a treatment's links are; by default, by its settings."""
+
+    parts: ClassVar[tuple[str, ...]] = ("platform", "attachment", "isolation", "function", "anomaly")
+    combinable = frozenset({"isolation"})
+
+    def __init__(self, testbed: Testbed | None) -> None:
+        super().__init__(testbed)
+        self._probes: ChainProbes = ChainProbes(self.testbed, self.pool, self.attachments)
+
+    @classmethod
+    def part_names(cls, kind: str) -> frozenset[str]:
+        """Return the parts of a kind; of functions, only those that forward packets."""
+        infos = registry.parts(kind).values()
+        return frozenset(info.name for info in infos if info.cls is None or not issubclass(info.cls, Service))
+
+    @classmethod
+    def offloads_of(cls, config: Config) -> bool:
+        """Return whether the links of a treatment keep their offloads."""
+        return config["offloads"] != OFF
+
+    @classmethod
+    def ip_of(cls, config: Config) -> str:
+        """Return the version of IP of a treatment's flow."""
+        return str(config["ip"])
+
+    @classmethod
+    def image_needs(cls, host: Host, configs: Sequence[Config]) -> Needs:
+        """Return the tool by which a virtual machine switches off the offloads of its own cards."""
+        inside = any(not cls.offloads_of(config) and platform_of(config).guests for config in configs)
+        return Needs(packages=("ethtool",)) if inside else Needs()
+
+    def availability(self, config: Config) -> Availability:
+        level, probes = platform_level(config), self._probes
+        if not (found := probes.platform(level)):
+            return found
+        links, ip = str(config["attachment"]), self.ip_of(config)
+        return first_unavailable(
+            probes.attachment(links, level),
+            probes.transit(links),
+            *([] if self.offloads_of(config) else [probes.offloads_off(links, level)]),
+            *([probes.ipv6(links, level)] if ip == "6" else ()),
+            *(probes.isolation(part, level) for part in parts_of(str(config["isolation"]))),
+            probes.function(str(config["function"]), level, str(config["implementation"]), ip),
+            probes.anomaly(str(config["anomaly"]), level, str(config["anomaly_tool"])),
+        )
+
+    @classmethod
+    def profile_run(cls, config: Config) -> dict[str, Config]:
+        """Return the run that measures the needs of the undisturbed chain, if an isolation of the treatment asks."""
+        if not any(isolation.needs_profile for isolation in isolations_of(config)):
+            return {}
+        undisturbed = {**config, "isolation": NONE, "anomaly": NONE}
+        return {calibration_key(PROFILE, undisturbed, CALIBRATED_FOR, NO_DIFFERENCE): undisturbed}
+
+    @contextmanager
+    def standing(self, config: Config, calibrations: Mapping[str, Any], outcome: Outcome) -> Iterator[StandingChain]:
+        """Deploy the chain and its neighbour inside the block, isolated, and note them with their limits.
+
+        Raises: TrialError when something does not start."""
+        platform, links = self.pool.get(platform_level(config)), self.attachments.get(str(config["attachment"]))
+        isolations, profile = isolations_of(config), calibrated(calibrations, PROFILE)
+        profile = None if profile is None else made(Profile, profile)
+
+        def isolated(spec: InstanceSpec) -> InstanceSpec:
+            return isolate(spec, isolations, profile)
+
+        with ExitStack() as stack:
+            chain = stack.enter_context(
+                deployed(
+                    self.testbed,
+                    platform,
+                    links,
+                    registry.get("function", str(config["function"]))(),
+                    implementation=str(config["implementation"]),
+                    offloads=self.offloads_of(config),
+                    ip=self.ip_of(config),
+                    isolate=isolated,
+                )
+            )
+            disturbance = stack.enter_context(self._disturbance(config, platform, isolated))
+            everyone = dict(chain.instances)
+            if disturbance:
+                everyone[NEIGHBOUR] = disturbance.neighbour.instance
+            outcome.invalidate(not_in_force(isolations, everyone))
+            outcome.notes["limits"] = {role: limits_of(instance.spec) for role, instance in everyone.items()}
+            outcome.add_condition(ON_CLICK if config["implementation"] == "click" else {})
+            self._note_topology(config, chain, disturbance, outcome)
+            yield StandingChain(chain, everyone, disturbance, (*platform.own_cgroups, *links.own_cgroups))
+
+    def _note_topology(self, config: Config, chain: Chain, neighbour: Disturbance | None, outcome: Outcome) -> None:
+        built, same = Built(self.testbed), {"isolation": str(config["isolation"])}
+        work = {"function": f"{config['function']} ({config['implementation']})"}
+        for role, instance in chain.instances.items():
+            built.add(role, instance, platform_level(config), does=work.get(role, ""), **same)
+        if neighbour:
+            built.add(NEIGHBOUR, neighbour.neighbour.instance, platform_level(config), **neighbour.fields, **same)
+        built.join(chain.attachment.name, chain.segments)
+        built.note(outcome)
+
+    @contextmanager
+    def _disturbance(self, config: Config, platform: Platform, isolated: Any) -> Iterator[Disturbance | None]:
+        """Run the anomaly in a neighbour, on the same platform and under the same isolation; yield None without one."""
+        if not (asked := demanded(config, self.testbed, 2 * self.duration_s(config) + 60)):
+            yield None
+            return
+        anomaly, demand = asked
+        spec = bounded(isolated(instance_spec(self.testbed, NEIGHBOUR)), self.testbed, demand)
+        with platform.start(self.testbed, spec) as instance, anomaly.at_work(instance, demand) as neighbour:
+            yield Disturbance(neighbour, anomaly, demand)

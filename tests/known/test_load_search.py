@@ -1,0 +1,279 @@
+"""The search for a load, on functions of known loss: intervals hold the truth, and goals are met as RFC 9971 says.
+
+The probes are simulated. Loads are classified here by appendix A of the RFC, and conditional throughput is computed by
+appendix B, from the probes alone: what the library MLRsearch found must agree."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from lastro.errors import InputError, InstrumentError
+from lastro.scenarios.load.search import METHODS, Bounds, Found, Goal, Probe, Searched, own_goal, search
+
+PDR, NDR = Goal("pdr", 0.005), Goal("ndr", 0.0)
+GOALS = (PDR, NDR)
+BOUNDS = Bounds(1_000, 1_000_000)
+SEARCHES = 100
+LEAST_RIGHT = 95
+
+Curve = Callable[[float, float], float]  # rate and duration -> fraction of the frames that are lost
+
+
+def function(curve: Curve, generator_fps: float = 1e9) -> Callable[[float, float], Probe]:
+    """A function with a loss curve, behind a generator with a limit."""
+
+    def measure(rate_fps: float, duration_s: float) -> Probe:
+        sent = round(min(rate_fps, generator_fps) * duration_s)
+        return Probe(rate_fps, duration_s, sent, round(sent * (1 - curve(rate_fps, duration_s))), duration_s, {})
+
+    return measure
+
+
+def step(capacity_fps: float, queue: int = 0) -> Curve:
+    """What passes is the capacity, and at the end of a probe also the frames that wait in the queue."""
+    return lambda rate_fps, duration_s: max(0.0, 1 - (capacity_fps + queue / duration_s) / rate_fps)
+
+
+def of(found: Searched, name: str) -> Found:
+    return next(each for each in found.found if each.goal.name == name)
+
+
+# Appendices A and B of RFC 9971, on the example of its appendix with four goals
+
+
+@dataclass(frozen=True)
+class Example:
+    """A goal of the RFC's example: its final trial duration, duration sum, loss ratio and exceed ratio."""
+
+    final_s: float
+    sum_s: float
+    loss: float
+    exceed: float
+
+
+EXAMPLES = {
+    "RFC2544": Example(60, 60, 0, 0),
+    "TST009": Example(60, 120, 0, 0.5),
+    "1s final": Example(1, 120, 0.005, 0.5),
+    "20% exceed": Example(60, 60, 0.005, 0.2),
+}
+Trials = list[tuple[float, float]]  # duration, loss ratio
+EXAMPLE_TRIALS: Trials = [(1, 0.0)] * 60 + [(1, 0.01)] * 60 + [(60, 0.001), (60, 0.0)]
+
+
+def estimates(trials: Trials, goal: Example) -> tuple[bool, bool]:
+    """Whether a load is a lower bound if all trials to come lose nothing, and if all lose everything (appendix A)."""
+
+    def seconds(full: bool, low: bool) -> float:
+        return sum(s for s, loss in trials if (s >= goal.final_s) is full and (loss <= goal.loss) is low)
+
+    balanced = seconds(False, True) * goal.exceed / (1 - goal.exceed)
+    high = seconds(True, False) + max(0.0, seconds(False, False) - balanced)
+    whole = max(seconds(True, True) + high, goal.sum_s)
+    return high <= whole * goal.exceed, whole - seconds(True, True) <= whole * goal.exceed
+
+
+def quantile_loss(trials: Trials, goal: Example) -> float:
+    """The loss ratio of the conditional throughput (appendix B)."""
+    full = sorted((loss, s) for s, loss in trials if s >= goal.final_s)
+    left = max(goal.sum_s, sum(s for _, s in full)) * (1 - goal.exceed)
+    found = 1.0
+    for position, (loss, s) in enumerate(full):
+        if position and left <= 0:
+            return found
+        found, left = loss, left - s
+    return 1.0 if left > 0 else found
+
+
+def library(trials: Trials, goal: Example) -> Any:
+    """The library's statistic of a load for a goal."""
+    from types import SimpleNamespace
+
+    from MLRsearch.target_stat import TargetStat
+
+    wanted = {"loss_ratio": goal.loss, "exceed_ratio": goal.exceed, "duration_sum": goal.sum_s}
+    stat = TargetStat(SimpleNamespace(trial_duration=goal.final_s, **wanted))  # type: ignore[arg-type]
+    for s, loss in trials:
+        given = {"intended_duration": s, "duration_with_overheads": s, "loss_ratio": loss}
+        stat.add(SimpleNamespace(**given))  # type: ignore[arg-type]
+    return stat
+
+
+@pytest.mark.parametrize(
+    ("name", "lower", "loss"),
+    [
+        ("RFC2544", False, None),
+        ("TST009", True, 0.0),
+        ("1s final", True, 0.0),
+        ("20% exceed", False, None),  # by its appendix A: 45 of 165 seconds exceed
+    ],
+)
+def test_the_example_of_the_rfc_is_classified_as_it_says(name: str, lower: bool, loss: float | None) -> None:
+    goal = EXAMPLES[name]
+    assert estimates(EXAMPLE_TRIALS, goal) == (lower, lower) == library(EXAMPLE_TRIALS, goal).estimates()
+    if loss is not None:
+        assert quantile_loss(EXAMPLE_TRIALS, goal) == loss == library(EXAMPLE_TRIALS, goal).pessimistic_loss_ratio
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_library_classifies_any_trials_by_the_rfc(seed: int) -> None:
+    rng = random.Random(seed)
+    for _ in range(50):
+        goal = rng.choice([*EXAMPLES.values(), Example(1, 3, 0.005, 0.5), Example(1, 1, 0, 0.5)])
+        trials = [(rng.choice([1, 60]), rng.choice([0.0, 0.001, 0.005, 0.01, 1.0])) for _ in range(rng.randrange(1, 9))]
+        stat = library(trials, goal)
+        assert stat.estimates() == estimates(trials, goal), (trials, goal)
+        if any(s >= goal.final_s for s, _ in trials):
+            assert stat.pessimistic_loss_ratio == quantile_loss(trials, goal), (trials, goal)
+
+
+# Searches on functions of known loss
+
+
+def agrees_with_the_rfc(found: Searched, bounds: Bounds) -> None:
+    """Assert that both ends of each interval are what the RFC calls them, by the probes of the last search alone."""
+    at: dict[float, Trials] = defaultdict(list)
+    for probe in found.probes:
+        if probe.reached:
+            at[probe.rate_fps].append((probe.duration_s, probe.loss_ratio))
+    for each in found.found:
+        goal = Example(bounds.final_s, bounds.sum_s, each.goal.loss_ratio, each.goal.exceed_ratio)
+        assert estimates(at[each.lower_fps], goal) == (True, True)
+        conditional = each.lower_fps * (1 - quantile_loss(at[each.lower_fps], goal))
+        assert each.conditional_fps == pytest.approx(conditional)
+        if each.upper_fps is not None:
+            assert estimates(at[each.upper_fps], goal) == (False, False)
+            assert each.lower_fps < each.upper_fps
+            assert each.upper_fps - each.lower_fps <= 1.001 * bounds.width * each.upper_fps
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_capacity_of_a_bottleneck_lies_in_the_interval(method: str) -> None:
+    rng, right = random.Random(9971), 0
+    for _ in range(SEARCHES):
+        capacity_fps, queue = rng.uniform(2_000, 900_000), rng.randrange(20)
+        found = search(method, GOALS, BOUNDS, function(step(capacity_fps, queue)))
+        seconds = BOUNDS.sum_s if method == "binary" else BOUNDS.final_s
+        truth = {"ndr": capacity_fps + queue / seconds, "pdr": (capacity_fps + queue / seconds) / (1 - 0.005)}
+        holds = [of(found, name).lower_fps - 1 <= truth[name] <= (of(found, name).upper_fps or 0) + 1 for name in truth]
+        right += all(holds)
+        if method == "mlrsearch":
+            agrees_with_the_rfc(found, BOUNDS)
+    assert right >= LEAST_RIGHT
+
+
+def test_a_slope_is_cut_where_it_crosses_each_goal() -> None:
+    def slope(rate_fps: float, _: float) -> float:
+        return max(0.0, (rate_fps - 100_000) / 1_000_000)
+
+    goals = (*GOALS, own_goal("2% exceed 20%"))
+    found = search("mlrsearch", goals, BOUNDS, function(slope))
+    agrees_with_the_rfc(found, BOUNDS)
+    for name, truth_fps in (("ndr", 100_000), ("pdr", 105_000), ("own", 120_000)):
+        assert of(found, name).lower_fps <= truth_fps * 1.0001 and truth_fps <= (of(found, name).upper_fps or 0)
+    assert of(found, "pdr").conditional_fps <= of(found, "pdr").lower_fps
+
+
+@pytest.mark.parametrize("often", [0.05, 0.2])
+def test_rare_bursts_of_loss_are_borne_by_the_exceed_ratio_and_told_with_it(often: float) -> None:
+    """A burst takes 2 % of the frames of a probe. Three probes out of five decide; goals without exceed bear none."""
+    rng, near, strict, exceeds = random.Random(2544), 0, 0, 0
+    bounds = Bounds(1_000, 1_000_000, sum_s=5)
+    for _ in range(SEARCHES):
+
+        def bursts(rate_fps: float, duration_s: float) -> float:
+            return max(step(200_000)(rate_fps, duration_s), 0.02 * (rng.random() < often))
+
+        found = search("mlrsearch", GOALS, bounds, function(bursts))
+        agrees_with_the_rfc(found, bounds)
+        near += of(found, "ndr").lower_fps >= 0.97 * 200_000
+        exceeds += of(found, "ndr").exceed_ratio > 0
+        with suppress(InstrumentError):  # one burst at the smallest load, and no rate meets the goal
+            none = search("mlrsearch", (Goal("ndr", 0.0, 0.0),), bounds, function(bursts))
+            strict += none.found[0].lower_fps >= 0.97 * 200_000
+    assert near >= 85
+    assert strict < near
+    assert exceeds >= (5 if often < 0.1 else 20)
+
+
+def test_the_generator_s_limit_bounds_the_search_and_is_no_loss() -> None:
+    found = search("mlrsearch", GOALS, BOUNDS, function(lambda *_: 0.0, generator_fps=250_000))
+    assert found.limited and 0.9 * 250_000 < found.most_fps <= 250_000
+    assert all(each.upper_fps is None and each.lower_fps <= 250_000 for each in found.found)
+    below = search("mlrsearch", GOALS, BOUNDS, function(step(50_000), generator_fps=250_000))
+    assert below.limited and all(each.upper_fps and each.upper_fps < 52_000 for each in below.found)
+    free = search("mlrsearch", GOALS, BOUNDS, function(lambda *_: 0.0))
+    assert not free.limited and free.most_fps == BOUNDS.most_fps
+
+
+def test_a_moment_in_which_the_generator_is_late_costs_one_probe_not_the_search() -> None:
+    sound, late = function(step(100_000)), iter([False, False, True])
+
+    def measure(rate_fps: float, duration_s: float) -> Probe:
+        probe = sound(rate_fps, duration_s)
+        if next(late, False):
+            return Probe(rate_fps, duration_s, round(0.993 * probe.sent), probe.received, duration_s, {})
+        return probe
+
+    found = search("mlrsearch", GOALS, BOUNDS, measure)
+    assert not found.limited
+    assert [probe.reached for probe in found.probes].count(False) == 1
+    agrees_with_the_rfc(found, BOUNDS)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("most_fps", [1_001, 1_100, 2_000])
+def test_a_range_no_wider_than_the_interval_ends_the_search(method: str, most_fps: float) -> None:
+    found = search(method, GOALS, Bounds(1_000, most_fps, width=0.5), function(lambda *_: 0.0))
+    assert of(found, "ndr").lower_fps == pytest.approx(most_fps)
+    found = search(method, GOALS, Bounds(1_000, most_fps, width=0.5), function(step(1_000)))
+    assert 1_000 <= of(found, "ndr").lower_fps <= 1_001
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_goal_that_no_rate_meets_is_one_clear_error(method: str) -> None:
+    with pytest.raises(InstrumentError, match=r"no rate meets the goal pdr: more than 0.5 % .* at 1,000 a second") as e:
+        search(method, GOALS, BOUNDS, function(lambda *_: 0.3))
+    assert e.value.hint and "least_fps" in e.value.hint
+
+
+def test_a_generator_that_holds_no_rate_is_one_clear_error() -> None:
+    with pytest.raises(InstrumentError, match="the generator did not hold a rate: it sent "):
+        search("mlrsearch", GOALS, BOUNDS, function(lambda *_: 0.0, generator_fps=20))
+    asked: list[float] = []
+
+    def always_late(rate_fps: float, duration_s: float) -> Probe:
+        asked.append(rate_fps)
+        return Probe(rate_fps, duration_s, round(0.9 * rate_fps * duration_s), 0, duration_s, {})
+
+    with pytest.raises(InstrumentError, match="the generator did not hold a rate: it sent "):
+        search("mlrsearch", GOALS, BOUNDS, always_late)
+    assert len(asked) <= 12
+
+
+def test_a_search_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter(range(0, 10_000, 10))
+    monkeypatch.setattr("time.monotonic", lambda: float(next(clock)))
+    with pytest.raises(InstrumentError, match="the search "):
+        search("binary", GOALS, Bounds(1_000, 1_000_000, limit_s=50), function(step(100_000)))
+
+
+@pytest.mark.parametrize(
+    ("text", "goal"),
+    [("1%", Goal("own", 0.01)), ("0.01 % exceed 20 %", Goal("own", 0.0001, 0.2)), ("0%", Goal("own", 0))],
+)
+def test_a_goal_of_one_s_own_is_read(text: str, goal: Goal) -> None:
+    assert own_goal(text) == goal
+
+
+@pytest.mark.parametrize("text", ["", "1", "1% 2%", "101%", "1% exceed", "exceed 1%", "nan%", "-1%", "1% exceed 100%"])
+def test_what_is_not_a_goal_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match="is not a goal of loss"):
+        own_goal(text)

@@ -1,0 +1,313 @@
+"""The scenario load without a host: traffic, generators with their commands and reports, probes, what is recorded."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from lastro.errors import CommandFailed, InputError, InstrumentError
+from lastro.functions.base import PATHS
+from lastro.host.base import Completed
+from lastro.instruments._load_generator import Offered, Traffic, Way
+from lastro.instruments.sockperf import Sockperf
+from lastro.instruments.trafgen import Trafgen
+from lastro.results.noted import Noted
+from lastro.results.samples import AT_LEAST, GENERATOR_LIMITED, Outcome
+from lastro.scenarios.load import LoadScenario
+from lastro.scenarios.load import probing as probing_module
+from lastro.scenarios.load.measuring import METRICS, bounds_of, goals_of, record
+from lastro.scenarios.load.probing import BOTH, Prober
+from lastro.scenarios.load.search import Found, Goal, Probe, Searched
+from lastro.scenarios.load.steering import _mask, steer
+
+from ..scenarios import configured
+from .recording import RecordingHost, answer
+
+SENT_BY_SOCKPERF = (
+    "sockperf: Total of 100013 messages sent in 1.000 sec\n\nsockperf: Summary: Message Rate is 100000 [msg/sec]\n"
+)
+SENT_BY_TRAFGEN = """
+       50000 packets outgoing
+     3000000 bytes outgoing
+           0 sec, 993211 usec on CPU0 (50000 packets)
+"""
+
+
+def config(**chosen: Any) -> dict[str, Any]:
+    levels = {"platform": "native", "attachment": "veth-direct", "function": "none", "anomaly": "none"}
+    return configured(LoadScenario, **{**levels, "isolation": "none", "instrument": "trafgen", **chosen})
+
+
+# Traffic and generators
+
+
+def test_a_frame_counts_its_check_sequence_and_its_payload_does_not() -> None:
+    assert Traffic.of("64").payload_bytes == (18,)
+    assert Traffic.of("1518").payload_bytes == (1472,)
+    assert Traffic.of("64").counted_bytes == 60
+    imix = Traffic.of("imix", 100)
+    assert [imix.sizes.count(size) for size in (64, 570, 1518)] == [7, 4, 1]
+    assert imix.counted_bytes == pytest.approx((7 * 64 + 4 * 570 + 1518) / 12 - 4)
+
+
+@pytest.mark.parametrize("size", ["", "63", "1519", "64 B", "IMIX", "-64", "6.4e1", "६४"])
+def test_what_is_not_a_frame_size_is_refused(size: str) -> None:
+    with pytest.raises(InputError, match="is not a frame size"):
+        Traffic.of(size)
+
+
+@pytest.mark.parametrize(
+    ("kind", "size", "flows", "refusal"),
+    [
+        (Sockperf, "64", 1, ""),
+        (Sockperf, "64", 2, "sockperf sends at most 1 flow"),
+        (Sockperf, "imix", 1, "sockperf sends frames of one size"),
+        (Trafgen, "imix", 10_000, ""),
+    ],
+)
+def test_a_generator_refuses_what_it_cannot_send(kind: Any, size: str, flows: int, refusal: str) -> None:
+    assert kind.refusal(Traffic.of(size, flows)) == refusal
+
+
+class _Sender:
+    """An instance that answers as a source does, and keeps what it was asked."""
+
+    takes_taps, shares_kernel, netns = False, True, "N1"
+
+    def __init__(self, report: str, code: int = 0) -> None:
+        self.host = RecordingHost()
+        self.testbed = SimpleNamespace(usable_cpus=[2, 3], host=self.host)
+        self.commands: list[list[str]] = []
+        self.stdin: str | None = None
+        self._report, self._code = report, code
+
+    def run(self, argv: Sequence[str], *, stdin: str | None = None, **_: Any) -> Completed:
+        self.commands.append(list(argv))
+        self.stdin = stdin or self.stdin
+        replies = {
+            "route": [{"dst": "198.18.1.10", "gateway": "198.18.0.1", "dev": "out0", "prefsrc": "198.18.0.10"}],
+            "neigh": [{"dst": "198.18.0.1", "lladdr": "02:00:00:00:00:01"}],
+            "link": [{"ifname": "out0", "address": "02:00:00:00:00:0a"}],
+        }
+        if argv[0] == "ip":
+            return answer(json.dumps(replies[argv[2]]))
+        return answer(self._report, code=self._code)
+
+
+def way(sender: _Sender) -> Way:
+    return Way(cast(Any, sender), cast(Any, None), "198.18.1.10")
+
+
+def test_sockperf_sends_at_a_rate_for_whole_seconds_on_one_cpu() -> None:
+    sender = _Sender(SENT_BY_SOCKPERF)
+    found = Sockperf().offer(way(sender), Traffic.of("64"), 100_000.4, 0.2)
+    assert found == Offered(100_000, 100_013, 1.0)
+    (argv,) = sender.commands
+    words = "sockperf throughput --ip 198.18.1.10 --port 11111 --time 1 --mps 100000 --msg-size 18"
+    assert argv == ["taskset", "--cpu-list", "2", *words.split()]
+
+
+def test_trafgen_is_paced_by_a_token_bucket_on_its_link() -> None:
+    sender, generator = _Sender(SENT_BY_TRAFGEN), Trafgen()
+    for _ in range(2):
+        found = generator.offer(way(sender), Traffic.of("64", 100), 50_000, 1)
+    assert found == Offered(50_000, 50_000, 1.0), "the last frames leave the queue after trafgen has ended"
+    bucket = "rate 24000000bit burst 3000 limit 4194304"
+    assert sender.host.commands == 2 * [["tc", "-n", "N1", *f"qdisc replace dev out0 root tbf {bucket}".split()]]
+    assert sender.stdin == (
+        "{ eth(da=02:00:00:00:00:01, sa=02:00:00:00:00:0a), ipv4(sa=198.18.0.10, da=198.18.1.10, ttl=64, df), "
+        "udp(sp=dinc(20000, 20099), dp=11111), fill(0x00, 18) }\n"
+    )
+    runs = [argv for argv in sender.commands if "trafgen" in argv]
+    assert all(argv[argv.index("--num") + 1] == "50000" and argv[4] == "1.400" for argv in runs) and len(runs) == 2
+    assert sum(argv[0] == "ping" for argv in sender.commands) == 1, "the first hop is looked up once"
+
+
+def test_a_mix_is_a_frame_for_each_size() -> None:
+    sender = _Sender(SENT_BY_TRAFGEN)
+    Trafgen().offer(way(sender), Traffic.of("imix"), 50_000, 1)
+    assert sender.stdin and sender.stdin.count("{ eth(") == 12 and "sp=20000," in sender.stdin
+
+
+@pytest.mark.parametrize("kind", [Sockperf, Trafgen])
+@pytest.mark.parametrize("report", ["", "sockperf: ERROR", SENT_BY_SOCKPERF * 2, SENT_BY_TRAFGEN * 2])
+def test_a_report_that_says_nothing_is_refused(kind: Any, report: str) -> None:
+    with pytest.raises(InstrumentError, match="did not report what it sent"):
+        kind().offer(way(_Sender(report)), Traffic.of("64"), 50_000, 1)
+
+
+@pytest.mark.parametrize("kind", [Sockperf, Trafgen])
+def test_a_generator_that_was_killed_is_one_clear_error(kind: Any) -> None:
+    with pytest.raises(CommandFailed, match="exited with 137"):
+        kind().offer(way(_Sender("", code=137)), Traffic.of("64"), 50_000, 1)
+
+
+@pytest.mark.parametrize(
+    ("report", "match"),
+    [
+        (SENT_BY_SOCKPERF.replace("100013", "0"), "cannot be 0"),
+        (SENT_BY_SOCKPERF.replace("100013", "200000"), "200000 frames sent, but was asked for 100000"),
+        (SENT_BY_SOCKPERF.replace("1.000 sec", "0.100 sec"), "sent for 0.100 s instead of 1 s"),
+    ],
+)
+def test_impossible_numbers_are_refused(report: str, match: str) -> None:
+    with pytest.raises(InstrumentError, match=match):
+        Sockperf().read(report, 100_000, 1)
+
+
+# Probes
+
+
+def counters(sent: int, received: int, refused: int = 0, size: int = 60) -> dict[str, dict[str, int]]:
+    """What interfaces count of a flow that loses frames only inside the function."""
+    nothing = {f"{side}_{what}": 0 for side in ("rx", "tx") for what in ("bytes", "packets", "dropped")}
+    out = {"tx_packets": sent, "tx_bytes": sent * size, "tx_dropped": refused}
+    come, gone = {"rx_packets": sent, "rx_bytes": sent * size}, {"tx_packets": received, "tx_bytes": received * size}
+    return {
+        "source.out0": {**nothing, **out},
+        "function.in0": {**nothing, **come},
+        "function.out0": {**nothing, **gone},
+        "sink.in0": {**nothing, "rx_packets": received, "rx_bytes": received * size},
+    }
+
+
+def prober(monkeypatch: pytest.MonkeyPatch, moved: dict[str, dict[str, int]], sent: int, directions: str) -> Prober:
+    meter = SimpleNamespace(start=lambda: None, stop=lambda: None, moved=moved)
+    monkeypatch.setattr(probing_module, "InterfaceMeter", lambda *_: meter)
+    generator = SimpleNamespace(offer=lambda *_: Offered(sent, sent, 1.0))
+    roles = {role: SimpleNamespace(usage=dict) for role in ("source", "function", "sink")}
+    chain = SimpleNamespace(path=PATHS["4"], instances=roles, source="source", sink="sink")
+    return Prober(cast(Any, None), cast(Any, chain), cast(Any, generator), Traffic.of("64"), directions)
+
+
+def test_a_probe_is_what_the_interfaces_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = prober(monkeypatch, counters(9_900, 9_000, refused=100), 10_000, "forward")
+    probe = found.probe(10_000, 1)
+    assert (probe.sent, probe.received, probe.loss_ratio, probe.reached) == (10_000, 9_000, pytest.approx(0.1), True)
+    assert probe.lost_at == {"to the function": 100, "in the function": 900, "from the function": 0}
+    assert found.size_reasons() == []
+    assert found.carried_bytes == 9_000 * 46 and found.mean_bytes == 60
+
+
+def test_both_directions_share_the_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+    moved = counters(5_000, 5_000)
+    mirrored = {"source.out0": "sink.in0", "function.in0": "function.out0"}
+    for one, other in mirrored.items():
+        for side, far in (("rx", "tx"), ("tx", "rx")):
+            for what in ("bytes", "packets"):
+                moved[one][f"{side}_{what}"] = moved[other][f"{side}_{what}"] = 5_000 * (60 if what == "bytes" else 1)
+                assert far
+    probe = prober(monkeypatch, moved, 5_000, BOTH).probe(10_000, 1)
+    assert (probe.rate_fps, probe.sent, probe.received, probe.loss_ratio) == (10_000, 10_000, 10_000, 0)
+
+
+def test_a_probe_that_was_not_sent_is_the_generator_s_limit_and_no_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+    probe = prober(monkeypatch, counters(9_900, 9_900), 9_900, "forward").probe(10_000, 1)
+    assert not probe.reached and probe.loss_ratio == 0
+
+
+@pytest.mark.parametrize(
+    ("moved", "match"),
+    [
+        (counters(5_000, 5_000), r"reports 10,000 frames sent, but its interface source.out0 counted 5,000"),
+        (counters(10_000, 11_000), r"sink.in0 received 11,000 frames of 10,000 sent: foreign traffic"),
+        ({"source.out0": counters(1, 1)["source.out0"]}, "no counters for function.in0, function.out0, sink.in0"),
+    ],
+)
+def test_counters_that_contradict_the_generator_end_the_trial(
+    monkeypatch: pytest.MonkeyPatch, moved: dict[str, dict[str, int]], match: str
+) -> None:
+    with pytest.raises(InstrumentError, match=match):
+        prober(monkeypatch, moved, 10_000, "forward").probe(10_000, 1)
+
+
+def test_segments_beyond_the_frame_are_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = prober(monkeypatch, counters(10_000, 10_000, size=600), 10_000, "forward")
+    found.probe(10_000, 1)
+    assert found.size_reasons() == ["function.in0 received frames of 600.0 B on average instead of 60.0 B"]
+
+
+# What is recorded
+
+
+PROBES = (
+    Probe(200_000, 1, 100_000, 100_000, 1.0, {}),
+    Probe(90_000, 1, 90_000, 81_000, 1.0, {"in the function": 9_000}),
+)
+
+
+def test_an_interval_is_recorded_with_what_ended_the_search() -> None:
+    outcome = Outcome()
+    record(Searched((Found(Goal("pdr", 0.005), 80_000, 81_000, 79_900, 0.25),), PROBES, 98_000, True), outcome)
+    assert outcome.measurements == {
+        "pdr": 80_000, "pdr_upper": 81_000, "pdr_conditional": 79_900, "pdr_exceed": 25,
+    }  # fmt: skip
+    noted = Noted.of(outcome.notes)
+    assert noted.stopped_by == {"pdr": "more than 0.5 % lost at 81,000 frames a second"}
+    assert noted.remarks == (), "the generator's limit lies above the interval"
+    series = {each.name: each.values for each in outcome.series}
+    assert series == {
+        "probe rate": (200_000, 90_000),
+        "probe sent": (100_000, 90_000),
+        "probe loss": (0, pytest.approx(10)),
+    }
+    json.dumps(outcome.notes)
+
+
+@pytest.mark.parametrize("limited", [True, False])
+def test_a_goal_that_is_met_everywhere_is_a_lower_bound(limited: bool) -> None:
+    outcome = Outcome()
+    record(Searched((Found(Goal("pdr", 0.005), 98_000, None, 98_000, 0.0),), PROBES, 98_000, limited), outcome)
+    noted = Noted.of(outcome.notes)
+    assert "pdr_upper" not in outcome.measurements
+    assert noted.only_at_least("pdr") and noted.only_at_least("pdr_conditional")
+    assert {remark.kind for remark in noted.remarks} == ({AT_LEAST, GENERATOR_LIMITED} if limited else {AT_LEAST})
+    assert ("the generator did not send more than" in noted.stopped_by["pdr"]) is limited
+
+
+def test_goals_and_bounds_are_those_of_the_study() -> None:
+    assert [(goal.name, goal.loss_ratio, goal.exceed_ratio) for goal in goals_of(config(exceed_percent=20))] == [
+        ("pdr", 0.005, 0.2), ("ndr", 0.0, 0.2),
+    ]  # fmt: skip
+    assert goals_of(config(own_goal="2% exceed 10%"))[2] == Goal("own", 0.02, 0.1)
+    assert bounds_of(config()).most_fps == 1_000_000
+    assert bounds_of(config(), 200_000).most_fps == 250_000
+    sockperf = bounds_of(config(instrument="sockperf", probe_s=1.5))
+    assert (sockperf.first_s, sockperf.final_s, sockperf.sum_s) == (1, 2, 3)
+    declared = {metric.name for metric in METRICS}
+    assert {
+        f"{goal}{end}" for goal in ("pdr", "ndr", "own") for end in ("", "_upper", "_conditional", "_exceed")
+    } <= declared
+
+
+def test_the_ceiling_is_plain_forwarding_and_measured_once_for_all_functions() -> None:
+    (key,) = LoadScenario.calibrations(config(function="dpi", anomaly="cpu"))
+    assert key.startswith("ceiling/native/veth-direct/none/trafgen/64/")
+    assert [key] == list(LoadScenario.calibrations(config(function="firewall")))
+    assert LoadScenario.calibrations(config()) == {}
+    assert {each.partition("/")[0] for each in LoadScenario.calibrations(config(isolation="cgroups"))} == {
+        "ceiling", "profile",
+    }  # fmt: skip
+    outcome = Outcome(notes={"most_fps": 250_000.0})
+    assert LoadScenario.calibration_value(cast(Any, None), key, outcome) == 250_000
+
+
+def test_packets_are_steered_to_the_other_cpus(tmp_path: Path) -> None:
+    host = RecordingHost()
+    bed = SimpleNamespace(host=host, usable_cpus=[0, 1, 40])
+    instance = SimpleNamespace(takes_taps=False, shares_kernel=True, testbed=bed, netns="N2")
+    chain = SimpleNamespace(instances={"function": instance}, source=instance, path=PATHS["4"])
+    assert steer(cast(Any, chain), "apart") == {"CPUs of the function's kernel": "1, 40, by receive packet steering"}
+    assert host.commands == [["nsenter", "--net=/run/netns/N2", "unshare", "--mount", "sh", "-e"]]
+    files = " ".join(f"/sys/class/net/{port}/queues/rx-0/rps_cpus" for port in ("in0", "out0"))
+    assert f"for file in {files}; do echo 00000100,00000002 > $file; done\n" in str(host.stdins[0])
+    assert steer(cast(Any, chain), "sender") == {"CPUs of the function's kernel": "the one that sends"}
+    instance.takes_taps = True
+    assert steer(cast(Any, chain), "apart") == {"CPUs of the function's kernel": "its own"}
+    assert len(host.commands) == 1
+    assert _mask([0]) == "00000001" and _mask([31, 32]) == "00000001,80000000"
