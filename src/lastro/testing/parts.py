@@ -17,6 +17,7 @@ from lastro.testbed import Testbed
 from lastro.testing.subject import MIB
 
 _END_S = 5.0
+_READINGS = 3  # of a dose, one second each: a second in which others had the processors proves nothing
 
 
 class AnomalyContract:
@@ -43,10 +44,14 @@ class AnomalyContract:
                 at_rest = instance.pids()
                 with part.at_work(instance, demand) as load:
                     load.require_alive()
-                    before, began_s = load.reading(), time.monotonic()
-                    time.sleep(1.0)
-                    dose = load.dose_since(before, time.monotonic() - began_s)
-                assert part.unmet(dose, demand, instance.spec.resources) is None, tool
+                    for _ in range(_READINGS):
+                        before, began_s = load.reading(), time.monotonic()
+                        time.sleep(1.0)
+                        dose = load.dose_since(before, time.monotonic() - began_s)
+                        missed = part.unmet(dose, demand, instance.spec.resources)
+                        if missed is None:
+                            break
+                assert missed is None, f"{tool}: {missed}"
                 assert 0 < dose.cpus < 1 + demand.usable_cpus
                 self.check(dose)
                 deadline_s = time.monotonic() + _END_S

@@ -1,0 +1,56 @@
+"""Control groups, version 1 (one tree per controller) and version 2 (one tree), behind one small interface.
+
+Names are paths below the root of every tree, such as `/lastro/1a2b3c/source`. Source: the kernel's
+admin-guide/cgroup-v1 and admin-guide/cgroup-v2."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from lastro.host.base import Host
+from lastro.host.cgroups.base import Cgroups, Resources, Tasks, Usage
+from lastro.host.cgroups.v1 import CgroupsV1
+from lastro.host.cgroups.v2 import CgroupsV2
+from lastro.host.files import Files, LocalFiles
+
+__all__ = [
+    "Cgroups", "CgroupsV1", "CgroupsV2", "Resources", "Tasks", "Usage", "block_device_of", "detect", "parse_cpus",
+]  # fmt: skip
+
+# The query of `block_device_of` for the shell of a remote host.
+_DISK = """n=/sys/dev/block/$(stat -c %Hd:%Ld -- "$1"); [ -e "$n" ] || exit 0
+n=$(readlink -f "$n"); [ ! -e "$n/partition" ] || n=${n%/*}; cat "$n/dev\""""
+
+
+def detect(root: Path = Path("/sys/fs/cgroup"), files: Files | None = None) -> Cgroups:
+    """Return version 2 if its controllers are at the root of the mount, as on systemd hosts; else version 1."""
+    files = files or LocalFiles()
+    version2 = files.exists(str(root / "cgroup.controllers"))
+    return CgroupsV2(root, files) if version2 else CgroupsV1(root, files)
+
+
+def parse_cpus(text: str) -> frozenset[int]:
+    """Parse CPUs, '0-2,5' -> {0, 1, 2, 5}; nothing when it is not a list as the kernel writes it (cpuset(7))."""
+    found: set[int] = set()
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*(\d{1,4})(?:-(\d{1,4}))?\s*", part)
+        if not match or int(match[2] or match[1]) < int(match[1]):
+            return frozenset()
+        found.update(range(int(match[1]), int(match[2] or match[1]) + 1))
+    return frozenset(found)
+
+
+def block_device_of(path: Path, host: Host | None = None) -> str | None:
+    """Return 'MAJOR:MINOR' of the whole disk under a path, or None if there is none (tmpfs, overlay)."""
+    if host is not None and host.remote:
+        return host.run(["sh", "-c", _DISK, "disk", str(path)]).text.strip() or None
+    device = path.stat().st_dev
+    number = f"{os.major(device)}:{os.minor(device)}"
+    node = Path(f"/sys/dev/block/{number}")
+    if not node.exists():
+        return None
+    # Throttling works on whole disks: for a partition, take its parent.
+    whole = node.resolve().parent / "dev" if (node / "partition").exists() else node / "dev"
+    return whole.read_text().strip()

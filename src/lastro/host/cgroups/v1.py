@@ -1,0 +1,113 @@
+"""Control groups, version 1: one tree per controller."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from lastro.host.base import Host
+from lastro.host.cgroups.base import PERIOD_US, Cgroups, Resources, Usage
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class CgroupsV1(Cgroups):
+    """Control groups on version 1, and on hybrid hosts, whose version 2 tree has no controller that we need."""
+
+    version = 1
+
+    def directories(self, name: str) -> list[Path]:
+        return [self.root / tree / name.strip("/") for tree in self.files.directories(str(self.root))]
+
+    def inherited(self, name: str) -> list[tuple[str, str]]:
+        """Give new cpuset groups CPUs and memory nodes of their parent: without them, they accept no process."""
+        kinds, above = ("cpuset.cpus", "cpuset.mems"), [self.root / "cpuset"]
+        for part in Path(name.strip("/")).parts:
+            above.append(above[-1] / part)
+        texts = self.files.read([str(group / kind) for group in above for kind in kinds])
+        values = {kind: texts.get(str(above[0] / kind), "").strip() for kind in kinds}
+        missing = []
+        for group in above[1:] if any(values.values()) else ():
+            for kind in kinds:
+                found = texts.get(str(group / kind), "").strip()
+                values[kind] = found or values[kind]
+                if not found:
+                    missing.append((str(group / kind), values[kind]))
+        return missing
+
+    def pids_directory(self, name: str) -> Path:
+        return self.root / "pids" / name.strip("/")
+
+    def peak_file(self, name: str) -> Path:
+        return self.root / "memory" / name.strip("/") / "memory.max_usage_in_bytes"
+
+    def completion(self, name: str, resources: Resources) -> list[tuple[str, str]]:
+        """Allow no swap, if the kernel counts it: by default, Docker allows as much swap as memory."""
+        file = self.root / "memory" / name.strip("/") / "memory.memsw.limit_in_bytes"
+        if not resources.memory_bytes or not self.files.exists(str(file)):
+            return []
+        return [(str(file), str(resources.memory_bytes))]
+
+    def count_io(self, host: Host, name: str, device: str) -> None:
+        """Set a rate of 0 (no limit): recent kernels count on a disk only if some group has had a rate for it."""
+        file = self.root / "blkio" / name.strip("/") / "blkio.throttle.write_bps_device"
+        self.make(host, name)
+        if self.files.exists(str(file)):
+            host.write_text(str(file), f"{device} 0")
+
+    def usage(self, name: str) -> Usage:
+        files = {file: self.root / tree / name.strip("/") / file for file, tree in _V1_USAGE.items()}
+        text = self._texts(files, tuple(files))
+        io = {field: _blkio_total(text[file]) for field, file in _BLKIO_FILES.items()}
+        return Usage(
+            cpu_s=int(text["cpuacct.usage"]) / 1e9,
+            user_s=int(text["cpuacct.stat"].split()[1]) / _TICKS,
+            memory_bytes=int(text["memory.usage_in_bytes"]),
+            memory_peak_bytes=self._peak(name, text["memory.max_usage_in_bytes"]),
+            read_bytes=io["bytes"][0],
+            write_bytes=io["bytes"][1],
+            read_ops=io["ops"][0],
+            write_ops=io["ops"][1],
+        )
+
+    def settings(self, resources: Resources) -> list[tuple[str, str]]:
+        r = resources
+        device = r.block_device
+        wanted = [
+            ("cpuset/{name}/cpuset.cpus", r.cpuset),
+            ("cpu/{name}/cpu.cfs_period_us", PERIOD_US if r.cpus is not None else None),
+            ("cpu/{name}/cpu.cfs_quota_us", round(r.cpus * PERIOD_US) if r.cpus is not None else None),
+            ("cpu/{name}/cpu.shares", r.cpu_shares),
+            ("memory/{name}/memory.limit_in_bytes", r.memory_bytes),
+            ("memory/{name}/memory.soft_limit_in_bytes", r.memory_reserved_bytes),
+            ("blkio/{name}/blkio.throttle.read_bps_device", _on(device, r.read_bps)),
+            ("blkio/{name}/blkio.throttle.write_bps_device", _on(device, r.write_bps)),
+            ("blkio/{name}/blkio.throttle.read_iops_device", _on(device, r.read_iops)),
+            ("blkio/{name}/blkio.throttle.write_iops_device", _on(device, r.write_iops)),
+            ("pids/{name}/pids.max", r.pids),
+        ]
+        return [(file, str(value)) for file, value in wanted if value is not None]
+
+
+_BLKIO_FILES = {"bytes": "blkio.throttle.io_service_bytes", "ops": "blkio.throttle.io_serviced"}
+_V1_USAGE = {
+    "cpuacct.usage": "cpuacct",
+    "cpuacct.stat": "cpuacct",
+    "memory.usage_in_bytes": "memory",
+    "memory.max_usage_in_bytes": "memory",
+    **dict.fromkeys(_BLKIO_FILES.values(), "blkio"),
+}
+
+
+def _blkio_total(text: str) -> tuple[int, int]:
+    """Sum up (reads, writes) over all devices, from lines such as '254:0 Read 4096'."""
+    totals = {"Read": 0, "Write": 0}
+    for line in text.splitlines():
+        words = line.split()
+        if len(words) == 3 and words[1] in totals:
+            totals[words[1]] += int(words[2])
+    return totals["Read"], totals["Write"]
+
+
+def _on(device: str | None, value: int | None) -> str | None:
+    return f"{device} {value}" if device and value is not None else None

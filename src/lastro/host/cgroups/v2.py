@@ -1,0 +1,95 @@
+"""Control groups, version 2: one tree for all controllers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lastro.host.base import Host
+from lastro.host.cgroups.base import PERIOD_US, Cgroups, Resources, Usage
+
+
+class CgroupsV2(Cgroups):
+    version = 2
+    _controllers = ("cpuset", "cpu", "io", "memory", "pids")
+
+    def directories(self, name: str) -> list[Path]:
+        return [self.root / name.strip("/")]
+
+    def inherited(self, name: str) -> list[tuple[str, str]]:
+        """Enable controllers in all parent groups: a group has only those that every ancestor enables for children."""
+        file = str(self.root / "cgroup.controllers")
+        available = set(self.files.read([file]).get(file, "").split())
+        wanted = " ".join(f"+{controller}" for controller in self._controllers if controller in available)
+        above = [
+            self.root,
+            *reversed(list((self.root / name.strip("/")).parents)[: len(Path(name.strip("/")).parts) - 1]),
+        ]
+        return [(str(group / "cgroup.subtree_control"), wanted) for group in above if wanted]
+
+    def pids_directory(self, name: str) -> Path:
+        return self.root / name.strip("/")
+
+    def peak_file(self, name: str) -> Path:
+        return self.root / name.strip("/") / "memory.peak"
+
+    def count_io(self, host: Host, name: str, device: str) -> None:
+        """Do nothing: version 2 always counts."""
+
+    def usage(self, name: str) -> Usage:
+        files = ("cpu.stat", "io.stat", "memory.current", "memory.peak")  # the last is new in Linux 5.19
+        # Every group has the first file: without it, the group is gone. Files of controllers may be missing.
+        text = self._texts({file: self.root / name.strip("/") / file for file in files}, files[:1])
+        cpu = {key: int(value) for key, value in (line.split() for line in text["cpu.stat"].splitlines())}
+        io = {"rbytes": 0, "wbytes": 0, "rios": 0, "wios": 0}
+        for word in text["io.stat"].split():
+            key, _, value = word.partition("=")
+            if key in io:
+                io[key] += int(value)
+        current = int(text["memory.current"] or 0)
+        return Usage(
+            cpu_s=cpu.get("usage_usec", 0) / 1e6,
+            user_s=cpu.get("user_usec", 0) / 1e6,
+            memory_bytes=current,
+            memory_peak_bytes=self._peak(name, text["memory.peak"] or str(current)),
+            read_bytes=io["rbytes"],
+            write_bytes=io["wbytes"],
+            read_ops=io["rios"],
+            write_ops=io["wios"],
+        )
+
+    def completion(self, name: str, resources: Resources) -> list[tuple[str, str]]:
+        """Set the weight, no swap, and the memory reservation, which parent groups need, too.
+
+        Runtimes compute the weight from the shares of version 1, each by a different formula. The kernel grants a group
+        no more reserved memory than its parent has."""
+        group = self.root / name.strip("/")
+        found = []
+        if resources.cpu_weight is not None:
+            found.append((str(group / "cpu.weight"), str(resources.cpu_weight)))
+        if resources.memory_bytes is not None and self.files.exists(str(group / "memory.swap.max")):
+            found.append((str(group / "memory.swap.max"), "0"))
+        reserved = resources.memory_reserved_bytes
+        for parent in group.parents if reserved is not None else ():
+            if parent == self.root:
+                break
+            siblings = {parent / child for child in self.files.directories(str(parent))} - {group}
+            lows = self.files.read([str(child / "memory.low") for child in siblings]).values()
+            reserved = (reserved or 0) + sum(int(low) for text in lows if (low := text.strip()).isdigit())
+            found.append((str(parent / "memory.low"), str(reserved)))
+            group = parent
+        return found
+
+    def settings(self, resources: Resources) -> list[tuple[str, str]]:
+        r = resources
+        rates = {"rbps": r.read_bps, "wbps": r.write_bps, "riops": r.read_iops, "wiops": r.write_iops}
+        given = " ".join(f"{key}={value}" for key, value in rates.items() if value is not None)
+        wanted = [
+            ("{name}/cpuset.cpus", r.cpuset),
+            ("{name}/cpu.max", f"{round(r.cpus * PERIOD_US)} {PERIOD_US}" if r.cpus is not None else None),
+            ("{name}/cpu.weight", r.cpu_weight),
+            ("{name}/memory.max", r.memory_bytes),
+            ("{name}/memory.low", r.memory_reserved_bytes),
+            ("{name}/io.max", f"{r.block_device} {given}" if r.block_device and given else None),
+            ("{name}/pids.max", r.pids),
+        ]
+        return [(file, str(value)) for file, value in wanted if value is not None]
