@@ -234,6 +234,20 @@ def test_limits_hold_a_neighbour_that_exhausts_the_kernel(
     assert "the limit is not in force" in str(part.unmet(dose, demand, lower))
 
 
+@pytest.mark.parametrize("name", ["files", "sockets"])
+def test_the_host_counts_what_a_neighbour_holds(testbed: Testbed, pool: PlatformPool, name: str) -> None:
+    """What the processes hold is what the kernel of the whole host has allocated meanwhile."""
+
+    def allocated() -> int:
+        return int(testbed.host.read_text("/proc/sys/fs/file-nr").split()[0])
+
+    with pool.get("runc").start(testbed, neighbour()) as instance:
+        before = allocated()
+        with anomaly(name).at_work(instance, demand_of("stress-ng")) as load:
+            load.require_alive()
+            assert 0.8 < (allocated() - before) / load.reading().taken.held < 1.2
+
+
 def test_open_files_without_their_limit_are_noticed(testbed: Testbed, pool: PlatformPool, profile: Profile) -> None:
     spec = neighbour(CgroupLimits(), profile=profile)
     with pool.get("runc").start(testbed, spec) as instance:

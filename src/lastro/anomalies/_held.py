@@ -1,4 +1,4 @@
-"""What anomalies share that hold open files or sockets: the program, the bound for the host, and the judgement."""
+"""The base of anomalies that hold open files or sockets: their program, the bound for the host, and the judgement."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ class Held(Anomaly):
     program = "perl"
 
     @abstractmethod
-    def taken(self, instance: Instance) -> KernelUse: ...
+    def taken(self, instance: Instance) -> KernelUse:
+        """Return how many the neighbour holds."""
 
     def argv(self, demand: Demand) -> list[str]:
         each = math.ceil(HELD / demand.n_workers)
