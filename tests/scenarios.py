@@ -22,7 +22,6 @@ from lastro.scenarios.uplink import UplinkScenario
 from lastro.testbed import Testbed
 
 COMPUTING = ("bonnie", "dbench", "fio", "gzip", "john", "mbw", "pi", "stream", "sysbench-cpu", "sysbench-memory")
-GENERATORS = ("sockperf", "trafgen")
 FLOWS = ("iperf2-udp", "iperf3-tcp", "iperf3-udp-load")
 
 
@@ -32,7 +31,7 @@ def image_needs(host: Host) -> Needs:
     flows = UplinkScenario.image_needs(host, [{"instrument": name} for name in FLOWS])
     origins = ProxyScenario.image_needs(host, [{"origin": "apache"}, {"origin": "nginx"}])
     daemons = ApplicationScenario.image_needs(host, []).and_of(RoutingScenario.image_needs(host, []))
-    frames = LoadScenario.image_needs(host, [{"instrument": name, "platform": "runc"} for name in GENERATORS])
+    frames = LoadScenario.image_needs(host, [])
     return tools.and_of(flows).and_of(frames).and_of(origins).and_of(daemons)
 
 

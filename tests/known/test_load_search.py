@@ -229,6 +229,15 @@ def test_a_moment_in_which_the_generator_is_late_costs_one_probe_not_the_search(
 
 
 @pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("most_fps", [1_001, 1_100, 2_000])
+def test_a_range_no_wider_than_the_interval_ends_the_search(method: str, most_fps: float) -> None:
+    found = search(method, GOALS, Bounds(1_000, most_fps, width=0.5), function(lambda *_: 0.0))
+    assert of(found, "ndr").lower_fps == pytest.approx(most_fps)
+    found = search(method, GOALS, Bounds(1_000, most_fps, width=0.5), function(step(1_000)))
+    assert 1_000 <= of(found, "ndr").lower_fps <= 1_001
+
+
+@pytest.mark.parametrize("method", METHODS)
 def test_a_goal_that_no_rate_meets_is_one_clear_error(method: str) -> None:
     with pytest.raises(InstrumentError, match=r"no rate meets the goal pdr: more than 0.5 % .* at 1,000 a second") as e:
         search(method, GOALS, BOUNDS, function(lambda *_: 0.3))

@@ -21,9 +21,10 @@ from lastro.isolation.base import MeasuredUse, Profile
 from lastro.meters.host import HostMeter
 from lastro.meters.usage import UsageMeter
 from lastro.platforms.base import Availability, InstanceSpec, unavailable
-from lastro.results.samples import Metric, Outcome
-from lastro.scenarios.base import CalibrationKind, Config, start_s
+from lastro.results.samples import Outcome
+from lastro.scenarios.base import CalibrationKind, Config, platform_level, start_s
 from lastro.scenarios.load.measuring import METRICS, bounds_of, measure
+from lastro.scenarios.load.probes import LoadProbes
 from lastro.scenarios.load.probing import BOTH, FORWARD
 from lastro.scenarios.load.search import METHODS, own_goal
 from lastro.scenarios.load.steering import APART, SENDER, steer
@@ -41,6 +42,7 @@ from lastro.scenarios.shared.on_chain import (
 from lastro.shapes import made
 from lastro.study.levels import NONE
 from lastro.study.model import Setting
+from lastro.testbed import Testbed
 
 _DAY_S = 86_400
 _AROUND_S = 1.5  # what a trial takes besides probes, waits and two starts, roughly
@@ -98,7 +100,11 @@ class LoadScenario(OnChain):
         *HOST_LIMITS,
         Setting("max_drift_percent", 0.1, "drift of a guest's clock above which a trial is invalid", 0, 100),
     )
-    metrics: tuple[Metric, ...] = (*METRICS, *UsageMeter.metrics, *HostMeter.metrics)
+    metrics = (*METRICS, *UsageMeter.metrics, *HostMeter.metrics)
+
+    def __init__(self, testbed: Testbed | None) -> None:
+        super().__init__(testbed)
+        self._probes: LoadProbes = LoadProbes(self.testbed, self.pool, self.attachments)
 
     @classmethod
     def part_names(cls, kind: str) -> frozenset[str]:
@@ -119,9 +125,9 @@ class LoadScenario(OnChain):
 
     @classmethod
     def image_needs(cls, host: Host, configs: Sequence[Config]) -> Needs:
-        kinds = [_generator(name) for name in sorted({str(config["instrument"]) for config in configs})]
-        tools = tuple(package for kind in kinds for package in kind.packages)
-        return super().image_needs(host, configs).and_of(Needs(tools))
+        """Return the packages of all generators, so that one image serves every study, and what the chain needs."""
+        tools = [package for name in sorted(cls.part_names("instrument")) for package in _generator(name).packages]
+        return super().image_needs(host, configs).and_of(Needs(tuple(tools)))
 
     @classmethod
     def duration_s(cls, config: Config) -> float:
@@ -137,7 +143,10 @@ class LoadScenario(OnChain):
             _require_able(config)
         except LastroError as error:
             return unavailable(error)
-        return super().availability(config)
+        if not (found := super().availability(config)):
+            return found
+        level, links = platform_level(config), str(config["attachment"])
+        return self._probes.generator(str(config["instrument"]), links, level)
 
     # Calibrations
 

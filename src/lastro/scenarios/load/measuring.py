@@ -25,6 +25,7 @@ from lastro.testbed import Testbed
 
 PDR, NDR, OWN = "pdr", "ndr", "own"
 _PDR_LOSS = 0.005
+_ABOVE = 1.25  # times the ceiling
 _WORDS = {PDR: "partial drop rate (0.5 % loss)", NDR: "non-drop rate (no loss)", OWN: "study's own goal of loss"}
 
 
@@ -54,7 +55,9 @@ METRICS = (
 
 
 def bounds_of(config: Config, ceiling_fps: float | None = None) -> Bounds:
-    """Return where a treatment searches; `ceiling_fps` is the largest rate of the generator, if it is known."""
+    """Return where a treatment searches; `ceiling_fps` is the largest rate of the generator, if it was measured.
+
+    The search begins above the ceiling, which may have been measured at a bad moment, and finds that of the trial."""
     least, most = float(config["least_fps"]), float(config["most_fps"])
     step_s = registry.get("instrument", str(config["instrument"])).step_s
     first_s, final_s, sum_s = (
@@ -63,7 +66,7 @@ def bounds_of(config: Config, ceiling_fps: float | None = None) -> Bounds:
     )
     return Bounds(
         least_fps=least,
-        most_fps=most if ceiling_fps is None else max(min(most, ceiling_fps), 2 * least),
+        most_fps=most if ceiling_fps is None else max(min(most, _ABOVE * ceiling_fps), 2 * least),
         width=float(config["width_percent"]) / 100,
         first_s=first_s,
         final_s=final_s,
@@ -167,7 +170,8 @@ def _measure_cost(
 ) -> None:
     """Carry the rate for a while, with meters around, and check the frames and the function's own counters."""
     chain, everyone = standing.chain, standing.everyone
-    host, usage, counted = HostMeter(testbed, everyone), UsageMeter(testbed, everyone), chain.counted()
+    host, usage = HostMeter(testbed, everyone, standing.own_cgroups), UsageMeter(testbed, everyone)
+    counted = chain.counted()
     usage.start()
     host.start()
     probe = prober.probe(rate_fps, float(config["cost_s"]))
@@ -183,7 +187,8 @@ def _measure_cost(
     used = {role: each.cpu_s / usage.elapsed_s for role, each in usage.used.items()}
     outcome.measurements |= {**host.read(), **usage.read()}
     outcome.measurements |= {f"{role}_cpus": used[role] for role in ("source", "sink")}
-    apart_s = host.own_cpu_s + sum(each.cpu_s for role, each in usage.used.items() if role not in chain.instances)
+    apart_s = host.own_cpu_s + host.foreign_cpus(usage.user_s) * host.elapsed_s
+    apart_s += sum(each.cpu_s for role, each in usage.used.items() if role not in chain.instances)
     apart_s += usage.used["source"].user_s if generator.spins else 0.0
     if (cost_s := host.busy_s - apart_s) > 0:
         outcome.measurements[COST.name] = probe.received / cost_s

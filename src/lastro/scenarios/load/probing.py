@@ -58,7 +58,9 @@ class Prober:
             yield
 
     def probe(self, rate_fps: float, duration_s: float) -> Probe:
-        """Offer a rate, over all directions, for a time. Raises: InstrumentError; CommandFailed; CommandTimeout."""
+        """Offer a rate, over all directions, for a time.
+
+        Raises: InstrumentError; CommandFailed; CommandTimeout; PlatformError when an instance has ended."""
         each_fps = rate_fps / len(self.ways)
         meter = InterfaceMeter(self._testbed, self._chain.instances)
         meter.start()
@@ -67,6 +69,8 @@ class Prober:
         offered = [future.result() for future in all_of(calls, len(calls))]
         meter.stop()
         self.moved = meter.moved
+        for instance in self._chain.instances.values():
+            instance.usage()  # its links outlive an instance, and would carry on
         probes = [
             _seen(hops, meter.moved, each_fps, duration_s, own)
             for hops, own in zip(self.ways.values(), offered, strict=True)

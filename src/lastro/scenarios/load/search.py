@@ -17,8 +17,9 @@ from lastro.errors import InputError, InstrumentError
 REACHED = 0.995  # of the asked rate: below it, a probe shows the limit of its generator
 _RETRIES = 2  # of a probe that its generator did not reach: the host may have been busy for a moment
 _MOST_LIMITS = 12  # lower limits of the generator in one search
-_BELOW = 0.98  # of the rate that a generator reached: the next limit
+_BELOW = 0.98  # of the rate that a generator reached: its next limit, and less each time
 _EXPANSION = 2
+_WIDEST = 0.7  # of all loads: the library never ends if they are as wide as the interval of a goal
 _PRECEDING = 2  # coarser targets before the final one
 
 
@@ -111,10 +112,10 @@ class Searched:
 
 
 class _GeneratorLimit(Exception):
-    """A probe did not reach its rate: the search begins again below `most_fps`."""
+    """A probe did not reach its rate, but only `fps`: the search begins again below."""
 
-    def __init__(self, most_fps: float) -> None:
-        self.most_fps = most_fps
+    def __init__(self, fps: float) -> None:
+        self.fps = fps
 
 
 def mlrsearch(goals: Sequence[Goal], bounds: Bounds, measure: Measure) -> tuple[Found, ...]:
@@ -135,7 +136,7 @@ def mlrsearch(goals: Sequence[Goal], bounds: Bounds, measure: Measure) -> tuple[
         goal: SearchGoal(
             loss_ratio=goal.loss_ratio,
             exceed_ratio=goal.exceed_ratio,
-            relative_width=bounds.width,
+            relative_width=min(bounds.width, _WIDEST * (1 - bounds.least_fps / bounds.most_fps)),
             initial_trial_duration=bounds.first_s,
             final_trial_duration=bounds.final_s,
             duration_sum=bounds.sum_s,
@@ -230,17 +231,17 @@ def search(method: str, goals: Sequence[Goal], bounds: Bounds, measure: Measure)
             best = max(best, probe.sent_fps)
             if best < REACHED * REACHED * rate_fps:  # far below: no moment of a busy host
                 break
-        raise _GeneratorLimit(min(_BELOW * best, _BELOW * rate_fps))
+        raise _GeneratorLimit(min(best, rate_fps))
 
     most, limited = bounds.most_fps, False
-    for _ in range(_MOST_LIMITS):
+    for n_limits in range(1, _MOST_LIMITS + 1):
         if most <= bounds.least_fps:
             break
         try:
             found = METHODS[method](goals, replace(bounds, most_fps=most), reached)
             return Searched(found, tuple(probes), most, limited)
         except _GeneratorLimit as limit:
-            most, limited = limit.most_fps, True
+            most, limited = _BELOW**n_limits * limit.fps, True
     last = probes[-1]
     raise InstrumentError(
         f"the generator did not hold a rate: it sent {last.sent_fps:,.0f} of {last.rate_fps:,.0f} frames a second",

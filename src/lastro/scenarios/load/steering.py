@@ -6,10 +6,18 @@ that reach the function to other CPUs, with a queue that overflows. Source: netw
 
 from __future__ import annotations
 
+from lastro.host.ledger import NETNS_DIR
 from lastro.platforms.base import Instance
 from lastro.scenarios.shared.chain import Chain
 
 APART, SENDER = "apart", "sender"
+# A runtime that gives its container a read-only /sys makes the file system of this namespace read-only everywhere.
+_SCRIPT = """mount -t sysfs sysfs /sys
+mode=ro; ! [ -w /sys/class/net ] || mode=rw
+mount -o remount,rw /sys
+for file in {files}; do echo {mask} > $file; done
+mount -o remount,$mode /sys
+"""
 
 
 def generator_cpu(instance: Instance) -> int | None:
@@ -25,11 +33,9 @@ def steer(chain: Chain, steering: str) -> dict[str, str]:
     others = [each for each in function.testbed.usable_cpus if each != cpu]
     if steering == SENDER or not others:
         return {"CPUs of the function's kernel": "the one that sends"}
-    mask = _mask(others)
-    lines = [
-        f"echo {mask} > /sys/class/net/{port}/queues/rx-0/rps_cpus" for port in (chain.path.inside, chain.path.outside)
-    ]
-    function.testbed.host.run(["ip", "netns", "exec", function.netns, "sh", "-e"], stdin="\n".join(lines) + "\n")
+    files = [f"/sys/class/net/{port}/queues/rx-0/rps_cpus" for port in (chain.path.inside, chain.path.outside)]
+    enter = ["nsenter", f"--net={NETNS_DIR / function.netns}", "unshare", "--mount", "sh", "-e"]
+    function.testbed.host.run(enter, stdin=_SCRIPT.format(mask=_mask(others), files=" ".join(files)))
     return {"CPUs of the function's kernel": f"{', '.join(map(str, others))}, by receive packet steering"}
 
 

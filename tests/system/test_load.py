@@ -1,0 +1,169 @@
+"""The load line on real links: a bottleneck of known rate, traffic of every kind, and bad days."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lastro import registry
+from lastro.errors import TrialError
+from lastro.results.samples import Outcome
+from lastro.scenarios.load import LoadScenario
+from lastro.testbed import Testbed
+from lastro.testing.subject import left
+
+from ..scenarios import SHORT, attempted, configured, image_needs
+
+pytestmark = pytest.mark.root
+__all__ = ["image_needs"]  # what `testbed` builds
+
+CAPACITY_FPS = 4_000
+_BURST, _QUEUE = 10, 20  # frames
+_BOTTLENECK = f'''"""A bottleneck of known rate: {CAPACITY_FPS} frames of 64 bytes in a second, behind a short queue."""
+
+from lastro.functions.base import Function, Path, Step
+
+
+class Bottleneck(Function):
+    name, summary = "bottleneck", "lets a known rate pass"
+
+    def more_steps(self, path: Path) -> tuple[Step, ...]:
+        bucket = "tbf rate {CAPACITY_FPS * 60 * 8}bit burst {_BURST * 60} limit {_QUEUE * 60}"
+        return (Step(("tc", "qdisc", "add", "dev", path.outside, "root", *bucket.split())),)
+'''
+
+
+@pytest.fixture(scope="module")
+def running(testbed: Testbed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoadScenario]:
+    parts = tmp_path_factory.mktemp("parts")
+    (parts / "functions").mkdir()
+    (parts / "functions" / "bottleneck.py").write_text(_BOTTLENECK)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("LASTRO_PARTS", str(parts))
+        registry.parts.cache_clear()
+        with closing(LoadScenario(testbed)) as made:
+            yield made
+    registry.parts.cache_clear()
+
+
+def short(**chosen: Any) -> dict[str, Any]:
+    levels = {"platform": "native", "isolation": "none", "anomaly": "none", **SHORT["load"]}
+    return configured(LoadScenario, **{**levels, **chosen})
+
+
+def searched(running: LoadScenario, **chosen: Any) -> Outcome:
+    config = short(**chosen)
+    found = running.availability(config)
+    assert found, found.reason
+    outcome = attempted(running, config)
+    assert outcome.valid, outcome.invalid_because
+    return outcome
+
+
+def test_a_bottleneck_of_known_rate_lies_in_the_interval(running: LoadScenario) -> None:
+    chosen = {"probe_s": 0.5, "first_probe_s": 0.5, "deciding_s": 1.5, "width_percent": 3, "most_fps": 20_000}
+    for _ in range(3):  # a busy machine may keep the generator below the bottleneck
+        outcome = searched(running, function="bottleneck", **chosen)
+        if "pdr_upper" in outcome.measurements:
+            break
+    found, waiting = outcome.measurements, (_BURST + _QUEUE) / 0.5
+    for goal, loss in (("ndr", 0.0), ("pdr", 0.005)):
+        assert found[goal] <= (CAPACITY_FPS + waiting) / (1 - loss) * 1.005, outcome.notes["probes"]
+        assert found[f"{goal}_upper"] >= CAPACITY_FPS / (1 - loss) * 0.995, outcome.notes["probes"]
+    assert found["pdr_conditional"] == pytest.approx(CAPACITY_FPS, rel=0.04)
+    assert found["frame_mean"] == pytest.approx(60, abs=0.5)
+    assert found["frames_per_cpu_s"] > 0
+
+
+@pytest.mark.parametrize(
+    "traffic",
+    [
+        {"instrument": "trafgen", "frame_size": "imix", "flows": 1000},
+        {"instrument": "trafgen", "frame_size": "1518", "direction": "both"},
+        {"instrument": "sockperf", "frame_size": "64", "cost_s": 1},
+    ],
+    ids=lambda traffic: f"{traffic['instrument']}-{traffic['frame_size']}",
+)
+def test_traffic_of_every_kind_passes_a_firewall(running: LoadScenario, traffic: dict[str, Any]) -> None:
+    outcome = searched(running, function="firewall", most_fps=4_000, **traffic)
+    assert 1_000 <= outcome.measurements["pdr"] <= 4_000
+    probes = outcome.notes["probes"]
+    assert isinstance(probes, list) and all(probe["sent"] > 0 for probe in probes)
+    assert outcome.notes["really"]
+
+
+def test_a_rate_above_any_ceiling_is_the_generator_s_limit(running: LoadScenario) -> None:
+    outcome = searched(running, most_fps=50_000_000)
+    assert outcome.notes["generator_reached_its_limit"] is True
+    probes = outcome.notes["probes"]
+    assert isinstance(probes, list) and not probes[0]["reached"] and probes[0]["lasted_s"] < 2
+    assert 1_000 < outcome.measurements["pdr"] < 5_000_000
+
+
+# Bad days
+
+
+@contextmanager
+def killed(comm: str, where: str, after_s: float = 1.0) -> Iterator[list[int]]:
+    """Kill the first process of this name in a control group whose path has `where`, once it has been there a while."""
+    done, pids = threading.Event(), list[int]()
+
+    def kill() -> None:
+        began_s = time.monotonic()
+        while not done.wait(0.02):
+            for process in Path("/proc").glob("[0-9]*"):
+                with suppress(OSError):
+                    mine = where in (process / "cgroup").read_text()
+                    if mine and (process / "comm").read_text().strip() == comm and time.monotonic() - began_s > after_s:
+                        os.kill(int(process.name), signal.SIGKILL)
+                        pids.append(int(process.name))
+                        return
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    try:
+        yield pids
+    finally:
+        done.set()
+        thread.join()
+
+
+def invalid(running: LoadScenario, config: dict[str, Any]) -> list[str]:
+    """Run a trial that must be invalid, and return why, as the runner of campaigns would note it."""
+    before = left(running.testbed)
+    try:
+        with running.attempt():
+            reasons = running.run(config, {}).invalid_because
+    except TrialError as error:
+        reasons = [error.message]
+    assert reasons
+    assert left(running.testbed) == before
+    return reasons
+
+
+def test_a_generator_that_is_killed_in_mid_search_makes_the_trial_invalid(running: LoadScenario) -> None:
+    with killed("trafgen", "source") as pids:
+        reasons = invalid(running, short(probe_s=0.5, deciding_s=5, width_percent=1))
+    assert pids
+    assert len(reasons) == 1 and "trafgen" in reasons[0], reasons
+
+
+def test_a_function_that_is_killed_in_mid_search_makes_the_trial_invalid(running: LoadScenario) -> None:
+    config = short(platform="runc", probe_s=0.5, deciding_s=5, width_percent=1, function="firewall")
+    with killed("sleep", "function", after_s=2.0) as pids:
+        reasons = invalid(running, config)
+    assert pids
+    assert any("function" in reason for reason in reasons), reasons
+
+
+def test_a_goal_that_no_rate_meets_makes_the_trial_invalid(running: LoadScenario) -> None:
+    reasons = invalid(running, short(function="bottleneck", least_fps=15_000))
+    assert reasons == [reasons[0]] and reasons[0].startswith("no rate meets the goal pdr: more than 0.5 %"), reasons
