@@ -45,6 +45,37 @@ class TestFork(AnomalyContract):
         assert dose.held >= 500 and dose.used >= 100
 
 
+class TestNetwork(AnomalyContract):
+    anomaly = "network"
+
+    def check(self, dose: Dose) -> None:
+        assert 45 < dose.moved_bytes / dose.used < 75, "not the smallest frames"
+
+
+class TestFiles(AnomalyContract):
+    anomaly = "files"
+
+    def check(self, dose: Dose) -> None:
+        assert 15_000 < dose.held < 17_000
+
+
+class TestSockets(AnomalyContract):
+    anomaly = "sockets"
+
+    def check(self, dose: Dose) -> None:
+        assert 15_000 < dose.held < 17_000
+
+
+class TestConntrack(AnomalyContract):
+    anomaly = "conntrack"
+
+    def check(self, dose: Dose) -> None:
+        assert 15_000 < dose.held <= 16_002
+
+
 def test_every_anomaly_passes_the_contract() -> None:
-    tested = {cls.anomaly for cls in (TestCpu, TestMemory, TestDisk, TestIo, TestFork)}
+    tested = {
+        cls.anomaly
+        for cls in (TestCpu, TestMemory, TestDisk, TestIo, TestFork, TestNetwork, TestFiles, TestSockets, TestConntrack)
+    }
     assert tested == registry.names("anomaly") - {"none"}

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lastro import registry
-from lastro.anomalies.base import Anomaly, Demand
+from lastro.anomalies.base import Anomaly, Demand, Dose
 from lastro.errors import CommandFailed, Unavailable
 from lastro.host.cgroups import Resources, block_device_of
 from lastro.isolation.apparmor import AppArmor
@@ -21,7 +23,7 @@ from lastro.isolation.cgroups import CgroupLimits
 from lastro.isolation.none import NoIsolation
 from lastro.isolation.seccomp import Seccomp, filter_profile
 from lastro.platforms._oci import oci_config
-from lastro.platforms.base import InstanceSpec, Platform
+from lastro.platforms.base import Instance, InstanceSpec, Platform
 from lastro.platforms.docker import Docker
 from lastro.scenarios.shared.pools import PlatformPool
 from lastro.testbed import Testbed
@@ -61,7 +63,7 @@ def test_limits_follow_from_the_profile(profile: Profile) -> None:
     chain = Profile({"function": busy, "source": profile.needs["source"]}, n_cpus - 0.6, "254:0")
     assert neighbour(CgroupLimits(), profile=chain).resources == Resources(
         cpus=0.6, cpu_weight=10, memory_bytes=200 * MIB, read_bps=4 * MIB, write_bps=10_000_000, read_iops=100,
-        write_iops=600, block_device="254:0", pids=256,
+        write_iops=600, block_device="254:0", pids=256, open_files=256, link_bps=2_000_000, connections=256,
     )  # fmt: skip
     assert isolate(InstanceSpec("function", "function"), [CgroupLimits()], chain).resources == Resources(
         cpu_weight=round(1000 * chain.chain_cpus), memory_reserved_bytes=200 * MIB
@@ -195,3 +197,63 @@ def test_a_neighbour_under_limits_still_reaches_what_these_allow(
         assert dose.cpus < 0.2
         assert part.unmet(dose, demand, instance.spec.resources) is None
         assert part.unmet(dose, demand, Resources()) is not None
+
+
+def dosed(part: Anomaly, demand: Demand, instance: Instance, elapsed_s: float = 1.0) -> Dose:
+    """Run the load, and return what it did in a second after it began."""
+    with part.at_work(instance, demand) as load:
+        load.require_alive()
+        before, began_s = load.reading(), time.monotonic()
+        time.sleep(elapsed_s)
+        return load.dose_since(before, time.monotonic() - began_s)
+
+
+@pytest.mark.measures
+@pytest.mark.parametrize("name", ["network", "files", "sockets", "conntrack"])
+def test_limits_hold_a_neighbour_that_exhausts_the_kernel(
+    testbed: Testbed, pool: PlatformPool, profile: Profile, name: str
+) -> None:
+    """The kernel's own counters show the limit: 2 Mbit/s, 256 files of each worker, 256 connections."""
+    part, demand = anomaly(name), demand_of("stress-ng")
+    mark = testbed.session.mark()
+    with pool.get("runc").start(testbed, neighbour(CgroupLimits(), profile=profile)) as instance:
+        assert CgroupLimits().verify(instance) is None
+        dose, limits = dosed(part, demand, instance), instance.spec.resources
+    assert testbed.session.mark() == mark, "its link or its peer is left"
+    assert part.unmet(dose, demand, limits) is None
+    if name == "network":
+        bps = 8 * dose.moved_bytes / dose.elapsed_s
+        assert bps < 2_500_000 and dose.refused, "the limit delayed no frame"
+        lower = replace(limits, link_bps=round(bps / 2))
+    elif name == "conntrack":
+        assert 250 <= dose.held <= 260 and dose.refused, "the limit refused no connection"
+        lower = replace(limits, connections=100)
+    else:
+        assert 470 < dose.held < 540
+        lower = replace(limits, open_files=100)
+    assert "the limit is not in force" in str(part.unmet(dose, demand, lower))
+
+
+@pytest.mark.parametrize("name", ["files", "sockets"])
+def test_the_host_counts_what_a_neighbour_holds(testbed: Testbed, pool: PlatformPool, name: str) -> None:
+    """What the processes hold is what the kernel of the whole host has allocated meanwhile."""
+
+    def allocated() -> int:
+        return int(testbed.host.read_text("/proc/sys/fs/file-nr").split()[0])
+
+    with pool.get("runc").start(testbed, neighbour()) as instance:
+        before = allocated()
+        with anomaly(name).at_work(instance, demand_of("stress-ng")) as load:
+            load.require_alive()
+            assert 0.8 < (allocated() - before) / load.reading().taken.held < 1.2
+
+
+def test_open_files_without_their_limit_are_noticed(testbed: Testbed, pool: PlatformPool, profile: Profile) -> None:
+    spec = neighbour(CgroupLimits(), profile=profile)
+    with pool.get("runc").start(testbed, spec) as instance:
+        instance.wrap = partial(_unlimited, instance.wrap)  # type: ignore[method-assign]
+        assert "files, not 256" in str(CgroupLimits().verify(instance))
+
+
+def _unlimited(wrap: Callable[[Sequence[str]], list[str]], argv: Sequence[str]) -> list[str]:
+    return wrap([word for word in argv if word != "prlimit" and not word.startswith("--nofile=")])

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from lastro import __version__, cli, errors, papers, registry, testing, validity
-from lastro.anomalies import cpu, disk, fork, io, memory
+from lastro.anomalies import _held, base, conntrack, cpu, disk, fork, io, memory, network
 from lastro.cli import compare, verify
 from lastro.cli._common import MANY_INVALID_TRIALS
 from lastro.instruments import iperf3_udp
@@ -397,6 +397,7 @@ def kind_word(schema: dict[str, Any]) -> str:
 def limits_table() -> str:
     settings = {setting.name: setting for setting in chain.ChainScenario.settings}
     tolerance, slack = f"{validity._TOLERANCE:.0%}".replace("%", " %"), validity._SLACK_BYTES // 1024
+    over = f"more than {base.OVER_LIMIT:g} of its limit"
     rows: list[tuple[object, ...]] = [
         ("traffic", "none reached the sink, by TCP, UDP or ping"),
         ("path", f"a hop carried less than arrived at the sink, by more than {tolerance}: another path"),
@@ -422,6 +423,22 @@ def limits_table() -> str:
             "dose of `fork`",
             f"less than {fork._LEAST_SHARE:g} of {fork.HELD:,} processes held, or of its limit, at begin and end; or"
             f" fewer than {fork._LEAST_PER_S} created in a second on the whole host",
+        ),
+        (
+            "dose of `network`",
+            f"fewer than {network.LEAST_PER_S:,} frames sent in a second; under a limit, less than"
+            f" {network.LEAST_SHARE:g} or more than {base.OVER_LIMIT:g} of its rate",
+        ),
+        *(
+            (
+                f"dose of `{name}`",
+                f"less than {_held.LEAST_SHARE:g} of {_held.HELD:,} {name} held, or of its limit; or {over}",
+            )
+            for name in ("files", "sockets")
+        ),
+        (
+            "dose of `conntrack`",
+            f"less than {conntrack.LEAST_SHARE:g} of {conntrack.HELD:,} connections held, or of its limit; or {over}",
         ),
         ("host", f"steal above `max_steal_percent`, by default {settings['max_steal_percent'].default:g} %"),
         ("host", f"foreign load above `max_foreign_cpus`, by default {settings['max_foreign_cpus'].default:g} CPUs"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,7 +11,8 @@ import pytest
 
 from lastro import registry
 from lastro.anomalies.base import Anomaly, Demand, Dose, KernelUse
-from lastro.errors import PlatformError
+from lastro.anomalies.conntrack import ruleset
+from lastro.errors import PlatformError, Unavailable
 from lastro.host.cgroups import CgroupsV2, Resources, Usage
 from lastro.host.local import LocalHost
 from lastro.isolation.base import NEIGHBOUR, MeasuredUse
@@ -77,6 +79,10 @@ def test_no_anomaly_has_nothing_to_run() -> None:
         ("io", "stress", "stress --io 2 --timeout 20"),
         ("fork", "stress-ng", "stress-ng --zombie 2 --zombie-max 500 --timeout 20"),
         ("fork", "stress", "stress-ng --zombie 2 --zombie-max 500 --timeout 20"),  # stress has no such load
+        ("network", "stress", "perl flood.pl 198.19.255.1 2 1 0 20"),
+        ("conntrack", "stress", "perl flood.pl 198.19.254.2 2 16000 1000 20"),
+        ("files", "stress", "perl hold.pl files 2 8000 20"),
+        ("sockets", "stress", "perl hold.pl sockets 2 8000 20"),
     ],
 )
 def test_each_tool_is_told_the_same_in_its_own_options(name: str, tool: str, argv: str) -> None:
@@ -114,6 +120,21 @@ DONE = Dose(
         ("fork", {"held": 130}, {"pids": 256}, None),
         ("fork", {"held": 120}, {"pids": 256}, "less than half of 256"),
         ("fork", {"used": 499}, {}, "499 processes were created, fewer than 500"),
+        ("network", {"used": 20_000, "moved_bytes": 1_200_000}, {}, None),
+        ("network", {"used": 19_999}, {}, "sent 19999 frames, fewer than 20000"),
+        ("network", {"moved_bytes": 2_500_000}, {"link_bps": 2_000_000}, None),
+        ("network", {"moved_bytes": 1_000_000}, {"link_bps": 2_000_000}, "sent 0.80 Mbit/s, less than half of 2.00"),
+        ("network", {"moved_bytes": 3_200_000}, {"link_bps": 2_000_000}, "sent 2.56 Mbit/s, more than its limit of 2"),
+        ("files", {"held": 16_000}, {}, None),
+        ("files", {"held": 7000}, {}, "held 7000 files, less than half of 16000"),
+        ("sockets", {"held": 480}, {"open_files": 256}, None),
+        ("sockets", {"held": 200}, {"open_files": 256}, "held 200 sockets, less than half of 512"),
+        ("files", {"held": 700}, {"open_files": 256}, "more than its limit of 512 allows: the limit is not in force"),
+        ("files", {"held": 16_000}, {"open_files": 100_000}, None),
+        ("conntrack", {"held": 16_000}, {}, None),
+        ("conntrack", {"held": 7000}, {}, "held 7000 connections, less than half of 16000"),
+        ("conntrack", {"held": 256}, {"connections": 256}, None),
+        ("conntrack", {"held": 400}, {"connections": 256}, "more than its limit of 256 allows"),
         ("cpu", {"alive": False}, {}, "ended before the measurement did"),
         ("disk", {"alive": False}, {}, "ended before the measurement did"),
     ],
@@ -174,11 +195,53 @@ def test_forks_are_refused_without_a_limit_of_the_kernel(tmp_path: Path, limit: 
         pytest.fail("it began")
 
 
+@pytest.mark.parametrize(("limit", "left", "starts"), [(80_000, 64_000, True), (79_999, 63_999, False)])
+@pytest.mark.parametrize("name", ["files", "sockets"])
+def test_no_neighbour_may_take_the_open_files_of_the_host(name: str, limit: int, left: int, starts: bool) -> None:
+    run = RecordingRun()
+    host = SimpleNamespace(read_text=lambda path: {"/proc/sys/fs/file-nr": f"16000\t0\t{limit}\n"}[path])
+    instance: Any = SimpleNamespace(shares_kernel=True, run=run, testbed=SimpleNamespace(host=host))
+    said = pytest.raises(PlatformError, match=f"{left} open files left.* a quarter")
+    with nullcontext() if starts else said, anomaly(name).prepared(instance):
+        assert "RLIMIT_NOFILE" in str(run.stdin)
+    assert bool(run.stdin) is starts
+
+
+class RecordingRun:
+    """The `run` of an instance that only records."""
+
+    stdin: str | None = None
+
+    def __call__(self, argv: list[str], stdin: str | None = None) -> SimpleNamespace:
+        self.stdin = stdin
+        return SimpleNamespace(text="16005\n")
+
+
+def test_only_a_platform_that_takes_links_late_has_a_link_of_its_own_for_a_neighbour() -> None:
+    for machine in ({"takes_taps": True}, {"takes_taps": False, "starts_on_links": True}):
+        instance: Any = SimpleNamespace(**machine, testbed=SimpleNamespace(host=None))
+        for name in ("network", "conntrack"):
+            with pytest.raises(Unavailable, match="takes all links when"), anomaly(name).prepared(instance):
+                pytest.fail("it began")
+
+
+def test_connections_above_the_limit_are_refused_and_counted() -> None:
+    assert "ct state new ct count over 256 counter name refused drop" in ruleset(256)
+    assert "ct state new accept" in ruleset(None) and "drop" not in ruleset(None).partition("leaving")[0]
+
+
 def test_a_guest_counts_the_processes_of_its_own_table() -> None:
     words = "0.00 0.01 0.05 2/1038 4242\ncpu  1 2 3\nctxt 77\nprocesses 51234\n"
     guest: Any = SimpleNamespace(shares_kernel=False, run=lambda argv: SimpleNamespace(text=words))
     assert anomaly("fork").taken(guest) == KernelUse(held=1038, used=51_234)
     assert anomaly("cpu").taken(guest) == KernelUse()
+
+
+def test_a_guest_counts_its_own_files_and_sockets() -> None:
+    guest: Any = SimpleNamespace(shares_kernel=False, run=RecordingRun())
+    assert anomaly("files").taken(guest) == KernelUse(held=16_005)
+    guest.run = lambda argv: SimpleNamespace(text="sockets: used 16017\nTCP: inuse 1 orphan 0\n")
+    assert anomaly("sockets").taken(guest) == KernelUse(held=16_017)
 
 
 def test_a_need_is_a_use_per_second() -> None:

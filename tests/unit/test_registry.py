@@ -25,6 +25,8 @@ class Noise(Anomaly):
         return ["true"]
 """
 
+ANOMALIES = {"none", "cpu", "memory", "disk", "io", "fork", "network", "files", "sockets", "conntrack"}
+
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
@@ -45,7 +47,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         ("attachment", {"veth-bridge", "veth-direct", "macvlan-bridge"}),
         ("isolation", {"none", "cgroups", "apparmor", "seccomp"}),
         ("function", {"none", "firewall", "dpi", "nat"}),
-        ("anomaly", {"none", "cpu", "memory", "disk", "io", "fork"}),
+        ("anomaly", ANOMALIES),
         ("instrument", {"iperf3-tcp", "iperf3-udp", "ping"}),
         ("meter", {"host", "interfaces", "usage"}),
         ("scenario", {"chain"}),
@@ -110,7 +112,7 @@ def test_helpers_and_bases_are_no_parts(folder: Path) -> None:
     (folder / "anomalies" / "derived.py").write_text(
         "from lastro.anomalies.cpu import Cpu\n\nclass Helper(Cpu):\n    pass\n\nclass Mine(Cpu):\n    name = 'mine'\n"
     )
-    assert registry.names("anomaly") - {"none", "cpu", "memory", "disk", "io", "fork"} == {"mine"}
+    assert registry.names("anomaly") - ANOMALIES == {"mine"}
 
 
 def test_finding_parts_imports_no_heavy_library() -> None:

@@ -1,4 +1,6 @@
-"""Anomalies: a neighbour's misbehaviour, made by stress-ng or, as in the study of 2017, by stress."""
+"""Anomalies: a neighbour's misbehaviour, made by stress-ng or, as in the study of 2017, by stress.
+
+Where neither has the load, a small Perl program beside the anomaly makes it: Perl is in every root filesystem."""
 
 from __future__ import annotations
 
@@ -8,6 +10,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
 from typing import ClassVar
 
 from lastro.errors import CommandFailed
@@ -18,6 +22,8 @@ from lastro.requirements import NOTHING, Requirements
 
 _START_S = 60.0
 _MOMENT_S = 0.25
+OVER_LIMIT = 1.25  # a dose of more than this share of a limit shows that the limit is not in force
+_WORKING_DIRECTORY = "/var/tmp"  # not /, where it may not be allowed to write
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +47,13 @@ class Demand:
 class KernelUse:
     """A resource of the kernel that an anomaly takes from its neighbours, by the kernel's own counters.
 
-    held: units that it holds now. used: units taken since boot. refused: requests that a limit has ever refused."""
+    held: units that it holds now. used: units taken since boot. refused: requests that a limit has ever refused or
+    delayed. moved_bytes: sent over a link of its own."""
 
     held: int = 0
     used: int = 0
     refused: int = 0
+    moved_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +78,21 @@ class Dose:
     held: int = 0  # units of the kernel's resource: at the begin or at the end, whichever is less
     used: int = 0
     refused: int = 0
+    moved_bytes: int = 0
 
 
 class Anomaly(ABC):
+    """A load in a neighbour; a new anomaly defines `name` and `summary`, like every part, and `argv`.
+
+    `program` makes it whatever tool the study chooses; empty if the tool does. `prepares` is true if it needs more than
+    its program, so that each platform must be tried with it."""
+
     kind = "anomaly"
     name: ClassVar[str]
     summary: ClassVar[str]
     requirements: ClassVar[Requirements] = NOTHING  # of the host; `lastro setup` installs them
+    program: ClassVar[str] = ""
+    prepares: ClassVar[bool] = False
 
     def __init_subclass__(cls) -> None:
         """Refuse a part that has the hook's former name: its trials would be valid without a check of the dose.
@@ -104,21 +120,28 @@ class Anomaly(ABC):
         return KernelUse()
 
     @contextmanager
+    def prepared(self, neighbour: Instance) -> Iterator[Callable[[], KernelUse]]:
+        """Set up what the load needs in or beside the neighbour inside the block; yield how to read what it has taken.
+
+        Raises: LastroError when that fails, or when the host must not bear the load."""
+        yield partial(self.taken, neighbour)
+
+    @contextmanager
     def at_work(self, neighbour: Instance, demand: Demand) -> Iterator[Neighbour]:
         """Run the load in the neighbour inside the block, for at most `demand.timeout_s`.
 
         The block begins when the load has reached its dose, or after a minute. If reading from the disk is limited, a
         tool that is not in the page cache takes long to start: stress-ng and its libraries have 33 MB."""
-        # Not in /, where it may not be allowed to write.
-        process = neighbour.spawn(["env", "--chdir=/var/tmp", *self.argv(demand)])
-        try:
-            load = Neighbour(neighbour, process, self.taken)
-            deadline_s = time.monotonic() + _START_S
-            while time.monotonic() < deadline_s and process.alive() and not self._has_begun(load, demand):
-                pass
-            yield load
-        finally:
-            process.stop()
+        with self.prepared(neighbour) as taken:
+            process = neighbour.spawn(["env", f"--chdir={_WORKING_DIRECTORY}", *self.argv(demand)])
+            try:
+                load = Neighbour(neighbour, process, taken)
+                deadline_s = time.monotonic() + _START_S
+                while time.monotonic() < deadline_s and process.alive() and not self._has_begun(load, demand):
+                    pass
+                yield load
+            finally:
+                process.stop()
 
     def _has_begun(self, load: Neighbour, demand: Demand) -> bool:
         """Return whether the load reaches its dose, measured for a quarter of a second."""
@@ -131,11 +154,11 @@ class Anomaly(ABC):
 class Neighbour:
     """A misbehaving instance, with readings of what it does."""
 
-    def __init__(self, instance: Instance, process: Process, taken: Callable[[Instance], KernelUse]) -> None:
+    def __init__(self, instance: Instance, process: Process, taken: Callable[[], KernelUse]) -> None:
         self.instance, self._process, self._taken = instance, process, taken
 
     def reading(self) -> NeighbourReading:
-        return NeighbourReading(self.instance.usage(), self.instance.written_bytes(), self._taken(self.instance))
+        return NeighbourReading(self.instance.usage(), self.instance.written_bytes(), self._taken())
 
     def dose_since(self, earlier: NeighbourReading, elapsed_s: float) -> Dose:
         now = self.reading()
@@ -150,6 +173,7 @@ class Neighbour:
             held=min(earlier.taken.held, now.taken.held),
             used=now.taken.used - earlier.taken.used,
             refused=now.taken.refused - earlier.taken.refused,
+            moved_bytes=now.taken.moved_bytes - earlier.taken.moved_bytes,
         )
 
     def require_alive(self) -> None:
@@ -163,3 +187,8 @@ def allowed_cpus(demand: Demand, limits: Resources) -> float:
     """Return the number of CPUs that the demand can use under these limits."""
     pinned = len(parse_cpus(limits.cpuset)) if limits.cpuset else float("inf")
     return min(demand.n_workers, demand.usable_cpus, pinned, limits.cpus or float("inf"))
+
+
+def put_program(neighbour: Instance, program: Path) -> None:
+    """Write a program into the directory in which the neighbour's load starts."""
+    neighbour.run(["sh", "-c", f"cat > {_WORKING_DIRECTORY}/{program.name}"], stdin=program.read_text(encoding="utf-8"))

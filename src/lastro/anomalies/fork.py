@@ -7,10 +7,10 @@ whatever the study's tool is. The load never runs without a limit on the process
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from lastro.anomalies.base import Anomaly, Demand, Dose, KernelUse, Neighbour
+from lastro.anomalies.base import Anomaly, Demand, Dose, KernelUse
 from lastro.errors import PlatformError
 from lastro.host.cgroups import Resources
 from lastro.platforms.base import Instance
@@ -22,6 +22,7 @@ _LEAST_PER_S = 50  # forks; one worker with a tenth of a CPU makes about 200
 
 class Fork(Anomaly):
     name = "fork"
+    program = "stress-ng"
     summary = f"forks without pause and holds {HELD:,} processes, or as many as its limit allows"
 
     def argv(self, demand: Demand) -> list[str]:
@@ -48,12 +49,12 @@ class Fork(Anomaly):
         return f"{dose.used} processes were created, fewer than {least:.0f}" if dose.used < least else None
 
     @contextmanager
-    def at_work(self, neighbour: Instance, demand: Demand) -> Iterator[Neighbour]:
-        """Run the load as every anomaly. Raises: PlatformError when the kernel does not limit the neighbour's forks."""
+    def prepared(self, neighbour: Instance) -> Iterator[Callable[[], KernelUse]]:
+        """Set up nothing. Raises: PlatformError when the kernel does not limit the neighbour's forks."""
         if neighbour.shares_kernel:
             _require_limit(neighbour)
-        with super().at_work(neighbour, demand) as load:
-            yield load
+        with super().prepared(neighbour) as taken:
+            yield taken
 
 
 def _require_limit(neighbour: Instance) -> None:

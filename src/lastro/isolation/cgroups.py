@@ -5,8 +5,9 @@ usage in a previous run, and publish no numbers. In Lastro, an instance of the c
 the chain's need and a memory reservation with headroom, but no quota: a saturating flow would measure the quota. The
 neighbour gets the CPUs that the chain leaves free at its peak. It represents a misbehaving network function. So its
 memory and disk limits are what the function needed when it behaved well, with headroom, and with a minimum below which
-a process cannot work. The same number of processes for every function, since each needs only a few. Each trial records
-the limits that were in force.
+a process cannot work. The same number of processes, open files, connections, and bits per second on a link of its own
+for every function, since each needs only a few. No cgroup limits the last three: RLIMIT_NOFILE, a rule of nftables and
+a token bucket do. Each trial records the limits that were in force.
 
 On cgroup v1 the kernel does not throttle buffered writes, only direct and synchronous ones."""
 
@@ -26,11 +27,14 @@ _FLOOR_MEMORY_BYTES = 64 << 20
 _FLOOR_BPS = 4 << 20
 _FLOOR_IOPS = 100
 _PROCESSES = 256
+_OPEN_FILES = 256  # of each process: with the processes, 65,536 in all
+_CONNECTIONS = 256
+_LINK_BPS = 2_000_000  # 4,000 of the smallest frames: twice the chain's own UDP flow, by default
 
 
 class CgroupLimits(Isolation):
     name = "cgroups"
-    summary = "CPU and memory reserved for the chain, and limited for its neighbour with disk and processes; calibrated"
+    summary = "CPU and memory reserved for the chain; these, disk, processes, files and links limited for its neighbour"
     needs_profile = True
 
     def apply(self, spec: InstanceSpec, profile: Profile | None) -> InstanceSpec:
@@ -44,6 +48,9 @@ class CgroupLimits(Isolation):
             found = instance.testbed.host.read_text(str(groups.root / file.format(name=instance.cgroup.strip("/"))))
             if not set(wanted.split()) <= set(found.split()):
                 return f"{file} is {found.strip()!r}, not {wanted!r}"
+        if most := instance.spec.resources.open_files:
+            found = instance.run(["sh", "-c", "ulimit -H -n"]).text.strip()
+            return None if found == str(most) else f"a process may open {found} files, not {most}"
         return None
 
 
@@ -71,6 +78,9 @@ def _limits_of_a_neighbour(profile: Profile) -> Resources:
         write_iops=rate(need.write_iops, _FLOOR_IOPS),
         block_device=profile.block_device,
         pids=_PROCESSES,
+        open_files=_OPEN_FILES,
+        link_bps=_LINK_BPS,
+        connections=_CONNECTIONS,
     )
 
 

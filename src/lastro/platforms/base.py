@@ -167,7 +167,9 @@ class Instance(ABC):
         return self.testbed.host.spawn(self._inside(argv))
 
     def _inside(self, argv: Sequence[str]) -> list[str]:
-        return self.wrap([*self.spec.security.prefix, *argv])
+        files = self.spec.resources.open_files
+        limited = [] if files is None else ["prlimit", f"--nofile={files}:{files}"]
+        return self.wrap([*limited, *self.spec.security.prefix, *argv])
 
     def usage(self) -> Usage:
         """Return CPU time, memory and disk traffic since the start, from the instance's own cgroup.

@@ -25,7 +25,10 @@ class Resources:
 
     cpus: CPU seconds per second (a hard quota). cpu_weight: weight under contention, 1 to 10000, 100 is usual.
     memory_bytes: hard limit. memory_reserved_bytes: reclaimed last. Rates are per second, on `block_device`.
-    pids: processes and threads at the same time, with those that ended and are not yet reaped."""
+    pids: processes and threads at the same time, with those that ended and are not yet reaped.
+
+    No cgroup limits these: open_files, of each process (RLIMIT_NOFILE); link_bps, bits per second that the instance
+    sends over a link of its own; connections, that its traffic keeps in a connection table."""
 
     cpus: float | None = None
     cpu_weight: int | None = None
@@ -38,6 +41,9 @@ class Resources:
     write_iops: int | None = None
     block_device: str | None = None  # "MAJOR:MINOR"
     pids: int | None = None
+    open_files: int | None = None
+    link_bps: int | None = None
+    connections: int | None = None
 
     def __bool__(self) -> bool:
         return any(getattr(self, field.name) is not None for field in fields(self))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 from lastro import registry
 from lastro.functions.base import Counted
 from lastro.instruments.iperf3_tcp import Iperf3Tcp
@@ -19,10 +21,13 @@ class ChainProbes(Probes):
         return self._once(("function", platform, name, implementation, ip), self._probe_function)
 
     def anomaly(self, name: str, platform: str, tool: str = "stress-ng") -> Availability:
-        """Return whether the tool is in the image. Whether it reaches its dose is checked in each trial."""
+        """Return whether its program is in the image, and what it needs can be set up.
+
+        Whether it reaches its dose is checked in each trial."""
         if name == NONE:
             return self.platform(platform)
-        return self._once(("anomaly", platform, tool), self._probe_tool)
+        part = registry.get("anomaly", name)
+        return self._once(("anomaly", platform, part.program or tool, name if part.prepares else ""), self._probe_tool)
 
     def transit(self, attachment: str) -> Availability:
         """Return whether an instance between two others can forward packets over such links."""
@@ -65,7 +70,8 @@ class ChainProbes(Probes):
                 return Availability(f"a ping reached the sink without crossing function '{name}'")
         return AVAILABLE
 
-    def _probe_tool(self, platform: Platform, tool: str) -> Availability:
+    def _probe_tool(self, platform: Platform, program: str, prepared: str) -> Availability:
         with platform.start(self._testbed, InstanceSpec("probe-anomaly", "probe")) as instance:
-            instance.run([tool, "--version"])
-        return AVAILABLE
+            instance.run([program, "--version"])
+            with registry.get("anomaly", prepared)().prepared(instance) if prepared else nullcontext():
+                return AVAILABLE

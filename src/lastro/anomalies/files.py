@@ -1,0 +1,25 @@
+"""A neighbour that exhausts the table of open files: it holds many, and closes and opens them in turn.
+
+An internal denial of service, by the words of Kagami and Gaspary (2017): the kernel counts the open files of all
+containers together (fs.file-max), and refuses every process once there are too many. The host never runs out: the load
+holds a fixed number, a quarter of what the host has left at most."""
+
+from __future__ import annotations
+
+from lastro.anomalies._held import HELD, Held
+from lastro.anomalies.base import KernelUse
+from lastro.platforms.base import Instance
+
+_INSIDE = "set -- /proc/[0-9]*/fd/*; echo $#"
+
+
+class HeldFiles(Held):
+    name = held = "files"
+    summary = f"opens and closes files without pause and holds {HELD:,}, or as many as its limit allows"
+
+    def taken(self, instance: Instance) -> KernelUse:
+        """Return the descriptors of the neighbour's processes. A guest has a table of its own, which is read inside."""
+        if not instance.shares_kernel:
+            return KernelUse(held=int(instance.run(["sh", "-c", _INSIDE]).text))
+        view = instance.testbed.host.view
+        return KernelUse(held=sum(len(view.names(f"/proc/{pid}/fd")) for pid in instance.pids()))

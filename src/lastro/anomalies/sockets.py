@@ -1,0 +1,27 @@
+"""A neighbour that fills the tables of sockets: it binds many to ports, and closes and opens them in turn.
+
+An internal denial of service, by the words of Kagami and Gaspary (2017): the kernel keeps the sockets of all containers
+in the same hash tables and memory. They are sockets of UDP on the loopback address of the neighbour's own namespace."""
+
+from __future__ import annotations
+
+from lastro.anomalies._held import HELD, Held
+from lastro.anomalies.base import KernelUse
+from lastro.host.ledger import NETNS_DIR
+from lastro.platforms.base import Instance
+
+_COUNTS = ["cat", "/proc/net/sockstat"]
+
+
+class HeldSockets(Held):
+    name = held = "sockets"
+    summary = f"binds and closes sockets without pause and holds {HELD:,}, or as many as its limit allows"
+
+    def taken(self, instance: Instance) -> KernelUse:
+        """Return the sockets of the neighbour's network namespace. Source: proc_pid_net(5), sockstat."""
+        if instance.shares_kernel:
+            host = instance.testbed.host
+            text = host.run(["nsenter", f"--net={NETNS_DIR / instance.netns}", *_COUNTS]).text
+        else:
+            text = instance.run(_COUNTS).text
+        return KernelUse(held=int(text.splitlines()[0].split()[-1]))
