@@ -137,7 +137,7 @@ def _cell(table: PrintedTable, row: Levels, column: PrintedColumn, report: Repor
     """Return the mean at the levels of a cell, or at their stand-ins where only these were measured."""
     stated = Absolute(column.metric, -math.inf, math.inf, "", {**table.at, **row, **column.at})
     asked = Claim(table.passage.id, "", {}, "", stated, stand_in=table.stand_in)
-    moved, stand_in = as_measured(asked, report)
+    moved, stand_in = as_measured(asked, [report])
     own = {each.published for each in stand_in} & {level for levels in stated.at.values() for level in levels}
     used = tuple(each for each in stand_in if each.published in own)
     assert isinstance(moved.statement, Absolute)

@@ -161,7 +161,7 @@ def _order(statement: Order, cells: Comparisons) -> Effects:
     return Effects(tuple(parts), used, total)
 
 
-def _larger(label: str, upper: Weights, lower: Weights, cells: Cells) -> Part:
+def _larger(label: str, upper: Weights, lower: Weights, cells: Comparisons) -> Part:
     """Test that one difference is larger than another."""
     effects = less(upper, lower)
     gap = cells.linear(effects)
@@ -170,7 +170,7 @@ def _larger(label: str, upper: Weights, lower: Weights, cells: Cells) -> Part:
     return _opened(part, cells.slack(effects), True)
 
 
-def _farther(label: str, upper: Weights, lower: Weights, cells: Cells) -> Part:
+def _farther(label: str, upper: Weights, lower: Weights, cells: Comparisons) -> Part:
     """Test that one difference is farther from zero than another, whatever their signs.
 
     |a| > |b| where a - b and a + b have the same sign. Both must be significant: the larger p counts (Berger 1982)."""

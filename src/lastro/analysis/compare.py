@@ -222,12 +222,13 @@ _PROVENANCE = (
     ("Lastro", ("lastro", "version")),
     (N_("guest"), ("guest", "title")),
 )
+NO_GUEST = "none"  # the fact that a campaign was measured on a host itself
 
 
 def facts(provenance: Mapping[str, Any]) -> dict[str, str | None]:
     """Return the facts by which two campaigns may differ, apart from their studies; None for those not recorded."""
     found = {name: _at(provenance, keys) for name, keys in _PROVENANCE}
-    return found | {"guest": found["guest"] or "none"}
+    return found | {"guest": found["guest"] or NO_GUEST}
 
 
 def _differences(a: Report, b: Report) -> Iterator[Different]:

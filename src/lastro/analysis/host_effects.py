@@ -15,7 +15,7 @@ from lastro.stats.contrasts import APART, NO_SPREAD, ONE_VALUE, Contrast, MeanCo
 from lastro.stats.intervals import Interval, t_quantile
 from lastro.stats.notes import N_, Note
 from lastro.stats.pooling import FEWEST, Estimator, MeasuredEffect, Pooled, pool
-from lastro.study.claims import Levels
+from lastro.study.sides import Levels
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from lastro.analysis.claim_cells import Untestable
 from lastro.analysis.claim_effects import Effects, effects_in
 from lastro.analysis.claim_stand_ins import measured_levels
 from lastro.analysis.claims import Judgement, judge, judge_by
-from lastro.analysis.compare import facts
+from lastro.analysis.compare import NO_GUEST, facts
 from lastro.analysis.host_effects import HostCells, HostEffect, mean_ratio, ratios, too_few_hosts
 from lastro.analysis.verdicts import Verdict, decided
 from lastro.errors import InputError, did_you_mean
@@ -30,8 +30,9 @@ from lastro.stats.intervals import Interval, satterthwaite, t_quantile
 from lastro.stats.notes import Note
 from lastro.stats.pooling import Estimator, MeasuredEffect, Pooled
 from lastro.stats.student import t_p
-from lastro.study.claims import Claim, Claims, Levels
+from lastro.study.claims import Claim, Claims
 from lastro.study.model import Level, Study
+from lastro.study.sides import Levels
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +132,7 @@ def pool_hosts(
 def machine(provenance: Mapping[str, Any]) -> tuple[str | None, ...]:
     """Return the facts that tell hosts apart; None for those that a campaign does not record."""
     known = facts(provenance)
-    return tuple(known[name] for name in MACHINE)
+    return tuple(None if known[name] == NO_GUEST else known[name] for name in MACHINE)
 
 
 def _metric(name: str, hosts: Sequence[PooledHost]) -> Metric:

@@ -64,11 +64,11 @@ def hosts_of(directories: Sequence[Path]) -> tuple[PooledHost, ...]:
         )
     return tuple(
         PooledHost(
-            f"{name} ({model}, {cpus})" if names.count(str(name)) > 1 else str(name),
+            f"{name} ({', '.join(filter(None, more))})" if names.count(str(name)) > 1 else str(name),
             build_report(together(own), all_metrics=True),
             tuple(campaign.directory for campaign in own),
         )
-        for (name, model, cpus), own in by_machine.items()
+        for (name, *more), own in by_machine.items()
     )
 
 
