@@ -1,4 +1,4 @@
-"""The measuring part of a trial: the search, then the cost of a frame at the rate that it found."""
+"""The measuring part of a trial: the search, the cost of a frame at the rate that it found, and latency under load."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from lastro.meters.usage import UsageMeter
 from lastro.results.noted import Ceiling, SearchEnd
 from lastro.results.samples import AT_LEAST, Metric, Outcome, Remark, Series
 from lastro.scenarios.base import Config
+from lastro.scenarios.load.latency import measure_latency
 from lastro.scenarios.load.probing import Prober
 from lastro.scenarios.load.search import Bounds, Found, Goal, Probe, Searched, own_goal, search
 from lastro.scenarios.shared.clock_policy import clocks_of, judge_clocks
@@ -24,6 +25,7 @@ from lastro.scenarios.shared.topology import note_load, note_meter, note_witness
 from lastro.testbed import Testbed
 
 PDR, NDR, OWN = "pdr", "ndr", "own"
+PROBE_SENT, PROBE_LOSS = "probe sent", "probe loss"  # series
 _PDR_LOSS = 0.005
 _ABOVE = 1.25  # times the ceiling
 _WORDS = {PDR: "partial drop rate (0.5 % loss)", NDR: "non-drop rate (no loss)", OWN: "study's own goal of loss"}
@@ -101,6 +103,7 @@ def measure(testbed: Testbed, config: Config, standing: StandingChain, bounds: B
         found = search(str(config["search"]), goals_of(config), bounds, prober.probe)
         record(found, outcome)
         _measure_cost(testbed, config, standing, prober, generator, found.found[0].lower_fps, outcome)
+    measure_latency(testbed, config, chain, traffic, found.found[0].lower_fps, outcome)
     host.stop()
     usage.stop()
     judge_clocks(clocks, clocks_of(everyone), float(config["max_drift_percent"]) / 100, outcome)
@@ -154,8 +157,8 @@ def _series(probes: Sequence[Probe]) -> list[Series]:
     """Return the probes in order: the rates that were asked for and sent, and the loss."""
     return [
         Series("probe rate", "1/s", tuple(probe.rate_fps for probe in probes)),
-        Series("probe sent", "1/s", tuple(probe.sent_fps for probe in probes)),
-        Series("probe loss", "%", tuple(100 * probe.loss_ratio for probe in probes)),
+        Series(PROBE_SENT, "1/s", tuple(probe.sent_fps for probe in probes)),
+        Series(PROBE_LOSS, "%", tuple(100 * probe.loss_ratio for probe in probes)),
     ]
 
 
