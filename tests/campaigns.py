@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from lastro.results.samples import MAX_ATTEMPTS, Metric, Outcome, Series
+from lastro.results.samples import MAX_ATTEMPTS, Metric, Outcome, PackedHistogram, Series
 from lastro.results.store import Store
 from lastro.study.design import treatments, trials
 from lastro.study.model import Design, Factor, Level, Study
@@ -120,6 +120,7 @@ def make_campaign(
     unavailable: Callable[[Levels], tuple[str, str | None] | None] = lambda levels: None,
     notes: Callable[[Levels, int], dict[str, Any]] = plausible_notes,
     series: Callable[[Levels, int], list[Series]] = lambda levels, block: [],
+    histograms: Callable[[Levels, int], list[PackedHistogram]] = lambda levels, block: [],
     extra: Mapping[str, float] | None = None,
     stop_after: int | None = None,
     provenance: dict[str, Any] | None = None,
@@ -143,6 +144,7 @@ def make_campaign(
             doubts,
             notes,
             series,
+            histograms,
             dict(extra or {}),
             MAX_ATTEMPTS * 10**6 if stop_after is None else stop_after,
         )
@@ -157,6 +159,7 @@ def _run(
     doubts: Callable[[Levels, int, int], list[str]],
     notes: Callable[[Levels, int], dict[str, Any]],
     series: Callable[[Levels, int], list[Series]],
+    histograms: Callable[[Levels, int], list[PackedHistogram]],
     extra: dict[str, float],
     stop_after: int,
 ) -> None:
@@ -170,6 +173,7 @@ def _run(
         outcome = Outcome({name: found for name, found in values.items() if found is not None} | extra)
         outcome.series.append(Series("throughput_per_s", "Mbit/s", (1.0, 2.0)))
         outcome.series.extend(series(levels, trial.block))
+        outcome.histograms.extend(histograms(levels, trial.block))
         outcome.notes.update(notes(levels, trial.block))
         outcome.invalidate(doubts(levels, trial.block, trial.attempts + 1))
         store.begin(trial.number)

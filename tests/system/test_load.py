@@ -55,7 +55,7 @@ def running(testbed: Testbed, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 def short(**chosen: Any) -> dict[str, Any]:
-    levels = {"platform": "native", "isolation": "none", "anomaly": "none", **SHORT["load"]}
+    levels = {"platform": "native", "isolation": "none", "anomaly": "none", **SHORT["load"], "at": "none"}
     return configured(LoadScenario, **{**levels, **chosen})
 
 

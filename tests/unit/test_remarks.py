@@ -166,9 +166,17 @@ def test_every_known_kind_has_a_sign_and_a_meaning() -> None:
     assert not [kind for kind in KINDS if "U+" in escape(sign(kind))], "LaTeX has it, too"
 
 
-@pytest.mark.parametrize("kind", ["too short to time", "wrong clock"])
-def test_what_is_left_of_a_treatment_whose_short_trials_lost_their_value_is_no_mean(kind: str, tmp_path: Path) -> None:
-    """The trials that kept it are the long ones. A clock that ran wrong chooses none by their value."""
+@pytest.mark.parametrize(
+    ("kind", "by_size"),
+    [
+        ("too short to time", True), ("among lost packets", True), ("generator delay", True),
+        ("too few packets", False), ("wrong clock", False),
+    ],
+)  # fmt: skip
+def test_what_is_left_of_a_treatment_that_lost_values_by_their_size_is_no_mean(
+    kind: str, by_size: bool, tmp_path: Path
+) -> None:
+    """The trials that kept it are the long or the short ones. A clock that ran wrong chooses none by their value."""
 
     def value(levels: Levels, block: int, metric: str) -> float | None:
         return None if lost(levels, block, metric) else 100.0 + block
@@ -185,13 +193,13 @@ def test_what_is_left_of_a_treatment_whose_short_trials_lost_their_value_is_no_m
     study = make_study({"platform": ("native", "kvm")}, metrics=METRICS[:2], replicates=4)
     report = report_of(make_campaign(tmp_path / "c", study, value=value, notes=notes))
     throughput, jitter = next(row.cells for row in report.rows if row.treatment.levels["platform"] == "kvm")
-    lost_too = ["lost trials"] if kind == "wrong clock" else []
+    lost_too = [] if by_size else ["lost trials"]
     assert [mark.kind for mark in jitter.marks] == [kind, *lost_too]
     assert throughput.summary is not None and throughput.missing == 0, "it has a value in each trial"
-    if kind == "wrong clock":
-        assert jitter.summary is not None and (jitter.summary.n, jitter.missing) == (3, 1)
-    else:
+    if by_size:
         assert jitter.summary is None and jitter.missing == 4
+    else:
+        assert jitter.summary is not None and (jitter.summary.n, jitter.missing) == (3, 1)
 
 
 def test_a_ratio_over_fewer_blocks_than_its_mean_is_marked(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ from lastro.analysis.remarks import (
     SECOND_MODE,
     Mark,
     bounded_by,
-    lost_as_too_short,
+    lost_by_its_size,
     marks_by_metric,
 )
 from lastro.results.members import campaigns_of_blocks
@@ -73,6 +73,7 @@ def build_report(data: CampaignData, *, all_metrics: bool = False) -> Report:
         gaps=_gaps(data),
         later_properties=cache(partial(build_properties, study, treatments, data.attempts)),
         later_series=data.later_series,
+        later_histograms=data.later_histograms,
         timeline=tuple(Moment(a.trial, a.block, a.started_utc, a.duration_s, a.valid) for a in data.attempts),
         events=tuple((at, kind, text) for at, kind, text in data.events),
         provenance=data.provenance,
@@ -234,7 +235,7 @@ def decide(p_adjusted: float | None, alpha: float) -> Decision:
 
 
 def _points(metric: str, attempts: Collection[Attempt], marks: Sequence[Mark]) -> tuple[Point, ...]:
-    if lost_as_too_short(metric, attempts, marks):
+    if lost_by_its_size(metric, attempts, marks):
         return ()
     bounded = bounded_by(attempts, metric) if any(mark.kind == AT_LEAST for mark in marks) else frozenset()
     points = [

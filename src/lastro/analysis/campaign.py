@@ -19,7 +19,7 @@ from lastro.study.design import Treatment
 from lastro.study.model import Factor, Study
 
 if TYPE_CHECKING:
-    from lastro.results.read import LaterSeries
+    from lastro.results.read import LaterHistograms, LaterSeries
     from lastro.results.store import Attempt
     from lastro.stats.block_model import BlockModel
     from lastro.stats.modes import SecondMode
@@ -221,6 +221,7 @@ class Report:
     gaps: tuple[Gap, ...]
     later_properties: Callable[[], PropertyTables]  # built on first use: a plain table does not need them
     later_series: LaterSeries  # read on use: only figures of series need them
+    later_histograms: LaterHistograms
     timeline: tuple[Moment, ...]
     events: tuple[tuple[str, str, str], ...]
     provenance: Mapping[str, Any]

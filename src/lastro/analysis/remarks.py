@@ -9,14 +9,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lastro.results.samples import (
+    AMONG_LOST,
     AT_LEAST,
     CLOCK_NOT_VERIFIED,
     CLOSED_LOOP,
     GENERATOR_DELAY,
     GENERATOR_LIMITED,
     LARGE_SEGMENTS,
+    OTHER_TRAFFIC,
     OVERLOADED,
     THROUGH_CACHE,
+    TOO_FEW,
     TOO_SHORT,
     WHOLE_LIFE,
     WRONG_CLOCK,
@@ -43,10 +46,16 @@ _ORDER = (
     OVERLOADED,
     GENERATOR_DELAY,
     LARGE_SEGMENTS,
+    TOO_FEW,
+    AMONG_LOST,
+    OTHER_TRAFFIC,
     FEWER_BLOCKS,
     LOST_TRIALS,
     SECOND_MODE,
 )
+
+
+_BY_SIZE = {TOO_SHORT, GENERATOR_DELAY, AMONG_LOST}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +89,14 @@ def marks_by_metric(attempts: Iterable[Attempt], names: Collection[str]) -> dict
     return {name: tuple(kinds[kind] for kind in in_order(kinds)) for name, kinds in found.items() if name in names}
 
 
-def lost_as_too_short(metric: str, attempts: Iterable[Attempt], marks: Iterable[Mark]) -> bool:
-    """Return whether a valid attempt of a treatment has no value of a metric because its work was too short to time.
+def lost_by_its_size(metric: str, attempts: Iterable[Attempt], marks: Iterable[Mark]) -> bool:
+    """Return whether a valid attempt of a treatment has no value of a metric because the value was small or large.
 
-    Chance decides which attempts have no value. The others took longer, so their mean is not that of the treatment."""
-    return any(mark.kind == TOO_SHORT for mark in marks) and any(
+    Work was too short to time, or a latency too short for its generator, or a percentile among lost packets. Chance
+    decides which attempts have no value, and the mean of the others is not that of the treatment."""
+    return any(mark.kind in _BY_SIZE for mark in marks) and any(
         metric not in attempt.measurements
-        and any(each.kind == TOO_SHORT and metric in each.metrics for each in attempt.noted.remarks)
+        and any(each.kind in _BY_SIZE and metric in each.metrics for each in attempt.noted.remarks)
         for attempt in attempts
     )
 

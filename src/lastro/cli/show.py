@@ -12,9 +12,10 @@ of the same treatment."""
 from __future__ import annotations
 
 import argparse
+import base64
 import json
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lastro.app.places import open_campaign
 from lastro.campaign.script import shell_script, undoing
@@ -28,6 +29,9 @@ from lastro.report.encoder import encode, only
 from lastro.results.store import Attempt, Store, TrialRow
 from lastro.results.topology import TOPOLOGY
 from lastro.units import human_duration, significant
+
+if TYPE_CHECKING:
+    from lastro.results.hdr import NamedHistogram
 
 _ARGV_WIDTH = 150
 
@@ -119,12 +123,21 @@ def _document(store: Store, trial: TrialRow, attempts: list[Attempt]) -> dict[st
 
 
 def _attempt_document(store: Store, attempt: Attempt) -> dict[str, Any]:
-    series = store.series(attempt.trial, attempt.attempt)
+    place = attempt.trial, attempt.attempt
+    series, histograms = store.series(*place), store.histograms(*place)
     return {
         **only(attempt, "attempt started_utc duration_s valid reasons measurements notes"),
         "series": {each.name: {"unit": each.unit, "values": list(each.values)} for each in series},
+        **({"histograms": {each.name: _histogram_document(each) for each in histograms}} if histograms else {}),
         "transcript": store.transcript(attempt.trial, attempt.attempt),
     }
+
+
+def _histogram_document(found: NamedHistogram) -> dict[str, Any]:
+    from lastro.results import hdr  # loads numpy
+
+    encoded = base64.b64encode(hdr.encode(found.histogram)).decode()
+    return {"unit": found.unit, "lost": found.histogram.lost, "hdr": encoded}
 
 
 def _lines(store: Store, trial: TrialRow, attempts: list[Attempt], chosen: Attempt | None) -> list[str]:
@@ -157,6 +170,9 @@ def _measurements(store: Store, trial: TrialRow, attempt: Attempt) -> list[str]:
     lines = ["", "measurements", *_columns(rows, right={1})]
     for series in store.series(trial.number, attempt.attempt):
         lines.append(f"  series {series.name}: {len(series.values)} samples in {series.unit}")
+    for each in store.histograms(trial.number, attempt.attempt):
+        lost = f", {each.histogram.lost} lost" if each.histogram.lost else ""
+        lines.append(f"  histogram {each.name}: {each.histogram.n} samples in {each.unit}{lost}")
     return lines
 
 

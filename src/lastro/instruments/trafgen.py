@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from lastro.errors import CommandFailed, InstrumentError
-from lastro.host.base import Completed
+from lastro.host.base import Completed, Process
 from lastro.instruments._load_generator import MOST_BYTES, PORT, LoadGenerator, Offered, Traffic, Way, checked
 from lastro.platforms.base import Instance
 
@@ -38,6 +39,17 @@ class Trafgen(LoadGenerator):
 
     def __init__(self) -> None:
         self._hops: dict[Way, _Hop] = {}
+
+    @contextmanager
+    def receiving(self, way: Way) -> Iterator[Process]:
+        """Receive inside the block, and take the bucket off the sender's link afterwards."""
+        with super().receiving(way) as process:
+            try:
+                yield process
+            finally:
+                if way in self._hops:
+                    with suppress(CommandFailed):  # a sender that has ended has no link
+                        _tc(way.sender, ["qdisc", "delete", "dev", self._hops[way].device, "root"])
 
     def offer(self, way: Way, traffic: Traffic, rate_fps: float, duration_s: float) -> Offered:
         if way not in self._hops:

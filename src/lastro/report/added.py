@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def figures_of(report: Report) -> tuple[ScenarioFigure, ...]:
-    return _scenario(report).figures
+    return _scenario(report).figures_for(report.study)
 
 
 def growth_of(report: Report) -> Growths | None:

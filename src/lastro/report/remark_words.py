@@ -7,14 +7,17 @@ from collections.abc import Iterable
 from lastro.analysis.remarks import FEWER_BLOCKS, LOST_TRIALS, SECOND_MODE, Mark
 from lastro.report.language import Language
 from lastro.results.samples import (
+    AMONG_LOST,
     AT_LEAST,
     CLOCK_NOT_VERIFIED,
     CLOSED_LOOP,
     GENERATOR_DELAY,
     GENERATOR_LIMITED,
     LARGE_SEGMENTS,
+    OTHER_TRAFFIC,
     OVERLOADED,
     THROUGH_CACHE,
+    TOO_FEW,
     TOO_SHORT,
     WHOLE_LIFE,
     WRONG_CLOCK,
@@ -34,6 +37,9 @@ _SIGNS = {
     OVERLOADED: "≫",
     GENERATOR_DELAY: "⊘",
     LARGE_SEGMENTS: "⊕",
+    TOO_FEW: "⊖",
+    AMONG_LOST: "∞",
+    OTHER_TRAFFIC: "≠",
     FEWER_BLOCKS: "∩",
     LOST_TRIALS: "∅",
     SECOND_MODE: "⁑",
@@ -41,8 +47,8 @@ _SIGNS = {
 KINDS = (
     N_("generator-limited"), N_("through a cache"), N_("wrong clock"), N_("clock not verified"),
     N_("too short to time"), N_("closed loop"), N_("peak of a whole life"), N_("at least"),
-    N_("overloaded"), N_("generator delay"), N_("segments beyond the MTU"), N_("fewer blocks"),
-    N_("lost trials"), N_("second mode"),
+    N_("overloaded"), N_("generator delay"), N_("segments beyond the MTU"), N_("too few packets"),
+    N_("among lost packets"), N_("other traffic"), N_("fewer blocks"), N_("lost trials"), N_("second mode"),
 )  # fmt: skip
 MEANINGS = {
     GENERATOR_LIMITED: N_(
@@ -85,13 +91,25 @@ MEANINGS = {
         "duration of the load, and show the queue, not the time of one request."
     ),
     GENERATOR_DELAY: N_(
-        "the generator sent requests so late that its own delay may make up a tenth or more of this percentile: the "
-        "value was dropped."
+        "the generator’s own delay may make up too much of this percentile, a tenth of a request’s time or half of a "
+        "packet’s: the value was dropped."
     ),
     LARGE_SEGMENTS: N_(
         "the links’ offloads gave the function segments larger than the MTU, so it worked once for each segment, not "
         "once for each frame. On a wire without offloads, the rate would be lower. The metric frame_size "
         'is their mean size; the setting offloads = "off" measures without them.'
+    ),
+    TOO_FEW: N_(
+        "fewer than ten packets of the trial lie beyond this percentile, so it would be the time of a few: the value "
+        "was dropped. A longer measurement, or a higher load, has more packets."
+    ),
+    AMONG_LOST: N_(
+        "so many packets got no answer that this percentile is the time of a lost packet, which has no end: the value "
+        "was dropped. A percentile of the answered packets alone would hide them."
+    ),
+    OTHER_TRAFFIC: N_(
+        "latency is measured with one flow of frames of one size, in one direction: this treatment’s traffic is "
+        "another, so it has no latency."
     ),
     FEWER_BLOCKS: N_(
         "trials are missing, so the ratio is over fewer blocks than the mean: only those with a valid trial of both "
@@ -118,6 +136,9 @@ SHORT = {
     OVERLOADED: N_("more requests than answers: times grow as the load lasts"),
     GENERATOR_DELAY: N_("the generator’s own delay: dropped"),
     LARGE_SEGMENTS: N_("the function received segments larger than the MTU"),
+    TOO_FEW: N_("fewer than ten packets beyond it: dropped"),
+    AMONG_LOST: N_("the percentile of lost packets: dropped"),
+    OTHER_TRAFFIC: N_("no latency of this traffic"),
     FEWER_BLOCKS: N_("the ratio is over fewer blocks than the mean"),
     LOST_TRIALS: N_("more than a tenth of the trials lost"),
     SECOND_MODE: N_("some trials lie apart: a second mode"),

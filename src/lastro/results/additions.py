@@ -41,7 +41,71 @@ class AlignedSeries:
     events: str = ""
 
 
-ScenarioFigure = Milestones | AlignedSeries
+@dataclass(frozen=True, slots=True)
+class PairedSeries:
+    """A figure of one series against another, such as loss against load: a panel for each treatment.
+
+    `name` is the stem of its file; `how` describes the points. `x` and `y` are names of series whose samples belong
+    together; those of `y` are percentages, drawn on a scale that has room for 0 and for thousandths. `goals` are lines
+    at a percentage. The means of the metrics `found` are marked on the horizontal axis, which is logarithmic. Its
+    values are divided by `per_unit`."""
+
+    name: str
+    title: str
+    how: str
+    x_axis: str
+    y_axis: str
+    x: str
+    y: str
+    goals: tuple[float, ...]
+    found: tuple[str, ...]
+    per_unit: float
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedHistogram:
+    """A histogram of each trial, and the metric of the load under which it was taken."""
+
+    histogram: str
+    load: str
+
+
+@dataclass(frozen=True, slots=True)
+class QuantilesByLoad:
+    """A figure of quantiles of histograms against the load under which each was taken: a panel for each treatment.
+
+    `quantiles` are the lines, by their label. For the axes, values of the histograms are divided by `per_unit`, and
+    loads by `load_per_unit`."""
+
+    name: str
+    title: str
+    how: str
+    x_axis: str
+    y_axis: str
+    points: tuple[LoadedHistogram, ...]
+    quantiles: tuple[tuple[str, float], ...]
+    per_unit: float
+    load_per_unit: float
+
+
+@dataclass(frozen=True, slots=True)
+class QuantileCurves:
+    """A figure of the value at each quantile of a histogram, on a scale of nines: a line for each treatment.
+
+    `title` has the placeholder {load}, for `load`. `own` is the histogram of what the generator does alone. Values are
+    divided by `per_unit` for the axis."""
+
+    name: str
+    title: str
+    load: str
+    how: str
+    y_axis: str
+    histogram: str
+    own: str
+    per_unit: float
+
+
+ScenarioFigure = Milestones | AlignedSeries | PairedSeries | QuantilesByLoad | QuantileCurves
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from lastro.study.model import Level, Study
 State = Literal["pending", "running", "valid", "invalid", "unavailable"]
 STATES: tuple[State, ...] = get_args(State)
 
+HISTOGRAM = b"\x1c\x84\x93\x14"  # how HdrHistogram V2 begins: no data of zlib begins so
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d")
 _MOST_SECONDS = 1e9
 _MOST_CHARACTERS = 1 << 20
@@ -175,6 +176,11 @@ def _noise_floor(value: object) -> Any:
 
 def _study(value: object) -> Study:
     return Study.from_dict(_json(dict[str, Any])(value))
+
+
+def is_histogram(samples: object) -> bool:
+    """Return whether a value of `series.samples` is a histogram (`results.hdr`), not compressed samples."""
+    return isinstance(samples, bytes) and samples.startswith(HISTOGRAM)
 
 
 def samples_of(data: bytes) -> tuple[float, ...]:

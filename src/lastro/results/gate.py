@@ -20,7 +20,7 @@ from lastro.errors import InputError, StoreError
 from lastro.results.columns import META, wrong
 from lastro.results.database import DB_NAME, SCHEMA, damaged, translated
 
-FORMAT = 2  # 2: a study may stop sequentially, and then grows by blocks
+FORMAT = 3  # 2: a study may stop sequentially, and then grows by blocks; 3: a series may be a histogram
 LONGEST_S = 60.0  # of one query; that for the largest campaign takes a few seconds
 _STEPS = 10_000  # of SQLite's virtual machine between two checks of signals and the clock: about a millisecond
 _SIZED = (str, bytes)

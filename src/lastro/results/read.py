@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from lastro.results.database import damaged
 from lastro.results.members import Member
@@ -14,7 +14,12 @@ from lastro.results.samples import Series
 from lastro.results.store import Attempt, Store, TreatmentRow, TrialRow
 from lastro.study.model import Study
 
+if TYPE_CHECKING:
+    from lastro.results.hdr import NamedHistogram
+
+_Found = TypeVar("_Found")
 LaterSeries = Callable[[Iterable[tuple[int, int]]], list[list[Series]]]
+LaterHistograms = Callable[[Iterable[tuple[int, int]]], "list[list[NamedHistogram]]"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +27,9 @@ class CampaignData:
     """The data of a campaign for a report, without transcripts, which `lastro show` reads trial by trial.
 
     Raw series may be larger than all other data, so `later_series` opens the campaign again and returns the series of
-    the given (trial, attempt) pairs, in that order. `attempts` are in running order; `events` are (UTC time, kind,
-    text). `members` are the campaigns if there are several (`results.together`)."""
+    the given (trial, attempt) pairs, in that order; `later_histograms` does so for histograms. `attempts` are in
+    running order; `events` are (UTC time, kind, text). `members` are the campaigns if there are several
+    (`results.together`)."""
 
     directory: str
     study: Study
@@ -35,6 +41,7 @@ class CampaignData:
     noise_floor: Any
     events: list[tuple[str, str, str]]
     later_series: LaterSeries
+    later_histograms: LaterHistograms
     members: tuple[Member, ...] = ()
 
 
@@ -51,7 +58,8 @@ def load_campaign(store: Store) -> CampaignData:
             calibrations=store.calibrations(),
             noise_floor=store.noise_floor(),
             events=store.events(),
-            later_series=partial(_series, store.directory),
+            later_series=partial(_later, store.directory, Store.series),
+            later_histograms=partial(_later, store.directory, Store.histograms),
         )
     if reason := _torn(data):
         raise damaged(store.directory, reason)
@@ -78,6 +86,8 @@ def _torn(data: CampaignData) -> str | None:
     return None
 
 
-def _series(directory: Path, attempts: Iterable[tuple[int, int]]) -> list[list[Series]]:
+def _later(
+    directory: Path, read: Callable[[Store, int, int], list[_Found]], attempts: Iterable[tuple[int, int]]
+) -> list[list[_Found]]:
     with Store.open(directory, readonly=True) as store, store.snapshot():
-        return [store.series(trial, attempt) for trial, attempt in attempts]
+        return [read(store, trial, attempt) for trial, attempt in attempts]

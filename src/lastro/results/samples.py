@@ -47,6 +47,15 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True)
+class PackedHistogram:
+    """All samples behind a measurement as counts, packed by `results.hdr`; `unit` is that of the whole numbers."""
+
+    name: str
+    unit: str
+    packed: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Remark:
     """A caveat on valid numbers: the report marks them, and the trial stays valid.
 
@@ -70,6 +79,9 @@ AT_LEAST = "at least"
 OVERLOADED = "overloaded"
 GENERATOR_DELAY = "generator delay"
 LARGE_SEGMENTS = "segments beyond the MTU"
+TOO_FEW = "too few packets"
+AMONG_LOST = "among lost packets"
+OTHER_TRAFFIC = "other traffic"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +101,7 @@ class Reading:
     remarks: tuple[Remark, ...] = ()
     really: dict[str, str] = field(default_factory=dict)
     lasted_s: float = 0.0
+    histograms: tuple[PackedHistogram, ...] = ()
 
 
 @dataclass(slots=True)
@@ -101,6 +114,7 @@ class Outcome:
     series: list[Series] = field(default_factory=list)
     invalid_because: list[str] = field(default_factory=list)
     notes: dict[str, object] = field(default_factory=dict)
+    histograms: list[PackedHistogram] = field(default_factory=list)
 
     @property
     def valid(self) -> bool:
@@ -109,6 +123,7 @@ class Outcome:
     def add(self, reading: Reading, prefix: str = "") -> None:
         self.measurements.update({prefix + name: value for name, value in reading.measurements.items()})
         self.series.extend(reading.series)
+        self.histograms.extend(reading.histograms)
         self.invalid_because.extend(reading.invalid_because)
         self.notes |= reading.notes
         for remark in reading.remarks:

@@ -10,15 +10,15 @@ import zlib
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from lastro.errors import InputError, StoreError
 from lastro.files import require_own_directory
 from lastro.host.files import start_time
-from lastro.results.columns import META, Record, samples_of, transcript_of, typed, wrong
+from lastro.results.columns import META, Record, is_histogram, samples_of, transcript_of, typed, wrong
 from lastro.results.columns import STATES as STATES
 from lastro.results.columns import State as State
 from lastro.results.database import DB_NAME, damaged, new_campaign, pack, translated
@@ -30,6 +30,9 @@ from lastro.results.samples import MAX_ATTEMPTS, Outcome, Series
 from lastro.shapes import MOST, parsed
 from lastro.study.design import Treatment, Trial, block
 from lastro.study.model import Study
+
+if TYPE_CHECKING:
+    from lastro.results.hdr import NamedHistogram
 
 _ATTEMPT = ("id", "trial", "attempt", "started_utc", "duration_s", "valid", "reasons", "notes")
 _Found = TypeVar("_Found")
@@ -331,6 +334,9 @@ class Store:
                     for s in outcome.series
                 ),
             )
+            self._db.executemany(
+                "INSERT INTO series VALUES (?, ?, ?, ?)", ((attempt_id, *astuple(h)) for h in outcome.histograms)
+            )
             self._db.execute("UPDATE trial SET state = ? WHERE number = ?", (state, number))
         return state
 
@@ -397,17 +403,33 @@ class Store:
         return found
 
     def series(self, trial: int, attempt: int) -> list[Series]:
-        rows = self._rows(
+        return [
+            Series(name, unit, self._unpacked(samples, "series.samples", name, samples_of))
+            for name, unit, samples in self._series_rows(trial, attempt)
+            if not is_histogram(samples)
+        ]
+
+    def histograms(self, trial: int, attempt: int) -> list[NamedHistogram]:
+        """Return the histograms of an attempt, which lie among its series."""
+        from lastro.results.hdr import NamedHistogram, unpacked  # loads numpy
+
+        found = []
+        for name, unit, samples in self._series_rows(trial, attempt):
+            if is_histogram(samples):
+                try:
+                    found.append(NamedHistogram(name, unit, unpacked(samples, self._db.unpack)))
+                except ValueError as error:
+                    raise wrong(self.directory, "series.samples", name, error) from error
+        return found
+
+    def _series_rows(self, trial: int, attempt: int) -> list[Any]:
+        return self._rows(
             "series",
             ("name", "unit", "samples"),
             "JOIN attempt ON attempt.id = series.attempt WHERE attempt.trial = ? AND attempt.attempt = ? ORDER BY name",
             trial,
             attempt,
         )
-        return [
-            Series(name, unit, self._unpacked(samples, "series.samples", name, samples_of))
-            for name, unit, samples in rows
-        ]
 
     def transcript(self, trial: int, attempt: int) -> list[Record]:
         """Return every step of an attempt, as `host.base.Transcript` recorded it."""

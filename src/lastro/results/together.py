@@ -4,20 +4,21 @@ Blocks stay those of their campaigns, so treatments of two campaigns are compare
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from lastro.errors import InputError
 from lastro.results.members import Member
-from lastro.results.read import CampaignData, LaterSeries
+from lastro.results.read import CampaignData
 from lastro.study.design import Treatment
 from lastro.study.model import PATIENCE, Factor, Level, Study
 
 if TYPE_CHECKING:
-    from lastro.results.samples import Series
     from lastro.results.store import TreatmentRow
 
+_Found = TypeVar("_Found")
 Key = tuple[tuple[str, Level], ...]
 
 
@@ -64,7 +65,8 @@ def together(campaigns: Sequence[CampaignData]) -> CampaignData:
         events=sorted(
             (at, kind, f"{campaign.directory}: {text}") for campaign in ordered for at, kind, text in campaign.events
         ),
-        later_series=_Series(tuple(zip(members, (campaign.later_series for campaign in ordered), strict=True))),
+        later_series=partial(_later, tuple(zip(members, (each.later_series for each in ordered), strict=True))),
+        later_histograms=partial(_later, tuple(zip(members, (each.later_histograms for each in ordered), strict=True))),
         members=members,
     )
 
@@ -161,17 +163,15 @@ def _shared(found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return shared
 
 
-@dataclass(frozen=True, slots=True)
-class _Series:
-    """The series of trials, each from its own campaign."""
-
-    sources: tuple[tuple[Member, LaterSeries], ...]
-
-    def __call__(self, attempts: Iterable[tuple[int, int]]) -> list[list[Series]]:
-        wanted = list(attempts)
-        found: dict[tuple[int, int], list[Series]] = {}
-        for member, source in self.sources:
-            own = [each for each in wanted if each[0] in member.trials]
-            read = source([(trial - member.trials.start + 1, attempt) for trial, attempt in own])
-            found |= dict(zip(own, read, strict=True))
-        return [found[each] for each in wanted]
+def _later(
+    sources: Sequence[tuple[Member, Callable[[Iterable[tuple[int, int]]], list[list[_Found]]]]],
+    attempts: Iterable[tuple[int, int]],
+) -> list[list[_Found]]:
+    """Return the series or the histograms of trials, each from its own campaign."""
+    wanted = list(attempts)
+    found: dict[tuple[int, int], list[_Found]] = {}
+    for member, source in sources:
+        own = [each for each in wanted if each[0] in member.trials]
+        read = source([(trial - member.trials.start + 1, attempt) for trial, attempt in own])
+        found |= dict(zip(own, read, strict=True))
+    return [found[each] for each in wanted]

@@ -66,6 +66,18 @@ class Declaration(ABC):
         return cls.metrics
 
     @classmethod
+    def metrics_by(cls, chosen: Mapping[str, object]) -> tuple[Metric, ...]:
+        """Return the metrics that settings bring; `known_metrics` has those of the defaults, for which it is empty.
+
+        `chosen` has constants, and factors with their levels as keys."""
+        return ()
+
+    @classmethod
+    def figures_for(cls, study: Study) -> tuple[ScenarioFigure, ...]:
+        """Return the figures of a study: `figures`, or others if they depend on its settings."""
+        return cls.figures
+
+    @classmethod
     def image_needs(cls, host: Host, configs: Sequence[Config]) -> Needs:
         """Return the requirements of a study's trials in the root filesystem, beyond those of every image."""
         return Needs()
@@ -215,6 +227,7 @@ def schema(scenario: type[Scenario]) -> ScenarioSchema:
         settings={setting.name: setting for setting in scenario.settings},
         metrics={metric.name: metric for metric in scenario.known_metrics()},
         metrics_of={kind: found for kind in scenario.parts if (found := _metrics_of(kind, scenario))},
+        metrics_by=scenario.metrics_by,
     )
 
 

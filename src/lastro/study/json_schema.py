@@ -39,15 +39,22 @@ def _study_of(schema: ScenarioSchema) -> dict[str, Any]:
     changeable = {name: constants[name] for name, each in offered.items() if any(s.in_profiles for s in each)}
 
     tables["StudyTable"]["scenario"] = {"const": schema.name, "description": schema.summary}
-    tables["StudyTable"]["metrics"] |= {"items": {"enum": list(schema.metrics)}, "uniqueItems": True}
+    metrics = {"items": _metric(schema), "uniqueItems": True}
+    tables["StudyTable"]["metrics"] |= metrics
     _close(study["properties"]["factors"], lists)
     _close(study["properties"]["settings"], constants)
-    tables["DesignTable"]["precise_metrics"] |= {"items": {"enum": list(schema.metrics)}, "uniqueItems": True}
+    tables["DesignTable"]["precise_metrics"] |= metrics
     _close(tables["DesignTable"]["baseline"], values)
     _close(tables["ExcludeTable"]["when"], {name: {"anyOf": [values[name], lists[name]]} for name in values})
     profile = study["$defs"]["ProfileTable"]
     _close(profile, {**profile["properties"], **changeable})
     return study
+
+
+def _metric(schema: ScenarioSchema) -> dict[str, Any]:
+    """Return the schema of a metric's name; where settings bring metrics, any name may be one."""
+    known = {"enum": list(schema.metrics)}
+    return {"anyOf": [known, {"type": "string"}]} if schema.metrics_by({}) else known
 
 
 def _close(table: dict[str, Any], properties: dict[str, Any]) -> None:
@@ -69,6 +76,10 @@ def _part(schema: ScenarioSchema, kind: str) -> dict[str, Any]:
 
 
 def _setting(setting: Setting) -> dict[str, Any]:
+    if setting.listed:
+        one = {"type": "string", "minLength": 1}
+        several = {"type": "array", "items": one, "minItems": 1, "uniqueItems": True}
+        return {"anyOf": [one, several], "default": setting.default, "description": setting.summary}
     bounds = {"minimum": setting.minimum, "maximum": setting.maximum, "enum": list(setting.choices) or None}
     return {
         "type": _TYPES[type(setting.default)],

@@ -17,10 +17,15 @@ from lastro.study.problems import FieldError, kind_of, shown
 NONE = "none"
 
 
-def check_level(schema: ScenarioSchema, name: str, raw: Level) -> Level:
+def check_level(schema: ScenarioSchema, name: str, raw: Level | list[Level]) -> Level:
     """Return the checked value of `name`, which is a part factor or a setting of the scenario.
 
+    A list is one value of a setting that has several, which are joined by commas.
     Raises: FieldError when the value is not allowed, or when the scenario does not know the name."""
+    if isinstance(raw, list):
+        if name not in schema.settings or not schema.settings[name].listed:
+            raise FieldError("must be a string, a number, true or false, but is a list")
+        raw = ", ".join(map(str, raw))
     if name in schema.parts:
         return _part(schema, name, raw)
     if name in schema.settings:

@@ -26,6 +26,7 @@ class Setting:
     choices: tuple[str, ...] = ()
     check: Callable[[str], object] | None = None  # raises InputError for a text that cannot be used
     by_profile: bool = False  # a profile may change it: how much work a trial does, by which tool, on which CPUs
+    listed: bool = False  # a study may write a list, whose entries are joined by commas
 
     @property
     def in_profiles(self) -> bool:
@@ -38,7 +39,8 @@ class ScenarioSchema:
     """The choices that a scenario offers to a study. `parts` maps a factor that is a kind of part to its known names.
 
     `options` maps a kind and a part to the options of that part; `metrics_of` maps them to the names of the metrics
-    that only this part yields."""
+    that only this part yields. `metrics_by` returns the metrics that settings bring, which `metrics` has for the
+    defaults."""
 
     name: str
     summary: str
@@ -48,6 +50,14 @@ class ScenarioSchema:
     metrics: Mapping[str, Metric]
     options: Mapping[str, Mapping[str, Mapping[str, Setting]]] = field(default_factory=dict)
     metrics_of: Mapping[str, Mapping[str, frozenset[str]]] = field(default_factory=dict)
+    metrics_by: Callable[[Mapping[str, object]], tuple[Metric, ...]] = lambda chosen: ()
+
+    def metrics_for(self, chosen: Mapping[str, object]) -> dict[str, Metric]:
+        """Return the metrics of a study; `chosen` has its constants, and its factors with their levels as keys."""
+        usual = {metric.name for metric in self.metrics_by({})}
+        return {name: metric for name, metric in self.metrics.items() if name not in usual} | {
+            metric.name: metric for metric in self.metrics_by(chosen)
+        }
 
 
 @dataclass(frozen=True, slots=True)

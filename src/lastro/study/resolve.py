@@ -44,7 +44,8 @@ def resolve(file: StudyFile, schemas: Mapping[str, ScenarioSchema], problems: Pr
     schema = schemas[file.study.scenario]
     factors = _factors(file, schema, problems)
     settings = _settings(file, schema, problems)
-    metrics = _metrics(file, schema, {**settings, **factors}, problems)
+    chosen = {**settings, **factors}
+    metrics = _metrics(file, schema, chosen, problems)
     problems.raise_if_any()  # the rest refers to factors, and would only repeat their problems
     study = Study(
         name=file.study.name,
@@ -54,7 +55,7 @@ def resolve(file: StudyFile, schemas: Mapping[str, ScenarioSchema], problems: Pr
         factors=tuple(Factor(name, tuple(levels.values())) for name, levels in factors.items()),
         settings=settings,
         metrics=metrics,
-        all_metrics=tuple(schema.metrics.values()),
+        all_metrics=tuple(schema.metrics_for(chosen).values()),
         design=_design(file, schema, factors, metrics, problems),
         exclusions=_exclusions(file.exclude, ("exclude",), schema, factors, problems),
         profiles=_profiles(file, schema, factors, problems),
@@ -112,14 +113,15 @@ def _metrics(
 ) -> tuple[Metric, ...]:
     """Return the metrics that are listed, or else all metrics of the chosen parts."""
     metrics: dict[str, Metric] = {}
+    known = schema.metrics_for(chosen)
     for index, name in enumerate(file.study.metrics):
         with problems.at("study", "metrics", index):
-            if name not in schema.metrics:
-                hint = partial(did_you_mean, name, schema.metrics)
+            if name not in known:
+                hint = partial(did_you_mean, name, known)
                 raise FieldError(f"scenario {schema.name} has no metric {shown(name)}", hint)
             if name in metrics:
                 raise FieldError(f"{shown(name)} is listed already")
-            metrics[name] = schema.metrics[name]
+            metrics[name] = known[name]
     return tuple(metrics.values()) or metrics_of(schema, chosen)
 
 
@@ -131,7 +133,7 @@ def metrics_of(schema: ScenarioSchema, chosen: Mapping[str, object]) -> tuple[Me
         names = {split_options(str(level))[0] for level in (levels if isinstance(levels, Mapping) else [levels])}
         yielded = frozenset[str]().union(*(parts.get(name, frozenset()) for name in names))
         unseen |= frozenset[str]().union(*parts.values()) - yielded
-    return tuple(metric for metric in schema.metrics.values() if metric.name not in unseen)
+    return tuple(metric for metric in schema.metrics_for(chosen).values() if metric.name not in unseen)
 
 
 def _known_factor(factors: Factors, name: str) -> Mapping[Level, Level]:

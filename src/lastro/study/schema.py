@@ -47,6 +47,12 @@ def _level(value: Any) -> Level:
 _LEVEL_SCHEMA: dict[str, Any] = {"type": ["string", "number", "boolean"], "minLength": 1, "maxLength": MAX_LEVEL_CHARS}
 _LEVELS_SCHEMA = {"anyOf": [_LEVEL_SCHEMA, {"type": "array", "items": _LEVEL_SCHEMA, "minItems": 1}]}
 
+
+def _setting(value: Any) -> Any:
+    """Return a value, or a list of values for a setting that has several (`levels.check_level`)."""
+    return list(map(_level, value)) if isinstance(value, list) and value else _level(value)
+
+
 ALevel = Annotated[Any, PlainValidator(_level), WithJsonSchema(_LEVEL_SCHEMA)]
 Levels = Annotated[list[ALevel], Field(min_length=1)]
 OneOrMoreLevels = Annotated[
@@ -54,6 +60,7 @@ OneOrMoreLevels = Annotated[
     BeforeValidator(lambda value: value if isinstance(value, list) else [value]),
     WithJsonSchema(_LEVELS_SCHEMA),
 ]
+ASetting = Annotated[Any, PlainValidator(_setting), WithJsonSchema(_LEVELS_SCHEMA)]
 OneLine = Annotated[str, BeforeValidator(_one_line), Field(max_length=200)]
 Prose = Annotated[str, BeforeValidator(_prose), Field(max_length=10_000)]
 Replicates = Annotated[int, Field(ge=1, le=10_000, description="Number of blocks; each holds every treatment once.")]
@@ -123,7 +130,7 @@ class ProfileTable(StrictTable):
     """A profile: other replicates and durations for the same study, levels to keep, and treatments to leave out."""
 
     model_config = ConfigDict(extra="allow", strict=True)
-    __pydantic_extra__: dict[str, ALevel] = Field(init=False)
+    __pydantic_extra__: dict[str, ASetting] = Field(init=False)
 
     replicates: Replicates | None = None
     max_replicates: MaxReplicates | None = None
@@ -145,7 +152,7 @@ class StudyFile(StrictTable):
 
     study: StudyTable
     factors: dict[str, Levels] = Field(min_length=1, description="What varies: name = [levels].")
-    settings: dict[str, ALevel] = Field(default_factory=dict, description="What is held constant: name = value.")
+    settings: dict[str, ASetting] = Field(default_factory=dict, description="What is held constant: name = value.")
     design: DesignTable = DesignTable()
     exclude: list[ExcludeTable] = Field(default_factory=list, max_length=1000)
     profiles: ProfilesTable = Field(default_factory=ProfilesTable)

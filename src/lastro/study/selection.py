@@ -59,7 +59,7 @@ class Selection:
             if self.profile not in study.profiles:
                 hint = did_you_mean(self.profile, study.profiles) if study.profiles else "this study has no profiles"
                 raise InputError(f"{study.file} has no profile '{self.profile}'", hint)
-            study = study.with_profile(self.profile)
+            study = _with_metrics(study.with_profile(self.profile), study, schema)
         for name, wanted in _by_name("--only", self.only).items():
             study = _narrowed(study, schema, name, wanted)
         for name, texts in _by_name("--set", self.settings).items():
@@ -133,10 +133,17 @@ def _with_setting(study: Study, schema: ScenarioSchema, name: str, texts: list[s
     except FieldError as wrong:
         hint = wrong.hint if isinstance(wrong.hint, str) else wrong.hint()
         raise InputError(f"--set {name}: {wrong.message}", hint or None) from None
-    changed = replace(study, settings={**study.settings, name: value})
-    if study.metrics == metrics_of(schema, _chosen(study)):  # the file lists none: they are those of the parts
-        return replace(changed, metrics=metrics_of(schema, _chosen(changed)))
-    return changed
+    return _with_metrics(replace(study, settings={**study.settings, name: value}), study, schema)
+
+
+def _with_metrics(changed: Study, before: Study, schema: ScenarioSchema) -> Study:
+    """Return a changed study with the metrics of its settings and, if its file lists none, those of its parts."""
+    listed = before.metrics != metrics_of(schema, _chosen(before))
+    return replace(
+        changed,
+        metrics=before.metrics if listed else metrics_of(schema, _chosen(changed)),
+        all_metrics=tuple(schema.metrics_for(_chosen(changed)).values()),
+    )
 
 
 def _chosen(study: Study) -> Mapping[str, object]:

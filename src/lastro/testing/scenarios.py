@@ -15,7 +15,8 @@ import pytest
 
 from lastro import registry
 from lastro.host.base import Completed, Host
-from lastro.results.additions import Milestones
+from lastro.results.additions import AlignedSeries, Milestones
+from lastro.results.noted import remarks_of
 from lastro.results.samples import Better, Outcome
 from lastro.scenarios.base import Config, Scenario, schema
 from lastro.study import design
@@ -32,8 +33,8 @@ class ScenarioContract:
     """The contract of a scenario: its settings are complete, and a short trial measures what it declares.
 
     `short` are the levels and settings of a trial that is as short as can be; the other settings have their defaults.
-    `unmeasured` are metrics of the scenario that such a trial may lack. A module's `image_needs(host)` returns
-    what the trial needs in the image."""
+    `unmeasured` are metrics of the scenario that such a trial may lack without a remark. A module's
+    `image_needs(host)` returns what the trial needs in the image."""
 
     scenario: ClassVar[str]
     short: ClassVar[Mapping[str, Level]]
@@ -75,8 +76,11 @@ class ScenarioContract:
         assert len({figure.name for figure in kind.figures}) == len(kind.figures)
         metrics = {metric.name for metric in kind.known_metrics()}
         for figure in kind.figures:
-            assert figure.title and figure.axis
-            assert set(figure.metrics) <= metrics if isinstance(figure, Milestones) else all(figure.lines.values())
+            assert figure.title
+            if isinstance(figure, Milestones):
+                assert figure.axis and set(figure.metrics) <= metrics
+            elif isinstance(figure, AlignedSeries):
+                assert figure.axis and all(figure.lines.values())
         if (sized := kind.sized) is not None:
             assert sized.factor in {*kind.parts, *schema(kind).settings}
             assert 0 < len(sized.measures) == len(sized.columns)
@@ -102,8 +106,12 @@ class ScenarioContract:
         assert outcome.valid, outcome.invalid_because
         assert n_commands, "a trial can be repeated from its transcript"
         names, before = set(outcome.measurements), left(testbed)
-        assert {metric.name for metric in running.metrics} - self.unmeasured <= names
-        assert names <= {metric.name for metric in running.known_metrics()}
+        known = schema(type(running)).metrics_for(self.config)
+        usual, chosen = ({metric.name for metric in running.metrics_by(config)} for config in ({}, self.config))
+        expected = {metric.name for metric in running.metrics} - usual | chosen
+        said_missing = {name for remark in remarks_of(outcome.notes) for name in remark.metrics}
+        assert expected - self.unmeasured - said_missing <= names
+        assert names <= known.keys()
         json.dumps(outcome.notes)
         with pytest.raises(KeyboardInterrupt), _interrupted_at(testbed.host, n_commands // 2):
             self._run(running, calibrations)

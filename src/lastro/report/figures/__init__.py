@@ -18,7 +18,14 @@ from lastro.report.added import figures_of
 from lastro.report.figures.style import NARROW_IN, WIDE_IN, Picture, file_stem, style
 from lastro.report.language import ENGLISH, Language
 from lastro.report.published_tables import title_of
-from lastro.results.additions import AlignedSeries, Milestones, ScenarioFigure
+from lastro.results.additions import (
+    AlignedSeries,
+    Milestones,
+    PairedSeries,
+    QuantileCurves,
+    QuantilesByLoad,
+    ScenarioFigure,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -172,15 +179,27 @@ def _campaign_plans(
 
 
 def _of_scenario(figure: ScenarioFigure, report: Report, say: Language) -> FigurePlan:
+    title = say(figure.title, load=figure.load) if isinstance(figure, QuantileCurves) else say(figure.title)
+    return FigurePlan("scenario", None, file_stem(figure.name), title, _drawing(figure, report, say))
+
+
+def _drawing(figure: ScenarioFigure, report: Report, say: Language) -> Callable[[], Figure | None]:
     from lastro.report.figures.aligned import draw_aligned
     from lastro.report.figures.milestones import draw_milestones
+    from lastro.report.figures.paired import draw_paired
+    from lastro.report.figures.quantiles import draw_quantile_curves, draw_quantiles_by_load
 
-    draw = (
-        partial(draw_milestones, figure, report, say)
-        if isinstance(figure, Milestones)
-        else partial(draw_aligned, figure, report, say)
-    )
-    return FigurePlan("scenario", None, file_stem(figure.name), say(figure.title), draw)
+    match figure:
+        case Milestones():
+            return partial(draw_milestones, figure, report, say)
+        case PairedSeries():
+            return partial(draw_paired, figure, report, say)
+        case QuantilesByLoad():
+            return partial(draw_quantiles_by_load, figure, report, say)
+        case QuantileCurves():
+            return partial(draw_quantile_curves, figure, report, say)
+        case AlignedSeries():
+            return partial(draw_aligned, figure, report, say)
 
 
 def _distribution(view: MetricView, say: Language, analysis: MetricAnalysis) -> FigurePlan:

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from lastro.analysis.campaign import Report, Row
+from lastro.analysis.campaign import Report
+from lastro.report.figures.panels import MOST_PANELS, not_all, panels_of, treatment_label
 from lastro.report.figures.style import (
     GRID,
     SMALL_PT,
     colour_of,
     fit,
     headed,
-    is_narrow,
     legend,
     new_figure,
     numbers_in,
-    width_of,
 )
-from lastro.report.figures.text import chars, wrapped
 from lastro.report.language import Language
 from lastro.results.additions import AlignedSeries
 from lastro.results.samples import Series
@@ -31,7 +28,6 @@ if TYPE_CHECKING:
 
     from lastro.results.store import Attempt
 
-MOST_PANELS = 36
 _PANEL_IN = 0.9
 
 Counts = dict[str, list[tuple[float, ...]]]  # line -> for each trial, a value for each second
@@ -46,26 +42,19 @@ def draw_aligned(aligned: AlignedSeries, report: Report, say: Language) -> Figur
     if not panels:
         return None
     figure = new_figure()
-    across = min(2 if is_narrow(figure) else 3, len(panels))
-    deep = math.ceil(len(panels) / across)
-    grid = list(figure.subplots(deep, across, sharex=True, sharey=True, squeeze=False).flat)
-    for axes in grid[len(panels) :]:
-        axes.set_axis_off()
-    room = chars(width_of(figure) / across - 0.35, SMALL_PT)
-    for at, (axes, (row, found)) in enumerate(zip(grid, panels, strict=False)):
+    grid = panels_of(figure, len(panels))
+    for at, (axes, (row, found)) in enumerate(zip(grid.axes, panels, strict=True)):
         _panel(axes, found, aligned, say, named=at == 0)
         if aligned.back:
             _mark_events(axes, attempts[row.treatment.index], aligned)
         n = len(next(iter(found.values())))
-        axes.set_title(_label(report, row, n, room, say), loc="left", fontsize=SMALL_PT)
-        axes.tick_params(labelsize=SMALL_PT, labelbottom=at + across >= len(panels))
+        grid.label(at, treatment_label(report, row, n, grid.room, say))
         numbers_in(axes, say, x=True, y=True)
     figure.supylabel(say(aligned.quantity), fontsize=SMALL_PT)
-    named, _ = grid[0].get_legend_handles_labels()
+    named, _ = grid.axes[0].get_legend_handles_labels()
     legend(figure, named, say(aligned.axis), most=3)
-    some = say("{n} of {all} treatments", n=MOST_PANELS, all=len(rows)) if len(rows) > MOST_PANELS else ""
-    headed(figure, say(aligned.title), say(aligned.how), say(aligned.events), some)
-    return fit(figure, grid[::across], _PANEL_IN * deep)
+    headed(figure, say(aligned.title), say(aligned.how), say(aligned.events), not_all(len(rows), say))
+    return fit(figure, grid.stacked, _PANEL_IN * grid.deep)
 
 
 def attempts_of(report: Report, aligned: AlignedSeries) -> dict[int, list[Attempt]]:
@@ -120,8 +109,3 @@ def _mark_events(axes: Axes, attempts: Sequence[Attempt], aligned: AlignedSeries
     axes.axvline(0, color="black", linewidth=0.8)
     if gone:
         axes.axvline(sample_mean(gone), color="black", linewidth=0.8, linestyle=(0, (3, 2)))
-
-
-def _label(report: Report, row: Row, n: int, room: float, say: Language) -> str:
-    levels = [str(row.treatment.levels[factor.name]) for factor in report.varying]
-    return "\n".join((*([wrapped(" · ".join(levels), room)] if levels else []), say("n = {n}", n=say.integer(n))))

@@ -3,7 +3,7 @@
 A search is one observation. Its probes offer a rate for a time, and read from the counters of interfaces what was sent
 and what arrived. The search leads with PDR: the partial drop rate, at most 0.5 % of the frames lost. NDR, the non-drop
 rate, allows no loss, in all but a part of the time (RFC 9971). After the search, the chain carries its PDR for a while,
-and the CPU time of each role is read."""
+and the CPU time of each role is read. At last, latency is measured at fractions of the PDR and at other loads."""
 
 from __future__ import annotations
 
@@ -21,8 +21,12 @@ from lastro.isolation.base import MeasuredUse, Profile
 from lastro.meters.host import HostMeter
 from lastro.meters.usage import UsageMeter
 from lastro.platforms.base import Availability, InstanceSpec, unavailable
-from lastro.results.samples import Outcome
+from lastro.results.additions import ScenarioFigure
+from lastro.results.samples import Metric, Outcome
 from lastro.scenarios.base import CalibrationKind, Config, platform_level, start_s
+from lastro.scenarios.load.additions import figures_of
+from lastro.scenarios.load.latency import DEFAULT_AT, OFF, latency_s, metrics_at
+from lastro.scenarios.load.latency import SETTINGS as LATENCY_SETTINGS
 from lastro.scenarios.load.measuring import METRICS, bounds_of, measure
 from lastro.scenarios.load.probes import LoadProbes
 from lastro.scenarios.load.probing import BOTH, FORWARD
@@ -41,7 +45,7 @@ from lastro.scenarios.shared.on_chain import (
 )
 from lastro.shapes import made
 from lastro.study.levels import NONE
-from lastro.study.model import Setting
+from lastro.study.model import Setting, Study
 from lastro.testbed import Testbed
 
 _DAY_S = 86_400
@@ -94,13 +98,23 @@ class LoadScenario(OnChain):
         Setting("most_fps", 1_000_000, "largest load, in frames a second", 20, 100_000_000),
         Setting("search_limit_s", 300.0, "time after which a search without a result ends", 1, _DAY_S),
         Setting("cost_s", 2.0, "time at the PDR in which CPU is measured", 0.5, _DAY_S),
+        *LATENCY_SETTINGS,
         Setting("settle_s", 1.0, "time between the start of the anomaly and the search", 0, _DAY_S),
         IMPLEMENTATION,
         *NEIGHBOUR_SETTINGS,
         *HOST_LIMITS,
         Setting("max_drift_percent", 0.1, "drift of a guest's clock above which a trial is invalid", 0, 100),
     )
-    metrics = (*METRICS, *UsageMeter.metrics, *HostMeter.metrics)
+    metrics = (*METRICS, *metrics_at(DEFAULT_AT), *UsageMeter.metrics, *HostMeter.metrics)
+
+    @classmethod
+    def metrics_by(cls, chosen: Mapping[str, object]) -> tuple[Metric, ...]:
+        return metrics_at(chosen.get("at", DEFAULT_AT))
+
+    @classmethod
+    def figures_for(cls, study: Study) -> tuple[ScenarioFigure, ...]:
+        levels = {factor.name: dict.fromkeys(factor.levels) for factor in study.factors}
+        return figures_of(study.settings, levels.get("at", study.settings.get("at", DEFAULT_AT)))
 
     def __init__(self, testbed: Testbed | None) -> None:
         super().__init__(testbed)
@@ -135,7 +149,7 @@ class LoadScenario(OnChain):
         per_goal = bounds.binary_probes if config["search"] == "binary" else 4
         n_goals = 2 + (config["own_goal"] != _NO_GOAL)
         searching_s = (3 + per_goal * n_goals) * (bounds.sum_s / 2 + _PROBE_S)
-        waits_s = float(config["settle_s"]) + float(config["cost_s"])
+        waits_s = float(config["settle_s"]) + float(config["cost_s"]) + latency_s(config)
         return searching_s + waits_s + _AROUND_S + 2 * start_s(config)
 
     def availability(self, config: Config) -> Availability:
@@ -153,9 +167,10 @@ class LoadScenario(OnChain):
     @classmethod
     def calibrations(cls, config: Config) -> dict[str, Config]:
         """Return runs for the generator's ceiling, by plain forwarding, and the profile of the undisturbed chain."""
-        wanted = cls.profile_run(config)
-        ceiling = {**config, "isolation": NONE, "anomaly": NONE, "function": NONE, "implementation": "kernel"}
-        if config != ceiling:
+        alone = {**config, "at": OFF}
+        wanted = cls.profile_run(alone)
+        ceiling = {**alone, "isolation": NONE, "anomaly": NONE, "function": NONE, "implementation": "kernel"}
+        if alone != ceiling:
             named = (*CALIBRATED_FOR, "instrument", "frame_size")
             wanted[calibration_key(_CEILING, ceiling, named, NO_DIFFERENCE)] = ceiling
         return wanted

@@ -1,4 +1,4 @@
-"""The measuring part of a trial: the search, then the cost of a frame at the rate that it found."""
+"""The measuring part of a trial: the search, the cost of a frame at the rate that it found, and latency under load."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from lastro.meters.usage import UsageMeter
 from lastro.results.noted import Ceiling, SearchEnd
 from lastro.results.samples import AT_LEAST, Metric, Outcome, Remark, Series
 from lastro.scenarios.base import Config
+from lastro.scenarios.load.latency import measure_latency
 from lastro.scenarios.load.probing import Prober
 from lastro.scenarios.load.search import Bounds, Found, Goal, Probe, Searched, own_goal, search
 from lastro.scenarios.shared.clock_policy import clocks_of, judge_clocks
@@ -24,8 +25,8 @@ from lastro.scenarios.shared.topology import note_load, note_meter, note_witness
 from lastro.testbed import Testbed
 
 PDR, NDR, OWN = "pdr", "ndr", "own"
+PROBE_SENT, PROBE_LOSS = "probe sent", "probe loss"  # series
 _PDR_LOSS = 0.005
-_ABOVE = 1.25  # times the ceiling
 _WORDS = {PDR: "partial drop rate (0.5 % loss)", NDR: "non-drop rate (no loss)", OWN: "study's own goal of loss"}
 
 
@@ -57,21 +58,21 @@ METRICS = (
 def bounds_of(config: Config, ceiling_fps: float | None = None) -> Bounds:
     """Return where a treatment searches; `ceiling_fps` is the largest rate of the generator, if it was measured.
 
-    The search begins above the ceiling, which may have been measured at a bad moment, and finds that of the trial."""
-    least, most = float(config["least_fps"]), float(config["most_fps"])
+    The search begins at the ceiling, which may have been measured at a bad moment, and finds that of the trial."""
     step_s = registry.get("instrument", str(config["instrument"])).step_s
     first_s, final_s, sum_s = (
         math.ceil(seconds / step_s) * step_s if step_s else seconds
         for seconds in (float(config[name]) for name in ("first_probe_s", "probe_s", "deciding_s"))
     )
     return Bounds(
-        least_fps=least,
-        most_fps=most if ceiling_fps is None else max(min(most, _ABOVE * ceiling_fps), 2 * least),
+        least_fps=float(config["least_fps"]),
+        most_fps=float(config["most_fps"]),
         width=float(config["width_percent"]) / 100,
         first_s=first_s,
         final_s=final_s,
         sum_s=sum_s,
         limit_s=float(config["search_limit_s"]),
+        begin_fps=math.inf if ceiling_fps is None else ceiling_fps,
     )
 
 
@@ -101,6 +102,7 @@ def measure(testbed: Testbed, config: Config, standing: StandingChain, bounds: B
         found = search(str(config["search"]), goals_of(config), bounds, prober.probe)
         record(found, outcome)
         _measure_cost(testbed, config, standing, prober, generator, found.found[0].lower_fps, outcome)
+    measure_latency(testbed, config, chain, traffic, found.found[0].lower_fps, outcome)
     host.stop()
     usage.stop()
     judge_clocks(clocks, clocks_of(everyone), float(config["max_drift_percent"]) / 100, outcome)
@@ -154,8 +156,8 @@ def _series(probes: Sequence[Probe]) -> list[Series]:
     """Return the probes in order: the rates that were asked for and sent, and the loss."""
     return [
         Series("probe rate", "1/s", tuple(probe.rate_fps for probe in probes)),
-        Series("probe sent", "1/s", tuple(probe.sent_fps for probe in probes)),
-        Series("probe loss", "%", tuple(100 * probe.loss_ratio for probe in probes)),
+        Series(PROBE_SENT, "1/s", tuple(probe.sent_fps for probe in probes)),
+        Series(PROBE_LOSS, "%", tuple(100 * probe.loss_ratio for probe in probes)),
     ]
 
 

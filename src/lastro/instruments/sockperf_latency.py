@@ -1,0 +1,138 @@
+"""Latency under an open load, by sockperf: it keeps an absolute schedule, and catches up when it is late.
+
+Its own percentiles count from when a packet was sent, so it logs every time (`--full-log`), and `_schedule` finds when
+each packet was due. Written for 3.7 to 3.10; sources: sockperf(1), and `client_statistics` in its client.cpp."""
+
+from __future__ import annotations
+
+import math
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+
+from lastro.errors import CommandFailed, InstrumentError
+from lastro.host.base import Process
+from lastro.instruments._latency import LatencyMeter, RoundTrips, judged, stored
+from lastro.instruments._load_generator import PORT, Traffic, Way
+from lastro.instruments.base import WORK_DIR
+from lastro.platforms.base import Instance
+from lastro.results.samples import Metric, Reading
+from lastro.study.model import Level
+
+ANSWERS_EVERY = 10  # few enough to load the way back by a tenth only, and many enough for the 99th percentile
+_PATIENCE_S = 15.0
+_UNTIMED_S = 0.45  # at the begin and the end of its run
+_NS = 1_000_000_000
+_CLOCK = 0.02  # it measures the rate of the processor's counter for 0.1 s, and may be interrupted meanwhile
+_TIMER_S = 0.05  # after which the timer that ends it may wake it
+_MOST_DISORDERED = 0.001  # sockperf does not log these
+_TICK_NS = 1.0  # of its clock, at most: each period is rounded down to ticks
+_LOG = f"{WORK_DIR}/lastro-latency.csv"
+_RUN = re.compile(r"\[Total Run\] RunTime=(\d{1,9}\.\d{1,9}) sec;.* SentMessages=(\d{1,15});")
+_LOST = re.compile(
+    r"# dropped messages = (\d{1,15}); # duplicated messages = (\d{1,15}); # out-of-order messages = (\d{1,15})\b"
+)
+_HEADING = "packet, txTime(sec), rxTime(sec),"
+_TIME = re.compile(r"\d{1,9}\.(\d{9})", re.ASCII)
+
+
+class SockperfLatency(LatencyMeter):
+    name = "sockperf-latency"
+    summary = "round trips of packets under an open load, from when each was due, by sockperf"
+    packages = ("sockperf",)
+    version_argv = ("sockperf", "--version")
+    step_s = 1.0  # its durations are whole seconds
+    answers_every = ANSWERS_EVERY
+    metrics = tuple(
+        Metric(f"round_trip_{name}", "µs", "lower", f"{words} of round trips under an open load, from when due")
+        for name, words in (
+            ("p50", "median"), ("p90", "90th percentile"), ("p99", "99th percentile"), ("p99_9", "99.9th percentile"),
+            ("max", "maximum"),
+        )
+    )  # fmt: skip
+
+    def measure(self, client: Instance, server: Instance, target: str, settings: Mapping[str, Level]) -> Reading:
+        """Offer `offered_fps` packets a second for `latency_s`, of the size `frame_size`, with their answers."""
+        way, traffic = Way(client, server, target), Traffic.of(str(settings["frame_size"]))
+        with self.answering(way):
+            trips = self.round_trips(way, traffic, float(settings["offered_fps"]), float(settings["latency_s"]))
+        reading = judged(trips.histogram, None, "round_trip_{}".format)
+        return replace(reading, histograms=(stored("round trip", trips.histogram),))
+
+    @contextmanager
+    def answering(self, way: Way) -> Iterator[Process]:
+        server = way.receiver.spawn(["stdbuf", "-oL", "sockperf", "server", "--ip", way.target, "--port", str(PORT)])
+        try:
+            server.wait_line("block on socket", _PATIENCE_S)
+            yield server
+        finally:
+            server.stop()
+
+    def round_trips(self, way: Way, traffic: Traffic, rate_fps: float, duration_s: float) -> RoundTrips:
+        whole_s = math.ceil(duration_s + _UNTIMED_S)
+        mps = max(1, round(rate_fps * ANSWERS_EVERY / (ANSWERS_EVERY + 1)))
+        argv = ["sockperf", "under-load", "--ip", way.target, "--port", str(PORT), "--time", str(whole_s)]
+        argv += ["--mps", str(mps), "--reply-every", str(ANSWERS_EVERY)]
+        argv += ["--msg-size", str(traffic.payload_bytes[0]), "--full-rtt", "--full-log", _LOG]
+        if way.sender.shares_kernel:  # on a CPU apart from that of the function's kernel
+            argv += ["--sender-affinity", str(way.sender.testbed.usable_cpus[0])]
+        script = f"rm -f {_LOG}; {shlex.join(argv)} >&2 && exec cat {_LOG}"
+        done = way.sender.run(["sh", "-c", script], timeout_s=whole_s + _PATIENCE_S, check=False)
+        if done.returncode != 0:
+            raise CommandFailed(argv, done.returncode, done.error_text or done.text)
+        return self.read(done.text, mps, whole_s)
+
+    def read(self, text: str, mps: int, duration_s: float) -> RoundTrips:
+        """Return the round trips of a log. A pure function. Raises: InstrumentError."""
+        import numpy as np
+
+        from lastro.instruments._schedule import due_times
+
+        if "No messages were received from the server" in text:  # it then does not say how many it sent
+            sent, none = int(mps * duration_s), np.zeros(0)
+            return RoundTrips(none, none, none, sent // ANSWERS_EVERY, sent, sent // ANSWERS_EVERY, duration_s)
+        run, counts = _RUN.findall(text), _LOST.findall(text)
+        if len(run) != 1 or len(counts) != 1:
+            raise InstrumentError(f"sockperf's log has no summary: {text.strip()[-80:]!r}")
+        lasted_s, sent = float(run[0][0]), int(run[0][1])
+        lost, doubled, disordered = map(int, counts[0])
+        rows = _rows(text)
+        if abs(lasted_s - duration_s) > _CLOCK * duration_s + _TIMER_S:
+            raise InstrumentError(
+                f"sockperf's clock is wrong: it ran for {duration_s:g} s, and measured {lasted_s:g} s"
+            )
+        if not 0 < sent <= 1.01 * mps * (lasted_s + 1):
+            raise InstrumentError(f"sockperf says that it sent {sent} packets in {lasted_s:g} s, at {mps} per second")
+        if len(rows) + lost + disordered > sent // ANSWERS_EVERY:
+            raise InstrumentError(f"sockperf says that {len(rows)} of {sent} packets were answered and {lost} were not")
+        if disordered + doubled > _MOST_DISORDERED * len(rows):
+            raise InstrumentError(
+                f"{disordered} answers came out of order and {doubled} twice: sockperf omits their times"
+            )
+        times = np.array(rows, dtype=np.float64)
+        sent_ns, answered_ns = times[:, 0], times[:, 1]
+        if (np.diff(sent_ns) < 0).any() or (answered_ns < sent_ns).any():
+            raise InstrumentError("sockperf's log has times that go backwards")
+        if answered_ns.max() - sent_ns.min() > _NS * (duration_s + _PATIENCE_S):
+            raise InstrumentError("sockperf's log has times beyond its own duration")
+        period_ns = float(_NS // mps * ANSWERS_EVERY)
+        slack_ns = (-_TICK_NS * ANSWERS_EVERY, 0.1 * _TICK_NS * ANSWERS_EVERY)
+        due_ns = due_times(sent_ns, period_ns, bool(lost or disordered), slack_ns)
+        return RoundTrips(due_ns, sent_ns, answered_ns, lost, sent, sent // ANSWERS_EVERY, lasted_s)
+
+
+def _rows(text: str) -> list[tuple[int, int]]:
+    """Return (sent, answered) of each row of the log, in nanoseconds of sockperf's clock. Raises: InstrumentError."""
+    _, heading, table = text.partition(_HEADING)
+    lines = table.splitlines()[1:-1]
+    if not heading or not lines or not table.rstrip("\n").endswith("---"):
+        raise InstrumentError(f"sockperf's log has no whole table of packets: {text.strip()[-80:]!r}")
+    found = []
+    for number, line in enumerate(lines):
+        at, *times = line.split(", ")
+        if at != str(number) or len(times) != 3 or not all(map(_TIME.fullmatch, times[:2])):
+            raise InstrumentError(f"line {number} of sockperf's log is not a packet: {line[:80]!r}")
+        found.append((int(times[0].replace(".", "")), int(times[1].replace(".", ""))))
+    return found

@@ -1,0 +1,104 @@
+"""One series against another, such as the loss of each probe against its load: a panel for each treatment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from lastro.analysis.campaign import MetricView, Report, Row
+from lastro.report.figures.panels import MOST_PANELS, not_all, panels_of, treatment_label
+from lastro.report.figures.style import DASHED, GRID, SMALL_PT, colour_of, fit, headed, legend, new_figure, numbers_in
+from lastro.report.language import Language
+from lastro.results.additions import PairedSeries
+from lastro.results.samples import Series
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from lastro.results.store import Attempt
+
+_PANEL_IN = 1.1
+_LINEAR_PERCENT = 0.01  # below it, the scale is linear, so that it has a 0
+_TICKS = (0.0, 0.01, 0.1, 1.0, 10.0, 100.0)
+
+Pairs = tuple[Sequence[float], Sequence[float]]
+
+
+def draw_paired(paired: PairedSeries, report: Report, say: Language) -> Figure | None:
+    """Draw all pairs of the valid trials whose x is positive; None if no trial has both series."""
+    attempts: dict[int, list[Attempt]] = {}
+    for attempt in report.attempts:
+        if attempt.valid:
+            attempts.setdefault(attempt.treatment, []).append(attempt)
+    rows = [(row, _pairs(report, attempts.get(row.treatment.index, []), paired)) for row in report.rows]
+    measured = [(row, pairs) for row, pairs in rows if pairs[0]]
+    if not measured:
+        return None
+    shown = measured[:MOST_PANELS]
+    views = [view for view in report.views if view.metric.name in paired.found]
+    figure = new_figure()
+    grid = panels_of(figure, len(shown))
+    for at, (axes, (row, pairs)) in enumerate(zip(grid.axes, shown, strict=True)):
+        _panel(axes, row, pairs, paired, views)
+        grid.label(at, treatment_label(report, row, row.n_valid, grid.room, say))
+        _scale(axes, say)
+    figure.supylabel(say(paired.y_axis), fontsize=SMALL_PT)
+    legend(figure, _handles(paired, views, say), say(paired.x_axis), most=3)
+    headed(figure, say(paired.title), say(paired.how), not_all(len(measured), say))
+    return fit(figure, grid.stacked, _PANEL_IN * grid.deep)
+
+
+def _pairs(report: Report, attempts: Sequence[Attempt], paired: PairedSeries) -> Pairs:
+    x: list[float] = []
+    y: list[float] = []
+    for series in report.later_series([(attempt.trial, attempt.attempt) for attempt in attempts]):
+        found: dict[str, Series] = {each.name: each for each in series}
+        if paired.x in found and paired.y in found:
+            both = [pair for pair in zip(found[paired.x].values, found[paired.y].values, strict=False) if pair[0] > 0]
+            x += [pair[0] / paired.per_unit for pair in both]
+            y += [pair[1] for pair in both]
+    return x, y
+
+
+def _panel(axes: Axes, row: Row, pairs: Pairs, paired: PairedSeries, views: Sequence[MetricView]) -> None:
+    axes.plot(*pairs, linestyle="none", marker="o", ms=2.6, mew=0, color=colour_of(0), alpha=0.55, zorder=3)
+    for goal in paired.goals:
+        axes.axhline(goal, **DASHED)
+    for at, view in enumerate(views):
+        summary = view.of(row).summary
+        if summary is None:
+            continue
+        colour = colour_of(at + 1)
+        if summary.interval is not None:
+            low, high = (max(end, 0.0) / paired.per_unit for end in (summary.interval.low, summary.interval.high))
+            axes.axvspan(low, high, color=colour, alpha=0.18, linewidth=0, zorder=1)
+        axes.axvline(summary.mean / paired.per_unit, color=colour, linewidth=1.1, zorder=2)
+
+
+def _scale(axes: Axes, say: Language) -> None:
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+    axes.set_yscale("symlog", linthresh=_LINEAR_PERCENT, linscale=0.8)
+    axes.set_ylim(-_LINEAR_PERCENT / 2, 130)
+    axes.yaxis.set_major_locator(FixedLocator(_TICKS))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: say.number(f"{value:g}")))
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.set_xscale("log")
+    axes.grid(color=GRID, linewidth=0.6)
+    numbers_in(axes, say)
+
+
+def _handles(paired: PairedSeries, views: Sequence[MetricView], say: Language) -> list[object]:
+    from matplotlib.lines import Line2D
+
+    found: list[object] = [
+        Line2D([], [], linestyle="none", marker="o", ms=3.5, mew=0, color=colour_of(0), label=say("one probe"))
+    ]
+    goals = ", ".join(say.number(f"{goal:g}") + " %" for goal in paired.goals)
+    if goals:
+        found.append(Line2D([], [], label=say("goal: {goals}", goals=goals), **DASHED))
+    for at, view in enumerate(views):
+        label = say("{metric}: mean and its interval", metric=view.metric.name)
+        found.append(Line2D([], [], color=colour_of(at + 1), linewidth=1.1, label=label))
+    return found

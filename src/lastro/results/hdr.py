@@ -1,0 +1,119 @@
+"""Histograms as bytes: the compressed encoding V2 of HdrHistogram, which tools for histograms of any language read.
+
+A decoder of our own, because a campaign may come from anywhere: the amount of data is bounded before it is used, and
+every count is checked. Source: HdrHistogram's `AbstractHistogram.encodeIntoCompressedByteBuffer` and ENCODING.rst."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from lastro.results.columns import HISTOGRAM
+from lastro.shapes import Misshapen
+from lastro.stats.histograms import DIGITS, MOST, Histogram, bucket_of
+
+_LOST = struct.Struct(">Q")
+_OUTER = struct.Struct(">4sI")
+_INNER = struct.Struct(">4sIIIQQd")  # cookie, bytes of counts, offset, digits, least, most, ratio
+_INNER_COOKIE = b"\x1c\x84\x93\x13"
+_MOST_BUCKETS = bucket_of(MOST) + 1
+_MOST_COUNT = 2**53
+_LAST_BYTE = 8  # of a word: the ninth byte has eight bits
+
+
+@dataclass(frozen=True, slots=True)
+class NamedHistogram:
+    """A histogram of a trial. Its values are whole numbers of `unit`."""
+
+    name: str
+    unit: str
+    histogram: Histogram
+
+
+def packed(histogram: Histogram) -> bytes:
+    """Return the encoded counts, followed by the number of lost events in eight bytes."""
+    return encode(histogram) + _LOST.pack(histogram.lost)
+
+
+def unpacked(data: bytes, unpack: Callable[[bytes], bytes] = zlib.decompress) -> Histogram:
+    """Return the histogram from data of `packed`; `unpack` may bound the amount of data. Raises: ValueError."""
+    own, end = data[: -_LOST.size], data[-_LOST.size :]
+    if len(end) < _LOST.size or (lost := _LOST.unpack(end)[0]) > _MOST_COUNT:
+        raise Misshapen("is a histogram without a count of lost events")
+    return replace(decode(own, unpack), lost=lost)
+
+
+def encode(histogram: Histogram) -> bytes:
+    """Encode the counts of a histogram, without the lost events, which have no place in the format."""
+    counts = b"".join(_word(number) for number in _runs(histogram.counts.tolist()))
+    inner = _INNER.pack(_INNER_COOKIE, len(counts), 0, DIGITS, 1, MOST, 1.0) + counts
+    packed = zlib.compress(inner)
+    return _OUTER.pack(HISTOGRAM, len(packed)) + packed
+
+
+def decode(data: bytes, unpack: Callable[[bytes], bytes] = zlib.decompress) -> Histogram:
+    """Decode a histogram with our buckets; `unpack` may bound the amount of data. Raises: ValueError for others."""
+    if len(data) < _OUTER.size or _OUTER.unpack_from(data) != (HISTOGRAM, len(data) - _OUTER.size):
+        raise Misshapen("is not a compressed histogram, or is cut off")
+    inner = unpack(data[_OUTER.size :])
+    if len(inner) < _INNER.size:
+        raise Misshapen("is a histogram that is cut off")
+    cookie, length, offset, digits, least, _, ratio = _INNER.unpack_from(inner)
+    if cookie != _INNER_COOKIE or length != len(inner) - _INNER.size:
+        raise Misshapen("is a histogram that is cut off, or has another encoding")
+    if (offset, digits, least, ratio) != (0, DIGITS, 1, 1.0):
+        raise Misshapen("is a histogram with other buckets")
+    return Histogram(_counts(inner[_INNER.size :]))
+
+
+def _runs(counts: list[int]) -> Iterator[int]:
+    """Yield each count, and the negative length of each run of empty buckets."""
+    empty = 0
+    for count in counts:
+        if not count:
+            empty += 1
+            continue
+        if empty:
+            yield -empty
+        empty = 0
+        yield count
+
+
+def _word(number: int) -> bytes:
+    """Encode a number: its sign in the lowest bit (ZigZag), then seven bits a byte (LEB128)."""
+    left = number << 1 if number >= 0 else (-number << 1) - 1
+    found = bytearray()
+    while left > 0x7F:
+        found.append(left & 0x7F | 0x80)
+        left >>= 7
+    return bytes([*found, left])
+
+
+def _words(data: bytes) -> Iterator[int]:
+    value = shift = at = 0
+    for byte in data:
+        whole = at == _LAST_BYTE
+        value |= (byte if whole else byte & 0x7F) << shift
+        if whole or byte < 0x80:
+            yield value >> 1 if not value & 1 else -(value + 1 >> 1)
+            value = shift = at = 0
+        else:
+            shift, at = shift + 7, at + 1
+    if at:
+        raise Misshapen("is a histogram that ends within a number")
+
+
+def _counts(data: bytes) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    found = np.zeros(_MOST_BUCKETS, np.int64)
+    end = 0
+    for number in _words(data):
+        end += max(1, -number)
+        if end > _MOST_BUCKETS or number > _MOST_COUNT:
+            raise Misshapen("is a histogram with a value or a count that is too large")
+        if number > 0:
+            found[end - 1] = number
+    return found[:end].copy()

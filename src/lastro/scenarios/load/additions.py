@@ -1,0 +1,68 @@
+"""The figures that the load line adds to a report: loss and latency against the load, and latency by percentile."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from lastro.results.additions import LoadedHistogram, PairedSeries, QuantileCurves, QuantilesByLoad, ScenarioFigure
+from lastro.scenarios.load.latency import OWN_DELAY, all_loads
+from lastro.scenarios.load.measuring import NDR, PDR, PROBE_LOSS, PROBE_SENT, goals_of
+from lastro.stats.notes import N_
+from lastro.study.model import Level
+
+_FROM_DUE = N_("round trips, each from when its packet was due; an answer for one packet in ten")
+_AXIS = N_("round trip in µs")
+_QUANTILES = (("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999))
+_NS_PER_US, _KPPS = 1000.0, 1000.0
+_USUAL: dict[str, Level] = {"exceed_percent": 50.0, "own_goal": "none"}  # where a factor varies them
+
+
+def figures_of(settings: Mapping[str, Level], at: object) -> tuple[ScenarioFigure, ...]:
+    """Return the figures of a study; `at` is the setting, or a mapping of the factor's levels."""
+    return (_loss(settings), *_latency(at))
+
+
+def _loss(settings: Mapping[str, Level]) -> PairedSeries:
+    return PairedSeries(
+        name="loss",
+        title=N_("Loss against the load"),
+        how=N_("every probe of every valid trial; the scale is linear below 0.01 %"),
+        x_axis=N_("thousands of frames sent in a second"),
+        y_axis=N_("frames lost, %"),
+        x=PROBE_SENT,
+        y=PROBE_LOSS,
+        goals=tuple(100 * goal.loss_ratio for goal in goals_of(_USUAL | dict(settings)) if goal.loss_ratio),
+        found=(PDR, NDR),
+        per_unit=_KPPS,
+    )
+
+
+def _latency(at: object) -> tuple[ScenarioFigure, ...]:
+    loads = all_loads(at)
+    if not loads:
+        return ()
+    by_load = QuantilesByLoad(
+        name="latency-load",
+        title=N_("Latency against the load"),
+        how=_FROM_DUE,
+        x_axis=N_("thousands of packets in a second, sent and answered"),
+        y_axis=_AXIS,
+        points=tuple(LoadedHistogram(load.histogram, load.load_metric) for load in loads),
+        quantiles=_QUANTILES,
+        per_unit=_NS_PER_US,
+        load_per_unit=_KPPS,
+    )
+    curves = (
+        QuantileCurves(
+            name=f"latency-{load.key}",
+            title=N_("Latency at {load}") if load.fraction is None else N_("Latency at {load} of the PDR"),
+            load=load.text,
+            how=_FROM_DUE,
+            y_axis=_AXIS,
+            histogram=load.histogram,
+            own=OWN_DELAY,
+            per_unit=_NS_PER_US,
+        )
+        for load in loads
+    )
+    return (by_load, *curves)

@@ -1,0 +1,208 @@
+"""Latency under load: round trips at fractions of the treatment's own PDR, and at loads that all treatments share.
+
+A fraction compares treatments where each is as busy as the other; a load in packets a second compares what they do
+with the same work. A load counts all packets: those that are sent, and the answers of one in ten."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lastro.errors import InputError, InstrumentError
+from lastro.instruments._latency import STATISTICS, RoundTrips, judged, stored
+from lastro.instruments._load_generator import Traffic, Way
+from lastro.instruments.sockperf_latency import SockperfLatency
+from lastro.meters.interfaces import InterfaceMeter
+from lastro.results.samples import GENERATOR_DELAY, OTHER_TRAFFIC, Metric, Outcome, Remark
+from lastro.scenarios.base import Config
+from lastro.scenarios.load.probing import FORWARD
+from lastro.scenarios.load.search import REACHED
+from lastro.scenarios.shared.chain import Chain
+from lastro.scenarios.shared.topology import note_load
+from lastro.study.model import Setting
+from lastro.testbed import Testbed
+from lastro.validity import path_reasons
+
+if TYPE_CHECKING:
+    from lastro.stats.histograms import Histogram
+
+DEFAULT_AT = "10%, 50%, 90%"
+OFF = "none"
+_MOST = 8  # loads of a trial
+_ETHERNET_BYTES = 14
+_GRAIN_FPS = 2.0  # sockperf sends whole packets in a second
+_STARTS_S = 3.0  # what a measurement takes besides its time: sockperf sleeps for 2 s before it begins
+_FRACTION = re.compile(r"(\d{1,3}(?:\.\d{1,2})?)%")
+_RATE = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)([kM]?)pps")
+_PREFIX = {"": 1.0, "k": 1e3, "M": 1e6}
+OWN_DELAY = "own delay"  # the histogram of the generator alone
+_US = "µs"
+_WORDS = {
+    "p50": "median", "p90": "90th percentile", "p99": "99th percentile", "p99_9": "99.9th percentile",
+    "max": "maximum",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyLoad:
+    """A load at which latency is measured, as a study writes it: '50%' of the PDR, or '100kpps'."""
+
+    text: str
+    fraction: float | None
+    fps: float
+
+    @property
+    def key(self) -> str:
+        """The load in the names of metrics: '50pct', '100kpps'."""
+        return self.text.replace("%", "pct").replace(".", "_")
+
+    @property
+    def histogram(self) -> str:
+        return f"round trip at {self.text}"
+
+    def metric(self, statistic: str) -> str:
+        return f"latency_{statistic}_at_{self.key}"
+
+    @property
+    def load_metric(self) -> str:
+        return f"load_at_{self.key}"
+
+    def rate_fps(self, pdr_fps: float) -> float:
+        return self.fps if self.fraction is None else self.fraction * pdr_fps
+
+
+def loads_of(text: str) -> tuple[LatencyLoad, ...]:
+    """Parse the setting `at`: '10%, 50%, 100kpps'; 'none' is no load. Raises: InputError."""
+    if text.strip() == OFF:
+        return ()
+    found = {load.key: load for load in map(_load, text.split(","))}
+    if len(found) > _MOST or len(found) < len(text.split(",")):
+        raise InputError(f"'{text}' has a load twice, or more than {_MOST}", "name each load once")
+    return tuple(found.values())
+
+
+def _load(text: str) -> LatencyLoad:
+    word = text.strip()
+    if (match := _FRACTION.fullmatch(word)) and 0 < float(match[1]) <= 200:
+        return LatencyLoad(word, float(match[1]) / 100, 0.0)
+    if (match := _RATE.fullmatch(word)) and float(match[1]) > 0:
+        return LatencyLoad(word, None, float(match[1]) * _PREFIX[match[2]])
+    raise InputError(
+        f"'{word}' is not a load", "write a percentage of the PDR, such as 50%, or a rate, such as 100kpps"
+    )
+
+
+SETTINGS = (
+    Setting(
+        "at",
+        DEFAULT_AT,
+        "loads at which latency is measured: percentages of the PDR found, frames a second (100kpps), or none",
+        check=loads_of,
+        by_profile=True,
+        listed=True,
+    ),
+    Setting("latency_s", 3.0, "length of the latency measurement at each load", 1, 86_400),
+    Setting("own_delay_s", 1.0, "length of the measurement of the generator's own delay", 1, 86_400),
+)
+OWN_METRICS = tuple(
+    Metric(f"own_delay_{name}", _US, "neither", f"{_WORDS[name]} of the generator's own round trips, on its loopback")
+    for name in STATISTICS
+)
+
+
+def all_loads(at: object) -> tuple[LatencyLoad, ...]:
+    """Return the loads of a setting, or those of all levels of a factor, which are the keys of a mapping."""
+    texts = [at] if isinstance(at, str) else list(at) if isinstance(at, Mapping) else []
+    loads = {load.key: load for text in texts for load in loads_of(str(text))}
+    return tuple(loads.values())
+
+
+def metrics_at(at: object) -> tuple[Metric, ...]:
+    """Return the metrics of the loads of a setting, or of a factor's levels."""
+    metrics = [
+        metric
+        for load in all_loads(at)
+        for metric in (
+            Metric(load.load_metric, "1/s", "neither", f"packets sent in a second, with answers, at {_place(load)}"),
+            *(
+                Metric(load.metric(name), _US, "lower", f"{_WORDS[name]} of round trips at {_place(load)}")
+                for name in STATISTICS
+            ),
+        )
+    ]
+    return (*metrics, *(OWN_METRICS if metrics else ()))
+
+
+def _place(load: LatencyLoad) -> str:
+    return f"{load.text} of the PDR" if load.fraction is not None else load.text
+
+
+def latency_s(config: Config) -> float:
+    """Return how long the latency of a treatment is measured."""
+    loads = loads_of(str(config["at"]))
+    own_s = float(config["own_delay_s"]) + _STARTS_S
+    return len(loads) * (float(config["latency_s"]) + _STARTS_S) + (own_s if loads else 0.0)
+
+
+def measure_latency(
+    testbed: Testbed, config: Config, chain: Chain, traffic: Traffic, pdr_fps: float, outcome: Outcome
+) -> None:
+    """Measure at each load, and judge each percentile by the generator's own delay at the largest of them.
+
+    Traffic that is not one flow of one frame size, one way, has no latency: a remark says so.
+
+    Raises: InstrumentError when nothing was answered at a load that the function carries; as `LatencyMeter`."""
+    loads, tool = loads_of(str(config["at"])), SockperfLatency()
+    if not loads:
+        return
+    if len(traffic.sizes) > 1 or traffic.flows > 1 or config["direction"] != FORWARD:
+        text = "latency is measured with one flow of one frame size, from source to sink"
+        outcome.add_caveat(Remark(OTHER_TRAFFIC, text, tuple(metric.name for metric in metrics_at(config["at"]))))
+        return
+    way = Way(chain.source, chain.sink, chain.path.sink)
+    rates = {load.text: load.rate_fps(pdr_fps) for load in loads}
+    own = tool.own_delay(chain.source, traffic, max(rates.values()), float(config["own_delay_s"])).histogram
+    outcome.histograms.append(stored(OWN_DELAY, own))
+    outcome.add(judged(own, None, "own_delay_{}".format))
+    note_load(outcome, tool.name, chain.source.spec.role, chain.sink.spec.role)
+    notes: dict[str, object] = {}
+    for load in loads:
+        counters = InterfaceMeter(testbed, chain.instances)
+        counters.start()
+        with tool.answering(way):
+            trips = tool.round_trips(way, traffic, rates[load.text], float(config["latency_s"]))
+        counters.stop()
+        answered_bytes = int(len(trips.due_ns) * (traffic.counted_bytes - _ETHERNET_BYTES))
+        outcome.invalidate(path_reasons(f"{tool.name} at {load.text}", counters.moved, answered_bytes))
+        _record(load, rates[load.text], trips, own, outcome)
+        notes[load.text] = _note(rates[load.text], trips)
+    outcome.notes["latency"] = notes
+
+
+def _record(load: LatencyLoad, asked_fps: float, trips: RoundTrips, own: Histogram, outcome: Outcome) -> None:
+    """Add the percentiles at a load. Those of a generator that did not hold its rate are its own delay."""
+    if load.fraction is not None and not len(trips.due_ns):
+        raise InstrumentError(f"no packet was answered at {load.text} of the rate that the function carried before")
+    outcome.measurements[load.load_metric] = trips.rate_fps
+    if trips.rate_fps < REACHED * asked_fps - _GRAIN_FPS:
+        text = f"the generator sent {trips.rate_fps:,.0f} of {asked_fps:,.0f} packets a second, and so was late itself"
+        outcome.add_caveat(Remark(GENERATOR_DELAY, text, tuple(map(load.metric, STATISTICS))))
+        outcome.histograms.append(stored(f"{load.histogram}, generator late", trips.histogram))  # in no figure
+    else:
+        outcome.histograms.append(stored(load.histogram, trips.histogram))
+        outcome.add(judged(trips.histogram, own, load.metric))
+
+
+def _note(asked_fps: float, trips: RoundTrips) -> dict[str, object]:
+    late_ns = trips.sent_ns - trips.due_ns
+    return {
+        "asked_fps": round(asked_fps),
+        "sent_fps": round(trips.rate_fps),
+        "answered": len(trips.due_ns),
+        "lost": trips.lost,
+        "sent_late_us": {"mean": round(float(late_ns.mean()) / 1000, 3), "most": round(float(late_ns.max()) / 1000, 3)}
+        if len(late_ns)
+        else {},
+    }

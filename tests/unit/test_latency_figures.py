@@ -1,0 +1,112 @@
+"""The figures of the load line, drawn of a synthetic campaign: loss, latency against load, and percentiles."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lastro.analysis import analyse
+from lastro.analysis.campaign import Report
+from lastro.analysis.histograms import histograms_of, means_of
+from lastro.report.figures import NARROW_IN, WIDE_IN, FigurePlan, plans
+from lastro.report.figures.quantiles import nines
+from lastro.report.language import ENGLISH, language
+from lastro.results import hdr
+from lastro.results.samples import Metric, PackedHistogram, Series
+from lastro.scenarios.load.latency import OWN_DELAY, loads_of
+from lastro.stats.histograms import Histogram
+from lastro.study.model import Study
+
+from ..campaigns import Levels, make_campaign, make_study
+from .test_figures import report_of, texts
+
+AT = "50%, 20kpps"
+HALF, FIXED = loads_of(AT)
+LOADS = tuple(Metric(load.load_metric, "1/s", "neither", "a load") for load in (HALF, FIXED))
+METRICS = (Metric("pdr", "1/s", "higher", "a rate"), *LOADS)
+PDR = {"native": 100_000.0, "runc": 80_000.0}
+
+
+def study(factors: dict[str, tuple[str, ...]]) -> Study:
+    return make_study(factors, metrics=METRICS, scenario="load", settings={"at": AT}, replicates=3)
+
+
+def value(levels: Levels, block: int, metric: str) -> float:
+    pdr = PDR[str(levels["platform"])] * (1 + 0.01 * block)
+    return {"pdr": pdr, HALF.load_metric: pdr / 2}.get(metric, 20_000.0)
+
+
+def histograms(levels: Levels, block: int) -> list[PackedHistogram]:
+    rng = np.random.default_rng(block)
+    lost = 200 if levels.get("anomaly") == "cpu" else 0
+    times = {HALF.histogram: 40_000, FIXED.histogram: 30_000, OWN_DELAY: 9_000}
+    return [
+        PackedHistogram(name, "ns", hdr.packed(Histogram.of(rng.lognormal(np.log(ns), 0.5, 5000).astype(int), lost)))
+        for name, ns in times.items()
+    ]
+
+
+def probes(levels: Levels, block: int) -> list[Series]:
+    rng, pdr = random.Random(block), value(levels, block, "pdr")
+    rates = tuple(pdr * rng.uniform(0.5, 2) for _ in range(10))
+    return [
+        Series("probe sent", "1/s", (*rates, 0.0)),
+        Series("probe loss", "%", (*(max(0.0, 100 * (1 - pdr / rate)) for rate in rates), 100.0)),
+    ]
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    factors = {"platform": ("native", "runc"), "anomaly": ("none", "cpu")}
+    directory = tmp_path_factory.mktemp("load") / "c"
+    return report_of(make_campaign(directory, study(factors), value=value, histograms=histograms, series=probes))
+
+
+def added(report: Report, code: str = "en") -> dict[str, FigurePlan]:
+    say = ENGLISH if code == "en" else language(code)
+    return {plan.name: plan for plan in plans(report, analyse(report), say) if plan.kind == "scenario"}
+
+
+def test_histograms_of_trials_are_added_up(report: Report) -> None:
+    found = histograms_of(report, {HALF.histogram})
+    assert [(named[HALF.histogram].n, named[HALF.histogram].lost) for _, named in sorted(found.items())] == [
+        (15_000, 0), (15_000, 600), (15_000, 0), (15_000, 600),
+    ]  # fmt: skip
+    assert means_of(report, {FIXED.load_metric, "never"})[0] == {FIXED.load_metric: 20_000}
+
+
+@pytest.mark.parametrize(("width_in", "code"), [(WIDE_IN, "en"), (NARROW_IN, "pt-BR")])
+def test_each_figure_is_drawn(report: Report, width_in: float, code: str) -> None:
+    figures = added(report, code)
+    assert list(figures) == ["loss", "latency-load", "latency-50pct", "latency-20kpps"]
+    for plan in figures.values():
+        picture = plan.picture(width_in)
+        assert picture is not None and "n = 3" in texts(picture.svg()), plan.name
+
+
+def test_each_figure_says_what_it_shows(report: Report) -> None:
+    shown = {name: texts(plan.picture().svg()) for name, plan in added(report).items()}  # type: ignore[union-attr]
+    assert "goal: 0.5 %" in shown["loss"] and "one probe" in shown["loss"] and "pdr: mean" in shown["loss"]
+    assert "p99.9" in shown["latency-load"]
+    curves = shown["latency-50pct"]
+    assert "Latency at 50% of the PDR" in curves and "the generator alone" in curves and "the rest was lost" in curves
+    assert "99.9 %" in curves, "15,000 packets have 15 beyond"
+    assert "Latency at 20kpps" in shown["latency-20kpps"]
+
+
+def test_without_data_nothing_is_drawn(tmp_path: Path) -> None:
+    report = report_of(make_campaign(tmp_path / "c", study({"platform": ("native", "runc")}), value=value))
+    assert {name: plan.picture() for name, plan in added(report).items()} == dict.fromkeys(added(report))
+
+
+def test_a_single_treatment_has_one_line(tmp_path: Path) -> None:
+    directory = make_campaign(tmp_path / "c", study({"platform": ("native",)}), value=value, histograms=histograms)
+    picture = added(report_of(directory))["latency-50pct"].picture()
+    assert picture is not None and "the only treatment" in texts(picture.svg())
+
+
+def test_nines() -> None:
+    assert nines([0.0, 0.9, 0.99, 0.999]).tolist() == pytest.approx([0, 1, 2, 3])

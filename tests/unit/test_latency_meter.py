@@ -1,0 +1,109 @@
+"""Latency under an open load: what sockperf logs, from when each packet was due, and which percentiles are kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lastro.errors import InstrumentError
+from lastro.instruments._latency import judged
+from lastro.instruments.sockperf_latency import SockperfLatency
+from lastro.results.samples import AMONG_LOST, GENERATOR_DELAY, TOO_FEW
+from lastro.stats.histograms import Histogram
+
+DATA = Path(__file__).parents[1] / "data" / "sockperf"
+FROZEN = (DATA / "frozen-200ms.csv").read_text()  # 1,000 packets a second, the receiver frozen for 200 ms
+LOST = (DATA / "frozen-and-lost.csv").read_text()  # 5,000 packets a second: its socket's buffer overflowed
+US = 1000
+
+
+def test_every_packet_due_in_a_freeze_is_counted_with_its_waiting() -> None:
+    """One of ten asks for an answer, every 10 ms. The first waits for the whole freeze, each later one 10 ms less.
+
+    All are answered when it ends, within the few milliseconds that this busy host took."""
+    trips = SockperfLatency().read(FROZEN, 1000, 3)
+    assert (len(trips.due_ns), trips.lost, trips.sent, trips.asked) == (253, 0, 3001, 300)
+    waits_ms = (trips.answered_ns - trips.due_ns) / 1e6
+    worst = int(waits_ms.argmax())
+    assert waits_ms[worst] == pytest.approx(200, abs=10)
+    ends_ms = trips.answered_ns[worst : worst + 19] / 1e6
+    assert ends_ms.max() - ends_ms.min() < 8
+    assert waits_ms[worst : worst + 19] == pytest.approx(np.arange(200, 10, -10), abs=8)
+    assert np.diff(trips.due_ns) == pytest.approx([1e7] * 252, rel=1e-5), "due at a constant rate, whenever it left"
+    assert (trips.due_ns <= trips.sent_ns).all()
+
+
+def test_packets_without_an_answer_are_lost_and_the_others_keep_their_places() -> None:
+    trips = SockperfLatency().read(LOST, 5000, 3)
+    assert (trips.lost, trips.histogram.lost) == (86, 86)
+    gaps = np.diff(trips.due_ns) / 2e6
+    assert gaps == pytest.approx(gaps.round(), abs=1e-3), "whole periods"
+    assert int(gaps.round().sum()) + 1 - len(trips.due_ns) == trips.lost
+
+
+def test_no_answer_at_all_is_all_lost() -> None:
+    trips = SockperfLatency().read(
+        "sockperf: No messages were received from the server. Is the server down?\n", 1000, 2
+    )
+    assert (len(trips.due_ns), trips.lost, trips.rate_fps) == (0, 200, 1100)
+    reading = judged(trips.histogram, None, "{}".format)
+    assert reading.measurements == {} and {remark.kind for remark in reading.remarks} == {AMONG_LOST, TOO_FEW}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ("RunTime=3.000", "RunTime=3.200", "clock is wrong: it ran for 3 s, and measured 3.2 s"),
+        ("SentMessages=3001", "SentMessages=9001", "sent 9001 packets"),
+        ("dropped messages = 0", "dropped messages = 400", "253 of 3001 packets were answered and 400 were not"),
+        ("out-of-order messages = 0", "out-of-order messages = 3", "3 answers came out of order"),
+        ("# dropped", "dropped", "no summary"),
+        ("packet, txTime", "txTime", "no whole table"),
+        ("\n1, ", "\n7, ", "line 1 of sockperf's log is not a packet: '7, "),
+        ("\n252, ", "\n252, 1.000000000, ", "line 252"),
+    ],
+)
+def test_a_log_that_cannot_be_right_is_refused(old: str, new: str, why: str) -> None:
+    assert old in FROZEN
+    with pytest.raises(InstrumentError, match=why.replace("(", r"\(")):
+        SockperfLatency().read(FROZEN.replace(old, new), 1000, 3)
+
+
+def test_a_log_that_is_cut_is_refused() -> None:
+    for end in range(0, len(FROZEN) - 10, 997):
+        with pytest.raises(InstrumentError):
+            SockperfLatency().read(FROZEN[:end], 1000, 3)
+
+
+# Which percentiles are kept
+
+
+def reading_of(n: int, lost: int = 0, own_us: float = 0.0) -> tuple[dict[str, float], dict[str, str]]:
+    own = Histogram.of([round(own_us * US)] * 20_000) if own_us else None
+    found = judged(Histogram.of([100 * US] * n, lost), own, "{}".format)
+    return found.measurements, {remark.metrics[0]: remark.kind for remark in found.remarks}
+
+
+def test_all_percentiles_of_enough_packets() -> None:
+    found, dropped = reading_of(10_000, own_us=49)
+    assert dropped == {} and found == pytest.approx(dict.fromkeys(("p50", "p90", "p99", "p99_9", "max"), 100), rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("n", "dropped"), [(9_999, {"p99_9"}), (999, {"p99", "p99_9"}), (19, {"p50", "p90", "p99", "p99_9"})]
+)
+def test_a_percentile_with_fewer_than_ten_packets_beyond_it_is_said_missing(n: int, dropped: set[str]) -> None:
+    found, why = reading_of(n)
+    assert why == dict.fromkeys(dropped, TOO_FEW) and not dropped & found.keys()
+
+
+def test_a_percentile_of_lost_packets_has_no_value_and_the_maximum_is_of_the_answered_ones() -> None:
+    found, why = reading_of(9_800, lost=200)
+    assert why == {"p99": AMONG_LOST, "p99_9": AMONG_LOST} and found.keys() == {"p50", "p90", "max"}
+
+
+def test_what_is_mostly_the_generators_own_delay_is_dropped() -> None:
+    found, why = reading_of(10_000, own_us=51)
+    assert found == {} and set(why.values()) == {GENERATOR_DELAY}

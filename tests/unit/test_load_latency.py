@@ -1,0 +1,157 @@
+"""Latency under load in a study: its loads, as a list or as text, and the metrics and figures that they bring."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lastro.errors import InputError, InstrumentError, StudyError
+from lastro.instruments._latency import RoundTrips
+from lastro.results.additions import LoadedHistogram, QuantileCurves, QuantilesByLoad
+from lastro.results.noted import remarks_of
+from lastro.results.samples import AMONG_LOST, GENERATOR_DELAY, Outcome
+from lastro.scenarios.base import schemas
+from lastro.scenarios.load import LoadScenario
+from lastro.scenarios.load.latency import _record, latency_s, loads_of, metrics_at
+from lastro.stats.histograms import Histogram
+from lastro.study.load import parse
+from lastro.study.model import Study
+from lastro.study.selection import Selection
+
+STUDY = """
+[study]
+name = "a"
+scenario = "load"
+{metrics}
+[factors]
+platform = ["native"]
+{factors}
+[settings]
+attachment = "veth-direct"
+function = "none"
+instrument = "trafgen"
+{settings}
+"""
+
+
+def study(settings: str = "", metrics: str = "", factors: str = "") -> Study:
+    return parse(STUDY.format(settings=settings, metrics=metrics, factors=factors), "a.toml", schemas())
+
+
+def test_loads_are_percentages_of_the_pdr_or_rates() -> None:
+    half, fixed, precise = loads_of("50%, 100kpps ,2.5%")
+    assert (half.rate_fps(80_000), fixed.rate_fps(80_000), precise.rate_fps(80_000)) == (40_000, 100_000, 2_000)
+    assert [load.key for load in (half, fixed, precise)] == ["50pct", "100kpps", "2_5pct"]
+    assert [load.fps for load in loads_of("7pps, 1.5Mpps")] == [7, 1_500_000] and loads_of("none") == ()
+
+
+NINE = ",".join(f"{n}%" for n in range(1, 10))
+
+
+@pytest.mark.parametrize("text", ["", "50", "0%", "201%", "0kpps", "50%, 50%", "-1%", "1e3pps", "10 kpps", NINE])
+def test_other_texts_are_not_loads(text: str) -> None:
+    with pytest.raises(InputError):
+        loads_of(text)
+
+
+def test_a_study_may_list_them_and_has_their_metrics() -> None:
+    found = study('at = ["50%", "100kpps"]', 'metrics = ["pdr", "latency_p99_at_100kpps"]')
+    assert found.settings["at"] == "50%, 100kpps"
+    names = {metric.name for metric in found.all_metrics}
+    assert {"latency_p99_9_at_50pct", "load_at_100kpps", "own_delay_p99"} <= names
+    assert not any("at_10pct" in name or "at_90pct" in name for name in names)
+
+
+def test_without_a_list_of_metrics_a_study_has_those_of_its_loads() -> None:
+    assert [m.name for m in study().metrics if m.name.startswith("load_at")] == [
+        f"load_at_{n}pct" for n in (10, 50, 90)
+    ]
+    assert not any("_at_" in metric.name or "own_delay" in metric.name for metric in study('at = "none"').metrics)
+    factor = study(factors='at = ["10%", "20kpps, 10%"]')
+    assert [m.name for m in factor.metrics if m.name.startswith("load_at")] == ["load_at_10pct", "load_at_20kpps"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "metrics", "why"),
+    [
+        ('at = ["50%", "fast"]', "", "'fast' is not a load"),
+        ('at = ["50%", ["10%"]]', "", "must be a string, a number, true or false"),
+        ("at = []", "", "must be a string, a number, true or false"),
+        ("probe_s = [1, 2]", "", "must be a string, a number, true or false, but is a list"),
+        ('at = "10%"', 'metrics = ["latency_p99_at_50pct"]', "no metric 'latency_p99_at_50pct'"),
+    ],
+)
+def test_an_error_names_the_value(settings: str, metrics: str, why: str) -> None:
+    with pytest.raises(StudyError) as error:
+        study(settings, metrics)
+    assert why in str(error.value)
+
+
+def test_the_command_line_and_profiles_may_change_them() -> None:
+    changed = Selection(settings=("at=20%, 30%",)).of(study(), schemas()["load"])
+    assert changed.settings["at"] == "20%, 30%" and "load_at_30pct" in {metric.name for metric in changed.metrics}
+    quick = study('[profiles.quick]\nat = ["50%", "1kpps"]\nlatency_s = 1', 'metrics = ["latency_p99_at_50pct"]')
+    quick = Selection(profile="quick").of(quick, schemas()["load"])
+    assert quick.settings["at"] == "50%, 1kpps" and [each.name for each in quick.metrics] == ["latency_p99_at_50pct"]
+    assert "load_at_1kpps" in {metric.name for metric in quick.all_metrics}
+
+
+def test_a_trial_takes_longer_for_each_load() -> None:
+    config: dict[str, Any] = {"at": "10%, 50%", "latency_s": 3, "own_delay_s": 1}
+    assert latency_s(config) == 2 * (3 + 3) + 1 + 3
+    assert latency_s(config | {"at": "none"}) == 0
+
+
+def test_figures_are_those_of_the_loads() -> None:
+    loss, by_load, *curves = LoadScenario.figures_for(study('at = ["50%", "9kpps"]\nown_goal = "2%"'))
+    assert getattr(loss, "goals", None) == (0.5, 2.0)
+    assert isinstance(by_load, QuantilesByLoad)
+    assert by_load.points == (
+        LoadedHistogram("round trip at 50%", "load_at_50pct"),
+        LoadedHistogram("round trip at 9kpps", "load_at_9kpps"),
+    )
+    assert [each.name for each in curves if isinstance(each, QuantileCurves)] == ["latency-50pct", "latency-9kpps"]
+    assert len(LoadScenario.figures_for(study('at = "none"'))) == 1
+
+
+def test_names_of_metrics_are_unique() -> None:
+    names = [metric.name for metric in metrics_at("10%, 10pps, 1.5%, 15%")]
+    assert len(set(names)) == len(names)
+
+
+def trips_of(rate_fps: float, n: int = 2000, took_ns: int = 50_000) -> RoundTrips:
+    due = np.arange(n) * 1e6
+    return RoundTrips(due, due, due + took_ns, 0, round(rate_fps * 10 / 11), round(rate_fps / 11), 1.0)
+
+
+def recorded(trips: RoundTrips, asked_fps: float) -> Outcome:
+    outcome = Outcome()
+    _record(loads_of("50%")[0], asked_fps, trips, Histogram.of([9_000] * 2000), outcome)
+    return outcome
+
+
+def test_percentiles_are_recorded_in_microseconds_with_their_load_and_histogram() -> None:
+    outcome = recorded(trips_of(11_000), 11_000)
+    assert outcome.measurements["load_at_50pct"] == 11_000
+    assert outcome.measurements["latency_p99_at_50pct"] == pytest.approx(50, rel=1e-3)
+    assert [each.name for each in outcome.histograms] == ["round trip at 50%"]
+    assert [remark.metrics for remark in remarks_of(outcome.notes)] == [("latency_p99_9_at_50pct",)]
+
+
+def test_a_generator_that_is_too_slow_yields_no_percentile() -> None:
+    outcome = recorded(trips_of(10_000), 11_000)
+    assert outcome.measurements == {"load_at_50pct": 10_000}
+    (remark,) = remarks_of(outcome.notes)
+    assert remark.kind == GENERATOR_DELAY and "sent 10,000 of 11,000" in remark.text and len(remark.metrics) == 5
+    assert [each.name for each in outcome.histograms] == ["round trip at 50%, generator late"], "in no figure"
+
+
+def test_no_answer_at_a_load_that_was_carried_before_is_a_failure_and_beyond_it_a_result() -> None:
+    with pytest.raises(InstrumentError, match="no packet was answered at 50%"):
+        recorded(trips_of(11_000, n=0), 11_000)
+    outcome, silent = Outcome(), replace(trips_of(990_000, n=0), lost=90_000)
+    _record(loads_of("990kpps")[0], 990_000, silent, Histogram.of([9_000]), outcome)
+    assert {remark.kind for remark in remarks_of(outcome.notes)} == {AMONG_LOST}
