@@ -17,8 +17,8 @@ from lastro.analysis.build import build_report
 from lastro.analysis.campaign import Report
 from lastro.analysis.lost import lost_trials
 from lastro.results.read import CampaignData
+from lastro.results.rows import Attempt, TreatmentRow, TrialRow
 from lastro.results.samples import Metric
-from lastro.results.store import Attempt, TreatmentRow, TrialRow
 from lastro.study.design import treatments
 from lastro.study.model import Design, Factor, Study
 

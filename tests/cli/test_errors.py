@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 
 from lastro.cli import main
-from lastro.results.store import FORMAT, Store
+from lastro.results.gate import FORMAT
+from lastro.results.store import Store
 
 from ..products import some
 from .conftest import (

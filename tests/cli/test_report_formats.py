@@ -17,7 +17,7 @@ from lastro import papers
 from lastro.cli import main
 from lastro.report import latex, markdown
 from lastro.report.language import LANGUAGES
-from lastro.results.store import FORMAT
+from lastro.results.gate import FORMAT
 
 from ..campaigns import KAGAMI, METRICS, make_campaign, make_study
 from ..fates import CAMPAIGNS

@@ -17,8 +17,8 @@ from lastro import papers, registry
 from lastro.campaign.duration import forecast
 from lastro.campaign.progress import Plain
 from lastro.cli import main
+from lastro.results.rows import TrialRow
 from lastro.results.samples import LARGE_SEGMENTS, Outcome, Remark
-from lastro.results.store import TrialRow
 from lastro.scenarios.base import schemas
 from lastro.study import design
 from lastro.study.load import load, parse

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from lastro.results.store import Attempt, Store
+from lastro.results.rows import Attempt
+from lastro.results.store import Store
 
 pytestmark = [pytest.mark.root, pytest.mark.slow, pytest.mark.measures]
 

@@ -45,7 +45,7 @@ from lastro.study.model import Study
 
 if TYPE_CHECKING:
     from lastro.results.read import CampaignData
-    from lastro.results.store import Attempt, TreatmentRow, TrialRow
+    from lastro.results.rows import Attempt, TreatmentRow, TrialRow
     from lastro.stats.block_model import BlockModel
     from lastro.stats.modes import SecondMode
 

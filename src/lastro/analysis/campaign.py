@@ -20,7 +20,7 @@ from lastro.study.model import Factor, Study
 
 if TYPE_CHECKING:
     from lastro.results.read import LaterHistograms, LaterSeries
-    from lastro.results.store import Attempt
+    from lastro.results.rows import Attempt
     from lastro.stats.block_model import BlockModel
     from lastro.stats.modes import SecondMode
 

@@ -20,7 +20,7 @@ from lastro.study.model import Level, Study
 from lastro.units import human_bytes, human_duration, significant
 
 if TYPE_CHECKING:
-    from lastro.results.store import Attempt
+    from lastro.results.rows import Attempt
 
 ALL = N_("all trials")
 ABSENT = "—"

@@ -26,7 +26,7 @@ from lastro.results.samples import (
 )
 
 if TYPE_CHECKING:
-    from lastro.results.store import Attempt
+    from lastro.results.rows import Attempt
 
 # The analysis itself makes these remarks.
 FEWER_BLOCKS = "fewer blocks"

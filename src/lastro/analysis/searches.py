@@ -15,7 +15,7 @@ from lastro.results.noted import Noted
 from lastro.results.samples import AT_LEAST, Metric
 
 if TYPE_CHECKING:
-    from lastro.results.store import Attempt
+    from lastro.results.rows import Attempt
 
 
 @dataclass(frozen=True, slots=True)

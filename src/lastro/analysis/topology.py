@@ -11,7 +11,7 @@ from lastro.results.topology import Node, Topology
 
 if TYPE_CHECKING:
     from lastro.analysis.campaign import Report
-    from lastro.results.store import Attempt
+    from lastro.results.rows import Attempt
     from lastro.study.design import Treatment
 
 _VERSION = re.compile(r"\d+\.[\w.+~-]*\w")

@@ -30,7 +30,8 @@ from lastro.report.language import language
 from lastro.results.container import MANIFEST, write_zip
 from lastro.results.copied import copy_store
 from lastro.results.read import load_campaign
-from lastro.results.store import Attempt, Store
+from lastro.results.rows import Attempt
+from lastro.results.store import Store
 from lastro.study.document import read_text
 
 _LIBRARIES = ("numpy", "scipy", "matplotlib", "jinja2")  # what a report depends on

@@ -12,8 +12,10 @@ from lastro.campaign.duration import EtaEstimator, configuration, pace_of
 from lastro.campaign.quiet import Quiet
 from lastro.errors import HostError, TrialError
 from lastro.platforms.base import Availability
+from lastro.results.columns import State
+from lastro.results.rows import TrialRow
 from lastro.results.samples import MAX_ATTEMPTS, Outcome
-from lastro.results.store import State, Store, TrialRow
+from lastro.results.store import Store
 from lastro.scenarios.base import Config, Scenario
 from lastro.study.design import Treatment
 

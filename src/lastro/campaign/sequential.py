@@ -6,7 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from lastro.results.store import Attempt, Store
+from lastro.results.rows import Attempt
+from lastro.results.store import Store
 from lastro.stats.ratios import ratio_to_baseline
 from lastro.stats.stopping import Decision, Rule, decide, relative_half_width
 from lastro.study.design import Treatment, baseline_indices

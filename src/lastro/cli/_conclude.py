@@ -15,7 +15,8 @@ from lastro.cli.results import print_table
 from lastro.cli.status import suite_text
 from lastro.report.language import ENGLISH
 from lastro.report.opening import incomplete, invalid_fraction
-from lastro.results.store import State, Store
+from lastro.results.columns import State
+from lastro.results.store import Store
 
 _CANNOT = 3  # the exit code when a study of a suite could not run here, or could not finish
 

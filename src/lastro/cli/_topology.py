@@ -12,7 +12,8 @@ from lastro.analysis.topology import Recorded, recorded, versions
 from lastro.cli._terminal import print_document
 from lastro.errors import InputError
 from lastro.plain import json_text
-from lastro.results.store import Attempt, Store, TrialRow
+from lastro.results.rows import Attempt, TrialRow
+from lastro.results.store import Store
 
 _SUFFIXES = (".svg", ".png", ".pdf")
 _LEAST_WIDTH = 60

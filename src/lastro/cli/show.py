@@ -26,7 +26,8 @@ from lastro.cli._topology import show_topology
 from lastro.errors import InputError
 from lastro.plain import json_text
 from lastro.report.encoder import encode, only
-from lastro.results.store import Attempt, Store, TrialRow
+from lastro.results.rows import Attempt, TrialRow
+from lastro.results.store import Store
 from lastro.results.topology import TOPOLOGY
 from lastro.units import human_duration, significant
 

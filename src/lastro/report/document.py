@@ -72,7 +72,7 @@ from lastro.study.design import Treatment
 from lastro.study.model import Study
 
 if TYPE_CHECKING:
-    from lastro.results.store import Attempt
+    from lastro.results.rows import Attempt
 
 FORMAT = "lastro-results/1"
 _STATES = ("pending", "running", "valid", "invalid", "unavailable")

@@ -10,7 +10,7 @@ from lastro.report.key_findings import key_findings
 from lastro.report.language import Language
 
 if TYPE_CHECKING:
-    from lastro.results.store import State
+    from lastro.results.columns import State
 
 MANY_INVALID = 0.10  # a larger fraction of the runnable trials is reported before anything else
 

@@ -22,7 +22,7 @@ from lastro.errors import OutputError
 from lastro.plain import without_controls
 from lastro.results.files import write_atomically
 from lastro.results.read import CampaignData
-from lastro.results.store import Attempt, TreatmentRow, TrialRow
+from lastro.results.rows import Attempt, TreatmentRow, TrialRow
 from lastro.study.model import Factor
 
 _STUDY = "front"

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from lastro.results.database import damaged
 from lastro.results.members import Member
+from lastro.results.rows import Attempt, TreatmentRow, TrialRow
 from lastro.results.samples import Series
-from lastro.results.store import Attempt, Store, TreatmentRow, TrialRow
+from lastro.results.store import Store
 from lastro.study.model import Study
 
 if TYPE_CHECKING:

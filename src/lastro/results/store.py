@@ -5,90 +5,30 @@ from __future__ import annotations
 import json
 import math
 import os
-import sqlite3
 import zlib
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass, replace
-from functools import cached_property
+from dataclasses import astuple, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import Any
 
-from lastro.errors import InputError, StoreError
+from lastro.errors import InputError
 from lastro.files import require_own_directory
 from lastro.host.files import start_time
-from lastro.results.columns import META, Record, is_histogram, samples_of, transcript_of, typed, wrong
-from lastro.results.columns import STATES as STATES
-from lastro.results.columns import State as State
-from lastro.results.database import DB_NAME, damaged, new_campaign, pack, translated
+from lastro.results.columns import State
+from lastro.results.database import DB_NAME, new_campaign, pack, translated
 from lastro.results.files import write_atomically
-from lastro.results.gate import FORMAT as FORMAT
-from lastro.results.gate import Bounded, connect
-from lastro.results.noted import Noted
-from lastro.results.samples import MAX_ATTEMPTS, Outcome, Series
+from lastro.results.gate import FORMAT, connect
+from lastro.results.samples import MAX_ATTEMPTS, Outcome
+from lastro.results.store_reader import StoreReader
 from lastro.shapes import MOST, parsed
 from lastro.study.design import Treatment, Trial, block
 from lastro.study.model import Study
 
-if TYPE_CHECKING:
-    from lastro.results.hdr import NamedHistogram
 
-_ATTEMPT = ("id", "trial", "attempt", "started_utc", "duration_s", "valid", "reasons", "notes")
-_Found = TypeVar("_Found")
-
-
-@dataclass(frozen=True, slots=True)
-class TrialRow:
-    number: int
-    block: int
-    treatment: int
-    state: State
-    attempts: int
-
-
-@dataclass(frozen=True, slots=True)
-class TreatmentRow:
-    treatment: Treatment
-    unavailable: str | None
-    remedy: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Runner:
-    """The process that runs a campaign now, and since when (UTC)."""
-
-    pid: int
-    since_utc: str
-
-
-@dataclass(frozen=True)
-class Attempt:
-    """One execution of a trial. `measurements` maps metric names to values; invalid attempts have them too."""
-
-    trial: int
-    block: int
-    treatment: int
-    attempt: int
-    started_utc: str
-    duration_s: float
-    valid: bool
-    reasons: tuple[str, ...]
-    notes: dict[str, Any]
-    measurements: dict[str, float]
-
-    @cached_property
-    def noted(self) -> Noted:
-        """The notes that programs read."""
-        return Noted.of(self.notes)
-
-
-class Store:
+class Store(StoreReader):
     """A campaign's database. Use it as a context manager. Errors of SQLite are raised as StoreError."""
-
-    def __init__(self, connection: Bounded, directory: Path) -> None:
-        self._db = connection
-        self.directory = directory
 
     @classmethod
     def create(
@@ -118,96 +58,6 @@ class Store:
             require_own_directory(directory)
         return cls(connect(directory, readonly=readonly), directory)
 
-    def close(self) -> None:
-        self._db.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
-
-    @contextmanager
-    def snapshot(self) -> Iterator[None]:
-        """Read a consistent state inside the block, even while a campaign writes."""
-        with translated(self.directory):
-            self._db.execute("BEGIN")
-            try:
-                yield
-            finally:
-                self._db.execute("COMMIT")
-
-    def backup(self, copy: sqlite3.Connection) -> None:
-        """Copy the whole database into an empty one, in a consistent state.
-
-        Raises: sqlite3.OperationalError when the copy cannot be written; StoreError when this database is damaged."""
-        try:
-            self._db.backup(copy)
-        except sqlite3.OperationalError:
-            raise
-        except sqlite3.DatabaseError as error:
-            raise damaged(self.directory, error) from error
-
-    # What the campaign is
-
-    def _meta(self, key: str) -> Any:
-        found = self._values("SELECT key, value FROM meta WHERE key = ?", key, key)
-        if not found:
-            raise StoreError(f"{self.directory / DB_NAME} has no '{key}'", "the file is damaged: run the study again")
-        return found[0]
-
-    def _values(self, sql: str, name: str, *args: str) -> list[Any]:
-        """Return the values of (key, value) rows, read in the same way as the value of the key `name` in `meta`."""
-        found = []
-        for key, value in self._query(sql, *args):
-            try:
-                found.append(META[name](value))
-            except ValueError as error:
-                raise wrong(self.directory, "meta.value", key, error) from error
-        return found
-
-    @property
-    def study(self) -> Study:
-        return self._meta("study")  # type: ignore[no-any-return]
-
-    @property
-    def provenance(self) -> dict[str, Any]:
-        return self._meta("provenance")  # type: ignore[no-any-return]
-
-    def treatments(self) -> list[TreatmentRow]:
-        rows = self._rows("treatment", ("idx", "levels", "unavailable", "remedy"), "ORDER BY idx")
-        for at, (index, *_) in enumerate(rows):
-            if index != at:
-                raise wrong(self.directory, "treatment.idx", index, f"treatment {at} is missing")
-        return [TreatmentRow(Treatment(index, levels), reason, remedy) for index, levels, reason, remedy in rows]
-
-    def treatment_of(self, trial: TrialRow) -> TreatmentRow:
-        rows = self.treatments()
-        if trial.treatment >= len(rows):
-            raise wrong(self.directory, "trial.treatment", trial.number, f"there is no treatment {trial.treatment}")
-        return rows[trial.treatment]
-
-    def events(self) -> list[tuple[str, str, str]]:
-        """List the campaign's events as (UTC time, kind, text): starts, interruptions, resumptions."""
-        return self._rows("event", ("at_utc", "kind", "text"), "ORDER BY id")
-
-    def calibrations(self) -> dict[str, Any]:
-        """Return the results of the calibration runs, which trials need, by key."""
-        return dict(self._rows("calibration", ("key", "value"), "WHERE key != 'noise floor' ORDER BY key"))
-
-    def noise_floor(self) -> Any:
-        """Return the noise floor from an A/A campaign, as `analysis.noise_floor` describes it; None if there is none.
-
-        Before version 0.1.0, it was stored as a row among the calibrations."""
-        found = self._values(
-            "SELECT key, value FROM meta WHERE key = 'noise_floor'"
-            " UNION ALL SELECT key, value FROM calibration WHERE key = 'noise floor'",
-            "noise_floor",
-        )
-        return found[0] if found else None
-
-    # The journal
-
     def mark_unavailable(self, treatment: int, reason: str, remedy: str | None) -> None:
         """Mark a treatment that cannot run here. It keeps its trials, with the reason."""
         with self._transaction():
@@ -226,56 +76,6 @@ class Store:
             self._db.execute(
                 "UPDATE trial SET state = 'pending' WHERE treatment = ? AND state = 'unavailable'", (treatment,)
             )
-
-    def next_trial(self) -> TrialRow | None:
-        """Return the next trial without a final verdict, from the first block that has one; None if there is none.
-
-        A trial that was running at a crash comes first. A repeated trial comes at the end of its block: the disturbance
-        may have ended by then."""
-        first = self._trial_rows("WHERE state IN ('pending', 'running') ORDER BY number LIMIT 1")
-        if not first:
-            return None
-        return self._trial_rows(
-            "WHERE state IN ('pending', 'running') AND block = ? AND number <= ? + (SELECT count(*) FROM treatment)"
-            " ORDER BY state = 'running' DESC, (SELECT count(*) FROM attempt WHERE trial = number), number LIMIT 1",
-            first[0].block,
-            first[0].number,
-        )[0]
-
-    def trial(self, number: int) -> TrialRow:
-        rows = self._trial_rows("WHERE number = ?", number) if 0 < number < 2**63 else []
-        if not rows:
-            last = self._query("SELECT max(number) FROM trial")[0][0]
-            raise InputError(f"{self.directory} has no trial {number}", f"trials are numbered 1 to {last}")
-        return rows[0]
-
-    def trials(self) -> list[TrialRow]:
-        return self._trial_rows("ORDER BY number")
-
-    def _trial_rows(self, rest: str, *args: int) -> list[TrialRow]:
-        n_attempts = "(SELECT count(*) FROM attempt WHERE attempt.trial = number)"
-        return [
-            TrialRow(*row)
-            for row in self._rows("trial", ("number", "block", "treatment", "state", n_attempts), rest, *args)
-        ]
-
-    def counts(self) -> dict[State, int]:
-        """Count the trials in each state."""
-        found = dict(self._rows("trial", ("state", "count(*)"), "GROUP BY state"))
-        return {state: found.get(state, 0) for state in STATES}
-
-    def left(self) -> dict[int, int]:
-        """Count the trials without a final verdict, by treatment."""
-        rest = "WHERE state IN ('pending', 'running') GROUP BY treatment"
-        return dict(self._rows("trial", ("treatment", "count(*)"), rest))
-
-    def durations(self) -> list[tuple[int, float]]:
-        """List (treatment, seconds) of every attempt, in running order."""
-        rest = "JOIN trial ON number = attempt.trial ORDER BY attempt.id"
-        return [
-            (treatment, took_s)
-            for _, took_s, treatment in self._rows("attempt", ("attempt.id", "duration_s", "treatment"), rest)
-        ]
 
     def add_block(self) -> None:
         """Add a block, drawn as if it had been there from the start; the study then has one more replicate."""
@@ -361,97 +161,9 @@ class Store:
         with self._transaction():
             self._db.execute("DELETE FROM meta WHERE key = 'process'")
 
-    def runner(self) -> Runner | None:
-        """Return the process that runs the campaign; None if it has ended in any way, or ran on another machine."""
-        found = self._values("SELECT key, value FROM meta WHERE key = 'process'", "process")
-        if not found:
-            return None
-        pid, started, since_utc = found[0]
-        return Runner(pid, since_utc) if start_time(pid) == started else None
-
     def log(self, at_utc: str, kind: str, text: str) -> None:
         with self._transaction():
             self._db.execute("INSERT INTO event(at_utc, kind, text) VALUES (?, ?, ?)", (at_utc, kind, text))
-
-    # What the trials yielded
-
-    def attempts(self, trial: int | None = None) -> list[Attempt]:
-        """List attempts with their measurements, in running order; only those of one trial if its number is given."""
-        where, args = ("WHERE attempt.trial = ?", (trial,)) if trial is not None else ("", ())
-        trials = {row.number: row for row in (self.trials() if trial is None else [self.trial(trial)])}
-        rows = self._rows("attempt", _ATTEMPT, f"{where} ORDER BY id", *args)
-        values: dict[int, dict[str, float]] = {row[0]: {} for row in rows}
-        of_trial = "JOIN attempt ON attempt.id = measurement.attempt " + where if where else ""
-        for attempt_id, metric, value in self._rows(
-            "measurement", ("measurement.attempt", "metric", "value"), of_trial, *args
-        ):
-            if attempt_id not in values:
-                raise wrong(self.directory, "measurement.attempt", metric, f"there is no attempt {attempt_id}")
-            values[attempt_id][metric] = value
-        found = []
-        for attempt_id, number, *fields in rows:
-            if number not in trials:
-                raise wrong(self.directory, "attempt.trial", attempt_id, f"there is no trial {number}")
-            block, treatment = trials[number].block, trials[number].treatment
-            attempt, started, duration_s, valid, reasons, notes = fields
-            found.append(
-                Attempt(
-                    number, block, treatment, attempt, started, duration_s, bool(valid), tuple(reasons), notes,
-                    values[attempt_id],
-                )
-            )  # fmt: skip
-        return found
-
-    def series(self, trial: int, attempt: int) -> list[Series]:
-        return [
-            Series(name, unit, self._unpacked(samples, "series.samples", name, samples_of))
-            for name, unit, samples in self._series_rows(trial, attempt)
-            if not is_histogram(samples)
-        ]
-
-    def histograms(self, trial: int, attempt: int) -> list[NamedHistogram]:
-        """Return the histograms of an attempt, which lie among its series."""
-        from lastro.results.hdr import NamedHistogram, unpacked  # loads numpy
-
-        found = []
-        for name, unit, samples in self._series_rows(trial, attempt):
-            if is_histogram(samples):
-                try:
-                    found.append(NamedHistogram(name, unit, unpacked(samples, self._db.unpack)))
-                except ValueError as error:
-                    raise wrong(self.directory, "series.samples", name, error) from error
-        return found
-
-    def _series_rows(self, trial: int, attempt: int) -> list[Any]:
-        return self._rows(
-            "series",
-            ("name", "unit", "samples"),
-            "JOIN attempt ON attempt.id = series.attempt WHERE attempt.trial = ? AND attempt.attempt = ? ORDER BY name",
-            trial,
-            attempt,
-        )
-
-    def transcript(self, trial: int, attempt: int) -> list[Record]:
-        """Return every step of an attempt, as `host.base.Transcript` recorded it."""
-        rows = self._query("SELECT id, transcript FROM attempt WHERE trial = ? AND attempt = ?", trial, attempt)
-        return self._unpacked(rows[0][1], "attempt.transcript", rows[0][0], transcript_of) if rows else []
-
-    def _unpacked(self, packed: object, name: str, row: object, read: Callable[[bytes], _Found]) -> _Found:
-        try:
-            return read(self._db.unpack(packed))
-        except ValueError as error:
-            raise wrong(self.directory, name, row, error) from error
-
-    # SQLite
-
-    def _rows(self, table: str, columns: Sequence[str], rest: str, *args: int) -> list[Any]:
-        """Query rows of a table, and read each value by its column. Expressions are returned as they are."""
-        rows = self._query(f"SELECT {', '.join(columns)} FROM {table} {rest}", *args)
-        return typed(self.directory, table, columns, rows)
-
-    def _query(self, sql: str, *args: int | str) -> list[Any]:
-        with translated(self.directory):
-            return self._db.read(sql, args)
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:

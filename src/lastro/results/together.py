@@ -16,7 +16,7 @@ from lastro.study.design import Treatment
 from lastro.study.model import PATIENCE, Factor, Level, Study
 
 if TYPE_CHECKING:
-    from lastro.results.store import TreatmentRow
+    from lastro.results.rows import TreatmentRow
 
 _Found = TypeVar("_Found")
 Key = tuple[tuple[str, Level], ...]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from lastro.results.store import Attempt
+    from lastro.results.rows import Attempt
 
 _PANEL_IN = 0.9
 

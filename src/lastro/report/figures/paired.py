@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from lastro.results.store import Attempt
+    from lastro.results.rows import Attempt
 
 _PANEL_IN = 1.1
 _LINEAR_PERCENT = 0.01  # below it, the scale is linear, so that it has a 0
