@@ -9,7 +9,7 @@ import random
 from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -211,6 +211,18 @@ def test_the_generator_s_limit_bounds_the_search_and_is_no_loss() -> None:
     assert below.limited and all(each.upper_fps and each.upper_fps < 52_000 for each in below.found)
     free = search("mlrsearch", GOALS, BOUNDS, function(lambda *_: 0.0))
     assert not free.limited and free.most_fps == BOUNDS.most_fps
+
+
+@pytest.mark.parametrize("begin_fps", [10, 30_000, 99_000, 120_000, 2_000_000])
+def test_a_ceiling_measured_at_a_bad_moment_only_costs_probes(begin_fps: float) -> None:
+    bounds = replace(BOUNDS, begin_fps=begin_fps)
+    found = search("mlrsearch", GOALS, bounds, function(step(100_000)))
+    assert not found.limited
+    assert of(found, "ndr").lower_fps <= 100_000 <= (of(found, "ndr").upper_fps or 0)
+    free = search("mlrsearch", GOALS, bounds, function(lambda *_: 0.0))
+    assert not free.limited and free.most_fps == BOUNDS.most_fps
+    limited = search("mlrsearch", GOALS, bounds, function(lambda *_: 0.0, generator_fps=250_000))
+    assert limited.limited and 0.9 * 250_000 < limited.most_fps <= 250_000
 
 
 def test_a_moment_in_which_the_generator_is_late_costs_one_probe_not_the_search() -> None:

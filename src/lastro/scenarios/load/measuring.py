@@ -25,7 +25,6 @@ from lastro.testbed import Testbed
 
 PDR, NDR, OWN = "pdr", "ndr", "own"
 _PDR_LOSS = 0.005
-_ABOVE = 1.25  # times the ceiling
 _WORDS = {PDR: "partial drop rate (0.5 % loss)", NDR: "non-drop rate (no loss)", OWN: "study's own goal of loss"}
 
 
@@ -57,21 +56,21 @@ METRICS = (
 def bounds_of(config: Config, ceiling_fps: float | None = None) -> Bounds:
     """Return where a treatment searches; `ceiling_fps` is the largest rate of the generator, if it was measured.
 
-    The search begins above the ceiling, which may have been measured at a bad moment, and finds that of the trial."""
-    least, most = float(config["least_fps"]), float(config["most_fps"])
+    The search begins at the ceiling, which may have been measured at a bad moment, and finds that of the trial."""
     step_s = registry.get("instrument", str(config["instrument"])).step_s
     first_s, final_s, sum_s = (
         math.ceil(seconds / step_s) * step_s if step_s else seconds
         for seconds in (float(config[name]) for name in ("first_probe_s", "probe_s", "deciding_s"))
     )
     return Bounds(
-        least_fps=least,
-        most_fps=most if ceiling_fps is None else max(min(most, _ABOVE * ceiling_fps), 2 * least),
+        least_fps=float(config["least_fps"]),
+        most_fps=float(config["most_fps"]),
         width=float(config["width_percent"]) / 100,
         first_s=first_s,
         final_s=final_s,
         sum_s=sum_s,
         limit_s=float(config["search_limit_s"]),
+        begin_fps=math.inf if ceiling_fps is None else ceiling_fps,
     )
 
 

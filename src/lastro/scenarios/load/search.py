@@ -69,7 +69,7 @@ class Bounds:
 
     Loads lie between `least_fps` and `most_fps`; an interval is at most `width` wide, relative to its upper end. Probes
     last from `first_s` to `final_s`; a load is classified by probes of `sum_s` seconds together. A search that takes
-    longer than `limit_s` ends."""
+    longer than `limit_s` ends. It begins with loads below `begin_fps`, if something is known of the generator."""
 
     least_fps: float
     most_fps: float
@@ -78,6 +78,7 @@ class Bounds:
     final_s: float = 1.0
     sum_s: float = 3.0
     limit_s: float = 600.0
+    begin_fps: float = math.inf
 
     @property
     def binary_probes(self) -> int:
@@ -215,6 +216,8 @@ METHODS: Mapping[str, Callable[[Sequence[Goal], Bounds, Measure], tuple[Found, .
 def search(method: str, goals: Sequence[Goal], bounds: Bounds, measure: Measure) -> Searched:
     """Search by a method. A probe that its generator did not reach is repeated; then it lowers the largest load.
 
+    A search begins below `begin_fps`, and goes on above it while a goal is met there.
+
     Raises: InstrumentError when no rate meets a goal, when the generator holds no rate, or when it takes too long."""
     probes: list[Probe] = []
     ends_s = time.monotonic() + bounds.limit_s
@@ -233,15 +236,17 @@ def search(method: str, goals: Sequence[Goal], bounds: Bounds, measure: Measure)
                 break
         raise _GeneratorLimit(min(best, rate_fps))
 
-    most, limited = bounds.most_fps, False
-    for n_limits in range(1, _MOST_LIMITS + 1):
-        if most <= bounds.least_fps:
-            break
+    most, n_limits = min(bounds.most_fps, max(bounds.begin_fps, 2 * bounds.least_fps)), 0
+    while n_limits < _MOST_LIMITS and most > bounds.least_fps:
         try:
             found = METHODS[method](goals, replace(bounds, most_fps=most), reached)
-            return Searched(found, tuple(probes), most, limited)
         except _GeneratorLimit as limit:
-            most, limited = _BELOW**n_limits * limit.fps, True
+            n_limits += 1
+            most = _BELOW**n_limits * limit.fps
+            continue
+        if n_limits or most == bounds.most_fps or all(each.upper_fps for each in found):
+            return Searched(found, tuple(probes), most, bool(n_limits))
+        most = min(2 * most, bounds.most_fps)
     last = probes[-1]
     raise InstrumentError(
         f"the generator did not hold a rate: it sent {last.sent_fps:,.0f} of {last.rate_fps:,.0f} frames a second",
