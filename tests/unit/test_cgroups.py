@@ -210,6 +210,20 @@ def test_a_new_group_of_version_1_inherits_cpus_and_memory_nodes_all_the_way(v1:
         assert (v1.root / tree / NAME.strip("/")).is_dir()
 
 
+def test_limits_of_disk_rates_are_lifted_where_a_group_has_them(v1: CgroupsV1, v2: CgroupsV2) -> None:
+    assert v1.unlimited_disk(NAME) == v2.unlimited_disk(NAME) == []
+    group = v1.root / "blkio" / NAME.strip("/")
+    group.mkdir(parents=True)
+    (group / "blkio.throttle.read_bps_device").write_text("")
+    (group / "blkio.throttle.write_bps_device").write_text("254:0 4194304\n8:16 1000\n")
+    written = str(group / "blkio.throttle.write_bps_device")
+    assert v1.unlimited_disk(NAME) == [(written, "254:0 0"), (written, "8:16 0")]
+    group = v2.root / NAME.strip("/")
+    group.mkdir(parents=True)
+    (group / "io.max").write_text("254:0 rbps=max wbps=4194304 riops=max wiops=max\n")
+    assert v2.unlimited_disk(NAME) == [(str(group / "io.max"), "254:0 rbps=max wbps=max riops=max wiops=max")]
+
+
 def test_version_1_without_a_cpuset_tree_inherits_nothing(tmp_path: Path) -> None:
     (tmp_path / "memory").mkdir()
     assert CgroupsV1(tmp_path).inherited(NAME) == []

@@ -94,6 +94,8 @@ def _is_own_cgroup(owner: Owner, name: str) -> bool:
 def _undo_cgroup(host: Host, name: str) -> None:
     groups = cgroups.detect(files=host.view)
     left = [each for each in map(str, groups.directories(name)) if host.view.exists(each)]
+    for file, text in groups.unlimited_disk(name):
+        host.write_text(file, text)
     groups.remove(name)
     if left:
         host.transcript.add_rmdir(left)

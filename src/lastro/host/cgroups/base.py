@@ -180,6 +180,13 @@ class Cgroups(ABC):
     def completion(self, name: str, resources: Resources) -> list[tuple[str, str]]:
         """List the (file, text) pairs that `complete` writes."""
 
+    @abstractmethod
+    def unlimited_disk(self, name: str) -> list[tuple[str, str]]:
+        """List the (file, text) pairs that lift the group's limits of disk rates; none if it has no such limit.
+
+        A dying container writes its file system back in its own group: behind a limit, that takes as long as it likes,
+        and the group cannot be removed before."""
+
     def pids(self, name: str) -> set[int]:
         """Return the PIDs of the processes in the group and below it."""
         return self.files.pids_below([*map(str, self.directories(name))])

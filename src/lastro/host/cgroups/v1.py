@@ -55,6 +55,11 @@ class CgroupsV1(Cgroups):
         if self.files.exists(str(file)):
             host.write_text(str(file), f"{device} 0")
 
+    def unlimited_disk(self, name: str) -> list[tuple[str, str]]:
+        files = [str(self.root / "blkio" / name.strip("/") / file) for file in _BLKIO_RATES]
+        limits = self.files.read(files)
+        return [(file, f"{line.split()[0]} 0") for file in files for line in limits.get(file, "").splitlines()]
+
     def usage(self, name: str) -> Usage:
         files = {file: self.root / tree / name.strip("/") / file for file, tree in _V1_USAGE.items()}
         text = self._texts(files, tuple(files))
@@ -89,6 +94,7 @@ class CgroupsV1(Cgroups):
         return [(file, str(value)) for file, value in wanted if value is not None]
 
 
+_BLKIO_RATES = [f"blkio.throttle.{way}_{unit}_device" for way in ("read", "write") for unit in ("bps", "iops")]
 _BLKIO_FILES = {"bytes": "blkio.throttle.io_service_bytes", "ops": "blkio.throttle.io_serviced"}
 _V1_USAGE = {
     "cpuacct.usage": "cpuacct",

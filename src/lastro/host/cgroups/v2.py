@@ -35,6 +35,11 @@ class CgroupsV2(Cgroups):
     def count_io(self, host: Host, name: str, device: str) -> None:
         """Do nothing: version 2 always counts."""
 
+    def unlimited_disk(self, name: str) -> list[tuple[str, str]]:
+        file = str(self.root / name.strip("/") / "io.max")
+        lines = self.files.read([file]).get(file, "").splitlines()
+        return [(file, f"{line.split()[0]} rbps=max wbps=max riops=max wiops=max") for line in lines]
+
     def usage(self, name: str) -> Usage:
         files = ("cpu.stat", "io.stat", "memory.current", "memory.peak")  # the last is new in Linux 5.19
         # Every group has the first file: without it, the group is gone. Files of controllers may be missing.
