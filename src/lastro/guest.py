@@ -1,8 +1,8 @@
 """A disposable virtual machine that is the host of a testbed: boot it, reach it by SSH, end it.
 
-Its only network is a forwarded port: QEMU forwards a port of this machine's loopback to sshd inside, whose keys are made
-anew for each boot. Its disks are layers below the session's scratch directory, so nothing of it remains, and a guest that
-is killed is lost with all that was in it. It boots on KVM where that works, otherwise in software."""
+Its only network is a forwarded port: QEMU forwards a port of this machine's loopback to sshd inside, whose keys are
+made anew for each boot. Its disks are layers below the session's scratch directory, so nothing of it remains, and a
+guest that is killed is lost with all that was in it. It boots on KVM where that works, otherwise in software."""
 
 from __future__ import annotations
 
