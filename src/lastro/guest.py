@@ -1,8 +1,8 @@
 """A disposable virtual machine that is the host of a testbed: boot it, reach it by SSH, end it.
 
-It has no network but a door: QEMU forwards a port of this machine's loopback to sshd inside, whose keys are made anew
-for each boot. Its disks are layers below the session's scratch directory, so nothing of it remains, and a guest that is
-killed is lost with all that was in it. It boots on KVM where guests do that, otherwise in software."""
+Its only network is a forwarded port: QEMU forwards a port of this machine's loopback to sshd inside, whose keys are
+made anew for each boot. Its disks are layers below the session's scratch directory, so nothing of it remains, and a
+guest that is killed is lost with all that was in it. It boots on KVM where that works, otherwise in software."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ class _Start:
     scratch: Path
 
     def first_that_boots(self) -> tuple[str, str, int, Process]:
-        """Return the accelerator, why it is not KVM, the port of the door, and QEMU. Raises: HostError."""
+        """Return the accelerator, why it is not KVM, the forwarded port, and QEMU. Raises: HostError."""
         wanted = ("kvm", "tcg") if self.plan.accelerator == "auto" else (self.plan.accelerator,)
         why_not = {}
         for accelerator in wanted:
@@ -248,4 +248,4 @@ def _last_words(host: Host, home: Path, qemu: Process) -> str:
         lines = done.error_text.strip().splitlines() or [f"QEMU exited with {done.returncode}"]
         return lines[-1][-300:]
     lines = [line.strip() for line in _console(host, home).strip().splitlines()]
-    return " / ".join(lines[-2:])[-300:] or "no word on its console"
+    return " / ".join(lines[-2:])[-300:] or "its console is empty"

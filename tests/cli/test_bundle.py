@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 import shutil
 import sqlite3
 import zipfile
@@ -58,6 +59,14 @@ def test_the_database_in_a_bundle_is_the_campaign(bundled_campaign: Path, unpack
         assert ours.series(1, 1) == theirs.series(1, 1) != []
         assert ours.study.source == theirs.study.source
     assert {path.name for path in copy.iterdir()} == {"campaign.db", "study.toml"}
+
+
+def test_the_query_in_the_readme_of_a_bundle_prints_values(unpacked: Path) -> None:
+    command = next(line for line in (unpacked / "README.md").read_text().splitlines() if line.startswith("sqlite3 "))
+    _, file, query = shlex.split(command)
+    with closing(sqlite3.connect(unpacked / file)) as db:
+        found = db.execute(query).fetchall()
+    assert len(found) == 8 and {metric for _, metric, _ in found} == {"throughput"}
 
 
 # What cannot be bundled

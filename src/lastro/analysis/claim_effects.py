@@ -171,7 +171,7 @@ def _larger(label: str, upper: Weights, lower: Weights, cells: Comparisons) -> P
 
 
 def _farther(label: str, upper: Weights, lower: Weights, cells: Comparisons) -> Part:
-    """Test that one difference is farther from zero than another, whatever their signs.
+    """Test that one difference is farther from zero than another, regardless of their signs.
 
     |a| > |b| where a - b and a + b have the same sign. Both must be significant: the larger p counts (Berger 1982)."""
     apart = cells.linear(less(upper, lower))

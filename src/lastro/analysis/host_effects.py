@@ -154,7 +154,9 @@ _NOT_A_RATIO = N_("only ratios of two means are pooled over hosts: other effects
 def too_few_hosts(effects: Sequence[HostEffect]) -> Note:
     """Return the reason why effects are not pooled."""
     n = sum(one.effect is not None for one in effects)
-    return Note(N_("hosts with this effect: {n}; it takes {fewest} to see how much hosts differ"), n=n, fewest=FEWEST)
+    return Note(
+        N_("too few hosts have this effect: {n}; it takes {fewest} to show how much hosts differ"), n=n, fewest=FEWEST
+    )
 
 
 def mean_ratio(found: Pooled) -> Contrast:

@@ -54,7 +54,9 @@ def hosts_of(directories: Sequence[Path]) -> tuple[PooledHost, ...]:
         require_one_study(campaigns[0], campaign)
         own = machine(campaign.provenance)
         if own[0] is None:
-            raise InputError(f"{campaign.directory} does not record its host", "hosts are told apart by provenance")
+            raise InputError(
+                f"{campaign.directory} does not record its host", "pool campaigns whose provenance names the host"
+            )
         by_machine.setdefault(own, []).append(campaign)
     names = [str(name) for name, *_ in by_machine]
     if len(names) == 1:

@@ -209,7 +209,8 @@ def _difference(bundle: Container, name: str, wanted: bytes, found: Verification
         return ""
     has, should = (text.splitlines(keepends=True) for text in (actual, wanted))
     at = _first_difference(has, should)
-    return f"line {at + 1} is {_shown(has, should, at)}, but the database yields {_shown(should, has, at)}"
+    is_now, yielded = _shown(has, should, at), _shown(should, has, at)
+    return f"line {at + 1} is {is_now or 'missing'}, but the database yields {yielded or 'no such line'}"
 
 
 def _first_difference(a: Sequence[object], b: Sequence[object]) -> int:
@@ -217,9 +218,9 @@ def _first_difference(a: Sequence[object], b: Sequence[object]) -> int:
 
 
 def _shown(lines: Sequence[bytes], others: Sequence[bytes], at: int) -> str:
-    """Return the part of a line around its first difference from the same line of the other text."""
+    """Return the part of a line around its first difference from that of the other text; empty without a line."""
     if at >= len(lines):
-        return "missing"
+        return ""
     start = max(0, _first_difference(lines[at], others[at] if at < len(others) else b"") - _SHOWN // 3)
     part = lines[at][start : start + _SHOWN].decode("utf-8", "ignore").rstrip("\n")
     return f"{'…' * (start > 0)}{part!r}{'…' * (start + _SHOWN < len(lines[at]))}"

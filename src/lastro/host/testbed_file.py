@@ -52,7 +52,7 @@ def _memory(value: Any) -> Any:
     except InputError as error:
         raise PydanticCustomError("memory", "is not a size, such as 2G") from error
     if n_bytes < _LEAST_MEMORY_BYTES:
-        raise PydanticCustomError("memory", "is too little for a guest with instances: at least 512M")
+        raise PydanticCustomError("memory", "is too little for a guest with instances: give at least 512M")
     return value
 
 

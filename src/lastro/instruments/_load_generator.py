@@ -29,7 +29,7 @@ LEAST_BYTES, MOST_BYTES = 64, 1518
 IMIX = "imix"
 _IMIX = (64, 64, 570, 64, 64, 570, 64, 570, 64, 64, 570, 1518)  # 7 : 4 : 1, mixed
 _PATIENCE_S = 15.0
-# A socket that nobody reads: when its buffer is full, the kernel drops what arrives, without an answer to the sender.
+# A socket that nothing reads: when its buffer is full, the kernel drops what arrives, without an answer to the sender.
 _RECEIVER = """use Socket; my ($port, $life) = @ARGV;
 socket(my $all, AF_INET, SOCK_DGRAM, 0) or die "socket: $!";
 setsockopt($all, SOL_SOCKET, SO_RCVBUF, pack("l", 2048));
@@ -142,7 +142,7 @@ class LoadGenerator(Instrument):
         return ""
 
     def measure(self, client: Instance, server: Instance, target: str, settings: Mapping[str, Level]) -> Reading:
-        """Offer `offered_fps` frames a second for `probe_s`, of the size `frame_size`, in so many `flows`."""
+        """Offer `offered_fps` frames a second for `probe_s`, of the size `frame_size`, in this number of `flows`."""
         way, traffic = Way(client, server, target), Traffic.of(str(settings["frame_size"]), int(settings["flows"]))
         with self.receiving(way):
             offered = self.offer(way, traffic, float(settings["offered_fps"]), float(settings["probe_s"]))

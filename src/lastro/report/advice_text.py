@@ -52,10 +52,10 @@ def advice_text(advice: Advice) -> str:
 def _legend(advice: Advice, what: str) -> str:
     return (
         f"Blocks needed: with the first number, all {what} of a metric are this precise in the report with a "
-        f"probability of {_whole(LIKELY)}; with the second, of {_whole(SURE)}. Both account for chance, in this "
-        "campaign and in the next, and are averages over treatments whose noises differ by an unknown factor. On "
-        "average: the number that the true noise requires lies within these limits with a probability of "
-        f"{_whole(PROBABLE)}. Half width: the largest of this campaign."
+        f"probability of {_whole(LIKELY)}; with the second, of {_whole(SURE)}. Both allow for chance in this "
+        "campaign and in the next, and for treatments that differ in noise by an unknown factor. On average: the "
+        f"number that the true noise requires lies within these limits with a probability of {_whole(PROBABLE)}. Half "
+        "width: the largest half width in this campaign."
     )
 
 

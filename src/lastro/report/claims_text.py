@@ -12,7 +12,7 @@ from lastro.report.language import ENGLISH, Language
 from lastro.stats.notes import N_
 from lastro.study.claims import Source
 
-_TALLY_WORDS: dict[Verdict, str] = {
+TALLY_WORDS: dict[Verdict, str] = {
     "reproduced": N_("{n} reproduced"),
     "same direction only": N_("{n} same direction only"),
     "contradicted": N_("{n} contradicted"),
@@ -57,7 +57,7 @@ def source_text(source: Source) -> str:
 
 def tally_text(judgements: Sequence[Judgement], say: Language = ENGLISH) -> str:
     """Format the tally of verdicts: '27 claims: 20 reproduced, 7 untestable here'."""
-    counts = [say(_TALLY_WORDS[verdict], n=n) for verdict, n in tally(judgements).items() if n]
+    counts = [say(TALLY_WORDS[verdict], n=n) for verdict, n in tally(judgements).items() if n]
     stand_ins = sum(1 for one in judgements if one.stand_in)
     among = f" ({say('{n} on a stand-in', n=stand_ins)})" if stand_ins else ""
     return f"{say.count(len(judgements), 'claim')}: {', '.join(counts)}{among}"

@@ -25,7 +25,7 @@ _CONTENTS = """\
 - `CITATION.cff`: how to cite these data, and Lastro."""
 
 _VERIFY = """\
-With Lastro, from the directory that has the bundle:
+With Lastro, in the directory that contains the bundle:
 
 ```sh
 lastro verify BUNDLE
@@ -36,7 +36,7 @@ for byte. Without Lastro, in the unpacked bundle:
 
 ```sh
 sha256sum --check SHA256SUMS
-sqlite3 {folder}/campaign.db 'SELECT * FROM attempt JOIN measurement ON attempt = id LIMIT 10'
+sqlite3 {folder}/campaign.db 'SELECT trial, metric, value FROM measurement AS m JOIN attempt ON id = m.attempt LIMIT 9'
 ```
 
 A hash shows damage. It does not show who made the bundle: whoever changes a file can also change its hash."""

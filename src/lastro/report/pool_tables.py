@@ -10,7 +10,7 @@ from lastro.analysis.compare import facts
 from lastro.analysis.host_effects import HostEffect
 from lastro.analysis.pooled import JudgedClaim, PooledEffect, PooledStudy
 from lastro.analysis.verdicts import Verdict
-from lastro.report.claim_words import VERDICT_WORDS as CLAIM_VERDICTS
+from lastro.report.claims_text import TALLY_WORDS
 from lastro.report.estimates import estimate_text, numeric, p_text
 from lastro.report.language import Language
 from lastro.report.numbers import VERDICT_MARKS, contrast_ratio, direction_text, metric_heading, ratio_range
@@ -31,6 +31,12 @@ VERDICTS: dict[Verdict, str] = {
     "same": N_("not distinguishable"),
     "": "",
 }
+_COUNTED: dict[Verdict, str] = {
+    "better": N_("{n} better"),
+    "worse": N_("{n} worse"),
+    "higher": N_("{n} higher"),
+    "lower": N_("{n} lower"),
+}
 ESTIMATORS = {"reml": N_("restricted maximum likelihood"), "paule-mandel": N_("Paule and Mandel’s method")}
 
 
@@ -45,7 +51,7 @@ def opening(found: PooledStudy, say: Language) -> Iterator[str]:
     if pooled:
         kinds = [effect.verdict for effect in pooled if effect.verdict not in ("", "same")]
         if kinds:
-            parts = ", ".join(f"{kinds.count(kind)} {say(VERDICTS[kind])}" for kind in dict.fromkeys(kinds))
+            parts = ", ".join(say(_COUNTED[kind], n=kinds.count(kind)) for kind in dict.fromkeys(kinds))
             text = N_("On average over hosts, {n} of {all} ratios differ from 1: {parts}.")
             yield say(text, n=len(kinds), all=len(pooled), parts=parts)
         else:
@@ -53,7 +59,7 @@ def opening(found: PooledStudy, say: Language) -> Iterator[str]:
     if len(found.hosts) < FEWEST:
         yield say(
             "Two hosts cannot show how much hosts differ, so there is no mean over hosts, no spread between hosts, and "
-            "nothing to expect of a new host."
+            "no interval for a new host."
         )
     if apart:
         n = sum(effect.p_adjusted is not None and effect.p_adjusted < alpha for effect in apart)
@@ -198,7 +204,7 @@ def pooled_claims_table(claims: Sequence[JudgedClaim], say: Language) -> Table:
 def hosts_verdicts(claim: JudgedClaim, say: Language) -> str:
     """Format the verdicts of single hosts: '3 reproduced, 1 contradicted'."""
     counts: dict[ClaimVerdict, int] = tally(claim.on_each)
-    return ", ".join(f"{n} {say(CLAIM_VERDICTS[verdict])}" for verdict, n in counts.items() if n)
+    return ", ".join(say(TALLY_WORDS[verdict], n=n) for verdict, n in counts.items() if n)
 
 
 def _label(effect: PooledEffect, say: Language) -> str:
