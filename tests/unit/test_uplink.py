@@ -153,6 +153,7 @@ class World:
 
     def __init__(self) -> None:
         self.now_s = self.instance_s = self.clients_s = self.others_s = 0.0
+        self.near = None  # it is no guest
         self.ticks = os.sysconf("SC_CLK_TCK")
         usages = {"clients": lambda: self.clients_s, "instance": lambda: self.instance_s}
         self.cgroups = SimpleNamespace(
