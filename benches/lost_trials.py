@@ -54,7 +54,9 @@ def campaign(rng: np.random.Generator, blocks: int, lost: Lost) -> Report:
             trials.append(TrialRow(number, block + 1, at, "valid" if valid else "invalid", 1))
             reasons = () if valid else ("lost",)
             attempts.append(Attempt(number, block + 1, at, 1, "", 1.0, valid, reasons, {}, {METRIC.name: float(value)}))
-    return build_report(CampaignData("", study, rows, trials, attempts, {}, {}, None, [], lambda pairs: []))
+    return build_report(
+        CampaignData("", study, rows, trials, attempts, {}, {}, None, [], lambda pairs: [], lambda pairs: [])
+    )
 
 
 def covered(blocks: int, lost: Lost, repeats: int) -> tuple[float, float, float]:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 from lastro.stats.adjust import benjamini_hochberg
@@ -119,9 +119,7 @@ class Family:
         rank = coordinates.shape[1]
         if rank == 1:
             return 1, np.ones(1)
-        directions = np.random.RandomState(_SEED).standard_normal((_DIRECTIONS, rank))
-        directions /= np.linalg.norm(directions, axis=1)[:, None]
-        largest = np.sort(np.abs(directions @ coordinates.T).max(axis=1))
+        largest = np.sort(np.abs(_directions(rank) @ coordinates.T).max(axis=1))
         return rank, largest.reshape(_NODES, -1).mean(axis=1)
 
     def p(self, t: float, df: float) -> float:
@@ -140,6 +138,15 @@ class Family:
 
         bonferroni = t_quantile(1 - (1 - confidence) / len(self._errors), df)
         return float(brentq(lambda t: self.p(t, df) - (1 - confidence), 0.9 * alone, 1.1 * bonferroni))
+
+
+@lru_cache(maxsize=16)
+def _directions(rank: int) -> Floats:
+    """Return directions at random in so many dimensions, as rows: the same in every process."""
+    import numpy as np
+
+    drawn = np.random.RandomState(_SEED).standard_normal((_DIRECTIONS, rank))
+    return np.asarray(drawn / np.linalg.norm(drawn, axis=1)[:, None])
 
 
 def _basis(loads: Floats) -> Floats:
