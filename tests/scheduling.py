@@ -8,6 +8,7 @@ import pytest
 DEAREST = (
     "tests/crash/test_kill.py",
     "tests/contract/test_platforms.py::TestQemuTcg",
+    "tests/system/test_guest_testbed.py",
     "tests/system/test_scenarios.py",
     "tests/system/test_application.py",
     "tests/cli/test_campaign_commands.py",

@@ -167,7 +167,7 @@ def near(stated: float, repeats: int) -> object:
     return pytest.approx(stated, abs=0.03 + 2 * math.sqrt(stated * (1 - stated) / repeats))
 
 
-@pytest.mark.parametrize(("ratios", "blocks", "repeats"), [(1, 5, 60), (6, 3, 25)])
+@pytest.mark.parametrize(("ratios", "blocks", "repeats"), [pytest.param(1, 5, 60, marks=pytest.mark.slow), (6, 3, 25)])
 def test_the_number_is_enough_as_often_as_it_says(ratios: int, blocks: int, repeats: int) -> None:
     """On average over treatments as assumed. `benches/advice_promises.py` has more campaigns."""
     found, held = rates(ratios, blocks, "as assumed", repeats)
