@@ -147,3 +147,21 @@ def test_a_command_without_memory_is_no_defect(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     assert cli.main(["parts"]) == 1
     assert capsys.readouterr().err.startswith(words)
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("Error building a validator:\n  SchemaError: Error building another:\nKeyboardInterrupt: ", 130),
+        ("Error building it:\nTerminated: ", 143),
+    ],
+)
+def test_an_interrupt_that_a_library_hides_is_no_defect(
+    text: str, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(args: object) -> int:
+        raise ValueError(text)
+
+    monkeypatch.setattr("lastro.cli.parts.run", fails)
+    assert cli.main(["parts"]) == code
+    assert capsys.readouterr().err == "lastro: interrupted\n"

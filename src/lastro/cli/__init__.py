@@ -162,6 +162,9 @@ def _run_command(name: str, rest: list[str]) -> int:
         if _lacks_memory(error):
             print("lastro: out of memory", file=sys.stderr)
             return 1
+        if ended_by := _hidden_interrupt(error):
+            print("lastro: interrupted", file=sys.stderr)
+            return ended_by
         return _unexpected(error)
 
 
@@ -213,6 +216,19 @@ def _lacks_memory(error: BaseException | None) -> bool:
             return True
         error = error.__cause__ or error.__context__
     return False
+
+
+def _hidden_interrupt(error: BaseException | None) -> int:
+    """Return the exit code of an interrupt that a library turned into an error of its own, or 0.
+
+    A library in another language may keep no more than the name of the interrupt, in the text of its error. An error
+    that has an interrupt as its context is a defect of the clean-up."""
+    while error is not None:
+        for name, code in (("KeyboardInterrupt:", 130), ("Terminated:", 143)):
+            if name in str(error):
+                return code
+        error = error.__cause__ or error.__context__
+    return 0
 
 
 def _unexpected(error: Exception) -> int:
