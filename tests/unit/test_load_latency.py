@@ -11,11 +11,19 @@ import pytest
 from lastro.errors import InputError, InstrumentError, StudyError
 from lastro.instruments._latency import RoundTrips
 from lastro.results.additions import LoadedHistogram, QuantileCurves, QuantilesByLoad
-from lastro.results.noted import remarks_of
+from lastro.results.noted import Noted, remarks_of
 from lastro.results.samples import AMONG_LOST, GENERATOR_DELAY, Outcome
 from lastro.scenarios.base import schemas
 from lastro.scenarios.load import LoadScenario
-from lastro.scenarios.load.latency import _record, latency_s, loads_of, metrics_at
+from lastro.scenarios.load.latency import (
+    _bound_fractions,
+    _lost_by_receiver,
+    _record,
+    latency_s,
+    loads_of,
+    metrics_at,
+)
+from lastro.scenarios.shared.chain import SINK_PORT, SOURCE_PORT
 from lastro.stats.histograms import Histogram
 from lastro.study.load import parse
 from lastro.study.model import Study
@@ -155,3 +163,29 @@ def test_no_answer_at_a_load_that_was_carried_before_is_a_failure_and_beyond_it_
     outcome, silent = Outcome(), replace(trips_of(990_000, n=0), lost=90_000)
     _record(loads_of("990kpps")[0], 990_000, silent, Histogram.of([9_000]), outcome)
     assert {remark.kind for remark in remarks_of(outcome.notes)} == {AMONG_LOST}
+
+
+@pytest.mark.parametrize(("received", "kind"), [(22_000, GENERATOR_DELAY), (2_000, AMONG_LOST)])
+def test_packets_that_the_receiver_lost_are_not_the_function_s(received: int, kind: str) -> None:
+    """Of 2,200 packets that asked for an answer, 2,000 got none."""
+    trips = replace(trips_of(22_000, n=200), lost=2000, sent=22_000, asked=2200)
+    moved = {
+        "source.link": {"tx_packets": 22_000, "tx_dropped": 0, "rx_packets": 200},
+        "sink.link": {"tx_packets": 200, "tx_dropped": 0, "rx_packets": received},
+    }
+    ports = {f"source.{SOURCE_PORT}": moved["source.link"], f"sink.{SINK_PORT}": moved["sink.link"]}
+    lost = _lost_by_receiver(trips, ports, 10)
+    assert lost == (2000 if received == 22_000 else 0) and _lost_by_receiver(trips, {}, 10) == 0
+    outcome = Outcome()
+    _record(loads_of("50%")[0], trips.rate_fps, trips, Histogram.of([9_000] * 2000), outcome, lost)
+    dropped = {remark.kind for remark in remarks_of(outcome.notes) if "latency_p50_at_50pct" in remark.metrics}
+    assert dropped == {kind}
+
+
+def test_a_percentage_of_a_lower_bound_gives_a_lower_bound() -> None:
+    outcome = Outcome()
+    outcome.measurements |= {"pdr": 9.0, "latency_p50_at_50pct": 50.0, "latency_p50_at_9kpps": 40.0}
+    _bound_fractions(loads_of("50%, 9kpps"), outcome)
+    noted = Noted.of(outcome.notes)
+    assert noted.only_at_least("latency_p50_at_50pct") and not noted.only_at_least("latency_p50_at_9kpps")
+    assert not noted.only_at_least("latency_p99_at_50pct"), "it has no value"

@@ -114,7 +114,7 @@ def test_each_treatment_tells_what_ended_its_searches_and_in_how_many_trials(rep
 @pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize("code", ["en", "pt-BR"])
 def test_every_form_of_the_report_says_what_broke(report: Report, code: str) -> None:
-    heading = {"en": "What ended the search: capacity", "pt-BR": "O que encerrou a busca: capacity"}[code]
+    heading = {"en": "What bounds the number: capacity", "pt-BR": "O que limita o número: capacity"}[code]
     shown = content(report, code)
     for text in (render_html(shown), render_markdown(shown), render_latex(shown)):
         assert heading in text and "no route to host" in text and "memory left" in text and "enough for this" in text
@@ -126,7 +126,7 @@ def test_every_form_of_the_report_says_what_broke(report: Report, code: str) -> 
 
 def test_the_terminal_says_it_too(report: Report) -> None:
     said = "\n".join(line.plain for line in render(report, 100))
-    assert "What ended the search: capacity" in said
+    assert "What bounds the number: capacity" in said
     assert "native: 37 to 38, limit found (trials: 4 of 4): no route to host" in said
     assert "runc: ≥ 64, lower bound (trials: 4 of 4): enough for this study" in said
     assert "≥ 64 ⁺" in said and "64.000" not in said and "no interval: a lower bound in 4 of 4 trials" in said

@@ -1,8 +1,8 @@
 """One study on several hosts: the effect of each level on each host, its mean over hosts, and what a new host will see.
 
-An effect is that of a level of a factor against the reference level, averaged over the other factors, as the ratio of
-two means. Its logarithms are pooled (`stats.pooling`). With two hosts there is no pool: one difference cannot show how
-much hosts differ, and a mean that ignores it would be too sure. Then the two effects are compared with each other.
+An effect is the ratio of the mean at a level of a factor to the mean at the reference level, both over the combinations
+of the other factors. The logarithms of the hosts' ratios are pooled (`stats.pooling`). Two hosts are not pooled: one
+difference cannot show how much hosts differ. Their two effects are compared instead.
 Pure: reports in, frozen data out."""
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def pool_hosts(
 
 
 def machine(provenance: Mapping[str, Any]) -> tuple[str | None, ...]:
-    """Return the facts that tell hosts apart; None for those that a campaign does not record."""
+    """Return the facts that distinguish hosts. A fact that the campaign does not record is None."""
     known = facts(provenance)
     return tuple(None if known[name] == NO_GUEST else known[name] for name in MACHINE)
 

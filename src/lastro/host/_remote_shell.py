@@ -64,7 +64,9 @@ class Shell:
             pass
 
     def call(self, argv: Sequence[str], stdin: bytes | None, patience_s: float) -> Answer:
-        """Run a command. Raises: Lost when there is no answer within `patience_s`."""
+        """Run a command, and return its answer.
+
+        Raises: Lost when there is none within `patience_s`."""
         nonce = secrets.token_hex(8)
         command = f"call {nonce} {shlex.join(argv)}"
         if stdin is None:

@@ -95,11 +95,12 @@ class LatencyMeter(Instrument):
             return self.round_trips(alone, traffic, rate_fps, duration_s)
 
 
-def judged(trips: Histogram, own: Histogram | None, name: Callable[[str], str]) -> Reading:
+def judged(trips: Histogram, own: Histogram | None, name: Callable[[str], str], lost_by_receiver: int = 0) -> Reading:
     """Return the percentiles in microseconds that the samples allow; `name` makes a metric's name of 'p99' or 'max'.
 
     A percentile is dropped, with a remark, if fewer than ten packets lie beyond it, if it lies among packets without an
-    answer, or if more than half of it may be the own delay of the generator."""
+    answer, or if more than half of it may be the own delay of the generator. Of the packets without an answer,
+    `lost_by_receiver` had reached the receiver: if these are most of them, they are the generator's."""
     found: dict[str, float] = {}
     remarks = []
     for statistic, q in (*QUANTILES, (MAX, 1.0)):
@@ -111,7 +112,11 @@ def judged(trips: Histogram, own: Histogram | None, name: Callable[[str], str]) 
             remarks.append(Remark(TOO_FEW, text, (metric,)))
         elif math.isinf(value) or not trips.n:
             text = f"{trips.lost} of {trips.n_in_all} packets got no answer"
-            remarks.append(Remark(AMONG_LOST, text, (metric,)))
+            if 2 * lost_by_receiver > trips.lost:
+                text += f"; {lost_by_receiver} of them had reached the receiver, whose program lost them"
+                remarks.append(Remark(GENERATOR_DELAY, text, (metric,)))
+            else:
+                remarks.append(Remark(AMONG_LOST, text, (metric,)))
         elif own_us > MOST_OWN * value:
             takes = "loses packets" if math.isinf(own_us) else f"takes {own_us:.1f} µs"
             text = f"{value:.1f} µs; the generator alone, on its loopback, {takes}"

@@ -110,7 +110,7 @@ class Port:
 
 @dataclass(frozen=True, slots=True)
 class Tap:
-    """The end of a link that a virtual machine opens: the device `link` in the DUT's namespace.
+    """The end of a link that a virtual machine opens. Its device is `link`, in the namespace of the DUT.
 
     With `offloads`, the machine may send packets of many segments or without checksums. If the reader of the tap cannot
     complete them, the machine's network card must not offer this to the guest; otherwise TCP would never connect.

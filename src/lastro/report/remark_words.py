@@ -92,7 +92,7 @@ MEANINGS = {
     ),
     GENERATOR_DELAY: N_(
         "the generator’s own delay may make up too much of this percentile, a tenth of a request’s time or half of a "
-        "packet’s: the value was dropped."
+        "packet’s, or the generator’s receiver lost the packets: the value was dropped."
     ),
     LARGE_SEGMENTS: N_(
         "the links’ offloads gave the function segments larger than the MTU, so it worked once for each segment, not "

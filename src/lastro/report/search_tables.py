@@ -23,7 +23,7 @@ def searches_table(report: Report, search: Search, say: Language) -> Table:
         for row, ended in search.rows
         for each in ended
     )
-    title = say("What ended the search: {metric}", metric=search.metric.name)
+    title = say("What bounds the number: {metric}", metric=search.metric.name)
     at = len(factors)
     return Table(
         f"search-{search.metric.name}", title, columns, rows, frozenset({at}), frozenset({at + 3}), note=say(NOTE)
@@ -39,7 +39,7 @@ NOTE = N_(
 
 def lines_of(search: Search, say: Language) -> Iterator[str]:
     """Yield the table as lines for a terminal: a heading, and a line for each way in which a search ended."""
-    yield say("What ended the search: {metric}", metric=search.metric.name)
+    yield say("What bounds the number: {metric}", metric=search.metric.name)
     for row, ended in search.rows:
         for each in ended:
             what = f"{values_text(each, say)}, {say(_kind(each))} ({say('trials')}: {_trials(each, row, say)})"

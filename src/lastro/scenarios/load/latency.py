@@ -5,8 +5,9 @@ with the same work. A load counts all packets: those that are sent, and the answ
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,12 +15,13 @@ from lastro.errors import InputError, InstrumentError
 from lastro.instruments._latency import STATISTICS, RoundTrips, judged, stored
 from lastro.instruments._load_generator import Traffic, Way
 from lastro.instruments.sockperf_latency import SockperfLatency
-from lastro.meters.interfaces import InterfaceMeter
-from lastro.results.samples import GENERATOR_DELAY, OTHER_TRAFFIC, Metric, Outcome, Remark
+from lastro.meters.interfaces import Counters, InterfaceMeter
+from lastro.results.noted import Noted
+from lastro.results.samples import AT_LEAST, GENERATOR_DELAY, OTHER_TRAFFIC, Metric, Outcome, Remark
 from lastro.scenarios.base import Config
 from lastro.scenarios.load.probing import FORWARD
 from lastro.scenarios.load.search import REACHED
-from lastro.scenarios.shared.chain import Chain
+from lastro.scenarios.shared.chain import SINK_PORT, SOURCE_PORT, Chain
 from lastro.scenarios.shared.topology import note_load
 from lastro.study.model import Setting
 from lastro.testbed import Testbed
@@ -176,12 +178,43 @@ def measure_latency(
         counters.stop()
         answered_bytes = int(len(trips.due_ns) * (traffic.counted_bytes - _ETHERNET_BYTES))
         outcome.invalidate(path_reasons(f"{tool.name} at {load.text}", counters.moved, answered_bytes))
-        _record(load, rates[load.text], trips, own, outcome)
-        notes[load.text] = _note(rates[load.text], trips)
+        lost = _lost_by_receiver(trips, counters.moved, tool.answers_every)
+        _record(load, rates[load.text], trips, own, outcome, lost)
+        notes[load.text] = _note(rates[load.text], trips) | {"lost_by_receiver": lost}
     outcome.notes["latency"] = notes
+    if Noted.of(outcome.notes).only_at_least("pdr"):
+        _bound_fractions(loads, outcome)
 
 
-def _record(load: LatencyLoad, asked_fps: float, trips: RoundTrips, own: Histogram, outcome: Outcome) -> None:
+def _bound_fractions(loads: Sequence[LatencyLoad], outcome: Outcome) -> None:
+    """Mark the latencies at percentages of a PDR that is only a lower bound as lower bounds: latency grows with load.
+
+    The percentages are of the rate that the generator reached, so treatments were not equally busy."""
+    names = [load.metric(name) for load in loads if load.fraction is not None for name in STATISTICS]
+    names += [load.load_metric for load in loads if load.fraction is not None]
+    if marked := tuple(name for name in names if name in outcome.measurements):
+        text = "the PDR is only a lower bound, so the load was a smaller part of it"
+        outcome.add_caveat(Remark(AT_LEAST, text, marked))
+
+
+def _lost_by_receiver(trips: RoundTrips, moved: Counters, answers_every: int) -> int:
+    """Return how many packets without an answer reached the receiver, as the interfaces of both ends counted."""
+    source, sink = moved.get(f"source.{SOURCE_PORT}"), moved.get(f"sink.{SINK_PORT}")
+    if not source or not sink:
+        return 0
+    there = max(0, source["tx_packets"] + source["tx_dropped"] - sink["rx_packets"])
+    back = max(0, sink["tx_packets"] + sink["tx_dropped"] - source["rx_packets"])
+    return max(0, trips.lost - math.ceil(there / answers_every) - back)
+
+
+def _record(
+    load: LatencyLoad,
+    asked_fps: float,
+    trips: RoundTrips,
+    own: Histogram,
+    outcome: Outcome,
+    lost_by_receiver: int = 0,
+) -> None:
     """Add the percentiles at a load. Those of a generator that did not hold its rate are its own delay."""
     if load.fraction is not None and not len(trips.due_ns):
         raise InstrumentError(f"no packet was answered at {load.text} of the rate that the function carried before")
@@ -192,7 +225,7 @@ def _record(load: LatencyLoad, asked_fps: float, trips: RoundTrips, own: Histogr
         outcome.histograms.append(stored(f"{load.histogram}, generator late", trips.histogram))  # in no figure
     else:
         outcome.histograms.append(stored(load.histogram, trips.histogram))
-        outcome.add(judged(trips.histogram, own, load.metric))
+        outcome.add(judged(trips.histogram, own, load.metric, lost_by_receiver))
 
 
 def _note(asked_fps: float, trips: RoundTrips) -> dict[str, object]:
