@@ -110,3 +110,12 @@ def test_a_single_treatment_has_one_line(tmp_path: Path) -> None:
 
 def test_nines() -> None:
     assert nines([0.0, 0.9, 0.99, 0.999]).tolist() == pytest.approx([0, 1, 2, 3])
+
+
+def test_a_curve_of_thousands_of_buckets_has_as_many_points_as_can_be_seen(report: Report) -> None:
+    picture = added(report)["latency-50pct"].picture()
+    assert picture is not None
+    lines = [line for axes in picture.figure.axes for line in axes.get_lines() if len(line.get_xdata()) > 9]
+    ends = [float(np.max(line.get_xdata())) for line in lines]
+    assert ends and max(ends) > 2.9, "up to the last quantile with ten packets beyond it"
+    assert all(50 < len(line.get_xdata()) < 100 * end + 3 for line, end in zip(lines, ends, strict=True))

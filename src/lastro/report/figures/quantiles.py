@@ -42,6 +42,7 @@ _PANEL_IN = 1.15
 _CURVE_IN = {1: 2.4, 2: 1.9}  # 1.5 for more panels
 _MOST_CURVES = 12  # panels in one figure
 _FIRST = "platform"  # the factor that provides the lines, where it varies
+_SEEN = 0.01  # nines that an eye tells apart: thousands of buckets would make a page of many megabytes
 _NINES = (0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999)
 _STROKES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.2, 1.5)))
 _OWN: dict[str, Any] = {"color": GREY, "linestyle": (0, (2, 1.5)), "linewidth": 1.0}
@@ -170,7 +171,8 @@ def _curve(axes: Axes, histogram: Histogram, per_unit: float, look: Mapping[str,
     shares = np.cumsum(histogram.counts)[filled] / histogram.n_in_all
     last = int(np.searchsorted(shares, most)) + 1  # up to the bucket in which that quantile lies
     x, y = nines(np.minimum(shares[:last], most)), upper_ends(filled[:last]) / per_unit
-    axes.step([0.0, *x], [y[0], *y], where="pre", **look)
+    seen = [*np.flatnonzero(np.diff(np.floor(x / _SEEN))), len(x) - 1]  # the last bucket of each
+    axes.step([0.0, *x[seen]], [y[0], *y[seen]], where="pre", **look)
     if last > len(filled):
         axes.plot([x[-1]], [y[-1]], marker="^", ms=5, mew=0, color=look["color"], zorder=4)
 
