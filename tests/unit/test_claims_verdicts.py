@@ -216,7 +216,7 @@ def test_where_the_opposite_is_so_claims_are_contradicted_and_never_reproduced(
         pytest.param("recovered", world(cpu=0.2, memory=0.2, recovered=0.3), marks=pytest.mark.slow),
         pytest.param("order", world(cpu=0.2, memory=0.2), marks=pytest.mark.slow),
         ("sides", world(memory=0.25)),
-        ("alike", world(cgroups=1 - 1 / 1.1)),
+        pytest.param("alike", world(cgroups=1 - 1 / 1.1), marks=pytest.mark.slow),
         pytest.param("alike", world(cgroups=-0.1), marks=pytest.mark.slow),
         pytest.param("additive", world(interaction=0.08), marks=pytest.mark.slow),
     ],

@@ -22,6 +22,7 @@ from lastro.report.content import Content
 from lastro.report.document import document
 from lastro.report.estimates import p_text, share_text
 from lastro.report.expected_table import expected_table
+from lastro.report.figures import pictures
 from lastro.report.html import render_html
 from lastro.report.key_findings import key_findings
 from lastro.report.language import ENGLISH, language
@@ -397,18 +398,22 @@ def test_one_replicate_tests_nothing_and_calls_nothing_unbounded(tmp_path: Path)
     assert "no interval" in page and "unbounded" not in page
 
 
+def drawn(content: Content) -> str:
+    """Every figure of a report, in its wide version."""
+    return "".join(each.svg() for each in pictures(content.report, content.analysis, content.say))
+
+
 def test_a_wide_range_has_plain_numbers_on_its_axis(tmp_path: Path) -> None:
     def value(levels: Levels, block: int, metric: str) -> float:
         return (100.0 if levels["platform"] == "runc" else 1.0) * (1 + block / 100)
 
-    page = render_html(content_of(make_campaign(tmp_path, value=value)))
-    assert "mathdefault" not in page
+    assert "mathdefault" not in drawn(content_of(make_campaign(tmp_path, value=value)))
 
 
 def test_axes_take_the_decimal_mark_of_the_language_however_many_panels_share_them(tmp_path: Path) -> None:
     factors = {"attachment": ("a", "b", "c"), "isolation": ("none", "cgroups"), "anomaly": ("none", "cpu", "io")}
-    page = render_html(content_of(make_campaign(tmp_path, make_study(factors, replicates=2)), code="pt-BR"))
-    assert re.search(r">0,\d+</text>", page) and not re.search(r">[0-9]+\.(?![0-9]{3}<)[0-9]+</text>", page)
+    found = drawn(content_of(make_campaign(tmp_path, make_study(factors, replicates=2)), code="pt-BR"))
+    assert re.search(r">0,\d+</text>", found) and not re.search(r">[0-9]+\.(?![0-9]{3}<)[0-9]+</text>", found)
 
 
 def test_a_factor_matters_only_after_correction_for_the_number_of_factors(known: Path) -> None:

@@ -5,7 +5,7 @@ It also has everything that is missing, with the reason. Pure: data in, frozen d
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from lastro.analysis.properties import PropertyTable, PropertyTables
@@ -229,6 +229,17 @@ class Report:
     noise_floor: Any = None  # as `analysis.noise_floor` reads it
     attempts: Sequence[Attempt] = ()  # with their notes, for figures
     members: tuple[Member, ...] = ()  # the campaigns, if there are several
+
+    def of_the_study(self) -> Report:
+        """Return the report without the metrics that the study does not list. Those that it lists come first."""
+        n = len(self.study.metrics)
+        return replace(
+            self,
+            metrics=self.metrics[:n],
+            models=self.models[:n],
+            second_modes=self.second_modes[:n],
+            rows=tuple(replace(row, cells=row.cells[:n]) for row in self.rows),
+        )
 
     @property
     def guest(self) -> MeasuredIn | None:

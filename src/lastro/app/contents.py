@@ -105,17 +105,19 @@ def content_from(data: CampaignData, file: Path | None, say: Language, *, all_me
     from lastro.analysis.build import build_report
     from lastro.report.content import Content
 
-    report = build_report(data, all_metrics=all_metrics)
-    analysis = analyse(report)
     if file is None:
-        return Content(report, analysis, say)
+        report = build_report(data, all_metrics=all_metrics)
+        return Content(report, analyse(report), say)
     from lastro.analysis.as_published import as_published
     from lastro.report.claims_text import explanation, source_text, tally_text
 
     found = judged(data, file)
+    report = found.report if all_metrics else found.report.of_the_study()
     tally = ": ".join(part for part in (source_text(found.claims.source), tally_text(found.judgements, say)) if part)
     printed = as_published(found.claims, found.report)
-    return Content(report, analysis, say, found.judgements, tally, explanation(report, say), printed or None)
+    return Content(
+        report, analyse(report), say, found.judgements, tally, explanation(report, say), printed or None
+    )
 
 
 def suite_section(directory: Path, member: SuiteStudy, content: Content | None, link: str) -> StudySection:
@@ -129,7 +131,7 @@ def suite_section(directory: Path, member: SuiteStudy, content: Content | None, 
 
 @dataclass(frozen=True, slots=True)
 class JudgedClaims:
-    """The claims on one campaign and their verdicts."""
+    """The claims on one campaign and their verdicts, which may be on any of the metrics in `report`."""
 
     claims: Claims
     judgements: tuple[Judgement, ...]
