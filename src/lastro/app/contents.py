@@ -115,9 +115,7 @@ def content_from(data: CampaignData, file: Path | None, say: Language, *, all_me
     report = found.report if all_metrics else found.report.of_the_study()
     tally = ": ".join(part for part in (source_text(found.claims.source), tally_text(found.judgements, say)) if part)
     printed = as_published(found.claims, found.report)
-    return Content(
-        report, analyse(report), say, found.judgements, tally, explanation(report, say), printed or None
-    )
+    return Content(report, analyse(report), say, found.judgements, tally, explanation(report, say), printed or None)
 
 
 def suite_section(directory: Path, member: SuiteStudy, content: Content | None, link: str) -> StudySection:
