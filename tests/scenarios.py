@@ -43,7 +43,7 @@ SHORT: dict[str, dict[str, Any]] = {
     "application": {"isolation": "none", "rows": 1000, "time_s": 1, "memory": "512M"},
     "chain": {
         "attachment": "veth-bridge", "function": "none", "settle_s": 0, "tcp_s": 1, "udp_s": 1, "ping_s": 0.5,
-        "gap_s": 0, "ping_interval_ms": 20,
+        "gap_s": 0, "ping_interval_ms": 20, "anomaly_workers": 1,
     },
     "compute": {"isolation": "none", "instrument": "sysbench-cpu:time_s=1,primes=1000", "memory": "512M"},
     "exposure": {"isolation": "none"},
