@@ -116,6 +116,10 @@ class FleetHost(Machine):
             self.power.stdin.close()
         self.power = None
 
+    def run(self, *argv: str) -> str:
+        """Run a command on the host, without SSH."""
+        return run("nsenter", f"--target={self.pid}", "--all", *argv)
+
     def unplug(self) -> None:
         """Take the network from the host; connections stay as they are, and neither side is told."""
         run("ip", "link", "set", f"t-{self.name}", "down")

@@ -15,6 +15,7 @@ from lastro.host.lock import silently
 from lastro.host.remote import remote_session
 from lastro.host.ssh import SshHost
 
+from ..cli.conftest import lastro
 from ..fleethosts import FleetHost, fleet_text
 
 pytestmark = pytest.mark.root
@@ -70,3 +71,22 @@ def test_one_host_loses_its_sshd_its_network_and_its_power(
     assert reachable(ada, tmp_path)
     assert (ada.root / "var/lib/lastro/kept").exists() and not (ada.root / "run/lost").exists()
     assert "t-ada" in subprocess.run(["ip", "link"], capture_output=True, text=True, check=True).stdout
+
+
+def test_doctor_compares_the_testbeds_of_a_fleet(four_hosts: list[FleetHost], tmp_path: Path) -> None:
+    (file := tmp_path / "fleet.toml").write_text(fleet_text(four_hosts))
+    (other := tmp_path / "os-release").write_text('PRETTY_NAME="Another Linux"\n')
+    *_, cid, dot = four_hosts
+    cid.run("mount", "--bind", str(other), "/etc/os-release")
+    dot.stop()
+    done = lastro("doctor", "--fleet", file, "--wait", "--json")
+    cid.run("umount", "/etc/os-release")
+    dot.start()
+    assert done.code == 0, done.err
+    found = done.json
+    assert found["groups"] == [["ada", "bea"], ["cid"]] and found["share_a_kernel"] == [["ada", "bea", "cid"]]
+    assert [*found["differs"]] == ["distribution"] and found["differs"]["distribution"][1] == "Another Linux"
+    assert found["same"]["cgroup version"] and found["same"]["root filesystem"] and found["same"]["ip"]
+    lost = found["testbeds"][3]
+    assert not lost["available"] and "cannot be reached" in lost["reason"] and "ssh" in lost["remedy"]
+    assert [host.left() for host in four_hosts] == [[]] * 4
