@@ -37,7 +37,7 @@ class AskedTestbed:
 
 
 @dataclass(frozen=True, slots=True)
-class TestbedGroups:
+class GroupedTestbeds:
     """The usable testbeds of a fleet, in groups of testbeds with the same facts; the largest group is the first.
 
     `differing` has the value of a fact in each group. `sharing` are testbeds whose hosts run on one kernel."""
@@ -48,24 +48,30 @@ class TestbedGroups:
     sharing: tuple[tuple[str, ...], ...]
 
 
-def grouped(testbeds: Sequence[AskedTestbed]) -> TestbedGroups:
+def grouped(testbeds: Sequence[AskedTestbed]) -> GroupedTestbeds:
     """Compare the testbeds that can be used."""
     found: dict[frozenset[tuple[str, str | None]], list[AskedTestbed]] = {}
     for testbed in testbeds:
         if testbed.provenance is not None:
-            found.setdefault(frozenset(testbed_facts(testbed.provenance).items()), []).append(testbed)
+            found.setdefault(frozenset(comparable_facts(testbed.provenance).items()), []).append(testbed)
     groups = sorted(map(tuple, found.values()), key=len, reverse=True)
-    each = [testbed_facts(group[0].provenance or {}) for group in groups]
+    each = [comparable_facts(group[0].provenance or {}) for group in groups]
     apart = differing(each)
     same = {name: value for name, value in (each[0] if each else {}).items() if name not in apart}
-    return TestbedGroups(tuple(groups), same, apart, tuple(_sharing(testbeds)))
+    return GroupedTestbeds(tuple(groups), same, apart, tuple(_sharing(testbeds)))
 
 
-def testbed_facts(provenance: Mapping[str, Any]) -> Facts:
+def comparable_facts(provenance: Mapping[str, Any]) -> Facts:
     """Return the facts of a testbed that may change its results. Names of hosts and paths are not among them."""
     found = {name: value for name, value in facts(provenance).items() if name not in ("host", "Lastro")}
     found["root filesystem"] = (found["root filesystem"] or "")[:_DIGEST_CHARS] or None
-    return found | {name: None if value in (None, "") else str(value) for name, value in _more(provenance)}
+    return found | {name: _shown(value) for name, value in _more(provenance)}
+
+
+def _shown(value: object) -> str | None:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return None if value in (None, "") else str(value)
 
 
 def _more(provenance: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

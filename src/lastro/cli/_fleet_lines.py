@@ -6,32 +6,27 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from lastro.analysis.testbed_groups import AskedTestbed, TestbedGroups
+from lastro.analysis.testbed_groups import AskedTestbed, GroupedTestbeds
 from lastro.cli._matrix import tables
 
 _CELL = 26  # characters of a line in a cell
 _SUMMARY = ("distribution", "kernel", "CPUs", "CPU model", "memory", "cgroup version", "root filesystem")
 
 
-def lines(testbeds: Sequence[AskedTestbed], found: TestbedGroups, width: int) -> Iterator[str]:
+def lines(testbeds: Sequence[AskedTestbed], found: GroupedTestbeds, width: int) -> Iterator[str]:
     """Yield the groups with what differs between them, what is the same, and the testbeds that cannot be used."""
     yield from textwrap.wrap(_headline(testbeds, found), width)
-    yield ""
     if len(found.groups) > 1:
         heads = ["testbeds", *found.differing]
         columns = [
             (str(n), [_cell(", ".join(_names(group))), *(_cell(values[n - 1]) for values in found.differing.values())])
             for n, group in enumerate(found.groups, 1)
         ]
-        yield from tables("group", heads, columns, width)
-    if found.groups:
-        same = "; ".join(f"{name} {found.same[name]}" for name in _SUMMARY if found.same.get(name))
-        more = len(found.same) - sum(bool(found.same.get(name)) for name in _SUMMARY)
-        yield from textwrap.wrap(f"The same on all: {same}; and {more} other facts (--json shows them).", width)
-    for names in found.sharing:
         yield ""
-        note = f"{', '.join(names)} share a kernel, and so CPUs: trials on them at the same time disturb each other."
-        yield from textwrap.wrap(note, width)
+        yield from list(tables("group", heads, columns, width))[:-1]
+    for paragraph in _paragraphs(found):
+        yield ""
+        yield from textwrap.wrap(paragraph, width)
     for testbed in testbeds:
         if testbed.reason:
             yield ""
@@ -41,14 +36,23 @@ def lines(testbeds: Sequence[AskedTestbed], found: TestbedGroups, width: int) ->
             yield from textwrap.wrap(remedy, width, initial_indent="  ", subsequent_indent="  ")
 
 
-def _headline(testbeds: Sequence[AskedTestbed], found: TestbedGroups) -> str:
+def _paragraphs(found: GroupedTestbeds) -> Iterator[str]:
+    if found.groups:
+        shown = [f"{name} {found.same[name]}" for name in _SUMMARY if found.same.get(name)]
+        more = f"{len(found.same) - len(shown)} other facts (--json shows them)"
+        yield f"The same on all: {'; '.join([*shown, more])}."
+    for names in found.sharing:
+        yield f"{', '.join(names)} share a kernel, and so CPUs: trials on them at the same time disturb each other."
+
+
+def _headline(testbeds: Sequence[AskedTestbed], found: GroupedTestbeds) -> str:
     n = sum(map(len, found.groups))
     usable = f"{n} of {len(testbeds)} testbeds can be used"
     if n < 2:
         return usable
     if len(found.groups) == 1:
         return f"{usable}, and they are alike"
-    return f"{usable}, and they differ: there are {len(found.groups)} groups of testbeds that are alike"
+    return f"{usable}, in {len(found.groups)} groups that differ"
 
 
 def _names(group: Sequence[AskedTestbed]) -> list[str]:
@@ -59,7 +63,7 @@ def _cell(value: str | None) -> str:
     return "\n".join(textwrap.wrap(value or "—", _CELL))
 
 
-def document(testbeds: Sequence[AskedTestbed], found: TestbedGroups) -> dict[str, Any]:
+def document(testbeds: Sequence[AskedTestbed], found: GroupedTestbeds) -> dict[str, Any]:
     """Return the same as JSON-able data, with all facts of each testbed."""
     number = {testbed.name: n for n, group in enumerate(found.groups, 1) for testbed in group}
     return {
