@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from lastro.analysis.testbed_groups import AskedTestbed
@@ -13,7 +14,6 @@ from lastro.errors import LastroError
 from lastro.host.fleet_file import FleetFile, hosts
 from lastro.host.ledger import Session, session
 from lastro.host.testbed_file import TestbedFile
-from lastro.host.threads import all_of
 from lastro.image.rootfs import Image
 from lastro.interrupts import one_interrupt
 
@@ -31,8 +31,14 @@ def ask(fleet: FleetFile, *, wait: bool = False) -> list[AskedTestbed]:
         try:
             image = image_of(near)
             say(f"asking {len(fleet.testbeds)} testbeds; a new one receives the root filesystem …")
-            calls = [partial(_asked, near, image, *named, wait=wait) for named in fleet.testbeds.items()]
-            return [future.result() for future in all_of(calls, _AT_ONCE)]
+            ask_one = partial(_asked, near, image, wait=wait)
+            with ThreadPoolExecutor(min(_AT_ONCE, len(fleet.testbeds))) as at_once:
+                try:
+                    return list(at_once.map(ask_one, fleet.testbeds.keys(), fleet.testbeds.values()))
+                except KeyboardInterrupt:
+                    at_once.shutdown(wait=False, cancel_futures=True)
+                    near.host.view.end_owned(near.token)  # connections and copies under way: their threads clean up
+                    raise
         finally:
             ignore()
 
