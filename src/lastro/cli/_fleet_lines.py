@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -37,7 +38,8 @@ def lines(testbeds: Sequence[AskedTestbed], found: GroupedTestbeds, width: int) 
 
 def _cells(found: GroupedTestbeds, at: int, room: int) -> list[str]:
     values = (", ".join(_names(found.groups[at])), *(several[at] for several in found.differing.values()))
-    return ["\n".join(textwrap.wrap(value or "—", room)) for value in values]
+    spaced = (re.sub(r",(?=\S)", ", ", value or "—") for value in values)  # a list has places to break
+    return ["\n".join(textwrap.wrap(value, room)) for value in spaced]
 
 
 def _paragraphs(found: GroupedTestbeds) -> Iterator[str]:
