@@ -25,6 +25,7 @@ from lastro.isolation.seccomp import Seccomp, filter_profile
 from lastro.platforms._oci import oci_config
 from lastro.platforms.base import Instance, InstanceSpec, Platform
 from lastro.platforms.docker import Docker
+from lastro.scenarios.shared.chain import deployed
 from lastro.scenarios.shared.pools import PlatformPool
 from lastro.testbed import Testbed
 
@@ -33,6 +34,7 @@ from ..products import one_of
 pytestmark = pytest.mark.root
 
 MIB = 1 << 20
+COUNT = "/proc/sys/net/netfilter/nf_conntrack_count"
 PLATFORMS = ["native", "runc", "crun", "docker", "podman", "lxc", "nspawn"]  # that start at once
 FILTERED = [name for name in PLATFORMS if "seccomp" in registry.get("platform", name).confines]
 
@@ -232,6 +234,33 @@ def test_limits_hold_a_neighbour_that_exhausts_the_kernel(
         assert 470 < dose.held < 540
         lower = replace(limits, open_files=100)
     assert "the limit is not in force" in str(part.unmet(dose, demand, lower))
+
+
+@pytest.mark.measures
+@pytest.mark.parametrize("limited", [False, True])
+def test_a_neighbour_fills_the_table_of_the_function_that_its_packets_cross(
+    testbed: Testbed, pool: PlatformPool, profile: Profile, limited: bool
+) -> None:
+    runc, links, nat = pool.get("runc"), registry.get("attachment", "veth-direct")(), registry.get("function", "nat")()
+    spec, demand = neighbour(*([CgroupLimits()] if limited else ()), profile=profile), demand_of("stress-ng")
+    mark = testbed.session.mark()
+    with links.prepare(testbed), deployed(testbed, runc, links, nat) as chain, runc.start(testbed, spec) as instance:
+        function = chain.instances["function"]
+
+        def tracked() -> int:
+            return int(testbed.host.run(["ip", "netns", "exec", function.netns, "cat", COUNT]).text)
+
+        before, undisturbed = chain.counted(), tracked()
+        part = anomaly("conntrack").through(function)
+        assert part is not None
+        dose = dosed(part, demand, instance)
+        assert part.unmet(dose, demand, instance.spec.resources) is None
+        # The load has ended, and its entries are still in the table: of UDP, they last 30 seconds.
+        assert tracked() - undisturbed == pytest.approx(256 if limited else 16_000, rel=0.02)
+        assert bool(dose.refused) is limited
+        assert chain.counted()["crossed"] == before["crossed"], "the load entered the path of the chain"
+        assert chain.source.run(["ping", "-c", "1", "-w", "5", chain.path.sink]).returncode == 0
+    assert testbed.session.mark() == mark, "its links or its peer are left"
 
 
 @pytest.mark.parametrize("name", ["files", "sockets"])

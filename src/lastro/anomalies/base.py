@@ -105,6 +105,12 @@ class Anomaly(ABC):
     def argv(self, demand: Demand) -> list[str]:
         """Return the command of the neighbour; empty when it does nothing."""
 
+    def through(self, function: Instance) -> Anomaly | None:
+        """Return this anomaly with its packets sent through a function that tracks connections; None if it sends none.
+
+        The function is on the platform of the neighbour."""
+        return None
+
     def unmet(self, dose: Dose, demand: Demand, limits: Resources) -> str | None:
         """Return why the dose was too small for this anomaly, given the limits on the neighbour; None if it was not."""
         if not dose.alive:
