@@ -1,13 +1,13 @@
 """A neighbour that fills a connection table: that of the function which its packets cross, or else that of a peer.
 
 An internal denial of service, by the words of Kagami and Gaspary (2017). The neighbour sends small datagrams over a
-link of its own to many ports. Which tables it fills, follows from the kernel: each network namespace has a table of its
-own, with a count of its own, and a packet makes entries in the tables of those namespaces alone that it crosses and that
-track connections. The entries of all namespaces are in one hash table (nf_conntrack_buckets) and in one memory, and
-one number is the limit of each count (nf_conntrack_max).
+link of its own to many ports. Each network namespace has a connection table with a count of its own. A packet makes
+entries only in the tables of namespaces that it crosses, and only where connections are tracked. The entries of all
+namespaces are in one hash table (nf_conntrack_buckets) and in one memory, and one number is the limit of each count
+(nf_conntrack_max).
 
 So the neighbour of a function that tracks connections sends through the function, which translates its flows as it does
-those of the chain. A function that tracks none has no table to fill: there the neighbour sends to a peer that tracks
+those of the chain. A function that tracks none has no table to fill. There the neighbour sends to a peer that tracks
 connections, as a host does for its containers, and only the hash table and the memory are shared. No table overflows:
 each has room for four times as many entries as the load makes.
 

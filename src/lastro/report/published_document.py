@@ -1,4 +1,4 @@
-"""What a source printed, as JSON-serializable data: the value of `as_published` in the output of `lastro results --json`.
+"""What a source printed, as JSON-serializable data: the value of `as_published` in `lastro results --json`.
 
 {tables, figures}; null for a study without claims, or whose claims file holds neither.
 
