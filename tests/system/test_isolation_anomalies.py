@@ -236,6 +236,20 @@ def test_limits_hold_a_neighbour_that_exhausts_the_kernel(
     assert "the limit is not in force" in str(part.unmet(dose, demand, lower))
 
 
+def test_a_worker_that_the_kernel_kills_at_its_memory_limit_is_started_again(
+    testbed: Testbed, pool: PlatformPool, profile: Profile
+) -> None:
+    part, demand = anomaly("memory"), demand_of("stress", memory_bytes=64 * MIB)  # of each worker; the limit of all
+    with pool.get("runc").start(testbed, neighbour(CgroupLimits(), profile=profile)) as instance:
+        at_rest = instance.pids()
+        dose = dosed(part, demand, instance)
+        assert part.unmet(dose, demand, instance.spec.resources) is None
+        deadline_s = time.monotonic() + 5
+        while instance.pids() != at_rest and time.monotonic() < deadline_s:
+            time.sleep(0.05)
+        assert instance.pids() == at_rest, "the load goes on after its end"
+
+
 @pytest.mark.parametrize("limited", [False, True])
 def test_a_neighbour_fills_the_table_of_the_function_that_its_packets_cross(
     testbed: Testbed, pool: PlatformPool, profile: Profile, limited: bool
