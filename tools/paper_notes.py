@@ -21,6 +21,7 @@ STATES = {  # in the order of the page: first what a reader of the paper may dis
 _NOTE = re.compile(r'\b(Paper|Deviation|Open|Ours)\b([^:."]{0,60}): ')
 _BEHIND = re.compile(r"(paper|open|ours)\b[:,]? ?(.*)")
 _KEY = re.compile(r'("[^"]+"|[\w.-]+) = (.*)')
+_SHARED = re.compile(r"\b([\w-]+)\.toml\s+(?:#\s+)?describes\s+(?:#\s+)?what\s+(?:#\s+)?all\s+studies")
 _OPENS = ("[", "{", '"""')
 HEAD = "the whole study"
 
@@ -97,9 +98,16 @@ def page(table: Callable[[Iterable[str], Iterable[Iterable[object]]], str]) -> s
         rows = [(_item(note), STATES[note.word], note.text) for note in ranked]
         if rows:
             title = tomllib.loads(source)["study"]["title"]
-            lines += [f"## paper:{name}\n", f"{title}.\n"]
+            lines += [f"## paper:{name}\n", f"{title}.\n", *_shared(name, source)]
             lines += [table(("item", "state", "note"), rows)]
     return "\n".join(lines)
+
+
+def _shared(name: str, source: str) -> Iterator[str]:
+    """Yield a link to the study whose notes hold for this one, too, if its head names one."""
+    if found := _SHARED.search(source):
+        other = f"paper:{name.partition('/')[0]}/{found[1]}"
+        yield f"What is said of [{other}](#{re.sub('[:/]', '', other)}) as a whole holds here, too.\n"
 
 
 def _item(note: Note) -> str:

@@ -25,6 +25,7 @@ from lastro.isolation.seccomp import Seccomp, filter_profile
 from lastro.platforms._oci import oci_config
 from lastro.platforms.base import Instance, InstanceSpec, Platform
 from lastro.platforms.docker import Docker
+from lastro.scenarios.shared.chain import deployed
 from lastro.scenarios.shared.pools import PlatformPool
 from lastro.testbed import Testbed
 
@@ -33,6 +34,7 @@ from ..products import one_of
 pytestmark = pytest.mark.root
 
 MIB = 1 << 20
+COUNT = "/proc/sys/net/netfilter/nf_conntrack_count"
 PLATFORMS = ["native", "runc", "crun", "docker", "podman", "lxc", "nspawn"]  # that start at once
 FILTERED = [name for name in PLATFORMS if "seccomp" in registry.get("platform", name).confines]
 
@@ -232,6 +234,50 @@ def test_limits_hold_a_neighbour_that_exhausts_the_kernel(
         assert 470 < dose.held < 540
         lower = replace(limits, open_files=100)
     assert "the limit is not in force" in str(part.unmet(dose, demand, lower))
+
+
+def test_a_worker_that_the_kernel_kills_at_its_memory_limit_is_started_again(
+    testbed: Testbed, pool: PlatformPool, profile: Profile
+) -> None:
+    part, demand = anomaly("memory"), demand_of("stress", memory_bytes=64 * MIB)  # of each worker; the limit of all
+    with pool.get("runc").start(testbed, neighbour(CgroupLimits(), profile=profile)) as instance:
+        at_rest = instance.pids()
+        dose = dosed(part, demand, instance)
+        assert part.unmet(dose, demand, instance.spec.resources) is None
+        deadline_s = time.monotonic() + 5
+        while instance.pids() != at_rest and time.monotonic() < deadline_s:
+            time.sleep(0.05)
+        assert instance.pids() == at_rest, "the load goes on after its end"
+
+
+@pytest.mark.parametrize("limited", [False, True])
+def test_a_neighbour_fills_the_table_of_the_function_that_its_packets_cross(
+    testbed: Testbed, pool: PlatformPool, profile: Profile, limited: bool
+) -> None:
+    runc, links, nat = pool.get("runc"), registry.get("attachment", "veth-direct")(), registry.get("function", "nat")()
+    spec, demand = neighbour(*([CgroupLimits()] if limited else ()), profile=profile), demand_of("stress-ng")
+    mark = testbed.session.mark()
+    with links.prepare(testbed), deployed(testbed, runc, links, nat) as chain, runc.start(testbed, spec) as instance:
+        function = chain.instances["function"]
+
+        def tracked() -> int:
+            return int(testbed.host.run(["ip", "netns", "exec", function.netns, "cat", COUNT]).text)
+
+        before, undisturbed = chain.counted(), tracked()
+        part = anomaly("conntrack").through(function)
+        assert part is not None
+        with part.at_work(instance, demand) as load:
+            load.require_alive()
+            at_first, began_s = load.reading(), time.monotonic()
+            held = tracked() - undisturbed
+            dose = load.dose_since(at_first, time.monotonic() - began_s)
+            assert chain.counted()["crossed"] == before["crossed"], "the load entered the path of the chain"
+            assert chain.source.run(["ping", "-c", "1", "-w", "5", chain.path.sink]).returncode == 0
+        assert part.unmet(dose, demand, instance.spec.resources) is None
+        assert held == pytest.approx(256 if limited else dose.held, rel=0.02)
+        assert bool(at_first.taken.refused) is limited
+        assert tracked() < held / 2, "the entries are left in the table"
+    assert testbed.session.mark() == mark, "its links or its peer are left"
 
 
 @pytest.mark.parametrize("name", ["files", "sockets"])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +16,9 @@ from lastro import papers
 from lastro.analysis.as_published import AsPublished, BarsHere, LinesHere
 from lastro.app.contents import content_of
 from lastro.errors import StudyError
+from lastro.report import published_document
 from lastro.report.content import Content
+from lastro.report.document import document
 from lastro.report.figures import NARROW_IN, WIDE_IN, FigurePlan, plans
 from lastro.report.html import render_html
 from lastro.report.language import ENGLISH, language
@@ -31,6 +35,7 @@ from lastro.study.load_claims import load_claims, parse_claims
 from .. import kagami_truth
 from ..campaigns import KAGAMI, Levels, make_campaign, make_study
 from . import test_correa2011, test_eiras2018, test_papers
+from .test_encoder import keys
 from .test_figure_layout import collisions
 
 FIRST_S = {"lxc": 50, "openvz": 39, "xen": 130}
@@ -231,6 +236,24 @@ def test_every_document_has_the_section(correa: Content, kagami: Content, tmp_pa
     assert '<a href="#published">As published</a>' in page and page.count("by the number of proxies (figure 3)") == 2
     assert "## As published" in text and "| xen | any | 4x4 | 78 | 78" in text
     assert "% lastro: published-figure-anomalies" in tex
+
+
+def test_the_json_document_has_the_tables_and_figures_and_describes_their_keys(
+    correa: Content, kagami: Content
+) -> None:
+    found = document(correa.report, correa.published)["as_published"]
+    boot = found["tables"][0]
+    assert boot["where"] == "table 1" and boot["columns"][0]["metric"] == "boot"
+    first = boot["rows"][0]["cells"][0]
+    assert first["value"] == pytest.approx(first["here"]["mean"]["value"], rel=2e-3) and first["here"]["strata"]
+    bars = document(kagami.report, kagami.published)["as_published"]["figures"][0]["panels"][0]["bars"]
+    marks = [bar["mark"] for bar in bars if bar["mark"]]
+    assert marks and marks[0]["claim"] and marks[0]["relative"] and "%" in marks[0]["printed"]
+    json.dumps(found, allow_nan=False)
+    described = set(re.findall(r"\w+", str(published_document.__doc__)))
+    factors = {factor.name for factor in (*correa.report.varying, *kagami.report.varying)}
+    assert set(keys([found, bars])) - described - factors == set()
+    assert document(correa.report)["as_published"] is None
 
 
 def test_the_page_in_portuguese_is_in_portuguese(tmp_path: Path) -> None:

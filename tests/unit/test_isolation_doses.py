@@ -13,6 +13,7 @@ from lastro import registry
 from lastro.anomalies.base import Anomaly, Demand, Dose, KernelUse
 from lastro.anomalies.conntrack import ruleset
 from lastro.errors import PlatformError, Unavailable
+from lastro.functions.base import PATHS
 from lastro.host.cgroups import CgroupsV2, Resources, Usage
 from lastro.host.local import LocalHost
 from lastro.isolation.base import NEIGHBOUR, MeasuredUse
@@ -226,8 +227,19 @@ def test_only_a_platform_that_takes_links_late_has_a_link_of_its_own_for_a_neigh
 
 
 def test_connections_above_the_limit_are_refused_and_counted() -> None:
-    assert "ct state new ct count over 256 counter name refused drop" in ruleset(256)
+    assert 'iifname "peer0" ct state new ct count over 256 counter name refused drop' in ruleset(256)
     assert "ct state new accept" in ruleset(None) and "drop" not in ruleset(None).partition("leaving")[0]
+
+
+def test_only_connections_are_sent_through_a_function_that_tracks_them() -> None:
+    function: Any = SimpleNamespace(netns="function")
+    through = anomaly("conntrack").through(function)
+    assert through is not None
+    assert through.argv(demand_of("stress-ng"))[:3] == ["perl", "flood.pl", "198.19.255.1"]
+    assert not any(anomaly(name).through(function) for name in ("network", "cpu", "sockets", "none"))
+    tracking = [name for name in ("none", "firewall", "dpi", "nat") if registry.get("function", name).tracks]
+    assert tracking == ["nat"], "each of the others works packet by packet, without a state of its own"
+    assert all(" ct " not in registry.get("function", name)().rules(PATHS["4"]) for name in ("none", "firewall", "dpi"))
 
 
 def test_a_guest_counts_the_processes_of_its_own_table() -> None:

@@ -1,5 +1,6 @@
 """A link that belongs to a neighbour: a veth pair to its peer, a network namespace of the session without a way out.
 
+It may lead through an instance that forwards packets, a function, which has a second veth pair to the peer.
 The neighbour's end has a token bucket (tc-tbf(8)) at the rate that the neighbour may send: that of its isolation, or a
 bound. The same discipline in both cases, so that they differ in the rate alone. A container has no CAP_NET_ADMIN, and
 cannot remove it."""
@@ -19,19 +20,20 @@ from lastro.testbed import beside, set_sysctls
 PEER = "198.19.254.2"
 MOST_BPS = 1_000_000_000  # of a neighbour whose rate no isolation limits
 _NEIGHBOUR, _PREFIX = "198.19.254.1", 30
-BEYOND = "198.19.255.1"  # the neighbour's route to it is through the peer, which drops it: it does not forward
-_DEVICE, _PEER_DEVICE = "load0", "peer0"
+BEYOND = "198.19.255.1"  # the neighbour's route to it leads to the peer, which drops it: it does not forward
+_ONWARDS_FROM, _ONWARDS_TO = "198.19.255.5", "198.19.255.6"  # from an instance that the link leads through to the peer
+_DEVICE, PEER_DEVICE, ONWARDS_DEVICE, _END_DEVICE = "load0", "peer0", "onwards0", "end0"
 _BURST_S, _LEAST_BURST_BYTES = 0.01, 4096  # of the bucket
 _QUEUE = "250ms"  # longer than a period of a CPU quota (100 ms): a sender waits, and the link does not idle
 
 
 @dataclass(frozen=True, slots=True)
 class NeighbourLink:
-    """A neighbour's own link, from the device in its namespace to the peer's namespace."""
+    """A neighbour's own link, from the device in its namespace to the namespace of the peer or of the function."""
 
     host: Host
     netns: str
-    peer_netns: str
+    next_netns: str
 
     def sent(self) -> KernelUse:
         """Return the frames and bytes that crossed the link, and how often its limit delayed or dropped one.
@@ -46,9 +48,10 @@ class NeighbourLink:
 
 
 @contextmanager
-def own_link(neighbour: Instance) -> Iterator[NeighbourLink]:
+def own_link(neighbour: Instance, through: Instance | None = None) -> Iterator[NeighbourLink]:
     """Lay a link of its own to the neighbour inside the block, limited to the rate that its resources allow.
 
+    It ends at the peer, or leads through an instance of the same platform to the peer.
     Raises: Unavailable when the platform cannot take a link after its start; CommandFailed without tc-tbf(8)."""
     if neighbour.takes_taps or neighbour.starts_on_links:
         raise Unavailable(
@@ -58,18 +61,28 @@ def own_link(neighbour: Instance) -> Iterator[NeighbourLink]:
     host, bps = neighbour.testbed.host, neighbour.spec.resources.link_bps or MOST_BPS
     with beside(neighbour.testbed, "load-peer") as bed:
         set_sysctls(host, bed.dut, {"net.ipv4.ip_forward": "0"})
-        lines = [
-            f"link add name {_PEER_DEVICE} type veth peer name {_DEVICE} netns {neighbour.netns}",
-            f"address add {PEER}/{_PREFIX} dev {_PEER_DEVICE}",
-            f"link set {_PEER_DEVICE} up",
-        ]
+        near = through.netns if through else bed.dut
         try:
-            host.run(["ip", "-n", bed.dut, "-batch", "-"], stdin="\n".join(lines) + "\n")
+            host.run(["ip", "-n", near, "-batch", "-"], stdin=_veth(PEER_DEVICE, PEER, _DEVICE, neighbour.netns))
+            if through:
+                onwards = _veth(ONWARDS_DEVICE, _ONWARDS_FROM, _END_DEVICE, bed.dut)
+                host.run(["ip", "-n", near, "-batch", "-"], stdin=onwards)
+                host.run(["ip", "-n", bed.dut, "-batch", "-"], stdin=_up(_END_DEVICE, _ONWARDS_TO))
+                host.run(["ip", "-n", near, "route", "add", BEYOND, "via", _ONWARDS_TO])
             host.run(["tc", "-n", neighbour.netns, "qdisc", "add", "dev", _DEVICE, "root", *_bucket(bps)])
             neighbour.plug([Port(neighbour, _DEVICE, f"{_NEIGHBOUR}/{_PREFIX}", (f"{BEYOND}/32 via {PEER}",))], {})
-            yield NeighbourLink(host, neighbour.netns, bed.dut)
+            yield NeighbourLink(host, neighbour.netns, near)
         finally:
-            host.run(["ip", "-n", bed.dut, "link", "del", "dev", _PEER_DEVICE], check=False)
+            for device in (PEER_DEVICE, ONWARDS_DEVICE) if through else (PEER_DEVICE,):
+                host.run(["ip", "-n", near, "link", "del", "dev", device], check=False)
+
+
+def _veth(device: str, address: str, end: str, end_netns: str) -> str:
+    return f"link add name {device} type veth peer name {end} netns {end_netns}\n{_up(device, address)}"
+
+
+def _up(device: str, address: str) -> str:
+    return f"address add {address}/{_PREFIX} dev {device}\nlink set {device} up\n"
 
 
 def _bucket(bps: int) -> list[str]:

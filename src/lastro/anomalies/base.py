@@ -105,6 +105,16 @@ class Anomaly(ABC):
     def argv(self, demand: Demand) -> list[str]:
         """Return the command of the neighbour; empty when it does nothing."""
 
+    def command(self, demand: Demand) -> list[str]:
+        """Return what runs in the neighbour: `argv`, or a program that starts it again where the kernel ends it."""
+        return self.argv(demand)
+
+    def through(self, function: Instance) -> Anomaly | None:
+        """Return this anomaly with its packets sent through a function that tracks connections; None if it sends none.
+
+        The function is on the platform of the neighbour."""
+        return None
+
     def unmet(self, dose: Dose, demand: Demand, limits: Resources) -> str | None:
         """Return why the dose was too small for this anomaly, given the limits on the neighbour; None if it was not."""
         if not dose.alive:
@@ -133,7 +143,7 @@ class Anomaly(ABC):
         The block begins when the load has reached its dose, or after a minute. If reading from the disk is limited, a
         tool that is not in the page cache takes long to start: stress-ng and its libraries have 33 MB."""
         with self.prepared(neighbour) as taken:
-            process = neighbour.spawn(["env", f"--chdir={_WORKING_DIRECTORY}", *self.argv(demand)])
+            process = neighbour.spawn(["env", f"--chdir={_WORKING_DIRECTORY}", *self.command(demand)])
             try:
                 load = Neighbour(neighbour, process, taken)
                 deadline_s = time.monotonic() + _START_S

@@ -1,11 +1,17 @@
-"""A neighbour that fills a connection table, as a gateway or a host with address translation keeps one.
+"""A neighbour that fills a connection table: that of the function which its packets cross, or else that of a peer.
 
 An internal denial of service, by the words of Kagami and Gaspary (2017). The neighbour sends small datagrams over a
-link of its own to many ports of its peer, which tracks connections, as a host does for its containers. The kernel keeps
-the entries of all namespaces in one hash table (nf_conntrack_buckets), with a count and a limit for each namespace. The
-peer's own table has room for many more than the load makes, so it never overflows.
+link of its own to many ports. Each network namespace has a connection table with a count of its own. A packet makes
+entries only in the tables of namespaces that it crosses, and only where connections are tracked. The entries of all
+namespaces are in one hash table (nf_conntrack_buckets) and in one memory, and one number is the limit of each count
+(nf_conntrack_max).
 
-Source: nf_conntrack-sysctl of the kernel; nft(8), `ct count`."""
+So the neighbour of a function that tracks connections sends through the function, which translates its flows as it does
+those of the chain. A function that tracks none has no table to fill. There the neighbour sends to a peer that tracks
+connections, as a host does for its containers, and only the hash table and the memory are shared. No table overflows:
+each has room for four times as many entries as the load makes.
+
+Source: nf_conntrack-sysctl of the kernel; __nf_conntrack_alloc in its nf_conntrack_core.c; nft(8), `ct count`."""
 
 from __future__ import annotations
 
@@ -14,7 +20,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from lastro.anomalies._link import PEER, NeighbourLink, own_link
+from lastro.anomalies._link import BEYOND, ONWARDS_DEVICE, PEER, PEER_DEVICE, NeighbourLink, own_link
 from lastro.anomalies.base import OVER_LIMIT, Anomaly, Demand, Dose, KernelUse, put_program
 from lastro.anomalies.network import FLOOD
 from lastro.errors import PlatformError
@@ -30,7 +36,7 @@ TABLE_SHARE = 4  # the load starts only if it takes at most this part of the tab
 _PER_S = 2000  # datagrams once all connections are there: each connection gets one in 8 seconds
 _TIMEOUT_S = 30  # of a connection that nothing answers
 _SYSCTLS = "/proc/sys/net/netfilter"
-_TABLE, _COUNTER = "lastro", "refused"
+_TABLE, _COUNTER = "neighbour", "refused"  # beside the function's own table
 
 
 class Conntrack(Anomaly):
@@ -40,17 +46,23 @@ class Conntrack(Anomaly):
     program = "perl"
     prepares = True
 
+    def __init__(self, function: Instance | None = None) -> None:
+        self._function = function
+
+    def through(self, function: Instance) -> Conntrack:
+        return Conntrack(function)
+
     def argv(self, demand: Demand) -> list[str]:
         per_s = max(1, _PER_S // demand.n_workers)
         numbers = [str(number) for number in (demand.n_workers, HELD, per_s)]
-        return ["perl", FLOOD.name, PEER, *numbers, f"{demand.timeout_s:.0f}"]
+        return ["perl", FLOOD.name, BEYOND if self._function else PEER, *numbers, f"{demand.timeout_s:.0f}"]
 
     @contextmanager
     def prepared(self, neighbour: Instance) -> Iterator[Callable[[], KernelUse]]:
-        """Lay the link to a peer that tracks connections. Raises: PlatformError when its table is too small."""
+        """Lay the link to a namespace that tracks connections. Raises: PlatformError when its table is too small."""
         host = neighbour.testbed.host
-        with own_link(neighbour) as link:
-            inside = ["nsenter", f"--net={NETNS_DIR / link.peer_netns}"]
+        with own_link(neighbour, self._function) as link:
+            inside = ["nsenter", f"--net={NETNS_DIR / link.next_netns}"]
             host.run([*inside, "nft", "-f", "-"], stdin=ruleset(neighbour.spec.resources.connections))
             _require_room(host, inside)
             put_program(neighbour, FLOOD)
@@ -64,24 +76,26 @@ class Conntrack(Anomaly):
 
 
 def ruleset(most: int | None) -> str:
-    """Return rules that track connections, refuse new ones above `most`, and send no error for a closed port."""
-    limit = "" if most is None else f"ct count over {most} counter name {_COUNTER} drop"
-    return "\n".join(
-        [
-            f"table ip {_TABLE} {{",
-            f"  counter {_COUNTER} {{ }}",
-            "  chain arriving {",
-            "    type filter hook prerouting priority 0",
-            f"    ct state new {limit or 'accept'}",
-            "  }",
-            "  chain leaving {",
-            "    type filter hook output priority 0",
-            "    icmp type destination-unreachable drop",
-            "  }",
-            "}",
-            "",
-        ]
-    )
+    """Return rules that track what comes from the neighbour, and refuse its new connections above `most`.
+
+    What goes on to the peer is translated; no error for a closed port goes back."""
+    limit = "accept" if most is None else f"ct count over {most} counter name {_COUNTER} drop"
+    return f"""table ip {_TABLE} {{
+  counter {_COUNTER} {{ }}
+  chain arriving {{
+    type filter hook prerouting priority 0
+    iifname "{PEER_DEVICE}" ct state new {limit}
+  }}
+  chain onwards {{
+    type nat hook postrouting priority srcnat
+    oifname "{ONWARDS_DEVICE}" masquerade
+  }}
+  chain leaving {{
+    type filter hook output priority 0
+    oifname "{PEER_DEVICE}" icmp type destination-unreachable drop
+  }}
+}}
+"""
 
 
 def _require_room(host: Host, inside: list[str]) -> None:
@@ -96,7 +110,7 @@ def _require_room(host: Host, inside: list[str]) -> None:
 
 
 def _tracked(host: Host, inside: list[str], link: NeighbourLink) -> KernelUse:
-    """Return the connections of the peer's table, the datagrams that the limit refused, and what the link carried."""
+    """Return the connections of the table, the datagrams that the limit refused, and what the link carried."""
     script = f"cat {_SYSCTLS}/nf_conntrack_count; exec nft -j list counter ip {_TABLE} {_COUNTER}"
     count, _, listed = host.run([*inside, "sh", "-ec", script]).text.partition("\n")
     (refused,) = (item["counter"]["packets"] for item in json.loads(listed)["nftables"] if "counter" in item)

@@ -7,6 +7,16 @@ from lastro.host.cgroups import Resources
 from lastro.units import human_bytes
 
 _LEAST_SHARE = 0.5
+# Arguments: seconds until the end, and the command. A shell exits with 126 or 127 where there is no such command.
+_AGAIN = """
+end=$(($(date +%s) + $1))
+shift
+until "$@"; do
+    code=$?
+    case $code in 126 | 127) exit $code ;; esac
+    [ "$(date +%s)" -lt "$end" ] || exit 0
+done
+"""
 
 
 class Memory(Anomaly):
@@ -19,6 +29,14 @@ class Memory(Anomaly):
         size = ["--vm-bytes", f"{per_worker // 1024}K"]
         touch = [] if demand.tool == "stress-ng" else ["--vm-stride", "4096"]
         return [demand.tool, "--vm", str(demand.n_workers), *size, *touch, "--timeout", f"{demand.timeout_s:.0f}"]
+
+    def command(self, demand: Demand) -> list[str]:
+        """Return the tool, started again whenever it ends early.
+
+        Without swap, the kernel kills a worker that exceeds the limit on its memory. stress-ng starts another worker;
+        stress ends with it, and so would the anomaly."""
+        argv = self.argv(demand)
+        return argv if demand.tool == "stress-ng" else ["sh", "-c", _AGAIN, "sh", f"{demand.timeout_s:.0f}", *argv]
 
     def too_little(self, dose: Dose, demand: Demand, limits: Resources) -> str | None:
         wanted = min(demand.memory_bytes * demand.n_workers, limits.memory_bytes or float("inf"))

@@ -14,6 +14,7 @@ from lastro.errors import InputError
 from lastro.report.language import Language
 
 if TYPE_CHECKING:
+    from lastro.analysis.as_published import AsPublished
     from lastro.analysis.campaign import Report
     from lastro.analysis.claims import Judgement
     from lastro.analysis.pooled import PooledHost
@@ -108,14 +109,30 @@ def content_from(data: CampaignData, file: Path | None, say: Language, *, all_me
     if file is None:
         report = build_report(data, all_metrics=all_metrics)
         return Content(report, analyse(report), say)
-    from lastro.analysis.as_published import as_published
     from lastro.report.claims_text import explanation, source_text, tally_text
 
     found = judged(data, file)
     report = found.report if all_metrics else found.report.of_the_study()
     tally = ": ".join(part for part in (source_text(found.claims.source), tally_text(found.judgements, say)) if part)
-    printed = as_published(found.claims, found.report)
-    return Content(report, analyse(report), say, found.judgements, tally, explanation(report, say), printed or None)
+    printed = _printed(found.claims, found.report)
+    return Content(report, analyse(report), say, found.judgements, tally, explanation(report, say), printed)
+
+
+def published_of(directory: Path, data: CampaignData) -> AsPublished | None:
+    """Return what the source of a campaign's claims printed, with the campaign beside it; None without either.
+
+    Raises: StudyError when the claims file is not a valid one of this study."""
+    from lastro.analysis.build import build_report
+    from lastro.study.load_claims import load_claims
+
+    file = claims_of(directory, data.study.name)
+    return _printed(load_claims(file, data.study), build_report(data, all_metrics=True)) if file else None
+
+
+def _printed(claims: Claims, report: Report) -> AsPublished | None:
+    from lastro.analysis.as_published import as_published
+
+    return as_published(claims, report) or None
 
 
 def suite_section(directory: Path, member: SuiteStudy, content: Content | None, link: str) -> StudySection:

@@ -94,7 +94,7 @@ def _reports(data: CampaignData, content: Content, folder: str) -> Iterator[Docu
     yield f"{folder}report.md", _text(render_markdown(content, links))
     yield f"{folder}report.tex", _text(render_latex(content))
     yield f"{folder}tables/trials.csv", to_csv(data).encode()
-    yield f"{folder}tables/results.json", _json(_rounded(document(content.report)))
+    yield f"{folder}tables/results.json", _json(_rounded(document(content.report, content.published)))
 
 
 def _text(text: str) -> bytes:

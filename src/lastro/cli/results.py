@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lastro.app.contents import loaded, loaded_together
+from lastro.app.contents import loaded, loaded_together, published_of
 from lastro.campaign import suite as suites
 from lastro.cli._common import campaigns_argument, collector_paused
 from lastro.cli._terminal import print_document, print_laid_out
@@ -61,7 +61,8 @@ def _run(args: argparse.Namespace) -> int:
     if args.json:
         from lastro.report.document import document_text
 
-        print(document_text(build_report(data, all_metrics=args.all_metrics)))
+        report = build_report(data, all_metrics=args.all_metrics)
+        print(document_text(report, published_of(args.dirs[0], data)))
     elif not (args.csv or args.parquet):
         print_table(build_report(data, all_metrics=args.all_metrics))
     return 0
@@ -76,7 +77,10 @@ def _run_suite(args: argparse.Namespace, directory: Path) -> int:
     _export(args, data)
     reports = {name: build_report(each, all_metrics=args.all_metrics) for name, each in data.items()}
     if args.json:
-        fronts = [{"front": name, **document(report)} for name, report in reports.items()]
+        fronts = [
+            {"front": name, **document(report, published_of(directory / name, data[name]))}
+            for name, report in reports.items()
+        ]
         missing = [
             {"front": member.name, "reason": member.stopped, "remedy": member.remedy}
             for member in suite.fronts

@@ -43,6 +43,7 @@ class Function(ABC):
     capabilities: ClassVar[tuple[str, ...]] = ("CAP_NET_ADMIN",)
     witnesses: ClassVar[tuple[str, ...]] = ()  # counters of its own that every new flow must move
     per_packet: ClassVar[bool] = False  # whether its work on each packet, besides forwarding it, may limit the rate
+    tracks: ClassVar[bool] = False  # whether its rules keep each connection in the table of its network namespace
 
     def rules(self, path: Path) -> str:
         """Return the chains, sets and counters to put in the table; without any, it is plain forwarding."""

@@ -10,6 +10,7 @@ class NatFunction(Function):
     summary = "rewrites the source address of every packet, and restores it for replies"
     witnesses = ("translated",)
     per_packet = True
+    tracks = True
 
     def rules(self, path: Path) -> str:
         # The chain sees the first packet of a flow; conntrack rewrites the header of each one after it. Everything that

@@ -38,6 +38,8 @@
                  measure {ratio (of the sizes), line, bend, verdict}; bend is the interval of the
                  quadratic coefficient; verdict is "in proportion", "slower", "slower or not", "faster", "shrinks",
                  "line", "grows", "bends up", "bends down" or "unknown"
+    as_published {tables, figures}: what the source of the study printed, with this campaign beside it; null without
+                 either; the docstring of `report.published_document` describes each key
     analysis     {metric: {anova, effects, interactions, comparisons, pairs, checks, drift, scaling, headline ...}}; the
                  docstring of `report.analysis_document` describes each key
 
@@ -72,6 +74,7 @@ from lastro.study.design import Treatment
 from lastro.study.model import Study
 
 if TYPE_CHECKING:
+    from lastro.analysis.as_published import AsPublished
     from lastro.results.rows import Attempt
 
 FORMAT = "lastro-results/1"
@@ -96,11 +99,11 @@ _FORMS: Forms = {
 }
 
 
-def document_text(report: Report) -> str:
-    return json_text(document(report))
+def document_text(report: Report, published: AsPublished | None = None) -> str:
+    return json_text(document(report, published))
 
 
-def document(report: Report) -> dict[str, Any]:
+def document(report: Report, published: AsPublished | None = None) -> dict[str, Any]:
     """Return the report as JSON-serializable data, with the keys of this module's docstring."""
     progress = report.progress
     kept = {(attempt.trial, attempt.attempt): attempt for attempt in report.attempts}
@@ -127,9 +130,16 @@ def document(report: Report) -> dict[str, Any]:
         ],
         "scaling": list(_scaling(report)),
         "growth": list(_growth(report)),
+        "as_published": _as_published(published) if published else None,
         "analysis": analysis_document(analyse(report)),
     }
     return encode(found, _FORMS)
+
+
+def _as_published(published: AsPublished) -> dict[str, Any]:
+    from lastro.report.published_document import published_document  # it imports numpy, which few documents need
+
+    return published_document(published)
 
 
 def _study(study: Study) -> dict[str, Any]:

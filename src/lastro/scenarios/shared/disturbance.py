@@ -20,16 +20,18 @@ _PER_WORKER, _BESIDES = 2, 16  # processes of a load; stress-ng has two for each
 
 @dataclass(frozen=True, slots=True)
 class Disturbance:
-    """A load that runs in an instance."""
+    """A load that runs in an instance; `through` is the role of the instance that its packets cross, if any."""
 
     neighbour: Neighbour
     anomaly: Anomaly
     demand: Demand
+    through: str = ""
 
     @property
     def fields(self) -> dict[str, str]:
         """The fields of the neighbour in the topology of a trial."""
-        return {"does": " ".join(self.anomaly.argv(self.demand)), "anomaly": self.anomaly.name}
+        argv = " ".join(self.anomaly.argv(self.demand))
+        return {"does": f"{argv} (through the {self.through})" if self.through else argv, "anomaly": self.anomaly.name}
 
     def judge_dose(
         self, what: str, before: NeighbourReading, elapsed_s: float, host: HostMeter, outcome: Outcome

@@ -135,7 +135,7 @@ class OnChain(OnLinks):
                     isolate=isolated,
                 )
             )
-            disturbance = stack.enter_context(self._disturbance(config, platform, isolated))
+            disturbance = stack.enter_context(self._disturbance(config, platform, isolated, chain))
             everyone = dict(chain.instances)
             if disturbance:
                 everyone[NEIGHBOUR] = disturbance.neighbour.instance
@@ -156,12 +156,17 @@ class OnChain(OnLinks):
         built.note(outcome)
 
     @contextmanager
-    def _disturbance(self, config: Config, platform: Platform, isolated: Any) -> Iterator[Disturbance | None]:
+    def _disturbance(
+        self, config: Config, platform: Platform, isolated: Any, chain: Chain
+    ) -> Iterator[Disturbance | None]:
         """Run the anomaly in a neighbour, on the same platform and under the same isolation; yield None without one."""
         if not (asked := demanded(config, self.testbed, 2 * self.duration_s(config) + 60)):
             yield None
             return
         anomaly, demand = asked
+        tracked = chain.function.tracks and config["implementation"] != "click"
+        crossing = anomaly.through(chain.instances["function"]) if tracked else None
+        anomaly = crossing or anomaly
         spec = bounded(isolated(instance_spec(self.testbed, NEIGHBOUR)), self.testbed, demand)
         with platform.start(self.testbed, spec) as instance, anomaly.at_work(instance, demand) as neighbour:
-            yield Disturbance(neighbour, anomaly, demand)
+            yield Disturbance(neighbour, anomaly, demand, "function" if crossing else "")
