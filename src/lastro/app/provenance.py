@@ -35,7 +35,7 @@ def provenance(study: Study, scenario: Scenario, file: TestbedFile | None = None
 
 
 def _places(scenario: Scenario, file: TestbedFile | None) -> dict[str, Any]:
-    """Return the testbed of a file, or of a scenario with several roles on this machine; otherwise nothing."""
+    """Return the chapter on the testbed; empty without a testbed file for a scenario with a single role."""
     if file is None and len(scenario.roles) == 1:
         return {}
     chapter: dict[str, Any] = {"file": file.place, "roles": file.provenance()} if file else {}
