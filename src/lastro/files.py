@@ -167,7 +167,7 @@ def _has_list(directory: str) -> bool:
 
 
 def _is_private(group: int) -> bool:
-    """Return whether the caller is the only member of a group, as of root's and of the private groups of Debian."""
+    """Return whether the caller is the only member of a group, as in root's group and the private groups of Debian."""
     import grp
     import pwd
 

@@ -78,7 +78,7 @@ def _comparison(row: Row, cell: Cell, data: Measured, floor: float | None, sever
 
 
 def _orders(matched: Matched | None, *, log: bool) -> Randomisation | None:
-    """Return the test that exchanges the two values of each block; None without pairs, which alone were randomised."""
+    """Return the test that exchanges the two values of each block; None unless values are paired in blocks."""
     if matched is None or matched.pairing != "paired":
         return None
     sides = {"treatment": dict(enumerate(matched.values)), "baseline": dict(enumerate(matched.baseline))}

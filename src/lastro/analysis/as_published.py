@@ -2,7 +2,8 @@
 
 A mean is over the measured treatments of its levels, with the interval of the study's confidence. The bars of a panel
 are over the same conditions, as the sides of a claim are. A mark is where a bar would end if the published figure held
-here: a ratio is taken from the mean of this campaign with which the source compares. Pure: a report in, numbers out."""
+here: a published ratio is applied to the mean of this campaign that the source compares with. Pure: a report in,
+numbers out."""
 
 from __future__ import annotations
 
@@ -41,8 +42,8 @@ class Here:
 class PublishedMark:
     """A published figure in the unit of this campaign's metric, and the claim that has it.
 
-    `levels` are those of which it is; `bound` is "≤" or "≥" where the source states a bound. `relative`: it follows
-    from a ratio or a difference, and from a mean of this campaign."""
+    `levels` are the levels that it describes; `bound` is "≤" or "≥" where the source states a bound. `relative`: it was
+    computed from a published ratio or difference, and from a mean of this campaign."""
 
     claim: Claim
     levels: Levels
@@ -53,9 +54,9 @@ class PublishedMark:
 
 @dataclass(frozen=True, slots=True)
 class PublishedBar:
-    """The mean of one bar. `bar` is its place in its group; None for a mean over what the bars of the group separate.
+    """The mean of one bar. `bar` is its place in its group; None for the mean over all bars of the group.
 
-    Such a mean is there only for a mark that does not separate them either."""
+    Only a mark that does not distinguish these bars has such a mean."""
 
     group: int
     bar: int | None
@@ -191,7 +192,7 @@ def _is_of(mark: PublishedMark, levels: Levels, figure: BarFigure) -> bool:
 def _side_by_side(report: Report, metric: str, sides: Sequence[Levels], at: Levels) -> list[Here]:
     """Return the means of sides over the conditions in which all of them were measured.
 
-    A side that was measured nowhere takes no part; without a common condition, each mean is over its own."""
+    A side that was measured nowhere is ignored. Without a common condition, each mean is over its own conditions."""
     alone = [mean_here(report, metric, {**at, **side}) for side in sides]
     there = [index for index, here in enumerate(alone) if here.mean is not None]
     try:
@@ -207,7 +208,7 @@ def _side_by_side(report: Report, metric: str, sides: Sequence[Levels], at: Leve
 
 
 def _mark(claim: Claim, claims: Claims, report: Report) -> PublishedMark | None:
-    """Return where the published figure of a claim would lie here; None without a figure, or a mean to take it from."""
+    """Return where the published figure of a claim would lie here; None without a figure or a mean to apply it to."""
     stated, published = claim.statement, claim.published
     if isinstance(stated, Absolute):
         ends = [end for end in (stated.low, stated.high) if math.isfinite(end)]
@@ -237,7 +238,7 @@ def _against(claim: Claim, of: Levels, to: Levels, report: Report) -> PublishedM
 
 
 def _ratio_of(stated: Recovery, claims: Claims) -> float | None:
-    """Return the published ratio of the unprotected mean to the ideal one, which another claim of the file has."""
+    """Return the published ratio of the unprotected mean to the ideal one, as another claim of the file states it."""
     for claim in claims.claims:
         other = claim.statement
         if (

@@ -199,7 +199,7 @@ class MetricView:
 class MeasuredIn:
     """A virtual machine that was the host, such as 'a guest on KVM (2G, cgroup v2)'.
 
-    If it was emulated in software, its times compare with no other host's."""
+    If it was emulated in software, its times are not comparable with those of any other host."""
 
     title: str
     emulated: bool

@@ -25,8 +25,8 @@ class StoodIn:
 def as_measured(claim: Claim, reports: Sequence[Report]) -> tuple[Claim, tuple[StoodIn, ...]]:
     """Return the claim with a stand-in for each published level that no report measured, and these stand-ins.
 
-    A stand-in that was not measured either takes no place. Of several for one level, the first that was measured
-    does."""
+    Of several stand-ins for one level, the first that was measured takes its place. If none was measured, the level
+    stays."""
     if not claim.stand_in:
         return claim, ()
     measured, found, stood_in = measured_levels(reports), list[StoodIn](), dict[str, set[Level]]()

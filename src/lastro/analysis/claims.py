@@ -101,7 +101,7 @@ def _blocks(report: Report) -> set[int]:
 
 
 def _tested(claim: Claim, reports: Sequence[Report], effects: Callable[[Claim], Effects], n_blocks: int) -> _Tested:
-    """Test a claim on its own levels, or on its stand-ins; if these cannot test it either, say why of its own."""
+    """Test a claim on its own levels, or on its stand-ins; if neither can test it, keep the reason for its own."""
     measured, stand_in = as_measured(claim, reports)
     found = _test(measured, effects, n_blocks)
     if not stand_in:

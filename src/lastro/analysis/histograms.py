@@ -12,7 +12,7 @@ from lastro.stats.intervals import sample_mean
 def histograms_of(report: Report, names: Collection[str]) -> dict[int, dict[str, Histogram]]:
     """Return the histograms with these names by treatment and name; those without any event are left out.
 
-    Trials are added up, so that a rare event counts as often as it was."""
+    Trials are added up, so that a rare event counts as often as it occurred."""
     valid = [attempt for attempt in report.attempts if attempt.valid]
     found: dict[int, dict[str, list[Histogram]]] = {}
     stored = report.later_histograms([(attempt.trial, attempt.attempt) for attempt in valid])

@@ -54,7 +54,7 @@ class HostCells:
         self.metric, self.confidence, self.factors = first.metric, first.confidence, first.factors
 
     def sides(self, sides: Sequence[Levels], at: Levels) -> tuple[list[Weights], int, int]:
-        """Return the weights for the mean of each side over the strata that all hosts measured which measured any.
+        """Return the weights for the mean of each side over the strata that every host with data measured.
 
         Return their number and that of all, too. Raises: Untestable when there is none."""
         found: dict[int, Strata] = {}

@@ -24,7 +24,7 @@ def two_modes(view: MetricView) -> TwoModes | None:
         _contrast(row.treatment, row.baseline, cell, values[row.baseline.index], view.confidence)
         for row, cell in exact
         if row.baseline is not None and not row.is_baseline and row.baseline.index in values
-        if not view.report.members  # quantiles know no blocks
+        if not view.report.members  # quantiles ignore blocks
     ]
     return TwoModes(
         n=found.n,

@@ -75,7 +75,7 @@ def noise_floors(reports: Sequence[Report], study: Study) -> NoiseFloors:
         for row, cell in view:
             # Where the study ended a search, equal values are no evidence of low noise.
             pairs = pairs_of(by_block(() if cell.bounded else cell.points), design.replicates, apart)
-            # Seed by treatment, not by metric: metrics of one trial share the coin, as they share the trial.
+            # Seed by treatment, not by metric: all metrics of a trial are tossed together.
             seed = f"{design.seed}:{row.treatment.label}"
             floor = noise_floor(pairs, blocks, design.confidence, seed)
             found.append(MetricFloor(view.metric, row.treatment.label, floor))

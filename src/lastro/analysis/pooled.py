@@ -152,7 +152,7 @@ def _metric(name: str, hosts: Sequence[PooledHost]) -> Metric:
 
 
 def _levels(reports: Sequence[Report]) -> Iterator[tuple[str, Level, Level]]:
-    """Yield (factor, level, reference level) of every level that some host measured but the reference.
+    """Yield (factor, level, reference level) of every level that some host measured, except the reference.
 
     The reference is the baseline's level if some host measured it, otherwise the first measured level."""
     measured = measured_levels(reports)
@@ -202,7 +202,7 @@ def _apart(first: MeasuredEffect, second: MeasuredEffect, confidence: float) -> 
 
 
 def _decided(effects: Sequence[PooledEffect], alpha: float) -> Iterator[PooledEffect]:
-    """Yield the effects with the p corrected, and the verdict on the mean over hosts."""
+    """Yield the effects with the corrected p, and the verdict on the mean over hosts."""
     pooled = holm([one.pooled.p if one.pooled else None for one in effects])
     apart = holm([one.apart.p if one.apart else None for one in effects])
     for one, p, p_apart in zip(effects, pooled, apart, strict=True):

@@ -1,4 +1,4 @@
-"""A metric over the time of a campaign, apart from the treatments: its trend, and how much neighbours are alike."""
+"""A metric over the time of a campaign, apart from the treatments: its trend, and how neighbouring trials correlate."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from lastro.host.base import Host
 from lastro.host.cgroups import Resources
 from lastro.platforms.base import Instance
 
-HELD = 16_000  # that the workers hold together, if they may
+HELD = 16_000  # that the workers hold together, unless limited
 LEAST_SHARE = 0.5
 HOST_SHARE = 4  # the load starts only if it takes at most this part of the files that the host has left: one quarter
 _PROGRAM = Path(__file__).with_name("hold.pl")

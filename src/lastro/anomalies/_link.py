@@ -20,7 +20,7 @@ from lastro.testbed import beside, set_sysctls
 PEER = "198.19.254.2"
 MOST_BPS = 1_000_000_000  # of a neighbour whose rate no isolation limits
 _NEIGHBOUR, _PREFIX = "198.19.254.1", 30
-BEYOND = "198.19.255.1"  # the neighbour's route to it leads to the peer, which drops it: it does not forward
+BEYOND = "198.19.255.1"  # the neighbour's route to it leads through the peer, which does not forward, and drops it
 _ONWARDS_FROM, _ONWARDS_TO = "198.19.255.5", "198.19.255.6"  # from an instance that the link leads through to the peer
 _DEVICE, PEER_DEVICE, ONWARDS_DEVICE, _END_DEVICE = "load0", "peer0", "onwards0", "end0"
 _BURST_S, _LEAST_BURST_BYTES = 0.01, 4096  # of the bucket

@@ -84,8 +84,8 @@ class Dose:
 class Anomaly(ABC):
     """A load in a neighbour; a new anomaly defines `name` and `summary`, like every part, and `argv`.
 
-    `program` makes it whatever tool the study chooses; empty if the tool does. `prepares` is true if it needs more than
-    its program, so that each platform must be tried with it."""
+    `program` makes the load, regardless of the tool that the study chooses; empty if that tool makes it. `prepares` is
+    true if it needs more than its program, so that each platform must be tried with it."""
 
     kind = "anomaly"
     name: ClassVar[str]
@@ -131,7 +131,7 @@ class Anomaly(ABC):
 
     @contextmanager
     def prepared(self, neighbour: Instance) -> Iterator[Callable[[], KernelUse]]:
-        """Set up what the load needs in or beside the neighbour inside the block; yield how to read what it has taken.
+        """Set up what the load needs inside the block, in or beside the neighbour; yield a reader of what it has taken.
 
         Raises: LastroError when that fails, or when the host must not bear the load."""
         yield partial(self.taken, neighbour)

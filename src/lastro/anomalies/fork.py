@@ -1,8 +1,8 @@
 """A neighbour that fills the process table: it forks without pause, and reaps children only once it holds its number.
 
 An internal denial of service, by the words of Kagami and Gaspary (2017): all containers share the process table of the
-kernel, so one that fills it keeps the others from starting a process. stress has no such load, so stress-ng makes it
-whatever the study's tool is. The load never runs without a limit on the processes of the neighbour's group."""
+kernel, so one that fills it keeps the others from starting a process. stress has no such load, so stress-ng makes it,
+regardless of the study's tool. The load never runs without a limit on the processes of the neighbour's group."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lastro.errors import PlatformError
 from lastro.host.cgroups import Resources
 from lastro.platforms.base import Instance
 
-HELD = 1000  # processes that the workers hold together, if they may
+HELD = 1000  # processes that the workers hold together, unless limited
 _LEAST_SHARE = 0.5
 _LEAST_PER_S = 50  # forks; one worker with a tenth of a CPU makes about 200
 

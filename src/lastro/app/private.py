@@ -14,7 +14,7 @@ from typing import Any
 from lastro.results.copied import Clean, cleaned
 
 NAMELESS = "anonymous"
-_LEAST = 3  # characters of a name that is replaced everywhere; a shorter one occurs in other words' place
+_LEAST = 3  # characters: a shorter name is not replaced everywhere, since it may occur inside other words
 _HOME = re.compile(r"(?<![\w.-])/home/[^/\s:'\"]+")
 
 

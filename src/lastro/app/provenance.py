@@ -41,7 +41,7 @@ def provenance_of(bed: Testbed, file: TestbedFile) -> dict[str, Any]:
 
 
 def _places(scenario: Scenario, file: TestbedFile | None) -> dict[str, Any]:
-    """Return the testbed of a file, or of a scenario with several roles on this machine; otherwise nothing."""
+    """Return the chapter on the testbed; empty without a testbed file for a scenario with a single role."""
     if file is None and len(scenario.roles) == 1:
         return {}
     shared = scenario.testbed.shared_cpus if len(scenario.roles) > 1 else []

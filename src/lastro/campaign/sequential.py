@@ -15,7 +15,7 @@ from lastro.study.model import Study
 
 
 def decision(store: Store) -> Decision | None:
-    """Decide whether to stop after the blocks so far; None when the number of blocks is fixed."""
+    """Decide whether to stop after the blocks so far; None if the number of blocks is fixed."""
     study = store.study
     if not study.design.sequential:
         return None

@@ -2,9 +2,8 @@
 
 The source of a suite is a folder of study files, NAME.toml, with optional claims in claims/NAME.toml. They run in
 alphabetical order, or in the order that `suite.toml` lists; with the profile `published`, only those that it lists as
-`published`. The results of a suite are in a directory DIR, with a
-campaign for each study in DIR/NAME and the index DIR/suite.json. Study files are copied there, so that a suite
-continues with the studies with which it began."""
+`published`. The results of a suite are in a directory DIR, with a campaign for each study in DIR/NAME and the index
+DIR/suite.json. Study files are copied there, so that a suite continues with the studies with which it began."""
 
 from __future__ import annotations
 

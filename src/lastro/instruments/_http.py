@@ -264,7 +264,7 @@ def check_line(page: Page, proxy: Endpoint | None, timeout_s: float) -> str:
 
 
 def not_right(reasons: Sequence[str], n: int) -> Reading:
-    """Return the reading of a page that was wrong in `n` checks, before there was any load."""
+    """Return an invalid reading without a load: of `n` checks of the page, some failed for these reasons."""
     return Reading({}, invalid_because=tuple(reasons), notes={"http": sent_by([1] * n)})
 
 

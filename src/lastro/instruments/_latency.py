@@ -1,4 +1,4 @@
-"""Meters of latency under an open load: packets leave at a constant rate whatever becomes of those before.
+"""Meters of latency under an open load: packets leave at a constant rate, regardless of earlier ones.
 
     with meter.answering(way):
         trips = meter.round_trips(way, traffic, rate_fps=50_000, duration_s=5.0)

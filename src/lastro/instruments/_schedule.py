@@ -45,7 +45,7 @@ def due_times(sent_ns: Times, period_ns: float, gaps: bool, slack_ns: tuple[floa
 
 
 def _slope(places: Times, early_ns: Times, low: float, high: float) -> float:
-    """Return the correction of the period with which the packets on time are the most alike."""
+    """Return the correction of the period at which the phases of the packets on time agree best."""
     best = (low + high) / 2
     for _ in range(_ROUNDS if low < high else 0):
         slopes = np.linspace(low, high, _SLOPES)
@@ -88,7 +88,7 @@ def _places(turns: Times, slack: float) -> Times:
 
 
 def _phase(turns: Times) -> tuple[float, float]:
-    """Return the phase of the packets on time, as a fraction of a period, and how alike all phases are."""
+    """Return the phase of the packets on time, as a fraction of a period, and how closely all phases agree."""
     mean = np.exp(2j * np.pi * turns).mean()
     centre = np.angle(mean) / (2 * np.pi)
     around = (turns - centre + 0.5) % 1 - 0.5

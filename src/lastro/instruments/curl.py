@@ -85,7 +85,7 @@ def _samples(load: ClosedLoad, lines: list[str]) -> list[Request]:
 
 
 def _seconds(word: str) -> float:
-    """Parse a time. Raises: ValueError for whatever else is a number to Python, such as `inf`."""
+    """Parse a time. Raises: ValueError for other text that Python reads as a number, such as `inf`."""
     if not _SECONDS.fullmatch(word):
         raise ValueError(f"not a time: {word[:40]!r}")
     return float(word)

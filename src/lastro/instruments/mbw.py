@@ -66,7 +66,7 @@ class Mbw(MemoryWorkload):
         return ["mbw", "-q", "-a", "-n", str(self.chosen["runs"]), *method, str(self.array_mib)]
 
     def read(self, text: str) -> Reading:
-        """Parse the output. mbw rounds times to 10 us, so the rates are its own."""
+        """Parse the output. The rates are those that mbw prints, since it rounds times to 10 us."""
         found = _RUN.findall(text)
         runs, array = self.number("runs"), self.array_mib
         if len(found) != runs or [int(number) for number, *_ in found] != list(range(runs)):

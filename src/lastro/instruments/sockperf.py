@@ -1,4 +1,4 @@
-"""One flow of datagrams at a constant rate, by sockperf, which keeps a CPU busy between two of them."""
+"""One flow of datagrams at a constant rate, by sockperf, which keeps a CPU busy while it waits to send."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Sockperf(LoadGenerator):
         return self.read(done.text, mps, whole_s)
 
     def read(self, text: str, mps: int, duration_s: int) -> Offered:
-        """Return what its report says. Raises: InstrumentError."""
+        """Return the load that its report states. Raises: InstrumentError."""
         if len(found := _SENT.findall(text)) != 1:
             raise InstrumentError(f"sockperf did not report what it sent: {text.strip()[-80:]!r}")
         sent, lasted_s = found[0]

@@ -21,12 +21,12 @@ from lastro.platforms.base import Instance
 from lastro.results.samples import Metric, Reading
 from lastro.study.model import Level
 
-ANSWERS_EVERY = 10  # few enough to load the way back by a tenth only, and many enough for the 99th percentile
+ANSWERS_EVERY = 10  # so few that the way back carries a tenth of the load, and enough for the 99th percentile
 _PATIENCE_S = 15.0
-_UNTIMED_S = 0.45  # at the begin and the end of its run
+_UNTIMED_S = 0.45  # at the beginning and the end of a run
 _NS = 1_000_000_000
-_CLOCK = 0.02  # it measures the rate of the processor's counter for 0.1 s, and may be interrupted meanwhile
-_TIMER_S = 0.05  # after which the timer that ends it may wake it
+_CLOCK = 0.02  # a fraction: it measures the rate of the processor's counter for 0.1 s, and may be interrupted meanwhile
+_TIMER_S = 0.05  # how late the timer that ends a run may be
 _MOST_DISORDERED = 0.001  # sockperf does not log these
 _TICK_NS = 1.0  # of its clock, at most: each period is rounded down to ticks
 _LOG = f"{WORK_DIR}/lastro-latency.csv"
@@ -128,7 +128,7 @@ def _rows(text: str) -> list[tuple[int, int]]:
     _, heading, table = text.partition(_HEADING)
     lines = table.splitlines()[1:-1]
     if not heading or not lines or not table.rstrip("\n").endswith("---"):
-        raise InstrumentError(f"sockperf's log has no whole table of packets: {text.strip()[-80:]!r}")
+        raise InstrumentError(f"sockperf's log has no complete table of packets: {text.strip()[-80:]!r}")
     found = []
     for number, line in enumerate(lines):
         at, *times = line.split(", ")

@@ -54,7 +54,7 @@ class SysbenchMemory(MemoryWorkload):
         return parse_size_bytes(str(self.chosen["block"]))
 
     def level_of(self, piece_bytes: int) -> str:
-        """Return a power of two, as sysbench requires. Sizes by the user are not changed; sysbench may reject them."""
+        """Return a power of two, as sysbench requires. Sizes that users chose stay; sysbench may reject them."""
         return str(self.asked_bytes() or 1 << (piece_bytes - 1).bit_length())
 
     @property

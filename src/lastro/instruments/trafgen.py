@@ -19,11 +19,11 @@ from lastro.platforms.base import Instance
 
 _PATIENCE_S = 15.0
 _FIRST_PORT = 20_000
-_BUCKET_S = 1e-3  # a timer of the kernel may be late by so much, and no token is lost
+_BUCKET_S = 1e-3  # a timer of the kernel may be late by this much without losing a token
 _QUEUE_BYTES = 4 << 20  # more than a socket may have in the queue: the socket's limit blocks it, and nothing is dropped
-_LONGEST, _STARTS_S = 1.2, 0.2  # times the duration, and to start: it ends then
+_LONGEST, _STARTS_S = 1.2, 0.2  # it ends after its start and this multiple of the duration
 _DRAINED_S = 0.05
-# A rate that it never reaches makes it send by a call for each frame, which blocks, and not through a ring.
+# With a rate, even one that it never reaches, it sends each frame by a call that blocks, and not through a ring.
 _BLOCKING = ("--qdisc-path", "--rate", "4000000000pps")
 _SENT = re.compile(r"^\s*(\d{1,15}) packets outgoing\s*$", re.MULTILINE)
 _LASTED = re.compile(r"(\d{1,9}) sec, (\d{1,6}) usec on CPU")
@@ -69,7 +69,7 @@ class Trafgen(LoadGenerator):
         return offered
 
     def read(self, text: str, count: int, duration_s: float) -> Offered:
-        """Return what its report says. Raises: InstrumentError.
+        """Return the load that its report states. Raises: InstrumentError.
 
         It ends when the last frame is in the queue, so the frames are offered over `duration_s` at least."""
         sent, lasted = _SENT.findall(text), _LASTED.findall(text)

@@ -22,7 +22,9 @@ _GONE = "lastro: the guest is gone: "  # printed by the client before the reason
 
 
 def sample_of(text: str) -> ClockSample:
-    """Return the client's reading with the shortest time on the host (its lines: host before, after, guest, real; ns).
+    """Return the client's most precise reading, the one that took the host the shortest time.
+
+    Each line has four times in ns: the host's before and after, the guest's, and that of the guest's wall clock.
 
     Raises: ValueError when there is none."""
     readings = [[int(word) for word in line.split()] for line in text.splitlines()]

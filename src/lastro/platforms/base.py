@@ -222,7 +222,7 @@ class Instance(ABC):
         set_sysctls(self.testbed.host, self.netns, dict(values))
 
     def send_single_segments(self, link: str) -> None:
-        """Have its kernel send single segments over a link, never several as one packet for a card to divide.
+        """Make its kernel send single segments over a link, never several in one packet that a card divides.
 
         A macvlan does not let its offloads be turned off, but all links have this limit."""
         self.testbed.host.run(["ip", "-n", self.netns, *single_segments(link)])

@@ -199,7 +199,7 @@ def _containers_conf(runtime: str, program: str, ulimits: Sequence[str]) -> str:
 
 
 def _ulimits(testbed: Testbed) -> list[str]:
-    """Return the limits of this process, as other tools do; Podman might request more than the host allows.
+    """Return the limits of this process, which other tools pass on; Podman might request more than the host allows.
 
     Podman lowers its own limit of processes to the number of process identifiers before it starts a runtime."""
     most = int(testbed.host.read_text("/proc/sys/kernel/pid_max"))

@@ -19,10 +19,10 @@ pairs        [{factor, strata, all_strata, left_out, comparisons [{level, refere
              strata}]}]: every two levels. The intervals of effects, comparisons and pairs are corrected as p_adjusted
 log          whether the model is of logarithms: ratios are then of geometric means, and a difference is what the ratio
              amounts to at the mean of the reference
-checks       {shapiro_w, shapiro_p, brown_forsythe_f, brown_forsythe_p, outliers}; outliers is their number
-drift        {tau, p, slope_per_hour, interval, relative, n, absent_because}, from block means
-serial       {lag1, p, n, trials, counts_as}: the autocorrelation of neighbouring trials, or null; as to the mean of the
-             treatment that suffers most, its trials count as so many independent ones
+checks       {shapiro_w, shapiro_p, brown_forsythe_f, brown_forsythe_p, outliers}; outliers is their number drift
+{tau, p, slope_per_hour, interval, relative, n, absent_because}, from block means serial       {lag1, p, n, trials,
+counts_as}: the autocorrelation of neighbouring trials, or null; for the mean of the
+             treatment that it affects most, its trials count as this many independent ones
 second_mode  {n, trials, distance, relative, sds, treatments [{treatment (id), n, trials}], contrasts}, or null: n of
              the trials lie apart from the others of their treatment and block, by distance: a ratio if relative, else
              in the unit of the metric; sds is its size in standard deviations of the noise

@@ -86,7 +86,7 @@ def licence_url(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CrateFile:
-    """A file of a bundle. The list of hashes has neither size nor hash here: it contains that of this description."""
+    """A file of a bundle. The list of hashes has no size and no hash here: it contains the hash of this description."""
 
     name: str
     size: int | None = None
@@ -158,7 +158,7 @@ def _refs(names: Sequence[str]) -> Any:
 
 
 def _id(name: str) -> str:
-    """Return the identifier of a file: its name with the characters escaped that a URI cannot have."""
+    """Return the identifier of a file: its name, with characters escaped that a URI must not contain."""
     return quote(name, safe="/")
 
 

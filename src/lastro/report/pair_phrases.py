@@ -60,7 +60,7 @@ class PairPhrases:
         return changed + self._floor(levels, reference) + self._part(pairs)
 
     def _floor(self, levels: Sequence[str], reference: str) -> str:
-        """Return a remark where all of these differences are as small as those without a cause."""
+        """Return a remark if all of these differences are below the noise floor; otherwise empty."""
         if all(self.factor.under_floor(level, reference) for level in levels):
             return ", " + self.say("less than the noise floor of this host")
         return ""

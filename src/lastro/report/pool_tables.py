@@ -189,7 +189,7 @@ def ratio_on(one: HostEffect, say: Language) -> str:
 
 
 def pooled_claims_table(claims: Sequence[JudgedClaim], say: Language) -> Table:
-    """Return the claims judged over all hosts, and how many hosts alone give which verdict."""
+    """Return the claims judged over all hosts, and how many hosts, each judged alone, give each verdict."""
     table = claims_table([one.pooled for one in claims], "", say)
     rows = tuple((*row, hosts_verdicts(one, say)) for row, one in zip(table.rows, claims, strict=True))
     note = say(

@@ -145,7 +145,7 @@ def levels_text(levels: Sequence[Level], say: Language) -> str:
 def side_text(side: Levels, say: Language, *, short: bool = False) -> str:
     """Return a choice of levels on one line, numbers with their factor: 'lxc · ovs', '3x3 · hello_s = 5'.
 
-    If `short`, the factor is written elsewhere, and of several levels there is only their number."""
+    If `short`, the factor is written elsewhere, and several levels are only counted."""
     return " · ".join(_side_part(name, levels, say, short) for name, levels in side.items())
 
 

@@ -22,7 +22,7 @@ _INNER = struct.Struct(">4sIIIQQd")  # cookie, bytes of counts, offset, digits, 
 _INNER_COOKIE = b"\x1c\x84\x93\x13"
 _MOST_BUCKETS = bucket_of(MOST) + 1
 _MOST_COUNT = 2**53
-_LAST_BYTE = 8  # of a word: the ninth byte has eight bits
+_LAST_BYTE = 8  # of a number: its ninth byte carries eight bits
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ def ends_of_ratio(
     var_a, var_b, cov = covariances
 
     def beyond(r: float) -> float:
-        """Return by how much a - r b exceeds what chance and rounding may make of zero, along with r in size."""
+        """Return by how much |a - r b| exceeds what chance and rounding may add to a true difference of zero."""
         spread = math.sqrt(max(0.0, var_a - 2 * r * cov + r * r * var_b))
         return abs(a - r * b) - critical * spread - biases[0] - abs(r) * biases[1]
 
@@ -37,7 +37,7 @@ def ends_of_ratio(
 
 
 def _outside(beyond: Callable[[float], float], end: float, side: int) -> float:
-    """Return a ratio outside of the interval, on one side of one of its ends."""
+    """Return a ratio outside of the interval, beyond one of its ends; `side` is -1 for below, 1 for above."""
     step = side * 1e-12 * max(1.0, abs(end))
     while beyond(end + step) <= 0:
         step *= 2

@@ -34,7 +34,7 @@ def benjamini_hochberg(ps: Sequence[float | None]) -> list[float | None]:
 
 
 def _adjusted(ps: Sequence[float | None], step: Callable[[list[float]], list[float]]) -> list[float | None]:
-    """Return each p at its own place, after `step` has adjusted the existing ones in ascending order."""
+    """Apply `step` to the existing p-values in ascending order, and return the results in the original order."""
     made = sorted((p, at) for at, p in enumerate(ps) if p is not None)
     adjusted: list[float | None] = [None] * len(ps)
     for (_, at), p in zip(made, step([p for p, _ in made]), strict=True):

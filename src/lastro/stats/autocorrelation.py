@@ -5,7 +5,7 @@ of k. With residuals e of N trials in their true order, von Neumann's ratio
 
     r = 1 - (sum of (e[t + 1] - e[t])^2 / (N - 1)) / (2 sum of e^2 / N)
 
-is compared with what it would be for independent noise, and `lag1` is the value for which it would be what it is. Both
+is compared with its expectation for independent noise, and `lag1` is the correlation at which r is as expected. Both
 take into account that each residual is measured from the mean of its own treatment, which absorbs slow noise.
 
 Sources: von Neumann, Ann. Math. Statist. 12 (1941) 367-395; Box, Jenkins and Reinsel, Time Series Analysis (4th ed.),

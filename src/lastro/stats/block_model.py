@@ -1,10 +1,10 @@
 """One model for every comparison within a metric: a mean for each cell, additive blocks, and noise that may differ.
 
-A cell holds the measurements of one treatment: {block: value}. Where the logarithms of the values fit better by more
-than chance would give (`LOGS_FIT_BETTER`), they are modelled instead: effects of cells and blocks then multiply.
+A cell holds the measurements of one treatment: {block: value}. Where the logarithms of the values fit significantly
+better (`LOGS_FIT_BETTER`), they are modelled instead: effects of cells and blocks then multiply.
 
 Means and blocks are fitted by least squares. With D the counts of the cells, B those of the blocks and N their table,
-the blocks are solved first, from S = B - N' D^-1 N: as many equations as blocks, however many cells.
+the blocks are solved first, from S = B - N' D^-1 N: one equation for each block, regardless of the number of cells.
 
 Each cell has its own variance, estimated from its residuals and drawn towards the pooled one (`moderation`). So a
 comparison of two quiet cells does not suffer from a noisy third one, and yet has more degrees of freedom than its own
@@ -125,7 +125,7 @@ class BlockModel:
 
     @property
     def residuals(self) -> Residuals:
-        """What the residuals show of the noise of each cell, in the order of `means`."""
+        """The residuals of each cell, from which its noise is estimated, in the order of `means`."""
         fit = self.blocked
         sizes = np.ones(len(fit.index)) if self.log else np.abs(fit.all_means) / self.unit
         sizes = np.where(sizes == 0, sizes.max() or 1.0, sizes)

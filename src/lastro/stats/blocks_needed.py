@@ -1,9 +1,9 @@
 """How many blocks make all intervals of a metric narrow enough, given what a pilot shows of the noise.
 
 Each draw is one possible truth with one campaign under it: noises that the pilot allows, and the mean squares that such
-noises show in a campaign. The number of blocks that this campaign needs is found by bisection. Over the draws it is a
-distribution, and its 0.8 quantile is enough in 80 % of cases: with the noise of this host unknown, and the spread that
-a campaign shows subject to chance. The distribution of what the noise alone requires is the uncertainty of the pilot.
+noises show in a campaign. The number of blocks that this campaign needs is found by bisection. The draws give
+a distribution of this number, and its 0.8 quantile is enough in 80 % of cases: it allows for the unknown noise of this
+host and for the chance in the spread that a campaign shows. The same without that chance is the pilot's uncertainty.
 
 Sources: Kupper and Hafner, The American Statistician 43 (1989) 101-105, for assurance; Spiegelhalter and Freedman,
 Statistics in Medicine 5 (1986) 1-13, for averaging over a pilot's uncertainty; Wilson and Hilferty, Proc. Natl. Acad.
@@ -40,9 +40,9 @@ class Enough:
 class BlocksNeeded:
     """The numbers of blocks with which all intervals are narrow enough, one for each assurance.
 
-    `low` to `high` is the interval of the number that the true noise requires on average, as uncertain as the pilot
-    leaves it: it holds that number with the probability that was asked for. None above a million. `widest` is the place
-    of the interval that is most often the widest."""
+    `low` to `high` is an interval for the number that the true noise requires on average: after this pilot, it contains
+    that number with the requested probability. None above a million. `widest` is the position of the interval that is
+    most often the widest."""
 
     enough: tuple[Enough, ...]
     low: int | None
@@ -88,7 +88,7 @@ def _enough(needed: Floats, assurance: float) -> Enough:
 
 
 def _quantile(ordered: Floats, q: float) -> int | None:
-    """Return the value that one more draw is at most equal to with probability q; None above a million."""
+    """Return the value that one more draw does not exceed with probability q; None above a million."""
     at = min(math.ceil(q * (len(ordered) + 1)), len(ordered))
     value = int(ordered[max(at, 1) - 1])
     return value if value <= MOST else None
@@ -101,7 +101,7 @@ def _correlated(shape: tuple[int, ...], correlation: float, rng: np.random.Gener
 
 
 def _shown(expected: Floats, normal: Floats | None, n: Floats) -> Floats:
-    """Return the mean squares that `n` blocks show; those that are expected without a `normal`."""
+    """Return the mean squares that `n` blocks show, given a draw `normal`; without it, the expected ones."""
     if normal is None:
         return expected
     part = 2 / (9 * (n - 1))

@@ -153,7 +153,7 @@ def _basis(loads: Floats) -> Floats:
     """Return independent directions of noise, as rows: the first estimate's, then what each later one adds.
 
     The same data give the same directions on every processor. Singular vectors would not: those of equal singular
-    values, as a balanced design has them, may be turned in any way, and the directions at random would turn with them.
+    values, as a balanced design has them, may be rotated arbitrarily, and the random directions would rotate with them.
     Source: Gram-Schmidt, twice for accuracy (Giraud and Langou, IMA J. Numer. Anal. 25 (2005) 1-21)."""
     import numpy as np
 

@@ -25,7 +25,7 @@ from lastro.stats.resolution import equal_readings, rounding
 _SHARES = np.linspace(0, 1, 6)  # of the baseline in the variance of a ratio
 _ROOTS = np.linspace(0, 1, 13)  # of 1 / df, in which critical values are nearly linear
 _FEW = 20  # readings that may be equal by chance are fewer
-_WIDEST = 20.0  # of logarithms: a larger half width is not told apart
+_WIDEST = 20.0  # of logarithms: larger half widths are not distinguished
 
 
 class Intervals(Protocol):
@@ -78,7 +78,7 @@ class Ratios:
 
     `means` of the cells are in the unit of the residuals, with the variance `of_blocks` of the effects of blocks; None
     if the model is of logarithms. `steps` are the resolution of each cell, in the same unit. `found` is the fraction of
-    a screening that differs."""
+    comparisons that differ, in a screening."""
 
     of: Sequence[int]
     to: Sequence[int]
@@ -157,7 +157,7 @@ class Ratios:
 
 
 def _mean_product(values: Floats) -> Floats:
-    """Return the mean product of two of the values in a row: as a column."""
+    """Return, as a column, the mean product of two values of each row."""
     k = values.shape[1]
     total = values.sum(axis=1, keepdims=True) ** 2 - (values**2).sum(axis=1, keepdims=True)
     return np.asarray(np.clip(total / max(1, k * (k - 1)), 0, 1))
@@ -180,7 +180,7 @@ def _fieller(a: Floats, b: Floats, both: Floats, critical: Floats) -> Floats:
 def model_noise(mean_squares: Floats, n: Floats) -> tuple[Floats, Floats]:
     """Return the variances of the cells as `block_model` estimates them from complete blocks, with degrees of freedom.
 
-    Very unequal variances have their prior degrees of freedom to 4 %."""
+    If the variances are very unequal, the prior degrees of freedom are accurate to 4 %."""
     from scipy.special import zeta
 
     cells = mean_squares.shape[1]

@@ -62,7 +62,7 @@ class Histogram:
 
     @property
     def maximum(self) -> float:
-        """The largest value, which a lost event does not have, by the upper end of its bucket; 0 without any."""
+        """The upper end of the last bucket with a value; 0 without values. Lost events have none."""
         return float(upper_ends(np.int64(len(self.counts) - 1))) if len(self.counts) else 0.0
 
     def is_estimable(self, q: float) -> bool:
@@ -70,7 +70,7 @@ class Histogram:
         return round(self.n_in_all * (1 - q), 6) >= LEAST_BEYOND
 
     def quantile(self, q: float) -> float:
-        """Return the least value that at least the fraction q of all events do not exceed; infinity if it was lost.
+        """Return the least value that at least the fraction q of all events do not exceed; infinity for a lost event.
 
         It is the upper end of its bucket, so at most 0.1 % too large. `q` = 1 is the maximum.
         Raises: ValueError without events, or unless 0 < q <= 1."""

@@ -75,8 +75,8 @@ def ratio_test(mean: SampledMean, baseline: SampledMean, limit: float, side: Sid
     """Test whether the ratio of two independent means is above (below, on either side of) `limit`.
 
     It tests mean - limit baseline against zero, so that the baseline may be zero too. With limit 1 and `either` it is
-    Welch's test of no difference. What rounding may have added does not count. For constant samples p is 1, or the
-    least that this number of values can give (`student`).
+    Welch's test of no difference. A difference that rounding may have caused does not count. For constant samples p is
+    1, or the least that this number of values can give (`student`).
 
     Raises: ValueError when a sample has fewer than two values."""
     n = (mean.n, baseline.n)

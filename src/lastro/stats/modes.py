@@ -15,7 +15,7 @@ only if
 
 - the distance is more than `least_distance` standard deviations, both those of all trials and those of the treatments
   that have trials apart (Ashman, Bird and Zepf, Astron. J. 108 (1994) 2348-2361, for this measure);
-- it is no tail: not much wider than the noise, with fewer trials on the way to it than in it;
+- it is not a tail: not much wider than the noise, with fewer trials on the way to it than in it;
 - it has three trials or more, and is 1 % away.
 
 In simulated campaigns with one mode, 5 % or fewer are taken for two (`benches/second_mode.py`,
@@ -180,7 +180,7 @@ class _ValueGrid:
         return split
 
     def _left(self, values: Floats) -> Floats:
-        """Return what the means of treatments and of blocks leave of values that are zero where none is there."""
+        """Subtract the means of treatments and of blocks from values, which are 0 where a trial has none."""
         left = self._less_means(values)
         if not self.blocked:
             return left
@@ -193,7 +193,7 @@ class _ValueGrid:
         return np.asarray(values - self.there * means)
 
     def _polished(self) -> Floats:
-        """Return what medians of treatments and blocks leave of the values; where none is there, NaN."""
+        """Subtract medians of treatments and blocks from the values, repeatedly; NaN where a trial has no value."""
         median = np.median if self.there.all() else np.nanmedian
         left = self.values
         for _ in range(_MOST_SWEEPS if self.blocked else 1):

@@ -2,13 +2,13 @@
 
 A few blocks cannot show how much the noises of cells differ, so that is assumed. The standard deviation of a cell, as a
 fraction of its mean, is lognormal with a spread tau, and tau is half-normal with the scale `SPREAD`. Equal noise is the
-most probable, and in half of such populations two cells typically differ by more than a factor of 2.6. How large the
-noise is in all is left to the data alone. One cell that is much noisier than all others is drawn towards them, so that
-too few blocks are advised for it; where noises are equal, too many are: see benches/advice_promises.py.
+most probable, and in half of such populations two cells typically differ by more than a factor of 2.6. The overall
+level of the noise is estimated from the data alone. One cell that is much noisier than all others is drawn towards
+them, so that too few blocks are advised for it; where noises are equal, too many are: see benches/advice_promises.py.
 
 Residuals hold a part of the noise of all cells, since all share the blocks: beside one noisy cell, those of all others
-are the same, and know no more than one of them. So the likelihood is that of the differences between cells, which
-blocks do not affect (REML). It is exact where every block has all cells, and close where trials were lost.
+are the same, and together say no more than one of them. So the likelihood is that of the differences between cells,
+which blocks do not affect (REML). It is exact where every block has all cells, and close where trials were lost.
 
 Sources: Patterson and Thompson, Biometrika 58 (1971) 545-554, for the likelihood; Gelman, Bayesian Analysis 1 (2006)
 515-534, for the half-normal spread; Murray, Adams and MacKay, Elliptical slice sampling, AISTATS (2010) 541-548, for
@@ -26,7 +26,7 @@ from lastro.stats._projections import ROUNDING, Floats
 
 SPREAD = 1.5
 _LEAST_VARIANCE = 1e-10  # of the largest: less than it changes nothing, and costs digits
-_STEPS = 100  # of the sampler: twice as many change the advice by less than its own uncertainty
+_STEPS = 100  # of the sampler: twice as many would change the advice by less than its own uncertainty
 _TRIES = 8  # of each step; nearly all rows move
 _GUESSES = 10
 
@@ -59,14 +59,14 @@ class Residuals:
         return bool(np.any(self.squares[self.freedom > 0]))
 
     def fit(self, variances: Floats) -> tuple[Floats, Floats]:
-        """Return for each row of variances the logarithm of the determinant, and the sum of squares in their units."""
+        """Return the logarithm of the determinant and the sum of squares / variances, for each row of variances."""
         if self.blocks is None:
             return np.log(variances) @ self.freedom, (self.squares / variances).sum(axis=1)
         largest = variances.max(axis=1, keepdims=True)
         return self.blocks.fit(np.maximum(variances, _LEAST_VARIANCE * largest), self.squares, self.freedom.sum())
 
     def guess(self) -> tuple[Floats, Floats]:
-        """Return a first guess of the variance of each cell, and the information on the logarithm of its root."""
+        """Return a first guess of the variance of each cell, and the information on the logarithm of its SD."""
         common = float(self.squares.sum() / self.freedom.sum())
         variances = (self.squares + common) / (self.freedom + 1)
         if self.blocks is None:
@@ -102,7 +102,7 @@ class Blocks:
         return left * determinant, np.maximum(whole - of_blocks, ROUNDING * whole)
 
     def guess(self, variances: Floats, freedom: Floats) -> tuple[Floats, Floats]:
-        """Return better variances, and the information on each: from distances to the quiet cells of each block."""
+        """Improve the guess by the distances to the quiet cells of each block; return variances and information."""
         measured = self.patterns @ self.members.T
         n, share = np.maximum(measured.sum(axis=1), 1), np.zeros(len(variances))
         for _ in range(_GUESSES):
@@ -142,14 +142,14 @@ def drawn_population(cells: int, draws: int, rng: np.random.Generator) -> Floats
 
 
 def _noises(pilot: Residuals, state: Floats) -> Floats:
-    """Return the noises of the cells, up to a common factor, for rows that are standard normal without any data.
+    """Return the noises of the cells, up to a common factor, for rows whose prior is standard normal.
 
     The first column is tau, in units of `SPREAD`, and there is one for each cell."""
     return np.asarray(pilot.sizes * np.exp(SPREAD * np.abs(state[:, :1]) * state[:, 1:]))
 
 
 def _start(pilot: Residuals, draws: int, rng: np.random.Generator) -> Floats:
-    """Return rows that are about as probable as the data leave them, from a first guess of the noise of each cell."""
+    """Draw rows that are roughly as probable as the data say, from a first guess of the noise of each cell."""
     variances, known = pilot.guess()
     guess = np.log(variances / pilot.sizes**2) / 2
     guess -= guess.mean()

@@ -9,7 +9,7 @@ that happen to agree would make it too narrow.
 
 Tau squared has the interval of the Q profile: those values at which Cochran's generalised Q is not extreme. There, a
 standard error that is estimated from few trials counts as larger, such that a normal interval is as wide as that by
-Student's t. Otherwise hosts that do not differ would seem to.
+Student's t. Otherwise hosts that do not differ would seem to differ.
 
 Sources: Hartung and Knapp, Statist. Med. 20 (2001) 1771-1782; Sidik and Jonkman, Statist. Med. 21 (2002) 3153-3159;
 Röver, Knapp and Friede, BMC Med. Res. Methodol. 15 (2015) 99; Viechtbauer, Statist. Med. 26 (2007) 37-52, for the Q
@@ -68,7 +68,7 @@ class Pooled:
     n: int
 
     def p_of(self, bound: float, side: Side) -> float:
-        """Return the p of the hypothesis that the mean does not lie above, or below, a bound."""
+        """Return the p of the hypothesis that the mean is not above (not below) a bound."""
         return t_p(self.value - bound, self.error, self.df, 0.0, side)
 
 
@@ -173,7 +173,7 @@ class _Sample:
         return self.tau2_at(np.asarray(chdtri(len(self.y) - 1, shares)))
 
     def prediction(self, confidence: float) -> Interval:
-        """Return the interval of the true effect on a new host, with all that is not known of tau squared.
+        """Return the interval of the true effect on a new host, which allows for the uncertainty of tau squared.
 
         It is a mixture over the confidence distribution of tau squared. With each value of it, the mean has its
         distribution by Student's t, and the new host lies around the mean."""

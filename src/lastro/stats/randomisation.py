@@ -2,7 +2,7 @@
 
 The order of the treatments inside each block was drawn at random. If no treatment has any effect, the values in time
 would have been the same in every other order that could have been drawn, however they are distributed, and however
-alike neighbours in time are. So the statistic of the order that was drawn is compared with those of the others: p is
+similar neighbours in time are. So the statistic of the order that was drawn is compared with those of the others: p is
 the fraction of orders that give at least as much. The statistic is F of all treatments, adjusted for blocks; for two
 treatments that is the square of the paired t.
 

@@ -1,7 +1,7 @@
 """Readings at the resolution of a tool: their step, and how far rounding may have moved a mean.
 
 A tool that prints two decimals shows 42.00 for anything from 41.995 to 42.005. Where noise is smaller than half of such
-a step, the readings are equal more often than the values, and their spread says too little about the mean."""
+a step, the readings are equal more often than the values, and their spread understates the uncertainty of the mean."""
 
 from __future__ import annotations
 

@@ -43,8 +43,8 @@ def least_paired_p(n: int) -> float:
 def least_unpaired_p(sizes: Sequence[int]) -> float:
     """Return the least two-sided p of independent samples: those of two sizes can be drawn in C(n + m, n) ways.
 
-    For more samples, as in a contrast, the two smallest count: that all are constant and not all alike is never more
-    probable. One sample alone has signs only, as pairs do."""
+    For more samples, as in a contrast, the two smallest count: it is never more probable that all are constant but not
+    all equal. One sample alone has signs only, as pairs do."""
     smallest = sorted(sizes)[:2]
     if len(smallest) < 2:
         return least_paired_p(*smallest)

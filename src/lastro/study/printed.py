@@ -49,7 +49,7 @@ class PrintedColumn:
 
 @dataclass(frozen=True, slots=True)
 class PrintedRow:
-    """A row of numbers: the levels of which they are, and a cell for each column."""
+    """A row of numbers: its levels, and a cell for each column."""
 
     at: Levels
     cells: tuple[PrintedCell, ...]

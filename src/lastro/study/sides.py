@@ -1,4 +1,4 @@
-"""Choices of levels, of which claims and tables are, and what stands in for levels that a host lacks."""
+"""Choices of levels, to which claims and tables refer, and stand-ins for levels that a host lacks."""
 
 from __future__ import annotations
 

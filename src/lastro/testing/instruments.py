@@ -39,7 +39,7 @@ Measure = Callable[[float], Reading]
 class Ready(NamedTuple):
     """An instrument with all that it needs.
 
-    `measure` measures once, within so many seconds if it is a workload. `version` tells the version of its tool."""
+    `measure` measures once; for a workload, it takes a time limit in seconds. `version` returns that of its tool."""
 
     measure: Measure
     version: Callable[[], str]
@@ -132,7 +132,7 @@ def _workload(tool: Workload, testbed: Testbed, pool: PlatformPool) -> Iterator[
 
 
 def _asked(instance: Instance, argv: Sequence[str]) -> Callable[[], str]:
-    """Return a function that returns what the tool says of its version, whichever way."""
+    """Return a function that asks the tool for its version, and returns all that it prints."""
 
     def ask() -> str:
         done = instance.run(argv, check=False)

@@ -1,4 +1,4 @@
-"""The commands of a real run, played again with other output: what does a part make of a tool that went wrong?"""
+"""The commands of a real run, played again with other output: how does a part handle a tool that failed?"""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class ScenarioContract:
 
     @property
     def config(self) -> Config:
-        """The configuration of the only treatment of a study that says what `short` says."""
+        """The configuration of the only treatment of a study with the levels and settings of `short`."""
         found = schema(registry.get("scenario", self.scenario))
         factor, *_ = (name for name in self.short if name in found.parts)
         constants = [f"{name} = {json.dumps(value)}" for name, value in self.short.items() if name != factor]
@@ -149,7 +149,7 @@ def _assert_complete(setting: Setting) -> None:
 
 @contextmanager
 def _interrupted_at(host: Host, command: int) -> Iterator[None]:
-    """Interrupt the block, as Ctrl-C does, when it has begun so many commands."""
+    """Interrupt the block, as Ctrl-C does, when it has begun this number of commands."""
     run, begun = host.run, itertools.count()
 
     def counted(argv: Sequence[str], **how: Any) -> Completed:

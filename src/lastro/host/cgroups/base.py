@@ -1,4 +1,4 @@
-"""What both versions of control groups share: limits, readings, and the life of a group."""
+"""What both versions of control groups share: limits, readings, and the lifecycle of a group."""
 
 from __future__ import annotations
 
@@ -184,8 +184,8 @@ class Cgroups(ABC):
     def unlimited_disk(self, name: str) -> list[tuple[str, str]]:
         """List the (file, text) pairs that lift the group's limits of disk rates; none if it has no such limit.
 
-        A dying container writes its file system back in its own group: behind a limit, that takes as long as it likes,
-        and the group cannot be removed before."""
+        A dying container writes its file system back in its own group: under a limit, that may take very long, and the
+        group cannot be removed before it ends."""
 
     def pids(self, name: str) -> set[int]:
         """Return the PIDs of the processes in the group and below it."""

@@ -50,7 +50,7 @@ _SLOT_IN = 0.155  # height of one place
 _LINE_IN = 0.135  # height of a line of a level's label
 _GAP_SLOTS = 0.8  # between two levels of the factor on the axis
 _MOST_COLOURS = 8
-_FEW = 15  # points of one place: so few are drawn larger
+_FEW = 15  # points of one place: up to this many are drawn larger
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +274,7 @@ def _place(
 
 
 def _spread(y: float, n: int) -> list[float]:
-    """Return places for the points of one place a little apart, in the order of their blocks."""
+    """Return a position for each of `n` points that share a place, a little apart, in the order of their blocks."""
     return [y + (0.0 if n == 1 else 0.32 * (2 * at / (n - 1) - 1)) for at in range(n)]
 
 

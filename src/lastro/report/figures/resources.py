@@ -92,7 +92,7 @@ def _leading(report: Report) -> tuple[str, tuple[str, ...]]:
 
 
 def _gather(report: Report, factor: str) -> Used:
-    """Gather the resources that valid trials noted."""
+    """Collect the resources that valid trials recorded."""
     levels = {row.treatment.index: str(row.treatment.levels.get(factor, "")) for row in report.rows}
     used: Used = {}
     for attempt in report.attempts:

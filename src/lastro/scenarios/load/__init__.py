@@ -2,8 +2,8 @@
 
 A search is one observation. Its probes offer a rate for a time, and read from the counters of interfaces what was sent
 and what arrived. The search leads with PDR: the partial drop rate, at most 0.5 % of the frames lost. NDR, the non-drop
-rate, allows no loss, in all but a part of the time (RFC 9971). After the search, the chain carries its PDR for a while,
-and the CPU time of each role is read. At last, latency is measured at fractions of the PDR and at other loads."""
+rate, allows no loss, except in a part of the time (RFC 9971). After the search, the chain carries its PDR for a while,
+and the CPU time of each role is read. Finally, latency is measured at fractions of the PDR and at other loads."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class LoadScenario(OnChain):
     summary = "the rates at which a network function meets goals of loss (PDR, NDR), beside a neighbour"
     parts = (*OnChain.parts, "instrument")
     calibration_kinds = {
-        _CEILING: CalibrationKind(float, optional=True),  # it only spares probes
+        _CEILING: CalibrationKind(float, optional=True),  # without it, a search takes a few more probes
         PROFILE: CalibrationKind(Profile),  # without it, isolation has no meaning
     }
     settings = (

@@ -58,7 +58,7 @@ METRICS = (
 def bounds_of(config: Config, ceiling_fps: float | None = None) -> Bounds:
     """Return where a treatment searches; `ceiling_fps` is the largest rate of the generator, if it was measured.
 
-    The search begins at the ceiling, which may have been measured at a bad moment, and finds that of the trial."""
+    The search begins at the ceiling. It may exceed the ceiling, which may have been measured at a bad moment."""
     step_s = registry.get("instrument", str(config["instrument"])).step_s
     first_s, final_s, sum_s = (
         math.ceil(seconds / step_s) * step_s if step_s else seconds

@@ -17,9 +17,9 @@ from lastro.errors import InputError, InstrumentError
 REACHED = 0.995  # of the asked rate: below it, a probe shows the limit of its generator
 _RETRIES = 2  # of a probe that its generator did not reach: the host may have been busy for a moment
 _MOST_LIMITS = 12  # lower limits of the generator in one search
-_BELOW = 0.98  # of the rate that a generator reached: its next limit, and less each time
+_BELOW = 0.98  # times the rate that a generator reached is its next limit, which is lowered each time
 _EXPANSION = 2
-_WIDEST = 0.7  # of all loads: the library never ends if they are as wide as the interval of a goal
+_WIDEST = 0.7  # of all loads: the library never ends if the interval of a goal is as wide as all loads
 _PRECEDING = 2  # coarser targets before the final one
 
 
@@ -232,7 +232,7 @@ def search(method: str, goals: Sequence[Goal], bounds: Bounds, measure: Measure)
             if probe.reached:
                 return probe
             best = max(best, probe.sent_fps)
-            if best < REACHED * REACHED * rate_fps:  # far below: no moment of a busy host
+            if best < REACHED * REACHED * rate_fps:  # so far below that no busy moment of the host explains it
                 break
         raise _GeneratorLimit(min(best, rate_fps))
 
@@ -255,7 +255,7 @@ def search(method: str, goals: Sequence[Goal], bounds: Bounds, measure: Measure)
 
 
 def own_goal(text: str) -> Goal:
-    """Parse a goal of one's own: '1%', or '1% exceed 20%'. Raises: InputError."""
+    """Parse a goal of the user: '1%', or '1% exceed 20%'. Raises: InputError."""
     words = text.replace("%", " ").split()
     try:
         numbers = [float(word) / 100 for word in words if word != "exceed"]

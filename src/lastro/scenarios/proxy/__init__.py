@@ -258,7 +258,7 @@ def _tool(config: Config) -> type[HttpLoad]:
 
 
 def _expected_s(config: Config, n_cpus: int) -> float:
-    """Estimate how long a trial takes on a DUT with so many CPUs."""
+    """Estimate how long a trial takes on a DUT with this number of CPUs."""
     starts_s = (start_s(config) + 0.25) * (1 + int(config["proxies"]) / 8)
     more_s = float(config["capacity_s"]) if config["max_proxies"] else 0.0
     requests_s = _tool(config).expected_s(config, _slowdown(config, n_cpus))

@@ -1,4 +1,4 @@
-"""The host time series: CPU time used and memory taken, once a second, from before the first start on.
+"""The host time series: CPU time used and memory taken, once a second, beginning before the first start.
 
 Source: proc(5)."""
 
@@ -36,7 +36,7 @@ class HostTimeline:
     """A time series of samples, with linear interpolation between them."""
 
     def __init__(self, read: Callable[[], HostReading], cpus: int | None = None) -> None:
-        """Make an empty series of readings of a host with so many CPUs; by default, of this one."""
+        """Make an empty series of readings of a host with this number of CPUs; by default, that of this machine."""
         self._read = read
         self.cpus = cpus or os.cpu_count() or 1
         self._samples: list[HostReading] = []

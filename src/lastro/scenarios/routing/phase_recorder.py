@@ -66,7 +66,7 @@ class PhaseRecorder:
         self.outcome.series.append(Series("host memory", "MiB", taken))
 
     def record_quiet(self, ended_s: float) -> None:
-        """Report how the memory in the quiet at the end of a recovery exceeds that of regular operation."""
+        """Report by how much memory, in the quiet at the end of a recovery, exceeds that of regular operation."""
         quiet_mib = self._taken_mib(ended_s - self.number("quiet_s"), ended_s)
         regular_mib = self.outcome.measurements.get("memory_regular", 0.0)
         self.measured("memory_growth_after", _growth_percent(regular_mib, quiet_mib))

@@ -38,7 +38,7 @@ class ChainProbes(Probes):
         return self._once(("offloads", platform, attachment), self._probe_frames)
 
     def ipv6(self, attachment: str, platform: str) -> Availability:
-        """Return whether such links carry IPv6 through an instance, by a ping."""
+        """Return whether such links carry a ping over IPv6 through an instance."""
         return self._once(("ipv6", platform, attachment), self._probe_ipv6)
 
     def _probe_ipv6(self, platform: Platform, attachment: str) -> Availability:

@@ -1,4 +1,4 @@
-"""What the own counters of a chain's function say of a flow."""
+"""Whether the own counters of a chain's function account for a flow."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def difference(before: Mapping[str, Counted], after: Mapping[str, Counted]) -> d
 def judge_crossings(
     phase: str, chain: Chain, seen: Mapping[str, Counted], payload_bytes: int, implementation: str, outcome: Outcome
 ) -> None:
-    """Invalidate the trial unless the function's counters account for a flow of so many bytes. `phase` names it."""
+    """Invalidate the trial unless the function's counters account for a flow of this many bytes. `phase` names it."""
     counts = "its elements" if implementation == "click" else "its rules"
     note_witness(outcome, "counters", f"packets that {counts} counted: {', '.join(sorted(seen))}", ("function",))
     outcome.invalidate(crossings(phase, chain, seen, payload_bytes))
 
 
 def crossings(phase: str, chain: Chain, seen: Mapping[str, Counted], payload_bytes: int) -> list[str]:
-    """Return why the function's counters do not account for a flow of so many bytes."""
+    """Return why the function's counters do not account for a flow of this many bytes."""
     crossed = seen.get("crossed")
     reasons = validity.crossing_reasons(phase, crossed.bytes if crossed else None, payload_bytes)
     if broken := seen.get(BROKEN, Counted(0, 0)).packets:

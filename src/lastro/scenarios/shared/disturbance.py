@@ -59,8 +59,8 @@ def demanded(config: Config, testbed: Testbed, timeout_s: float) -> tuple[Anomal
 def bounded(spec: InstanceSpec, testbed: Testbed, demand: Demand) -> InstanceSpec:
     """Return the specification of a neighbour with a limit on its processes, whether or not it is isolated.
 
-    The limit of its isolation, or else `MOST_PROCESSES`, but never less than the load itself has, and never more than
-    a quarter of what the host has left: no neighbour keeps the host from starting a process."""
+    It is the limit of its isolation, or else `MOST_PROCESSES`, but never less than the load itself has, and never more
+    than a quarter of what the host has left: no neighbour keeps the host from starting a process."""
     resources = spec.resources
     needed = _PER_WORKER * demand.n_workers + _BESIDES
     pids = min(max(resources.pids or MOST_PROCESSES, needed), _free_processes(testbed) // _SHARE)

@@ -179,7 +179,7 @@ def note_witness(outcome: Outcome, name: str, watches: str, at: Iterable[str] = 
 
 
 def _noted(outcome: Outcome, key: str, value: dict[str, Any]) -> None:
-    """Add a value once, and only beside a topology."""
+    """Add a value to the topology of a trial, once; do nothing if none was recorded."""
     topology = outcome.notes.get(TOPOLOGY)
     if isinstance(topology, dict) and value not in topology[key]:
         topology[key] = (*topology[key], value)

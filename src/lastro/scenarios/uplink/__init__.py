@@ -1,7 +1,7 @@
 """One flow from an instance to its host or a peer: the cost of a platform's network below, at and above its capacity.
 
 After Trindade (2018, chapter 6): 1470-byte datagrams at a nominal rate for 10 s, from the instance to the host. Here
-the nominal rate is a factor, since all platforms that can carry a single rate look the same."""
+the nominal rate is a factor, since at a single rate, all platforms that can carry it look the same."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class UplinkScenario(OnLinks):
         return AVAILABLE
 
     def linked_level(self, config: Config) -> str:
-        """Probe links on bare processes where an instance sends to its host by sockets of that host: it uses none."""
+        """Return the bare host where an instance sends to its host by sockets of that host, and uses no link itself."""
         level = platform_level(config)
         by_sockets = config["towards"] == HOST and self.pool.availability(level) and self.pool.get(level).sends_by_host
         return Native.name if by_sockets else level

@@ -24,7 +24,7 @@ class MyPart(Workload):
         return ["sh", "-c", f"dd if=/dev/zero of=/dev/null bs=1M count={self.chosen['blocks']} 2>&1"]
 
     def read(self, text: str) -> Reading:
-        """Parse what the command printed. Raises: InstrumentError, and nothing else, for whatever it is."""
+        """Parse what the command printed. Raises: InstrumentError, and nothing else, for any other text."""
         found = _REPORT.findall(text)
         if len(found) != 1:
             raise InstrumentError(f"dd printed {len(found)} reports: {text[-80:]!r}")
