@@ -124,6 +124,8 @@ def _lines(plan: StudyPlan) -> list[str]:
     base = ", ".join(f"{name} = {level}" for name, level in study.design.baseline.items())
     lines += ["", f"treatments  {len(treatments)}"] + ([f"baseline    {base}"] if base else [])
     lines += [f"blocks      {replicates} (randomised, seed {study.design.seed})", f"trials      {plan.trials}"]
+    if study.design.most_blocks == 1:
+        lines += [" " * 12 + "one block gives no interval and no verdict on a claim: use --replicates 2 or more"]
     if study.design.sequential:
         precision = f"±{100 * study.design.precision:g} %"
         lines += [f"sequential  blocks are added until every ratio is known to {precision}, {most} blocks at most"]
