@@ -68,7 +68,7 @@ def test_the_papers_own_profile_is_the_study_itself() -> None:
     paper = study.with_profile("paper")
     assert (paper.settings, paper.design) == (study.settings, study.design)
     quick = study.with_profile("quick")
-    assert (quick.design.replicates, quick.settings["tcp_s"], quick.settings["gap_s"]) == (1, 1, 0)
+    assert (quick.design.replicates, quick.settings["tcp_s"], quick.settings["gap_s"]) == (2, 1, 0)
     assert list(study.profiles) == ["quick", "standard", "paper", "published"]
 
 
