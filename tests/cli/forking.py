@@ -5,6 +5,7 @@ Run as a script, this file is the process that forks."""
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import socket
@@ -51,6 +52,8 @@ class Forks:
 
 def _serve(channel: socket.socket) -> None:
     _import_all()
+    gc.collect()
+    gc.freeze()  # else each command would visit, and so copy, all that was imported
     while True:
         request, fds, _, _ = socket.recv_fds(channel, 1 << 20, 2)
         if not request:

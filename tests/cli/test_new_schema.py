@@ -97,7 +97,7 @@ def test_schema_knows_its_scenarios(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_paper_is_a_study() -> None:
     study = loaded("paper:kagami2017", "--profile", "quick")
-    assert (study.name, study.profile, study.design.replicates) == ("kagami2017", "quick", 1)
+    assert (study.name, study.profile, study.design.replicates) == ("kagami2017", "quick", 2)
     with pytest.raises(InputError) as caught:
         loaded("paper:kagami2071")
     assert caught.value.hint == "did you mean 'kagami2017'?"
