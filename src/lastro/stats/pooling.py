@@ -79,7 +79,7 @@ def pool(effects: Sequence[MeasuredEffect], confidence: float, estimator: Estima
     from scipy.special import chdtrc
 
     if len(effects) < FEWEST:
-        raise ValueError(f"{len(effects)} hosts cannot show how hosts differ: it takes {FEWEST}")
+        raise ValueError(f"{len(effects)} hosts cannot show how hosts differ: at least {FEWEST} are needed")
     sample, widened = _Sample.of(effects), _Sample.of(effects, confidence)
     tau2 = sample.restricted_likelihood() if estimator == "reml" else sample.paule_mandel()
     df = len(effects) - 1
