@@ -211,7 +211,7 @@ class _Sample:
         return peaks[int(np.argmax(self._likelihood(np.array(peaks))))]
 
     def _likelihood(self, tau2: Floats) -> Floats:
-        """Return the logarithms of the restricted likelihood, but for a constant."""
+        """Return the logarithms of the restricted likelihood, up to a constant."""
         w, left = self._weighted(tau2)
         return np.asarray((np.log(w).sum(axis=1) - np.log(w.sum(axis=1)) - (w * left**2).sum(axis=1)) / 2)
 
