@@ -100,7 +100,7 @@ SETTINGS = (
     Setting(
         "at",
         DEFAULT_AT,
-        "loads at which latency is measured: percentages of the PDR found, frames a second (100kpps), or none",
+        "loads at which latency is measured: percentages of the PDR, packets a second (100kpps), or none",
         check=loads_of,
         by_profile=True,
         listed=True,
@@ -193,7 +193,7 @@ def _bound_fractions(loads: Sequence[LatencyLoad], outcome: Outcome) -> None:
     names = [load.metric(name) for load in loads if load.fraction is not None for name in STATISTICS]
     names += [load.load_metric for load in loads if load.fraction is not None]
     if marked := tuple(name for name in names if name in outcome.measurements):
-        text = "the PDR is only a lower bound, so the load was a smaller part of it"
+        text = "the PDR is only a lower bound, so the load was a smaller percentage of the true PDR"
         outcome.add_caveat(Remark(AT_LEAST, text, marked))
 
 
