@@ -106,7 +106,7 @@ def test_how_they_differ_and_what_links_them(made: Made) -> None:
     b = made("b", ("native", "xen"), host={"kernel": "6.12"})
     c = made("c", ("xen",), host={"hostname": "other"})
     said = " ".join(premises(build_report(together(loaded(a, b))), ENGLISH))
-    assert "The numbers come from 2 campaigns" in said and "kernel (6.1 / 6.12)" in said
+    assert "The numbers are of 2 campaigns" in said and "kernel (6.1 / 6.12)" in said
     assert "through what several campaigns measured: native." in said and "WARNING" not in said
     report = build_report(together(loaded(a, c)))
     found = across_campaigns(report)
@@ -147,7 +147,7 @@ def test_each_command_takes_several(made: Made, tmp_path: Path, capsys: pytest.C
         'compare = { metric = "throughput", of = { platform = "xen" }, to = { platform = "lxc" } }\n'
     )
     assert cli.main(["results", *both]) == 0
-    assert "The numbers come from 2 campaigns" in capsys.readouterr().out.replace("\n", " ")
+    assert "The numbers are of 2 campaigns" in capsys.readouterr().out.replace("\n", " ")
     assert cli.main(["claims", *both, "--claims", str(claims), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["claims"][0]["verdict"] == "reproduced", document["claims"]

@@ -19,7 +19,7 @@ from lastro.testbed import beside, set_sysctls
 PEER = "198.19.254.2"
 MOST_BPS = 1_000_000_000  # of a neighbour whose rate no isolation limits
 _NEIGHBOUR, _PREFIX = "198.19.254.1", 30
-BEYOND = "198.19.255.1"  # the neighbour's route to it leads through the peer, which does not forward, and drops it
+BEYOND = "198.19.255.1"  # the neighbour's route to it is through the peer, which drops it: it does not forward
 _DEVICE, _PEER_DEVICE = "load0", "peer0"
 _BURST_S, _LEAST_BURST_BYTES = 0.01, 4096  # of the bucket
 _QUEUE = "250ms"  # longer than a period of a CPU quota (100 ms): a sender waits, and the link does not idle

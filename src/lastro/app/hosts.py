@@ -59,7 +59,7 @@ def _placed(
     if file is None:
         return local_testbed(held, image)
     if file.guest is not None:
-        say("booting the guest; without KVM, this takes about a minute …")
+        say("booting the guest; in software, this takes about a minute …")
         return guest_testbed(held, image, file.guest, purpose)
     return spread_testbed(held, image, file, purpose, wait)
 

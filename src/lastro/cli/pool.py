@@ -1,6 +1,6 @@
 """For hosts that differ: the ratio of each level of a factor to the reference level on each host, their mean over hosts
-by random effects, the spread between hosts, and an interval for a new host. Campaigns of one host count as one. Two
-hosts cannot show how much hosts differ: then the two are compared, and nothing is averaged.
+by random effects, the spread between hosts, and the interval in which a new host will be. Campaigns of one host count
+as one. Two hosts cannot show how much hosts differ: then the two are compared, and nothing is averaged.
 
   lastro pool HOST1 HOST2 HOST3               the tables
   lastro pool HOST1 HOST2 HOST3 --all         also the ratios on each host

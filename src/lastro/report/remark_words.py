@@ -108,8 +108,8 @@ MEANINGS = {
         "was dropped. A percentile of the answered packets alone would hide them."
     ),
     OTHER_TRAFFIC: N_(
-        "latency is measured with one flow of frames of one size, in one direction: this treatment has other "
-        "traffic, so its latency was not measured."
+        "latency is measured with one flow of frames of one size, in one direction: this treatment’s traffic is "
+        "another, so it has no latency."
     ),
     FEWER_BLOCKS: N_(
         "trials are missing, so the ratio is over fewer blocks than the mean: only those with a valid trial of both "
@@ -138,7 +138,7 @@ SHORT = {
     LARGE_SEGMENTS: N_("the function received segments larger than the MTU"),
     TOO_FEW: N_("fewer than ten packets beyond it: dropped"),
     AMONG_LOST: N_("the percentile of lost packets: dropped"),
-    OTHER_TRAFFIC: N_("latency not measured with this traffic"),
+    OTHER_TRAFFIC: N_("no latency of this traffic"),
     FEWER_BLOCKS: N_("the ratio is over fewer blocks than the mean"),
     LOST_TRIALS: N_("more than a tenth of the trials lost"),
     SECOND_MODE: N_("some trials lie apart: a second mode"),

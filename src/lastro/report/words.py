@@ -65,8 +65,8 @@ def _of_guest(report: Report, say: Language) -> Iterator[str]:
         return
     if report.guest.emulated:
         yield say(
-            "Measured in {guest}: its times and rates are not comparable with those of any host. Ratios compare "
-            "treatments inside the guest; emulation may slow one of them down more than another.",
+            "Measured in {guest}: its times and rates do not compare with those of any host. Ratios compare treatments "
+            "inside the guest; emulation may slow one of them down more than another.",
             guest=report.guest.title,
         )
     else:
@@ -85,7 +85,7 @@ def _several_campaigns(report: Report, say: Language) -> Iterator[str]:
         )
         for member in report.members
     ]
-    yield say("The numbers come from {n} campaigns: {list}.", n=say.integer(len(listed)), list="; ".join(listed))
+    yield say("The numbers are of {n} campaigns: {list}.", n=say.integer(len(listed)), list="; ".join(listed))
     if found.other_machine:
         yield say("WARNING: The machines differ, so ratios across campaigns compare machines, too.")
     if found.differing:

@@ -78,7 +78,7 @@ class LoadScenario(OnChain):
     settings = (
         Setting("frame_size", "64", "bytes of each frame with its check sequence, or imix", check=sizes_of),
         Setting("flows", 1, "number of flows, which differ by their source port", 1, 10_000),
-        Setting("direction", FORWARD, "from the source to the sink, or in both directions", choices=(FORWARD, BOTH)),
+        Setting("direction", FORWARD, "from the source to the sink, or both ways at once", choices=(FORWARD, BOTH)),
         Setting(
             "steering",
             APART,

@@ -153,7 +153,7 @@ def measure_latency(
 ) -> None:
     """Measure at each load, and judge each percentile by the generator's own delay at the largest of them.
 
-    Only one flow of one frame size in one direction has a latency; otherwise a remark says why there is none.
+    Traffic that is not one flow of one frame size, one way, has no latency: a remark says so.
 
     Raises: InstrumentError when nothing was answered at a load that the function carries; as `LatencyMeter`."""
     loads, tool = loads_of(str(config["at"])), SockperfLatency()
