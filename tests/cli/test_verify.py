@@ -183,7 +183,7 @@ BAD: dict[str, tuple[Callable[[Path], Path], str]] = {
     "missing": (lambda folder: folder / "no.zip", "cannot be read: No such file"),
     "text": (_text, "is not a bundle: it is not a zip"),
     "fifo": (_fifo, "is neither a file nor a directory"),
-    "another-zip": (_zip_with("a.txt"), "is not a bundle of Lastro: it has no ro-crate-metadata.json"),
+    "another-zip": (_zip_with("a.txt"), "is not a Lastro bundle: it has no ro-crate-metadata.json"),
     "another-crate": (_zip_with("ro-crate-metadata.json"), "it has no SHA256SUMS"),
     "no-campaign": (_zip_with("ro-crate-metadata.json", MANIFEST), "it has no campaign"),
     "a-campaign": (lambda folder: small(folder / "c"), "it has no ro-crate-metadata.json"),

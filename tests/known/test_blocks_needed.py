@@ -97,7 +97,7 @@ def test_noise_is_drawn_from_what_the_pilot_knows() -> None:
     unknown = Residuals(truth**2 * freedom, freedom, np.ones(4))
     last = np.log(drawn_noise(unknown, 500, rng)[:, 3])
     assert 0.4 < np.std(last) < 2 * SPREAD, "a cell without residuals may be as any other"
-    with pytest.raises(ValueError, match="without a spread"):
+    with pytest.raises(ValueError, match="do not vary"):
         drawn_noise(Residuals(np.zeros(2), np.ones(2), np.ones(2)), 10, rng)
 
 

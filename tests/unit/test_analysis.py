@@ -50,7 +50,7 @@ def test_every_campaign_is_analysed_and_what_is_missing_has_a_reason(name: str, 
         decided = metric.headline.different + metric.headline.same + metric.headline.unknown
         assert decided == len(metric.comparisons)
         for comparison in metric.comparisons:
-            assert (comparison.agrees is None) <= (comparison.no_twin is not None or comparison.p is None)
+            assert (comparison.agrees is None) <= (comparison.no_ranks is not None or comparison.p is None)
             assert (comparison.p is None) == (comparison.decision == "unknown")
 
 
@@ -183,7 +183,7 @@ def test_too_few_trials_for_ranks_is_said(tmp_path: Path) -> None:
     metric = made(tmp_path / "c", value, replicates=5)
     for comparison in metric.comparisons:
         assert comparison.ranks is not None and not comparison.ranks.can_reject and comparison.agrees is None
-        assert comparison.no_twin is not None and "n = 5" in comparison.no_twin
+        assert comparison.no_ranks is not None and "n = 5" in comparison.no_ranks
         assert comparison.randomisation is not None and comparison.randomisation.least == 0.0625
 
 

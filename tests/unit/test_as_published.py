@@ -332,7 +332,7 @@ WRONG = {
     CLAIM + TABLE.replace("anomaly = ", "anomoly = "): "table[0].rows[0].at.anomoly: study small has no factor",
     CLAIM + TABLE + TABLE: "table[1].id: 't' is already the id of a table above",
     CLAIM + TABLE + FIGURE.replace('["x"]', '["y"]'): "figure[0].marks: 'y' is not in this file",
-    CLAIM + TABLE + FIGURE.replace("bars", "panels"): "figure[0]: has neither or both of two forms",
+    CLAIM + TABLE + FIGURE.replace("bars", "panels"): "figure[0]: must have exactly one of two forms",
     CLAIM.replace("direction", "# ").replace("higher", "") + TABLE: "claim[0].direction: is missing",
     "tables_from = '../t.toml'" + CLAIM + TABLE: "tables_from",
 }

@@ -30,7 +30,7 @@ from lastro.scenarios.shared.chain import ROLES, Chain, _segments
 from lastro.scenarios.shared.disturbance import Disturbance
 from lastro.scenarios.shared.point_to_point import Joined
 from lastro.scenarios.shared.topology import Built, note_load, note_meter
-from lastro.scenarios.uplink.ends import FarEnd
+from lastro.scenarios.uplink.ends import FlowEnd
 from lastro.scenarios.uplink.ends import note_topology as note_joined
 from lastro.study.topology import grid
 from lastro.testbed import Testbed
@@ -226,7 +226,7 @@ def test_a_flow_to_the_host_ends_at_the_routers_own_device(testbed: Testbed) -> 
     instance, peer = stood(testbed, "instance"), stood(testbed, "peer")
     ports = (Port(peer, "eth0", "198.18.1.1/24"), Port(instance, "eth0", "198.18.1.10/24"))
     pair = Joined(instance, peer, Segment("u", ports))
-    end = FarEnd("host", stood(testbed, "host"), "198.18.1.254", "br-ub")
+    end = FlowEnd("host", stood(testbed, "host"), "198.18.1.254", "br-ub")
     outcome = Outcome()
     note_joined(pair.built(testbed, "nat", "docker", isolation="none"), pair, end, "nat", outcome)
     nodes, links = shape(outcome)

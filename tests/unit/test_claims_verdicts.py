@@ -231,7 +231,7 @@ def test_on_the_edge_of_tolerance_or_margin_hardly_any_is_called_reproduced(
 
 
 @pytest.mark.slow
-def test_alone_on_the_edge_of_its_margin_a_likeness_has_the_rate_of_each_verdict(template: CampaignData) -> None:
+def test_alone_on_the_edge_of_its_margin_an_equivalence_has_the_rate_of_each_verdict(template: CampaignData) -> None:
     """Two one-sided tests at 5 % for it, and a two-sided one at 5 % against it, of which the edge leaves one side."""
     alone = replace(CLAIMS, claims=tuple(claim for claim in CLAIMS.claims if claim.id == "alike"))
     edge = world(cgroups=1 - 1 / 1.1)

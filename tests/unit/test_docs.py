@@ -421,8 +421,8 @@ def limits_table() -> str:
         ("dose of `io`", f"less than {io._LEAST_CPUS:g} CPUs used: almost no calls of sync()"),
         (
             "dose of `fork`",
-            f"less than {fork._LEAST_SHARE:g} of {fork.HELD:,} processes held, or of its limit, at begin and end; or"
-            f" fewer than {fork._LEAST_PER_S} created in a second on the whole host",
+            f"less than {fork._LEAST_SHARE:g} of {fork.HELD:,} processes held, or of its limit, at the beginning and "
+            f"at the end; or fewer than {fork._LEAST_PER_S} created in a second on the whole host",
         ),
         (
             "dose of `network`",

@@ -127,7 +127,7 @@ def test_a_pilot_of_one_block_or_of_another_study_is_refused(tmp_path: Path, pil
     with pytest.raises(InputError, match="shows no noise"):
         planned(one, pilot.study)
     for other in (make_study({"platform": ("native", "runc")}), make_study(scenario="compute")):
-        with pytest.raises(InputError, match="no campaign of small: its scenario or its factors differ"):
+        with pytest.raises(InputError, match="not a campaign of small: its scenario or its factors differ"):
             planned(pilot, other)
     with pytest.raises(InputError, match="does not judge a metric 'jittr'") as refused:
         planned(pilot, None, "jittr")
@@ -138,5 +138,5 @@ def test_every_metric_needs_a_better_direction(pilot: Report) -> None:
     from dataclasses import replace
 
     neither: Any = tuple(replace(metric, better="neither") for metric in METRICS)
-    with pytest.raises(InputError, match="has a better direction"):
+    with pytest.raises(InputError, match="declares what is better"):
         planned(pilot, make_study(metrics=neither))

@@ -327,7 +327,7 @@ def test_tests_that_disagree_are_counted_and_explained(tmp_path: Path) -> None:
     content = content_of(make_campaign(tmp_path, study, value=value))
     said = said_of(content)
     assert "In 1 comparison the test by ranks or by randomisation decides differently." in said
-    assert "the randomisation test takes it as it is" in said
+    assert "assumes normal and independent noise, the randomisation test does not" in said
     assert comparisons_table(content.analysis.metrics[0], ENGLISH).rows[0][6] == "no"
 
 

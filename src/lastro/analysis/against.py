@@ -6,7 +6,7 @@ import math
 
 from lastro.analysis.campaign import Cell, MetricView, Row
 from lastro.analysis.measured import Measured
-from lastro.analysis.model import BaselineComparison, Correction, RankTwin
+from lastro.analysis.model import BaselineComparison, Correction, RankComparison
 from lastro.stats.families import MOST_PLANNED
 from lastro.stats.noise_floor import within
 from lastro.stats.notes import N_, Note
@@ -48,19 +48,19 @@ def _comparison(row: Row, cell: Cell, data: Measured, floor: float | None, sever
     values, baseline = data.cells[row.treatment.index], data.cells[row.baseline.index]
     p, ratio = cell.comparison.p, cell.comparison.ratio.value
     matched = match_blocks(values, baseline)
-    twin, no_twin = None, None
+    ranks, no_ranks = None, None
     if matched and several and matched.pairing == "unpaired":
-        matched, no_twin = None, Note(BETWEEN_CAMPAIGNS)
+        matched, no_ranks = None, Note(BETWEEN_CAMPAIGNS)
     elif matched:
-        twin, no_twin = _twin(matched, data.confidence)
+        ranks, no_ranks = _rank_comparison(matched, data.confidence)
     orders = _orders(matched, log=data.model is not None and data.model.log)
     alpha = 1 - data.confidence
-    deciding = [twin.p] if twin is not None and twin.can_reject else []
+    deciding = [ranks.p] if ranks is not None and ranks.can_reject else []
     deciding += [orders.p] if orders is not None and orders.can_reject(alpha) else []
     agrees = all((p < alpha) == (other < alpha) for other in deciding) if p is not None and deciding else None
-    if twin is not None and not twin.can_reject:
+    if ranks is not None and not ranks.can_reject:
         n = min(len(values), len(baseline))
-        no_twin = Note(N_("n = {n}: too few trials for a rank test to reach significance"), n=n)
+        no_ranks = Note(N_("n = {n}: too few trials for a rank test to reach significance"), n=n)
     return BaselineComparison(
         treatment=row.treatment,
         baseline=row.baseline,
@@ -68,10 +68,10 @@ def _comparison(row: Row, cell: Cell, data: Measured, floor: float | None, sever
         difference=cell.comparison.difference,
         p=p,
         p_adjusted=cell.comparison.p_adjusted,
-        ranks=twin,
+        ranks=ranks,
         randomisation=orders,
         agrees=agrees,
-        no_twin=no_twin,
+        no_ranks=no_ranks,
         under_floor=within(floor, None if ratio is None else ratio - 1, (1, -1)),
         decision=cell.decision,
     )
@@ -85,7 +85,7 @@ def _orders(matched: Matched | None, *, log: bool) -> Randomisation | None:
     return randomisation_test(sides, log=log)
 
 
-def _twin(matched: Matched, confidence: float) -> tuple[RankTwin | None, Note | None]:
+def _rank_comparison(matched: Matched, confidence: float) -> tuple[RankComparison | None, Note | None]:
     a, b = matched.values, matched.baseline
     paired = matched.pairing == "paired"
     test = wilcoxon_signed_rank(a, b) if paired else mann_whitney(a, b)
@@ -95,4 +95,4 @@ def _twin(matched: Matched, confidence: float) -> tuple[RankTwin | None, Note | 
     delta = cliffs_delta(a, b, confidence)
     least_p = 2.0 ** (1 - test.n[0]) if paired else 2 / math.comb(len(a) + len(b), len(a))
     can = least_p < 1 - confidence
-    return RankTwin(test.p, shift.value, shift.interval, delta.value, delta.interval, can), None
+    return RankComparison(test.p, shift.value, shift.interval, delta.value, delta.interval, can), None

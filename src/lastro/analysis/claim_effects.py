@@ -104,7 +104,7 @@ def _compare(statement: Compare, margin: float, cells: Comparisons) -> Effects:
     (of, to), used, total = cells.sides([statement.of, statement.to], statement.at)
     label = f"{_words(statement.of, statement.to)} / {_words(statement.to, statement.of)}"
     if statement.direction == "alike":
-        return Effects((_likeness(label, of, to, margin, cells),), used, total)
+        return Effects((_equivalence(label, of, to, margin, cells),), used, total)
     return Effects((_direction(label, of, to, statement.direction == "higher", cells),), used, total)
 
 
@@ -195,7 +195,7 @@ def _alike(statement: Alike, margin: float, cells: Comparisons) -> Effects:
     sides: list[Levels] = [{statement.factor: (level,)} for level in statement.levels]
     weights, used, total = cells.sides(sides, statement.at)
     pairs = itertools.combinations(zip(statement.levels, weights, strict=True), 2)
-    parts = [_likeness(f"{a} / {b}", of, to, margin, cells) for (a, of), (b, to) in pairs]
+    parts = [_equivalence(f"{a} / {b}", of, to, margin, cells) for (a, of), (b, to) in pairs]
     return Effects(tuple(parts), used, total)
 
 
@@ -314,7 +314,7 @@ def _signed(
     return Part(label, measure, effect, beside, tested.p if so else 1.0, 1.0 if so else tested.p)
 
 
-def _likeness(label: str, of: Weights, to: Weights, margin: float, cells: Comparisons) -> Part:
+def _equivalence(label: str, of: Weights, to: Weights, margin: float, cells: Comparisons) -> Part:
     """Test by two one-sided tests that the ratio lies within 1/(1 + margin) and 1 + margin (Schuirmann 1987)."""
     found = cells.compared(of, to)
     return _bounded(label, found.ratio, found.difference, of, to, (1 / (1 + margin), 1 + margin), cells)

@@ -199,7 +199,7 @@ def _check_same_study(study: Study, pilot: Report) -> None:
     ours, theirs = ((each.scenario, {factor.name for factor in each.factors}) for each in (study, pilot.study))
     if ours != theirs:
         raise InputError(
-            f"{pilot.directory} is no campaign of {study.name}: its scenario or its factors differ",
+            f"{pilot.directory} is not a campaign of {study.name}: its scenario or its factors differ",
             "give a campaign of this study, or its A/A campaign",
         )
 
@@ -214,9 +214,7 @@ def _metrics(study: Study, names: Sequence[str]) -> tuple[Metric, ...]:
             raise InputError(f"the gate does not judge a metric '{name}'", did_you_mean(name, known))
     chosen = tuple(known[name] for name in dict.fromkeys(names or own))
     if not chosen:
-        raise InputError(
-            f"no metric of {study.name} has a better direction", "a gate judges only metrics that have one"
-        )
+        raise InputError(f"no metric of {study.name} declares what is better", "a gate judges only metrics that do")
     return chosen
 
 

@@ -98,7 +98,7 @@ class Interaction:
 
 
 @dataclass(frozen=True, slots=True)
-class RankTwin:
+class RankComparison:
     """The rank test of a comparison: Wilcoxon's signed-rank test where paired, otherwise Mann and Whitney's test.
 
     `shift` is Hodges and Lehmann's estimate, treatment minus baseline, in the metric's unit; `delta` is Cliff's, from
@@ -117,7 +117,7 @@ class BaselineComparison:
     """A treatment against its baseline, and two tests beside it that assume no distribution.
 
     `randomisation` is that of the two treatments within the blocks that they share. `agrees` says whether all tests,
-    uncorrected, reach the decision of the model's test. It is None if neither of the two can decide; `no_twin` is the
+    uncorrected, reach the decision of the model's test. It is None if neither of the two can decide; `no_ranks` is the
     reason why the rank test cannot. `under_floor` is None when no noise floor is known."""
 
     treatment: Treatment
@@ -126,10 +126,10 @@ class BaselineComparison:
     difference: Contrast | None
     p: float | None
     p_adjusted: float | None
-    ranks: RankTwin | None
+    ranks: RankComparison | None
     randomisation: Randomisation | None
     agrees: bool | None
-    no_twin: Note | None
+    no_ranks: Note | None
     under_floor: bool | None
     decision: Decision
 

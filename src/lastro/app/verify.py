@@ -81,9 +81,9 @@ def _description(place: Path, bundle: Container) -> dict[str, dict[str, Any]]:
     """Return the entities of the RO-Crate by their names."""
     for name in (METADATA, MANIFEST):
         if name not in bundle.sizes:
-            raise InputError(f"{place} is not a bundle of Lastro: it has no {name}", _HINT)
+            raise InputError(f"{place} is not a Lastro bundle: it has no {name}", _HINT)
     if not any(PurePosixPath(name).name == "campaign.db" for name in bundle.sizes if _is_in(name, CAMPAIGN)):
-        raise InputError(f"{place} is not a bundle of Lastro: it has no campaign", _HINT)
+        raise InputError(f"{place} is not a Lastro bundle: it has no campaign", _HINT)
     try:
         graph = parsed(content(bundle, METADATA, _MOST_TEXT_BYTES).decode().strip())["@graph"]
         return {entity["@id"]: entity for entity in graph if isinstance(entity["@id"], str)}

@@ -55,7 +55,7 @@ class Hosting(ABC):
     lasting: ClassVar[frozenset[str]] = frozenset()
 
     @contextmanager
-    def ground(self, testbed: Testbed) -> Iterator[None]:
+    def base_network(self, testbed: Testbed) -> Iterator[None]:
         """Set up what the instances share, inside the block."""
         yield
 
@@ -88,5 +88,5 @@ class Hosting(ABC):
         return hosted.address
 
     def carried(self, testbed: Testbed) -> dict[str, int]:
-        """Return counters of forwarded traffic: each must move with every load, the `lasting` ones since `ground`."""
+        """Return counters of forwarded traffic: each must move with every load, `lasting` ones since `base_network`."""
         return {}

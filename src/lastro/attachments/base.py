@@ -154,7 +154,7 @@ def _guests(segments: Sequence[Segment]) -> list[tuple[Instance, list[str]]]:
     return [*found.values()]
 
 
-def far_end(end: str, port: Port) -> str:
+def dut_end(end: str, port: Port) -> str:
     """Return the line that makes `end` in the DUT's namespace: a tap, or a veth whose other end is the port."""
     if port.instance.takes_taps:
         return f"tuntap add dev {end} mode tap"

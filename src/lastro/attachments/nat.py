@@ -16,7 +16,7 @@ from contextlib import contextmanager
 
 from lastro.attachments._hosting import GATEWAY, NETWORK, Hosted, Hosting
 from lastro.attachments._routing import Side, behind, destinations, directions, forwarded, inside, let_forward, routes
-from lastro.attachments.base import Attachment, Segment, far_end, made
+from lastro.attachments.base import Attachment, Segment, dut_end, made
 from lastro.testbed import Testbed
 
 _PREFIX = "br-"
@@ -74,7 +74,7 @@ class NatAttachment(Hosting, Attachment):
     # Hosting: one bridge for all, and a rule for each published port, as in Docker's default network
 
     @contextmanager
-    def ground(self, testbed: Testbed) -> Iterator[None]:
+    def base_network(self, testbed: Testbed) -> Iterator[None]:
         bridge = [
             f"link add name {_HOSTING_BRIDGE} type bridge stp_state 0 forward_delay 0 mcast_snooping 0",
             f"address add {GATEWAY}/{NETWORK.prefixlen} dev {_HOSTING_BRIDGE}",
@@ -88,7 +88,7 @@ class NatAttachment(Hosting, Attachment):
                 inside(testbed, ["nft", "-f", "-"], f"add table {_HOSTING_TABLE}\ndelete table {_HOSTING_TABLE}\n")
 
     def compile_hosted(self, hosted: Hosted) -> list[str]:
-        return [far_end(hosted.end, hosted.port), f"link set {hosted.end} master {_HOSTING_BRIDGE} up"]
+        return [dut_end(hosted.end, hosted.port), f"link set {hosted.end} master {_HOSTING_BRIDGE} up"]
 
     def publish(self, testbed: Testbed, instances: Sequence[Hosted], outside: str) -> None:
         rules = [
@@ -135,6 +135,6 @@ def _bridge(side: Side, end: str) -> list[str]:
         f"link add name {side.device} type bridge stp_state 0 forward_delay 0 mcast_snooping 0",
         f"address add {side.router}/32 dev {side.device}",
         f"link set {side.device} up",
-        far_end(end, side.port),
+        dut_end(end, side.port),
         f"link set {end} master {side.device} up",
     ]

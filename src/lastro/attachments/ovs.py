@@ -14,7 +14,7 @@ from pathlib import Path
 
 from lastro.attachments._offloads import UNFINISHED, switch_off
 from lastro.attachments._separable import Switched
-from lastro.attachments.base import Segment, far_end
+from lastro.attachments.base import Segment, dut_end
 from lastro.errors import CommandFailed, PlatformError, TrialError
 from lastro.host.base import Completed, Process
 from lastro.host.ledger import NETNS_DIR
@@ -135,7 +135,7 @@ class Ovs(Switched):
 
     def compile(self, segments: Sequence[Segment]) -> list[str]:
         ends = [each for segment in segments for each in segment.ends()]
-        return [line for end, port in ends for line in (far_end(end, port), f"link set {end} up")]
+        return [line for end, port in ends for line in (dut_end(end, port), f"link set {end} up")]
 
     def compile_vsctl(self, segments: Sequence[Segment], datapath: str) -> list[str]:
         """Return words for `ovs-vsctl`: one transaction that makes every bridge with all its ports."""

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from lastro.attachments._hosting import GATEWAY, Hosted, Hosting
 from lastro.attachments._routing import directions, forwarded, let_forward, routes
-from lastro.attachments.base import Attachment, Segment, far_end
+from lastro.attachments.base import Attachment, Segment, dut_end
 from lastro.testbed import Testbed
 
 _PREFIX = "hub-"
@@ -26,7 +26,7 @@ class Routed(Hosting, Attachment):
         lines = []
         for side, _ in ways:
             lines += [
-                far_end(side.device, side.port),
+                dut_end(side.device, side.port),
                 f"address add {side.router}/32 dev {side.device}",
                 f"link set {side.device} up",
             ]
@@ -45,7 +45,7 @@ class Routed(Hosting, Attachment):
 
     def compile_hosted(self, hosted: Hosted) -> list[str]:
         return [
-            far_end(hosted.end, hosted.port),
+            dut_end(hosted.end, hosted.port),
             f"address add {GATEWAY}/32 dev {hosted.end}",
             f"link set {hosted.end} up",
             f"route add {hosted.address}/32 dev {hosted.end}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lastro.attachments._separable import Switched
-from lastro.attachments.base import Segment, batch, far_end
+from lastro.attachments.base import Segment, batch, dut_end
 from lastro.testbed import Testbed
 
 
@@ -23,7 +23,7 @@ class VethBridge(Switched):
             ]
             for segment in joined:
                 for end, port in segment.ends():
-                    lines += [far_end(end, port), f"link set {end} master {bridge} up"]
+                    lines += [dut_end(end, port), f"link set {end} master {bridge} up"]
         return lines
 
     def unplug(self, testbed: Testbed, ends: Sequence[str]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from lastro.attachments._separable import Separable
-from lastro.attachments.base import Segment, far_end
+from lastro.attachments.base import Segment, dut_end
 from lastro.testbed import Testbed
 
 _EVERYTHING = "u32 match u32 0 0"  # rather than matchall, which small kernels lack
@@ -25,7 +25,7 @@ class VethDirect(Separable):
         for segment in segments:
             if _through_taps(segment):
                 for end, port in segment.ends():
-                    lines += [far_end(end, port), f"link set {end} up"]
+                    lines += [dut_end(end, port), f"link set {end} up"]
             else:
                 a, b = segment.ports
                 lines.append(f"link add name {a.name} netns {a.netns} type veth peer name {b.name} netns {b.netns}")

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from lastro.attachments.base import Attachment, Segment, batch, far_end, made
+from lastro.attachments.base import Attachment, Segment, batch, dut_end, made
 from lastro.platforms.base import Port
 from lastro.testbed import QUIET, Testbed, set_sysctls
 
@@ -33,7 +33,7 @@ class Vxlan(Attachment):
         """Return lines for the first host, and for the taps of virtual machines on the second one."""
         lines = _underlay(0) + _host(segments, 0)
         away = [each for each in _ends(segments, 1) if each[1].instance.takes_taps]
-        return lines + [far_end(end, port) for end, port, _ in away]
+        return lines + [dut_end(end, port) for end, port, _ in away]
 
     def compile_second(self, segments: Sequence[Segment]) -> list[str]:
         """Return lines for `ip -batch` inside the second host's namespace."""
@@ -101,7 +101,7 @@ def _host(segments: Sequence[Segment], host: int) -> list[str]:
         ]
     for end, port, bridge in _ends(segments, host):
         if host == 0 or not port.instance.takes_taps:
-            lines += [far_end(end, port), f"link set {end} master {bridge} up"]
+            lines += [dut_end(end, port), f"link set {end} master {bridge} up"]
     return lines
 
 

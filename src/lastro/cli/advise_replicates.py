@@ -1,6 +1,6 @@
 """Estimates how many blocks the next campaign needs, so that the intervals of all ratios to the baseline are as narrow
-as desired. For each metric, it shows two numbers, which are enough with a probability of 50 % and of 80 %, what the
-true noise probably requires, and the time that the blocks take here.
+as desired. For each metric, it shows two numbers of blocks, which are enough with a probability of 50 % and of 80 %;
+limits for the number that the true noise requires; and the time that the blocks take here.
 
   lastro advise-replicates DIR                    for ratios known to plus or minus 5 %
   lastro advise-replicates DIR --precision 2%

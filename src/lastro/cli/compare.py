@@ -5,7 +5,7 @@ campaigns are not paired.
   lastro compare BEFORE AFTER                        the table, worst first
   lastro compare BEFORE AFTER --fail-over 5%         exit code 4 when something is worse by more than 5 %
   lastro compare BEFORE AFTER --fail-over 5% --require shown
-                                                     also exit code 8 when it is not shown that nothing is
+                                                     also exit code 8 unless it is shown that nothing is
   lastro compare BEFORE AFTER --fail-over 5% --junit gate.xml --metric throughput
 
 The first line is the verdict. Rows without a significant difference are only counted; --all shows them.

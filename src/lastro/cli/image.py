@@ -31,7 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--guest",
         action="store_true",
-        help="also build what `--testbed guest` boots; otherwise its first use does",
+        help="also build what `--testbed guest` boots; otherwise its first use builds it",
     )
     parser.add_argument("--json", action="store_true", help="print it as JSON")
 

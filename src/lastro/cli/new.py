@@ -3,12 +3,11 @@
   lastro plan study.toml
   sudo lastro run study.toml --profile quick
 
-`lastro plan` needs no root. A published study is a start, too; its claims stay with it while it keeps its name:
+`lastro plan` needs no root. To start from a published study, whose claims stay with it while it keeps its name:
 
   lastro new --from paper:kagami2017 mine.toml
 
-With --part, FILE is the name of a part: the command writes a working example to parts/,
-and a test of its contract.
+With --part, FILE is the name of a part: the command writes a working example to parts/, and a test of its contract.
 
   lastro new --part anomaly cache     writes parts/anomalies/cache.py and parts/tests/test_cache.py"""
 

@@ -45,7 +45,7 @@ def due_times(sent_ns: Times, period_ns: float, gaps: bool, slack_ns: tuple[floa
 
 
 def _slope(places: Times, early_ns: Times, low: float, high: float) -> float:
-    """Return the correction of the period at which the phases of the packets on time agree best."""
+    """Return the correction of the period with which the packets on time are the most alike."""
     best = (low + high) / 2
     for _ in range(_ROUNDS if low < high else 0):
         slopes = np.linspace(low, high, _SLOPES)

@@ -34,7 +34,7 @@ _LINK_BPS = 2_000_000  # 4,000 of the smallest frames: twice the chain's own UDP
 
 class CgroupLimits(Isolation):
     name = "cgroups"
-    summary = "CPU and memory reserved for the chain; these, disk, processes, files and links limited for its neighbour"
+    summary = "reserves CPU and memory for the chain; limits these, disk, processes, files and links for the neighbour"
     needs_profile = True
 
     def apply(self, spec: InstanceSpec, profile: Profile | None) -> InstanceSpec:

@@ -83,7 +83,7 @@ _FORMS: Forms = {
         | {"given": dict(effect.given), "cells": (effect.cells, effect.all_cells)}
     ),
     Contrast: lambda contrast: only(contrast, "value interval pairing df n absent_because"),
-    BaselineComparison: lambda found: own(found, no_twin="no_ranks", under_floor="under_noise_floor"),
+    BaselineComparison: lambda found: own(found, under_floor="under_noise_floor"),
     Treatment: attrgetter("id"),
     Ratio: lambda ratio: only(ratio, "value interval"),
     FactorPairs: lambda factor: (

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from lastro.analysis.model import (
         BaselineComparison,
         MetricAnalysis,
-        RankTwin,
+        RankComparison,
     )
     from lastro.stats.intervals import Interval
 
@@ -76,7 +76,7 @@ def ranks_table(metric: MetricAnalysis, say: Language) -> Table:
         bound = "≥ " if median.at_least else ""
         text = bound + estimate_text(median.value, median.interval, say)
         row = (treatment.label, say.integer(median.n), text, confidence)
-        rows.append((*row, *_twin_texts(against.get(treatment.index), say)) if against else row)
+        rows.append((*row, *_rank_texts(against.get(treatment.index), say)) if against else row)
     return Table(
         f"ranks-{metric.metric.name}",
         say("Medians and ranks in {metric}", metric=metric.metric.name),
@@ -88,13 +88,13 @@ def ranks_table(metric: MetricAnalysis, say: Language) -> Table:
     )
 
 
-def _twin_texts(twin: RankTwin | None, say: Language) -> tuple[str, str]:
-    if twin is None:
+def _rank_texts(ranks: RankComparison | None, say: Language) -> tuple[str, str]:
+    if ranks is None:
         return "—", "—"
-    delta = fixed(twin.delta, 2)
-    if twin.delta_interval is not None:
-        delta += f" [{fixed(twin.delta_interval.low, 2)}, {fixed(twin.delta_interval.high, 2)}]"
-    return estimate_text(twin.shift, twin.shift_interval, say), say.number(delta)
+    delta = fixed(ranks.delta, 2)
+    if ranks.delta_interval is not None:
+        delta += f" [{fixed(ranks.delta_interval.low, 2)}, {fixed(ranks.delta_interval.high, 2)}]"
+    return estimate_text(ranks.shift, ranks.shift_interval, say), say.number(delta)
 
 
 def _ranks_notes(metric: MetricAnalysis, say: Language) -> Iterator[str]:

@@ -96,7 +96,7 @@ def _reason(one: Judgement, say: Language) -> str:
         text = _contradicted(one.claim, one.part, say)
     else:
         text = _not_distinguishable(one, one.claim, one.part, say)
-    if one.part.under_floor and not _of_likeness(one.claim):
+    if one.part.under_floor and not _of_equivalence(one.claim):
         text += "; " + say("the effect is smaller than the noise floor of this host")
     if one.effects.strata < one.effects.all_strata:
         n, total = one.effects.strata, one.effects.all_strata
@@ -111,9 +111,9 @@ def _reproduced(claim: Claim, part: Part, say: Language) -> str:
         return say("the data show that the ratio is {figure} where it is farthest from 1", figure=_figure(claim, say))
     if claim.published is not None and claim.published.tolerance is not None:
         return say("the whole interval lies within the tolerance of the published figure")
-    if isinstance(claim.statement, Compare) and _of_likeness(claim):
+    if isinstance(claim.statement, Compare) and _of_equivalence(claim):
         return say("the difference is within {margin}", margin=_margin(claim, say))
-    if _of_likeness(claim):
+    if _of_equivalence(claim):
         return say("the widest difference, {levels}, is within {margin}", levels=part.label, margin=_margin(claim, say))
     if isinstance(claim.statement, Order):
         return say("every pair differs in this order; the closest pair is {levels}", levels=part.label)
@@ -142,7 +142,7 @@ def _contradicted(claim: Claim, part: Part, say: Language) -> str:
             "the data show that the ratio is not {figure} where it is farthest from 1 (at {levels})",
             figure=_figure(claim, say), levels=part.label,
         )  # fmt: skip
-    if _of_likeness(claim):
+    if _of_equivalence(claim):
         return say("{levels} differ by more than {margin}", levels=part.label, margin=_margin(claim, say))
     if isinstance(claim.statement, Order):
         return say("{levels} differ in the opposite order", levels=part.label)
@@ -150,7 +150,7 @@ def _contradicted(claim: Claim, part: Part, say: Language) -> str:
 
 
 def _not_distinguishable(one: Judgement, claim: Claim, part: Part, say: Language) -> str:
-    if _of_likeness(claim):
+    if _of_equivalence(claim):
         text = say("the data cannot show whether {levels} differ by more than {margin}",
                    levels=part.label, margin=_margin(claim, say))  # fmt: skip
     elif isinstance(claim.statement, Order):
@@ -196,7 +196,7 @@ def _figure(claim: Claim, say: Language) -> str:
     return say.number(f"{claim.statement.ratio:g} ± {claim.statement.tolerance:g}")
 
 
-def _of_likeness(claim: Claim) -> bool:
+def _of_equivalence(claim: Claim) -> bool:
     statement = claim.statement
     return isinstance(statement, Alike | Additive) or (
         isinstance(statement, Compare) and statement.direction == "alike"

@@ -76,15 +76,15 @@ def notes(found: PooledStudy, say: Language) -> Iterator[str]:
         yield say(
             "Mean over hosts: of the logarithms of the ratios, by random effects ({method}), with its {confidence} "
             "interval by Hartung, Knapp, Sidik and Jonkman, which holds for one ratio alone. p is corrected by Holm’s "
-            "method for {n} ratios, and the verdict is that of the corrected p.",
+            "method for {n} ratios, and the verdict follows from the corrected p.",
             method=say(ESTIMATORS[found.estimator]), confidence=confidence, n=n_pooled,
         )  # fmt: skip
         yield say(
             "Spread τ: the standard deviation of the logarithms of the true ratios between hosts, with its interval by "
-            "the Q profile; 0.1 is about 10 %. What changes on a host from day to day is in it, too."
+            "the Q profile; 0.1 is about 10 %. It includes what changes on a host from day to day."
         )
         yield say(
-            "New host: where the true ratio on one more host will be, at {confidence}, if it is a host like these.",
+            "New host: the {confidence} interval for the true ratio on one more host, if it is a host like these.",
             confidence=confidence,
         )
     if n_apart:

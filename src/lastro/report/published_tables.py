@@ -103,8 +103,8 @@ def bars_table(found: BarsHere, confidence: float, say: Language, *, noted: bool
     )
     if any(mark.relative for panel in found.panels for mark in marks_of(panel)):
         how += "; " + say(
-            "published: what the source prints as a ratio or a difference, from the mean of this campaign with which "
-            "the source compares"
+            "published: the ratio or difference that the source prints, applied to the mean of this campaign that the "
+            "source compares with"
         )
     return Table(
         f"published-figure-{figure.passage.id}",

@@ -104,7 +104,7 @@ MEANINGS = {
         "was dropped. A longer measurement, or a higher load, has more packets."
     ),
     AMONG_LOST: N_(
-        "so many packets got no answer that this percentile is the time of a lost packet, which has no end: the value "
+        "so many packets got no answer that this percentile lies among the lost ones, which have no time: the value "
         "was dropped. A percentile of the answered packets alone would hide them."
     ),
     OTHER_TRAFFIC: N_(

@@ -83,7 +83,7 @@ def _disagreeing(metric: MetricAnalysis, alpha: float, say: Language) -> Iterato
     if unlike:
         yield say(
             "For {factors}, the F test and the effects decide differently: the F test asks whether any level differs "
-            "from another, and takes all treatments for equally noisy; an effect compares one level with the "
+            "from another, and assumes that all treatments are equally noisy; an effect compares one level with the "
             "reference, and allows for unequal noise.",
             factors=joined(unlike, say),
         )
@@ -97,7 +97,7 @@ def _disagreeing_orders(metric: MetricAnalysis, alpha: float, say: Language) -> 
     if (orders.p < alpha) != (orders.p_of_f < alpha):
         yield say(
             "Whether any treatment differs, the F test (p {f}) and the randomisation test (p {p}) decide differently: "
-            "the F test takes the noise for normal and independent, the randomisation test takes it as it is.",
+            "the F test assumes normal and independent noise, the randomisation test does not.",
             f=p_text(orders.p_of_f, say, sign=True),
             p=p_text(orders.p, say, sign=True),
         )

@@ -249,7 +249,7 @@ def gaps_table(report: Report, say: Language) -> Table:
 
 def invalid_table(report: Report, say: Language) -> Table:
     """Return a table with a row for each trial with invalid attempts: how many, and why."""
-    columns = (say("trial"), say("attempts"), say("block"), say("treatment"), say("why"), say("trial now"))
+    columns = (say("trial"), say("attempts"), say("block"), say("treatment"), say("why"), say("state of the trial"))
     trials: dict[int, list[InvalidAttempt]] = {}
     for attempt in report.invalid_attempts:
         trials.setdefault(attempt.trial, []).append(attempt)

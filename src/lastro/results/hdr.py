@@ -66,7 +66,7 @@ def decode(data: bytes, unpack: Callable[[bytes], bytes] = zlib.decompress) -> H
     if cookie != _INNER_COOKIE or length != len(inner) - _INNER.size:
         raise Misshapen("is a histogram that is cut off, or has another encoding")
     if (offset, digits, least, ratio) != (0, DIGITS, 1, 1.0):
-        raise Misshapen("is a histogram with other buckets")
+        raise Misshapen("is a histogram with buckets that Lastro does not use")
     return Histogram(_counts(inner[_INNER.size :]))
 
 

@@ -220,7 +220,7 @@ def _check(
     values: Sequence[float], factors: Mapping[str, Sequence[object]], block: Sequence[object] | None, log: bool
 ) -> None:
     if not len(values):
-        raise ValueError("no values, no analysis of variance")
+        raise ValueError("there are no values to analyse")
     for name, levels in (*factors.items(), *([("block", block)] if block is not None else [])):
         if len(levels) != len(values):
             raise ValueError(f"{len(values)} values and {len(levels)} levels of {name}")

@@ -86,7 +86,7 @@ def _ratio(steps: float, whole: float, n: int) -> float:
 def _expectation(groups: Sequence[Sequence[int]]) -> Callable[[float], float]:
     """Return the function from lag1 to the ratio of the expected sums; groups[t] has the places of trial t's treatment.
 
-    The mean of a treatment with very many trials absorbs nothing: then it is lag1 itself."""
+    With very many trials, the mean of a treatment absorbs no slow noise, and the function returns lag1 itself."""
     n, most = len(groups), max(map(len, groups))
     if n * most**2 > _MOST_TERMS:
         return lambda lag1: lag1

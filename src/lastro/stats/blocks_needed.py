@@ -65,7 +65,7 @@ def blocks_needed(
 
     Raises: ValueError where nothing varied, and for a precision that is not above zero."""
     if not precision > 0:
-        raise ValueError(f"a half width of {precision} is not above zero")
+        raise ValueError(f"the half width must be above zero, not {precision}")
     rng = np.random.default_rng(_SEED)
     draws = min(draws, max(_LEAST_DRAWS, _MOST_NOISES // len(pilot.squares)))
     expected = intervals.expected(drawn_noise(pilot, draws, rng) ** 2)

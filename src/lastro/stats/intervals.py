@@ -77,7 +77,7 @@ def sample_mean(values: Sequence[float]) -> float:
 
     Raises: ValueError when there are no values."""
     if not values:
-        raise ValueError("no values, no mean")
+        raise ValueError("there are no values, so no mean")
     return min(max(math.fsum(values) / len(values), min(values)), max(values))
 
 

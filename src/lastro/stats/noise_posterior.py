@@ -120,7 +120,7 @@ def drawn_noise(pilot: Residuals, draws: int, rng: np.random.Generator) -> Float
 
     Raises: ValueError where nothing varied."""
     if not pilot.varied:
-        raise ValueError("residuals without a spread: their noise is not known")
+        raise ValueError("the residuals do not vary, so their noise is not known")
     from scipy.special import chdtri
 
     total = float(pilot.freedom.sum())

@@ -79,7 +79,7 @@ def pool(effects: Sequence[MeasuredEffect], confidence: float, estimator: Estima
     from scipy.special import chdtrc
 
     if len(effects) < FEWEST:
-        raise ValueError(f"{len(effects)} hosts cannot show how hosts differ: it takes {FEWEST}")
+        raise ValueError(f"{len(effects)} hosts cannot show how hosts differ: at least {FEWEST} are needed")
     sample, widened = _Sample.of(effects), _Sample.of(effects, confidence)
     tau2 = sample.restricted_likelihood() if estimator == "reml" else sample.paule_mandel()
     df = len(effects) - 1
@@ -211,7 +211,7 @@ class _Sample:
         return peaks[int(np.argmax(self._likelihood(np.array(peaks))))]
 
     def _likelihood(self, tau2: Floats) -> Floats:
-        """Return the logarithms of the restricted likelihood, but for a constant."""
+        """Return the logarithms of the restricted likelihood, up to a constant."""
         w, left = self._weighted(tau2)
         return np.asarray((np.log(w).sum(axis=1) - np.log(w.sum(axis=1)) - (w * left**2).sum(axis=1)) / 2)
 

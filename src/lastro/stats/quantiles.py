@@ -27,7 +27,7 @@ def quantile(values: Sequence[float], q: float) -> float:
 
     Raises: ValueError when there are no values."""
     if not values:
-        raise ValueError("no values, no quantile")
+        raise ValueError("there are no values, so no quantile")
     ordered = sorted(values)
     position = q * (len(ordered) - 1)
     below = math.floor(position)

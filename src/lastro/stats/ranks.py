@@ -105,7 +105,7 @@ def hodges_lehmann(a: Sequence[float], b: Sequence[float], confidence: float) ->
     Source: Hollander and Wolfe (1999), sections 4.2 and 4.3. Raises: ValueError when a sample is empty."""
     n = (len(a), len(b))
     if 0 in n:
-        raise ValueError("no values, no shift")
+        raise ValueError("there are no values, so no shift")
     import numpy as np
 
     differences = np.subtract.outer(np.asarray(a, dtype=float), np.asarray(b, dtype=float)).ravel()
@@ -120,7 +120,7 @@ def paired_hodges_lehmann(a: Sequence[float], b: Sequence[float], confidence: fl
     Raises: ValueError when the samples are empty or differ in length."""
     differences = [x - y for x, y in zip(a, b, strict=True)]
     if not differences:
-        raise ValueError("no values, no shift")
+        raise ValueError("there are no values, so no shift")
     import numpy as np
 
     n = len(differences)
@@ -140,7 +140,7 @@ def cliffs_delta(a: Sequence[float], b: Sequence[float], confidence: float) -> D
     Raises: ValueError when a sample is empty."""
     n = (len(a), len(b))
     if 0 in n:
-        raise ValueError("no values, no delta")
+        raise ValueError("there are no values, so no delta")
     theta = (math.fsum(mid_ranks([*a, *b])[: n[0]]) - n[0] * (n[0] + 1) / 2) / (n[0] * n[1])
     if min(n) < 2:
         return Delta(2 * theta - 1, None)

@@ -233,7 +233,7 @@ def _check_direction(table: ClaimTable, kind: str, here: tuple[Key, ...], proble
 def _check_order(table: OrderTable) -> None:
     """Check that an order is of the levels of one factor, or of sides, and of two groups or more."""
     if bool(table.sides) == bool(table.factor and table.falling) or (table.sides and (table.of or table.factor)):
-        raise FieldError("has neither or both of two forms", "give `factor` and `falling`, or `sides` alone")
+        raise FieldError("must have exactly one of two forms", "give `factor` and `falling`, or `sides` alone")
     if table.distance and not table.of:
         raise FieldError("`distance` is between two sides", "give `of` and `to`")
     if len(table.sides or table.falling) < 2:

@@ -147,7 +147,7 @@ def _figure(figure: FigureTable, tables: Mapping[str, PrintedTable]) -> PrintedF
     of_bars = bool(figure.metrics or figure.groups or figure.bars)
     lines = bool(figure.series and figure.panels and figure.lines) and not of_bars
     if bars == lines:
-        raise FieldError("has neither or both of two forms", _FORMS)
+        raise FieldError("must have exactly one of two forms", _FORMS)
     passage, at, marks = _passage(figure), levels_of(figure.at), tuple(figure.marks)
     if bars:
         groups, each = (tuple(map(levels_of, sides)) for sides in (figure.groups, figure.bars or [{}]))

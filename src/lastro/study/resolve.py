@@ -184,7 +184,8 @@ def _check_fixed(file: StudyFile, _metrics: Sequence[Metric], problems: Problems
     for name in ("precision", "max_replicates", "precise_metrics"):
         if name in file.design.model_fields_set:
             hint = 'add stopping = "sequential", or remove this key'
-            problems.add(("design", name), FieldError("is for sequential stopping, but this study's is fixed", hint))
+            wrong = FieldError("is for sequential stopping, but this study has a fixed number of blocks", hint)
+            problems.add(("design", name), wrong)
 
 
 def _exclusions(
@@ -280,7 +281,7 @@ def _blocks(table: ProfileTable, design: DesignTable) -> dict[str, Level]:
     if table.max_replicates is None:
         return changes
     if design.stopping == "fixed":
-        raise FieldError("is for sequential stopping, but this study's is fixed")
+        raise FieldError("is for sequential stopping, but this study has a fixed number of blocks")
     least = max(design.replicates if table.replicates is None else table.replicates, LEAST_BLOCKS)
     if table.max_replicates < least:
         raise FieldError(f"must be at least `replicates` ({least}), but is {table.max_replicates}")

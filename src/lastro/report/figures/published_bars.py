@@ -79,7 +79,7 @@ def _fits(found: BarsHere, room_in: float, say: Language) -> bool:
 def _marks_words(found: BarsHere, say: Language) -> str:
     marks = [mark for panel in found.panels for mark in marks_of(panel)]
     if any(mark.relative for mark in marks):
-        return say("diamond: what was published, from the mean of this campaign with which the source compares")
+        return say("diamond: the published ratio or difference, applied to the mean that the source compares with")
     return say("diamond: published") if marks else ""
 
 

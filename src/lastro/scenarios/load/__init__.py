@@ -87,8 +87,8 @@ class LoadScenario(OnChain):
         ),
         Setting("search", "mlrsearch", "multiple loss ratio search, or binary search", choices=tuple(METHODS)),
         Setting("own_goal", _NO_GOAL, "a goal of loss besides PDR and NDR: 1%, 1% exceed 20%", check=_check_own_goal),
-        Setting("exceed_percent", 50.0, "time at a load in which loss may exceed PDR and NDR", 0, 99),
-        Setting("width_percent", 1.0, "width of an interval, of its upper end", 0.1, 50, by_profile=True),
+        Setting("exceed_percent", 50.0, "time at a load in which loss may exceed the goals PDR and NDR", 0, 99),
+        Setting("width_percent", 1.0, "width of an interval, relative to its upper end", 0.1, 50, by_profile=True),
         Setting(
             "first_probe_s", 0.2, "length of the first, coarse probes; sockperf rounds up to whole seconds", 0.1, _DAY_S
         ),

@@ -100,7 +100,7 @@ SETTINGS = (
     Setting(
         "at",
         DEFAULT_AT,
-        "loads at which latency is measured: percentages of the PDR found, frames a second (100kpps), or none",
+        "loads at which latency is measured: percentages of the PDR, packets a second (100kpps), or none",
         check=loads_of,
         by_profile=True,
         listed=True,
@@ -153,7 +153,7 @@ def measure_latency(
 ) -> None:
     """Measure at each load, and judge each percentile by the generator's own delay at the largest of them.
 
-    Only one flow of one frame size in one direction has a latency; otherwise a remark says why there is none.
+    Traffic that is not one flow of one frame size, one way, has no latency: a remark says so.
 
     Raises: InstrumentError when nothing was answered at a load that the function carries; as `LatencyMeter`."""
     loads, tool = loads_of(str(config["at"])), SockperfLatency()
@@ -193,7 +193,7 @@ def _bound_fractions(loads: Sequence[LatencyLoad], outcome: Outcome) -> None:
     names = [load.metric(name) for load in loads if load.fraction is not None for name in STATISTICS]
     names += [load.load_metric for load in loads if load.fraction is not None]
     if marked := tuple(name for name in names if name in outcome.measurements):
-        text = "the PDR is only a lower bound, so the load was a smaller part of it"
+        text = "the PDR is only a lower bound, so the load was a smaller percentage of the true PDR"
         outcome.add_caveat(Remark(AT_LEAST, text, marked))
 
 

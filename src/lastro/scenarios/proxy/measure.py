@@ -40,11 +40,11 @@ METRICS = (
         "dut_memory",
         "MiB",
         "lower",
-        "memory taken of the DUT after the load, less that before the proxies",
+        "memory in use on the DUT after the load, less that before the proxies",
         signed=True,
     ),
     Metric(
-        "dut_swap", "MiB", "lower", "swap taken of the DUT after the load, less that before the proxies", signed=True
+        "dut_swap", "MiB", "lower", "swap in use on the DUT after the load, less that before the proxies", signed=True
     ),
     Metric("softirq_time", "ms", "lower", "CPU time of the DUT's kernel in interrupts per request, links included"),
     Metric("proxy_start", "ms", "lower", "time to create and start an instance, until it has its network; mean of all"),
@@ -82,7 +82,7 @@ class Taken:
 class Standing:
     """The running components of a trial. Without proxies, the clients ask the server directly.
 
-    `before` is what was taken of the DUT's host before the proxies were started."""
+    `before` is what was in use on the DUT's host before the proxies were started."""
 
     wire: ThreeNodeTestbed
     platform: Platform

@@ -47,7 +47,7 @@ def joined(
 ) -> Iterator[Joined]:
     """Start both and join them inside the block; a ping proves the link. All parts must be prepared.
 
-    An instance that sends by sockets of its host does not use the link; `far_end` of the scenario `uplink` proves its
+    An instance that sends by sockets of its host does not use the link; `flow_end` of the scenario `uplink` proves its
     path. Raises: PlatformError when the instance does not reach its peer."""
     own = instance_spec(testbed, PEER, ports=(PORT,))
     with ExitStack() as stack:

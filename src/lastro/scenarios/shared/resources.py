@@ -79,7 +79,7 @@ def without_limits(isolations: Sequence[Isolation]) -> Sequence[Isolation]:
     for isolation in isolations:
         if isolation.needs_profile:
             raise Unavailable(
-                f"isolation '{isolation.name}' sets limits, but this scenario sets the same for all",
+                f"isolation '{isolation.name}' sets limits, but this scenario sets those of all treatments",
                 "set them with `cpus`, `cpuset` and `memory`",
             )
     return isolations

@@ -33,7 +33,7 @@ from lastro.scenarios.shared.resources import RESOURCES, limited_spec
 from lastro.scenarios.shared.topology import note_load, note_meter
 from lastro.scenarios.shared.verify_limits import limits_of, unequal
 from lastro.scenarios.shared.workload_meters import record_watched, watching
-from lastro.scenarios.uplink.ends import HOST, FarEnd, far_end, note_topology, require_host_address
+from lastro.scenarios.uplink.ends import HOST, FlowEnd, flow_end, note_topology, require_host_address
 from lastro.scenarios.uplink.offered_load import MOST, check_offered, judge_generator, rates, share_of, with_rate
 from lastro.study.levels import NONE
 from lastro.study.model import Setting
@@ -147,7 +147,7 @@ class UplinkScenario(OnLinks):
         with (
             clock_kept(outcome),
             joined(self.testbed, native, platform, links, limited_spec(config, self.testbed, INSTANCE)) as pair,
-            far_end(self.testbed, native, links, pair, towards) as end,
+            flow_end(self.testbed, native, links, pair, towards) as end,
         ):
             outcome.invalidate(not_in_force(isolations, {INSTANCE: pair.instance}))
             reasons, seen = unequal(self.testbed, pair.instance)
@@ -163,7 +163,9 @@ class UplinkScenario(OnLinks):
         judge_generator(config, known or (rates(outcome) if _is_bare(config) else None), outcome)
         return outcome
 
-    def _measure(self, config: Config, pair: Joined, end: FarEnd, own_cgroups: Sequence[str], outcome: Outcome) -> None:
+    def _measure(
+        self, config: Config, pair: Joined, end: FlowEnd, own_cgroups: Sequence[str], outcome: Outcome
+    ) -> None:
         """Run the flow with a witness around it, and with meters and clocks around only the sender's command.
 
         CPU time and its divisor are those of that command, both without the overhead of exec."""

@@ -29,7 +29,7 @@ HOST = "host"
 
 
 @dataclass(frozen=True, slots=True)
-class FarEnd:
+class FlowEnd:
     """The end of a flow: the instance in `role` at `address`, whose interface `device` counts the received packets."""
 
     role: str
@@ -48,12 +48,14 @@ def require_host_address(attachment: type[Attachment]) -> None:
 
 
 @contextmanager
-def far_end(testbed: Testbed, native: Platform, attachment: Attachment, pair: Joined, towards: str) -> Iterator[FarEnd]:
+def flow_end(
+    testbed: Testbed, native: Platform, attachment: Attachment, pair: Joined, towards: str
+) -> Iterator[FlowEnd]:
     """Yield the peer, or the instance's own host: bare processes in the DUT's namespace, at its address on the link.
 
     Raises: Unavailable when the host has none there."""
     if towards == PEER:
-        yield FarEnd(PEER, pair.peer, PEER_ADDRESS, PORT)
+        yield FlowEnd(PEER, pair.peer, PEER_ADDRESS, PORT)
         return
     require_host_address(type(attachment))
     sides = (side for side, _ in directions([pair.segment], str(attachment.router_prefix)))
@@ -64,10 +66,10 @@ def far_end(testbed: Testbed, native: Platform, attachment: Attachment, pair: Jo
     with native.start(testbed, spec) as host:
         if pair.instance.sends_by_host:  # its packets never leave the host, and arrive at the loopback device
             prove(pair.instance, HOST, side.router)
-        yield FarEnd(HOST, host, side.router, "lo" if pair.instance.sends_by_host else side.device)
+        yield FlowEnd(HOST, host, side.router, "lo" if pair.instance.sends_by_host else side.device)
 
 
-def note_topology(built: Built, pair: Joined, end: FarEnd, attachment: str, outcome: Outcome) -> None:
+def note_topology(built: Built, pair: Joined, end: FlowEnd, attachment: str, outcome: Outcome) -> None:
     """Record the pair, and the instance's host if the flow ends there, on the same link."""
     if end.role == HOST:
         testbed = end.instance.testbed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lastro.attachments.base import Attachment, Segment, far_end
+from lastro.attachments.base import Attachment, Segment, dut_end
 
 
 class MyPart(Attachment):
@@ -19,5 +19,5 @@ class MyPart(Attachment):
         ]
         for segment in segments:
             for end, port in segment.ends():
-                lines += [far_end(end, port), f"link set {end} master hub-br up"]
+                lines += [dut_end(end, port), f"link set {end} master hub-br up"]
         return lines
