@@ -31,7 +31,7 @@ def image_needs(host: Host) -> Needs:
     flows = UplinkScenario.image_needs(host, [{"instrument": name} for name in FLOWS])
     origins = ProxyScenario.image_needs(host, [{"origin": "apache"}, {"origin": "nginx"}])
     daemons = ApplicationScenario.image_needs(host, []).and_of(RoutingScenario.image_needs(host, []))
-    frames = LoadScenario.image_needs(host, [])
+    frames = LoadScenario.image_needs(host, [{"one_way": "yes", "platform": "runc"}])
     return tools.and_of(flows).and_of(frames).and_of(origins).and_of(daemons)
 
 
@@ -51,7 +51,7 @@ SHORT: dict[str, dict[str, Any]] = {
     "load": {
         "attachment": "veth-direct", "function": "none", "instrument": "trafgen", "settle_s": 0, "most_fps": 20_000,
         "first_probe_s": 0.2, "probe_s": 0.2, "deciding_s": 0.2, "cost_s": 0.5, "width_percent": 20,
-        "at": "50%, 2kpps", "latency_s": 1, "own_delay_s": 1,
+        "at": "50%, 2kpps", "latency_s": 1, "own_delay_s": 1, "one_way": "yes",
     },
     "proxy": {
         "attachment": "nat", "instrument": "curl", "proxies": 2, "clients": 2, "requests": 20, "object_bytes": 100_000,

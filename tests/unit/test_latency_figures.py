@@ -15,7 +15,7 @@ from lastro.report.figures import NARROW_IN, WIDE_IN, FigurePlan, plans
 from lastro.report.figures.quantiles import nines
 from lastro.report.language import ENGLISH, language
 from lastro.results import hdr
-from lastro.results.samples import Metric, PackedHistogram, Series
+from lastro.results.samples import AT_LEAST, REMARKS, Metric, PackedHistogram, Series
 from lastro.scenarios.load.latency import OWN_DELAY, loads_of
 from lastro.stats.histograms import Histogram
 from lastro.study.model import Study
@@ -58,11 +58,18 @@ def probes(levels: Levels, block: int) -> list[Series]:
     ]
 
 
+def bounds(levels: Levels, block: int) -> dict[str, object]:
+    """The rates of runc alone are those of the generator."""
+    bounded = levels["platform"] == "runc" and levels.get("anomaly") == "none"
+    return {REMARKS: [{"kind": AT_LEAST, "text": "its limit", "metrics": ["pdr"]}] if bounded else []}
+
+
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
     factors = {"platform": ("native", "runc"), "anomaly": ("none", "cpu")}
     directory = tmp_path_factory.mktemp("load") / "c"
-    return report_of(make_campaign(directory, study(factors), value=value, histograms=histograms, series=probes))
+    made = {"value": value, "histograms": histograms, "series": probes, "notes": bounds}
+    return report_of(make_campaign(directory, study(factors), **made))  # type: ignore[arg-type]
 
 
 def added(report: Report, code: str = "en") -> dict[str, FigurePlan]:
@@ -89,7 +96,12 @@ def test_each_figure_is_drawn(report: Report, width_in: float, code: str) -> Non
 
 def test_each_figure_says_what_it_shows(report: Report) -> None:
     shown = {name: texts(plan.picture().svg()) for name, plan in added(report).items()}  # type: ignore[union-attr]
-    assert "goal: 0.5 %" in shown["loss"] and "one probe" in shown["loss"] and "pdr: mean" in shown["loss"]
+    assert (
+        "goal: 0.5 %" in shown["loss"]
+        and "one probe" in shown["loss"]
+        and "pdr: mean and its interval" in shown["loss"]
+    )
+    assert "pdr: mean, only a lower bound" in shown["loss"], "of runc without a neighbour"
     assert "p99.9" in shown["latency-load"]
     curves = shown["latency-50pct"]
     assert "Latency at 50% of the PDR" in curves and "the generator alone" in curves and "the rest was lost" in curves

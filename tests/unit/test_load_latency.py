@@ -108,7 +108,7 @@ def test_the_command_line_and_profiles_may_change_them() -> None:
 
 
 def test_a_trial_takes_longer_for_each_load() -> None:
-    config: dict[str, Any] = {"at": "10%, 50%", "latency_s": 3, "own_delay_s": 1}
+    config: dict[str, Any] = {"at": "10%, 50%", "latency_s": 3, "own_delay_s": 1, "one_way": "no"}
     assert latency_s(config) == 2 * (3 + 3) + 1 + 3
     assert latency_s(config | {"at": "none"}) == 0
 

@@ -23,7 +23,7 @@ from lastro.scenarios.load import probing as probing_module
 from lastro.scenarios.load.measuring import METRICS, bounds_of, goals_of, record
 from lastro.scenarios.load.probing import BOTH, Prober
 from lastro.scenarios.load.search import Found, Goal, Probe, Searched
-from lastro.scenarios.load.steering import _mask, steer
+from lastro.scenarios.load.steering import _mask, short_buffer, steer
 
 from ..scenarios import configured
 from .recording import RecordingHost, answer
@@ -50,6 +50,7 @@ def test_a_frame_counts_its_check_sequence_and_its_payload_does_not() -> None:
     assert Traffic.of("64").payload_bytes == (18,)
     assert Traffic.of("1518").payload_bytes == (1472,)
     assert Traffic.of("64").counted_bytes == 60
+    assert Traffic.of("86", ip="6").payload_bytes == (20,), "the header of IPv6 has 20 bytes more"
     imix = Traffic.of("imix", 100)
     assert [imix.sizes.count(size) for size in (64, 570, 1518)] == [7, 4, 1]
     assert imix.counted_bytes == pytest.approx((7 * 64 + 4 * 570 + 1518) / 12 - 4)
@@ -62,16 +63,20 @@ def test_what_is_not_a_frame_size_is_refused(size: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "size", "flows", "refusal"),
+    ("kind", "traffic", "refusal"),
     [
-        (Sockperf, "64", 1, ""),
-        (Sockperf, "64", 2, "sockperf sends at most 1 flow"),
-        (Sockperf, "imix", 1, "sockperf sends frames of one size"),
-        (Trafgen, "imix", 10_000, ""),
+        (Sockperf, Traffic.of("64"), ""),
+        (Sockperf, Traffic.of("64", 2), "sockperf sends at most 1 flow"),
+        (Sockperf, Traffic.of("imix"), "sockperf sends frames of one size"),
+        (Sockperf, Traffic.of("79", ip="6"), "sockperf needs frames of 80 B for UDP over IPv6, not 79 B"),
+        (Sockperf, Traffic.of("80", ip="6"), ""),
+        (Trafgen, Traffic.of("imix", 10_000), ""),
+        (Trafgen, Traffic.of("imix", ip="6"), "trafgen needs frames of 66 B for UDP over IPv6, not 64 B"),
+        (Trafgen, Traffic.of("66", ip="6"), ""),
     ],
 )
-def test_a_generator_refuses_what_it_cannot_send(kind: Any, size: str, flows: int, refusal: str) -> None:
-    assert kind.refusal(Traffic.of(size, flows)) == refusal
+def test_a_generator_refuses_what_it_cannot_send(kind: Any, traffic: Traffic, refusal: str) -> None:
+    assert kind.refusal(traffic) == refusal
 
 
 class _Sender:
@@ -109,6 +114,7 @@ def test_sockperf_sends_at_a_rate_for_whole_seconds_on_one_cpu() -> None:
     assert found == Offered(100_000, 100_013, 1.0)
     (argv,) = sender.commands
     words = "sockperf throughput --ip 198.18.1.10 --port 11111 --time 1 --mps 100000 --msg-size 18"
+    words += " --buffer-size 4000000"
     assert argv == ["taskset", "--cpu-list", "2", *words.split()]
 
 
@@ -118,20 +124,51 @@ def test_trafgen_is_paced_by_a_token_bucket_on_its_link() -> None:
         found = generator.offer(way(sender), Traffic.of("64", 100), 50_000, 1)
     assert found == Offered(50_000, 50_000, 1.0), "the last frames leave the queue after trafgen has ended"
     bucket = "rate 24000000bit burst 3000 limit 4194304"
-    assert sender.host.commands == 2 * [["tc", "-n", "N1", *f"qdisc replace dev out0 root tbf {bucket}".split()]]
+    link, *paced = sender.host.commands
+    assert link == ["ip", "netns", "exec", "N1", "sh", "-e"]
+    assert 'device "pace1" priority 0; policy drop; ether saddr 02:00:00:00:00:0a dup to "out0"' in str(
+        sender.host.stdins[0]
+    )
+    assert paced == 2 * [["tc", "-n", "N1", *f"qdisc replace dev pace0 root tbf {bucket}".split()]]
     assert sender.stdin == (
         "{ eth(da=02:00:00:00:00:01, sa=02:00:00:00:00:0a), ipv4(sa=198.18.0.10, da=198.18.1.10, ttl=64, df), "
         "udp(sp=dinc(20000, 20099), dp=11111), fill(0x00, 18) }\n"
     )
     runs = [argv for argv in sender.commands if "trafgen" in argv]
     assert all(argv[argv.index("--num") + 1] == "50000" and argv[4] == "1.400" for argv in runs) and len(runs) == 2
+    assert all(argv[argv.index("--out") + 1] == "pace0" for argv in runs)
     assert sum(argv[0] == "ping" for argv in sender.commands) == 1, "the first hop is looked up once"
+
+
+def test_where_nothing_copies_frames_trafgen_is_paced_on_its_own_link(monkeypatch: pytest.MonkeyPatch) -> None:
+    sender = _Sender(SENT_BY_TRAFGEN)
+    run = sender.host.run
+
+    def without_copies(argv: Sequence[str], **how: Any) -> Completed:
+        done = run(argv, **how)
+        if argv[1:3] == ["netns", "exec"]:
+            raise CommandFailed(argv, 1, "Could not process rule: No such file or directory")
+        return done
+
+    monkeypatch.setattr(sender.host, "run", without_copies)
+    Trafgen().offer(way(sender), Traffic.of("64"), 50_000, 1)
+    assert ["ip", "-n", "N1", "link", "delete", "pace0"] in sender.host.commands
+    assert sender.host.commands[-1][:6] == ["tc", "-n", "N1", "qdisc", "replace", "dev"]
+    assert sender.host.commands[-1][6] == "out0"
 
 
 def test_a_mix_is_a_frame_for_each_size() -> None:
     sender = _Sender(SENT_BY_TRAFGEN)
     Trafgen().offer(way(sender), Traffic.of("imix"), 50_000, 1)
     assert sender.stdin and sender.stdin.count("{ eth(") == 12 and "sp=20000," in sender.stdin
+
+
+@pytest.mark.parametrize(("size", "filled"), [("66", ""), ("70", ", fill(0x00, 4)")])
+def test_a_frame_of_ipv6_has_its_header(size: str, filled: str) -> None:
+    sender = _Sender(SENT_BY_TRAFGEN)
+    Trafgen().offer(Way(cast(Any, sender), cast(Any, None), PATHS["6"].sink), Traffic.of(size, ip="6"), 50_000, 1)
+    packet = "ipv6(sa=198.18.0.10, da=2001:2:0:1::10, hl=64), udp(sp=20000, dp=11111)"
+    assert sender.stdin == f"{{ eth(da=02:00:00:00:00:01, sa=02:00:00:00:00:0a), {packet}{filled} }}\n"
 
 
 @pytest.mark.parametrize("kind", [Sockperf, Trafgen])
@@ -295,6 +332,15 @@ def test_the_ceiling_is_plain_forwarding_and_measured_once_for_all_functions() -
     }  # fmt: skip
     outcome = Outcome(notes={"most_fps": 250_000.0})
     assert LoadScenario.calibration_value(cast(Any, None), key, outcome) == 250_000
+
+
+@pytest.mark.parametrize(("limit", "said"), [(212_992, True), (4_194_304, False)])
+def test_a_buffer_that_holds_less_than_the_queue_is_a_condition(limit: int, said: bool) -> None:
+    files = {"/proc/sys/net/core/wmem_max": f"{limit}\n", "/proc/sys/net/core/netdev_max_backlog": "1000\n"}
+    host = cast(Any, SimpleNamespace(view=SimpleNamespace(read=lambda _: files)))
+    found = short_buffer(host, "sockperf")
+    assert ("425,984 bytes, less than the queue" in found.get("buffer of the generator's socket", "")) is said
+    assert short_buffer(host, "trafgen") == {}
 
 
 def test_packets_are_steered_to_the_other_cpus(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from lastro.functions._click import CONDITION as ON_CLICK
 from lastro.functions._path import PATHS, Counted, Path
 from lastro.platforms.base import Instance
 from lastro.requirements import NOTHING, Requirements
+from lastro.study.model import Level, Setting
 
 _TABLE = "lastro"
 _USUAL_PATH = PATHS["4"]
@@ -34,16 +35,20 @@ class Function(ABC):
     """A network function; a new one defines its rules in the kernel and, if it can, as a Click configuration.
 
     `rules` are statements of nftables inside the table `lastro` of the path's address family. Each may count in
-    counters of its own."""
+    counters of its own. A study may choose `options` by a level such as `firewall:rules=1000`."""
 
     kind = "function"
     name: ClassVar[str]
     summary: ClassVar[str]
     requirements: ClassVar[Requirements] = NOTHING  # of the host; `lastro setup` installs them
+    options: ClassVar[tuple[Setting, ...]] = ()
     capabilities: ClassVar[tuple[str, ...]] = ("CAP_NET_ADMIN",)
     witnesses: ClassVar[tuple[str, ...]] = ()  # counters of its own that every new flow must move
     per_packet: ClassVar[bool] = False  # whether its work on each packet, besides forwarding it, may limit the rate
     tracks: ClassVar[bool] = False  # whether its rules keep each connection in the table of its network namespace
+
+    def __init__(self, **chosen: Level) -> None:
+        self.chosen: dict[str, Level] = {option.name: option.default for option in self.options} | chosen
 
     def rules(self, path: Path) -> str:
         """Return the chains, sets and counters to put in the table; without any, it is plain forwarding."""

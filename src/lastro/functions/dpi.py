@@ -8,14 +8,18 @@ pair inside one namespace, so the mark redirects only packets from the interface
 
 On Click, the other path is a queue of its own, and an element counts the packets on it. Click searches each frame by
 itself. The kernel searches a segment as it arrives: if that is larger than a frame, it also finds a signature that two
-frames would share."""
+frames would share.
+
+With more than one signature, the kernel searches every payload for each of them. Click's elements search for one."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
 
+from lastro.errors import Unavailable
 from lastro.functions.base import Function, Path, Step
+from lastro.study.model import Setting
 
 SIGNATURE = "X-Lastro-Suspect"
 DETOUR = ("detour0", "detour1")
@@ -29,6 +33,11 @@ class Dpi(Function):
     name = "dpi"
     summary = "searches every payload for a signature, and redirects packets that have it"
     per_packet = True
+    options = (Setting("signatures", 1, "signatures for which every payload is searched", 1, 1_000),)
+
+    @property
+    def _signatures(self) -> list[str]:
+        return [SIGNATURE, *(f"X-Lastro-{number:03d}" for number in range(1, int(self.chosen["signatures"])))]
 
     def more_steps(self, path: Path) -> Sequence[Step]:
         entry, exit_ = DETOUR
@@ -42,14 +51,15 @@ neigh add {there} lladdr {_DETOUR_MAC} dev {entry} nud permanent
 route add default via {there} dev {entry} table {_TABLE}
 rule add iif {path.inside} fwmark {_MARK} lookup {_TABLE}
 """
-        inspection = f"""*mangle
--A PREROUTING -i {path.inside} -m string --algo kmp --string {SIGNATURE} -j MARK --set-mark {_MARK}
-COMMIT
-"""
+        search = f"-A PREROUTING -i {path.inside} -m string --algo kmp --string"
+        lines = [f"{search} {signature} -j MARK --set-mark {_MARK}" for signature in self._signatures]
+        inspection = "\n".join(["*mangle", *lines, "COMMIT", ""])
         batch, restore = (("ip", "-6"), "ip6tables-nft-restore") if six else (("ip",), "iptables-nft-restore")
         return (Step((*batch, "-batch", "-"), links), Step((restore,), inspection))
 
     def click(self, path: Path) -> str:
+        if len(self._signatures) > 1:
+            raise Unavailable("dpi searches for one signature in Click", 'use implementation = "kernel"')
         # Click 2.1 has no element that searches (FastClick has). A Classifier compares at fixed offsets: here at each
         # offset of a window, which then moves on, until too little of the packet is left.
         pattern, length = SIGNATURE.encode().hex(), len(SIGNATURE)

@@ -1,18 +1,28 @@
-"""A stateless firewall: it drops packets that match fixed patterns, and passes the rest."""
+"""A stateless firewall: it drops packets that match fixed patterns, and passes the rest.
+
+The size of its set of rules is a parameter of every benchmark of firewalls (RFC 3511, section 4.5). nftables compares a
+packet with one rule after the other, where a set of addresses or ports is one rule. Click makes one decision tree."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from lastro.functions.base import Function, Path
+from lastro.study.model import Setting
 
 BLOCKED_PORTS = (7, 9, 13, 19, 23, 135, 137, 138, 139, 445)  # old or dangerous services; 9 is "discard"
 BLOCKED_SOURCES = ("198.18.66.0/24", "198.19.66.0/24")
 BLOCKED_SOURCES_6 = ("2001:2:0:66::/64", "2001:2:0:166::/64")
+_MOST_RULES = 10_000
 
 
 class Firewall(Function):
     name = "firewall"
     summary = "drops packets by fixed patterns of address and port, without state"
     per_packet = True
+    options = (
+        Setting("rules", 0, "further rules, of one blocked address each: the flow passes all of them", 0, _MOST_RULES),
+    )
 
     def rules(self, path: Path) -> str:
         ports = ", ".join(map(str, BLOCKED_PORTS))
@@ -25,13 +35,20 @@ class Firewall(Function):
         {path.family} saddr @sources counter name blocked drop
         tcp dport @ports counter name blocked drop
         udp dport @ports counter name blocked drop
-    }}
+{"".join(f"        {path.family} saddr {host} counter name blocked drop{chr(10)}" for host in self._hosts(path))}    }}
 """
 
     def click(self, path: Path) -> str:
         ports = " || ".join(f"dst port {port}" for port in BLOCKED_PORTS)
         sources = " || ".join(f"src net {source}" for source in BLOCKED_SOURCES)
+        hosts = "".join(f"1 src host {host}, " for host in self._hosts(path))
         return (
-            f"input[0] -> rules :: IPFilter(1 {sources}, 1 {ports}, 0 all); "
+            f"input[0] -> rules :: IPFilter(1 {sources}, 1 {ports}, {hosts}0 all); "
             "rules[0] -> [0]output; rules[1] -> blocked :: Counter -> Discard; input[1] -> [1]output;"
         )
+
+    def _hosts(self, path: Path) -> Iterator[str]:
+        """Yield an address for each further rule, outside of the networks of the path."""
+        for number in range(int(self.chosen["rules"])):
+            high, low = divmod(number, 250)
+            yield f"2001:2:0:77::{number + 1:x}" if path.version == "6" else f"198.19.{128 + high}.{low + 1}"

@@ -95,12 +95,19 @@ class LatencyMeter(Instrument):
             return self.round_trips(alone, traffic, rate_fps, duration_s)
 
 
-def judged(trips: Histogram, own: Histogram | None, name: Callable[[str], str], lost_by_receiver: int = 0) -> Reading:
+def judged(
+    trips: Histogram,
+    own: Histogram | None,
+    name: Callable[[str], str],
+    lost_by_receiver: int = 0,
+    own_is: str = "the generator alone, on its loopback",
+) -> Reading:
     """Return the percentiles in microseconds that the samples allow; `name` makes a metric's name of 'p99' or 'max'.
 
     A percentile is dropped, with a remark, if fewer than ten packets lie beyond it, if it lies among packets without an
-    answer, or if more than half of it may be the own delay of the generator. Of the packets without an answer,
-    `lost_by_receiver` had reached the receiver: if these are most of them, they are the generator's."""
+    answer, or if more than half of it may be the own delay of the generator, which `own_is` describes. Of the packets
+    without an answer, `lost_by_receiver` had reached the receiver: if these are most of them, they are the generator's.
+    """
     found: dict[str, float] = {}
     remarks = []
     for statistic, q in (*QUANTILES, (MAX, 1.0)):
@@ -118,8 +125,8 @@ def judged(trips: Histogram, own: Histogram | None, name: Callable[[str], str], 
             else:
                 remarks.append(Remark(AMONG_LOST, text, (metric,)))
         elif own_us > MOST_OWN * value:
-            takes = "loses packets" if math.isinf(own_us) else f"takes {own_us:.1f} µs"
-            text = f"{value:.1f} µs; the generator alone, on its loopback, {takes}"
+            alone = "lost packets" if math.isinf(own_us) else f"{own_us:.1f} µs"
+            text = f"{value:.1f} µs; {own_is}: {alone}"
             remarks.append(Remark(GENERATOR_DELAY, text, (metric,)))
         else:
             found[metric] = value

@@ -24,16 +24,21 @@ from lastro.study.model import Level
 
 PORT = 11111  # of the receiver; no function blocks it
 CHECK_SEQUENCE_BYTES = 4
-_HEADERS_BYTES = 14 + 20 + 8  # of Ethernet, IPv4 and UDP
+_HEADERS_BYTES = {"4": 14 + 20 + 8, "6": 14 + 40 + 8}  # of Ethernet, IP and UDP, by the version of IP
 LEAST_BYTES, MOST_BYTES = 64, 1518
 IMIX = "imix"
 _IMIX = (64, 64, 570, 64, 64, 570, 64, 570, 64, 64, 570, 1518)  # 7 : 4 : 1, mixed
+# Of a socket, by sockperf's option --buffer-size: as long as the function's kernel has not taken up a frame, it counts
+# against its sender's buffer. The usual buffer holds fewer frames than the kernel's queue in front of the function. A
+# function that is too slow would then block its sender, as no wire could, and never lose a frame.
+BUFFER_BYTES = 4_000_000
 _PATIENCE_S = 15.0
 # A socket that nothing reads: when its buffer is full, the kernel drops what arrives, without an answer to the sender.
-_RECEIVER = """use Socket; my ($port, $life) = @ARGV;
-socket(my $all, AF_INET, SOCK_DGRAM, 0) or die "socket: $!";
+_RECEIVER = """use Socket; my ($port, $life, $ip) = @ARGV;
+socket(my $all, $ip == 6 ? AF_INET6 : AF_INET, SOCK_DGRAM, 0) or die "socket: $!";
 setsockopt($all, SOL_SOCKET, SO_RCVBUF, pack("l", 2048));
-bind($all, pack_sockaddr_in($port, INADDR_ANY)) or die "bind: $!";
+my $any = $ip == 6 ? Socket::pack_sockaddr_in6($port, Socket::IN6ADDR_ANY) : pack_sockaddr_in($port, INADDR_ANY);
+bind($all, $any) or die "bind: $!";
 $| = 1; print "receiving\\n"; sleep $life;
 """
 _LIFE_S = 7200
@@ -44,20 +49,23 @@ FRAMES_OFFERED = Metric(
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """The frames of a load: their sizes in bytes, repeated in this order, and the number of flows they belong to."""
+    """The frames of a load: their sizes in bytes, repeated in this order, and the number of flows they belong to.
+
+    `ip` is the version of IP that carries their datagrams."""
 
     sizes: tuple[int, ...]
     flows: int = 1
+    ip: str = "4"
 
     @classmethod
-    def of(cls, size: str, flows: int = 1) -> Traffic:
+    def of(cls, size: str, flows: int = 1, ip: str = "4") -> Traffic:
         """Return the traffic of a frame size as a study has it: '64', or 'imix'. Raises: InputError."""
-        return cls(sizes_of(size), flows)
+        return cls(sizes_of(size), flows, ip)
 
     @property
     def payload_bytes(self) -> tuple[int, ...]:
-        """The payload of each frame: a datagram over UDP and IPv4."""
-        return tuple(size - _HEADERS_BYTES - CHECK_SEQUENCE_BYTES for size in self.sizes)
+        """The payload of each frame: a datagram over UDP and IP; negative if the frame is too small for the headers."""
+        return tuple(size - _HEADERS_BYTES[self.ip] - CHECK_SEQUENCE_BYTES for size in self.sizes)
 
     @property
     def counted_bytes(self) -> float:
@@ -82,6 +90,11 @@ class Way:
     receiver: Instance
     target: str
 
+    @property
+    def ip(self) -> str:
+        """The version of IP: 4 or 6."""
+        return "6" if ":" in self.target else "4"
+
 
 @dataclass(frozen=True, slots=True)
 class Offered:
@@ -103,13 +116,15 @@ class Offered:
 class LoadGenerator(Instrument):
     """A generator of frames at a constant rate.
 
-    `packages` are Debian packages that it needs in the image. `most_flows` and `mixes` say what traffic it can send;
-    `step_s` is the unit of its durations (0: any), and `spins` is true if it waits by keeping a CPU busy."""
+    `packages` are Debian packages that it needs in the image. `most_flows`, `mixes` and `least_payload_bytes` say what
+    traffic it can send; `step_s` is the unit of its durations (0: any), and `spins` is true if it waits by keeping a
+    CPU busy."""
 
     metrics = (FRAMES_OFFERED,)
     packages: ClassVar[tuple[str, ...]] = ()
     most_flows: ClassVar[int] = 1
     mixes: ClassVar[bool] = False
+    least_payload_bytes: ClassVar[int] = 0
     step_s: ClassVar[float] = 0.0
     spins: ClassVar[bool] = False
 
@@ -124,7 +139,7 @@ class LoadGenerator(Instrument):
         """Receive inside the block, so that the receiver's kernel does not refuse what arrives.
 
         Raises: InstrumentError; CommandTimeout."""
-        argv = ["perl", "-e", _RECEIVER, str(PORT), str(_LIFE_S)]
+        argv = ["perl", "-e", _RECEIVER, str(PORT), str(_LIFE_S), way.ip]
         process = way.receiver.spawn(argv)
         try:
             process.wait_line("receiving", _PATIENCE_S)
@@ -139,6 +154,9 @@ class LoadGenerator(Instrument):
             return f"{cls.name} sends at most {cls.most_flows} flow{'s' * (cls.most_flows > 1)}"
         if len(traffic.sizes) > 1 and not cls.mixes:
             return f"{cls.name} sends frames of one size"
+        if (lacking := cls.least_payload_bytes - min(traffic.payload_bytes)) > 0:
+            smallest = min(traffic.sizes)
+            return f"{cls.name} needs frames of {smallest + lacking} B for UDP over IPv{traffic.ip}, not {smallest} B"
         return ""
 
     def measure(self, client: Instance, server: Instance, target: str, settings: Mapping[str, Level]) -> Reading:

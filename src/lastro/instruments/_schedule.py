@@ -7,6 +7,7 @@ omission: Tene 2013). Pure."""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,7 +21,9 @@ _WINDOW = 512  # packets in which the schedule drifts by much less than a period
 _ALIKE = 0.5  # the length of the mean of unit vectors with these phases; 1 if all are equal
 _EARLY = 0.02  # of a period: how much the phase of a packet on time varies
 _ON_TIME = 0.05  # of the packets, at least
-_ROUNDS, _SLOPES = 4, 21  # of the search for the period
+_ROUNDS, _SLOPES = 4, 21  # of the search for the period, at least
+_ENOUGH = 20_000  # packets for that search
+_CLOSE_NS = 1.0  # by which the last packet may be wrong after it
 
 
 def due_times(sent_ns: Times, period_ns: float, gaps: bool, slack_ns: tuple[float, float] = (0.0, 0.0)) -> Times:
@@ -46,8 +49,10 @@ def due_times(sent_ns: Times, period_ns: float, gaps: bool, slack_ns: tuple[floa
 
 def _slope(places: Times, early_ns: Times, low: float, high: float) -> float:
     """Return the correction of the period with which the packets on time are the most alike."""
-    best = (low + high) / 2
-    for _ in range(_ROUNDS if low < high else 0):
+    best, every = (low + high) / 2, math.ceil(len(places) / _ENOUGH)
+    places, early_ns = places[::every], early_ns[::every]
+    rounds = math.ceil(math.log10(max(1.0, (high - low) * float(places[-1]) / _CLOSE_NS)))
+    for _ in range(max(_ROUNDS, rounds) if low < high else 0):
         slopes = np.linspace(low, high, _SLOPES)
         widths = [width for slope in slopes for _, width in [_densest(early_ns - slope * places)]]
         best, step = float(slopes[int(np.argmin(widths))]), (high - low) / (_SLOPES - 1)

@@ -14,8 +14,9 @@ from dataclasses import replace
 
 from lastro.errors import CommandFailed, InstrumentError
 from lastro.host.base import Process
+from lastro.instruments._captured import OneWay, one_way
 from lastro.instruments._latency import LatencyMeter, RoundTrips, judged, stored
-from lastro.instruments._load_generator import PORT, Traffic, Way
+from lastro.instruments._load_generator import BUFFER_BYTES, PORT, Traffic, Way
 from lastro.instruments.base import WORK_DIR
 from lastro.platforms.base import Instance
 from lastro.results.samples import Metric, Reading
@@ -63,19 +64,31 @@ class SockperfLatency(LatencyMeter):
 
     @contextmanager
     def answering(self, way: Way) -> Iterator[Process]:
-        server = way.receiver.spawn(["stdbuf", "-oL", "sockperf", "server", "--ip", way.target, "--port", str(PORT)])
+        argv = ["sockperf", "server", "--ip", way.target, "--port", str(PORT), "--buffer-size", str(BUFFER_BYTES)]
+        server = way.receiver.spawn(["stdbuf", "-oL", *argv])
         try:
             server.wait_line("block on socket", _PATIENCE_S)
             yield server
         finally:
             server.stop()
 
+    @staticmethod
+    def mps(rate_fps: float) -> int:
+        """Return the packets in a second that are sent, if their rate with the answers is `rate_fps`."""
+        return max(1, round(rate_fps * ANSWERS_EVERY / (ANSWERS_EVERY + 1)))
+
+    @classmethod
+    def one_way(cls, sent: bytes, received: bytes, rate_fps: float) -> OneWay:
+        """Return the delays in one direction from captures at both ends. Raises: InstrumentError."""
+        return one_way(sent, received, float(_NS // cls.mps(rate_fps) * ANSWERS_EVERY), ANSWERS_EVERY)
+
     def round_trips(self, way: Way, traffic: Traffic, rate_fps: float, duration_s: float) -> RoundTrips:
         whole_s = math.ceil(duration_s + _UNTIMED_S)
-        mps = max(1, round(rate_fps * ANSWERS_EVERY / (ANSWERS_EVERY + 1)))
+        mps = self.mps(rate_fps)
         argv = ["sockperf", "under-load", "--ip", way.target, "--port", str(PORT), "--time", str(whole_s)]
         argv += ["--mps", str(mps), "--reply-every", str(ANSWERS_EVERY)]
         argv += ["--msg-size", str(traffic.payload_bytes[0]), "--full-rtt", "--full-log", _LOG]
+        argv += ["--buffer-size", str(BUFFER_BYTES)]
         if way.sender.shares_kernel:  # on a CPU apart from that of the function's kernel
             argv += ["--sender-affinity", str(way.sender.testbed.usable_cpus[0])]
         script = f"rm -f {_LOG}; {shlex.join(argv)} >&2 && exec cat {_LOG}"

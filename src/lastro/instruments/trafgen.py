@@ -2,7 +2,12 @@
 
 The option --rate of trafgen sends the frames of each second in one burst, and then sleeps. So trafgen sends as fast as
 it can here, into a token bucket of the kernel, which lets frames out at the rate and blocks trafgen meanwhile. The
-bucket holds the frames of a millisecond. Source: trafgen(8), tc-tbf(8)."""
+bucket holds the frames of a millisecond.
+
+What blocks trafgen is the buffer of its socket, which a frame fills until a kernel takes it up. A function that is too
+slow would block it, too, before the queue in front of the function is full, as no wire could. So the bucket is on a
+link inside the sender's network namespace, at whose end nftables sends copies of frames, which belong to no socket.
+Source: trafgen(8), tc-tbf(8), nft(8)."""
 
 from __future__ import annotations
 
@@ -10,7 +15,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lastro.errors import CommandFailed, InstrumentError
 from lastro.host.base import Completed, Process
@@ -25,6 +30,7 @@ _LONGEST, _STARTS_S = 1.2, 0.2  # it ends after its start and this multiple of t
 _DRAINED_S = 0.05
 # With a rate, even one that it never reaches, it sends each frame by a call that blocks, and not through a ring.
 _BLOCKING = ("--qdisc-path", "--rate", "4000000000pps")
+_BUCKET, _END, _TABLE = "pace0", "pace1", "lastro_pace"
 _SENT = re.compile(r"^\s*(\d{1,15}) packets outgoing\s*$", re.MULTILINE)
 _LASTED = re.compile(r"(\d{1,9}) sec, (\d{1,6}) usec on CPU")
 
@@ -49,14 +55,14 @@ class Trafgen(LoadGenerator):
             finally:
                 if way in self._hops:
                     with suppress(CommandFailed):  # a sender that has ended has no link
-                        _tc(way.sender, ["qdisc", "delete", "dev", self._hops[way].device, "root"])
+                        self._release(way.sender, self._hops[way])
 
     def offer(self, way: Way, traffic: Traffic, rate_fps: float, duration_s: float) -> Offered:
         if way not in self._hops:
-            self._hops[way] = _hop(way)
+            self._hops[way] = _paced(way.sender, _hop(way))
         hop, count = self._hops[way], max(1, round(rate_fps * duration_s))
-        self._pace(way.sender, hop.device, traffic, rate_fps)
-        options = ["--out", hop.device, "--num", str(count), *_BLOCKING, "--no-sock-mem", "--notouch-irq"]
+        self._pace(way.sender, hop.bucket, traffic, rate_fps)
+        options = ["--out", hop.bucket, "--num", str(count), *_BLOCKING, "--no-sock-mem", "--notouch-irq"]
         # It makes a file in its working directory. Where it cannot send as fast as asked, SIGINT ends it with a report.
         ends_s = f"{_LONGEST * duration_s + _STARTS_S:.3f}"
         script = 'cd /tmp && exec timeout --preserve-status --signal=INT "$@"'
@@ -84,12 +90,22 @@ class Trafgen(LoadGenerator):
         bucket = ["rate", f"{rate_bps:.0f}bit", "burst", f"{burst:.0f}", "limit", str(_QUEUE_BYTES)]
         _tc(sender, ["qdisc", "replace", "dev", device, "root", "tbf", *bucket])
 
+    def _release(self, sender: Instance, hop: _Hop) -> None:
+        if hop.bucket == hop.device:
+            _tc(sender, ["qdisc", "delete", "dev", hop.device, "root"])
+        else:
+            script = f"ip link delete {hop.bucket}; nft delete table netdev {_TABLE}"
+            sender.testbed.host.run(["ip", "netns", "exec", sender.netns, "sh", "-ec", script])
+
 
 @dataclass(frozen=True, slots=True)
 class _Hop:
-    """The first hop of a way: the sender's device and addresses, and the hardware address to which it sends."""
+    """The first hop of a way: the sender's device and addresses, and the hardware address to which it sends.
+
+    `bucket` is the device on which frames are paced."""
 
     device: str
+    bucket: str
     source: str
     target: str
     own_mac: str
@@ -105,18 +121,41 @@ def _hop(way: Way) -> _Hop:
         near = str(route.get("gateway", way.target))
         (neighbour,) = json.loads(way.sender.run(["ip", "-j", "neigh", "show", near, "dev", device]).text)
         (link,) = json.loads(way.sender.run(["ip", "-j", "link", "show", "dev", device]).text)
-        return _Hop(device, str(route["prefsrc"]), way.target, str(link["address"]), str(neighbour["lladdr"]))
+        return _Hop(device, device, str(route["prefsrc"]), way.target, str(link["address"]), str(neighbour["lladdr"]))
     except (ValueError, KeyError, TypeError):
         raise InstrumentError(f"the sender has no route and hardware address to {way.target}") from None
+
+
+def _paced(sender: Instance, hop: _Hop) -> _Hop:
+    """Make the link whose frames are copied to the device, and return the hop with it.
+
+    A machine has a kernel of its own, and a kernel may lack what copies: frames are then paced on the device itself."""
+    if sender.takes_taps or not sender.shares_kernel:
+        return hop
+    copied = f'ether saddr {hop.own_mac} dup to "{hop.device}"'
+    chain = f'type filter hook ingress device "{_END}" priority 0; policy drop; {copied};'
+    script = f"""ip link add {_BUCKET} type veth peer name {_END}
+ip link set {_BUCKET} up
+ip link set {_END} up
+nft 'table netdev {_TABLE} {{ chain copied {{ {chain} }}; }}'
+"""
+    try:
+        sender.testbed.host.run(["ip", "netns", "exec", sender.netns, "sh", "-e"], stdin=script)
+    except CommandFailed:
+        sender.testbed.host.run(["ip", "-n", sender.netns, "link", "delete", _BUCKET], check=False)
+        return hop
+    return replace(hop, bucket=_BUCKET)
 
 
 def _frames(hop: _Hop, traffic: Traffic) -> str:
     """Return the configuration: a frame for each size; flows differ by their source port."""
     last = _FIRST_PORT + traffic.flows - 1
     port = f"dinc({_FIRST_PORT}, {last})" if traffic.flows > 1 else str(_FIRST_PORT)
+    ends = f"sa={hop.source}, da={hop.target}"
+    packet = f"ipv6({ends}, hl=64)" if traffic.ip == "6" else f"ipv4({ends}, ttl=64, df)"
     lines = [
-        f"{{ eth(da={hop.next_mac}, sa={hop.own_mac}), ipv4(sa={hop.source}, da={hop.target}, ttl=64, df), "
-        f"udp(sp={port}, dp={PORT}), fill(0x00, {payload}) }}"
+        f"{{ eth(da={hop.next_mac}, sa={hop.own_mac}), {packet}, udp(sp={port}, dp={PORT})"
+        f"{f', fill(0x00, {payload})' if payload else ''} }}"
         for payload in traffic.payload_bytes
     ]
     return "\n".join(lines) + "\n"

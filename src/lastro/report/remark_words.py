@@ -108,8 +108,8 @@ MEANINGS = {
         "was dropped. A percentile of the answered packets alone would hide them."
     ),
     OTHER_TRAFFIC: N_(
-        "latency is measured with one flow of frames of one size, in one direction: this treatment’s traffic is "
-        "another, so it has no latency."
+        "latency is measured with one flow of frames of one size over IPv4, in one direction: this treatment’s traffic "
+        "is another, so it has no latency."
     ),
     FEWER_BLOCKS: N_(
         "trials are missing, so the ratio is over fewer blocks than the mean: only those with a valid trial of both "

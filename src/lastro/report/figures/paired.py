@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from lastro.analysis.campaign import MetricView, Report, Row
 from lastro.report.figures.panels import MOST_PANELS, not_all, panels_of, treatment_label
@@ -11,6 +11,7 @@ from lastro.report.figures.style import DASHED, GRID, SMALL_PT, colour_of, fit, 
 from lastro.report.language import Language
 from lastro.results.additions import PairedSeries
 from lastro.results.samples import Series
+from lastro.stats.notes import N_
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,6 +21,12 @@ if TYPE_CHECKING:
 
 _PANEL_IN = 1.1
 _LINEAR_PERCENT = 0.01  # below it, the scale is linear, so that it has a 0
+_MEAN: Literal["-"] = "-"
+_AT_LEAST: Literal[":"] = ":"
+_LINES: dict[Literal["-", ":"], str] = {
+    _MEAN: N_("{metric}: mean and its interval"),
+    _AT_LEAST: N_("{metric}: mean, only a lower bound"),
+}
 _TICKS = (0.0, 0.01, 0.1, 1.0, 10.0, 100.0)
 
 Pairs = tuple[Sequence[float], Sequence[float]]
@@ -44,7 +51,8 @@ def draw_paired(paired: PairedSeries, report: Report, say: Language) -> Figure |
         grid.label(at, treatment_label(report, row, row.n_valid, grid.room, say))
         _scale(axes, say)
     figure.supylabel(say(paired.y_axis), fontsize=SMALL_PT)
-    legend(figure, _handles(paired, views, say), say(paired.x_axis), most=3)
+    handles = _handles(paired, views, [row for row, _ in shown], say)
+    legend(figure, handles, say(paired.x_axis), most=3)
     headed(figure, say(paired.title), say(paired.how), not_all(len(measured), say))
     return fit(figure, grid.stacked, _PANEL_IN * grid.deep)
 
@@ -66,14 +74,15 @@ def _panel(axes: Axes, row: Row, pairs: Pairs, paired: PairedSeries, views: Sequ
     for goal in paired.goals:
         axes.axhline(goal, **DASHED)
     for at, view in enumerate(views):
-        summary = view.of(row).summary
-        if summary is None:
+        cell = view.of(row)
+        if (summary := cell.summary) is None:
             continue
         colour = colour_of(at + 1)
         if summary.interval is not None:
             low, high = (max(end, 0.0) / paired.per_unit for end in (summary.interval.low, summary.interval.high))
             axes.axvspan(low, high, color=colour, alpha=0.18, linewidth=0, zorder=1)
-        axes.axvline(summary.mean / paired.per_unit, color=colour, linewidth=1.1, zorder=2)
+        line = _AT_LEAST if cell.bounded else _MEAN
+        axes.axvline(summary.mean / paired.per_unit, color=colour, linewidth=1.1, linestyle=line, zorder=2)
 
 
 def _scale(axes: Axes, say: Language) -> None:
@@ -89,7 +98,7 @@ def _scale(axes: Axes, say: Language) -> None:
     numbers_in(axes, say)
 
 
-def _handles(paired: PairedSeries, views: Sequence[MetricView], say: Language) -> list[object]:
+def _handles(paired: PairedSeries, views: Sequence[MetricView], rows: Sequence[Row], say: Language) -> list[object]:
     from matplotlib.lines import Line2D
 
     found: list[object] = [
@@ -99,6 +108,10 @@ def _handles(paired: PairedSeries, views: Sequence[MetricView], say: Language) -
     if goals:
         found.append(Line2D([], [], label=say("goal: {goals}", goals=goals), **DASHED))
     for at, view in enumerate(views):
-        label = say("{metric}: mean and its interval", metric=view.metric.name)
-        found.append(Line2D([], [], color=colour_of(at + 1), linewidth=1.1, label=label))
+        found += [
+            Line2D([], [], color=colour_of(at + 1), linewidth=1.1, linestyle=line, label=say(text, metric=name))
+            for name, cells in [(view.metric.name, [view.of(row) for row in rows])]
+            for line, text in _LINES.items()
+            if any(cell.summary and bool(cell.bounded) is (line == _AT_LEAST) for cell in cells)
+        ]
     return found

@@ -107,8 +107,7 @@ class ChainScenario(OnChain):
         """Return runs for the ceiling (plain forwarding throughput) and the profile (the undisturbed chain's needs)."""
         wanted = cls.profile_run(config)
         if config["function"] != NONE:
-            plain = {"isolation": NONE, "anomaly": NONE, "function": NONE, "implementation": "kernel"}
-            ceiling = {**config, **plain}
+            ceiling = cls.plain_forwarding(config)
             wanted[calibration_key(_CEILING, ceiling, CALIBRATED_FOR, NO_DIFFERENCE)] = ceiling
         return wanted
 

@@ -13,10 +13,12 @@ from typing import Any, TypedDict
 
 from lastro import registry
 from lastro.errors import LastroError, Unavailable
+from lastro.functions.base import PATHS
 from lastro.host.base import Host
 from lastro.host.cgroups import Usage, block_device_of
 from lastro.image.rootfs import Needs
-from lastro.instruments._load_generator import LoadGenerator, Traffic, sizes_of
+from lastro.instruments._captured import PACKAGES
+from lastro.instruments._load_generator import LoadGenerator, sizes_of
 from lastro.isolation.base import MeasuredUse, Profile
 from lastro.meters.host import HostMeter
 from lastro.meters.usage import UsageMeter
@@ -25,13 +27,13 @@ from lastro.results.additions import ScenarioFigure
 from lastro.results.samples import Metric, Outcome
 from lastro.scenarios.base import CalibrationKind, Config, platform_level, start_s
 from lastro.scenarios.load.additions import figures_of
-from lastro.scenarios.load.latency import DEFAULT_AT, OFF, latency_s, metrics_at
+from lastro.scenarios.load.latency import DEFAULT_AT, OFF, YES, latency_s, metrics_at
 from lastro.scenarios.load.latency import SETTINGS as LATENCY_SETTINGS
-from lastro.scenarios.load.measuring import METRICS, bounds_of, measure
+from lastro.scenarios.load.measuring import METRICS, bounds_of, measure, traffic_of
 from lastro.scenarios.load.probes import LoadProbes
 from lastro.scenarios.load.probing import BOTH, FORWARD
 from lastro.scenarios.load.search import METHODS, own_goal
-from lastro.scenarios.load.steering import APART, SENDER, steer
+from lastro.scenarios.load.steering import APART, OWN_CPU, SENDER, SHARED_CPU, apart, short_buffer, steer
 from lastro.scenarios.shared.calibration import calibrated, calibration_key
 from lastro.scenarios.shared.flow import rest
 from lastro.scenarios.shared.host_limits import HOST_LIMITS, clock_kept
@@ -44,7 +46,6 @@ from lastro.scenarios.shared.on_chain import (
     OnChain,
 )
 from lastro.shapes import made
-from lastro.study.levels import NONE
 from lastro.study.model import Setting, Study
 from lastro.testbed import Testbed
 
@@ -78,12 +79,19 @@ class LoadScenario(OnChain):
     settings = (
         Setting("frame_size", "64", "bytes of each frame with its check sequence, or imix", check=sizes_of),
         Setting("flows", 1, "number of flows, which differ by their source port", 1, 10_000),
+        Setting("ip", "4", "version of IP of the flows", choices=tuple(PATHS)),
         Setting("direction", FORWARD, "from the source to the sink, or both ways at once", choices=(FORWARD, BOTH)),
         Setting(
             "steering",
             APART,
             "CPU on which the kernel works for the function: apart from the generator's, or that of the sender",
             choices=(APART, SENDER),
+        ),
+        Setting(
+            "generator_cpu",
+            OWN_CPU,
+            "CPU of the generator: its own, on which neither function nor neighbour run, or shared with them",
+            choices=(OWN_CPU, SHARED_CPU),
         ),
         Setting("search", "mlrsearch", "multiple loss ratio search, or binary search", choices=tuple(METHODS)),
         Setting("own_goal", _NO_GOAL, "a goal of loss besides PDR and NDR: 1%, 1% exceed 20%", check=_check_own_goal),
@@ -134,13 +142,10 @@ class LoadScenario(OnChain):
         return False
 
     @classmethod
-    def ip_of(cls, config: Config) -> str:
-        return "4"
-
-    @classmethod
     def image_needs(cls, host: Host, configs: Sequence[Config]) -> Needs:
         """Return the packages of all generators, so that one image serves every study, and what the chain needs."""
         tools = [package for name in sorted(cls.part_names("instrument")) for package in _generator(name).packages]
+        tools += PACKAGES if any(config["one_way"] == YES for config in configs) else ()
         return super().image_needs(host, configs).and_of(Needs(tuple(tools)))
 
     @classmethod
@@ -152,6 +157,10 @@ class LoadScenario(OnChain):
         waits_s = float(config["settle_s"]) + float(config["cost_s"]) + latency_s(config)
         return searching_s + waits_s + _AROUND_S + 2 * start_s(config)
 
+    def placed(self, spec: InstanceSpec, config: Config) -> InstanceSpec:
+        """Keep the function and the neighbour off the generator's CPU: on a wire, it would be another machine."""
+        return spec if config["generator_cpu"] == SHARED_CPU else apart(spec, self.testbed, config)
+
     def availability(self, config: Config) -> Availability:
         try:
             _require_able(config)
@@ -160,7 +169,7 @@ class LoadScenario(OnChain):
         if not (found := super().availability(config)):
             return found
         level, links = platform_level(config), str(config["attachment"])
-        return self._probes.generator(str(config["instrument"]), links, level)
+        return self._probes.generator(str(config["instrument"]), links, level, self.ip_of(config))
 
     # Calibrations
 
@@ -169,8 +178,8 @@ class LoadScenario(OnChain):
         """Return runs for the generator's ceiling, by plain forwarding, and the profile of the undisturbed chain."""
         alone = {**config, "at": OFF}
         wanted = cls.profile_run(alone)
-        ceiling = {**alone, "isolation": NONE, "anomaly": NONE, "function": NONE, "implementation": "kernel"}
-        if alone != ceiling:
+        ceiling = cls.plain_forwarding(alone)
+        if any(config[name] != ceiling[name] for name in ("isolation", "anomaly", "function", "implementation")):
             named = (*CALIBRATED_FOR, "instrument", "frame_size")
             wanted[calibration_key(_CEILING, ceiling, named, NO_DIFFERENCE)] = ceiling
         return wanted
@@ -190,7 +199,8 @@ class LoadScenario(OnChain):
     def run(self, config: Config, calibrations: Mapping[str, Any]) -> Outcome:
         outcome = Outcome()
         with clock_kept(outcome), self.standing(config, calibrations, outcome) as standing:
-            outcome.add_condition(steer(standing.chain, str(config["steering"])))
+            steered = steer(standing.chain, str(config["steering"]))
+            outcome.add_condition(steered | short_buffer(self.testbed.host, str(config["instrument"])))
             rest(float(config["settle_s"]))
             bounds = bounds_of(config, calibrated(calibrations, _CEILING))
             measure(self.testbed, config, standing, bounds, outcome)
@@ -217,8 +227,9 @@ def _generator(name: str) -> type[LoadGenerator]:
 def _require_able(config: Config) -> None:
     """Check that the generator can send the traffic of a treatment. Raises: Unavailable."""
     kind = _generator(str(config["instrument"]))
-    if refusal := kind.refusal(Traffic.of(str(config["frame_size"]), int(config["flows"]))):
-        raise Unavailable(refusal, 'use instrument = "trafgen"')
+    if refusal := kind.refusal(traffic_of(config)):
+        small = min(traffic_of(config).payload_bytes) < kind.least_payload_bytes
+        raise Unavailable(refusal, "raise frame_size" if small else 'use instrument = "trafgen"')
     if not float(config["first_probe_s"]) <= float(config["probe_s"]) <= float(config["deciding_s"]):
         raise Unavailable("first_probe_s, probe_s and deciding_s must not decrease", "make deciding_s the longest")
     if int(config["least_fps"]) >= int(config["most_fps"]):

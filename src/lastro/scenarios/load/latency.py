@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,8 +18,9 @@ from lastro.instruments._load_generator import Traffic, Way
 from lastro.instruments.sockperf_latency import SockperfLatency
 from lastro.meters.interfaces import Counters, InterfaceMeter
 from lastro.results.noted import Noted
-from lastro.results.samples import AT_LEAST, GENERATOR_DELAY, OTHER_TRAFFIC, Metric, Outcome, Remark
+from lastro.results.samples import AT_LEAST, CLOCK_NOT_VERIFIED, GENERATOR_DELAY, OTHER_TRAFFIC, Metric, Outcome, Remark
 from lastro.scenarios.base import Config
+from lastro.scenarios.load.one_way import Ends, both_ends, have_one_clock
 from lastro.scenarios.load.probing import FORWARD
 from lastro.scenarios.load.search import REACHED
 from lastro.scenarios.shared.chain import SINK_PORT, SOURCE_PORT, Chain
@@ -32,9 +34,11 @@ if TYPE_CHECKING:
 
 DEFAULT_AT = "10%, 50%, 90%"
 OFF = "none"
+NO, YES = "no", "yes"
 _MOST = 8  # loads of a trial
 _ETHERNET_BYTES = 14
 _GRAIN_FPS = 2.0  # sockperf sends whole packets in a second
+_CAPTURES_S = 1.6  # until captures have begun and ended
 _STARTS_S = 3.0  # what a measurement takes besides its time: sockperf sleeps for 2 s before it begins
 _FRACTION = re.compile(r"(\d{1,3}(?:\.\d{1,2})?)%")
 _RATE = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)([kM]?)pps")
@@ -64,8 +68,15 @@ class LatencyLoad:
     def histogram(self) -> str:
         return f"round trip at {self.text}"
 
+    @property
+    def one_way_histogram(self) -> str:
+        return f"one way at {self.text}"
+
     def metric(self, statistic: str) -> str:
         return f"latency_{statistic}_at_{self.key}"
+
+    def one_way_metric(self, statistic: str) -> str:
+        return f"one_way_{statistic}_at_{self.key}"
 
     @property
     def load_metric(self) -> str:
@@ -106,6 +117,13 @@ SETTINGS = (
         listed=True,
     ),
     Setting("latency_s", 3.0, "length of the latency measurement at each load", 1, 86_400),
+    Setting(
+        "one_way",
+        NO,
+        "delays in one direction, too, by captures at both ends: source and sink need the clock of one kernel",
+        choices=(NO, YES),
+        by_profile=True,
+    ),
     Setting("own_delay_s", 1.0, "length of the measurement of the generator's own delay", 1, 86_400),
 )
 OWN_METRICS = tuple(
@@ -132,6 +150,10 @@ def metrics_at(at: object) -> tuple[Metric, ...]:
                 Metric(load.metric(name), _US, "lower", f"{_WORDS[name]} of round trips at {_place(load)}")
                 for name in STATISTICS
             ),
+            *(
+                Metric(load.one_way_metric(name), _US, "lower", f"{_WORDS[name]} of one-way delays at {_place(load)}")
+                for name in STATISTICS
+            ),
         )
     ]
     return (*metrics, *(OWN_METRICS if metrics else ()))
@@ -145,7 +167,8 @@ def latency_s(config: Config) -> float:
     """Return how long the latency of a treatment is measured."""
     loads = loads_of(str(config["at"]))
     own_s = float(config["own_delay_s"]) + _STARTS_S
-    return len(loads) * (float(config["latency_s"]) + _STARTS_S) + (own_s if loads else 0.0)
+    captures_s = _CAPTURES_S if config["one_way"] == YES else 0.0
+    return len(loads) * (float(config["latency_s"]) + _STARTS_S + captures_s) + (own_s if loads else 0.0)
 
 
 def measure_latency(
@@ -153,14 +176,14 @@ def measure_latency(
 ) -> None:
     """Measure at each load, and judge each percentile by the generator's own delay at the largest of them.
 
-    Traffic that is not one flow of one frame size, one way, has no latency: a remark says so.
+    Traffic that is not one flow of one frame size over IPv4, one way, has no latency: a remark says so.
 
     Raises: InstrumentError when nothing was answered at a load that the function carries; as `LatencyMeter`."""
     loads, tool = loads_of(str(config["at"])), SockperfLatency()
     if not loads:
         return
-    if len(traffic.sizes) > 1 or traffic.flows > 1 or config["direction"] != FORWARD:
-        text = "latency is measured with one flow of one frame size, from source to sink"
+    if len(traffic.sizes) > 1 or traffic.flows > 1 or traffic.ip != "4" or config["direction"] != FORWARD:
+        text = "latency is measured with one flow of one frame size over IPv4, from source to sink"
         outcome.add_caveat(Remark(OTHER_TRAFFIC, text, tuple(metric.name for metric in metrics_at(config["at"]))))
         return
     way = Way(chain.source, chain.sink, chain.path.sink)
@@ -170,27 +193,40 @@ def measure_latency(
     outcome.add(judged(own, None, "own_delay_{}".format))
     note_load(outcome, tool.name, chain.source.spec.role, chain.sink.spec.role)
     notes: dict[str, object] = {}
-    for load in loads:
-        counters = InterfaceMeter(testbed, chain.instances)
-        counters.start()
-        with tool.answering(way):
-            trips = tool.round_trips(way, traffic, rates[load.text], float(config["latency_s"]))
-        counters.stop()
-        answered_bytes = int(len(trips.due_ns) * (traffic.counted_bytes - _ETHERNET_BYTES))
-        outcome.invalidate(path_reasons(f"{tool.name} at {load.text}", counters.moved, answered_bytes))
-        lost = _lost_by_receiver(trips, counters.moved, tool.answers_every)
-        _record(load, rates[load.text], trips, own, outcome, lost)
-        notes[load.text] = _note(rates[load.text], trips) | {"lost_by_receiver": lost}
+    with both_ends(testbed, chain) if _is_one_way(config, chain, outcome) else nullcontext() as ends:
+        for load in loads:
+            counters = InterfaceMeter(testbed, chain.instances)
+            counters.start()
+            with tool.answering(way), ends.running() if ends else nullcontext():
+                trips = tool.round_trips(way, traffic, rates[load.text], float(config["latency_s"]))
+            counters.stop()
+            answered_bytes = int(len(trips.due_ns) * (traffic.counted_bytes - _ETHERNET_BYTES))
+            outcome.invalidate(path_reasons(f"{tool.name} at {load.text}", counters.moved, answered_bytes))
+            lost = _lost_by_receiver(trips, counters.moved, tool.answers_every)
+            _record(load, rates[load.text], trips, own, outcome, lost)
+            if ends:
+                _record_one_way(load, rates[load.text], trips, ends, outcome)
+            notes[load.text] = _note(rates[load.text], trips) | {"lost_by_receiver": lost}
     outcome.notes["latency"] = notes
     if Noted.of(outcome.notes).only_at_least("pdr"):
         _bound_fractions(loads, outcome)
+
+
+def _is_one_way(config: Config, chain: Chain, outcome: Outcome) -> bool:
+    """Return whether to measure delays in one direction; a remark says if the clocks do not allow it."""
+    if config["one_way"] == YES and not have_one_clock(chain):
+        names = [load.one_way_metric(name) for load in loads_of(str(config["at"])) for name in STATISTICS]
+        text = "source and sink have no common clock"
+        outcome.add_caveat(Remark(CLOCK_NOT_VERIFIED, text, tuple(names)))
+    return config["one_way"] == YES and have_one_clock(chain)
 
 
 def _bound_fractions(loads: Sequence[LatencyLoad], outcome: Outcome) -> None:
     """Mark the latencies at percentages of a PDR that is only a lower bound as lower bounds: latency grows with load.
 
     The percentages are of the rate that the generator reached, so treatments were not equally busy."""
-    names = [load.metric(name) for load in loads if load.fraction is not None for name in STATISTICS]
+    ways = (LatencyLoad.metric, LatencyLoad.one_way_metric)
+    names = [way(load, name) for load in loads if load.fraction is not None for way in ways for name in STATISTICS]
     names += [load.load_metric for load in loads if load.fraction is not None]
     if marked := tuple(name for name in names if name in outcome.measurements):
         text = "the PDR is only a lower bound, so the load was a smaller percentage of the true PDR"
@@ -219,13 +255,29 @@ def _record(
     if load.fraction is not None and not len(trips.due_ns):
         raise InstrumentError(f"no packet was answered at {load.text} of the rate that the function carried before")
     outcome.measurements[load.load_metric] = trips.rate_fps
-    if trips.rate_fps < REACHED * asked_fps - _GRAIN_FPS:
+    if not _held(trips, asked_fps):
         text = f"the generator sent {trips.rate_fps:,.0f} of {asked_fps:,.0f} packets a second, and so was late itself"
         outcome.add_caveat(Remark(GENERATOR_DELAY, text, tuple(map(load.metric, STATISTICS))))
         outcome.histograms.append(stored(f"{load.histogram}, generator late", trips.histogram))  # in no figure
     else:
         outcome.histograms.append(stored(load.histogram, trips.histogram))
         outcome.add(judged(trips.histogram, own, load.metric, lost_by_receiver))
+
+
+def _record_one_way(load: LatencyLoad, asked_fps: float, trips: RoundTrips, ends: Ends, outcome: Outcome) -> None:
+    """Add the delays in one direction at a load, which follow the rules of round trips."""
+    if not _held(trips, asked_fps):
+        text = "the generator did not hold its rate"
+        outcome.add_caveat(Remark(GENERATOR_DELAY, text, tuple(map(load.one_way_metric, STATISTICS))))
+        return
+    found = SockperfLatency.one_way(ends.sender.data, ends.receiver.data, asked_fps)
+    outcome.histograms.append(stored(load.one_way_histogram, found.histogram))
+    outcome.add(judged(found.histogram, found.own, load.one_way_metric, own_is="the generator itself was late by"))
+
+
+def _held(trips: RoundTrips, asked_fps: float) -> bool:
+    """Return whether the generator held its rate; if not, delays are its own."""
+    return trips.rate_fps >= REACHED * asked_fps - _GRAIN_FPS
 
 
 def _note(asked_fps: float, trips: RoundTrips) -> dict[str, object]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from lastro import registry
+from lastro.functions.base import Counted
 from lastro.instruments._load_generator import LoadGenerator, Traffic
 from lastro.meters.host import HostMeter
 from lastro.meters.usage import UsageMeter
@@ -83,25 +84,32 @@ def goals_of(config: Config) -> tuple[Goal, ...]:
     return (Goal(PDR, _PDR_LOSS, exceed), Goal(NDR, 0.0, exceed), *own)
 
 
+def traffic_of(config: Config) -> Traffic:
+    return Traffic.of(str(config["frame_size"]), int(config["flows"]), str(config["ip"]))
+
+
 def measure(testbed: Testbed, config: Config, standing: StandingChain, bounds: Bounds, outcome: Outcome) -> None:
     """Add all measurements of a trial, and all reasons for its invalidity, to `outcome`.
 
     Raises: TrialError when the search has no result."""
     chain, everyone, disturbance = standing.chain, standing.everyone, standing.disturbance
     generator: LoadGenerator = registry.get("instrument", str(config["instrument"]))()
-    traffic = Traffic.of(str(config["frame_size"]), int(config["flows"]))
+    traffic = traffic_of(config)
     prober = Prober(testbed, chain, generator, traffic, str(config["direction"]))
     host, usage = HostMeter(testbed, everyone, standing.own_cgroups), UsageMeter(testbed, everyone)
     if disturbance:
         disturbance.neighbour.require_alive()
     before = disturbance.neighbour.reading() if disturbance else None
-    clocks, links = clocks_of(everyone), chain.attachment.counters(testbed)
+    clocks, links, counted = clocks_of(everyone), chain.attachment.counters(testbed), chain.counted()
     usage.start()
     host.start()
     with prober.ready():
         found = search(str(config["search"]), goals_of(config), bounds, prober.probe)
         record(found, outcome)
-        _measure_cost(testbed, config, standing, prober, generator, found.found[0].lower_fps, outcome)
+        seen = _measure_cost(testbed, config, standing, prober, generator, found.found[0].lower_fps, outcome)
+        new_flows = difference(counted, chain.counted())  # those of the search may go on
+        seen |= {name: new_flows[name] for name in chain.function.witnesses if name in new_flows}
+        judge_crossings(generator.name, chain, seen, prober.carried_bytes, str(config["implementation"]), outcome)
     measure_latency(testbed, config, chain, traffic, found.found[0].lower_fps, outcome)
     host.stop()
     usage.stop()
@@ -169,8 +177,8 @@ def _measure_cost(
     generator: LoadGenerator,
     rate_fps: float,
     outcome: Outcome,
-) -> None:
-    """Carry the rate for a while, with meters around, and check the frames and the function's own counters."""
+) -> dict[str, Counted]:
+    """Carry the rate for a while, with meters around, and check the frames; return what the function counted."""
     chain, everyone = standing.chain, standing.everyone
     host, usage = HostMeter(testbed, everyone, standing.own_cgroups), UsageMeter(testbed, everyone)
     counted = chain.counted()
@@ -185,7 +193,6 @@ def _measure_cost(
     note_meter(outcome, host)
     note_witness(outcome, "interfaces", "frames sent and received at every hop", tuple(chain.instances))
     outcome.invalidate(prober.size_reasons())
-    judge_crossings(generator.name, chain, seen, prober.carried_bytes, str(config["implementation"]), outcome)
     used = {role: each.cpu_s / usage.elapsed_s for role, each in usage.used.items()}
     outcome.measurements |= {**host.read(), **usage.read()}
     outcome.measurements |= {f"{role}_cpus": used[role] for role in ("source", "sink")}
@@ -198,3 +205,4 @@ def _measure_cost(
         outcome.measurements[FRAME_MEAN.name] = size
     outcome.notes |= {**usage.notes(), "elapsed_s": usage.elapsed_s, "witness": {generator.name: prober.moved}}
     outcome.notes["cost"] = _step(probe)
+    return seen

@@ -6,11 +6,24 @@ that reach the function to other CPUs, with a queue that overflows. Source: netw
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from lastro.host.base import Host
 from lastro.host.ledger import NETNS_DIR
-from lastro.platforms.base import Instance
+from lastro.instruments._load_generator import BUFFER_BYTES
+from lastro.instruments.sockperf import Sockperf
+from lastro.isolation.base import NEIGHBOUR
+from lastro.platforms.base import Instance, InstanceSpec
+from lastro.scenarios.base import Config, platform_of
 from lastro.scenarios.shared.chain import Chain
+from lastro.scenarios.shared.resources import ranges
+from lastro.testbed import Testbed
 
 APART, SENDER = "apart", "sender"
+OWN_CPU, SHARED_CPU = "own", "shared"
+_ON_OTHERS = ("function", NEIGHBOUR)
+_LARGEST_BUFFER, _LONGEST_QUEUE = "/proc/sys/net/core/wmem_max", "/proc/sys/net/core/netdev_max_backlog"
+_FRAME_IN_KERNEL_BYTES = 768  # of the smallest
 # A runtime that gives its container a read-only /sys makes the file system of this namespace read-only everywhere.
 _SCRIPT = """mount -t sysfs sysfs /sys
 mode=ro; ! [ -w /sys/class/net ] || mode=rw
@@ -25,6 +38,16 @@ def generator_cpu(instance: Instance) -> int | None:
     return instance.testbed.usable_cpus[0] if instance.shares_kernel else None
 
 
+def apart(spec: InstanceSpec, testbed: Testbed, config: Config) -> InstanceSpec:
+    """Return the specification of an instance with its CPUs: the function and its neighbour run on all but the first.
+
+    Virtual machines stay on all CPUs: the generator is a process inside of one, and has no CPU of its own."""
+    others = testbed.usable_cpus[1:]
+    if not others or spec.role not in _ON_OTHERS or platform_of(config).guests:
+        return spec
+    return replace(spec, resources=replace(spec.resources, cpuset=ranges(others)))
+
+
 def steer(chain: Chain, steering: str) -> dict[str, str]:
     """Steer the packets that reach the function, and return the condition to record."""
     function, cpu = chain.instances["function"], generator_cpu(chain.source)
@@ -37,6 +60,20 @@ def steer(chain: Chain, steering: str) -> dict[str, str]:
     enter = ["nsenter", f"--net={NETNS_DIR / function.netns}", "unshare", "--mount", "sh", "-e"]
     function.testbed.host.run(enter, stdin=_SCRIPT.format(mask=_mask(others), files=" ".join(files)))
     return {"CPUs of the function's kernel": f"{', '.join(map(str, others))}, by receive packet steering"}
+
+
+def short_buffer(host: Host, instrument: str) -> dict[str, str]:
+    """Return the condition that sockperf's buffer holds less than the queue in front of the function; empty if not.
+
+    The kernel counts twice the size that was asked for, up to its limit: socket(7)."""
+    files = host.view.read([_LARGEST_BUFFER, _LONGEST_QUEUE])
+    if instrument != Sockperf.name or len(files) < 2:
+        return {}
+    most, frames = 2 * min(BUFFER_BYTES, int(files[_LARGEST_BUFFER])), int(files[_LONGEST_QUEUE])
+    if most >= frames * _FRAME_IN_KERNEL_BYTES:
+        return {}
+    text = f"{most:,} bytes, less than the queue in front of the function: a slow function may block the generator"
+    return {"buffer of the generator's socket": text}
 
 
 def _mask(cpus: list[int]) -> str:

@@ -9,6 +9,7 @@ from lastro.functions.base import Counted
 from lastro.instruments.iperf3_tcp import Iperf3Tcp
 from lastro.meters.interfaces import InterfaceMeter
 from lastro.platforms.base import AVAILABLE, Availability, InstanceSpec, Platform
+from lastro.scenarios.base import make_part
 from lastro.scenarios.shared.availability_probes import Probes
 from lastro.scenarios.shared.chain import deployed
 from lastro.scenarios.shared.crossings import difference
@@ -64,7 +65,7 @@ class ChainProbes(Probes):
 
     def _probe_function(self, platform: Platform, name: str, implementation: str, ip: str) -> Availability:
         """Send a ping through the function, over the shortest links."""
-        direct, function = self._attachments.get("veth-direct"), registry.get("function", name)()
+        direct, function = self._attachments.get("veth-direct"), make_part("function", name)
         with deployed(self._testbed, platform, direct, function, implementation=implementation, ip=ip) as chain:
             if not chain.counted().get("crossed", Counted(1, 0)).packets:
                 return Availability(f"a ping reached the sink without crossing function '{name}'")

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from lastro import registry
 from lastro.functions.base import ON_CLICK, Service
 from lastro.host.base import Host
+from lastro.host.cgroups import parse_cpus
 from lastro.image.rootfs import Needs
 from lastro.isolation.base import NEIGHBOUR, Profile, isolate, not_in_force, parts_of
 from lastro.platforms.base import Availability, Instance, InstanceSpec, Platform
 from lastro.results.samples import Outcome
-from lastro.scenarios.base import Config, isolations_of, platform_level, platform_of
+from lastro.scenarios.base import Config, isolations_of, make_part, platform_level, platform_of
 from lastro.scenarios.shared.bases import OnLinks, first_unavailable
 from lastro.scenarios.shared.calibration import calibrated, calibration_key
 from lastro.scenarios.shared.chain import Chain, deployed
@@ -25,8 +26,8 @@ from lastro.scenarios.shared.instance_spec import instance_spec
 from lastro.scenarios.shared.topology import Built
 from lastro.scenarios.shared.verify_limits import limits_of
 from lastro.shapes import made
-from lastro.study.levels import NONE
-from lastro.study.model import Setting
+from lastro.study.levels import NONE, part_level
+from lastro.study.model import Level, Setting
 from lastro.testbed import Testbed
 from lastro.units import parse_size_bytes
 
@@ -87,6 +88,10 @@ class OnChain(OnLinks):
         inside = any(not cls.offloads_of(config) and platform_of(config).guests for config in configs)
         return Needs(packages=("ethtool",)) if inside else Needs()
 
+    def placed(self, spec: InstanceSpec, config: Config) -> InstanceSpec:
+        """Return the specification of an isolated instance with the CPUs on which it runs, if not all."""
+        return spec
+
     def availability(self, config: Config) -> Availability:
         level, probes = platform_level(config), self._probes
         if not (found := probes.platform(level)):
@@ -98,7 +103,7 @@ class OnChain(OnLinks):
             *([] if self.offloads_of(config) else [probes.offloads_off(links, level)]),
             *([probes.ipv6(links, level)] if ip == "6" else ()),
             *(probes.isolation(part, level) for part in parts_of(str(config["isolation"]))),
-            probes.function(str(config["function"]), level, str(config["implementation"]), ip),
+            probes.function(part_level(config, "function"), level, str(config["implementation"]), ip),
             probes.anomaly(str(config["anomaly"]), level, str(config["anomaly_tool"])),
         )
 
@@ -110,6 +115,12 @@ class OnChain(OnLinks):
         undisturbed = {**config, "isolation": NONE, "anomaly": NONE}
         return {calibration_key(PROFILE, undisturbed, CALIBRATED_FOR, NO_DIFFERENCE): undisturbed}
 
+    @classmethod
+    def plain_forwarding(cls, config: Config) -> dict[str, Level]:
+        """Return the configuration of a treatment without its function, isolation and anomaly."""
+        kept = {key: value for key, value in config.items() if not key.startswith("function.")}
+        return {**kept, "isolation": NONE, "anomaly": NONE, "function": NONE, "implementation": "kernel"}
+
     @contextmanager
     def standing(self, config: Config, calibrations: Mapping[str, Any], outcome: Outcome) -> Iterator[StandingChain]:
         """Deploy the chain and its neighbour inside the block, isolated, and note them with their limits.
@@ -120,7 +131,7 @@ class OnChain(OnLinks):
         profile = None if profile is None else made(Profile, profile)
 
         def isolated(spec: InstanceSpec) -> InstanceSpec:
-            return isolate(spec, isolations, profile)
+            return self.placed(isolate(spec, isolations, profile), config)
 
         with ExitStack() as stack:
             chain = stack.enter_context(
@@ -128,7 +139,7 @@ class OnChain(OnLinks):
                     self.testbed,
                     platform,
                     links,
-                    registry.get("function", str(config["function"]))(),
+                    make_part("function", part_level(config, "function")),
                     implementation=str(config["implementation"]),
                     offloads=self.offloads_of(config),
                     ip=self.ip_of(config),
@@ -147,7 +158,7 @@ class OnChain(OnLinks):
 
     def _note_topology(self, config: Config, chain: Chain, neighbour: Disturbance | None, outcome: Outcome) -> None:
         built, same = Built(self.testbed), {"isolation": str(config["isolation"])}
-        work = {"function": f"{config['function']} ({config['implementation']})"}
+        work = {"function": f"{part_level(config, 'function')} ({config['implementation']})"}
         for role, instance in chain.instances.items():
             built.add(role, instance, platform_level(config), does=work.get(role, ""), **same)
         if neighbour:
@@ -167,6 +178,9 @@ class OnChain(OnLinks):
         tracked = chain.function.tracks and config["implementation"] != "click"
         crossing = anomaly.through(chain.instances["function"]) if tracked else None
         anomaly = crossing or anomaly
-        spec = bounded(isolated(instance_spec(self.testbed, NEIGHBOUR)), self.testbed, demand)
+        spec = isolated(instance_spec(self.testbed, NEIGHBOUR))
+        if spec.resources.cpuset:
+            demand = replace(demand, usable_cpus=len(parse_cpus(spec.resources.cpuset)))
+        spec = bounded(spec, self.testbed, demand)
         with platform.start(self.testbed, spec) as instance, anomaly.at_work(instance, demand) as neighbour:
             yield Disturbance(neighbour, anomaly, demand, "function" if crossing else "")

@@ -56,14 +56,14 @@ def resources(config: Config, testbed: Testbed) -> Resources:
     pinned = usable[:wanted] if cpuset == AUTO else sorted(set(numbers(cpuset)))
     if cpuset != FREE and (len(pinned) != wanted or not set(pinned) <= set(usable)):
         raise Unavailable(
-            f"cpuset = {cpuset} is not {wanted} of the CPUs {_ranges(usable)}", "name exactly `cpus` CPUs, or `auto`"
+            f"cpuset = {cpuset} is not {wanted} of the CPUs {ranges(usable)}", "name exactly `cpus` CPUs, or `auto`"
         )
     memory_mib = max(1, parse_size_bytes(str(config["memory"])) >> 20)  # machines take whole MiB
-    limits = Resources(cpus=wanted, cpuset=None if cpuset == FREE else _ranges(pinned), memory_bytes=memory_mib << 20)
+    limits = Resources(cpus=wanted, cpuset=None if cpuset == FREE else ranges(pinned), memory_bytes=memory_mib << 20)
     return testbed.on_own_cpus(limits)
 
 
-def _ranges(numbers: Sequence[int]) -> str:
+def ranges(numbers: Sequence[int]) -> str:
     """Format CPU numbers as the kernel does: [0, 1, 3] -> '0-1,3'."""
     found: list[list[int]] = []
     for number in numbers:

@@ -1,0 +1,44 @@
+"""One-way delays of a chain, beside its round trips: captures at the interfaces of source and sink."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+from lastro.instruments._captured import PacketCapture
+from lastro.platforms.base import Instance, InstanceSpec
+from lastro.platforms.native import Native
+from lastro.scenarios.shared.chain import SINK_PORT, SOURCE_PORT, Chain
+from lastro.testbed import Testbed
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """Captures at both ends of a path."""
+
+    sender: PacketCapture
+    receiver: PacketCapture
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """PacketCapture inside the block. Raises: as `PacketCapture.running`."""
+        with self.receiver.running(), self.sender.running():
+            yield
+
+
+def have_one_clock(chain: Chain) -> bool:
+    """Return whether the host's kernel sends and receives for both ends, and so stamps packets by one clock."""
+    return all(end.shares_kernel and not end.takes_taps for end in (chain.source, chain.sink))
+
+
+@contextmanager
+def both_ends(testbed: Testbed, chain: Chain) -> Iterator[Ends]:
+    """Prepare captures in the network namespaces of both ends, outside of their confinement and limits."""
+    with ExitStack() as stack:
+
+        def beside(instance: Instance, device: str) -> PacketCapture:
+            spec = InstanceSpec(testbed.session.unique("capture"), "capture", netns=instance.netns)
+            return PacketCapture(stack.enter_context(Native().start(testbed, spec)), device)
+
+        yield Ends(beside(chain.source, SOURCE_PORT), beside(chain.sink, SINK_PORT))
