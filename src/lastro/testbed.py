@@ -151,7 +151,7 @@ def guest_testbed(near: Session, image: Image, plan: GuestPlan, purpose: str) ->
 def guest_testbeds(near: Session, image: Image, plans: Sequence[GuestPlan], purpose: str) -> Iterator[Testbed]:
     """The testbed of the first of several guests, which has those of all; as `guest_testbed`.
 
-    While one guest is measured, the others are idle, not paused: an idle guest uses about 1 % of a CPU even in
+    While one guest is measured, the others are idle, not paused: an idle guest uses 0.4 % of a CPU even in
     software, and a paused one would lose its time and its connections. The meter of the host counts what they use as
     foreign load."""
     from lastro.guest import booted

@@ -134,6 +134,9 @@ def ensure_kernel(
         options = ["--variant=extract", f"--include={','.join((package, *_TOOLS))}"]
         argv = mmdebstrap(work, options, release, extract, snapshot=snapshot)
         host.run(argv, timeout_s=_EXTRACT_TIMEOUT_S)
+        for name in ("bin", "lib", "lib64", "sbin"):  # since Debian 13, packages have no files there
+            if not (extract / name).exists():
+                (extract / name).symlink_to(f"usr/{name}")
         kept.mkdir()
         version = _keep_kernel(extract, kept)
         host.run(["chroot", str(extract), "/sbin/depmod", version], timeout_s=120)
