@@ -134,9 +134,7 @@ def ensure_kernel(
         options = ["--variant=extract", f"--include={','.join((package, *_TOOLS))}"]
         argv = mmdebstrap(work, options, release, extract, snapshot=snapshot)
         host.run(argv, timeout_s=_EXTRACT_TIMEOUT_S)
-        for name in ("bin", "lib", "lib64", "sbin"):  # since Debian 13, packages have no files there
-            if not (extract / name).exists():
-                (extract / name).symlink_to(f"usr/{name}")
+        _as_before_debian_13(extract)
         kept.mkdir()
         version = _keep_kernel(extract, kept)
         host.run(["chroot", str(extract), "/sbin/depmod", version], timeout_s=120)
@@ -150,6 +148,16 @@ def ensure_kernel(
         shutil.copy(extract / "bin/busybox", kept / "busybox")
         put(kept, kernel.directory)
     return kernel
+
+
+def _as_before_debian_13(extract: Path) -> None:
+    """Add the links to /usr, which are base-files' own now, and unpack the modules."""
+    for name in ("bin", "lib", "lib64", "sbin"):
+        if not (extract / name).exists():
+            (extract / name).symlink_to(f"usr/{name}")
+    for module in [*(extract / "lib/modules").rglob("*.ko.xz")]:
+        module.with_suffix("").write_bytes(lzma.decompress(module.read_bytes()))
+        module.unlink()
 
 
 def _keep_kernel(extract: Path, kept: Path) -> str:
