@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import lzma
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -14,6 +16,8 @@ from lastro.errors import InputError, StudyError
 from lastro.guest import _facts, in_turn
 from lastro.host.activity import ActiveProcess, Look, Totals
 from lastro.host.testbed_file import TestbedFile, load, parse
+from lastro.image import guest_host
+from lastro.image.guest import _as_before_debian_13
 from lastro.meters.host import _Under
 from lastro.platforms.base import AVAILABLE
 from lastro.scenarios.base import GUEST, Scenario, guest_of, schema, schemas
@@ -132,6 +136,38 @@ def test_results_name_each_guest_and_whether_one_is_emulated() -> None:
         " new: a guest emulated in software (2G, cgroup v2, AppArmor))",
         "emulated": True,
     }
+
+
+def test_a_kernel_of_debian_13_is_laid_out_as_one_of_debian_12(tmp_path: Path) -> None:
+    module = tmp_path / "usr/lib/modules/6.12/kernel/fs/ext4/ext4.ko.xz"
+    module.parent.mkdir(parents=True)
+    module.write_bytes(lzma.compress(b"module"))
+    for name in ("bin", "lib64", "sbin"):
+        (tmp_path / "usr" / name).mkdir()
+    _as_before_debian_13(tmp_path)
+    assert (tmp_path / "lib/modules/6.12/kernel/fs/ext4/ext4.ko").read_bytes() == b"module" and not module.exists()
+    assert (tmp_path / "sbin").is_dir() and (tmp_path / "lib64").readlink() == Path("usr/lib64")
+
+
+@pytest.mark.parametrize(
+    ("release", "kernel", "asked"),
+    [
+        ("bookworm", "linux-image-amd64/trixie", ("trixie", "linux-image-amd64")),
+        ("trixie", "linux-image-cloud-amd64", ("trixie", "linux-image-cloud-amd64")),
+    ],
+)
+def test_a_kernel_may_be_of_another_release_than_the_userland(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, release: str, kernel: str, asked: tuple[str, str]
+) -> None:
+    built: list[Any] = []
+    image = SimpleNamespace(snapshot="", tree=tmp_path)
+    made = SimpleNamespace(elf=None, image=tmp_path / "vmlinuz", modules_disk=None)
+    monkeypatch.setattr(guest_host.rootfs, "ensure", lambda recipe, *_: built.append(recipe.release) or image)
+    monkeypatch.setattr(guest_host.guest, "ensure_kernel", lambda *words: built.append((words[2], words[4])) or made)
+    for step in ("ensure_initramfs", "ensure_disk"):
+        monkeypatch.setattr(guest_host.guest, step, lambda *_: tmp_path)
+    files = guest_host.ensure(cast(Any, image), tmp_path, cast(Any, None), release, kernel)
+    assert built == [release, asked] and files.kernel == tmp_path / "vmlinuz"
 
 
 @dataclass
