@@ -35,7 +35,12 @@ _PATIENCE_S = {"kvm": 30, "tcg": 420}
 _POLL_S = 0.25
 _PORTS_TRIED = 5
 # Without AppArmor, Debian's kernel would start SELinux: `none` names the modules without profiles or labels.
-_LSM = {"apparmor": ("apparmor=1", "security=apparmor"), "none": ("lsm=landlock,lockdown,yama,bpf",)}
+_LSM = {
+    "apparmor": ("apparmor=1", "security=apparmor"),
+    "selinux": ("selinux=1", "security=selinux", "enforcing=1"),
+    "none": ("lsm=landlock,lockdown,yama,bpf",),
+}
+_NAMES = {"apparmor": "AppArmor", "selinux": "SELinux"}
 _NETWORK = "198.19.255"
 _SSHD = """Port 22
 ListenAddress {network}.15
@@ -58,10 +63,11 @@ _ANSWERS = 'n=0; until ssh "$@" true; do [ $((n += 1)) -lt 120 ]; sleep 0.5; don
 
 @dataclass(frozen=True, slots=True)
 class BootedGuest:
-    """A booted guest. `steps` are the commands that booted it; `home` ends with it."""
+    """A booted guest. `steps` are the commands that booted it; `home` ends with it. `pid` is QEMU's."""
 
     reach: SshTarget
     home: Path
+    pid: int
     facts: Mapping[str, Any]
     steps: tuple[dict[str, Any], ...]
 
@@ -76,8 +82,9 @@ def booted(near: Session, image: Image, plan: GuestPlan) -> Iterator[BootedGuest
         host.require(_QEMU, _REMEDY)
         host.require("qemu-img", _REMEDY)
         with near.building():
-            files = guest_host.ensure(image, near.ledger.state, host, plan.release, plan.kernel)
-    home, scratch = near.run_dir / "guest", near.scratch_dir / "guest"
+            files = guest_host.ensure(image, near.ledger.state, host, plan.release, plan.kernel, plan.lsm)
+    called = "-".join(filter(None, ("guest", plan.name)))
+    home, scratch = near.run_dir / called, near.scratch_dir / called
     with ExitStack() as stack:
         for place in (home, scratch):
             stack.enter_context(near.owned("directory", str(place)))
@@ -86,14 +93,17 @@ def booted(near: Session, image: Image, plan: GuestPlan) -> Iterator[BootedGuest
             start = _Start(host, image, plan, files, home, scratch)
             accelerator, why_not, port, qemu = start.first_that_boots()
         stack.callback(qemu.stop)
-        machine = BootedGuest(_reach(home, port), home, _facts(plan, accelerator, why_not), tuple(transcript.records))
+        reach, facts = _reach(home, port, plan.name), _facts(plan, accelerator, why_not)
+        pid = int(host.read_text(str(home / "qemu.pid")))
+        machine = BootedGuest(reach, home, pid, facts, tuple(transcript.records))
         try:
             yield machine
         except LastroError as error:
             if qemu.alive():
                 raise
             raise HostError(
-                f"the guest has ended: {_last_words(host, home, qemu)}", "`lastro resume` boots another and continues"
+                f"{reach.called} has ended: {_last_words(host, home, qemu)}",
+                "`lastro resume` boots another and continues",
             ) from error
 
 
@@ -101,9 +111,16 @@ def _facts(plan: GuestPlan, accelerator: str, why_not_kvm: str) -> dict[str, Any
     """Return the chapter of the guest for provenance. Campaigns in guests with another title are not comparable."""
     emulated = accelerator == "tcg"
     title = f"a guest {'emulated in software' if emulated else 'on KVM'} ({plan.memory}, cgroup {plan.cgroups}"
-    title += ", AppArmor)" if plan.lsm == "apparmor" else ")"
+    title += f", {_NAMES[plan.lsm]})" if plan.lsm in _NAMES else ")"
     facts = plan.facts() | {"accelerator": accelerator, "emulated": emulated, "title": title}
     return facts | ({"why_not_kvm": why_not_kvm} if why_not_kvm else {})
+
+
+def in_turn(facts: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the chapter of several guests that share the treatments of a campaign, from that of each, by name."""
+    titles = "; ".join(f"{name}: {each['title']}" for name, each in facts.items())
+    emulated = any(each["emulated"] for each in facts.values())
+    return {"title": f"{len(facts)} guests in turn ({titles})", "emulated": emulated}
 
 
 def _furnish(host: Host, home: Path, files: GuestHost) -> None:
@@ -119,8 +136,9 @@ def _furnish(host: Host, home: Path, files: GuestHost) -> None:
     host.run(["tar", "--create", f"--file={home}/door.tar", f"--directory={home}/inside", "."])
 
 
-def _reach(home: Path, port: int) -> SshTarget:
-    return SshTarget("127.0.0.1", "root", port, str(home / "key"), str(home / "known_hosts"), called=CALLED)
+def _reach(home: Path, port: int, name: str = "") -> SshTarget:
+    called = f"{CALLED} {name}".strip()
+    return SshTarget("127.0.0.1", "root", port, str(home / "key"), str(home / "known_hosts"), called=called)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +205,7 @@ class _Start:
         accel = "tcg,thread=multi" if accelerator == "tcg" else accelerator
         argv = [
             _QEMU, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-name", "lastro-guest",
+            "-pidfile", f"{self.home}/qemu.pid",
             "-machine", "q35,usb=off,smbus=off,sata=off", "-accel", accel,
             "-cpu", "max" if accelerator == "tcg" else "host",
             "-smp", str(cpus), "-m", f"{parse_size_bytes(self.plan.memory) >> 20}M",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import combinations
@@ -43,7 +43,7 @@ class Testbed:
     testbed. `cpus` are the role's CPUs, such as 0-3, if the testbed file gives them; None means all CPUs of the host.
     `others` are the testbeds of other roles, if a file places them on other hosts; `cards` maps the role at the other
     end to the role's network card. `guest` has the facts of the virtual machine that is the host, on the host
-    of `near`."""
+    of `near`; `rivals` are the PIDs of other guests there. If there are several, `guests` has the testbed of each."""
 
     __test__: ClassVar[bool] = False  # its name looks like a test's to pytest
 
@@ -58,6 +58,8 @@ class Testbed:
     cards: Mapping[str, str] = field(default_factory=dict)
     guest: Mapping[str, Any] | None = None
     near: Session | None = None
+    rivals: frozenset[int] = frozenset()
+    guests: Mapping[str, Testbed] = field(default_factory=dict)
 
     def at(self, role: str) -> Testbed:
         """Return the testbed of a role: this one, unless the testbed file places the role elsewhere."""
@@ -141,16 +143,35 @@ def guest_testbed(near: Session, image: Image, plan: GuestPlan, purpose: str) ->
     """A testbed with all roles in a virtual machine that boots now and ends after the block.
 
     Raises: HostError when no guest boots, or when it ends inside the block."""
+    with guest_testbeds(near, image, [plan], purpose) as bed:
+        yield bed
+
+
+@contextmanager
+def guest_testbeds(near: Session, image: Image, plans: Sequence[GuestPlan], purpose: str) -> Iterator[Testbed]:
+    """The testbed of the first of several guests, which has those of all; as `guest_testbed`.
+
+    While one guest is measured, the others are idle, not paused: an idle guest uses 0.4 % of a CPU even in
+    software, and a paused one would lose its time and its connections. The meter of the host counts what they use as
+    foreign load."""
     from lastro.guest import booted
     from lastro.host.remote import remote_session
 
-    with (
-        booted(near, image, plan) as machine,
-        remote_session(near, machine.reach, purpose, directory=machine.home / "ledger") as held,
-        local_testbed(held, rootfs.sent(image, held.host, held.state / "rootfs")) as bed,
-    ):
-        steps = (*machine.steps, *bed.preparation)
-        yield replace(bed, preparation=steps, guest=machine.facts, near=near)
+    beds, pids = dict[str, Testbed](), dict[str, int]()
+    with ExitStack() as stack:
+        for plan in plans:
+            machine = stack.enter_context(booted(near, image, plan))
+            directory = machine.home / "ledger"
+            held = stack.enter_context(remote_session(near, machine.reach, purpose, directory=directory))
+            there = rootfs.sent(image, held.host, held.state / "rootfs")
+            bed = stack.enter_context(local_testbed(held, there))
+            steps = (*machine.steps, *bed.preparation)
+            beds[plan.name] = replace(bed, preparation=steps, guest=machine.facts, near=near)
+            pids[plan.name] = machine.pid
+        for name, bed in beds.items():
+            beds[name] = replace(bed, rivals=frozenset(pid for other, pid in pids.items() if other != name))
+        first = next(iter(beds.values()))
+        yield replace(first, guests=beds if plans[0].name else {})
 
 
 @contextmanager

@@ -99,6 +99,33 @@ def test_a_campaign_says_everywhere_that_it_is_of_a_guest(tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
+def test_two_guests_share_the_blocks_of_a_campaign_which_resumes(tmp_path: Path) -> None:
+    """They differ in the version of cgroups, as two kernels would in more: each needs no other image."""
+    words = write(tmp_path, {"guest": ["new", "old"], "function": ["none"]}, replicates=2)
+    (tmp_path / "guest.toml").write_text(f'{SMALL}[guests.new]\n[guests.old]\ncgroups = "v1"\n')
+    process = start("run", *words, "-o", tmp_path / "campaign", "--no-report")
+    until(lambda: _valid(tmp_path / "campaign") >= 1, "the first trial", PATIENCE_S)
+    assert len(guests()) == 2
+    process.kill()
+    process.communicate()
+    done = finish(start("resume", tmp_path / "campaign", "--wait", "--no-report"), 2 * PATIENCE_S)
+    assert done.code == 0, done.err
+    assert "Measured in 2 guests in turn (new: a guest emulated" in " ".join(done.out.split())
+    with Store.open(tmp_path / "campaign", readonly=True) as store:
+        assert store.counts()["valid"] == 4
+        levels = [row.treatment.levels["guest"] for row in store.treatments()]
+        assert [sorted(levels[row.treatment] for row in store.trials() if row.block == block) for block in (1, 2)] == [
+            ["new", "old"]
+        ] * 2
+        versions = {name: each["isolation"]["cgroup_version"] for name, each in store.provenance["guests"].items()}
+        first = levels[next(row for row in store.trials() if row.number == 1).treatment]
+    assert versions == {"new": 2, "old": 1}
+    script = lastro("show", tmp_path / "campaign", 1, "--commands").out
+    assert script.count("-pidfile") == 1 and f"lastro.cgroups=v{versions[str(first)]}" in script
+    assert not guests()
+
+
+@pytest.mark.slow
 def test_doctor_says_what_the_guest_adds(tmp_path: Path) -> None:
     (tmp_path / "guest.toml").write_text(SMALL)
     words = ["--platform", "runc", "--quick", "--json", "--wait"]

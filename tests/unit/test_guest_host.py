@@ -4,21 +4,26 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from lastro import registry
 from lastro.analysis.campaign import Report
 from lastro.analysis.claims import judge
 from lastro.analysis.compare import compare, facts
 from lastro.app.provenance import changes_between
 from lastro.cli.doctor import _added
-from lastro.errors import StudyError
+from lastro.errors import CommandFailed, StudyError
 from lastro.guest import _facts, _Start
 from lastro.host.local import LocalHost
 from lastro.host.testbed_file import GuestPlan, TestbedFile, load, load_named, parse
 from lastro.image.guest_host import GuestHost, docker_profile, recipe_of
 from lastro.image.rootfs import Image
+from lastro.isolation.apparmor import AppArmor
+from lastro.isolation.selinux import SELinux
+from lastro.platforms.native import Native
 from lastro.report.claims_document import claims_document
 from lastro.report.compare_words import differences, notes
 from lastro.report.document import document
@@ -156,7 +161,7 @@ def reports(tmp_path: Path) -> dict[str, Report]:
 def test_every_table_says_that_the_host_was_a_guest(reports: dict[str, Report]) -> None:
     assert premises(reports["host"], ENGLISH) == ()
     (emulated,) = premises(reports["tcg"], ENGLISH)
-    assert emulated.startswith("Measured in a guest emulated in software (2G, cgroup v2, AppArmor): its times")
+    assert emulated.startswith("Measured in a guest emulated in software (2G, cgroup v2, AppArmor): times and")
     (on_kvm,) = premises(reports["kvm"], ENGLISH)
     assert on_kvm.startswith("Measured in a guest on KVM")
     assert document(reports["host"])["guest"] is None
@@ -192,3 +197,42 @@ def test_doctor_says_what_the_guest_adds() -> None:
     guest = {"apparmor": "Y", "cgroup_version": 2, "security_modules": "capability,landlock,yama,apparmor"}
     assert _added(here, guest) == ["AppArmor", "cgroup v2", "yama"]
     assert _added(guest, guest) == _added(guest, here) == []
+
+
+def lacking(**files: str) -> Any:
+    """A testbed whose kernel has only these files, and refuses every command."""
+
+    def read_text(path: str) -> str:
+        for end, text in files.items():
+            if path.endswith(end):
+                return text
+        raise FileNotFoundError(path)
+
+    def run(argv: Any) -> None:
+        raise CommandFailed(argv, 2, "Invalid argument")
+
+    return SimpleNamespace(host=SimpleNamespace(read_text=read_text, run=run))
+
+
+def test_where_a_kernel_lacks_a_level_the_remedy_names_the_guest() -> None:
+    found = AppArmor().probe(lacking(), Native())
+    assert "without AppArmor" in str(found.reason) and "--testbed guest" in str(found.remedy)
+    for name in ("ipvlan", "macvlan-bridge", "macvtap", "vxlan"):
+        assert "--testbed guest" in str(registry.get("attachment", name).remedy)
+
+
+def test_selinux_without_a_type_for_containers_is_unavailable() -> None:
+    said = {mode: SELinux().probe(lacking(enforce=mode), Native()) for mode in ("0", "1")}
+    assert "permissive" in str(said["0"].reason)
+    assert "no type for containers (container_t)" in str(said["1"].reason) and "Fedora" in str(said["1"].remedy)
+    assert "without SELinux" in str(SELinux().probe(lacking(), Native()).reason)
+
+
+def test_a_guest_with_selinux_has_its_policy_and_enforces_it(tmp_path: Path) -> None:
+    argv = start(tmp_path, lsm="selinux").argv("tcg", 4022)
+    assert {"security=selinux", "enforcing=1"} <= set(argv[argv.index("-append") + 1].split())
+    more = set(recipe_of("bookworm", "", "selinux").packages) - set(recipe_of("bookworm", "").packages)
+    assert more == {"policycoreutils", "selinux-policy-default", "selinux-utils"}
+    assert _facts(guest_of(parse('kind = "guest"\nlsm = "selinux"\n', "t.toml")), "tcg", "")["title"].endswith(
+        "SELinux)"
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -25,11 +26,11 @@ class Counted(RecordingHost):
         super().__init__()
         self.name, self.remote = name, remote  # type: ignore[misc]
         self.user = self.steal = 0
+        self.view: Any = self
 
-    def read_text(self, path: str) -> str:
-        if path != "/proc/stat":
-            raise FileNotFoundError(path)
-        return STAT.format(user=self.user, steal=self.steal)
+    def read(self, paths: Sequence[str]) -> dict[str, str]:
+        assert "/proc/stat" in paths
+        return {"/proc/stat": STAT.format(user=self.user, steal=self.steal)}
 
 
 def wire(client: Counted, dut: Counted, server: Counted) -> Any:

@@ -164,7 +164,7 @@ class World:
         )
         self.fresh = True
         self.session = SimpleNamespace(cgroup="/s", unique=lambda name: name, owned=lambda kind, name: nullcontext())
-        self.host = SimpleNamespace(read_text=self.read_text, remote=True)
+        self.host = SimpleNamespace(view=SimpleNamespace(read=self.read), remote=True)
 
     def works(self, seconds: float, *, instance: float = 0.0, clients: float = 0.0, others: float = 0.0) -> None:
         self.now_s += seconds
@@ -172,11 +172,10 @@ class World:
         self.clients_s += clients
         self.others_s += others
 
-    def read_text(self, path: str) -> str:
-        if path != "/proc/stat":
-            raise FileNotFoundError(path)
+    def read(self, paths: Sequence[str]) -> dict[str, str]:
+        assert "/proc/stat" in paths
         busy = round((self.instance_s + self.clients_s + self.others_s) * self.ticks)
-        return f"cpu  0 0 {busy} {round(self.now_s * 2 * self.ticks) - busy} 0 0 0 0\n"
+        return {"/proc/stat": f"cpu  0 0 {busy} {round(self.now_s * 2 * self.ticks) - busy} 0 0 0 0\n"}
 
     def run(self, argv: Sequence[str], **how: Any) -> Any:
         """What enters takes a quarter of a second; the flow 8 s, and after it a second to fetch the report."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from lastro import registry
 from lastro.app.messages import say
 from lastro.app.waiting import wait_reporter
 from lastro.campaign.duration import configuration
+from lastro.errors import InputError, did_you_mean
 from lastro.host.base import Host
 from lastro.host.ledger import STATE_DIR, Session, session
 from lastro.image import rootfs
@@ -17,16 +18,16 @@ from lastro.interrupts import one_interrupt
 from lastro.results.columns import wrong
 from lastro.results.read import load_campaign
 from lastro.results.store import Store
-from lastro.scenarios.base import Scenario, schema
+from lastro.scenarios.base import Scenario, guest_of, schema
 from lastro.shapes import Misshapen, made
 from lastro.study import design
 from lastro.study.model import Study
 from lastro.study.resolve import check_stored
-from lastro.testbed import Testbed, guest_testbed, local_testbed, spread_testbed
+from lastro.testbed import Testbed, guest_testbeds, local_testbed, spread_testbed
 
 if TYPE_CHECKING:
     from lastro.host.lock import OnWait
-    from lastro.host.testbed_file import TestbedFile
+    from lastro.host.testbed_file import GuestPlan, TestbedFile
 
 NeedsOn = Callable[[Host], rootfs.Needs]
 
@@ -38,14 +39,17 @@ def testbed(
     wait: bool = False,
     needs: NeedsOn = lambda host: rootfs.Needs(),
     file: TestbedFile | None = None,
+    guests: Sequence[str] = (),
 ) -> Iterator[Testbed]:
     """Hold this host for one purpose, and yield a testbed whose image meets `needs`.
 
-    The hosts of a testbed `file` are held too, and have the same root filesystem. A guest boots here."""
+    The hosts of a testbed `file` are held too, and have the same root filesystem. A guest boots here; of several, the
+    `guests` do. Raises: InputError when the file and `guests` do not fit."""
+    plans = guests_to_boot(file, guests)
     with (
         one_interrupt() as ignore,
         session(purpose, wait=(on_wait := wait_reporter(wait))) as held,
-        placed(held, image_of(held, _found(held, needs)), file, purpose, on_wait) as bed,
+        placed(held, image_of(held, _found(held, needs)), file, plans, purpose, on_wait) as bed,
     ):
         try:
             yield bed
@@ -53,15 +57,39 @@ def testbed(
             ignore()
 
 
+def guests_to_boot(file: TestbedFile | None, names: Sequence[str] = ()) -> list[GuestPlan]:
+    """Return the guests to boot. Raises: InputError when a file has several and none is named, or none of its own."""
+    known = file.guests if file else {}
+    if known and not names:
+        listed = ", ".join(f'"{name}"' for name in known)
+        raise InputError(
+            f"{file.file if file else ''} has several guests, and nothing says which is the host",
+            f"in the study, add guest = [{listed}] to [factors], or choose one with --set guest=NAME",
+        )
+    plans = [known[name] for name in names if name in known]
+    if names and not plans:
+        raise InputError(
+            f"the study runs in guests ({', '.join(names)}), and no testbed file has them",
+            did_you_mean(names[0], known) if known else "--testbed FILE, with a table [guests.NAME] for each",
+        )
+    return plans or ([file.guest] if file and file.guest else [])
+
+
 def placed(
-    held: Session, image: rootfs.Image, file: TestbedFile | None, purpose: str, wait: OnWait | None
+    held: Session,
+    image: rootfs.Image,
+    file: TestbedFile | None,
+    plans: Sequence[GuestPlan],
+    purpose: str,
+    wait: OnWait | None,
 ) -> AbstractContextManager[Testbed]:
-    """Return the testbed of a file; without one, this machine. `held` is the session on this machine."""
+    """Return the testbed of a file, in these guests if any; without a file, this machine, whose session is `held`."""
     if file is None:
         return local_testbed(held, image)
-    if file.guest is not None:
-        say("booting the guest; in software, this takes about a minute …")
-        return guest_testbed(held, image, file.guest, purpose)
+    if plans:
+        what = "the guest" if len(plans) == 1 else f"{len(plans)} guests, one after the other"
+        say(f"booting {what}; in software, each takes about a minute …")
+        return guest_testbeds(held, image, plans, purpose)
     return spread_testbed(held, image, file, purpose, wait)
 
 
@@ -106,9 +134,14 @@ def scenario_on_host(
             yield kind(None)
         return
     configs = [configuration(study, treatment) for treatment in design.treatments(study)]
-    with testbed(purpose, wait=wait, needs=lambda host: kind.image_needs(host, configs), file=file) as bed:
-        scenario = kind(bed)
-        try:
-            yield scenario
-        finally:
-            scenario.close()
+    names = [name for name in dict.fromkeys(map(guest_of, configs)) if name]
+    with (
+        testbed(purpose, wait=wait, needs=lambda host: kind.image_needs(host, configs), file=file, guests=names) as bed,
+        ExitStack() as stack,
+    ):
+        guests = {name: kind(each) for name, each in bed.guests.items()}
+        scenario = next(iter(guests.values()), None) or kind(bed)
+        scenario.guests = guests
+        for each in guests.values() or [scenario]:
+            stack.callback(each.close)
+        yield scenario

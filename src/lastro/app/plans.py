@@ -92,11 +92,11 @@ def _probe(
     counted, since the campaign probes again."""
     file = load_testbed(probing.testbed)
     with scenario_on_host(study, f"plan of {study.name}", wait=probing.wait, file=file) as scenario:
-        pool = scenario.pool if isinstance(scenario, OnPlatforms) else None
+        pool = scenario.pool if isinstance(scenario, OnPlatforms) and not scenario.guests else None
         if pool:
             pool.missing = missing
         began_s = time.monotonic()
-        found = [scenario.availability(configuration(study, treatment)) for treatment in treatments]
+        found = [scenario.availability_at(configuration(study, treatment)) for treatment in treatments]
         took_s = time.monotonic() - began_s
         return found, took_s + (pool.spared_s - scenario.testbed.session.built_s if pool else 0.0)
 

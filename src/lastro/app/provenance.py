@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lastro.campaign.duration import configuration
+from lastro.guest import in_turn
 from lastro.host import facts
 from lastro.host.local import LocalHost
 from lastro.scenarios.base import Scenario
@@ -23,6 +24,7 @@ _IDENTITY = (
     ("root_filesystem", "sha256"),
     ("guest", "title"),
 )
+_OF_EACH_GUEST = ("host", "kernel", "isolation", "tools")
 
 
 def provenance(study: Study, scenario: Scenario, file: TestbedFile | None = None) -> dict[str, Any]:
@@ -31,13 +33,26 @@ def provenance(study: Study, scenario: Scenario, file: TestbedFile | None = None
         return {**facts.collect(LocalHost()), "controller": facts.controller()}
     configs = [configuration(study, treatment) for treatment in design.treatments(study)]
     with scenario.testbed.attempt():
-        found = {**facts.collect(scenario.testbed.host), **identity(scenario), **scenario.facts(configs)}
+        own = facts.collect(scenario.testbed.host)
+        found = {**own, **identity(scenario), **scenario.facts(configs), **_in_guests(scenario)}
         return {**found, **_places(scenario, file), "controller": facts.controller()}
 
 
 def provenance_of(bed: Testbed, file: TestbedFile) -> dict[str, Any]:
     """Return the facts of the hosts of a testbed, apart from any study."""
     return {**facts.collect(bed.host), **_identity_of(bed), "testbed": _roles(bed, file)}
+
+
+def _in_guests(scenario: Scenario) -> dict[str, Any]:
+    """Return what differs between the guests that share the treatments; nothing without several.
+
+    All other chapters are those of the first guest."""
+    found: dict[str, Any] = {}
+    for name, each in scenario.guests.items():
+        with each.testbed.attempt():
+            own = facts.collect(each.testbed.host)
+        found[name] = {chapter: own[chapter] for chapter in _OF_EACH_GUEST} | {"guest": dict(each.testbed.guest or {})}
+    return {"guests": found} if found else {}
 
 
 def _places(scenario: Scenario, file: TestbedFile | None) -> dict[str, Any]:
@@ -57,7 +72,14 @@ def _roles(testbed: Testbed, file: TestbedFile) -> dict[str, Any]:
 
 def identity(scenario: Scenario) -> dict[str, Any]:
     """Return the facts that must be equal for trials to be comparable; they are quick to collect."""
-    return _identity_of(scenario.testbed) if scenario.needs_root else facts.machine(LocalHost())
+    if not scenario.needs_root:
+        return facts.machine(LocalHost())
+    found = _identity_of(scenario.testbed)
+    if beds := {name: each.testbed for name, each in scenario.guests.items()}:
+        kernels = {name: facts.machine(bed.host)["host"]["kernel"] for name, bed in beds.items()}
+        found["host"]["kernel"] = ", ".join(f"{kernel} ({name})" for name, kernel in kernels.items())
+        found["guest"] = in_turn({name: bed.guest or {} for name, bed in beds.items()})
+    return found
 
 
 def _identity_of(bed: Testbed) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from lastro.attachments._parent import on_parent
 from lastro.attachments.base import Attachment, Segment
+from lastro.testbed import IN_A_GUEST
 
 _KIND = "macvtap mode bridge"
 
@@ -17,7 +18,7 @@ class Macvtap(Attachment):
     name = "macvtap"
     summary = "macvtap links in bridge mode on one parent, for containers and virtual machines"
     tap_kind = "macvtap"
-    remedy = "it needs a kernel with macvtap"
+    remedy = f"use a kernel with macvtap, {IN_A_GUEST}"
 
     def compile(self, segments: Sequence[Segment]) -> list[str]:
         return on_parent(segments, _KIND, _KIND)

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 
 from lastro.attachments.base import Attachment, Segment, batch, dut_end, made
 from lastro.platforms.base import Port
-from lastro.testbed import QUIET, Testbed, set_sysctls
+from lastro.testbed import IN_A_GUEST, QUIET, Testbed, set_sysctls
 
 _UNDERLAY = "under"
 _ADDRESSES = ("198.19.0.1", "198.19.0.2")
@@ -27,7 +27,7 @@ class Vxlan(Attachment):
     summary = (
         "a VXLAN overlay between two hosts, which are two namespaces here: each segment crosses from one to the other"
     )
-    remedy = "it needs a kernel with vxlan"
+    remedy = f"use a kernel with vxlan, {IN_A_GUEST}"
 
     def compile(self, segments: Sequence[Segment]) -> list[str]:
         """Return lines for the first host, and for the taps of virtual machines on the second one."""

@@ -66,7 +66,7 @@ class _Campaign:
         found: dict[int, Availability] = {}
         for treatment in self.treatments:
             self.observer.probing(treatment)
-            found[treatment.index] = self.scenario.availability(configuration(self.study, treatment))
+            found[treatment.index] = self.scenario.availability_at(configuration(self.study, treatment))
         for index, availability in found.items():
             if not availability:
                 self.store.mark_unavailable(index, str(availability.reason), availability.remedy)
@@ -117,10 +117,11 @@ class _Campaign:
         return True
 
     def _attempt(self, config: Config) -> tuple[Outcome, list[dict[str, Any]]]:
-        with self.scenario.attempt() as transcript:
-            outcome = _outcome(lambda: self.scenario.run(config, self._known(config)))
-        outcome.notes["residuals"] = self.scenario.residuals(config)
-        before = [{**record, "prepares": True} for record in self.scenario.preparation(config)]
+        scenario = self.scenario.at(config)
+        with scenario.attempt() as transcript:
+            outcome = _outcome(lambda: scenario.run(config, self._known(config)))
+        outcome.notes["residuals"] = scenario.residuals(config)
+        before = [{**record, "prepares": True} for record in scenario.preparation(config)]
         return outcome, before + transcript.records
 
     def _known(self, config: Config) -> dict[str, Any]:
@@ -151,13 +152,13 @@ class _Campaign:
 
         If it failed, it runs once more with each attempt at a trial that needs it: the cause of the failure, such as a
         busy host, may have ended."""
-        outcome = Outcome()
+        outcome, scenario = Outcome(), self.scenario.at(config)
         for failed in range(1 if key in self._not_found else MAX_ATTEMPTS):
             self._wait(config, failed + failed_attempts)
-            with self.scenario.attempt():
-                outcome = _outcome(lambda: self.scenario.run(config, {}))
+            with scenario.attempt():
+                outcome = _outcome(lambda: scenario.run(config, {}))
             if outcome.valid:
-                self.calibrations[key] = self.scenario.calibration_value(key, outcome)
+                self.calibrations[key] = scenario.calibration_value(key, outcome)
                 self.store.save_calibration(key, self.calibrations[key])
                 return
         self._not_found[key] = "; ".join(outcome.invalid_because)

@@ -71,6 +71,9 @@ def run(args: argparse.Namespace) -> int:
     wanted = _wanted(args)
     require_root("doctor")
     file = load_testbed(args.testbed)
+    if file and file.guests:
+        hint = "`lastro plan STUDY --testbed FILE` tries in each guest what a study needs there"
+        raise InputError(f"{file.file} has several guests, and doctor tries one", hint)
     try:
         with testbed("lastro doctor", wait=args.wait, file=file) as bed, ExitStack() as stack:
             say = stack.enter_context(_Progress(wanted))

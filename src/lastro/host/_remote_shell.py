@@ -21,14 +21,18 @@ from pathlib import Path
 from lastro.host._child import kill_group, memory_file
 
 _START_S = 30.0
+# Most commands print nothing, and no program is needed to send that. Otherwise busybox starts fastest: in a machine in
+# software, 60 ms faster than coreutils.
 _PRELUDE = """exec 2>/dev/null; cd /; d=/dev/shm; [ -w $d ] || d=/tmp
+b=busybox; $b stat -Lc %s / >/dev/null || b=
 call() {
     n=$1; shift; umask 077; set -C
-    exec 3>$d/lastro-$n.o 4<$d/lastro-$n.o 5>$d/lastro-$n.e 6<$d/lastro-$n.e; rm -f $d/lastro-$n.o $d/lastro-$n.e
+    exec 3>$d/lastro-$n.o 4<$d/lastro-$n.o 5>$d/lastro-$n.e 6<$d/lastro-$n.e; $b rm -f $d/lastro-$n.o $d/lastro-$n.e
     umask 022; set +C
     "$@" >&3 2>&5 3>&- 4<&- 5>&- 6<&-
-    set -- $? $(stat -Lc %s /dev/fd/4 /dev/fd/6); echo $n $*  # a daemon left by the command may still write
-    [ $2 = 0 ] || head -c $2 <&4; [ $3 = 0 ] || head -c $3 <&6; exec 3>&- 4<&- 5>&- 6<&-
+    c=$?; set -- 0 0; [ ! -s /dev/fd/4 ] && [ ! -s /dev/fd/6 ] || set -- $($b stat -Lc %s /dev/fd/4 /dev/fd/6)
+    echo $n $c $*  # a daemon left by the command may still write
+    [ $1 = 0 ] || $b head -c $1 <&4; [ $2 = 0 ] || $b head -c $2 <&6; exec 3>&- 4<&- 5>&- 6<&-
 }
 """
 

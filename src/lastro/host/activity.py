@@ -58,13 +58,9 @@ class Totals:
 
 
 def read_totals(host: Host) -> Totals:
-    lines = {}
-    for path in ("/proc/stat", *(f"/proc/pressure/{resource}" for resource in _RESOURCES)):
-        try:
-            lines[path] = host.read_text(path).partition("\n")[0]
-        except OSError:  # a kernel without PSI
-            continue
-    return Totals.parse(lines)
+    """Read the totals in one query; a kernel without PSI lacks some of the files."""
+    texts = host.view.read(["/proc/stat", *(f"/proc/pressure/{resource}" for resource in _RESOURCES)])
+    return Totals.parse({path: text.partition("\n")[0] for path, text in texts.items()})
 
 
 @dataclass(frozen=True, slots=True)

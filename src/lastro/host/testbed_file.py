@@ -1,8 +1,9 @@
 """The testbed file: the hosts of the roles, their addresses, and the network cards that connect them; or a guest.
 
 A role that is not in the file, or that has no address, is on this machine. A file of `kind = "guest"` puts all roles
-into one disposable virtual machine; the word `guest` stands for such a file with the default of each key. This module
-imports pydantic, so only commands with a testbed file import it."""
+into one disposable virtual machine, or into one for each of its tables `[guests.NAME]`, among which the study's factor
+`guest` chooses. The word `guest` stands for such a file with the default of each key. This module imports pydantic, so
+only commands with a testbed file import it."""
 
 from __future__ import annotations
 
@@ -19,6 +20,7 @@ from lastro.errors import InputError, StudyError
 from lastro.host._connections import SshTarget
 from lastro.host.cgroups import parse_cpus
 from lastro.study.document import read_document, read_text
+from lastro.study.model import NAME_PATTERN
 from lastro.study.problems import FieldError, Problems
 from lastro.study.schema import OneLine, StrictTable, read_shape
 from lastro.units import parse_size_bytes
@@ -26,7 +28,7 @@ from lastro.units import parse_size_bytes
 GUEST = "guest"
 ROLES = ("client", "dut", "server")
 NEIGHBOURS = {"client": ("dut",), "dut": ("client", "server"), "server": ("dut",)}
-_KERNEL = "is neither a Debian package, such as linux-image-amd64, nor an absolute path"
+_KERNEL = "is neither a Debian package, such as linux-image-amd64 or linux-image-amd64/trixie, nor an absolute path"
 _LEAST_MEMORY_BYTES = 512 << 20
 _HINT = "docs/reference-testbed.md describes the file; examples/testbeds/three-machines.toml is an example"
 
@@ -103,24 +105,34 @@ class TestbedShape(StrictTable):
         return plans
 
 
-class GuestShape(StrictTable):
+class GuestTable(StrictTable):
     """A guest: its kernel and userland, its size, and what its kernel offers to isolate instances."""
 
-    kind: Literal["guest"]
-    kernel: Annotated[OneLine, matching(r"[a-z0-9][a-z0-9.+-]*|~?/.+", _KERNEL)] = "linux-image-amd64"
+    kernel: Annotated[OneLine, matching(r"[a-z0-9][a-z0-9.+-]*(/[a-z]+)?|~?/.+", _KERNEL)] = "linux-image-amd64"
     release: Annotated[OneLine, matching(r"[a-z]+", "is not the name of a release, such as bookworm")] = "bookworm"
     cpus: Annotated[int, Field(ge=0, le=64)] = 0
     memory: Annotated[OneLine, BeforeValidator(_memory)] = "2G"
     cgroups: Literal["v2", "v1"] = "v2"
-    lsm: Literal["apparmor", "none"] = "apparmor"
+    lsm: Literal["apparmor", "selinux", "none"] = "apparmor"
     accelerator: Literal["auto", "kvm", "tcg"] = "auto"
+
+
+_Name = Annotated[str, matching(NAME_PATTERN, "is not a name of a-z, 0-9, '.', '_' and '-'")]
+
+
+class GuestShape(GuestTable):
+    """One guest, or those of `guests`, whose tables override the keys that all of them have."""
+
+    kind: Literal["guest"]
+    guests: dict[_Name, GuestTable] = Field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class GuestPlan:
     """A guest to boot. `kernel` is a Debian package or an absolute path; `cpus` is 0 for those of this machine.
 
-    `accelerator` is auto (KVM if a guest boots on it), kvm or tcg (software)."""
+    A package may name the release that it is from, as for apt: `linux-image-amd64/trixie`; otherwise it is `release`.
+    `accelerator` is auto (KVM if a guest boots on it), kvm or tcg (software). `name` is empty for an only guest."""
 
     kernel: str
     release: str
@@ -129,10 +141,11 @@ class GuestPlan:
     cgroups: str
     lsm: str
     accelerator: str
+    name: str = ""
 
     def facts(self) -> dict[str, Any]:
         """Return the chapter of the guest for provenance."""
-        return asdict(self)
+        return {key: value for key, value in asdict(self).items() if key != "name"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +164,7 @@ class TestbedFile:
     roles: Mapping[str, RolePlan]
     file: str = ""
     guest: GuestPlan | None = None  # the host of all roles
+    guests: Mapping[str, GuestPlan] = field(default_factory=dict)  # of which each is that host for some treatments
 
     @property
     def place(self) -> str:
@@ -159,7 +173,7 @@ class TestbedFile:
 
     def provenance(self) -> dict[str, Any]:
         """Return the provenance of the roles, for reports. It leaves out SSH keys and their paths."""
-        if self.guest is not None:
+        if self.guest or self.guests:
             return {role: {"reached": "the guest", "cpu_set": "all", "links": {}} for role in ROLES}
         found: dict[str, Any] = {}
         for role, plan in self.roles.items():
@@ -206,14 +220,19 @@ def read_testbed(document: dict[str, Any], problems: Problems, shape: type[Testb
 
     Raises: StudyError when its tables, keys or types do not match the shape."""
     if document.get("kind") == GUEST:
-        return TestbedFile({}, problems.file, _guest(read_shape(document, problems, GuestShape)))
+        found = read_shape(document, problems, GuestShape)
+        plans = {name: _guest(found, table, name) for name, table in found.guests.items()}
+        return TestbedFile({}, problems.file, None if plans else _guest(found, found), plans)
     return TestbedFile(read_shape(document, problems, shape).plans(problems), problems.file)
 
 
-def _guest(shape: GuestShape) -> GuestPlan:
-    values = shape.model_dump(exclude={"kind"})
-    kernel = shape.kernel if shape.kernel[:1] not in "~/" else str(_expanded(shape.kernel))
-    return GuestPlan(**{**values, "kernel": kernel})
+def _guest(shape: GuestShape, table: GuestTable, name: str = "") -> GuestPlan:
+    """Return the plan of a guest; keys that its own table leaves out are those of all guests."""
+    common = {key: getattr(shape, key) for key in GuestTable.model_fields}
+    values = common | {key: getattr(table, key) for key in table.model_fields_set & common.keys()}
+    if values["kernel"][:1] in "~/":
+        values["kernel"] = _expanded(values["kernel"])
+    return GuestPlan(**values, name=name)
 
 
 def plan(table: RoleTable, problems: Problems, role: str = "") -> RolePlan:

@@ -134,6 +134,7 @@ def ensure_kernel(
         options = ["--variant=extract", f"--include={','.join((package, *_TOOLS))}"]
         argv = mmdebstrap(work, options, release, extract, snapshot=snapshot)
         host.run(argv, timeout_s=_EXTRACT_TIMEOUT_S)
+        _as_before_debian_13(extract)
         kept.mkdir()
         version = _keep_kernel(extract, kept)
         host.run(["chroot", str(extract), "/sbin/depmod", version], timeout_s=120)
@@ -147,6 +148,16 @@ def ensure_kernel(
         shutil.copy(extract / "bin/busybox", kept / "busybox")
         put(kept, kernel.directory)
     return kernel
+
+
+def _as_before_debian_13(extract: Path) -> None:
+    """Add the links to /usr, which are base-files' own now, and unpack the modules."""
+    for name in ("bin", "lib", "lib64", "sbin"):
+        if not (extract / name).exists():
+            (extract / name).symlink_to(f"usr/{name}")
+    for module in [*(extract / "lib/modules").rglob("*.ko.xz")]:
+        module.with_suffix("").write_bytes(lzma.decompress(module.read_bytes()))
+        module.unlink()
 
 
 def _keep_kernel(extract: Path, kept: Path) -> str:
@@ -246,13 +257,19 @@ def newc(files: Mapping[str, tuple[int, bytes]], links: Mapping[str, str], direc
     return bytes(archive)
 
 
-def ensure_disk(image: Image, store: Path, host: Host) -> Path:
-    path = store / f"disk-{image.name}-{DISK_BYTES >> 30}g.img"
+def ensure_disk(image: Image, store: Path, host: Host, labelling: Sequence[str] = ()) -> Path:
+    """Return the disk of an image; make it if necessary. `labelling` is the image's command that labels its files."""
+    path = store / f"disk-{image.name}-{DISK_BYTES >> 30}g{'-labelled' if labelling else ''}.img"
     if not path.is_file():
         if host.which("mke2fs") is None:
             raise ImageError("mke2fs, which makes the guest disk, is not installed", "apt-get install e2fsprogs")
         with workshop(store) as work:
-            make_disk(image.tree, work / path.name, image.digest, DISK_BYTES, host)
+            tree = image.tree
+            if labelling:
+                tree = work / "tree"
+                host.run(["cp", "--archive", "--reflink=auto", str(image.tree), str(tree)], timeout_s=600)
+                host.run(["chroot", str(tree), *labelling], timeout_s=600)
+            make_disk(tree, work / path.name, image.digest, DISK_BYTES, host)
             put(work / path.name, path)
     return path
 

@@ -28,6 +28,10 @@ _TOOLS = (
     "busybox-static", "ethtool", "iproute2", "iptables", "iputils-ping", "kmod", "nftables", "openssh-server", "procps",
     "util-linux-extra",
 )  # fmt: skip
+# Of a guest with SELinux. Its files are labelled before it boots: an emulated processor would take minutes.
+_SELINUX = ("policycoreutils", "selinux-policy-default", "selinux-utils")
+_ENFORCING = 'printf "SELINUX=enforcing\nSELINUXTYPE=default\n" >"$1/etc/selinux/config"'
+_LABELLING = ("setfiles", "-F", "/etc/selinux/default/contexts/files/file_contexts", "/")
 # Each machine gets keys of its own when it boots.
 _NO_KEYS = 'rm -f "$1"/etc/ssh/ssh_host_*_key*'
 _MODULES = (
@@ -54,34 +58,36 @@ class GuestHost:
     profile: str  # of AppArmor, as text; empty if there is none
 
 
-def ensure(image: Image, state: Path, host: Host, release: str, kernel: str) -> GuestHost:
+def ensure(image: Image, state: Path, host: Host, release: str, kernel: str, lsm: str = "") -> GuestHost:
     """Return the files; make them if necessary (about two minutes in all).
 
-    `image` is the root filesystem of instances. `kernel` is a Debian package, or the absolute path of a bzImage that
-    has everything built in. Raises: ImageError with the last output of the tool that failed."""
-    recipe = recipe_of(release, image.snapshot)
+    `image` is the root filesystem of instances. `kernel` is a Debian package, of another release if one follows after a
+    slash, or the absolute path of a bzImage that has everything built in. Raises: ImageError with the last output of
+    the tool that failed."""
+    recipe = recipe_of(release, image.snapshot, lsm)
     userland = rootfs.ensure(recipe, state / "rootfs", host)
     store = state / "guest"
     with building("the guest that is the host", store, image.snapshot):
         own = kernel.startswith("/")
-        package = guest.KERNEL if own else kernel
-        debian = guest.ensure_kernel(store, host, release, image.snapshot, package, _MODULES)
+        package, _, other = (guest.KERNEL if own else kernel).partition("/")
+        debian = guest.ensure_kernel(store, host, other or release, image.snapshot, package, _MODULES)
         if own and not Path(kernel).is_file():
             raise ImageError(f"{kernel}, the kernel of the guest, is not a file", "set `kernel` to a bzImage")
         return GuestHost(
             Path(kernel) if own else debian.elf or debian.image,
             guest.ensure_initramfs(debian, store, _INSIDE, _APPLETS),
-            guest.ensure_disk(userland, store, host),
+            guest.ensure_disk(userland, store, host, _LABELLING if lsm == "selinux" else ()),
             guest.ensure_disk(image, store, host),
             None if own else debian.modules_disk,
             docker_profile(userland.tree / "usr/sbin/dockerd"),
         )
 
 
-def recipe_of(release: str, snapshot: str) -> rootfs.Recipe:
-    """Return the contents of the guest's own root."""
+def recipe_of(release: str, snapshot: str, lsm: str = "") -> rootfs.Recipe:
+    """Return the contents of the guest's own root. Only one with SELinux has more packages, which take a minute."""
     needed = {name for kind, names in PARTS.items() for part in names for name in _packages(kind, part)}
-    return rootfs.Recipe(release, tuple(sorted(needed.union(_TOOLS))), hooks=(_NO_KEYS,), snapshot=snapshot)
+    more, hooks = (_SELINUX, (_NO_KEYS, _ENFORCING)) if lsm == "selinux" else ((), (_NO_KEYS,))
+    return rootfs.Recipe(release, tuple(sorted(needed.union(_TOOLS, more))), hooks=hooks, snapshot=snapshot)
 
 
 def _packages(kind: str, name: str) -> tuple[str, ...]:

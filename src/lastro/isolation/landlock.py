@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from lastro.isolation.base import Isolation, Profile
 from lastro.platforms.base import Availability, Instance, InstanceSpec, Platform
-from lastro.testbed import Testbed
+from lastro.testbed import IN_A_GUEST, Testbed
 
 WRITABLE = ("/tmp", "/run", "/var", "/dev")
 _UNSUPPORTED = 125
@@ -69,7 +69,8 @@ class Landlock(Isolation):
     def probe(self, testbed: Testbed, platform: Platform) -> Availability:
         found = super().probe(testbed, platform)
         if found.reason and "refuses Landlock" in found.reason:
-            return Availability(found.reason, "run a kernel that has it (5.13 or later, `landlock` in its lsm= list)")
+            remedy = f"run a kernel that has it (5.13 or later, `landlock` in its lsm= list), {IN_A_GUEST}"
+            return Availability(found.reason, remedy)
         return found
 
 

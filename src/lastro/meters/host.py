@@ -16,16 +16,17 @@ from lastro.testbed import Testbed
 
 
 class _Under:
-    """The machine under a guest, from the creation of the object to `stop`."""
+    """The machine under a guest, from the creation of the object to `stop`. `rivals` are PIDs of other guests."""
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    def __init__(self, session: Session, rivals: frozenset[int]) -> None:
+        self._session, self._rivals = session, rivals
         self._before, self._own = self._look(), os.times()
 
     def stop(self) -> None:
         now, own = self._look(), os.times()
         self.totals, elapsed_s = now.totals.since(self._before.totals), now.at_s - self._before.at_s
         ours = self._session.pids() & now.processes.keys() & self._before.processes.keys() - {os.getpid()}
+        ours -= self._rivals
         own_user_s = own.user + own.children_user - self._own.user - self._own.children_user
         own_user_s += sum(now.processes[pid].user_s - self._before.processes[pid].user_s for pid in ours)
         self.foreign_cpus = max(0.0, self.totals.user_s - own_user_s) / elapsed_s
@@ -55,7 +56,7 @@ class HostMeter(Meter):
         self._own_cgroups = own_cgroups
 
     def start(self) -> None:
-        self._under = _Under(self.testbed.near) if self.testbed.near else None
+        self._under = _Under(self.testbed.near, self.testbed.rivals) if self.testbed.near else None
         self._started_s = time.monotonic()
         self._before, self._own = read_totals(self.testbed.host), os.times()
         self._daemons_user_s = self._read_daemons_user_s()

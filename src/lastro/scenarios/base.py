@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from lastro import registry
-from lastro.errors import Unavailable
+from lastro.errors import InputError, Unavailable
 from lastro.host.base import Host, Transcript
 from lastro.image.rootfs import Needs
 from lastro.isolation.base import Isolation, parts_of
@@ -18,13 +19,30 @@ from lastro.requirements import NOTHING, Requirements
 from lastro.results.additions import ScenarioFigure, SizedFactor
 from lastro.results.samples import Metric, Outcome
 from lastro.study.levels import option_value, part_level, split_options
-from lastro.study.model import Level, ScenarioSchema, Setting, Study
+from lastro.study.model import NAME_PATTERN, Level, ScenarioSchema, Setting, Study
 
 if TYPE_CHECKING:
     from lastro.host.ledger import Session
     from lastro.testbed import Testbed
 
 Config = Mapping[str, Level]  # the study's settings under the treatment's levels: all that a trial needs to know
+
+
+def _named(text: str) -> None:
+    if not re.fullmatch(NAME_PATTERN, text):
+        raise InputError(
+            f"'{text}' is not the name of a guest", "a testbed file has guests in its tables [guests.NAME]"
+        )
+
+
+GUEST = Setting(
+    "guest", "", "the guest of the testbed file that is the host, such as each of two kernels", check=_named
+)
+
+
+def guest_of(config: Config) -> str:
+    """Return the name of the guest that is the host of a treatment; empty if the study does not choose."""
+    return str(config.get(GUEST.name, ""))
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +152,22 @@ class OnTestbed:
 
 
 class Scenario(Declaration, OnTestbed):
-    """The base class of scenarios; one object serves a session."""
+    """The base class of scenarios; one object serves a session.
+
+    If several guests share the treatments of a campaign, `guests` has one scenario for each, by name, and this object
+    is one of them."""
+
+    guests: Mapping[str, Scenario] = {}
+
+    def at(self, config: Config) -> Scenario:
+        """Return the scenario on the host of a treatment: this one, unless the treatment names another guest."""
+        return self.guests.get(guest_of(config), self)
+
+    def availability_at(self, config: Config) -> Availability:
+        """Return whether the host of the treatment can run it."""
+        if self.guests and (name := guest_of(config)) not in self.guests:
+            return Availability(f"the testbed has no guest named '{name}'", f"add a table [guests.{name}] to its file")
+        return self.at(config).availability(config)
 
     @abstractmethod
     def availability(self, config: Config) -> Availability:
@@ -228,6 +261,7 @@ def schema(scenario: type[Scenario]) -> ScenarioSchema:
         metrics={metric.name: metric for metric in scenario.known_metrics()},
         metrics_of={kind: found for kind in scenario.parts if (found := _metrics_of(kind, scenario))},
         metrics_by=scenario.metrics_by,
+        placed={GUEST.name: GUEST} if scenario.needs_root else {},
     )
 
 

@@ -51,8 +51,10 @@ def level_from_text(schema: ScenarioSchema, name: str, text: str) -> Level:
 
 
 def options_named(schema: ScenarioSchema) -> dict[str, list[Setting]]:
-    """Return {"platform.nic": [this option of every part that has it]} for all options of the parts."""
-    found: dict[str, list[Setting]] = {}
+    """Return {"platform.nic": [this option of every part that has it]} for all options of the parts.
+
+    The settings of the testbed are among them, since a study may leave out both."""
+    found = {name: [setting] for name, setting in schema.placed.items()}
     for kind, parts in schema.options.items():
         for options in parts.values():
             for option in options.values():

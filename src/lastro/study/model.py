@@ -40,7 +40,7 @@ class ScenarioSchema:
 
     `options` maps a kind and a part to the options of that part; `metrics_of` maps them to the names of the metrics
     that only this part yields. `metrics_by` returns the metrics that settings bring, which `metrics` has for the
-    defaults."""
+    defaults. `placed` are settings of the testbed: they have no default, and a study may leave them out."""
 
     name: str
     summary: str
@@ -51,6 +51,7 @@ class ScenarioSchema:
     options: Mapping[str, Mapping[str, Mapping[str, Setting]]] = field(default_factory=dict)
     metrics_of: Mapping[str, Mapping[str, frozenset[str]]] = field(default_factory=dict)
     metrics_by: Callable[[Mapping[str, object]], tuple[Metric, ...]] = lambda chosen: ()
+    placed: Mapping[str, Setting] = field(default_factory=dict)
 
     def metrics_for(self, chosen: Mapping[str, object]) -> dict[str, Metric]:
         """Return the metrics of a study; `chosen` has its constants, and its factors with their levels as keys."""

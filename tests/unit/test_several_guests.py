@@ -1,0 +1,197 @@
+"""Guests that share the treatments of one campaign, such as two kernels; without booting one."""
+
+from __future__ import annotations
+
+import lzma
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from lastro.app.hosts import _guests
+from lastro.errors import InputError, StudyError
+from lastro.guest import _facts, in_turn
+from lastro.host.activity import ActiveProcess, Look, Totals
+from lastro.host.testbed_file import TestbedFile, load, parse
+from lastro.image import guest_host
+from lastro.image.guest import _as_before_debian_13
+from lastro.meters.host import _Under
+from lastro.platforms.base import AVAILABLE
+from lastro.scenarios.base import GUEST, Scenario, guest_of, schema, schemas
+from lastro.scenarios.chain import ChainScenario
+from lastro.study import design
+from lastro.study.json_schema import json_schema
+from lastro.study.load import parse as parse_study
+
+TWO = """kind = "guest"
+memory = "1G"
+[guests.old]
+[guests.new]
+kernel = "linux-image-amd64/trixie"
+memory = "2G"
+"""
+STUDY = """[study]
+name = "kernels"
+title = "Two kernels"
+scenario = "chain"
+[factors]
+platform = ["native", "runc"]
+guest = ["old", "new"]
+[settings]
+attachment = "veth-direct"
+[design]
+replicates = 2
+baseline = { guest = "old" }
+"""
+
+
+def two() -> TestbedFile:
+    return parse(TWO, "two.toml")
+
+
+def study_of(text: str = STUDY) -> Any:
+    return parse_study(text, "study.toml", schemas())
+
+
+def test_a_table_overrides_what_all_guests_have() -> None:
+    old, new = two().guests.values()
+    assert (old.name, old.kernel, old.memory) == ("old", "linux-image-amd64", "1G")
+    assert (new.name, new.kernel, new.memory) == ("new", "linux-image-amd64/trixie", "2G")
+    assert two().guest is None and {role["reached"] for role in two().provenance().values()} == {"the guest"}
+    with pytest.raises(StudyError, match="is not a name"):
+        parse('kind = "guest"\n[guests."a b"]\n', "two.toml")
+
+
+def test_the_guest_is_a_factor_and_each_block_has_all() -> None:
+    study = study_of()
+    rows, levels = list(design.trials(study, 4)), [treatment.levels for treatment in design.treatments(study)]
+    for block in (1, 2):
+        chosen = [levels[trial.treatment] for trial in rows if trial.block == block]
+        assert sorted(guest_of(each) for each in chosen) == ["new", "new", "old", "old"]
+    assert GUEST.name not in study_of(STUDY.replace('guest = ["old", "new"]\n', "").replace("baseline", "# ")).settings
+    with pytest.raises(StudyError, match="not the name of a guest"):
+        study_of(STUDY.replace('"new"]', '"a new"]'))
+    assert (
+        GUEST.name
+        in json_schema({"chain": schema(ChainScenario)})["$defs"]["chain"]["properties"]["factors"]["properties"]
+    )
+
+
+def test_the_study_and_the_file_must_fit() -> None:
+    assert [plan.name for plan in _guests(two(), ["new", "lost", "old"])] == ["new", "old"], (
+        "one that lacks is told later"
+    )
+    assert [plan.name for plan in _guests(load(Path("guest")), [])] == [""] and _guests(None, []) == []
+    for file, names, said in (
+        (two(), [], "has several guests"),
+        (two(), ["nwe"], "did you mean 'new'"),
+        (None, ["new"], "--testbed FILE"),
+        (load(Path("guest")), ["new"], "--testbed FILE"),
+    ):
+        with pytest.raises(InputError) as caught:
+            _guests(file, names)
+        assert said in f"{caught.value.message} {caught.value.hint}"
+
+
+class Named(Scenario):
+    """A scenario that can do what its name says."""
+
+    name = "named"
+
+    def __init__(self, which: str) -> None:
+        super().__init__(None)
+        self.which = which
+
+    @classmethod
+    def duration_s(cls, config: Any) -> float:
+        return 1.0
+
+    def availability(self, config: Any) -> Any:
+        return AVAILABLE
+
+    def run(self, config: Any, calibrations: Any) -> Any:
+        return self.which
+
+
+def test_a_treatment_runs_in_the_guest_that_it_names() -> None:
+    guests = {name: Named(name) for name in ("old", "new")}
+    first = guests["old"]
+    first.guests = guests
+    assert cast(Any, first.at({"guest": "new"})).which == "new" and first.at({"guest": "old"}) is first
+    assert first.availability_at({"guest": "new"})
+    lost = first.availability_at({"guest": "lost"})
+    assert "no guest named 'lost'" in str(lost.reason) and "[guests.lost]" in str(lost.remedy)
+    alone = Named("alone")
+    assert alone.at({}) is alone and alone.availability_at({})
+
+
+def test_results_name_each_guest_and_whether_one_is_emulated() -> None:
+    plans = two().guests
+    found = in_turn({"old": _facts(plans["old"], "kvm", ""), "new": _facts(plans["new"], "tcg", "")})
+    assert found == {
+        "title": "2 guests in turn (old: a guest on KVM (1G, cgroup v2, AppArmor);"
+        " new: a guest emulated in software (2G, cgroup v2, AppArmor))",
+        "emulated": True,
+    }
+
+
+def test_a_kernel_of_debian_13_is_laid_out_as_one_of_debian_12(tmp_path: Path) -> None:
+    module = tmp_path / "usr/lib/modules/6.12/kernel/fs/ext4/ext4.ko.xz"
+    module.parent.mkdir(parents=True)
+    module.write_bytes(lzma.compress(b"module"))
+    for name in ("bin", "lib64", "sbin"):
+        (tmp_path / "usr" / name).mkdir()
+    _as_before_debian_13(tmp_path)
+    assert (tmp_path / "lib/modules/6.12/kernel/fs/ext4/ext4.ko").read_bytes() == b"module" and not module.exists()
+    assert (tmp_path / "sbin").is_dir() and (tmp_path / "lib64").readlink() == Path("usr/lib64")
+
+
+@pytest.mark.parametrize(
+    ("release", "kernel", "asked"),
+    [
+        ("bookworm", "linux-image-amd64/trixie", ("trixie", "linux-image-amd64")),
+        ("trixie", "linux-image-cloud-amd64", ("trixie", "linux-image-cloud-amd64")),
+    ],
+)
+def test_a_kernel_may_be_of_another_release_than_the_userland(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, release: str, kernel: str, asked: tuple[str, str]
+) -> None:
+    built: list[Any] = []
+    image = SimpleNamespace(snapshot="", tree=tmp_path)
+    made = SimpleNamespace(elf=None, image=tmp_path / "vmlinuz", modules_disk=None)
+    monkeypatch.setattr(guest_host.rootfs, "ensure", lambda recipe, *_: built.append(recipe.release) or image)
+    monkeypatch.setattr(guest_host.guest, "ensure_kernel", lambda *words: built.append((words[2], words[4])) or made)
+    for step in ("ensure_initramfs", "ensure_disk"):
+        monkeypatch.setattr(guest_host.guest, step, lambda *_: tmp_path)
+    files = guest_host.ensure(cast(Any, image), tmp_path, cast(Any, None), release, kernel)
+    assert built == [release, asked] and files.kernel == tmp_path / "vmlinuz"
+
+
+@dataclass
+class Near:
+    """The machine under the guests: each call of `look` is a second later, in which two guests ran."""
+
+    pids_: set[int] = field(default_factory=lambda: {11, 12})
+    at_s: int = 0
+
+    def pids(self) -> set[int]:
+        return set(self.pids_)
+
+
+def test_what_another_guest_uses_is_foreign_load(monkeypatch: pytest.MonkeyPatch) -> None:
+    def look(self: _Under) -> Look:
+        near = cast(Any, self._session)
+        near.at_s += 1
+        used = {11: 0.6 * near.at_s, 12: 0.25 * near.at_s}
+        own = os.times()
+        totals = Totals({"user": sum(used.values()) + own.user + own.children_user, "nice": 0.0, "steal": 0.0}, {})
+        return Look(near.at_s, totals, {pid: ActiveProcess(pid, "qemu", user_s) for pid, user_s in used.items()})
+
+    monkeypatch.setattr(_Under, "_look", look)
+    for rivals, foreign in ((frozenset[int](), 0.0), (frozenset({12}), 0.25)):
+        under = _Under(cast(Any, Near()), rivals)
+        under.stop()
+        assert under.foreign_cpus == pytest.approx(foreign, abs=0.02)
