@@ -117,7 +117,7 @@ def _recovery(statement: Recovery, cells: Comparisons) -> Effects:
     name = cells.metric.name
     unclear = N_("there is nothing to recover: the loss of {metric} is not distinguishable from zero")
     if loss.p is None:
-        raise Untestable(Note(unclear, metric=name))
+        raise Untestable(loss.absent_because or Note(unclear, metric=name))
     nothing = None
     if loss.p >= 1 - cells.confidence:
         nothing = Note(unclear, metric=name)
@@ -351,7 +351,7 @@ def _within_bounds(
     _require_positive(to, cells)
     above_low, above_high = (cells.one_sided_p(of, to, bound) for bound in bounds)
     if effect.value is None or above_low is None or above_high is None:
-        return Part(label, "ratio", effect, beside, None, None)
+        return Part(label, "ratio" if bounds[0] > 0 else "share", effect, beside, None, None)
     inside = max(above_low, 1 - above_high)
     outside = min(1.0, 2 * min(above_high, 1 - above_low))
     if bounds[0] > 0:
