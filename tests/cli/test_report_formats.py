@@ -17,6 +17,7 @@ from lastro import papers
 from lastro.cli import main
 from lastro.report import latex, markdown
 from lastro.report.language import LANGUAGES
+from lastro.report.tables import Table
 from lastro.results.gate import FORMAT
 
 from ..campaigns import KAGAMI, METRICS, make_campaign, make_study
@@ -112,6 +113,19 @@ def test_latex_escapes_what_can_be_read_back(text: str) -> None:
     read = re.sub(pattern, lambda found: back[found[0]], written)
     read = re.sub(r"<U\+([0-9A-F]{4,})>", lambda found: chr(int(found[1], 16)), read)
     assert read == one_line(text)
+
+
+@pytest.mark.parametrize(
+    ("texts", "wrapped"), [(("short", "7"), 0), (("a word " * 40, "7"), 1), (("a word " * 40,) * 6, 6)]
+)
+def test_the_widest_columns_of_latex_break_lines_so_that_a_table_fits_the_page(
+    texts: tuple[str, ...], wrapped: int
+) -> None:
+    table = Table("t", "t", tuple("abcdef"[: len(texts)]), (texts,), frozenset({0}))
+    found = re.findall(r"p\{(0\.\d+)\\linewidth\}", str(latex._columns(table)))
+    assert len(found) == wrapped
+    assert sum(map(float, found)) + 2 * len(texts) / latex._LINE <= 1.01
+    assert ("raggedleft" in latex._columns(table)) is bool(wrapped), "numbers end together"
 
 
 @pytest.fixture(scope="module")

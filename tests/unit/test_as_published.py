@@ -161,7 +161,8 @@ def test_bars_are_over_the_conditions_in_which_all_were_measured(tmp_path: Path)
         bars = [each.here for each in figure.panels[0].bars if each.bar is not None]
         assert [here.mean.value for here in bars if here.mean] == pytest.approx([100.0] * len(bars), rel=1e-4)
         assert {3 * here.strata == 2 * here.all_strata for here in bars} == {True}
-        assert "of the design)" in str(bars_table(figure, 0.95, ENGLISH).rows)
+        table = bars_table(figure, 0.95, ENGLISH)
+        assert " of " in table.rows[0][2] and "n of the m conditions of the design" in table.note
 
 
 # What is missing

@@ -116,10 +116,11 @@ def _recovery(statement: Recovery, cells: Comparisons) -> Effects:
     lost = cells.metric.better == "neither" or higher == (cells.metric.better == "higher")
     name = cells.metric.name
     unclear = N_("there is nothing to recover: the loss of {metric} is not distinguishable from zero")
-    if loss.p is None:
-        raise Untestable(Note(unclear, metric=name))
     nothing = None
-    if loss.p >= 1 - cells.confidence:
+    if loss.p is None:
+        if loss.absent_because is None:
+            raise Untestable(Note(unclear, metric=name))
+    elif loss.p >= 1 - cells.confidence:
         nothing = Note(unclear, metric=name)
     elif not lost:
         nothing = Note(N_("there is nothing to recover: {metric} is no worse without protection"), metric=name)
@@ -128,7 +129,7 @@ def _recovery(statement: Recovery, cells: Comparisons) -> Effects:
     share = cells.share(less(protected, without), less(ideal, without))
     label = f"{_words(statement.protected, statement.without)} / {_words(statement.without, statement.protected)}"
     part = _signed(label, "share", share, gain, gain, higher)
-    if part.p_for is not None and part.p_against is not None:
+    if loss.p is not None and part.p_for is not None and part.p_against is not None:
         # A recovery needs a loss and a gain, and each must be significant (Berger 1982).
         p_loss = loss.p if lost else 1.0
         gaps = ((less(ideal, without), loss), (less(protected, without), gain))
@@ -351,7 +352,7 @@ def _within_bounds(
     _require_positive(to, cells)
     above_low, above_high = (cells.one_sided_p(of, to, bound) for bound in bounds)
     if effect.value is None or above_low is None or above_high is None:
-        return Part(label, "ratio", effect, beside, None, None)
+        return Part(label, "ratio" if bounds[0] > 0 else "share", effect, beside, None, None)
     inside = max(above_low, 1 - above_high)
     outside = min(1.0, 2 * min(above_high, 1 - above_low))
     if bounds[0] > 0:

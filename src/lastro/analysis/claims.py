@@ -114,7 +114,7 @@ def _test(claim: Claim, effects_of_claim: Callable[[Claim], Effects], n_blocks: 
     try:
         effects = effects_of_claim(claim)
     except Untestable as untestable:
-        return _Tested(claim, why_not=(too_few_blocks(n_blocks),) if n_blocks < 2 else untestable.why)
+        return _Tested(claim, why_not=untestable.why)
     if n_blocks < 2:  # a first look, without intervals
         return _Tested(claim, effects, effects.parts[0], why_not=(too_few_blocks(n_blocks),))
     for part in effects.parts:

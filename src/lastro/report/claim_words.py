@@ -63,6 +63,9 @@ def effect_text(
         return say("no ratio") if measure == "ratio" else say("no value")
     if measure == "ratio":
         unbounded = effect.interval is None and effect.df is not None
+        if effect.interval is None and not unbounded and not bound:
+            alone = say.number(f"×{significant(effect.value, 3)}".replace("-", MINUS))
+            return f"{alone} ({say('no interval')})"
         return ratio_text(
             Ratio(effect.value, effect.interval, effect.pairing, (effect.n, effect.n), unbounded, bound=bound), say
         )

@@ -115,17 +115,26 @@ class _KeySentences:
         return PairPhrases(factor, self.metric, self.say, self.found.shared)
 
 
+def _levels(where: str) -> str:
+    """Return levels of several factors for a sentence whose clauses are separated by semicolons."""
+    return where.replace("; ", " · ")
+
+
 def _missing(missing: Missing, say: Language) -> tuple[str, ...]:
     """Return a sentence on unavailable treatments and why, invalid treatments and metrics without a value, if any."""
     gaps = [
-        say("{where} ({reason})", where=gap.where or say.count(len(gap.treatments), "treatment"), reason=gap.reason)
+        say(
+            "{where} ({reason})",
+            where=_levels(gap.where) or say.count(len(gap.treatments), "treatment"),
+            reason=gap.reason,
+        )
         for gap in missing.gaps
     ]
     clauses = [say("not measured here: {gaps}", gaps="; ".join(gaps[:_MOST_REASONS]))] if gaps else []
     if (more := len(gaps) - _MOST_REASONS) > 0:
         clauses.append(say("further reasons: {n}", n=more))
     if missing.lost:
-        where = missing.where or say.count(missing.lost, "treatment")
+        where = _levels(missing.where) or say.count(missing.lost, "treatment")
         clauses.append(say("no valid trial of {where}", where=where))
     if missing.empty:
         clauses.append(say("no valid value of {metrics}", metrics=", ".join(missing.empty)))

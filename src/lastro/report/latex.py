@@ -4,8 +4,9 @@ It uses booktabs and longtable, so that long tables break across pages. All text
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from jinja2 import Environment
 from markupsafe import Markup
@@ -29,6 +30,7 @@ from lastro.report.tables import Table, gaps_table, growth_tables, invalid_table
 from lastro.report.templating import environment
 
 _BABEL = {"en": "english", "pt-BR": "brazilian"}
+_LINE, _BETWEEN, _LEAST = 112, 2, 6  # characters: of a line of a table, between two columns, and in a column
 _APART = "\ue000"  # a private-use character: not printable, so escaped text from outside never contains it
 _SPECIAL = {
     _APART: "{}",
@@ -125,13 +127,28 @@ def _caption(table: Table) -> str:
 
 
 def _columns(table: Table) -> Markup:
-    """Return the column specification: long columns share most of the width, the others are as wide as their text."""
-    share = min(0.3, 0.62 / max(1, len(table.long)))
-    kinds = (
-        rf">{{\raggedright\arraybackslash}}p{{{share:.2f}\linewidth}}" if at in table.long else "lr"[at in table.right]
-        for at in range(len(table.columns))
-    )
+    """Return the column specification: a column is as wide as its text, and the widest break lines to fit the page."""
+    widths = [max(map(len, texts)) for texts in zip(table.columns, *table.rows, strict=True)]
+    most = _most_wide(widths, _LINE - _BETWEEN * len(widths))
+    kinds = (_kind(at in table.right, most if width > most else None) for at, width in enumerate(widths))
     return Markup(f"@{{}}{''.join(kinds)}@{{}}")
+
+
+def _most_wide(widths: Sequence[int], room: int) -> float:
+    """Return the width, in characters, to which wider columns must be reduced so that all have room."""
+    ordered = sorted(widths)
+    for at, width in enumerate(ordered):
+        share = (room - sum(ordered[:at])) / (len(ordered) - at)
+        if width > share:
+            return max(share, _LEAST)
+    return math.inf
+
+
+def _kind(right: bool, width: float | None) -> str:
+    if width is None:
+        return "r" if right else "l"
+    side = "left" if right else "right"
+    return rf">{{\ragged{side}\arraybackslash\hspace{{0pt}}}}p{{{width / _LINE:.3f}\linewidth}}"
 
 
 def _label(name: str) -> str:

@@ -166,7 +166,7 @@ def here_text(here: Here, say: Language) -> str:
         levels = ", ".join(str(level) for each in here.stand_in for level in each.measured)
         text += f" ({say('stand-in')}: {levels})"
     if here.strata < here.all_strata:
-        text += f" ({say('over {n} of {all} conditions of the design', n=here.strata, all=here.all_strata)})"
+        text += f" ({say('{n} of {all}', n=here.strata, all=here.all_strata)})"
     return text
 
 
@@ -198,8 +198,14 @@ def _notes(note: str, how: str, heres: Iterable[Here], say: Language) -> str:
     shown = list(heres)
     alone = any(here.mean is not None and here.mean.interval is None for here in shown)
     no_interval = say("Without ±: too few trials for an interval.") if alone else ""
+    partly = any(here.mean is not None and here.strata < here.all_strata for here in shown)
+    part = (
+        say("(n of m): a mean over n of the m conditions of the design; the others have no valid trial.")
+        if partly
+        else ""
+    )
     reasons = dict.fromkeys(
         say.note(why) for here in shown if here.mean is None for why in here.why if why.message != DID_YOU_MEAN
     )
     missing = say("Missing: {reasons}.", reasons="; ".join(reasons)) if reasons else ""
-    return " ".join(part for part in (note, f"{how[:1].upper()}{how[1:]}.", no_interval, missing) if part)
+    return " ".join(part for part in (note, f"{how[:1].upper()}{how[1:]}.", no_interval, part, missing) if part)
