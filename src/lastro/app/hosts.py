@@ -38,13 +38,15 @@ def testbed(
     wait: bool = False,
     needs: NeedsOn = lambda host: rootfs.Needs(),
     file: TestbedFile | None = None,
+    beside: bool = False,
 ) -> Iterator[Testbed]:
     """Hold this host for one purpose, and yield a testbed whose image meets `needs`.
 
-    The hosts of a testbed `file` are held too, and have the same root filesystem. A guest boots here."""
+    The hosts of a testbed `file` are held too, and have the same root filesystem. A guest boots here. With `beside`, the
+    process that started this one holds this host."""
     with (
         one_interrupt() as ignore,
-        session(purpose, wait=(on_wait := wait_reporter(wait))) as held,
+        session(purpose, wait=(on_wait := wait_reporter(wait)), beside=beside) as held,
         _placed(held, image_of(held, _found(held, needs)), file, purpose, on_wait) as bed,
     ):
         try:
@@ -86,7 +88,8 @@ def require_runnable(store: Store) -> None:
     data = load_campaign(store)
     scenario: type[Scenario] = registry.get("scenario", data.study.scenario)
     check_stored(data.study, schema(scenario), f"the study in {store.directory}")
-    for key, value in data.calibrations.items():
+    found = [each for row in store.testbeds() for each in store.calibrations(row.name).items()]
+    for key, value in found if store.is_fleet else data.calibrations.items():
         try:
             kind = scenario.calibration_kinds.get(key.partition("/")[0])
             made(kind.shape if kind else Any, value)
@@ -94,18 +97,26 @@ def require_runnable(store: Store) -> None:
             raise wrong(store.directory, "calibration.value", key, error) from error
 
 
+def needs_of(study: Study) -> NeedsOn:
+    """Return what the trials of a study require in the root filesystem."""
+    kind: type[Scenario] = registry.get("scenario", study.scenario)
+    configs = [configuration(study, treatment) for treatment in design.treatments(study)]
+    return lambda host: kind.image_needs(host, configs)
+
+
 @contextmanager
 def scenario_on_host(
-    study: Study, purpose: str, *, wait: bool = False, file: TestbedFile | None = None
+    study: Study, purpose: str, *, wait: bool = False, file: TestbedFile | None = None, beside: bool = False
 ) -> Iterator[Scenario]:
-    """Yield a study's scenario, ready to run. If it needs a testbed, the image has what the study requires."""
+    """Yield a study's scenario, ready to run. If it needs a testbed, the image has what the study requires.
+
+    `beside`: as for `testbed`."""
     kind: type[Scenario] = registry.get("scenario", study.scenario)
     if not kind.needs_root:
         with one_interrupt():
             yield kind(None)
         return
-    configs = [configuration(study, treatment) for treatment in design.treatments(study)]
-    with testbed(purpose, wait=wait, needs=lambda host: kind.image_needs(host, configs), file=file) as bed:
+    with testbed(purpose, wait=wait, needs=needs_of(study), file=file, beside=beside) as bed:
         scenario = kind(bed)
         try:
             yield scenario
