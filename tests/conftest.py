@@ -19,9 +19,10 @@ from lastro.testing.fixtures import pool
 from lastro.validity import ClockSample
 
 from . import scheduling
+from .fleethosts import four_hosts
 from .hostlisting import clean_host, listing, settled_differences
 
-__all__ = ["pool", "testbed", "untouched_host"]
+__all__ = ["four_hosts", "pool", "testbed", "untouched_host"]
 
 # Beside others, an example may take any time.
 hypothesis.settings.register_profile("beside others", deadline=None)

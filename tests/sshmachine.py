@@ -11,13 +11,13 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from lastro.host._connections import SshTarget
 
 PORT = 2222
-_SSHD = "/usr/sbin/sshd"
+SSHD = "/usr/sbin/sshd"
 _CONFIG = """Port {port}
 ListenAddress {address}
 HostKey {home}/host_key
@@ -44,7 +44,6 @@ class Machine:
     home: Path
     number: int
     sshd: subprocess.Popen[bytes] | None = None
-    children: list[int] = field(default_factory=list)
 
     @property
     def netns(self) -> str:
@@ -67,28 +66,40 @@ class Machine:
         lines |= {"known_hosts": self.reach.known_hosts, "state": self.reach.state, "run": self.reach.run}
         return f"port = {PORT}\n" + "".join(f'{key} = "{value}"\n' for key, value in lines.items())
 
-    def start(self, more: str = "") -> None:
-        """Start sshd, and wait until it listens."""
+    def configure(self, more: str = "") -> Path:
+        """Write the configuration of sshd, and return its file."""
         config = self.home / "sshd_config"
         config.write_text(_CONFIG.format(port=PORT, address=self.address, home=self.home, more=more))
-        argv = ["nsenter", f"--net=/run/netns/{self.netns}", _SSHD, "-D", "-e", "-f", str(config)]
+        return config
+
+    def start(self, more: str = "") -> None:
+        """Start sshd, and wait until it listens."""
+        config = self.configure(more)
+        argv = ["nsenter", f"--net=/run/netns/{self.netns}", SSHD, "-D", "-e", "-f", str(config)]
         with open(self.home / "log", "ab") as log:
             self.sshd = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+        self.wait_listening()
+
+    def wait_listening(self) -> None:
         for _ in range(200):
             if f":{PORT}" in run("ip", "netns", "exec", self.netns, "ss", "-Hltn"):
                 return
             time.sleep(0.02)
         raise AssertionError((self.home / "log").read_text())
 
+    @property
+    def listener(self) -> int | None:
+        """The process of sshd that listens, or None."""
+        return self.sshd.pid if self.sshd else None
+
     def connections(self) -> list[int]:
         """Processes of sshd that serve a connection, found as children of ours."""
-        assert self.sshd is not None
-        return [int(pid) for pid in run("ps", "-o", "pid=", "--ppid", str(self.sshd.pid)).split()] if _any(self) else []
+        return children(self.listener) if self.listener else []
 
     def cut(self) -> None:
         """Break every connection, and let sshd listen on."""
         for pid in self.connections():
-            for child in (*_children(pid), pid):
+            for child in (*children(pid), pid):
                 with suppress(ProcessLookupError):
                     os.kill(child, signal.SIGKILL)
 
@@ -113,14 +124,9 @@ class Machine:
             self.sshd = None
 
 
-def _children(pid: int) -> list[int]:
+def children(pid: int) -> list[int]:
     done = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, check=False)
     return [int(word) for word in done.stdout.split()]
-
-
-def _any(machine: Machine) -> bool:
-    assert machine.sshd is not None
-    return bool(_children(machine.sshd.pid))
 
 
 @contextmanager
@@ -132,32 +138,41 @@ def machines(home: Path, *names: str) -> Iterator[list[Machine]]:
             for number, name in enumerate(names):
                 machine = Machine(name, home / name, number)
                 made.append(machine)
-                _make(machine)
+                make_keys(machine)
+                run("ip", "netns", "add", machine.netns)
+                wire(machine)
                 machine.start()
             yield made
         finally:
             for machine in made:
                 machine.stop()
-                subprocess.run(["ip", "link", "del", f"t-{machine.name}"], capture_output=True, check=False)
-                subprocess.run(["ip", "netns", "del", machine.netns], capture_output=True, check=False)
+                unwire(machine)
                 shutil.rmtree(machine.reach.run, ignore_errors=True)
 
 
-def _make(machine: Machine) -> None:
+def make_keys(machine: Machine) -> None:
     machine.home.mkdir(parents=True)
     for key in ("key", "host_key"):
         run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(machine.home / key))
     shutil.copy(machine.home / "key.pub", machine.home / "authorized_keys")
     kind, key = (machine.home / "host_key.pub").read_text().split()[:2]
     (machine.home / "known_hosts").write_text(f"[{machine.address}]:{PORT} {kind} {key}\n")
+
+
+def wire(machine: Machine) -> None:
+    """Link a machine to this one."""
     near, netns = f"198.18.{220 + machine.number}.1/24", machine.netns
-    run("ip", "netns", "add", netns)
     run("ip", "-n", netns, "link", "set", "lo", "up")
     run("ip", "link", "add", f"t-{machine.name}", "type", "veth", "peer", "name", "management", "netns", netns)
     run("ip", "address", "add", near, "dev", f"t-{machine.name}")
     run("ip", "link", "set", f"t-{machine.name}", "up")
     run("ip", "-n", netns, "address", "add", f"{machine.address}/24", "dev", "management")
     run("ip", "-n", netns, "link", "set", "management", "up")
+
+
+def unwire(machine: Machine) -> None:
+    subprocess.run(["ip", "link", "del", f"t-{machine.name}"], capture_output=True, check=False)
+    subprocess.run(["ip", "netns", "del", machine.netns], capture_output=True, check=False)
 
 
 @contextmanager

@@ -65,7 +65,7 @@ def test_the_example_is_sound() -> None:
         ('[dut]\naddress = "a b"\n', "is not a host name or address"),
         ('[dut]\naddress = "a"\nuser = "-x"\n', "is not a user name"),
         ('[dut]\naddress = "a"\nport = 0\n', "dut.port"),
-        ('[dut]\nport = 22\n', "has no `address`"),
+        ('[dut]\nport = 22\n', "there is no `address`"),
         ('[dut]\ncpus = "3-1"\n', "is not a list of CPUs"),
         ('[dut]\nlinks = { dut = "eth0" }\n', "the dut has no such link"),
         ('[dut]\nlinks = { client = "an interface" }\n', "is not the name of a network interface"),

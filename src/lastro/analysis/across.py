@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lastro.analysis.campaign import Report
-from lastro.analysis.compare import facts
+from lastro.analysis.compare import differing, facts
 from lastro.study.design import Treatment
 
 MACHINE = ("host", "CPU model", "CPUs", "guest")  # the facts by which hosts differ
@@ -30,11 +30,10 @@ def across_campaigns(report: Report) -> AcrossCampaigns | None:
     if not report.members:
         return None
     found = [facts(member.provenance) for member in report.members]
-    differing = {name: tuple(each[name] for each in found) for name in found[0]}
     measured: dict[int, set[int]] = {}
     for attempt in report.attempts:
         if attempt.valid:
             home = next(n for n, member in enumerate(report.members) if attempt.block in member.blocks)
             measured.setdefault(attempt.treatment, set()).add(home)
     links = [row.treatment for row in report.rows if len(measured.get(row.treatment.index, ())) > 1]
-    return AcrossCampaigns({name: values for name, values in differing.items() if len(set(values)) > 1}, tuple(links))
+    return AcrossCampaigns(differing(found), tuple(links))

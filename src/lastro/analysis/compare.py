@@ -231,6 +231,13 @@ def facts(provenance: Mapping[str, Any]) -> dict[str, str | None]:
     return found | {"guest": found["guest"] or NO_GUEST}
 
 
+def differing(found: Sequence[Mapping[str, str | None]]) -> dict[str, tuple[str | None, ...]]:
+    """Return the facts that are not the same everywhere, each with its values in the given order."""
+    names = dict.fromkeys(name for each in found for name in each)
+    values = {name: tuple(each.get(name) for each in found) for name in names}
+    return {name: several for name, several in values.items() if len(set(several)) > 1}
+
+
 def _differences(a: Report, b: Report) -> Iterator[Different]:
     found = [
         *(

@@ -47,7 +47,7 @@ def testbed(
     with (
         one_interrupt() as ignore,
         session(purpose, wait=(on_wait := wait_reporter(wait)), beside=beside) as held,
-        _placed(held, image_of(held, _found(held, needs)), file, purpose, on_wait) as bed,
+        placed(held, image_of(held, _found(held, needs)), file, purpose, on_wait) as bed,
     ):
         try:
             yield bed
@@ -55,9 +55,10 @@ def testbed(
             ignore()
 
 
-def _placed(
+def placed(
     held: Session, image: rootfs.Image, file: TestbedFile | None, purpose: str, wait: OnWait | None
 ) -> AbstractContextManager[Testbed]:
+    """Return the testbed of a file; without one, this machine. `held` is the session on this machine."""
     if file is None:
         return local_testbed(held, image)
     if file.guest is not None:

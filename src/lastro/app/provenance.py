@@ -13,6 +13,7 @@ from lastro.study.model import Study
 
 if TYPE_CHECKING:
     from lastro.host.testbed_file import TestbedFile
+    from lastro.testbed import Testbed
 
 _IDENTITY = (
     ("host", "hostname"),
@@ -34,27 +35,38 @@ def provenance(study: Study, scenario: Scenario, file: TestbedFile | None = None
         return {**found, **_places(scenario, file), "controller": facts.controller()}
 
 
+def provenance_of(bed: Testbed, file: TestbedFile) -> dict[str, Any]:
+    """Return the facts of the hosts of a testbed, apart from any study."""
+    return {**facts.collect(bed.host), **_identity_of(bed), "testbed": _roles(bed, file)}
+
+
 def _places(scenario: Scenario, file: TestbedFile | None) -> dict[str, Any]:
     """Return the testbed of a file, or of a scenario with several roles on this machine; otherwise nothing."""
     if file is None and len(scenario.roles) == 1:
         return {}
-    chapter: dict[str, Any] = {"file": file.place, "roles": file.provenance()} if file else {}
-    for role, bed in scenario.testbed.others.items():
-        chapter["roles"][role] |= {"machine": facts.machine(bed.host)["host"]} if bed.host.remote else {}
     shared = scenario.testbed.shared_cpus if len(scenario.roles) > 1 else []
-    return {"testbed": {**chapter, "shared_cpus": shared}}
+    return {"testbed": {**(_roles(scenario.testbed, file) if file else {}), "shared_cpus": shared}}
+
+
+def _roles(testbed: Testbed, file: TestbedFile) -> dict[str, Any]:
+    chapter = {"file": file.place, "roles": file.provenance()}
+    for role, bed in testbed.others.items():
+        chapter["roles"][role] |= {"machine": facts.machine(bed.host)["host"]} if bed.host.remote else {}
+    return chapter
 
 
 def identity(scenario: Scenario) -> dict[str, Any]:
     """Return the facts that must be equal for trials to be comparable; they are quick to collect."""
-    found = facts.machine(scenario.testbed.host if scenario.needs_root else LocalHost())
-    if scenario.needs_root:
-        if scenario.testbed.guest is not None:
-            found["guest"] = dict(scenario.testbed.guest)
-        image = scenario.testbed.image
-        found["root_filesystem"] = {"sha256": image.digest}
-        if image.snapshot:
-            found["root_filesystem"]["debian_snapshot"] = image.snapshot
+    return _identity_of(scenario.testbed) if scenario.needs_root else facts.machine(LocalHost())
+
+
+def _identity_of(bed: Testbed) -> dict[str, Any]:
+    found = facts.machine(bed.host)
+    if bed.guest is not None:
+        found["guest"] = dict(bed.guest)
+    found["root_filesystem"] = {"sha256": bed.image.digest}
+    if bed.image.snapshot:
+        found["root_filesystem"]["debian_snapshot"] = bed.image.snapshot
     return found
 
 

@@ -13,6 +13,7 @@ from lastro.study.selection import WHOLE, Selection, name_in
 
 if TYPE_CHECKING:
     from lastro.campaign.suite import Folder
+    from lastro.host.fleet_file import FleetFile
     from lastro.host.testbed_file import TestbedFile
     from lastro.results.store import Store
 
@@ -22,6 +23,13 @@ def load_testbed(file: Path | None) -> TestbedFile | None:
     if file is None:
         return None
     from lastro.host.testbed_file import load
+
+    return load(file)
+
+
+def load_fleet(file: Path) -> FleetFile:
+    """Load a fleet file, with the testbed files that it names. Raises: StudyError when one is not valid."""
+    from lastro.host.fleet_file import load
 
     return load(file)
 

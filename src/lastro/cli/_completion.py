@@ -39,6 +39,7 @@ COMPLETERS: dict[str | tuple[str, str], str | None] = {
     "source": "_lastro_studies",
     "file": "_lastro_toml",
     "testbed": "_lastro_toml",
+    "fleet": "_lastro_toml",
     "claims": "_lastro_toml",
     "profile": "_lastro_profiles",
     "part": "part",

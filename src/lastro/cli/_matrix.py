@@ -73,7 +73,7 @@ def lines(findings: Sequence[ProbedPart], width: int) -> Iterator[str]:
     for kind in dict.fromkeys(f.kind for f in findings if f.kind != "platform"):
         names = list(dict.fromkeys(f.name for f in findings if f.kind == kind))
         columns = [(name, [marks.get((kind, platform, name), UNTRIED) for platform in platforms]) for name in names]
-        yield from _tables(kind, platforms, columns, width)
+        yield from tables("platform", platforms, columns, width, kind)
     works = sum(bool(f.availability) for f in findings)
     yield f"{WORKS} works here  {FAILS} does not, see the number  {UNTRIED} not tried"
     yield f"{works} of {len(findings)} work."
@@ -127,26 +127,30 @@ def _short(line: str, width: int) -> str:
 Column = tuple[str, list[str]]
 
 
-def _tables(kind: str, platforms: Sequence[str], columns: Sequence[Column], width: int) -> Iterator[str]:
-    """Yield one table, or several where its columns do not fit the width. Names are broken at their hyphens."""
+def tables(corner: str, labels: Sequence[str], columns: Sequence[Column], width: int, title: str = "") -> Iterator[str]:
+    """Yield one table, or several where its columns do not fit the width. Names are broken at their hyphens.
+
+    A column is its name and a cell for each label, which may have several lines."""
     from lastro.console import grid
 
-    first = max(map(len, ("platform", *platforms))) + _GAP
+    first = max(map(len, (corner, *labels))) + _GAP
     room = [_width(column) for column in columns]
     while columns:
         n = max(1, sum(total <= width - first + _GAP for total in itertools.accumulate(room)))
         heads = [_broken(name) for name, _ in columns[:n]]
-        yield f"{'':<{first}}{kind}"
+        if title:
+            yield f"{'':<{first}}{title}"
         height = max(map(len, heads))
-        rows = [["\n".join([*[""] * (height - len(head)), *head]) for head in (["platform"], *heads)]]
-        rows += [[platform, *(marks[at] for _, marks in columns[:n])] for at, platform in enumerate(platforms)]
+        rows = [["\n".join([*[""] * (height - len(head)), *head]) for head in ([corner], *heads)]]
+        rows += [[label, *(cells[at] for _, cells in columns[:n])] for at, label in enumerate(labels)]
         yield from (line.plain for line in grid(rows))
         yield ""
         columns, room = columns[n:], room[n:]
 
 
 def _width(column: Column) -> int:
-    return max(map(len, (*_broken(column[0]), *column[1]))) + _GAP
+    name, cells = column
+    return max(map(len, (*_broken(name), *(line for cell in cells for line in cell.splitlines())))) + _GAP
 
 
 def _broken(name: str) -> list[str]:

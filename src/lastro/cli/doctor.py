@@ -8,6 +8,7 @@ and its isolation both work on its platform.
   lastro doctor --quick                     only platforms; nothing is tried while a campaign holds the host
   lastro doctor --study edge.toml           only what a study needs
   lastro doctor --testbed guest             in a virtual machine: what AppArmor, cgroup v2 and its kernel add
+  lastro doctor --fleet fleet.toml          which testbeds can be used, which are alike, and how the others differ
   lastro doctor --platform runc --all       only this platform; virtual machines take seconds for each attempt"""
 
 from __future__ import annotations
@@ -20,14 +21,15 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from lastro import registry
 from lastro.app.rights import require_root
-from lastro.app.studies import load_study, load_testbed
+from lastro.app.studies import load_fleet, load_study, load_testbed
 from lastro.cli._common import testbed_argument
 from lastro.cli._matrix import ProbedPart, cells, lines, parts, summary
-from lastro.errors import HostBusy, InputError, did_you_mean
+from lastro.errors import HostBusy, HostError, InputError, did_you_mean
 from lastro.plain import plain, unfiltered
 from lastro.platforms.base import Availability
 from lastro.scenarios.base import start_s
@@ -51,6 +53,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quick", action="store_true", help="only test whether an instance of each platform starts")
     testbed_argument(parser)
     parser.add_argument(
+        "--fleet", type=Path, metavar="FILE", help="compare the testbeds of a fleet file instead of trying parts"
+    )
+    parser.add_argument(
         "--all", action="store_true", help="show every part on every platform, with reasons and remedies"
     )
     parser.add_argument("--json", action="store_true", help="print it as JSON, with facts about this host")
@@ -61,6 +66,8 @@ def run(args: argparse.Namespace) -> int:
     from lastro.app.hosts import testbed
     from lastro.host import facts
 
+    if args.fleet:
+        return _run_fleet(args)
     wanted = _wanted(args)
     require_root("doctor")
     file = load_testbed(args.testbed)
@@ -90,12 +97,39 @@ def run(args: argparse.Namespace) -> int:
         print(f"{bed.guest['title']}{why_not}")
         print(f"what this machine lacks and the guest has: {', '.join(added) or 'nothing'}")
     print()
-    width = min(_WIDTH, shutil.get_terminal_size((_WIDTH, 24)).columns)
     everything = args.all and not args.quick
-    print("\n".join(lines(findings, width) if everything else summary(findings, width)))
+    print("\n".join(lines(findings, _width()) if everything else summary(findings, _width())))
     if not everything:
         print("\n`lastro doctor --all` shows every part, with reasons and remedies")
     return 0
+
+
+def _width() -> int:
+    return min(_WIDTH, shutil.get_terminal_size((_WIDTH, 24)).columns)
+
+
+def _run_fleet(args: argparse.Namespace) -> int:
+    """Compare the testbeds of a fleet. Return 3 when none of them can be used."""
+    from lastro.analysis.testbed_groups import grouped
+    from lastro.app.fleet_check import ask
+    from lastro.cli import _fleet_lines
+
+    for option in ("platform", "study", "quick", "testbed", "all"):
+        if getattr(args, option):
+            hint = f"try parts on one testbed: lastro doctor --testbed FILE --{option} …"
+            raise InputError(f"--fleet compares testbeds, and does not take --{option}", hint)
+    require_root("doctor")
+    fleet = load_fleet(args.fleet)
+    if fleet.scheduler:
+        hint = "run `lastro doctor --json` on the workers' hosts, and compare what they print"
+        raise InputError(f"{args.fleet}: `doctor` does not ask the workers of a Dask scheduler", hint)
+    testbeds = ask(fleet, wait=args.wait)
+    found = grouped(testbeds)
+    if args.json:
+        print(json.dumps(_fleet_lines.document(testbeds, found), indent=2))
+    else:
+        print("\n".join(_fleet_lines.lines(testbeds, found, _width())))
+    return 0 if found.groups else HostError.exit_code
 
 
 def _added(here: Mapping[str, Any], guest: Mapping[str, Any]) -> list[str]:

@@ -31,7 +31,9 @@ _LEAST_MEMORY_BYTES = 512 << 20
 _HINT = "docs/reference-testbed.md describes the file; examples/testbeds/three-machines.toml is an example"
 
 
-def _pattern(pattern: str, what: str) -> BeforeValidator:
+def matching(pattern: str, what: str) -> BeforeValidator:
+    """Return a check that a string matches a pattern; `what` completes the error."""
+
     def check(value: Any) -> Any:
         if isinstance(value, str) and not re.fullmatch(pattern, value):
             raise PydanticCustomError("text", what)
@@ -57,11 +59,11 @@ def _memory(value: Any) -> Any:
 
 
 # No value on ssh's command line can begin with a hyphen, and so be taken for an option.
-_Address = Annotated[OneLine, _pattern(r"[A-Za-z0-9\[][A-Za-z0-9_.:%\[\]-]*", "is not a host name or address")]
-_User = Annotated[OneLine, _pattern(r"[A-Za-z_][A-Za-z0-9_.-]*\$?", "is not a user name")]
-_Link = Annotated[OneLine, _pattern(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,14}", "is not the name of a network interface")]
+_Address = Annotated[OneLine, matching(r"[A-Za-z0-9\[][A-Za-z0-9_.:%\[\]-]*", "is not a host name or address")]
+_User = Annotated[OneLine, matching(r"[A-Za-z_][A-Za-z0-9_.-]*\$?", "is not a user name")]
+_Link = Annotated[OneLine, matching(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,14}", "is not the name of a network interface")]
 _Place = Annotated[
-    OneLine, _pattern(r"/[A-Za-z0-9_./+-]*[A-Za-z0-9_+-]", "is not an absolute path of letters, digits and ._+-")
+    OneLine, matching(r"/[A-Za-z0-9_./+-]*[A-Za-z0-9_+-]", "is not an absolute path of letters, digits and ._+-")
 ]
 
 
@@ -87,13 +89,26 @@ class TestbedShape(StrictTable):
     dut: RoleTable = Field(default_factory=RoleTable)
     server: RoleTable = Field(default_factory=RoleTable)
 
+    def plans(self, problems: Problems) -> Mapping[str, RolePlan]:
+        """Return the host of each role, and add to `problems` what does not fit together."""
+        plans = {role: plan(getattr(self, role), problems.below(role), role) for role in ROLES}
+        for a, b in (("client", "dut"), ("dut", "server")):
+            for role, other in ((a, b), (b, a)):
+                if plans[a].reach != plans[b].reach and other not in plans[role].links:
+                    wrong = FieldError(
+                        f"{role} and {other} are on different hosts, but the network card of the {role} is not given",
+                        f'add {role}.links = {{ {other} = "NAME" }}, with the name from `ip link` on that host',
+                    )
+                    problems.add((role, "links"), wrong)
+        return plans
+
 
 class GuestShape(StrictTable):
     """A guest: its kernel and userland, its size, and what its kernel offers to isolate instances."""
 
     kind: Literal["guest"]
-    kernel: Annotated[OneLine, _pattern(r"[a-z0-9][a-z0-9.+-]*|~?/.+", _KERNEL)] = "linux-image-amd64"
-    release: Annotated[OneLine, _pattern(r"[a-z]+", "is not the name of a release, such as bookworm")] = "bookworm"
+    kernel: Annotated[OneLine, matching(r"[a-z0-9][a-z0-9.+-]*|~?/.+", _KERNEL)] = "linux-image-amd64"
+    release: Annotated[OneLine, matching(r"[a-z]+", "is not the name of a release, such as bookworm")] = "bookworm"
     cpus: Annotated[int, Field(ge=0, le=64)] = 0
     memory: Annotated[OneLine, BeforeValidator(_memory)] = "2G"
     cgroups: Literal["v2", "v1"] = "v2"
@@ -174,27 +189,25 @@ def load_named(path: Path) -> TestbedFile:
 
 
 def parse(text: str, file: str) -> TestbedFile:
+    """Return the testbed that a text describes. Raises: StudyError when it is not a valid testbed."""
     problems = Problems(file)
     document = read_document(text, problems)
-    if document.get("kind") == GUEST:
-        return TestbedFile({}, file, _guest(read_shape(document, problems, GuestShape)))
-    shape = read_shape(document, problems, TestbedShape)
-    roles = {role: _plan(role, getattr(shape, role), problems) for role in ROLES}
-    for a, b in (("client", "dut"), ("dut", "server")):
-        if roles[a].reach != roles[b].reach:
-            for role, other in ((a, b), (b, a)):
-                if other not in roles[role].links:
-                    wrong = FieldError(
-                        f"{role} and {other} are on different hosts, but the network card of the {role} is not given",
-                        f'add {role}.links = {{ {other} = "NAME" }}, with the name from `ip link` on that host',
-                    )
-                    problems.add((role, "links"), wrong)
     try:
+        found = read_testbed(document, problems, TestbedShape)
         problems.raise_if_any()
     except StudyError as error:
         error.hint = error.hint or _HINT
         raise
-    return TestbedFile(roles, file)
+    return found
+
+
+def read_testbed(document: dict[str, Any], problems: Problems, shape: type[TestbedShape]) -> TestbedFile:
+    """Return the testbed that a table describes, and add its problems to `problems`.
+
+    Raises: StudyError when its tables, keys or types do not match the shape."""
+    if document.get("kind") == GUEST:
+        return TestbedFile({}, problems.file, _guest(read_shape(document, problems, GuestShape)))
+    return TestbedFile(read_shape(document, problems, shape).plans(problems), problems.file)
 
 
 def _guest(shape: GuestShape) -> GuestPlan:
@@ -203,17 +216,20 @@ def _guest(shape: GuestShape) -> GuestPlan:
     return GuestPlan(**{**values, "kernel": kernel})
 
 
-def _plan(role: str, table: RoleTable, problems: Problems) -> RolePlan:
+def plan(table: RoleTable, problems: Problems, role: str = "") -> RolePlan:
+    """Return the host that a table describes: of one role with its links, or of all roles, which have none."""
+    neighbours = NEIGHBOURS.get(role, ())
     for other in table.links:
-        if other not in NEIGHBOURS[role]:
-            places = " and ".join(NEIGHBOURS[role])
-            problems.add(
-                (role, "links", other), FieldError(f"the {role} has no such link", f"its links go to {places}")
-            )
+        if not role:
+            problems.add(("links",), FieldError("applies only to roles on different hosts"))
+            break
+        if other not in neighbours:
+            places = " and ".join(neighbours)
+            problems.add(("links", other), FieldError(f"the {role} has no such link", f"its links go to {places}"))
     if table.address is None:
         for key in ("user", "port", "identity", "known_hosts"):
             if getattr(table, key) is not None:
-                problems.add((role, key), FieldError("applies only to a remote host, but the role has no `address`"))
+                problems.add((key,), FieldError("applies only to a remote host, but there is no `address`"))
         return RolePlan(None, table.cpus, dict(table.links))
     reach = SshTarget(
         table.address, table.user, table.port, _expanded(table.identity), _expanded(table.known_hosts), table.state,

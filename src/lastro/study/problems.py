@@ -38,6 +38,13 @@ class Problems:
     def __init__(self, file: str) -> None:
         self.file = file
         self._found: list[tuple[Sequence[Key], FieldError]] = []
+        self._above: tuple[Key, ...] = ()
+
+    def below(self, *keys: Key) -> Problems:
+        """Return a view of the same problems for a table of the file: key paths begin at that table."""
+        inner = Problems(self.file)
+        inner._found, inner._above = self._found, (*self._above, *keys)
+        return inner
 
     @contextmanager
     def at(self, *keys: Key) -> Iterator[None]:
@@ -48,7 +55,7 @@ class Problems:
             self.add(keys, wrong)
 
     def add(self, keys: Sequence[Key], wrong: FieldError) -> None:
-        self._found.append((keys, wrong))
+        self._found.append(((*self._above, *keys), wrong))
 
     def raise_if_any(self) -> None:
         """Raise StudyError if there are problems: with the first one and its hint, then one line for each other."""

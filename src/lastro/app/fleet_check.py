@@ -1,0 +1,52 @@
+"""Ask all testbeds of a fleet, at the same time, whether they can be used and what they are."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+from lastro.analysis.testbed_groups import AskedTestbed
+from lastro.app.hosts import image_of, placed
+from lastro.app.messages import say
+from lastro.app.provenance import provenance_of
+from lastro.app.waiting import wait_reporter
+from lastro.errors import LastroError
+from lastro.host.fleet_file import FleetFile, hosts
+from lastro.host.ledger import Session, session
+from lastro.host.testbed_file import TestbedFile
+from lastro.image.rootfs import Image
+from lastro.interrupts import one_interrupt
+
+_AT_ONCE = 64
+_PURPOSE = "lastro doctor"
+_BOOT_ID = "/proc/sys/kernel/random/boot_id"
+
+
+def ask(fleet: FleetFile, *, wait: bool = False) -> list[AskedTestbed]:
+    """Take each testbed as a run would, with its root filesystem, and collect its facts.
+
+    A testbed that cannot be used has the reason. Raises: HostBusy when this host is in use and not `wait`; HostError
+    when this host cannot be used."""
+    with one_interrupt() as ignore, session(_PURPOSE, wait=wait_reporter(wait)) as near:
+        try:
+            image = image_of(near)
+            say(f"asking {len(fleet.testbeds)} testbeds; a new one receives the root filesystem …")
+            ask_one = partial(_asked, near, image, wait=wait)
+            with ThreadPoolExecutor(min(_AT_ONCE, len(fleet.testbeds))) as at_once:
+                try:
+                    return list(at_once.map(ask_one, fleet.testbeds.keys(), fleet.testbeds.values()))
+                except KeyboardInterrupt:
+                    at_once.shutdown(wait=False, cancel_futures=True)
+                    near.host.view.end_owned(near.token)  # connections and copies under way: their threads clean up
+                    raise
+        finally:
+            ignore()
+
+
+def _asked(near: Session, image: Image, name: str, file: TestbedFile, *, wait: bool) -> AskedTestbed:
+    try:
+        with placed(near, image, file, _PURPOSE, wait_reporter(wait)) as bed:
+            kernels = {held.host.read_text(_BOOT_ID).strip() for held in bed.sessions}
+            return AskedTestbed(name, hosts(file), provenance_of(bed, file), frozenset(kernels))
+    except LastroError as error:
+        return AskedTestbed(name, hosts(file), None, reason=error.message, remedy=error.hint)

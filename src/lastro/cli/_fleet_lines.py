@@ -1,0 +1,81 @@
+"""The testbeds of a fleet as text for a terminal, and as JSON. Pure."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from lastro.analysis.testbed_groups import AskedTestbed, GroupedTestbeds
+from lastro.cli._matrix import tables
+
+_CELL = 26  # characters of a line in a cell
+_SUMMARY = ("distribution", "kernel", "CPUs", "CPU model", "memory", "cgroup version", "root filesystem")
+
+
+def lines(testbeds: Sequence[AskedTestbed], found: GroupedTestbeds, width: int) -> Iterator[str]:
+    """Yield the groups with what differs between them, what is the same, and the testbeds that cannot be used."""
+    yield from textwrap.wrap(_headline(testbeds, found), width)
+    if len(found.groups) > 1:
+        heads = ["testbeds", *found.differing]
+        columns = [
+            (str(n), [_cell(", ".join(_names(group))), *(_cell(values[n - 1]) for values in found.differing.values())])
+            for n, group in enumerate(found.groups, 1)
+        ]
+        yield ""
+        yield from list(tables("group", heads, columns, width))[:-1]
+    for paragraph in _paragraphs(found):
+        yield ""
+        yield from textwrap.wrap(paragraph, width)
+    for testbed in testbeds:
+        if testbed.reason:
+            yield ""
+            yield from textwrap.wrap(f"✗ {testbed.name}: {testbed.reason}", width, subsequent_indent="  ")
+        if testbed.remedy:
+            remedy = f"remedy: {testbed.remedy}"
+            yield from textwrap.wrap(remedy, width, initial_indent="  ", subsequent_indent="  ")
+
+
+def _paragraphs(found: GroupedTestbeds) -> Iterator[str]:
+    if found.groups:
+        shown = [f"{name} {found.same[name]}" for name in _SUMMARY if found.same.get(name)]
+        more = f"{len(found.same) - len(shown)} other facts (--json shows them)"
+        yield f"The same on all: {'; '.join([*shown, more])}."
+    for names in found.sharing:
+        yield f"{', '.join(names)} share a kernel, and so CPUs: trials on them at the same time disturb each other."
+
+
+def _headline(testbeds: Sequence[AskedTestbed], found: GroupedTestbeds) -> str:
+    n = sum(map(len, found.groups))
+    usable = f"{n} of {len(testbeds)} testbeds can be used"
+    if n < 2:
+        return usable
+    if len(found.groups) == 1:
+        return f"{usable}, and they are alike"
+    return f"{usable}, in {len(found.groups)} groups that differ"
+
+
+def _names(group: Sequence[AskedTestbed]) -> list[str]:
+    return [testbed.name for testbed in group]
+
+
+def _cell(value: str | None) -> str:
+    return "\n".join(textwrap.wrap(value or "—", _CELL))
+
+
+def document(testbeds: Sequence[AskedTestbed], found: GroupedTestbeds) -> dict[str, Any]:
+    """Return the same as JSON-able data, with all facts of each testbed."""
+    number = {testbed.name: n for n, group in enumerate(found.groups, 1) for testbed in group}
+    return {
+        "testbeds": [
+            {
+                "name": each.name, "hosts": each.hosts, "available": each.provenance is not None,
+                "reason": each.reason, "remedy": each.remedy, "group": number.get(each.name), "facts": each.provenance,
+            }
+            for each in testbeds
+        ],
+        "groups": [_names(group) for group in found.groups],
+        "differs": found.differing,
+        "same": found.same,
+        "share_a_kernel": found.sharing,
+    }  # fmt: skip

@@ -1,0 +1,153 @@
+"""The fleet file: several testbeds by name, or the address of a Dask scheduler whose workers are the testbeds.
+
+A testbed is the path of a testbed file, or a table with the keys of one. Like `testbed_file`, this module imports
+pydantic."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from lastro.errors import StudyError
+from lastro.host import testbed_file
+from lastro.host.testbed_file import (
+    GUEST,
+    ROLES,
+    RolePlan,
+    RoleTable,
+    TestbedFile,
+    TestbedShape,
+    matching,
+    plan,
+    read_testbed,
+)
+from lastro.study.document import read_document, read_text
+from lastro.study.model import NAME_PATTERN
+from lastro.study.problems import FieldError, Problems, shown
+from lastro.study.schema import OneLine, StrictTable, read_shape
+
+THIS_MACHINE = "this machine"
+_MOST_CHARS = 64
+_HINT = "docs/reference-fleet.md describes the file; examples/testbeds/fleet.toml is an example"
+_SCHEDULER = r"(tcp|tls)://[A-Za-z0-9\[][A-Za-z0-9_.:%\[\]-]*:\d+"
+_NO_SCHEDULER = "is not the address of a Dask scheduler, such as tcp://192.0.2.10:8786"
+
+
+class FleetShape(StrictTable):
+    """The whole file. The testbeds are checked one by one."""
+
+    scheduler: Annotated[OneLine, matching(_SCHEDULER, _NO_SCHEDULER)] | None = None
+    testbeds: dict[str, Any] = Field(default_factory=dict)
+
+
+class FleetTestbedShape(RoleTable, TestbedShape):
+    """A testbed of a fleet: a table for each role, or the keys of a role, for one host that has all roles."""
+
+    def plans(self, problems: Problems) -> Mapping[str, RolePlan]:
+        given = self.model_fields_set
+        if not given & RoleTable.model_fields.keys():
+            return super().plans(problems)
+        for role in ROLES:
+            if role in given:
+                wrong = "the keys beside it describe one host that has all roles: give either these or tables of roles"
+                problems.add((role,), FieldError(wrong))
+        host = plan(self, problems)
+        return dict.fromkeys(ROLES, host)
+
+
+@dataclass(frozen=True, slots=True)
+class FleetFile:
+    """The testbeds of a fleet by name, in the order of the file; or a Dask scheduler, whose workers are testbeds."""
+
+    testbeds: Mapping[str, TestbedFile]
+    scheduler: str | None = None
+    file: str = ""
+
+    @property
+    def place(self) -> str:
+        """The absolute path of the file, by which a campaign finds it again."""
+        return str(Path(self.file).absolute())
+
+
+def load(path: Path) -> FleetFile:
+    """Read a fleet file, and the testbed files that it names.
+
+    Raises: StudyError with every problem, when one cannot be read or is not valid."""
+    return _loaded(read_text(path, "fleet", _HINT), path, own=False)
+
+
+def load_named(path: Path) -> FleetFile:
+    """Read the fleet file that a campaign names. It and its testbed files must belong to the caller.
+
+    See `testbed_file.load_named`. Raises: StudyError."""
+    hint = "the campaign names this file; if it is the right one, pass it with --fleet"
+    return _loaded(read_text(path, "fleet", hint, own=True), path, own=True)
+
+
+def _loaded(text: str, path: Path, *, own: bool) -> FleetFile:
+    problems = Problems(str(path))
+    try:
+        shape = read_shape(read_document(text, problems), problems, FleetShape)
+        found = {}
+        for name, value in shape.testbeds.items():
+            with suppress(StudyError):  # its problems are in `problems`, with those of the others
+                found[name] = _testbed(value, path, problems.below("testbeds", name), own=own)
+        _check(shape, found, problems)
+        problems.raise_if_any()
+    except StudyError as error:
+        error.hint = error.hint or _HINT
+        raise
+    return FleetFile(found, shape.scheduler, str(path))
+
+
+def _testbed(value: Any, fleet: Path, problems: Problems, *, own: bool) -> TestbedFile:
+    """Return a testbed from a path, relative to the fleet file, or from a table. Raises: StudyError."""
+    if isinstance(value, dict):
+        return read_testbed(value, problems, FleetTestbedShape)
+    if not isinstance(value, str):
+        wrong = f"must be the path of a testbed file, or a table, but is {shown(value)}"
+        problems.add((), FieldError(wrong))
+        problems.raise_if_any()
+    path = Path(value) if value == GUEST else fleet.parent / Path(value).expanduser()
+    try:
+        return (testbed_file.load_named if own else testbed_file.load)(path)
+    except StudyError as error:
+        problems.add((), FieldError(error.message, (error.hint or "").replace("\n", "; ")))
+        raise
+
+
+def _check(shape: FleetShape, testbeds: Mapping[str, TestbedFile], problems: Problems) -> None:
+    """Add what is wrong with the fleet as a whole."""
+    if shape.scheduler and shape.testbeds:
+        wrong = "give either a scheduler, whose workers are the testbeds, or testbeds"
+        problems.add(("scheduler",), FieldError(wrong))
+    if not shape.scheduler and not shape.testbeds:
+        problems.add((), FieldError("has neither testbeds nor a scheduler"))
+    for name in shape.testbeds:
+        if not re.fullmatch(NAME_PATTERN, name) or len(name) > _MOST_CHARS:
+            rule = f"1 to {_MOST_CHARS} of a-z, 0-9, '.', '_' and '-', the first a letter or digit"
+            problems.add(("testbeds", name), FieldError(f"is not a valid name: a name has {rule}"))
+    first: dict[str, str] = {}
+    for name, testbed in testbeds.items():
+        for host in hosts(testbed):
+            if (other := first.setdefault(host, name)) != name:
+                problems.add(
+                    ("testbeds", name),
+                    FieldError(
+                        f"uses {host}, and so does testbed '{other}'",
+                        "give each host to one testbed: two measurements on it would disturb each other",
+                    ),
+                )
+
+
+def hosts(testbed: TestbedFile) -> tuple[str, ...]:
+    """Return the hosts of a testbed, each once, as address and port; a guest is on this machine."""
+    reaches = [plan.reach for plan in testbed.roles.values()] or [None]
+    named = (f"{each.address.lower()}:{each.port or 22}" if each else THIS_MACHINE for each in reaches)
+    return tuple(dict.fromkeys(named))
