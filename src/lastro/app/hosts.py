@@ -82,6 +82,11 @@ def image_of(held: Session, needs: rootfs.Needs | None = None, snapshot: str | N
         return rootfs.ensure(recipe, store, held.host)
 
 
+def image_for(held: Session, study: Study) -> rootfs.Image:
+    """Return the root filesystem for the trials of a study, built now if there is none yet."""
+    return image_of(held, _found(held, needs_of(study)))
+
+
 def require_runnable(store: Store) -> None:
     """Check a stored campaign before running it: its data is valid, and its study could be read from a file.
 
