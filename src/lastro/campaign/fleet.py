@@ -31,7 +31,7 @@ BUSY_S = 60.0  # for the seats of a killed campaign to leave their testbeds
 _AGAIN_S = (2.0, 30.0)  # between two attempts to open a lost testbed: at first, and at most
 _TICK_S = 1.0
 
-Changes = Callable[[Mapping[str, Any], Mapping[str, Any]], list[str]]
+Changes = Callable[[dict[str, Any], dict[str, Any]], list[str]]
 State = Literal["lost", "opening", "idle", "working", "out"]
 
 
@@ -67,15 +67,11 @@ class _Post:
 class Fleet:
     """Runs what remains of a campaign on a crew. `changes` compares the provenance of a testbed with what it was.
 
-    A testbed that has changed is left out unless `changed_host`. A testbed that is in use is tried again for `busy_s`.
-    `grace_s` and `patience_s` replace the constants."""
+    A testbed that has changed is left out unless `changed_host`. A testbed that is in use is tried again for
+    `busy_s`."""
 
-    def __init__(
-        self, crew: Crew, *, changes: Changes, changed_host: bool = False, busy_s: float = 0.0,
-        grace_s: float = GRACE_S, patience_s: float = PATIENCE_S,
-    ) -> None:  # fmt: skip
-        self.crew, self._changes, self._changed_host = crew, changes, changed_host
-        self._busy_s, self._grace_s, self._patience_s = busy_s, grace_s, patience_s
+    def __init__(self, crew: Crew, *, changes: Changes, changed_host: bool = False, busy_s: float = 0.0) -> None:
+        self.crew, self._changes, self._changed_host, self._busy_s = crew, changes, changed_host, busy_s
         self._posts: dict[str, _Post] = {}
         self._opened: dict[str, Opened] = {}
         self._began_s = self._alive_s = time.monotonic()
@@ -162,7 +158,7 @@ class Fleet:
             owner = self._posts.get(self._where[block])
             if owner is None or owner.state == "out":
                 return block
-            if owner.state in ("lost", "opening") and owner.losses and now_s - owner.lost_s >= self._grace_s:
+            if owner.state in ("lost", "opening") and owner.losses and now_s - owner.lost_s >= GRACE_S:
                 return block
         return None
 
@@ -237,7 +233,7 @@ class Fleet:
         states = {post.state for post in self._posts.values()}
         if states & {"idle", "working"}:
             self._alive_s = now_s
-        elif states <= {"out"} or now_s - self._alive_s > self._patience_s:
+        elif states <= {"out"} or now_s - self._alive_s > PATIENCE_S:
             raise _none_left(self._posts.values())
 
     # Answers
