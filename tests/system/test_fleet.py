@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -13,7 +9,7 @@ import pytest
 from lastro.app.places import open_campaign
 from lastro.results.rows import Attempt, Place
 
-from ..cli.conftest import Finished, finish, lastro, n_done, rows, start, study_text, until
+from ..cli.conftest import lastro, study_text
 from ..fleethosts import FleetHost, fleet_text
 from ..scenarios import TOLERANT
 

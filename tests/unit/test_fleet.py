@@ -356,5 +356,3 @@ def test_no_trial_of_a_testbed_begins_before_the_last_one_is_in_the_database(tmp
         crew.ask = ask  # type: ignore[method-assign]
         run(store, crew)
         assert len(stored) == 12 and max(stored) == 5
-
-

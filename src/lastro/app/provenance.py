@@ -49,7 +49,7 @@ def _places(scenario: Scenario, file: TestbedFile | None) -> dict[str, Any]:
 
 
 def _roles(testbed: Testbed, file: TestbedFile) -> dict[str, Any]:
-    chapter = {"file": file.place, "roles": file.provenance()}
+    chapter: dict[str, Any] = {"file": file.place, "roles": file.provenance()}
     for role, bed in testbed.others.items():
         chapter["roles"][role] |= {"machine": facts.machine(bed.host)["host"]} if bed.host.remote else {}
     return chapter

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from lastro.campaign.quiet import Quiet
 from lastro.errors import HostError, TrialError
 from lastro.platforms.base import Availability
-from lastro.results.samples import MAX_ATTEMPTS, Outcome
+from lastro.results.samples import Outcome
 from lastro.scenarios.base import Config, Scenario
 
 Event = tuple[str, str, str]  # UTC time, kind, text

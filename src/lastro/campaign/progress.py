@@ -18,8 +18,9 @@ from lastro.study.design import Treatment
 from lastro.units import human_duration, significant
 
 if TYPE_CHECKING:
-    from lastro.campaign.runner import Observer
     from rich.progress import Progress, TaskID
+
+    from lastro.campaign.runner import Observer
 
 _HEADLINES = 2  # measurements shown with each finished trial
 

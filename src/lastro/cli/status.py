@@ -53,6 +53,11 @@ def _text(facts: dict[str, Any]) -> str:
         lines.append(f"sequential: blocks are added until every ratio is precise, {facts['most_replicates']} at most")
     if facts["invalid_attempts"]:
         lines.append(f"{facts['invalid_attempts']:,} of {facts['attempts']:,} attempts were invalid and set aside")
+    for testbed in facts.get("testbeds", ()):
+        now = f", now in block {testbed['block']}" if testbed["block"] else ""
+        lines.append(
+            f"testbed {testbed['name']}: blocks {testbed['blocks']:,}, valid trials {testbed['valid_trials']:,}{now}"
+        )
     if facts["last_event"]:
         event = facts["last_event"]
         lines.append(plain(f"last event: {event['at_utc']} {event['kind']}: {event['text']}"))

@@ -36,7 +36,7 @@ def summary(report: Report, say: Language) -> str:
     compared = say.count(len(report.rows), "treatment") + (f": {factors}" if factors else "")
     blocks = say.count(study.design.replicates, "randomised block")
     ran = N_("This campaign ran the scenario “{scenario}” to compare {compared}, in {blocks}.")
-    if report.members and not report.members[0].testbed:
+    if report.members and not report.of_fleet:
         ran = N_("These campaigns ran the scenario “{scenario}” to compare {compared}, in {blocks}.")
     sentences = [
         say(ran, scenario=study.scenario, compared=compared, blocks=blocks),
@@ -77,7 +77,7 @@ def _of_guest(report: Report, say: Language) -> Iterator[str]:
 def _several_campaigns(report: Report, say: Language) -> Iterator[str]:
     if (found := across_campaigns(report)) is None:
         return
-    fleet = all(member.testbed for member in report.members)
+    fleet = report.of_fleet
     yield (_testbeds if fleet else _campaigns)(report, say)
     if found.other_machine:
         other = N_("WARNING: The machines differ, so ratios across campaigns compare machines, too.")
@@ -305,7 +305,7 @@ def commands(report: Report, say: Language) -> list[tuple[str, str]]:
     """Return (purpose, command line) for repeating the campaign or inspecting it.
 
     Several campaigns are repeated one by one, each by the commands of its own report."""
-    if report.members and not report.members[0].testbed:
+    if report.members and not report.of_fleet:
         places = [shlex.quote(member.directory) for member in report.members]
         reports = " && ".join(f"lastro report {place}" for place in places)
         return [

@@ -86,7 +86,7 @@ def _of_fleet(
     for trial in trials:
         of_block[trial.block].append(trial.number)
     numbers = {row.name: [n for block in blocks[row.name] for n in of_block[block]] for row in rows}
-    members = tuple(Member(row.name, row.provenance, blocks[row.name], numbers[row.name], True) for row in rows)
+    members = tuple(_testbed(row, blocks[row.name], numbers[row.name]) for row in rows)
     return replace(
         data,
         trials=trials,
@@ -94,6 +94,10 @@ def _of_fleet(
         calibrations={name: found for name, found in calibrations.items() if found},
         members=members if len(members) > 1 else (),
     )
+
+
+def _testbed(row: TestbedRow, blocks: Iterable[int], trials: Iterable[int]) -> Member:
+    return Member(row.name, row.provenance, frozenset(blocks), frozenset(trials), testbed=True)
 
 
 def shared(found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

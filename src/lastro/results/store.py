@@ -27,7 +27,9 @@ from lastro.shapes import MOST, parsed
 from lastro.study.design import Treatment, Trial, block
 from lastro.study.model import Study
 
-_OF_TESTBED = "SELECT block FROM place p WHERE testbed = ? AND after = (SELECT max(after) FROM place WHERE block = p.block)"
+_OF_TESTBED = (
+    "SELECT block FROM place p WHERE testbed = ? AND after = (SELECT max(after) FROM place WHERE block = p.block)"
+)
 
 
 class Store(StoreReader):

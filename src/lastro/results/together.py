@@ -133,8 +133,9 @@ def _members(span: _Span, campaign: CampaignData) -> Iterator[Member]:
         yield replace(
             own,
             directory=f"{campaign.directory}: {own.directory}",
-            blocks=[block + span.blocks.start - 1 for block in own.blocks],
-            trials=[trial + span.trials.start - 1 for trial in own.trials],
+            blocks=frozenset(block + span.blocks.start - 1 for block in own.blocks),
+            testbed=False,  # the campaigns differ, too
+            trials=frozenset(trial + span.trials.start - 1 for trial in own.trials),
         )
 
 
