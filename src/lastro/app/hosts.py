@@ -42,8 +42,8 @@ def testbed(
 ) -> Iterator[Testbed]:
     """Hold this host for one purpose, and yield a testbed whose image meets `needs`.
 
-    The hosts of a testbed `file` are held too, and have the same root filesystem. A guest boots here. With `beside`, the
-    process that started this one holds this host."""
+    The hosts of a testbed `file` are held too, and have the same root filesystem. A guest boots here. With `beside`,
+    the process that started this one holds this host."""
     with (
         one_interrupt() as ignore,
         session(purpose, wait=(on_wait := wait_reporter(wait)), beside=beside) as held,

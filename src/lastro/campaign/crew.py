@@ -1,4 +1,4 @@
-"""The testbeds of a fleet as a campaign sees them: calls go to a testbed by name, and answers come back in one queue."""
+"""The testbeds of a fleet for a campaign: calls go to a testbed by name, and answers come back in one queue."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 A worker runs a seat (`campaign.seat`) that holds its host. Each call is a task that is pinned to one worker and has no
 retries: what is repeated, and where, is decided by the campaign. The lost worker of a task gives Failed.
 
-Source: https://distributed.dask.org. Imports dask.distributed, which is an optional dependency, only when it is used."""
+Source: https://distributed.dask.org. The optional dependency dask.distributed is imported only when it is used."""
 
 from __future__ import annotations
 

@@ -181,7 +181,8 @@ class Fleet:
     def _open_due(self) -> None:
         """Open testbeds that are new, or lost for some time."""
         for name in self.crew.names():
-            post = self._posts.setdefault(name, _Post(name))
+            if (post := self._posts.get(name)) is None:
+                post = self._posts[name] = _Post(name)
             if post.state == "lost" and time.monotonic() >= post.again_s:
                 post.state = "opening"
                 self.crew.open(name)

@@ -84,7 +84,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What the executor reports during a call: the name of a method of `executor.Watcher`, or `said`, and its values."""
+    """What the executor reports during a call: a method of `executor.Watcher`, or `said`, and its values."""
 
     method: str
     values: tuple[Any, ...] = ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -30,7 +31,6 @@ class StoreReader:
 
     def __init__(self, connection: Bounded, directory: Path) -> None:
         self._db = connection
-        self._is_fleet: bool | None = None
         self.directory = directory
 
     def close(self) -> None:
@@ -126,12 +126,10 @@ class StoreReader:
 
     # The testbeds of a fleet
 
-    @property
+    @cached_property
     def is_fleet(self) -> bool:
         """True if the campaign has several testbeds, even before the first has been reached."""
-        if self._is_fleet is None:
-            self._is_fleet = bool(self._query("SELECT 1 FROM sqlite_master WHERE name = 'testbed'"))
-        return self._is_fleet
+        return bool(self._query("SELECT 1 FROM sqlite_master WHERE name = 'testbed'"))
 
     def testbeds(self) -> list[TestbedRow]:
         """List the testbeds that have been reached, by name; none unless the campaign has a fleet."""
@@ -162,20 +160,24 @@ class StoreReader:
         A trial that was running at a crash comes first. A repeated trial comes at the end of its block: the disturbance
         may have ended by then."""
         todo = "state IN ('pending', 'running')"
-        if block is None:
-            first = self._trial_rows(f"WHERE {todo} ORDER BY number LIMIT 1")
-        else:
-            n = self._query("SELECT count(*) FROM treatment")[0][0]
-            numbers = ((block - 1) * n + 1, block * n)
-            first = self._trial_rows(f"WHERE {todo} AND number BETWEEN ? AND ? ORDER BY number LIMIT 1", *numbers)
+        order = "ORDER BY state = 'running' DESC, (SELECT count(*) FROM attempt WHERE trial = number), number LIMIT 1"
+        if block is not None:
+            last = block * self._n_treatments
+            found = self._trial_rows(
+                f"WHERE {todo} AND number BETWEEN ? AND ? {order}", last - self._n_treatments + 1, last
+            )
+            return found[0] if found else None
+        first = self._trial_rows(f"WHERE {todo} ORDER BY number LIMIT 1")
         if not first:
             return None
+        span = first[0].number, first[0].number + self._n_treatments
         return self._trial_rows(
-            f"WHERE {todo} AND block = ? AND number <= ? + (SELECT count(*) FROM treatment)"
-            " ORDER BY state = 'running' DESC, (SELECT count(*) FROM attempt WHERE trial = number), number LIMIT 1",
-            first[0].block,
-            first[0].number,
+            f"WHERE {todo} AND block = ? AND number BETWEEN ? AND ? {order}", first[0].block, *span
         )[0]
+
+    @cached_property
+    def _n_treatments(self) -> int:
+        return int(self._query("SELECT count(*) FROM treatment")[0][0])
 
     def trial(self, number: int) -> TrialRow:
         rows = self._trial_rows("WHERE number = ?", number) if 0 < number < 2**63 else []
