@@ -167,7 +167,9 @@ def test_whole_blocks_are_divided_and_calibrations_belong_to_a_testbed(tmp_path:
         assert store.counts()["valid"] == 27
         assert Counter(name for names in on(store).values() for name in names) == {"ada": 3, "bea": 3, "cid": 3}
         assert all(len(names) == 1 for names in on(store).values())
-        assert {name: store.calibrations(name) for name in crew.beds} == {name: {"ceiling": 101.0} for name in crew.beds}
+        assert {name: store.calibrations(name) for name in crew.beds} == {
+            name: {"ceiling": 101.0} for name in crew.beds
+        }
         data = load_campaign(store)
     assert [(each.directory, len(each.blocks), len(each.trials)) for each in data.members] == [
         ("ada", 3, 9), ("bea", 3, 9), ("cid", 3, 9),

@@ -90,7 +90,7 @@ def _of_fleet(
     return replace(
         data,
         trials=trials,
-        provenance=data.provenance | (shared([row.provenance for row in rows]) if rows else {}),
+        provenance=data.provenance | shared([row.provenance for row in rows]),
         calibrations={name: found for name, found in calibrations.items() if found},
         members=members if len(members) > 1 else (),
     )
@@ -100,8 +100,28 @@ def _testbed(row: TestbedRow, blocks: Iterable[int], trials: Iterable[int]) -> M
     return Member(row.name, row.provenance, frozenset(blocks), frozenset(trials), testbed=True)
 
 
+def testbeds_apart(data: CampaignData) -> list[CampaignData]:
+    """Return what each testbed of a fleet measured, as a campaign of its own; another campaign as it is."""
+    if not data.members:
+        return [data]
+    return [
+        replace(
+            data,
+            directory=f"{data.directory}: {member.directory}",
+            trials=[trial for trial in data.trials if trial.number in member.trials],
+            attempts=[attempt for attempt in data.attempts if attempt.trial in member.trials],
+            provenance=dict(member.provenance),
+            calibrations=data.calibrations.get(member.directory, {}),
+            members=(),
+        )
+        for member in data.members
+    ]
+
+
 def shared(found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return what several chapters of provenance have in common, at any depth."""
+    if not found:
+        return {}
     first, *others = found
     common: dict[str, Any] = {}
     for key, value in first.items():

@@ -166,15 +166,11 @@ class Store(StoreReader):
 
     def save_testbed(self, row: TestbedRow) -> None:
         """Record a testbed. Of its blocks, trials that turned out to be unavailable or available change their state."""
-        gaps = {
-            str(treatment): {"reason": reason, "remedy": remedy}
-            for treatment, (reason, remedy) in row.unavailable.items()
-        }
         with self._transaction():
             self._db.execute(
                 "INSERT INTO testbed VALUES (?, ?, ?) ON CONFLICT(name) DO UPDATE"
                 " SET provenance = excluded.provenance, unavailable = excluded.unavailable",
-                (row.name, json.dumps(row.provenance), json.dumps(gaps)),
+                (row.name, json.dumps(row.provenance), gaps_text(row)),
             )
             self._note_gaps(f"block IN ({_OF_TESTBED})", row.name)
             self._db.execute(  # a treatment that no testbed can run is unavailable in the plan, too
@@ -247,6 +243,12 @@ class Store(StoreReader):
                 if self._db.in_transaction:
                     self._db.execute("ROLLBACK")
                 raise
+
+
+def gaps_text(row: TestbedRow) -> str:
+    """Return what a testbed cannot run, as its column has it."""
+    gaps = row.unavailable.items()
+    return json.dumps({str(treatment): {"reason": reason, "remedy": remedy} for treatment, (reason, remedy) in gaps})
 
 
 def _readable(notes: dict[str, object]) -> str:
