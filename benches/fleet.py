@@ -24,7 +24,7 @@ TREATMENTS = 20
 
 def seat() -> None:
     """Answer the calls of a coordinator, without a testbed."""
-    from lastro.campaign.executor import Attempt, Attempted, Probe
+    from lastro.campaign.executor import AttemptCall, Attempted, ProbeCall
     from lastro.campaign.seat import Opened, receive, send
     from lastro.platforms.base import AVAILABLE
     from lastro.results.samples import Outcome
@@ -39,9 +39,9 @@ def seat() -> None:
         send(answers, Opened({"host": {"hostname": "simulated", "kernel": "6.1"}}))
         while True:
             match receive(calls):
-                case Probe(configs):
+                case ProbeCall(configs):
                     send(answers, dict.fromkeys(configs, AVAILABLE))
-                case Attempt():
+                case AttemptCall():
                     send(answers, answer)
     except (EOFError, BrokenPipeError):
         return
@@ -83,7 +83,7 @@ def measure_here(n_trials: int) -> dict[str, float]:
     blocks = n_trials // TREATMENTS
     study = Study("bench", "", "", "simulated", factors, {}, (), Design(replicates=blocks, baseline={"a": 0}))
     treatments = design.treatments(study)
-    orders = {f"testbed-{n}": seats.Order(study, "bench") for n in range(TESTBEDS)}
+    orders = {f"testbed-{n}": seats.SeatOrder(study, "bench") for n in range(TESTBEDS)}
     with tempfile.TemporaryDirectory() as directory:
         trials = design.trials(study, len(treatments))
         crew = SeatCrew(orders)

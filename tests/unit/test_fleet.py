@@ -15,7 +15,7 @@ import pytest
 from lastro.app.provenance import changes_between
 from lastro.campaign import fleet as fleets
 from lastro.campaign.crew import Answers
-from lastro.campaign.executor import Attempt, Call, Executor
+from lastro.campaign.executor import AttemptCall, Call, Executor
 from lastro.campaign.fleet import Fleet
 from lastro.campaign.seat import Failed, Opened
 from lastro.errors import HostBusy, HostError, LastroError
@@ -350,9 +350,9 @@ def test_no_trial_of_a_testbed_begins_before_the_last_one_is_in_the_database(tmp
         asked = crew.ask
 
         def ask(testbed: str, call: Call) -> None:
-            if isinstance(call, Attempt):
+            if isinstance(call, AttemptCall):
                 stored.append(sum(attempt.testbed == testbed for attempt in store.attempts()))
-                assert stored[-1] == sum(isinstance(each, Attempt) for each in crew.asked[testbed])
+                assert stored[-1] == sum(isinstance(each, AttemptCall) for each in crew.asked[testbed])
             asked(testbed, call)
 
         crew.ask = ask  # type: ignore[method-assign]

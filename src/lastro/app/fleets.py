@@ -14,7 +14,7 @@ from lastro.app.provenance import changes_between
 from lastro.app.waiting import wait_reporter
 from lastro.campaign.crew import Crew, SeatCrew
 from lastro.campaign.fleet import BUSY_S, Fleet
-from lastro.campaign.seat import Order
+from lastro.campaign.seat import SeatOrder
 from lastro.errors import InputError
 from lastro.host import facts
 from lastro.host.ledger import session
@@ -64,13 +64,13 @@ def _crew(stack: ExitStack, study: Study, purpose: str, file: FleetFile, *, wait
     if file.scheduler:
         from lastro.campaign.dask_crew import DaskCrew
 
-        crew = DaskCrew(file.scheduler, Order(study, purpose, wait=wait))
+        crew = DaskCrew(file.scheduler, SeatOrder(study, purpose, wait=wait))
         say(f"Dask's dashboard: {crew.dashboard}")
         return crew
     if registry.get("scenario", study.scenario).needs_root:
         held = stack.enter_context(session(purpose, wait=wait_reporter(wait)))
         image_for(held, study)  # now, since each testbed would build it
-    orders = {name: Order(study, purpose, bed, wait=wait, beside=True) for name, bed in file.testbeds.items()}
+    orders = {name: SeatOrder(study, purpose, bed, wait=wait, beside=True) for name, bed in file.testbeds.items()}
     return SeatCrew(orders)
 
 

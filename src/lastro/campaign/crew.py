@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from lastro.campaign.executor import Call
-from lastro.campaign.seat import END_S, Failed, Order, Seat, Seen
+from lastro.campaign.seat import END_S, Failed, Seat, SeatOrder, Seen
 
 Answers = queue.SimpleQueue[tuple[str, object]]  # the testbed, and Opened, Seen, Failed, or the answer to a call
 
@@ -34,7 +34,7 @@ class Crew(Protocol):
 class SeatCrew:
     """Testbeds with a seat each on this machine. A thread for each waits for its answers."""
 
-    def __init__(self, orders: Mapping[str, Order]) -> None:
+    def __init__(self, orders: Mapping[str, SeatOrder]) -> None:
         self.answers: Answers = queue.SimpleQueue()
         self._orders = orders
         self._seats: dict[str, Seat] = {}

@@ -19,7 +19,7 @@ from typing import Any
 
 from lastro.campaign.crew import Answers
 from lastro.campaign.executor import Call
-from lastro.campaign.seat import END_S, Failed, Opened, Order, Seat, Seen
+from lastro.campaign.seat import END_S, Failed, Opened, Seat, SeatOrder, Seen
 from lastro.errors import HostError
 
 _CONNECT_S = 15.0
@@ -31,7 +31,7 @@ _LEASE_S = 40.0  # after which a worker releases a seat that got no sign of life
 class DaskCrew:
     """The workers of a scheduler, one for each host. The name of a testbed is that of its host."""
 
-    def __init__(self, address: str, order: Order) -> None:
+    def __init__(self, address: str, order: SeatOrder) -> None:
         """Connect. Raises: HostError when dask.distributed is not installed, or the scheduler does not answer."""
         try:
             from distributed import Client
@@ -150,7 +150,7 @@ _seats: dict[str, tuple[Seat, float]] = {}  # by the crew's token, with the time
 _turn = threading.Lock()
 
 
-def _open(token: str, order: Order, topic: str, testbed: str) -> Opened | Failed:
+def _open(token: str, order: SeatOrder, topic: str, testbed: str) -> Opened | Failed:
     with _turn:
         if (old := _seats.pop(token, None)) is not None:
             old[0].close()

@@ -110,7 +110,7 @@ class Executor:
 
 
 @dataclass(frozen=True, slots=True)
-class Probe:
+class ProbeCall:
     configs: Mapping[int, Config]
 
     def on(self, executor: Executor) -> dict[int, Availability]:
@@ -118,7 +118,7 @@ class Probe:
 
 
 @dataclass(frozen=True, slots=True)
-class Calibrate:
+class CalibrateCall:
     key: str
     config: Config
     attempts: int
@@ -129,7 +129,7 @@ class Calibrate:
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class AttemptCall:
     config: Config
     calibrations: Mapping[str, Any]
     failed_attempts: int
@@ -138,7 +138,7 @@ class Attempt:
         return executor.attempt(self.config, self.calibrations, self.failed_attempts)
 
 
-Call = Probe | Calibrate | Attempt
+Call = ProbeCall | CalibrateCall | AttemptCall
 
 
 def _outcome(run_trial: Callable[[], Outcome]) -> Outcome:

@@ -10,7 +10,7 @@ from collections.abc import Generator, Sequence
 from typing import Any, Protocol, TypeVar
 
 from lastro.campaign.duration import EtaEstimator, configuration, pace_of
-from lastro.campaign.executor import Attempt, Attempted, Calibrate, Calibrated, Call, Event, Executor, Probe
+from lastro.campaign.executor import AttemptCall, Attempted, CalibrateCall, Calibrated, Call, Event, Executor, ProbeCall
 from lastro.campaign.executor import utc_now as utc_now
 from lastro.errors import HostError
 from lastro.platforms.base import Availability
@@ -139,7 +139,7 @@ class Lane:
     def probe(self) -> Steps[dict[int, Availability]]:
         """Find out what the testbed can run."""
         treatments = self.campaign.treatments
-        found = yield Probe({each.index: configuration(self.campaign.study, each) for each in treatments})
+        found = yield ProbeCall({each.index: configuration(self.campaign.study, each) for each in treatments})
         return found  # type: ignore[no-any-return]
 
     def run_trial(self, trial: TrialRow) -> Steps[None]:
@@ -152,7 +152,7 @@ class Lane:
             self.measuring()
             done = Attempted(Outcome(invalid_because=[problem]), utc_now(), 0.0, [])
         else:
-            done = yield Attempt(config, self._known(config), trial.attempts)
+            done = yield AttemptCall(config, self._known(config), trial.attempts)
         self.campaign.log(done.events)
         state = self.store.finish(
             trial.number,
@@ -184,7 +184,7 @@ class Lane:
         If it failed, it runs once more with each attempt at a trial that needs it: the cause of the failure, such as a
         busy host, may have ended."""
         attempts = 1 if key in self._not_found else MAX_ATTEMPTS
-        found: Calibrated = yield Calibrate(key, config, attempts, failed_attempts)
+        found: Calibrated = yield CalibrateCall(key, config, attempts, failed_attempts)
         self.campaign.log(found.events)
         if found.failed_because is None:
             self.calibrations[key] = found.value

@@ -34,7 +34,7 @@ END_S = 90.0  # for a seat to clean up: a lost connection takes 30 s to be given
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class SeatOrder:
     """What a seat is to hold: the testbed of a file, or its own host. `purpose` is shown to others who want the host.
 
     With `beside`, the parent holds this machine."""
@@ -96,7 +96,7 @@ Tell = Callable[[Seen], None]
 class Seat:
     """The parent's side of a seat. Each method waits for the answer."""
 
-    def __init__(self, order: Order) -> None:
+    def __init__(self, order: SeatOrder) -> None:
         self._words = os.fdopen(os.memfd_create("seat"), "w+b")
         self._process = subprocess.Popen(
             [sys.executable, *PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._words,
@@ -181,7 +181,7 @@ class Parent:
         self._turn = threading.Lock()
         self._busy = False
         self._calls: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self.order: Order = receive(self._in)
+        self.order: SeatOrder = receive(self._in)
         threading.Thread(target=self._listen, daemon=True).start()
 
     def _listen(self) -> None:

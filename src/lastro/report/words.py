@@ -365,4 +365,4 @@ RESIDUALS = N_(
 # Words that the store and the log write; the report translates them through variables
 STATES = (N_("pending"), N_("running"), N_("valid"), N_("invalid"), N_("unavailable"))
 EVENTS = (N_("started"), N_("resumed"), N_("finished"), N_("interrupted"), N_("stopped"))
-MORE_EVENTS = (N_("not calibrated"), N_("noise floor"), N_("changed host"))
+MORE_EVENTS = (N_("not calibrated"), N_("noise floor"), N_("changed host"), N_("moved"), N_("testbed"))
