@@ -351,7 +351,8 @@ def test_no_trial_of_a_testbed_begins_before_the_last_one_is_in_the_database(tmp
 
         def ask(testbed: str, call: Call) -> None:
             if isinstance(call, AttemptCall):
-                stored.append(sum(attempt.testbed == testbed for attempt in store.attempts()))
+                with Store.open(tmp_path / "c", readonly=True) as reader:  # sees only what is written for good
+                    stored.append(sum(attempt.testbed == testbed for attempt in reader.attempts()))
                 assert stored[-1] == sum(isinstance(each, AttemptCall) for each in crew.asked[testbed])
             asked(testbed, call)
 

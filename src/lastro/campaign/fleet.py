@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from lastro.campaign.crew import Crew
-from lastro.campaign.executor import utc_now
+from lastro.campaign.executor import Call, utc_now
 from lastro.campaign.runner import Campaign, Lane, Observer, Steps, require_any
 from lastro.campaign.seat import Failed, Opened, Seen
 from lastro.errors import HostBusy, HostError, LastroError
@@ -29,6 +29,7 @@ GRACE_S = 120.0  # for a lost testbed to come back to its block, although anothe
 PATIENCE_S = 600.0  # with no testbed at all
 BUSY_S = 60.0  # for the seats of a killed campaign to leave their testbeds
 _AGAIN_S = (2.0, 30.0)  # between two attempts to open a lost testbed: at first, and at most
+_MOST_DOUBLINGS = 8
 _TICK_S = 1.0
 
 Changes = Callable[[dict[str, Any], dict[str, Any]], list[str]]
@@ -222,7 +223,7 @@ class Fleet:
         post.state, post.lane, post.steps = "lost", None, None
         post.error = error
         least_s, most_s = _AGAIN_S
-        post.again_s = time.monotonic() + min(most_s, least_s * 2 ** (post.losses - 1))
+        post.again_s = time.monotonic() + min(most_s, least_s * 2 ** min(post.losses - 1, _MOST_DOUBLINGS))
 
     def _report(self, post: _Post, text: str) -> None:
         self.store.log(utc_now(), "testbed", f"{post.name} {text}")
@@ -265,16 +266,22 @@ class Fleet:
                 self._advance(post, answer)
 
     def _advance(self, post: _Post, answer: object) -> None:
+        """Store the answer of a testbed, and ask it for the next thing when that is on disk."""
+        with self.store.as_one():
+            call = self._next_call(post, answer)
+        if call is not None:
+            self.crew.ask(post.name, call)
+
+    def _next_call(self, post: _Post, answer: object) -> Call | None:
         assert post.steps is not None
         try:
-            call = next(post.steps) if answer is None else post.steps.send(answer)
+            return next(post.steps) if answer is None else post.steps.send(answer)
         except StopIteration:
             post.state, post.block, post.steps = "idle", None, None
         except HostError as error:  # nothing can run there
             post.steps = None
             self._leave_out(post, error)
-        else:
-            self.crew.ask(post.name, call)
+        return None
 
     def _fail(self, post: _Post, error: LastroError) -> None:
         """Note that a testbed is lost. Raises: the error itself, if it is not of the testbed."""

@@ -233,7 +233,16 @@ class Store(StoreReader):
             self._db.execute("INSERT INTO event(at_utc, kind, text) VALUES (?, ?, ?)", (at_utc, kind, text))
 
     @contextmanager
+    def as_one(self) -> Iterator[None]:
+        """Make one durable transaction of everything that is written inside the block."""
+        with self._transaction():
+            yield
+
+    @contextmanager
     def _transaction(self) -> Iterator[None]:
+        if self._db.in_transaction:  # part of a larger one
+            yield
+            return
         with translated(self.directory), self._db.watched():
             self._db.execute("BEGIN IMMEDIATE")
             try:
