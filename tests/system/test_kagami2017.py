@@ -1,4 +1,4 @@
-"""The published study, whole, in one block of its quick profile: every treatment that this host can run, on real containers."""
+"""One block of the published study in its quick profile: every treatment that this host can run, for real."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several campaigns in one report: how they differ, and which treatments link them."""
+"""Several campaigns, or testbeds of a fleet, in one report: how they differ, and which treatments link them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from lastro.analysis.campaign import Report
 from lastro.analysis.compare import differing, facts
+from lastro.results.members import campaigns_of_blocks
 from lastro.study.design import Treatment
 
 MACHINE = ("host", "CPU model", "CPUs", "guest")  # the facts by which hosts differ
@@ -30,10 +31,12 @@ def across_campaigns(report: Report) -> AcrossCampaigns | None:
     if not report.members:
         return None
     found = [facts(member.provenance) for member in report.members]
+    if report.of_fleet:  # testbeds have names of their own, which say nothing
+        found = [{name: value for name, value in each.items() if name != "host"} for each in found]
+    homes = campaigns_of_blocks(report.members) or {}
     measured: dict[int, set[int]] = {}
     for attempt in report.attempts:
         if attempt.valid:
-            home = next(n for n, member in enumerate(report.members) if attempt.block in member.blocks)
-            measured.setdefault(attempt.treatment, set()).add(home)
+            measured.setdefault(attempt.treatment, set()).add(homes[attempt.block])
     links = [row.treatment for row in report.rows if len(measured.get(row.treatment.index, ())) > 1]
     return AcrossCampaigns(differing(found), tuple(links))

@@ -228,7 +228,12 @@ class Report:
     calibrations: Mapping[str, Any]
     noise_floor: Any = None  # as `analysis.noise_floor` reads it
     attempts: Sequence[Attempt] = ()  # with their notes, for figures
-    members: tuple[Member, ...] = ()  # the campaigns, if there are several
+    members: tuple[Member, ...] = ()  # the campaigns, or the testbeds of a fleet, if there are several
+
+    @property
+    def of_fleet(self) -> bool:
+        """True if the members are testbeds of one fleet."""
+        return bool(self.members) and all(member.testbed for member in self.members)
 
     def of_the_study(self) -> Report:
         """Return the report without the metrics that the study does not list. Those that it lists come first."""

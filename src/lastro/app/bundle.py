@@ -15,6 +15,7 @@ from functools import reduce
 from hashlib import file_digest, sha256
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from lastro import __version__
 from lastro.app.contents import claims_of
@@ -29,11 +30,12 @@ from lastro.report.crate import METADATA, Author, Crate, CrateCampaign, CrateFil
 from lastro.report.language import language
 from lastro.results.container import MANIFEST, write_zip
 from lastro.results.copied import copy_store
-from lastro.results.read import load_campaign
+from lastro.results.read import load_campaign, shared
 from lastro.results.rows import Attempt
 from lastro.results.store import Store
 from lastro.study.document import read_text
 
+_FILES = ("testbed", "fleet")  # chapters of provenance that name a file
 _LIBRARIES = ("numpy", "scipy", "matplotlib", "jinja2")  # what a report depends on
 
 
@@ -154,8 +156,9 @@ def _copy(directory: Path, member: SuiteStudy | None, target: Path, wanted: Want
                 "wait for its end, or interrupt it with Ctrl-C and continue it later with `lastro resume`",
             )
         data = load_campaign(store)
-        found = private(store.provenance, _places(source, store), anonymous=wanted.anonymous)
-        copy_store(store, target / "campaign.db", found.clean, found.provenance)
+        places, testbeds = _places(source, store), store.testbeds()
+        found = private(store.provenance, places, anonymous=wanted.anonymous, testbeds=testbeds)
+        copy_store(store, target / "campaign.db", found.clean, found.provenance, found.testbeds)
     _copy_study(source, data.study.name, data.study.source, target)
     states = [trial.state for trial in data.trials]
     return CrateCampaign(
@@ -167,7 +170,7 @@ def _copy(directory: Path, member: SuiteStudy | None, target: Path, wanted: Want
         waiting=states.count("pending") + states.count("running"),
         began=data.attempts[0].started_utc if data.attempts else "",
         ended=_end(data.attempts[-1]) if data.attempts else "",
-        provenance=found.provenance,
+        provenance=found.provenance | shared([row.provenance for row in found.testbeds.values()]),
     )
 
 
@@ -183,9 +186,14 @@ def _end(attempt: Attempt) -> str:
 def _places(directory: Path, store: Store) -> dict[str, str]:
     """Return the places on this machine that a campaign may name, and what the bundle names instead."""
     floor = (store.noise_floor() or {}).get("directory", "")
-    named = (store.study.file, floor, store.provenance.get("testbed", {}).get("file", ""))
+    files = [each.get(key, {}).get("file", "") for each in (store.provenance, *_provenances(store)) for key in _FILES]
+    named = (store.study.file, floor, *files)
     places = {place: Path(place).name for place in map(str, named) if Path(place).is_absolute()}
     return places | {str(directory.resolve()): CAMPAIGN, str(directory.absolute()): CAMPAIGN}
+
+
+def _provenances(store: Store) -> list[dict[str, Any]]:
+    return [row.provenance for row in store.testbeds()]
 
 
 def _copy_study(source: Path, name: str, text: str, target: Path) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,7 @@ from lastro.study import design
 from lastro.study.model import Study
 
 if TYPE_CHECKING:
+    from lastro.host.fleet_file import FleetFile
     from lastro.host.testbed_file import TestbedFile
 
 
@@ -38,6 +40,7 @@ class How:
     changed_host: bool = False
     invalid: bool = False
     testbed: Path | None = None
+    fleet: Path | None = None
 
 
 def begin(
@@ -47,16 +50,37 @@ def begin(
     wait: bool,
     place: Place = alone,
     file: TestbedFile | None = None,
+    fleet: FleetFile | None = None,
     marks: Mapping[str, str] = {},
 ) -> None:
-    """Run a new campaign of a study in `directory` to its end, on the testbed of a file or all on this machine.
+    """Run a new campaign of a study in `directory` to its end.
 
-    `marks` are added to its provenance."""
+    It runs on a fleet, or on the testbed of a file, or else all on this machine. `marks` are added to its
+    provenance."""
+    if fleet is not None:
+        _begin_on_fleet(directory, study, fleet, wait=wait, place=place, marks=marks)
+        return
     with (
         scenario_on_host(study, f"campaign {directory.resolve()}", wait=wait, file=file) as scenario,
         Store.create(directory, study, *schedule(study), {**provenance(study, scenario, file), **marks}) as store,
     ):
-        _run_trials(store, scenario, "started", place)
+        _run_trials(store, partial(runner.run, store, scenario), "started", place)
+
+
+def _begin_on_fleet(
+    directory: Path, study: Study, file: FleetFile, *, wait: bool, place: Place, marks: Mapping[str, str]
+) -> None:
+    from lastro.app import fleets
+
+    with fleets.fleet_held(study, f"campaign {directory.resolve()}", file, wait=wait) as fleet:
+        fleet.wait_for_first(fleets.said)
+        found = {**fleets.provenance(file), **marks}
+        with Store.create(directory, study, *schedule(study), found, fleet=True) as store:
+            _run_trials(store, partial(fleet.run, store, _kind(study)), "started", place)
+
+
+def _kind(study: Study) -> type[Scenario]:
+    return registry.get("scenario", study.scenario)  # type: ignore[no-any-return]
 
 
 def resume(directory: Path, how: How, place: Place = alone) -> bool:
@@ -90,6 +114,11 @@ def _tidy(store: Store) -> None:
 
 def _carry_on(store: Store, how: How, place: Place) -> None:
     """Run the remaining trials, on the given testbed or else on the one with which the campaign began."""
+    if store.is_fleet:
+        _carry_on_with_fleet(store, how, place)
+        return
+    if how.fleet:
+        raise InputError(f"{store.directory} was not started with a fleet", "continue it without --fleet")
     study, file = store.study, load_testbed(how.testbed) or testbed_of(store)
     with scenario_on_host(study, f"campaign {store.directory.resolve()}", wait=how.wait, file=file) as scenario:
         if changes := changes_between(store.provenance, identity(scenario)):
@@ -99,9 +128,26 @@ def _carry_on(store: Store, how: How, place: Place) -> None:
                     "run the study again here, or continue anyway with --changed-host",
                 )
             store.log(utc_now(), "changed host", "; ".join(changes))
-        if how.invalid and (reopened := store.reopen_invalid()):
-            store.log(utc_now(), "reopened", f"{reopened} invalid trials are tried again")
-        _run_trials(store, scenario, "resumed", place)
+        _reopen(store, how)
+        _run_trials(store, partial(runner.run, store, scenario), "resumed", place)
+
+
+def _carry_on_with_fleet(store: Store, how: How, place: Place) -> None:
+    from lastro.app import fleets
+
+    if how.testbed:
+        raise InputError(f"{store.directory} was started with a fleet", "continue it with --fleet, not --testbed")
+    study, purpose = store.study, f"campaign {store.directory.resolve()}"
+    file = fleets.fleet_of(store, how.fleet)
+    with fleets.fleet_held(study, purpose, file, wait=how.wait, changed_host=how.changed_host, again=True) as fleet:
+        fleet.wait_for_first(fleets.said)
+        _reopen(store, how)
+        _run_trials(store, partial(fleet.run, store, _kind(study)), "resumed", place)
+
+
+def _reopen(store: Store, how: How) -> None:
+    if how.invalid and (reopened := store.reopen_invalid()):
+        store.log(utc_now(), "reopened", f"{reopened} invalid trials are tried again")
 
 
 def schedule(study: Study) -> tuple[list[design.Treatment], Iterator[design.Trial]]:
@@ -110,7 +156,7 @@ def schedule(study: Study) -> tuple[list[design.Treatment], Iterator[design.Tria
     return treatments, design.trials(study, len(treatments))
 
 
-def _run_trials(store: Store, scenario: Scenario, event: str, place: Place = alone) -> None:
+def _run_trials(store: Store, run: Callable[[Plain], None], event: str, place: Place = alone) -> None:
     """Run the remaining trials with progress, and log how the campaign ended. `place` is its position in a suite."""
     study = store.study
     counts = store.counts()
@@ -121,7 +167,7 @@ def _run_trials(store: Store, scenario: Scenario, event: str, place: Place = alo
     store.log(utc_now(), event, f"{counts['pending'] + counts['running']} trials to run")
     try:
         with observer:
-            runner.run(store, scenario, observer)
+            run(observer)
     except KeyboardInterrupt as interrupt:
         _log(store, "interrupted", type(interrupt).__name__)
         interrupt.args = (f"{_done(store)}; continue with `lastro resume {store.directory}`",)

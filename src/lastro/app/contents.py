@@ -42,14 +42,17 @@ def loaded_together(directories: Sequence[Path]) -> CampaignData:
 def hosts_of(directories: Sequence[Path]) -> tuple[PooledHost, ...]:
     """Return the hosts of these campaigns of one study, in the order given; campaigns of one host are put together.
 
-    Their reports have all metrics.
+    The testbeds of a fleet are hosts of their own. Their reports have all metrics.
 
     Raises: as `loaded_together`; InputError if the hosts are not known, or if there is only one."""
     from lastro.analysis.build import build_report
     from lastro.analysis.pooled import PooledHost, machine
+    from lastro.results.read import testbeds_apart
     from lastro.results.together import require_one_study, together
 
-    campaigns = _loaded_all(directories)
+    campaigns = [each for campaign in _loaded_all(directories) for each in testbeds_apart(campaign)]
+    if len(campaigns) == 1:
+        raise InputError("one campaign is of one host", "give the campaigns of three hosts or more")
     by_machine: dict[tuple[str | None, ...], list[CampaignData]] = {}
     for campaign in campaigns:
         require_one_study(campaigns[0], campaign)

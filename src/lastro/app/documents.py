@@ -64,8 +64,10 @@ def _of_campaign(directory: Path, inner: str, say: Language) -> Generator[Docume
 
 
 def _records(data: CampaignData, store: Store, folder: str) -> Iterator[Document]:
+    testbeds = {member.directory: member.provenance for member in data.members}
     found = {
         "provenance": data.provenance,
+        **({"testbeds": testbeds} if testbeds else {}),
         "calibrations": data.calibrations,
         "noise_floor": data.noise_floor,
         "events": [dict(zip(("at_utc", "kind", "text"), event, strict=True)) for event in data.events],

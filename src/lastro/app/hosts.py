@@ -40,15 +40,17 @@ def testbed(
     needs: NeedsOn = lambda host: rootfs.Needs(),
     file: TestbedFile | None = None,
     guests: Sequence[str] = (),
+    beside: bool = False,
 ) -> Iterator[Testbed]:
     """Hold this host for one purpose, and yield a testbed whose image meets `needs`.
 
     The hosts of a testbed `file` are held too, and have the same root filesystem. A guest boots here; of several, the
-    `guests` do. Raises: InputError when the file and `guests` do not fit."""
+    `guests` do. With `beside`, the process that started this one holds this host. Raises: InputError when the file and
+    `guests` do not fit."""
     plans = guests_to_boot(file, guests)
     with (
         one_interrupt() as ignore,
-        session(purpose, wait=(on_wait := wait_reporter(wait))) as held,
+        session(purpose, wait=(on_wait := wait_reporter(wait)), beside=beside) as held,
         placed(held, image_of(held, _found(held, needs)), file, plans, purpose, on_wait) as bed,
     ):
         try:
@@ -108,6 +110,11 @@ def image_of(held: Session, needs: rootfs.Needs | None = None, snapshot: str | N
         return rootfs.ensure(recipe, store, held.host)
 
 
+def image_for(held: Session, study: Study) -> rootfs.Image:
+    """Return the root filesystem for the trials of a study, built now if there is none yet."""
+    return image_of(held, _found(held, needs_of(study)))
+
+
 def require_runnable(store: Store) -> None:
     """Check a stored campaign before running it: its data is valid, and its study could be read from a file.
 
@@ -115,7 +122,8 @@ def require_runnable(store: Store) -> None:
     data = load_campaign(store)
     scenario: type[Scenario] = registry.get("scenario", data.study.scenario)
     check_stored(data.study, schema(scenario), f"the study in {store.directory}")
-    for key, value in data.calibrations.items():
+    found = [each for row in store.testbeds() for each in store.calibrations(row.name).items()]
+    for key, value in found if store.is_fleet else data.calibrations.items():
         try:
             kind = scenario.calibration_kinds.get(key.partition("/")[0])
             made(kind.shape if kind else Any, value)
@@ -123,11 +131,20 @@ def require_runnable(store: Store) -> None:
             raise wrong(store.directory, "calibration.value", key, error) from error
 
 
+def needs_of(study: Study) -> NeedsOn:
+    """Return what the trials of a study require in the root filesystem."""
+    kind: type[Scenario] = registry.get("scenario", study.scenario)
+    configs = [configuration(study, treatment) for treatment in design.treatments(study)]
+    return lambda host: kind.image_needs(host, configs)
+
+
 @contextmanager
 def scenario_on_host(
-    study: Study, purpose: str, *, wait: bool = False, file: TestbedFile | None = None
+    study: Study, purpose: str, *, wait: bool = False, file: TestbedFile | None = None, beside: bool = False
 ) -> Iterator[Scenario]:
-    """Yield a study's scenario, ready to run. If it needs a testbed, the image has what the study requires."""
+    """Yield a study's scenario, ready to run. If it needs a testbed, the image has what the study requires.
+
+    `beside`: as for `testbed`."""
     kind: type[Scenario] = registry.get("scenario", study.scenario)
     if not kind.needs_root:
         with one_interrupt():
@@ -136,7 +153,7 @@ def scenario_on_host(
     configs = [configuration(study, treatment) for treatment in design.treatments(study)]
     names = [name for name in dict.fromkeys(map(guest_of, configs)) if name]
     with (
-        testbed(purpose, wait=wait, needs=lambda host: kind.image_needs(host, configs), file=file, guests=names) as bed,
+        testbed(purpose, wait=wait, needs=needs_of(study), file=file, guests=names, beside=beside) as bed,
         ExitStack() as stack,
     ):
         guests = {name: kind(each) for name, each in bed.guests.items()}

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import pwd
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lastro.results.copied import Clean, cleaned
+from lastro.results.rows import TestbedRow
 
 NAMELESS = "anonymous"
 _LEAST = 3  # characters: a shorter name is not replaced everywhere, since it may occur inside other words
@@ -20,24 +21,41 @@ _HOME = re.compile(r"(?<![\w.-])/home/[^/\s:'\"]+")
 
 @dataclass(frozen=True, slots=True)
 class Private:
-    """`clean` removes private words from a text; `provenance` is without them."""
+    """`clean` removes private words from a text; `provenance` is without them. So are `testbeds`, by old name."""
 
     clean: Clean
     provenance: dict[str, Any]
+    testbeds: dict[str, TestbedRow] = field(default_factory=dict)
 
 
-def private(provenance: Mapping[str, Any], places: Mapping[str, str], *, anonymous: bool) -> Private:
-    """Return what a bundle says instead of the private words of a campaign.
+def private(
+    provenance: Mapping[str, Any],
+    places: Mapping[str, str],
+    *,
+    anonymous: bool,
+    testbeds: Sequence[TestbedRow] = (),
+) -> Private:
+    """Return what a bundle says instead of the private words of a campaign, and of the testbeds of its fleet.
 
     `places` are absolute paths and their replacements. If `anonymous`, names of hosts and users are replaced wherever
-    they occur, and the kernel's command line and the hash of the machine's ID are left out."""
+    they occur, testbeds get numbers, and the kernel's command line and the hash of the machine's ID are left out."""
     words = {place: name for place, name in places.items() if place != "/"}
     found = deepcopy(dict(provenance))
+    rows = {row.name: replace(row, provenance=deepcopy(row.provenance)) for row in testbeds}
     if anonymous:
-        words |= {name: NAMELESS for name in _names(provenance) if len(name) >= _LEAST}
-        _hide(found)
+        for each in (provenance, *(row.provenance for row in testbeds)):
+            words |= {name: NAMELESS for name in _names(each) if len(name) >= _LEAST}
+        for chapter in (found, *(row.provenance for row in rows.values())):
+            _hide(chapter)
+        rows = {name: replace(row, name=f"testbed-{n}") for n, (name, row) in enumerate(rows.items(), 1)}
+        words |= {name: row.name for name, row in rows.items()}
     clean = _cleaner(words)
-    return Private(clean, cleaned(found, clean))
+    return Private(clean, cleaned(found, clean), {name: _cleaned_row(row, clean) for name, row in rows.items()})
+
+
+def _cleaned_row(row: TestbedRow, clean: Clean) -> TestbedRow:
+    gaps = {at: (clean(reason), remedy and clean(remedy)) for at, (reason, remedy) in row.unavailable.items()}
+    return replace(row, provenance=cleaned(row.provenance, clean), unavailable=gaps)
 
 
 def _cleaner(words: Mapping[str, str]) -> Clean:

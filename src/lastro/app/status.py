@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ def status_of(directory: Path) -> dict[str, Any]:
 
     with open_campaign(directory) as store:
         report = build_report(load_campaign(store))
-        pace, runner = pace_of(store, scenario_of(report.study)), store.runner()
+        pace, runner, testbeds = pace_of(store, scenario_of(report.study)), store.runner(), _testbeds(store)
     progress = report.progress
     command = "report" if progress.finished else "status" if runner else "resume"
     return {
@@ -42,10 +43,29 @@ def status_of(directory: Path) -> dict[str, Any]:
         "invalid_attempts": progress.n_invalid_attempts,
         "finished": progress.finished,
         "running": asdict(runner) if runner else None,
-        "remaining_s": pace.remaining_s if pace.knows else None,
+        "remaining_s": pace.remaining_s / max(1, len(testbeds)) if pace.knows else None,
+        **({"testbeds": testbeds} if testbeds else {}),
         "last_event": dict(zip(("at_utc", "kind", "text"), report.events[-1], strict=True)) if report.events else None,
         "next": f"lastro {command} {shlex.quote(str(directory))}",
     }
+
+
+def _testbeds(store: Store) -> list[dict[str, Any]]:
+    """Return the testbeds of a fleet, with their blocks and valid trials, and the block that each works on."""
+    of_block = {place.block: place.testbed for place in store.places()}
+    left = {trial.block for trial in store.trials() if trial.state in ("pending", "running")}
+    valid = Counter(of_block[attempt.block] for attempt in store.attempts() if attempt.valid and of_block)
+    return [
+        {
+            "name": row.name,
+            "blocks": sum(testbed == row.name for testbed in of_block.values()),
+            "valid_trials": valid[row.name],
+            "block": next(
+                (block for block, testbed in of_block.items() if testbed == row.name and block in left), None
+            ),
+        }
+        for row in store.testbeds()
+    ]
 
 
 def status_of_suite(directory: Path, suite: Suite) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from lastro.app import campaigns
 from lastro.app.campaigns import How
 from lastro.app.messages import say
 from lastro.app.places import check_place
-from lastro.app.studies import GivenSuite, load_member, load_testbed
+from lastro.app.studies import GivenSuite, load_fleet, load_member, load_testbed
 from lastro.campaign import suite as suites
 from lastro.campaign.duration import forecast, missing, missing_trials, pace_of, scenario_of
 from lastro.campaign.progress import Place, SuitePosition
@@ -89,7 +89,8 @@ class SuiteRun:
             self.ran |= campaigns.resume(directory, self.how, place)
         else:
             file = load_testbed(self.how.testbed)
-            campaigns.begin(directory, self.study(member), wait=self.how.wait, place=place, file=file)
+            fleet = load_fleet(self.how.fleet) if self.how.fleet else None
+            campaigns.begin(directory, self.study(member), wait=self.how.wait, place=place, file=file, fleet=fleet)
             self.ran = True
 
     def is_unfinished(self, member: SuiteStudy) -> bool:

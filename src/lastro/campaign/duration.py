@@ -7,7 +7,7 @@ that have run."""
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -112,11 +112,13 @@ class EtaEstimator:
         """Take the expected seconds of a trial and the number of remaining trials, both by treatment."""
         self._expected_s = expected_s
         self.left = dict(left)
-        self._took_s: dict[int, list[float]] = defaultdict(list)
+        self._attempts: Counter[int] = Counter()
+        self._took_s: dict[int, float] = defaultdict(float)  # all attempts at a treatment together
 
     def note(self, treatment: int, took_s: float, *, final: bool = False) -> None:
         """Add an attempt that took `took_s`; `final` when its trial needs no other."""
-        self._took_s[treatment].append(took_s)
+        self._attempts[treatment] += 1
+        self._took_s[treatment] += took_s
         if final:
             self.left[treatment] = max(0, self.left.get(treatment, 0) - 1)
 
@@ -127,21 +129,22 @@ class EtaEstimator:
 
     @property
     def remaining_s(self) -> float:
-        (took_s, wanted_s), mean_s = self.seen_s, self._mean_s()
+        (took_s, wanted_s), n_attempts = self.seen_s, self._attempts.total()
         ratio = took_s / wanted_s if wanted_s else 1.0
+        mean_s = sum(self._took_s.values()) / n_attempts if n_attempts else 0.0
         return sum(n * self._trial_s(index, ratio, mean_s) for index, n in self.left.items() if n)
 
     def _trial_s(self, treatment: int, ratio: float, mean_s: float) -> float:
-        if took_s := self._took_s.get(treatment):
-            return sum(took_s) / len(took_s)
+        if n := self._attempts[treatment]:
+            return self._took_s[treatment] / n
         return ratio * self._expected_s.get(treatment, 0.0) or mean_s
 
     @property
     def seen_s(self) -> tuple[float, float]:
         """Actual and expected seconds of the attempts so far, where a duration was expected."""
-        known = [(took_s, wanted_s) for at, took_s in self._took_s.items() if (wanted_s := self._expected_s.get(at))]
-        return sum(sum(took_s) for took_s, _ in known), sum(len(took_s) * wanted_s for took_s, wanted_s in known)
-
-    def _mean_s(self) -> float:
-        all_s = [each for took_s in self._took_s.values() for each in took_s]
-        return sum(all_s) / len(all_s) if all_s else 0.0
+        known = [
+            (took_s, self._attempts[at] * wanted_s)
+            for at, took_s in self._took_s.items()
+            if (wanted_s := self._expected_s.get(at))
+        ]
+        return sum(took_s for took_s, _ in known), sum(wanted_s for _, wanted_s in known)

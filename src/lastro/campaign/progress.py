@@ -20,6 +20,8 @@ from lastro.units import human_duration, significant
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
+    from lastro.campaign.runner import Observer
+
 _HEADLINES = 2  # measurements shown with each finished trial
 
 
@@ -52,8 +54,10 @@ class Plain:
     def __init__(self, total: int, done: int, headline: tuple[tuple[str, str], ...], place: Place = alone) -> None:
         self.total, self.done, self._headline = total, done, headline[:_HEADLINES]
         self._place, self._among = place, place()
-        self._trial = ""
-        self._probed = self._waits = False
+        self._trials: dict[str, str] = {}  # what each testbed of a fleet measures; else one, without a name
+        self._waiting: set[str] = set()
+        self._remaining = ""
+        self._probed = False
 
     def __enter__(self) -> Self:
         return self
@@ -63,9 +67,17 @@ class Plain:
     ) -> None:
         return None
 
-    def probing(self, treatment: Treatment) -> None:
+    def at(self, testbed: str) -> Observer:
+        """Return the observer for the trials of one testbed of a fleet."""
+        return _At(self, testbed)
+
+    def said(self, testbed: str, line: str) -> None:
+        """Report what happened to a testbed."""
+        self._say(f"{testbed}: {line}")
+
+    def probing(self, treatment: Treatment, at: str = "") -> None:
         if not self._probed:
-            self._say("probing what this host can run …")
+            self._say("probing what the testbeds can run …" if at else "probing what this host can run …")
             self._probed = True
 
     def probed(self, runnable_trials: int) -> None:
@@ -81,27 +93,27 @@ class Plain:
         self._say(f"not precise enough yet: {runnable_trials - self.total} more trials")
         self.total = runnable_trials
 
-    def calibrating(self, key: str) -> None:
-        self._say(f"calibrating {_plain_key(key)} …")
+    def calibrating(self, key: str, at: str = "") -> None:
+        self._say(f"{_named(at)}calibrating {_plain_key(key)} …")
 
-    def waiting(self, reasons: Sequence[str], left_s: float) -> None:
+    def waiting(self, reasons: Sequence[str], left_s: float, at: str = "") -> None:
         """Report once per wait that something else runs on the host."""
-        if not self._waits:
-            self._say(f"waiting until the host is quiet, {human_duration(left_s)} at most: {reasons[0]}")
-        self._waits = True
+        if at not in self._waiting:
+            self._say(f"{_named(at)}waiting until the host is quiet, {human_duration(left_s)} at most: {reasons[0]}")
+        self._waiting.add(at)
 
-    def started(self, trial: TrialRow, treatment: Treatment, remaining_s: float) -> None:
-        self._waits = False
+    def started(self, trial: TrialRow, treatment: Treatment, remaining_s: float, at: str = "") -> None:
+        self._waiting.discard(at)
         again = f" (attempt {trial.attempts + 1})" if trial.attempts else ""
         study = f"{self._among.study}  " if self._among.study else ""
-        self._trial = f"{study}block {trial.block}  {treatment.label}{again}"
+        self._trials[at] = f"{study}{_named(at)}block {trial.block}  {treatment.label}{again}"
         self._remaining = self._left(remaining_s)
 
-    def finished(self, trial: TrialRow, outcome: Outcome, state: State, remaining_s: float) -> None:
+    def finished(self, trial: TrialRow, outcome: Outcome, state: State, remaining_s: float, at: str = "") -> None:
         if state != "pending":
             self.done += 1
         done, total = self.overall
-        self._say(f"[{done}/{total}] {self._trial}  {self._result(outcome, state)}  {self._left(remaining_s)}")
+        self._say(f"[{done}/{total}] {self._trials[at]}  {self._result(outcome, state)}  {self._left(remaining_s)}")
 
     @property
     def overall(self) -> tuple[int, int]:
@@ -121,6 +133,38 @@ class Plain:
 
     def _say(self, line: str) -> None:
         print(line, file=sys.stderr, flush=True)
+
+
+class _At:
+    """The observer for one testbed of a fleet: what it receives goes to the one of the campaign, with the name."""
+
+    def __init__(self, whole: Plain, testbed: str) -> None:
+        self._whole, self._at = whole, testbed
+
+    def probing(self, treatment: Treatment) -> None:
+        self._whole.probing(treatment, self._at)
+
+    def probed(self, runnable_trials: int) -> None:
+        self._whole.probed(runnable_trials)
+
+    def extended(self, runnable_trials: int) -> None:
+        self._whole.extended(runnable_trials)
+
+    def calibrating(self, key: str) -> None:
+        self._whole.calibrating(key, self._at)
+
+    def waiting(self, reasons: Sequence[str], left_s: float) -> None:
+        self._whole.waiting(reasons, left_s, self._at)
+
+    def started(self, trial: TrialRow, treatment: Treatment, remaining_s: float) -> None:
+        self._whole.started(trial, treatment, remaining_s, self._at)
+
+    def finished(self, trial: TrialRow, outcome: Outcome, state: State, remaining_s: float) -> None:
+        self._whole.finished(trial, outcome, state, remaining_s, self._at)
+
+
+def _named(testbed: str) -> str:
+    return f"{testbed}: " if testbed else ""
 
 
 class Bar(Plain):
@@ -143,7 +187,7 @@ class Bar(Plain):
         )
         done, total = self.overall
         self._task: TaskID = self._progress.add_task("starting", total=total, completed=done, left="")
-        self._remaining = ""
+        self._activities: dict[str, str] = {}
         self._progress.start()
         return self
 
@@ -152,14 +196,18 @@ class Bar(Plain):
     ) -> None:
         self._progress.stop()
 
-    def calibrating(self, key: str) -> None:
-        self._now(f"calibrating {_plain_key(key)}")
+    def said(self, testbed: str, line: str) -> None:
+        super().said(testbed, line)
+        self._now(line, testbed)
 
-    def waiting(self, reasons: Sequence[str], left_s: float) -> None:
-        self._now(f"waiting for a quiet host (up to {human_duration(left_s)}): {reasons[0]}")
+    def calibrating(self, key: str, at: str = "") -> None:
+        self._now(f"calibrating {_plain_key(key)}", at)
 
-    def probing(self, treatment: Treatment) -> None:
-        self._now(f"probing {treatment.label}")
+    def waiting(self, reasons: Sequence[str], left_s: float, at: str = "") -> None:
+        self._now(f"waiting for a quiet host (up to {human_duration(left_s)}): {reasons[0]}", at)
+
+    def probing(self, treatment: Treatment, at: str = "") -> None:
+        self._now(f"probing {treatment.label}", at)
 
     def probed(self, runnable_trials: int) -> None:
         super().probed(runnable_trials)
@@ -169,17 +217,23 @@ class Bar(Plain):
         super().extended(runnable_trials)
         self._progress.update(self._task, total=self.overall[1])
 
-    def started(self, trial: TrialRow, treatment: Treatment, remaining_s: float) -> None:
-        super().started(trial, treatment, remaining_s)
+    def started(self, trial: TrialRow, treatment: Treatment, remaining_s: float, at: str = "") -> None:
+        super().started(trial, treatment, remaining_s, at)
         self._progress.update(self._task, left=self._remaining)
-        self._now(self._trial)
+        self._now(self._trials[at].removeprefix(_named(at)), at)
 
-    def finished(self, trial: TrialRow, outcome: Outcome, state: State, remaining_s: float) -> None:
-        super().finished(trial, outcome, state, remaining_s)
+    def finished(self, trial: TrialRow, outcome: Outcome, state: State, remaining_s: float, at: str = "") -> None:
+        super().finished(trial, outcome, state, remaining_s, at)
         self._progress.update(self._task, completed=self.overall[0])
 
-    def _now(self, what: str) -> None:
-        """Show the current activity in the space that the counter, the bar and the time leave on the line."""
+    def _now(self, what: str, at: str = "") -> None:
+        """Show the current activity in the space that the counter, the bar and the time leave on the line.
+
+        Of several testbeds, the line has as many as fit, the last ones first."""
+        if at:
+            self._activities.pop(at, None)
+            self._activities[at] = what
+            what = "   ".join(f"{name}: {each}" for name, each in reversed(self._activities.items()))
         done, total = self.overall
         used = 2 * len(str(max(done, total))) + 1 + 1 + self._bar_width + 1 + len(self._remaining) + 1
         self._progress.update(self._task, description=_fitted(what, self._progress.console.width - used))

@@ -1,16 +1,18 @@
-"""Run a campaign: probe, then run one trial after the other; each is stored before the next begins."""
+"""Run a campaign: probe, then run one trial after the other; each is stored before the next begins on its testbed.
+
+The rules are in `Lane`, for the trials of one testbed. It yields what the testbed is to do, as calls of
+`campaign.executor`, and is sent the answers. So the same rules hold for a scenario in this process (`run`), and for the
+testbeds of a fleet (`campaign.fleet`)."""
 
 from __future__ import annotations
 
-import math
-import time
-from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
-from typing import Any, Protocol
+from collections.abc import Generator, Sequence
+from typing import Any, Protocol, TypeVar
 
 from lastro.campaign.duration import EtaEstimator, configuration, pace_of
-from lastro.campaign.quiet import Quiet
-from lastro.errors import HostError, TrialError
+from lastro.campaign.executor import AttemptCall, Attempted, CalibrateCall, Calibrated, Call, Event, Executor, ProbeCall
+from lastro.campaign.executor import utc_now as utc_now
+from lastro.errors import HostError
 from lastro.platforms.base import Availability
 from lastro.results.columns import State
 from lastro.results.rows import TrialRow
@@ -18,6 +20,9 @@ from lastro.results.samples import MAX_ATTEMPTS, Outcome
 from lastro.results.store import Store
 from lastro.scenarios.base import Config, Scenario
 from lastro.study.design import Treatment
+
+T = TypeVar("T")
+Steps = Generator[Call, Any, T]
 
 
 class Observer(Protocol):
@@ -36,72 +41,63 @@ def run(store: Store, scenario: Scenario, observer: Observer) -> None:
     """Run what remains of a campaign. If it ends early, finished trials are safe and the rest can be resumed.
 
     Raises: HostError when no treatment can run here; StoreError when a result cannot be written."""
-    campaign = _Campaign(store, scenario, observer)
-    campaign.probe()
+    campaign = Campaign(store, type(scenario), observer)
+    lane = Lane(campaign, observer)
+    executor = Executor(scenario, lane)
+    campaign.probed(_executed(lane.probe(), executor))
     while True:
         while (trial := store.next_trial()) is not None:
-            campaign.run_trial(trial)
+            _executed(lane.run_trial(trial), executor)
         if not campaign.goes_on():
             return
 
 
-def utc_now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
+def _executed(steps: Steps[T], executor: Executor) -> T:
+    """Execute the calls of a lane here, one after the other; return what it returns."""
+    try:
+        call = next(steps)
+        while True:
+            call = steps.send(call.on(executor))
+    except StopIteration as end:
+        return end.value  # type: ignore[no-any-return]
 
 
-class _Campaign:
-    def __init__(self, store: Store, scenario: Scenario, observer: Observer) -> None:
-        self.store, self.scenario, self.observer = store, scenario, observer
+class Campaign:
+    """What the lanes of a campaign share: its database, its pace, its observer. `kind` is the class of its scenario."""
+
+    def __init__(self, store: Store, kind: type[Scenario], observer: Observer) -> None:
+        self.store, self.kind, self.observer = store, kind, observer
         self.study = store.study
         rows = store.treatments()
         self.treatments = [row.treatment for row in rows]
         self._was_unavailable = {row.treatment.index for row in rows if row.unavailable}
-        self.calibrations: dict[str, Any] = store.calibrations()
-        self._not_found: dict[str, str] = {}  # calibrations that failed when they were last needed, and why
-        self._quiet = Quiet(scenario.sessions)
         self.pace = EtaEstimator({}, {})  # until the probes have shown what can run
+        self.lanes = 1  # which share the remaining time
 
-    def probe(self) -> None:
-        """Find out what this host can run. Treatments that it cannot run stay in the plan, with the reason."""
-        found: dict[int, Availability] = {}
-        for treatment in self.treatments:
-            self.observer.probing(treatment)
-            found[treatment.index] = self.scenario.availability_at(configuration(self.study, treatment))
+    def probed(self, found: dict[int, Availability]) -> None:
+        """Note what the host can run. Treatments that it cannot run stay in the plan, with the reason."""
         for index, availability in found.items():
             if not availability:
                 self.store.mark_unavailable(index, str(availability.reason), availability.remedy)
             elif index in self._was_unavailable:
                 self.store.mark_available(index)
-        counts = self.store.counts()
-        self.pace = pace_of(self.store, type(self.scenario))
-        self.observer.probed(sum(counts.values()) - counts["unavailable"])
-        if not any(found.values()):
-            reasons = "; ".join(sorted({str(availability.reason) for availability in found.values()}))
-            raise HostError(f"no treatment of this study can run here: {reasons}", "`lastro doctor` shows what can")
+        self.observer.probed(self.runnable_trials())
+        require_any(found)
 
-    def run_trial(self, trial: TrialRow) -> None:
-        """Run one attempt at one trial, from the journal entry to the transaction that stores it."""
-        treatment = self.treatments[trial.treatment]
-        config = configuration(self.study, treatment)
-        self.store.begin(trial.number)
-        problem = self._calibrate(config, trial.attempts)
-        if not problem:
-            self._wait(config, trial.attempts)
-        self.observer.started(trial, treatment, self.pace.remaining_s)
-        started_utc, started_s = utc_now(), time.monotonic()
-        if problem:
-            outcome, records = Outcome(invalid_because=[problem]), list[dict[str, Any]]()
-        else:
-            outcome, records = self._attempt(config)
-        duration_s = time.monotonic() - started_s
-        state = self.store.finish(
-            trial.number, outcome, started_utc=started_utc, duration_s=duration_s, transcript=records
-        )
-        self.pace.note(trial.treatment, duration_s, final=state != "pending")
-        self.observer.finished(trial, outcome, state, self.pace.remaining_s)
+    def runnable_trials(self) -> int:
+        """Return the number of trials that are not unavailable, and estimate their time anew."""
+        counts = self.store.counts()
+        self.pace = pace_of(self.store, self.kind)
+        return sum(counts.values()) - counts["unavailable"]
+
+    @property
+    def remaining_s(self) -> float:
+        return self.pace.remaining_s / max(1, self.lanes)
 
     def goes_on(self) -> bool:
-        """Add a block if a sequential campaign needs one, and return whether it did. A fixed campaign never does."""
+        """Add blocks if a sequential campaign needs more, one for each lane; return whether it does.
+
+        A fixed campaign never does."""
         if not self.study.design.sequential:
             return False
         from lastro.campaign.sequential import decision, reason
@@ -110,74 +106,102 @@ class _Campaign:
         if found is None or found.stop:
             self.store.log(utc_now(), "sequential", "" if found is None else reason(found))
             return False
-        self.store.add_block()
-        counts = self.store.counts()
-        self.pace = pace_of(self.store, type(self.scenario))
-        self.observer.extended(sum(counts.values()) - counts["unavailable"])
+        most = self.study.design.most_blocks - self.store.study.design.replicates
+        for _ in range(min(max(1, self.lanes), max(1, most))):
+            self.store.add_block()
+        self.observer.extended(self.runnable_trials())
         return True
 
-    def _attempt(self, config: Config) -> tuple[Outcome, list[dict[str, Any]]]:
-        scenario = self.scenario.at(config)
-        with scenario.attempt() as transcript:
-            outcome = _outcome(lambda: scenario.run(config, self._known(config)))
-        outcome.notes["residuals"] = scenario.residuals(config)
-        before = [{**record, "prepares": True} for record in scenario.preparation(config)]
-        return outcome, before + transcript.records
+    def log(self, events: Sequence[Event]) -> None:
+        for event in events:
+            self.store.log(*event)
+
+
+def require_any(found: dict[int, Availability]) -> None:
+    """Raise HostError when a testbed can run no treatment."""
+    if not any(found.values()):
+        reasons = "; ".join(sorted({str(availability.reason) for availability in found.values()}))
+        raise HostError(f"no treatment of this study can run here: {reasons}", "`lastro doctor` shows what can")
+
+
+class Lane:
+    """The trials of one testbed, one after the other; `testbed` is its name in a fleet.
+
+    It watches the executor, for the observer."""
+
+    def __init__(self, campaign: Campaign, observer: Observer, testbed: str = "") -> None:
+        self.campaign, self.observer, self.testbed = campaign, observer, testbed
+        self.store, self.kind = campaign.store, campaign.kind
+        self.calibrations: dict[str, Any] = self.store.calibrations(testbed)
+        self._not_found: dict[str, str] = {}  # calibrations that failed when they were last needed, and why
+        self._trial: TrialRow | None = None
+
+    def probe(self) -> Steps[dict[int, Availability]]:
+        """Find out what the testbed can run."""
+        treatments = self.campaign.treatments
+        found = yield ProbeCall({each.index: configuration(self.campaign.study, each) for each in treatments})
+        return found  # type: ignore[no-any-return]
+
+    def run_trial(self, trial: TrialRow) -> Steps[None]:
+        """Run one attempt at one trial, from the journal entry to the transaction that stores it."""
+        self._trial = trial
+        config = configuration(self.campaign.study, self.campaign.treatments[trial.treatment])
+        self.store.begin(trial.number)
+        problem = yield from self._calibrate(config, trial.attempts)
+        if problem:
+            self.measuring()
+            done = Attempted(Outcome(invalid_because=[problem]), utc_now(), 0.0, [])
+        else:
+            done = yield AttemptCall(config, self._known(config), trial.attempts)
+        self.campaign.log(done.events)
+        state = self.store.finish(
+            trial.number,
+            done.outcome,
+            started_utc=done.started_utc,
+            duration_s=done.duration_s,
+            transcript=done.transcript,
+        )
+        self.campaign.pace.note(trial.treatment, done.duration_s, final=state != "pending")
+        self.observer.finished(trial, done.outcome, state, self.campaign.remaining_s)
 
     def _known(self, config: Config) -> dict[str, Any]:
-        return {key: self.calibrations[key] for key in self.scenario.calibrations(config) if key in self.calibrations}
+        return {key: self.calibrations[key] for key in self.kind.calibrations(config) if key in self.calibrations}
 
-    def _wait(self, config: Config, failed_attempts: int) -> None:
-        """Wait for quiet hosts, up to the limit. The attempt itself reports a host that is unreachable."""
-        try:
-            waited = self._quiet.wait(config, failed_attempts, self.observer.waiting)
-        except (TrialError, HostError, OSError) as error:
-            self.store.log(utc_now(), "not waited", str(error))
-            return
-        if waited:
-            self.store.log(utc_now(), "waited", waited.text)
-
-    def _calibrate(self, config: Config, failed_attempts: int) -> str | None:
+    def _calibrate(self, config: Config, failed_attempts: int) -> Steps[str | None]:
         """Run the calibrations that the trial still lacks; return why one is impossible, or None."""
-        for key, calibration_config in self.scenario.calibrations(config).items():
-            if key not in self.calibrations and not (key in self._not_found and self.scenario.can_do_without(key)):
+        for key, calibration_config in self.kind.calibrations(config).items():
+            optional = self.kind.can_do_without(key)
+            if key not in self.calibrations and not (key in self._not_found and optional):
                 self.observer.calibrating(key)
-                self._find(key, calibration_config, failed_attempts)
-            if key not in self.calibrations and not self.scenario.can_do_without(key):
+                yield from self._find(key, calibration_config, failed_attempts)
+            if key not in self.calibrations and not optional:
                 return f"no valid calibration run ({key}): {self._not_found[key]}"
         return None
 
-    def _find(self, key: str, config: Config, failed_attempts: int) -> None:
+    def _find(self, key: str, config: Config, failed_attempts: int) -> Steps[None]:
         """Run a calibration, up to MAX_ATTEMPTS times when it is first needed.
 
         If it failed, it runs once more with each attempt at a trial that needs it: the cause of the failure, such as a
         busy host, may have ended."""
-        outcome, scenario = Outcome(), self.scenario.at(config)
-        for failed in range(1 if key in self._not_found else MAX_ATTEMPTS):
-            self._wait(config, failed + failed_attempts)
-            with scenario.attempt():
-                outcome = _outcome(lambda: scenario.run(config, {}))
-            if outcome.valid:
-                self.calibrations[key] = scenario.calibration_value(key, outcome)
-                self.store.save_calibration(key, self.calibrations[key])
-                return
-        self._not_found[key] = "; ".join(outcome.invalid_because)
-        self.store.log(utc_now(), "not calibrated", f"{key}: {self._not_found[key]}")
+        attempts = 1 if key in self._not_found else MAX_ATTEMPTS
+        found: Calibrated = yield CalibrateCall(key, config, attempts, failed_attempts)
+        self.campaign.log(found.events)
+        if found.failed_because is None:
+            self.calibrations[key] = found.value
+            self.store.save_calibration(key, found.value, self.testbed)
+            return
+        self._not_found[key] = found.failed_because
+        at = f"testbed {self.testbed}: " if self.testbed else ""
+        self.store.log(utc_now(), "not calibrated", f"{at}{key}: {self._not_found[key]}")
 
+    # What the executor reports
 
-def _outcome(run_trial: Callable[[], Outcome]) -> Outcome:
-    """Run a trial and return its outcome: if a part fails, the trial is invalid, but the campaign goes on."""
-    try:
-        outcome = run_trial()
-    except (TrialError, HostError, OSError) as error:
-        reasons = [str(error)]
-        if isinstance(error.__context__, TrialError) and error.__context__ is not error.__cause__:
-            reasons.append(f"after: {error.__context__}")  # what went wrong first, when the clean-up failed too
-        return Outcome(invalid_because=reasons)
-    outcome.invalidate(_not_numbers(outcome))
-    return outcome
+    def probing(self, treatment: int) -> None:
+        self.observer.probing(self.campaign.treatments[treatment])
 
+    def waiting(self, reasons: Sequence[str], left_s: float) -> None:
+        self.observer.waiting(reasons, left_s)
 
-def _not_numbers(outcome: Outcome) -> list[str]:
-    """Report measurements that are not finite, which a broken tool may yield: one would make a mean meaningless."""
-    return [f"{name} is {value}" for name, value in outcome.measurements.items() if not math.isfinite(value)]
+    def measuring(self) -> None:
+        if (trial := self._trial) is not None:
+            self.observer.started(trial, self.campaign.treatments[trial.treatment], self.campaign.remaining_s)

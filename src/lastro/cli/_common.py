@@ -7,7 +7,7 @@ import gc
 import math
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,13 +19,14 @@ _SHARE_IN_CI = "10%"
 _NO = ("", "0", "false", "no")
 
 
-def study_arguments(parser: argparse.ArgumentParser) -> None:
+def study_arguments(parser: argparse.ArgumentParser, hosts: Callable[[argparse.ArgumentParser], None]) -> None:
+    """Take a study and what to select of it. `hosts` adds the options that name the hosts of its trials."""
     parser.add_argument(
         "study",
         metavar="STUDY",
         help="a study file; a published study: paper:NAME or paper:NAME/STUDY; a suite: a folder of studies or a paper",
     )
-    testbed_argument(parser)
+    hosts(parser)
     parser.add_argument(
         "--profile", metavar="P", help="one of the study's profiles: quick, standard, paper or published"
     )
@@ -45,13 +46,25 @@ def selection(args: argparse.Namespace) -> Selection:
     return Selection(args.profile, tuple(args.only), tuple(args.settings), args.replicates)
 
 
-def testbed_argument(parser: argparse.ArgumentParser) -> None:
+def testbed_argument(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--testbed",
         type=Path,
         metavar="FILE",
         help="a file with the hosts of client, DUT and server, or the word guest for a virtual machine;"
         " default: all on this machine",
+    )
+
+
+def hosts_arguments(parser: argparse.ArgumentParser) -> None:
+    """Take a testbed or a fleet, but not both."""
+    hosts = parser.add_mutually_exclusive_group()
+    testbed_argument(hosts)
+    hosts.add_argument(
+        "--fleet",
+        type=Path,
+        metavar="FILE",
+        help="a file with several testbeds, among which the blocks of the study are divided",
     )
 
 

@@ -22,7 +22,7 @@ from lastro.app import plans
 from lastro.app.contents import report_of
 from lastro.app.plans import NoPlan, Planned, Probing, StudyPlan, reasons
 from lastro.app.studies import GivenSuite, load_study, suite_of
-from lastro.cli._common import selection, share, study_arguments
+from lastro.cli._common import selection, share, study_arguments, testbed_argument
 from lastro.cli._terminal import table
 from lastro.errors import InputError
 from lastro.study import design
@@ -36,7 +36,7 @@ _HEADS = ("study", "treatments", "blocks", "trials", "unavailable", "expected")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    study_arguments(parser)
+    study_arguments(parser, testbed_argument)
     parser.add_argument("--no-probe", action="store_true", help="do not probe what this host can run")
     parser.add_argument("--schedule", action="store_true", help="list every trial in running order")
     parser.add_argument("--wait", action="store_true", help="wait for a campaign on this host to end before probing")

@@ -1,6 +1,7 @@
 """For hosts that differ: the ratio of each level of a factor to the reference level on each host, their mean over hosts
 by random effects, the spread between hosts, and the interval in which a new host will be. Campaigns of one host count
-as one. Two hosts cannot show how much hosts differ: then the two are compared, and nothing is averaged.
+as one; each testbed of a fleet counts as a host. Two hosts cannot show how much hosts differ: then the two are
+compared, and nothing is averaged.
 
   lastro pool HOST1 HOST2 HOST3               the tables
   lastro pool HOST1 HOST2 HOST3 --all         also the ratios on each host
@@ -21,7 +22,6 @@ from typing import TYPE_CHECKING
 from lastro.app.contents import claims_of, hosts_of
 from lastro.cli._common import campaigns_argument
 from lastro.cli._terminal import put
-from lastro.errors import InputError
 from lastro.report.language import LANGUAGES, language
 
 if TYPE_CHECKING:
@@ -56,8 +56,6 @@ def run(args: argparse.Namespace) -> int:
     from lastro.analysis.pooled import pool_hosts
     from lastro.study.load_claims import load_claims
 
-    if len(args.dirs) < 2:
-        raise InputError("one campaign is of one host", "give the campaigns of three hosts or more")
     hosts = hosts_of(args.dirs)
     study = hosts[0].report.study
     file = args.claims or claims_of(args.dirs[0], study.name)

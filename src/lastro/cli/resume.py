@@ -14,13 +14,13 @@ import argparse
 from lastro.app import campaigns, suites
 from lastro.app.campaigns import How
 from lastro.campaign.suite import is_suite
-from lastro.cli._common import campaign_argument, fail_invalid_argument, most_invalid, testbed_argument
+from lastro.cli._common import campaign_argument, fail_invalid_argument, hosts_arguments, most_invalid
 from lastro.cli._conclude import conclude
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     campaign_argument(parser)
-    testbed_argument(parser)
+    hosts_arguments(parser)
     parser.add_argument("--wait", action="store_true", help="wait for another campaign on this host to end")
     parser.add_argument(
         "--changed-host", action="store_true", help="continue even if the host or the image has changed"
@@ -36,7 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     most = most_invalid(args)
-    how = How(wait=args.wait, changed_host=args.changed_host, invalid=args.invalid, testbed=args.testbed)
+    how = How(args.wait, args.changed_host, args.invalid, args.testbed, args.fleet)
     resume = suites.resume if is_suite(args.dir) else campaigns.resume
     if not resume(args.dir, how):
         print(f"{args.dir}: nothing is left to run")

@@ -15,13 +15,13 @@ from lastro.app import campaigns, suites
 from lastro.app.campaigns import How
 from lastro.app.places import check_place, place_for
 from lastro.app.rights import require_root
-from lastro.app.studies import load_study, load_testbed, suite_of
-from lastro.cli._common import fail_invalid_argument, most_invalid, selection, study_arguments
+from lastro.app.studies import load_fleet, load_study, load_testbed, suite_of
+from lastro.cli._common import fail_invalid_argument, hosts_arguments, most_invalid, selection, study_arguments
 from lastro.cli._conclude import conclude
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    study_arguments(parser)
+    study_arguments(parser, hosts_arguments)
     parser.add_argument(
         "-o", "--output", type=Path, metavar="DIR", help="directory of the campaign; must not hold one already"
     )
@@ -38,8 +38,9 @@ def run(args: argparse.Namespace) -> int:
         require_root("run")
     directory = args.output or place_for(given.folder.name if given else studies[0].name)
     if given:
-        suites.begin(directory, given, How(wait=args.wait, testbed=args.testbed))
+        suites.begin(directory, given, How(wait=args.wait, testbed=args.testbed, fleet=args.fleet))
     else:
         check_place(directory)
-        campaigns.begin(directory, studies[0], wait=args.wait, file=load_testbed(args.testbed))
+        fleet = load_fleet(args.fleet) if args.fleet else None
+        campaigns.begin(directory, studies[0], wait=args.wait, file=load_testbed(args.testbed), fleet=fleet)
     return conclude(directory, report=not args.no_report, most_invalid=most)

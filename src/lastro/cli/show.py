@@ -127,6 +127,7 @@ def _attempt_document(store: Store, attempt: Attempt) -> dict[str, Any]:
     place = attempt.trial, attempt.attempt
     series, histograms = store.series(*place), store.histograms(*place)
     return {
+        **({"testbed": attempt.testbed} if attempt.testbed else {}),
         **only(attempt, "attempt started_utc duration_s valid reasons measurements notes"),
         "series": {each.name: {"unit": each.unit, "values": list(each.values)} for each in series},
         **({"histograms": {each.name: _histogram_document(each) for each in histograms}} if histograms else {}),
@@ -149,9 +150,10 @@ def _lines(store: Store, trial: TrialRow, attempts: list[Attempt], chosen: Attem
         lines += ["", f"unavailable here: {row.unavailable}", *([f"remedy: {row.remedy}"] if row.remedy else [])]
     for attempt in attempts:
         verdict = "valid" if attempt.valid else "invalid: " + "; ".join(attempt.reasons)
+        on = f"testbed {attempt.testbed}   " if attempt.testbed else ""
         lines += [
             "",
-            f"attempt {attempt.attempt}   {attempt.started_utc}   {human_duration(attempt.duration_s)}   {verdict}",
+            f"attempt {attempt.attempt}   {on}{attempt.started_utc}   {human_duration(attempt.duration_s)}   {verdict}",
         ]
     if chosen is not None:
         lines += _measurements(store, trial, chosen) + _notes(chosen) + _commands(store, trial, chosen)

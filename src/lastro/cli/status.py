@@ -53,6 +53,8 @@ def _text(facts: dict[str, Any]) -> str:
         lines.append(f"sequential: blocks are added until every ratio is precise, {facts['most_replicates']} at most")
     if facts["invalid_attempts"]:
         lines.append(f"{facts['invalid_attempts']:,} of {facts['attempts']:,} attempts were invalid and set aside")
+    if testbeds := facts.get("testbeds"):
+        lines += table([("testbed", "blocks", "valid", "now in block"), *map(_testbed_row, testbeds)])
     if facts["last_event"]:
         event = facts["last_event"]
         lines.append(plain(f"last event: {event['at_utc']} {event['kind']}: {event['text']}"))
@@ -61,6 +63,11 @@ def _text(facts: dict[str, Any]) -> str:
     if facts["remaining_s"]:
         lines.append(f"about {human_duration(facts['remaining_s'])} to go, if nothing is repeated")
     return "\n".join(lines if facts["running"] else [*lines, f"next: {facts['next']}"])
+
+
+def _testbed_row(testbed: dict[str, Any]) -> tuple[str, ...]:
+    now = str(testbed["block"] or "·")
+    return testbed["name"], f"{testbed['blocks']:,}", f"{testbed['valid_trials']:,}", now
 
 
 def suite_text(suite: Suite, facts: dict[str, Any]) -> str:

@@ -235,17 +235,21 @@ class Session:
 
 
 @contextmanager
-def session(purpose: str, *, state: Path = STATE_DIR, wait: OnWait | None = None) -> Iterator[Session]:
+def session(
+    purpose: str, *, state: Path = STATE_DIR, wait: OnWait | None = None, beside: bool = False
+) -> Iterator[Session]:
     """Hold this host, clean up after dead sessions, and own objects that are made inside the block.
 
-    Raises: HostBusy when another Lastro holds the host and `wait` is None; HostError when another user owns or may have
-    changed the state directory, or when it contains foreign files."""
+    With `beside`, the process that started this one has done the first two. Raises: HostBusy when another Lastro holds
+    the host and `wait` is None; HostError when another user owns or may have changed the state directory, or when it
+    contains foreign files."""
     close_to_others(LocalHost(), state, RUN_DIR)
     ledger = Ledger(state)
     with ExitStack() as stack:
         stack.callback(ledger.close)
-        stack.enter_context(lock(state, purpose, wait))
-        _whole(ledger.clean)
+        if not beside:
+            stack.enter_context(lock(state, purpose, wait))
+            _whole(ledger.clean)
         token = secrets.token_hex(3)
         yield stack.enter_context(opened(Session(ledger, token, LocalHost(token)), purpose))
 

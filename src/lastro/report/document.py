@@ -7,6 +7,8 @@
     counts       trials by state (pending, running, valid, invalid, unavailable), trials, attempts, invalid_attempts
     guest        the virtual machine that was the host: title, emulated (in software: no time compares with a host's);
                  null for a real host
+    testbeds     [{name, blocks [number], facts {name: text or null}}] of a fleet on which several testbeds measured;
+                 empty for one host
     finished     whether all trials have run
     key_findings [sentence], in English; first what each noisy neighbour costs and isolation recovers
     metrics      [{name, unit, better, summary}]
@@ -53,6 +55,7 @@ from typing import TYPE_CHECKING, Any
 
 from lastro.analysis import analyse
 from lastro.analysis.campaign import Cell, Gap, Point, Report, Row
+from lastro.analysis.compare import facts
 from lastro.analysis.curves import Curve, CurveLine, Panel, curves
 from lastro.analysis.growth import Growth
 from lastro.analysis.measured import median_of
@@ -118,6 +121,10 @@ def document(report: Report, published: AsPublished | None = None) -> dict[str, 
             "invalid_attempts": progress.n_invalid_attempts,
         },
         "guest": report.guest,
+        "testbeds": [
+            {"name": bed.directory, "blocks": sorted(bed.blocks), "facts": facts(bed.provenance)}
+            for bed in (report.members if report.of_fleet else ())
+        ],
         "finished": progress.finished,
         "key_findings": key_findings(report, ENGLISH),
         "metrics": report.metrics,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -35,7 +36,7 @@ def summary(report: Report, say: Language) -> str:
     compared = say.count(len(report.rows), "treatment") + (f": {factors}" if factors else "")
     blocks = say.count(study.design.replicates, "randomised block")
     ran = N_("This campaign ran the scenario “{scenario}” to compare {compared}, in {blocks}.")
-    if report.members:
+    if report.members and not report.of_fleet:
         ran = N_("These campaigns ran the scenario “{scenario}” to compare {compared}, in {blocks}.")
     sentences = [
         say(ran, scenario=study.scenario, compared=compared, blocks=blocks),
@@ -76,24 +77,27 @@ def _of_guest(report: Report, say: Language) -> Iterator[str]:
 def _several_campaigns(report: Report, say: Language) -> Iterator[str]:
     if (found := across_campaigns(report)) is None:
         return
-    listed = [
-        say(
-            "{directory} (blocks {blocks}, trials {trials})",
-            directory=member.directory,
-            blocks=f"{member.blocks.start}–{member.blocks.stop - 1}",
-            trials=f"{member.trials.start}–{member.trials.stop - 1}",
-        )
-        for member in report.members
-    ]
-    yield say("The numbers are of {n} campaigns: {list}.", n=say.integer(len(listed)), list="; ".join(listed))
+    fleet = report.of_fleet
+    yield (_testbeds if fleet else _campaigns)(report, say)
     if found.other_machine:
-        yield say("WARNING: The machines differ, so ratios across campaigns compare machines, too.")
+        other = N_("WARNING: The machines differ, so ratios across campaigns compare machines, too.")
+        if fleet:
+            other = N_("WARNING: The machines differ, so means over testbeds are of several machines.")
+        yield say(other)
     if found.differing:
         unknown = say("not recorded")
         facts = [
             f"{say(name)} ({' / '.join(v or unknown for v in values)})" for name, values in found.differing.items()
         ]
-        yield say("The campaigns differ in: {facts}.", facts="; ".join(facts))
+        differ = N_("The testbeds differ in: {facts}.") if fleet else N_("The campaigns differ in: {facts}.")
+        yield say(differ, facts="; ".join(facts))
+    if fleet:
+        yield say(
+            "Each block was measured on one testbed, so ratios compare treatments within testbeds. The intervals hold "
+            "for these testbeds; `lastro pool` estimates what another one will show. Trends, lines and predictions are "
+            "not computed over several testbeds."
+        )
+        return
     if not found.links:
         yield say("They have no treatment in common, so treatments of different campaigns are not compared.")
         return
@@ -104,6 +108,37 @@ def _several_campaigns(report: Report, say: Language) -> Iterator[str]:
         treatments="; ".join(treatment.label for treatment in found.links[:_MOST_LINKS])
         + (f"; … ({len(found.links)})" if len(found.links) > _MOST_LINKS else ""),
     )
+
+
+def _campaigns(report: Report, say: Language) -> str:
+    listed = [
+        say(
+            "{directory} (blocks {blocks}, trials {trials})",
+            directory=member.directory,
+            blocks=_span(member.blocks),
+            trials=_span(member.trials),
+        )
+        for member in report.members
+    ]
+    return say("The numbers are of {n} campaigns: {list}.", n=say.integer(len(listed)), list="; ".join(listed))
+
+
+def _span(numbers: Collection[int]) -> str:
+    return f"{min(numbers)}–{max(numbers)}" if numbers else "–"
+
+
+def _testbeds(report: Report, say: Language) -> str:
+    valid = Counter(attempt.block for attempt in report.attempts if attempt.valid)
+    listed = [
+        say(
+            "{name} ({blocks}, {trials})",
+            name=member.directory,
+            blocks=say.count(len(member.blocks), "block"),
+            trials=say.count(sum(valid[block] for block in member.blocks), "valid trial"),
+        )
+        for member in report.members
+    ]
+    return say("The numbers are of {n} testbeds: {list}.", n=say.integer(len(listed)), list="; ".join(listed))
 
 
 def _tally(report: Report, say: Language) -> str:
@@ -270,7 +305,7 @@ def commands(report: Report, say: Language) -> list[tuple[str, str]]:
     """Return (purpose, command line) for repeating the campaign or inspecting it.
 
     Several campaigns are repeated one by one, each by the commands of its own report."""
-    if report.members:
+    if report.members and not report.of_fleet:
         places = [shlex.quote(member.directory) for member in report.members]
         reports = " && ".join(f"lastro report {place}" for place in places)
         return [
@@ -330,4 +365,4 @@ RESIDUALS = N_(
 # Words that the store and the log write; the report translates them through variables
 STATES = (N_("pending"), N_("running"), N_("valid"), N_("invalid"), N_("unavailable"))
 EVENTS = (N_("started"), N_("resumed"), N_("finished"), N_("interrupted"), N_("stopped"))
-MORE_EVENTS = (N_("not calibrated"), N_("noise floor"), N_("changed host"))
+MORE_EVENTS = (N_("not calibrated"), N_("noise floor"), N_("changed host"), N_("moved"), N_("testbed"))

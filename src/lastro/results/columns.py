@@ -37,6 +37,15 @@ class _Testbed(TypedDict, total=False):
     roles: dict[str, dict[str, Any]]
 
 
+class _Fleet(TypedDict, total=False):
+    file: str
+
+
+class _Gap(TypedDict):
+    reason: str
+    remedy: str | None
+
+
 class _Guest(TypedDict, total=False):
     title: str
     emulated: bool
@@ -47,6 +56,7 @@ class _Provenance(TypedDict, total=False):
     guest: _Guest
     controller: _Machine
     testbed: _Testbed
+    fleet: _Fleet
     tools: dict[str, dict[str, Any]]
     root_filesystem: dict[str, Any]
 
@@ -178,6 +188,11 @@ def _study(value: object) -> Study:
     return Study.from_dict(_json(dict[str, Any])(value))
 
 
+def _unavailable(value: object) -> dict[int, tuple[str, str | None]]:
+    found: dict[str, _Gap] = _json(dict[str, _Gap])(value)
+    return {_count(0)(int(treatment)): (gap["reason"], gap["remedy"]) for treatment, gap in found.items()}
+
+
 def is_histogram(samples: object) -> bool:
     """Return whether a value of `series.samples` is a histogram (`results.hdr`), not compressed samples."""
     return isinstance(samples, bytes) and samples.startswith(HISTOGRAM)
@@ -224,6 +239,9 @@ _COLUMNS: dict[str, dict[str, Callable[[Any], Any]]] = {
     "measurement": {"metric": _text, "value": _measured},
     "series": {"name": _text, "unit": _text},
     "calibration": {"key": _text, "value": _json(Any)},
+    "testbed": {"name": _text, "provenance": _json(_Provenance), "unavailable": _unavailable},
+    "place": {"block": _count(1), "after": _count(0), "testbed": _text},
+    "testbed_calibration": {"testbed": _text, "key": _text, "value": _json(Any)},
     "event": {"at_utc": _text, "kind": _text, "text": _text},
 }  # fmt: skip
 

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path, PurePath
 from typing import Any
 
 from lastro.results.database import pack
-from lastro.results.store import Store
+from lastro.results.rows import TestbedRow
+from lastro.results.store import Store, gaps_text
 
 Clean = Callable[[str], str]
 
@@ -22,8 +23,12 @@ _JSON = (("attempt", "id", "reasons"), ("attempt", "id", "notes"), ("calibration
 _CLEANED_META = ("provenance", "noise_floor")
 
 
-def copy_store(store: Store, file: Path, clean: Clean, provenance: dict[str, Any]) -> None:
+def copy_store(
+    store: Store, file: Path, clean: Clean, provenance: dict[str, Any], testbeds: Mapping[str, TestbedRow]
+) -> None:
     """Copy an open campaign to a new file, with this provenance, and with `clean` applied to all other texts.
+
+    `testbeds` are what it says of those of a fleet, by their names.
 
     The study keeps its text, since its author wrote it; of its file, only the name is kept. Series and measurements are
     copied as they are. Raises: sqlite3.OperationalError when the file cannot be written; StoreError when the campaign
@@ -40,12 +45,27 @@ def copy_store(store: Store, file: Path, clean: Clean, provenance: dict[str, Any
             _change(copy, place, {row: clean(text) for row, text in _values(copy, place)})
         for place in _JSON:
             _change(copy, place, {row: _in_json(text, clean) for row, text in _values(copy, place)})
+        if testbeds:
+            _change_testbeds(copy, testbeds, clean)
         for attempt in store.attempts():
             steps = cleaned(store.transcript(attempt.trial, attempt.attempt), clean)
             where = (pack(steps), attempt.trial, attempt.attempt)
             copy.execute("UPDATE attempt SET transcript = ? WHERE trial = ? AND attempt = ?", where)
         copy.execute("COMMIT")
         copy.execute("VACUUM")  # or free pages would still hold what was replaced
+
+
+def _change_testbeds(copy: sqlite3.Connection, testbeds: Mapping[str, TestbedRow], clean: Clean) -> None:
+    for testbed, key, text in copy.execute("SELECT testbed, key, value FROM testbed_calibration").fetchall():
+        sql = "UPDATE testbed_calibration SET value = ? WHERE testbed = ? AND key = ?"
+        copy.execute(sql, (_in_json(text, clean), testbed, key))
+    for name, row in testbeds.items():
+        values = (f"~{row.name}", json.dumps(row.provenance), gaps_text(row), name)  # "~": another may have that name
+        copy.execute("UPDATE testbed SET name = ?, provenance = ?, unavailable = ? WHERE name = ?", values)
+        for table in ("place", "testbed_calibration"):
+            copy.execute(f"UPDATE {table} SET testbed = ? WHERE testbed = ?", (f"~{row.name}", name))
+    for table, column in (("testbed", "name"), ("place", "testbed"), ("testbed_calibration", "testbed")):
+        copy.execute(f"UPDATE {table} SET {column} = substr({column}, 2)")
 
 
 def _cleaned_meta(copy: sqlite3.Connection, clean: Clean) -> Iterator[tuple[str, str]]:

@@ -33,12 +33,24 @@ CREATE TABLE calibration(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWI
 CREATE TABLE event(id INTEGER PRIMARY KEY, at_utc TEXT NOT NULL, kind TEXT NOT NULL, text TEXT NOT NULL);
 """
 
+# Only the campaigns of a fleet have these. An attempt ran on the testbed of the last place of its block that has an
+# `after` below the attempt's id; `unavailable` is {treatment: {reason, remedy}}.
+FLEET_SCHEMA = """
+CREATE TABLE testbed(name TEXT PRIMARY KEY, provenance TEXT NOT NULL, unavailable TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE place(block INTEGER NOT NULL, after INTEGER NOT NULL, testbed TEXT NOT NULL REFERENCES testbed,
+                   PRIMARY KEY(block, after)) WITHOUT ROWID;
+CREATE TABLE testbed_calibration(testbed TEXT NOT NULL REFERENCES testbed, key TEXT NOT NULL, value TEXT NOT NULL,
+                                 PRIMARY KEY(testbed, key)) WITHOUT ROWID;
+"""
 
-def new_campaign(meta: dict[str, Any], treatments: Iterable[Treatment], trials: Iterable[Trial]) -> bytes:
+
+def new_campaign(
+    meta: dict[str, Any], treatments: Iterable[Treatment], trials: Iterable[Trial], *, fleet: bool = False
+) -> bytes:
     """Return the database file of a campaign in which nothing has run."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as db:
         db.execute("BEGIN")
-        for statement in SCHEMA.split(";"):
+        for statement in (SCHEMA + FLEET_SCHEMA if fleet else SCHEMA).split(";"):
             db.execute(statement)
         db.executemany("INSERT INTO meta VALUES (?, ?)", ((key, json.dumps(value)) for key, value in meta.items()))
         db.executemany(

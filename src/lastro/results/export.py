@@ -1,7 +1,8 @@
 """Long-format rows, one value each, for R, pandas or DuckDB: as CSV text and as Parquet.
 
 Columns: `treatment`, one for each factor, `block`, `trial`, `state` (of the trial), `attempt`, `valid` (of the
-attempt), `reasons`, `metric`, `unit`, `value`, `at_least` (the value is only a lower bound: censored on the right).
+attempt), `reasons`, `metric`, `unit`, `value`, `at_least` (the value is only a lower bound: censored on the right);
+for a campaign of a fleet also `testbed` (of the attempt).
 Every trial has a row: a trial that was never attempted has no attempt and no metric, and an unavailable one has its
 reason. Analyse the rows with `valid` true; invalid attempts are included for inspection.
 The rows of a suite begin with the column `front`, the name of the study in its suite, and have the factors of all
@@ -39,6 +40,7 @@ _AFTER = {
     "value": "DOUBLE",
     "at_least": "BOOLEAN",
 }
+_FLEET = {"testbed": "VARCHAR"}  # the last column of a campaign of a fleet
 _NULL = "\\N"  # in the file that DuckDB reads, where an empty text and no text must differ
 _BEGIN_A_FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")  # the full-width ones for spreadsheets in East Asia
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
@@ -48,11 +50,16 @@ Value = str | int | float | bool | None
 
 def columns(data: CampaignData) -> dict[str, str]:
     """Return the names of the columns in order, with their SQL types."""
-    return _BEFORE | {_column(factor): _sql_type(factor) for factor in data.study.factors} | _AFTER
+    found = _BEFORE | {_column(factor): _sql_type(factor) for factor in data.study.factors} | _AFTER
+    return found | _FLEET if _of_fleet(data) else found
+
+
+def _of_fleet(data: CampaignData) -> bool:
+    return any(attempt.testbed for attempt in data.attempts)
 
 
 def _column(factor: Factor) -> str:
-    return f"factor_{factor.name}" if factor.name in {_STUDY, *_BEFORE, *_AFTER} else factor.name
+    return f"factor_{factor.name}" if factor.name in {_STUDY, *_BEFORE, *_AFTER, *_FLEET} else factor.name
 
 
 def _sql_type(factor: Factor) -> str:
@@ -71,29 +78,30 @@ def rows(data: CampaignData) -> Iterator[tuple[Value, ...]]:
     attempts: dict[int, list[Attempt]] = defaultdict(list)
     for attempt in data.attempts:
         attempts[attempt.trial].append(attempt)
+    fleet = _of_fleet(data)
     for trial in data.trials:
         row = treatments[trial.treatment]
         head = (row.treatment.id, *(row.treatment.levels[factor.name] for factor in data.study.factors))
         place = (trial.block, trial.number, trial.state)
-        for tail in _tails(trial, row, attempts[trial.number], units):
-            yield (*head, *place, *tail)
+        for testbed, *tail in _tails(trial, row, attempts[trial.number], units):
+            yield (*head, *place, *tail, *((testbed,) if fleet else ()))
 
 
 def _tails(
     trial: TrialRow, row: TreatmentRow, attempts: Iterable[Attempt], units: dict[str, str]
 ) -> Iterator[tuple[Value, ...]]:
-    """Yield (attempt, valid, reasons, metric, unit, value, at_least) for all values of one trial."""
+    """Yield (testbed, attempt, valid, reasons, metric, unit, value, at_least) for all values of one trial."""
     silent = True
     for attempt in attempts:
         silent = False
-        verdict = (attempt.attempt, attempt.valid, "; ".join(attempt.reasons) or None)
+        verdict = (attempt.testbed or None, attempt.attempt, attempt.valid, "; ".join(attempt.reasons) or None)
         for metric, value in attempt.measurements.items():
             known = value if math.isfinite(value) else None
             yield (*verdict, metric, units.get(metric), known, attempt.noted.only_at_least(metric))
         if not attempt.measurements:
             yield (*verdict, None, None, None, None)
     if silent or trial.state == "unavailable":
-        yield (None, None, row.unavailable if trial.state == "unavailable" else None, None, None, None, None)
+        yield (None, None, None, row.unavailable if trial.state == "unavailable" else None, None, None, None, None)
 
 
 Data = CampaignData | Mapping[str, CampaignData]  # one campaign, or those of a suite by the name of their study
@@ -106,9 +114,9 @@ def _all_columns(data: Data) -> dict[str, str]:
     found = {_STUDY: "VARCHAR", **_BEFORE}
     for each in data.values():
         for name, kind in columns(each).items():
-            if name not in _AFTER:
+            if name not in _AFTER | _FLEET:
                 found[name] = kind if found.get(name, kind) == kind else "VARCHAR"
-    return found | _AFTER
+    return found | _AFTER | (_FLEET if any(map(_of_fleet, data.values())) else {})
 
 
 def _all_rows(data: Data) -> Iterator[tuple[Value, ...]]:

@@ -18,9 +18,10 @@ from typing import Any
 
 from lastro.errors import InputError, StoreError
 from lastro.results.columns import META, wrong
-from lastro.results.database import DB_NAME, SCHEMA, damaged, translated
+from lastro.results.database import DB_NAME, FLEET_SCHEMA, SCHEMA, damaged, translated
 
 FORMAT = 3  # 2: a study may stop sequentially, and then grows by blocks; 3: a series may be a histogram
+FLEET_FORMAT = 4  # of a campaign with several testbeds, which has more tables
 LONGEST_S = 60.0  # of one query; that for the largest campaign takes a few seconds
 _STEPS = 10_000  # of SQLite's virtual machine between two checks of signals and the clock: about a millisecond
 _SIZED = (str, bytes)
@@ -155,7 +156,7 @@ def _prepare(db: Bounded, directory: Path, *, readonly: bool) -> None:
     for pragma in ("trusted_schema=OFF", "cell_size_check=ON", "mmap_size=0"):
         db.execute(f"PRAGMA {pragma}")
     found = dict(db.read(_OBJECTS, ()))
-    if found.get(_META) == _ours()[_META]:
+    if found.get(_META) == _ours(SCHEMA)[_META]:
         _check_format(db, directory)
     if reason := _foreign(found):
         raise damaged(directory, reason)
@@ -183,16 +184,16 @@ def _check_format(db: Bounded, directory: Path) -> None:
         written_by = META["format"](rows[0][0]) if rows else 1
     except ValueError as error:
         raise wrong(directory, "meta.value", "format", error) from error
-    if written_by > FORMAT:
+    if written_by > FLEET_FORMAT:
         raise StoreError(
-            f"{directory / DB_NAME} was written by a newer Lastro (format {written_by}, this one knows {FORMAT})",
+            f"{directory / DB_NAME} was written by a newer Lastro (format {written_by}, this one knows {FLEET_FORMAT})",
             "update Lastro",
         )
 
 
 def _foreign(found: Mapping[str, str]) -> str:
     """Describe foreign or missing objects in the schema; empty for the schema of a campaign."""
-    ours = _ours()
+    ours = _ours(SCHEMA + FLEET_SCHEMA if _FLEET in found else SCHEMA)
     for name, made_by in found.items():
         if name not in ours:
             return f"it has an unexpected {name}"
@@ -201,12 +202,12 @@ def _foreign(found: Mapping[str, str]) -> str:
     return next((f"it has no {name}" for name in ours if name not in found), "")
 
 
-_META = "table meta"
+_META, _FLEET = "table meta", "table testbed"
 _OBJECTS = "SELECT type || ' ' || name, ifnull(sql, '') || ' ON ' || tbl_name FROM sqlite_master"
 
 
 @cache
-def _ours() -> dict[str, str]:
+def _ours(schema: str) -> dict[str, str]:
     with closing(sqlite3.connect(":memory:")) as db:
-        db.executescript(SCHEMA)
+        db.executescript(schema)
         return dict(db.execute(_OBJECTS))

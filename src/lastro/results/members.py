@@ -1,22 +1,25 @@
-"""The campaigns behind a report of several."""
+"""The campaigns behind a report of several, or the testbeds behind a campaign of a fleet."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One of several campaigns: its directory and provenance, and which blocks and trials of the whole it measured."""
+    """One of several campaigns: its directory and provenance, and which blocks and trials of the whole it measured.
+
+    For a `testbed` of a fleet, its name instead of a directory. Its trials are those of its blocks."""
 
     directory: str
     provenance: Mapping[str, Any]
-    blocks: range
-    trials: range
+    blocks: Collection[int]
+    trials: Collection[int]
+    testbed: bool = False
 
 
 def campaigns_of_blocks(members: Sequence[Member]) -> dict[int, int] | None:
-    """Return {block: number of its campaign}; None without members, which is one campaign."""
+    """Return {block: number of its campaign or testbed}; None without members, which is one campaign on one host."""
     return {block: number for number, member in enumerate(members) for block in member.blocks} or None

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lastro.results.database import damaged
 from lastro.results.members import Member
-from lastro.results.rows import Attempt, TreatmentRow, TrialRow
+from lastro.results.rows import Attempt, Place, TestbedRow, TreatmentRow, TrialRow
 from lastro.results.samples import Series
 from lastro.results.store import Store
 from lastro.study.model import Study
@@ -30,7 +31,7 @@ class CampaignData:
     Raw series may be larger than all other data, so `later_series` opens the campaign again and returns the series of
     the given (trial, attempt) pairs, in that order; `later_histograms` does so for histograms. `attempts` are in
     running order; `events` are (UTC time, kind, text). `members` are the campaigns if there are several
-    (`results.together`)."""
+    (`results.together`), or the testbeds of a fleet if several measured."""
 
     directory: str
     study: Study
@@ -62,9 +63,75 @@ def load_campaign(store: Store) -> CampaignData:
             later_series=partial(_later, store.directory, Store.series),
             later_histograms=partial(_later, store.directory, Store.histograms),
         )
+        testbeds, places = store.testbeds(), store.places()
+        of_testbeds = {row.name: store.calibrations(row.name) for row in testbeds}
     if reason := _torn(data):
         raise damaged(store.directory, reason)
-    return data
+    return _of_fleet(data, testbeds, places, of_testbeds) if store.is_fleet else data
+
+
+def _of_fleet(
+    data: CampaignData, testbeds: Sequence[TestbedRow], places: Iterable[Place], calibrations: Mapping[str, Any]
+) -> CampaignData:
+    """Return a campaign with the provenance of its testbeds: that of the only one, or what all have in common.
+
+    Where a treatment can run on some testbeds only, the others have no trials of it."""
+    blocks: dict[str, list[int]] = {row.name: [] for row in testbeds}
+    for block, testbed in {place.block: place.testbed for place in places}.items():  # the last one
+        blocks[testbed].append(block)
+    rows = [row for row in testbeds if blocks[row.name]] or testbeds
+    runnable = {row.treatment.index for row in data.treatments if row.unavailable is None}
+    trials = [each for each in data.trials if each.state != "unavailable" or each.treatment not in runnable]
+    of_block: dict[int, list[int]] = defaultdict(list)
+    for trial in trials:
+        of_block[trial.block].append(trial.number)
+    numbers = {row.name: [n for block in blocks[row.name] for n in of_block[block]] for row in rows}
+    members = tuple(_testbed(row, blocks[row.name], numbers[row.name]) for row in rows)
+    return replace(
+        data,
+        trials=trials,
+        provenance=data.provenance | shared([row.provenance for row in rows]),
+        calibrations={name: found for name, found in calibrations.items() if found},
+        members=members if len(members) > 1 else (),
+    )
+
+
+def _testbed(row: TestbedRow, blocks: Iterable[int], trials: Iterable[int]) -> Member:
+    return Member(row.name, row.provenance, frozenset(blocks), frozenset(trials), testbed=True)
+
+
+def testbeds_apart(data: CampaignData) -> list[CampaignData]:
+    """Return what each testbed of a fleet measured, as a campaign of its own; another campaign as it is."""
+    if not data.members:
+        return [data]
+    return [
+        replace(
+            data,
+            directory=f"{data.directory}: {member.directory}",
+            trials=[trial for trial in data.trials if trial.number in member.trials],
+            attempts=[attempt for attempt in data.attempts if attempt.trial in member.trials],
+            provenance=dict(member.provenance),
+            calibrations=data.calibrations.get(member.directory, {}),
+            members=(),
+        )
+        for member in data.members
+    ]
+
+
+def shared(found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what several chapters of provenance have in common, at any depth."""
+    if not found:
+        return {}
+    first, *others = found
+    common: dict[str, Any] = {}
+    for key, value in first.items():
+        if all(key in other for other in others):
+            values = [value, *(other[key] for other in others)]
+            if all(isinstance(each, Mapping) for each in values):
+                common[key] = shared(values)
+            elif all(each == value for each in values):
+                common[key] = value
+    return common
 
 
 def _torn(data: CampaignData) -> str | None:

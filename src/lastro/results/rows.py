@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 from lastro.results.columns import State
 from lastro.results.noted import Noted
@@ -28,6 +28,26 @@ class TreatmentRow:
 
 
 @dataclass(frozen=True, slots=True)
+class TestbedRow:
+    """A testbed of a fleet. `unavailable` has {treatment: (reason, remedy)} for what cannot run there."""
+
+    __test__: ClassVar[bool] = False  # its name looks like a test's to pytest
+
+    name: str
+    provenance: dict[str, Any]
+    unavailable: dict[int, tuple[str, str | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The testbed of a block for the attempts with an id above `after`, until the next place of the block."""
+
+    block: int
+    after: int
+    testbed: str
+
+
+@dataclass(frozen=True, slots=True)
 class Runner:
     """The process that runs a campaign now, and since when (UTC)."""
 
@@ -37,7 +57,9 @@ class Runner:
 
 @dataclass(frozen=True)
 class Attempt:
-    """One execution of a trial. `measurements` maps metric names to values; invalid attempts have them too."""
+    """One execution of a trial. `measurements` maps metric names to values; invalid attempts have them too.
+
+    `testbed` is empty unless the campaign has a fleet."""
 
     trial: int
     block: int
@@ -49,6 +71,7 @@ class Attempt:
     reasons: tuple[str, ...]
     notes: dict[str, Any]
     measurements: dict[str, float]
+    testbed: str = ""
 
     @cached_property
     def noted(self) -> Noted:

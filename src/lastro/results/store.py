@@ -19,12 +19,17 @@ from lastro.host.files import start_time
 from lastro.results.columns import State
 from lastro.results.database import DB_NAME, new_campaign, pack, translated
 from lastro.results.files import write_atomically
-from lastro.results.gate import FORMAT, connect
+from lastro.results.gate import FLEET_FORMAT, FORMAT, connect
+from lastro.results.rows import TestbedRow
 from lastro.results.samples import MAX_ATTEMPTS, Outcome
 from lastro.results.store_reader import StoreReader
 from lastro.shapes import MOST, parsed
 from lastro.study.design import Treatment, Trial, block
 from lastro.study.model import Study
+
+_OF_TESTBED = (
+    "SELECT block FROM place p WHERE testbed = ? AND after = (SELECT max(after) FROM place WHERE block = p.block)"
+)
 
 
 class Store(StoreReader):
@@ -38,15 +43,17 @@ class Store(StoreReader):
         treatments: Sequence[Treatment],
         trials: Iterable[Trial],
         provenance: dict[str, Any],
+        *,
+        fleet: bool = False,
     ) -> Store:
-        """Create a campaign in `directory`, which must not hold one already."""
+        """Create a campaign in `directory`, which must not hold one already. A `fleet` has several testbeds."""
         if (directory / DB_NAME).exists():
             raise InputError(
                 f"{directory} already holds a campaign", "continue it with `lastro resume`, or choose another -o DIR"
             )
         write_atomically(directory / "study.toml", study.source, durable=True)  # in a suite, it replaces the copy
-        meta = {"format": FORMAT, "study": study.to_dict(), "provenance": provenance}
-        write_atomically(directory / DB_NAME, new_campaign(meta, treatments, trials), durable=True)
+        meta = {"format": FLEET_FORMAT if fleet else FORMAT, "study": study.to_dict(), "provenance": provenance}
+        write_atomically(directory / DB_NAME, new_campaign(meta, treatments, trials, fleet=fleet), durable=True)
         return cls.open(directory)
 
     @classmethod
@@ -101,18 +108,25 @@ class Store(StoreReader):
         with self._transaction():
             return self._db.execute("UPDATE trial SET state = 'pending' WHERE state = 'invalid'").rowcount
 
-    def withdraw_running(self) -> None:
-        """Reset the running trial: it starts again when the campaign continues."""
+    def withdraw_running(self, block: int | None = None) -> None:
+        """Reset the running trial, or that of a block: it starts again when the campaign continues."""
         with self._transaction():
-            self._db.execute("UPDATE trial SET state = 'pending' WHERE state = 'running'")
+            self._db.execute(
+                "UPDATE trial SET state = 'pending' WHERE state = 'running' AND block = ifnull(?, block)", (block,)
+            )
 
     def finish(
         self, number: int, outcome: Outcome, *, started_utc: str, duration_s: float, transcript: list[dict[str, Any]]
     ) -> State:
         """Store a complete attempt in one durable transaction, and return the resulting state of its trial."""
         with self._transaction():
-            attempt = 1 + self._db.execute("SELECT count(*) FROM attempt WHERE trial = ?", (number,)).fetchone()[0]
-            given_up = attempt % MAX_ATTEMPTS == 0  # a reopened trial has that many more attempts
+            count = "SELECT count(*) FROM attempt WHERE trial = ?"
+            attempt = 1 + self._db.execute(count, (number,)).fetchone()[0]
+            counted = attempt  # of the attempts on this testbed
+            if self.is_fleet:
+                since = "SELECT ifnull(max(after), 0) FROM place JOIN trial USING (block) WHERE number = ?"
+                counted = 1 + self._db.execute(f"{count} AND id > ({since})", (number, number)).fetchone()[0]
+            given_up = counted % MAX_ATTEMPTS == 0  # a reopened trial has that many more attempts
             state: State = "valid" if outcome.valid else "invalid" if given_up else "pending"
             row = (
                 number, attempt, started_utc, duration_s, outcome.valid,
@@ -140,9 +154,62 @@ class Store(StoreReader):
             self._db.execute("UPDATE trial SET state = ? WHERE number = ?", (state, number))
         return state
 
-    def save_calibration(self, key: str, value: Any) -> None:
+    def save_calibration(self, key: str, value: Any, testbed: str = "") -> None:
         with self._transaction():
-            self._db.execute("INSERT OR REPLACE INTO calibration VALUES (?, ?)", (key, json.dumps(value)))
+            if testbed:
+                row = (testbed, key, json.dumps(value))
+                self._db.execute("INSERT OR REPLACE INTO testbed_calibration VALUES (?, ?, ?)", row)
+            else:
+                self._db.execute("INSERT OR REPLACE INTO calibration VALUES (?, ?)", (key, json.dumps(value)))
+
+    # The testbeds of a fleet
+
+    def save_testbed(self, row: TestbedRow) -> None:
+        """Record a testbed. Of its blocks, trials that turned out to be unavailable or available change their state."""
+        with self._transaction():
+            self._db.execute(
+                "INSERT INTO testbed VALUES (?, ?, ?) ON CONFLICT(name) DO UPDATE"
+                " SET provenance = excluded.provenance, unavailable = excluded.unavailable",
+                (row.name, json.dumps(row.provenance), gaps_text(row)),
+            )
+            self._note_gaps(f"block IN ({_OF_TESTBED})", row.name)
+            self._db.execute(  # a treatment that no testbed can run is unavailable in the plan, too
+                "UPDATE treatment SET (unavailable, remedy) = (SELECT"
+                " group_concat(DISTINCT json_extract(value, '$.reason')), max(json_extract(value, '$.remedy'))"
+                " FROM testbed, json_each(testbed.unavailable) WHERE CAST(key AS INTEGER) = idx"
+                " GROUP BY key HAVING count(*) = (SELECT count(*) FROM testbed))"
+            )
+
+    def place(self, block: int, testbed: str) -> bool:
+        """Give a block to a testbed. If it was on another, it begins again; return whether attempts were set aside.
+
+        The attempts of the other testbed stay in the record as invalid, since a block is measured on one testbed."""
+        with self._transaction():
+            current = "SELECT testbed, after FROM place WHERE block = ? ORDER BY after DESC LIMIT 1"
+            before = self._db.execute(current, (block,)).fetchone()
+            if before is not None and before[0] == testbed:
+                return False
+            reason = f"set aside: block {block} began again on testbed {testbed}"
+            aside = 0
+            if before is not None:
+                aside = self._db.execute(
+                    "UPDATE attempt SET valid = 0, reasons = json_insert(reasons, '$[#]', ?)"
+                    " WHERE id > ? AND trial IN (SELECT number FROM trial WHERE block = ?)",
+                    (reason, before[1], block),
+                ).rowcount
+            self._db.execute("UPDATE trial SET state = 'pending' WHERE block = ?", (block,))
+            self._db.execute(
+                "INSERT OR REPLACE INTO place SELECT ?, ifnull(max(id), 0), ? FROM attempt", (block, testbed)
+            )
+            self._note_gaps(f"block = {block:d} AND block IN ({_OF_TESTBED})", testbed)
+        return aside > 0
+
+    def _note_gaps(self, where: str, testbed: str) -> None:
+        """Set the state of the trials of a testbed that cannot run there, or can after all."""
+        gone = "(SELECT CAST(key AS INTEGER) FROM testbed, json_each(testbed.unavailable) WHERE name = ?)"
+        for state, now, test in (("pending", "unavailable", "IN"), ("unavailable", "pending", "NOT IN")):
+            sql = f"UPDATE trial SET state = ? WHERE state = ? AND {where} AND treatment {test} {gone}"
+            self._db.execute(sql, (now, state, testbed, testbed))
 
     def save_noise_floor(self, value: Any) -> None:
         with self._transaction():
@@ -166,7 +233,16 @@ class Store(StoreReader):
             self._db.execute("INSERT INTO event(at_utc, kind, text) VALUES (?, ?, ?)", (at_utc, kind, text))
 
     @contextmanager
+    def as_one(self) -> Iterator[None]:
+        """Make one durable transaction of everything that is written inside the block."""
+        with self._transaction():
+            yield
+
+    @contextmanager
     def _transaction(self) -> Iterator[None]:
+        if self._db.in_transaction:  # part of a larger one
+            yield
+            return
         with translated(self.directory), self._db.watched():
             self._db.execute("BEGIN IMMEDIATE")
             try:
@@ -176,6 +252,12 @@ class Store(StoreReader):
                 if self._db.in_transaction:
                     self._db.execute("ROLLBACK")
                 raise
+
+
+def gaps_text(row: TestbedRow) -> str:
+    """Return what a testbed cannot run, as its column has it."""
+    gaps = row.unavailable.items()
+    return json.dumps({str(treatment): {"reason": reason, "remedy": remedy} for treatment, (reason, remedy) in gaps})
 
 
 def _readable(notes: dict[str, object]) -> str:

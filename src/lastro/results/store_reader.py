@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -13,7 +14,7 @@ from lastro.host.files import start_time
 from lastro.results.columns import META, STATES, Record, State, is_histogram, samples_of, transcript_of, typed, wrong
 from lastro.results.database import DB_NAME, damaged, translated
 from lastro.results.gate import Bounded
-from lastro.results.rows import Attempt, Runner, TreatmentRow, TrialRow
+from lastro.results.rows import Attempt, Place, Runner, TestbedRow, TreatmentRow, TrialRow
 from lastro.results.samples import Series
 from lastro.study.design import Treatment
 from lastro.study.model import Study
@@ -105,8 +106,11 @@ class StoreReader:
         """List the campaign's events as (UTC time, kind, text): starts, interruptions, resumptions."""
         return self._rows("event", ("at_utc", "kind", "text"), "ORDER BY id")
 
-    def calibrations(self) -> dict[str, Any]:
-        """Return the results of the calibration runs, which trials need, by key."""
+    def calibrations(self, testbed: str = "") -> dict[str, Any]:
+        """Return the results of the calibration runs, which trials need, by key; `testbed` is one of a fleet."""
+        if testbed:
+            rest = "WHERE testbed = ? ORDER BY key"
+            return dict(self._rows("testbed_calibration", ("key", "value"), rest, testbed))
         return dict(self._rows("calibration", ("key", "value"), "WHERE key != 'noise floor' ORDER BY key"))
 
     def noise_floor(self) -> Any:
@@ -120,20 +124,60 @@ class StoreReader:
         )
         return found[0] if found else None
 
-    def next_trial(self) -> TrialRow | None:
-        """Return the next trial without a final verdict, from the first block that has one; None if there is none.
+    # The testbeds of a fleet
+
+    @cached_property
+    def is_fleet(self) -> bool:
+        """True if the campaign has several testbeds, even before the first has been reached."""
+        return bool(self._query("SELECT 1 FROM sqlite_master WHERE name = 'testbed'"))
+
+    def testbeds(self) -> list[TestbedRow]:
+        """List the testbeds that have been reached, by name; none unless the campaign has a fleet."""
+        columns = ("name", "provenance", "unavailable")
+        return [TestbedRow(*row) for row in self._rows("testbed", columns, "ORDER BY name")] if self.is_fleet else []
+
+    def places(self) -> list[Place]:
+        """List the testbeds of each block, the last one last."""
+        if not self.is_fleet:
+            return []
+        rows = self._rows("place", ("block", "after", "testbed"), "ORDER BY block, after")
+        known = {row.name for row in self.testbeds()}
+        for block, _, testbed in rows:
+            if testbed not in known:
+                raise wrong(self.directory, "place.testbed", block, f"there is no testbed {testbed!r:.40}")
+        return [Place(*row) for row in rows]
+
+    def open_blocks(self) -> list[int]:
+        """List the blocks that have a trial without a final verdict."""
+        rest = "WHERE state IN ('pending', 'running') GROUP BY block ORDER BY block"
+        return [block for block, _ in self._rows("trial", ("block", "count(*)"), rest)]
+
+    def next_trial(self, block: int | None = None) -> TrialRow | None:
+        """Return the next trial without a final verdict; None if there is none.
+
+        It is from the given block, or else from the first that has one.
 
         A trial that was running at a crash comes first. A repeated trial comes at the end of its block: the disturbance
         may have ended by then."""
-        first = self._trial_rows("WHERE state IN ('pending', 'running') ORDER BY number LIMIT 1")
+        todo = "state IN ('pending', 'running')"
+        order = "ORDER BY state = 'running' DESC, (SELECT count(*) FROM attempt WHERE trial = number), number LIMIT 1"
+        if block is not None:
+            last = block * self._n_treatments
+            found = self._trial_rows(
+                f"WHERE {todo} AND number BETWEEN ? AND ? {order}", last - self._n_treatments + 1, last
+            )
+            return found[0] if found else None
+        first = self._trial_rows(f"WHERE {todo} ORDER BY number LIMIT 1")
         if not first:
             return None
+        span = first[0].number, first[0].number + self._n_treatments
         return self._trial_rows(
-            "WHERE state IN ('pending', 'running') AND block = ? AND number <= ? + (SELECT count(*) FROM treatment)"
-            " ORDER BY state = 'running' DESC, (SELECT count(*) FROM attempt WHERE trial = number), number LIMIT 1",
-            first[0].block,
-            first[0].number,
+            f"WHERE {todo} AND block = ? AND number BETWEEN ? AND ? {order}", first[0].block, *span
         )[0]
+
+    @cached_property
+    def _n_treatments(self) -> int:
+        return int(self._query("SELECT count(*) FROM treatment")[0][0])
 
     def trial(self, number: int) -> TrialRow:
         rows = self._trial_rows("WHERE number = ?", number) if 0 < number < 2**63 else []
@@ -193,16 +237,20 @@ class StoreReader:
             if attempt_id not in values:
                 raise wrong(self.directory, "measurement.attempt", metric, f"there is no attempt {attempt_id}")
             values[attempt_id][metric] = value
+        places: dict[int, list[Place]] = {}
+        for place in self.places():
+            places.setdefault(place.block, []).append(place)
         found = []
         for attempt_id, number, *fields in rows:
             if number not in trials:
                 raise wrong(self.directory, "attempt.trial", attempt_id, f"there is no trial {number}")
             block, treatment = trials[number].block, trials[number].treatment
             attempt, started, duration_s, valid, reasons, notes = fields
+            testbed = [place.testbed for place in places.get(block, ()) if place.after < attempt_id][-1:]
             found.append(
                 Attempt(
                     number, block, treatment, attempt, started, duration_s, bool(valid), tuple(reasons), notes,
-                    values[attempt_id],
+                    values[attempt_id], *testbed,
                 )
             )  # fmt: skip
         return found
@@ -249,7 +297,7 @@ class StoreReader:
 
     # SQLite
 
-    def _rows(self, table: str, columns: Sequence[str], rest: str, *args: int) -> list[Any]:
+    def _rows(self, table: str, columns: Sequence[str], rest: str, *args: int | str) -> list[Any]:
         """Query rows of a table, and read each value by its column. Expressions are returned as they are."""
         rows = self._query(f"SELECT {', '.join(columns)} FROM {table} {rest}", *args)
         return typed(self.directory, table, columns, rows)

@@ -7,11 +7,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from lastro.errors import InputError
 from lastro.results.members import Member
-from lastro.results.read import CampaignData
+from lastro.results.read import CampaignData, shared
 from lastro.study.design import Treatment
 from lastro.study.model import PATIENCE, Factor, Level, Study
 
@@ -36,13 +36,13 @@ def together(campaigns: Sequence[CampaignData]) -> CampaignData:
         require_one_study(ordered[0], campaign)
         if campaign.directory in {other.directory for other in ordered[:at]}:
             raise InputError(f"{campaign.directory} is given twice", "name each campaign once")
-    members = tuple(_members(ordered))
+    spans = list(_spans(ordered))
     rows = _treatments(ordered)
     places = {key: row.treatment.index for key, row in rows.items()}
     runnable = {row.treatment.index for row in rows.values() if row.unavailable is None}
     trials, attempts = [], []
-    for campaign, member in zip(ordered, members, strict=True):
-        number, block = member.trials.start - 1, member.blocks.start - 1  # of what came before
+    for campaign, span in zip(ordered, spans, strict=True):
+        number, block = span.trials.start - 1, span.blocks.start - 1  # of what came before
         index = {row.treatment.index: places[_key(row.treatment.levels)] for row in campaign.treatments}
         for trial in campaign.trials:
             if trial.state != "unavailable" or index[trial.treatment] not in runnable:
@@ -52,6 +52,7 @@ def together(campaigns: Sequence[CampaignData]) -> CampaignData:
             attempts.append(
                 replace(one, trial=one.trial + number, block=one.block + block, treatment=index[one.treatment])
             )
+    spanned = list(zip(spans, ordered, strict=True))
     return replace(
         ordered[0],
         directory=", ".join(campaign.directory for campaign in ordered),
@@ -59,15 +60,15 @@ def together(campaigns: Sequence[CampaignData]) -> CampaignData:
         treatments=list(rows.values()),
         trials=trials,
         attempts=attempts,
-        provenance=_shared([campaign.provenance for campaign in ordered]),
+        provenance=shared([campaign.provenance for campaign in ordered]),
         calibrations={campaign.directory: campaign.calibrations for campaign in ordered if campaign.calibrations},
         noise_floor=None,
         events=sorted(
             (at, kind, f"{campaign.directory}: {text}") for campaign in ordered for at, kind, text in campaign.events
         ),
-        later_series=partial(_later, tuple(zip(members, (each.later_series for each in ordered), strict=True))),
-        later_histograms=partial(_later, tuple(zip(members, (each.later_histograms for each in ordered), strict=True))),
-        members=members,
+        later_series=partial(_later, tuple((span.trials, each.later_series) for span, each in spanned)),
+        later_histograms=partial(_later, tuple((span.trials, each.later_histograms) for span, each in spanned)),
+        members=tuple(member for span, campaign in spanned for member in _members(span, campaign)),
     )
 
 
@@ -108,13 +109,34 @@ def _unequal(what: str, a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[
             yield f"{what} {name}", str(a.get(name, "not set")), str(b.get(name, "not set"))
 
 
-def _members(campaigns: Iterable[CampaignData]) -> Iterator[Member]:
+class _Span(NamedTuple):
+    """The blocks and trials of a campaign in the whole."""
+
+    blocks: range
+    trials: range
+
+
+def _spans(campaigns: Iterable[CampaignData]) -> Iterator[_Span]:
     block = trial = 1
     for campaign in campaigns:
         blocks = range(block, block + max((each.block for each in campaign.trials), default=0))
-        trials = range(trial, trial + len(campaign.trials))
-        yield Member(campaign.directory, campaign.provenance, blocks, trials)
+        trials = range(trial, trial + max((each.number for each in campaign.trials), default=0))
+        yield _Span(blocks, trials)
         block, trial = blocks.stop, trials.stop
+
+
+def _members(span: _Span, campaign: CampaignData) -> Iterator[Member]:
+    """Yield a campaign, or its testbeds if it has a fleet."""
+    if not campaign.members:
+        yield Member(campaign.directory, campaign.provenance, span.blocks, span.trials)
+    for own in campaign.members:
+        yield replace(
+            own,
+            directory=f"{campaign.directory}: {own.directory}",
+            blocks=frozenset(block + span.blocks.start - 1 for block in own.blocks),
+            testbed=False,  # the campaigns differ, too
+            trials=frozenset(trial + span.trials.start - 1 for trial in own.trials),
+        )
 
 
 def _key(levels: Mapping[str, Level]) -> Key:
@@ -149,29 +171,15 @@ def _whole(studies: Sequence[Study]) -> Study:
     return replace(first, factors=factors, design=design)
 
 
-def _shared(found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what all have in common, at any depth."""
-    first, *others = found
-    shared: dict[str, Any] = {}
-    for key, value in first.items():
-        if all(key in other for other in others):
-            values = [value, *(other[key] for other in others)]
-            if all(isinstance(each, Mapping) for each in values):
-                shared[key] = _shared(values)
-            elif all(each == value for each in values):
-                shared[key] = value
-    return shared
-
-
 def _later(
-    sources: Sequence[tuple[Member, Callable[[Iterable[tuple[int, int]]], list[list[_Found]]]]],
+    sources: Sequence[tuple[range, Callable[[Iterable[tuple[int, int]]], list[list[_Found]]]]],
     attempts: Iterable[tuple[int, int]],
 ) -> list[list[_Found]]:
     """Return the series or the histograms of trials, each from its own campaign."""
     wanted = list(attempts)
     found: dict[tuple[int, int], list[_Found]] = {}
-    for member, source in sources:
-        own = [each for each in wanted if each[0] in member.trials]
-        read = source([(trial - member.trials.start + 1, attempt) for trial, attempt in own])
+    for trials, source in sources:
+        own = [each for each in wanted if each[0] in trials]
+        read = source([(trial - trials.start + 1, attempt) for trial, attempt in own])
         found |= dict(zip(own, read, strict=True))
     return [found[each] for each in wanted]

@@ -173,9 +173,10 @@ class Scenario(Declaration, OnTestbed):
     def availability(self, config: Config) -> Availability:
         """Return whether this host can run the treatment, by trying it; the scenario remembers the outcomes."""
 
-    def can_do_without(self, key: str) -> bool:
+    @classmethod
+    def can_do_without(cls, key: str) -> bool:
         """Return whether a trial can be valid although this calibration failed."""
-        kind = self.calibration_kinds.get(key.partition("/")[0])
+        kind = cls.calibration_kinds.get(key.partition("/")[0])
         return kind is not None and kind.optional
 
     def calibration_value(self, key: str, outcome: Outcome) -> Any:

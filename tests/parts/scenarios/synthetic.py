@@ -74,7 +74,8 @@ class SyntheticScenario(Scenario):
         fault, name = faults[str(config["calibration"])], "mark" if config["calibration"] == "optional" else "ceiling"
         return {f"{name}/{config['level']}": {**config, "fault": fault, "calibration": "none"}}
 
-    def can_do_without(self, key: str) -> bool:
+    @classmethod
+    def can_do_without(cls, key: str) -> bool:
         return key.startswith("mark/")
 
     def calibration_value(self, key: str, outcome: Outcome) -> Any:

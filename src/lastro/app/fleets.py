@@ -1,0 +1,78 @@
+"""Hold the testbeds of a fleet for a campaign."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lastro import registry
+from lastro.app.hosts import image_for
+from lastro.app.messages import say
+from lastro.app.provenance import changes_between
+from lastro.app.waiting import wait_reporter
+from lastro.campaign.crew import Crew, SeatCrew
+from lastro.campaign.fleet import BUSY_S, Fleet
+from lastro.campaign.seat import SeatOrder
+from lastro.errors import InputError
+from lastro.host import facts
+from lastro.host.ledger import session
+from lastro.interrupts import one_interrupt
+from lastro.results.store import Store
+from lastro.study.model import Study
+
+if TYPE_CHECKING:
+    from lastro.host.fleet_file import FleetFile
+
+
+def provenance(fleet: FleetFile) -> dict[str, Any]:
+    """Return the provenance of a campaign on a fleet, before that of its testbeds."""
+    return {"fleet": {"file": fleet.place}, "controller": facts.controller()}
+
+
+def fleet_of(store: Store, given: Path | None) -> FleetFile:
+    """Load the given fleet file, or the one with which a campaign began.
+
+    Raises: StudyError when the file is not valid, or belongs to another user; InputError when the campaign has none."""
+    from lastro.host.fleet_file import load, load_named
+
+    if given is not None:
+        return load(given)
+    began = store.provenance.get("fleet", {}).get("file")
+    if not began:
+        raise InputError(f"{store.directory} does not name its fleet file", "pass it with --fleet")
+    return load_named(Path(began))
+
+
+@contextmanager
+def fleet_held(
+    study: Study, purpose: str, file: FleetFile, *, wait: bool, changed_host: bool = False, again: bool = False
+) -> Iterator[Fleet]:
+    """Hold this machine, if trials need a host, and yield the fleet; its testbeds are released after the block.
+
+    Processes of a campaign that was killed may still clean up testbeds. If it is run `again`, wait for them."""
+    with one_interrupt() as ignore, ExitStack() as stack:
+        crew = _crew(stack, study, purpose, file, wait=wait)
+        stack.callback(crew.close)
+        stack.callback(ignore)
+        busy_s = BUSY_S if again else 0.0
+        yield Fleet(crew, changes=changes_between, changed_host=changed_host, busy_s=busy_s)
+
+
+def _crew(stack: ExitStack, study: Study, purpose: str, file: FleetFile, *, wait: bool) -> Crew:
+    if file.scheduler:
+        from lastro.campaign.dask_crew import DaskCrew
+
+        crew = DaskCrew(file.scheduler, SeatOrder(study, purpose, wait=wait))
+        say(f"Dask's dashboard: {crew.dashboard}")
+        return crew
+    if registry.get("scenario", study.scenario).needs_root:
+        held = stack.enter_context(session(purpose, wait=wait_reporter(wait)))
+        image_for(held, study)  # now, since each testbed would build it
+    orders = {name: SeatOrder(study, purpose, bed, wait=wait, beside=True) for name, bed in file.testbeds.items()}
+    return SeatCrew(orders)
+
+
+def said(testbed: str, line: str) -> None:
+    say(f"{testbed}: {line}")

@@ -1,0 +1,160 @@
+"""What a campaign does on a testbed: probe, calibrate, and attempt trials. It knows no database.
+
+A call is plain data, so it may come from another process (`campaign.seat`), and its answer may go there."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+from lastro.campaign.quiet import Quiet
+from lastro.errors import HostError, TrialError
+from lastro.platforms.base import Availability
+from lastro.results.samples import Outcome
+from lastro.scenarios.base import Config, Scenario
+
+Event = tuple[str, str, str]  # UTC time, kind, text
+
+
+def utc_now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+class Watcher(Protocol):
+    """A receiver of what happens during a call."""
+
+    def probing(self, treatment: int) -> None: ...
+    def waiting(self, reasons: Sequence[str], left_s: float) -> None: ...
+    def measuring(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Calibrated:
+    """The value of a calibration run, or why it failed."""
+
+    value: Any = None
+    failed_because: str | None = None
+    events: tuple[Event, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Attempted:
+    """An attempt at a trial, as it is stored."""
+
+    outcome: Outcome
+    started_utc: str
+    duration_s: float
+    transcript: list[dict[str, Any]]
+    events: tuple[Event, ...] = ()
+
+
+@dataclass
+class Executor:
+    """Executes the calls of a campaign, one at a time, with the scenario that holds the testbed."""
+
+    scenario: Scenario
+    watcher: Watcher
+    _events: list[Event] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._quiet = Quiet(self.scenario.sessions)
+
+    def probe(self, configs: Mapping[int, Config]) -> dict[int, Availability]:
+        """Find out which treatments this testbed can run."""
+        found = {}
+        for treatment, config in configs.items():
+            self.watcher.probing(treatment)
+            found[treatment] = self.scenario.availability_at(config)
+        return found
+
+    def calibrate(self, key: str, config: Config, attempts: int, failed_attempts: int) -> Calibrated:
+        """Run a calibration, up to `attempts` times; `failed_attempts` counts those of the trial that needs it."""
+        outcome, scenario = Outcome(), self.scenario.at(config)
+        for failed in range(attempts):
+            self._wait(config, failed + failed_attempts)
+            with scenario.attempt():
+                outcome = _outcome(lambda: scenario.run(config, {}))
+            if outcome.valid:
+                return Calibrated(scenario.calibration_value(key, outcome), None, self._taken_events())
+        return Calibrated(None, "; ".join(outcome.invalid_because), self._taken_events())
+
+    def attempt(self, config: Config, calibrations: Mapping[str, Any], failed_attempts: int) -> Attempted:
+        """Run one attempt at a trial, when the hosts are quiet."""
+        self._wait(config, failed_attempts)
+        self.watcher.measuring()
+        started_utc, started_s = utc_now(), time.monotonic()
+        scenario = self.scenario.at(config)
+        with scenario.attempt() as transcript:
+            outcome = _outcome(lambda: scenario.run(config, calibrations))
+        outcome.notes["residuals"] = scenario.residuals(config)
+        before = [{**record, "prepares": True} for record in scenario.preparation(config)]
+        took_s = time.monotonic() - started_s
+        return Attempted(outcome, started_utc, took_s, before + transcript.records, self._taken_events())
+
+    def _wait(self, config: Config, failed_attempts: int) -> None:
+        """Wait for quiet hosts, up to the limit. The attempt itself reports a host that is unreachable."""
+        try:
+            waited = self._quiet.wait(config, failed_attempts, self.watcher.waiting)
+        except (TrialError, HostError, OSError) as error:
+            self._events.append((utc_now(), "not waited", str(error)))
+            return
+        if waited:
+            self._events.append((utc_now(), "waited", waited.text))
+
+    def _taken_events(self) -> tuple[Event, ...]:
+        events, self._events = tuple(self._events), []
+        return events
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeCall:
+    configs: Mapping[int, Config]
+
+    def on(self, executor: Executor) -> dict[int, Availability]:
+        return executor.probe(self.configs)
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrateCall:
+    key: str
+    config: Config
+    attempts: int
+    failed_attempts: int
+
+    def on(self, executor: Executor) -> Calibrated:
+        return executor.calibrate(self.key, self.config, self.attempts, self.failed_attempts)
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptCall:
+    config: Config
+    calibrations: Mapping[str, Any]
+    failed_attempts: int
+
+    def on(self, executor: Executor) -> Attempted:
+        return executor.attempt(self.config, self.calibrations, self.failed_attempts)
+
+
+Call = ProbeCall | CalibrateCall | AttemptCall
+
+
+def _outcome(run_trial: Callable[[], Outcome]) -> Outcome:
+    """Run a trial and return its outcome: if a part fails, the trial is invalid, but the campaign goes on."""
+    try:
+        outcome = run_trial()
+    except (TrialError, HostError, OSError) as error:
+        reasons = [str(error)]
+        if isinstance(error.__context__, TrialError) and error.__context__ is not error.__cause__:
+            reasons.append(f"after: {error.__context__}")  # what went wrong first, when the clean-up failed too
+        return Outcome(invalid_because=reasons)
+    outcome.invalidate(_not_numbers(outcome))
+    return outcome
+
+
+def _not_numbers(outcome: Outcome) -> list[str]:
+    """Report measurements that are not finite, which a broken tool may yield: one would make a mean meaningless."""
+    return [f"{name} is {value}" for name, value in outcome.measurements.items() if not math.isfinite(value)]

@@ -1,0 +1,308 @@
+"""Run a campaign on several testbeds. Blocks are whole: each is measured on one testbed.
+
+A testbed takes a block, runs its trials one after the other, and then takes the next. Its next trial begins only after
+the last one is in the database, which this process alone writes.
+
+A testbed is lost when its session cannot go on: its host is down, or the link to it. Its running trial is withdrawn,
+finished trials are safe, and it is opened again and again. Its block waits for it while there are other blocks to
+take, and for `GRACE_S` more; then an idle testbed begins it again, from its first trial."""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from lastro.campaign.crew import Crew
+from lastro.campaign.executor import Call, utc_now
+from lastro.campaign.runner import Campaign, Lane, Observer, Steps, require_any
+from lastro.campaign.seat import Failed, Opened, Seen
+from lastro.errors import HostBusy, HostError, LastroError
+from lastro.results.rows import TestbedRow
+from lastro.results.store import Store
+from lastro.scenarios.base import Scenario
+
+GRACE_S = 120.0  # for a lost testbed to come back to its block, although another one is idle
+PATIENCE_S = 600.0  # with no testbed at all
+BUSY_S = 60.0  # for the seats of a killed campaign to leave their testbeds
+_AGAIN_S = (2.0, 30.0)  # between two attempts to open a lost testbed: at first, and at most
+_MOST_DOUBLINGS = 8
+_TICK_S = 1.0
+
+Changes = Callable[[dict[str, Any], dict[str, Any]], list[str]]
+State = Literal["lost", "opening", "idle", "working", "out"]
+
+
+class FleetObserver(Observer, Protocol):
+    """A receiver of the progress of a campaign on several testbeds."""
+
+    def at(self, testbed: str) -> Observer:
+        """Return the observer for the trials of one testbed."""
+        ...
+
+    def said(self, testbed: str, line: str) -> None: ...
+
+
+@dataclass
+class _Post:
+    """A testbed in this run. `block` is the one that it works on; `steps` is what it does."""
+
+    name: str
+    state: State = "lost"
+    lane: Lane | None = None
+    block: int | None = None
+    steps: Steps[None] | None = None
+    error: LastroError = field(default_factory=lambda: LastroError(""))
+    lost_s: float = field(default_factory=time.monotonic)
+    again_s: float = 0.0
+    losses: int = 0  # in a row
+
+    @property
+    def reason(self) -> str:
+        return self.error.message
+
+
+class Fleet:
+    """Runs what remains of a campaign on a crew. `changes` compares the provenance of a testbed with what it was.
+
+    A testbed that has changed is left out unless `changed_host`. A testbed that is in use is tried again for
+    `busy_s`."""
+
+    def __init__(self, crew: Crew, *, changes: Changes, changed_host: bool = False, busy_s: float = 0.0) -> None:
+        self.crew, self._changes, self._changed_host, self._busy_s = crew, changes, changed_host, busy_s
+        self._posts: dict[str, _Post] = {}
+        self._opened: dict[str, Opened] = {}
+        self._began_s = self._alive_s = time.monotonic()
+
+    def wait_for_first(self, said: Callable[[str, str], None]) -> Mapping[str, Opened]:
+        """Open every testbed, and wait for the first one.
+
+        Raises: HostError when none can be opened; HostBusy when all are in use."""
+        failed: dict[str, LastroError] = {}
+        while not self._opened:
+            self._open_due()
+            if (found := self._answer()) is None:
+                continue
+            testbed, answer = found
+            match answer:
+                case Seen("said", (line,)):
+                    said(testbed, line)
+                case Opened():
+                    self._opened[testbed] = answer
+                case Failed():
+                    failed[testbed] = answer.error()
+                    self._lost(self._posts[testbed], failed[testbed])
+            if failed.keys() == self._posts.keys() and not any(map(self._may_end, failed.values())):
+                raise _none_left(self._posts.values())
+        return self._opened
+
+    def run(self, store: Store, kind: type[Scenario], observer: FleetObserver) -> None:
+        """Run what remains. Raises: HostError when no testbed is left; StoreError when a result cannot be written."""
+        self.store, self.observer = store, observer
+        self.campaign = Campaign(store, kind, observer)
+        self._where = {place.block: place.testbed for place in store.places()}
+        self._find_blocks()
+        for post in self._posts.values():
+            if post.losses and not self._may_end(post.error):
+                self._report(post, f"cannot be used: {post.reason}")
+        for testbed, opened in self._opened.items():
+            self._enter(self._posts[testbed], opened)
+        while True:
+            self._open_due()
+            self._assign()
+            if not (self._begun or self._unplaced or any(post.state == "working" for post in self._posts.values())):
+                if not self.campaign.goes_on():
+                    return
+                self._find_blocks()
+                continue
+            self._require_some()
+            self._take_answer()
+
+    # Blocks
+
+    def _find_blocks(self) -> None:
+        """Read from the database which blocks have trials to run: begun on a testbed, or on none yet."""
+        found = self.store.open_blocks()
+        self._begun = {block for block in found if block in self._where}
+        self._unplaced = deque(block for block in found if block not in self._where)
+
+    def _take(self, post: _Post) -> int | None:
+        """Return the next block of a testbed: its own, one that is on no testbed, or one of a lost testbed."""
+        own = [block for block in self._waiting() if self._where[block] == post.name]
+        block = own[0] if own else self._unplaced.popleft() if self._unplaced else self._abandoned()
+        if block is not None and self._where.get(block) != post.name:
+            self._place(block, post)
+        return block
+
+    def _place(self, block: int, post: _Post) -> None:
+        before = self._where.get(block)
+        aside = self.store.place(block, post.name)
+        self._where[block] = post.name
+        self._begun.add(block)
+        if before is not None:
+            again = "; its earlier trials are set aside" if aside else ""
+            self.store.log(utc_now(), "moved", f"block {block} from {before} to {post.name}{again}")
+            self.observer.said(post.name, f"takes block {block} from {before}{again}")
+            self.observer.probed(self.campaign.runnable_trials())
+
+    def _waiting(self) -> list[int]:
+        """List the blocks that have begun on a testbed, and on which no testbed works."""
+        return sorted(self._begun - {post.block for post in self._posts.values() if post.state == "working"})
+
+    def _abandoned(self) -> int | None:
+        """Return a block whose testbed is not in the fleet any more, or has been lost for longer than the grace."""
+        now_s = time.monotonic()
+        for block in self._waiting():
+            owner = self._posts.get(self._where[block])
+            if owner is None or owner.state == "out":
+                return block
+            if owner.state in ("lost", "opening") and owner.losses and now_s - owner.lost_s >= GRACE_S:
+                return block
+        return None
+
+    def _assign(self) -> None:
+        for post in self._posts.values():
+            if post.state == "idle" and (block := self._take(post)) is not None:
+                post.state, post.block = "working", block
+                post.steps = self._trials(post, block)
+                self._advance(post, None)
+        self.campaign.lanes = sum(post.state == "working" for post in self._posts.values())
+
+    def _trials(self, post: _Post, block: int) -> Steps[None]:
+        assert post.lane is not None
+        while (trial := self.store.next_trial(block)) is not None:
+            yield from post.lane.run_trial(trial)
+        self._begun.discard(block)
+
+    # Testbeds
+
+    def _open_due(self) -> None:
+        """Open testbeds that are new, or lost for some time."""
+        for name in self.crew.names():
+            if (post := self._posts.get(name)) is None:
+                post = self._posts[name] = _Post(name)
+            if post.state == "lost" and time.monotonic() >= post.again_s:
+                post.state = "opening"
+                self.crew.open(name)
+
+    def _enter(self, post: _Post, opened: Opened) -> None:
+        """Take a testbed that is ready, unless it is not the one that it was."""
+        before = next((row for row in self.store.testbeds() if row.name == post.name), None)
+        changes = self._changes(before.provenance, opened.provenance) if before else []
+        if changes and not self._changed_host:
+            hint = "`lastro resume --changed-host` takes it all the same"
+            self._leave_out(post, HostError(f"it has changed: {'; '.join(changes)}", hint))
+            return
+        if changes:
+            self.store.log(utc_now(), "changed host", f"testbed {post.name}: {'; '.join(changes)}")
+        post.lane = Lane(self.campaign, self.observer.at(post.name), post.name)
+        post.state, post.losses = "working", 0
+        post.steps = self._probe(post, opened)
+        self._advance(post, None)
+
+    def _probe(self, post: _Post, opened: Opened) -> Steps[None]:
+        assert post.lane is not None
+        found = yield from post.lane.probe()
+        gaps = {index: (str(each.reason), each.remedy) for index, each in found.items() if not each}
+        self.store.save_testbed(TestbedRow(post.name, opened.provenance, gaps))
+        self._find_blocks()
+        self.observer.probed(self.campaign.runnable_trials())
+        require_any(found)
+
+    def _leave_out(self, post: _Post, error: LastroError) -> None:
+        post.state, post.error = "out", error
+        self._report(post, f"is left out: {error.message}")
+
+    def _lost(self, post: _Post, error: LastroError) -> None:
+        if post.state != "lost" and not post.losses:
+            post.lost_s = time.monotonic()
+        post.losses += 1
+        post.state, post.lane, post.steps = "lost", None, None
+        post.error = error
+        least_s, most_s = _AGAIN_S
+        post.again_s = time.monotonic() + min(most_s, least_s * 2 ** min(post.losses - 1, _MOST_DOUBLINGS))
+
+    def _report(self, post: _Post, text: str) -> None:
+        self.store.log(utc_now(), "testbed", f"{post.name} {text}")
+        self.observer.said(post.name, text)
+
+    def _require_some(self) -> None:
+        """Raise HostError when no testbed is left, or none has been for too long."""
+        now_s = time.monotonic()
+        states = {post.state for post in self._posts.values()}
+        if states & {"idle", "working"}:
+            self._alive_s = now_s
+        elif states <= {"out"} or now_s - self._alive_s > PATIENCE_S:
+            raise _none_left(self._posts.values())
+
+    # Answers
+
+    def _answer(self) -> tuple[str, object] | None:
+        try:
+            return self.crew.answers.get(timeout=_TICK_S)
+        except queue.Empty:
+            return None
+
+    def _take_answer(self) -> None:
+        """Wait for an answer, and let its testbed go on."""
+        if (found := self._answer()) is None:
+            return
+        testbed, answer = found
+        post = self._posts[testbed]
+        match answer:
+            case Seen("said", (line,)):
+                self.observer.said(testbed, line)
+            case Seen(method, values):
+                getattr(post.lane, method)(*values)
+            case Opened():
+                self._report(post, "is back" if post.losses else "is ready")
+                self._enter(post, answer)
+            case Failed():
+                self._fail(post, answer.error())
+            case _:
+                self._advance(post, answer)
+
+    def _advance(self, post: _Post, answer: object) -> None:
+        """Store the answer of a testbed, and ask it for the next thing when that is on disk."""
+        with self.store.as_one():
+            call = self._next_call(post, answer)
+        if call is not None:
+            self.crew.ask(post.name, call)
+
+    def _next_call(self, post: _Post, answer: object) -> Call | None:
+        assert post.steps is not None
+        try:
+            return next(post.steps) if answer is None else post.steps.send(answer)
+        except StopIteration:
+            post.state, post.block, post.steps = "idle", None, None
+        except HostError as error:  # nothing can run there
+            post.steps = None
+            self._leave_out(post, error)
+        return None
+
+    def _fail(self, post: _Post, error: LastroError) -> None:
+        """Note that a testbed is lost. Raises: the error itself, if it is not of the testbed."""
+        if not isinstance(error, HostError | HostBusy):
+            raise error
+        known = post.losses and not self._may_end(post.error)
+        if post.block is not None:
+            self.store.withdraw_running(post.block)
+            post.block = None
+        self._lost(post, error)
+        if not known and not self._may_end(error):
+            self._report(post, f"is lost: {error.message}")
+
+    def _may_end(self, error: LastroError) -> bool:
+        """Return whether an error may be of seats that are about to end."""
+        return isinstance(error, HostBusy) and time.monotonic() - self._began_s < self._busy_s
+
+
+def _none_left(posts: Collection[_Post]) -> LastroError:
+    """Return the error of a campaign that has no testbed left: HostBusy if all are in use."""
+    kind = HostBusy if all(isinstance(post.error, HostBusy) for post in posts) else HostError
+    hint = next((post.error.hint for post in posts if post.error.hint), None)
+    text = "; ".join(f"{post.name}: {post.reason}" for post in sorted(posts, key=lambda post: post.name))
+    return kind(f"no testbed of the fleet can be used: {text}", hint or "`lastro resume` continues the campaign")

@@ -1,0 +1,231 @@
+"""A seat: a process that holds one testbed for a campaign of a fleet, and executes calls for it.
+
+The process is apart because a session on a testbed belongs to one process: its main thread is interrupted by signals,
+and the ledger takes the session for dead when the process has ended. Calls and answers are pickled, over pipes that
+only the two processes hold. The seat ends, and cleans up, when its input ends: so when its parent has ended in any
+way."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import queue
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from io import BufferedReader, BufferedWriter
+from typing import IO, TYPE_CHECKING, Any
+
+from lastro import errors
+from lastro.campaign.executor import Call, Executor
+from lastro.errors import HostError, LastroError, TrialError
+
+if TYPE_CHECKING:
+    from lastro.host.testbed_file import TestbedFile
+    from lastro.study.model import Study
+
+PROGRAM = ("-m", "lastro.app.seat")
+_LENGTH_BYTES = 8
+END_S = 90.0  # for a seat to clean up: a lost connection takes 30 s to be given up
+
+
+@dataclass(frozen=True, slots=True)
+class SeatOrder:
+    """What a seat is to hold: the testbed of a file, or its own host. `purpose` is shown to others who want the host.
+
+    With `beside`, the parent holds this machine."""
+
+    study: Study
+    purpose: str
+    file: TestbedFile | None = None
+    wait: bool = False
+    beside: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A testbed that is ready, with its provenance."""
+
+    provenance: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A call, or the opening of a testbed, that raised an error; `kind` is the name of its class."""
+
+    kind: str
+    message: str
+    hint: str | None = None
+
+    @classmethod
+    def of(cls, error: BaseException) -> Failed:
+        if isinstance(error, LastroError):
+            return cls(type(error).__name__, error.message, error.hint)
+        return cls(type(error).__name__, f"{type(error).__name__}: {error}")
+
+    def error(self) -> LastroError:
+        """Return an error of the same kind for the campaign: a HostError where the testbed failed, or its host is busy.
+
+        Other errors end the campaign."""
+        kind = getattr(errors, self.kind, None)
+        if kind is None or not issubclass(kind, LastroError):
+            of_host = self.kind in ("OSError", "SeatEnded") or self.kind.endswith(("ConnectionError", "PipeError"))
+            return HostError(self.message) if of_host else LastroError(f"a defect on a testbed: {self.message}")
+        if issubclass(kind, errors.StudyError):
+            return errors.InputError(self.message, self.hint)
+        if issubclass(kind, TrialError):
+            return HostError(self.message, self.hint)
+        return kind(self.message, self.hint)  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the executor reports during a call: a method of `executor.Watcher`, or `said`, and its values."""
+
+    method: str
+    values: tuple[Any, ...] = ()
+
+
+Tell = Callable[[Seen], None]
+
+
+class Seat:
+    """The parent's side of a seat. Each method waits for the answer."""
+
+    def __init__(self, order: SeatOrder) -> None:
+        self._words = os.fdopen(os.memfd_create("seat"), "w+b")
+        self._process = subprocess.Popen(
+            [sys.executable, *PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._words,
+            start_new_session=True,  # Ctrl-C is for the parent, which ends the seat
+        )  # fmt: skip
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._calls, self._answers = self._process.stdin, self._process.stdout
+        self._order = order
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def open(self, tell: Tell) -> Opened | Failed:
+        return self._ask(self._order, tell)  # type: ignore[no-any-return]
+
+    def ask(self, call: Call, tell: Tell) -> Any:
+        """Return the answer to a call, or Failed."""
+        return self._ask(call, tell)
+
+    def _ask(self, message: object, tell: Tell) -> Any:
+        try:
+            send(self._calls, message)
+            while isinstance(answer := receive(self._answers), Seen):
+                tell(answer)
+        except (OSError, EOFError, ValueError):
+            return Failed("SeatEnded", f"the process that held the testbed {self._end()}")
+        return answer
+
+    def _end(self) -> str:
+        code = self._process.wait()
+        self._words.seek(0)
+        lines = self._words.read().decode(errors="replace").strip().splitlines()
+        return f"ended with {code}" + (f": {lines[-1][:300]}" if lines else "")
+
+    def release(self) -> None:
+        """Tell the seat to clean up and end, without waiting for it."""
+        with suppress(OSError, ValueError):
+            self._calls.close()
+
+    def close(self, patience_s: float = END_S) -> None:
+        """Have the seat clean up and end. What a seat that does not end leaves is in the ledger."""
+        self.release()
+        try:
+            self._process.wait(patience_s)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._answers.close()
+        self._words.close()
+
+
+def send(pipe: IO[bytes], message: object) -> None:
+    data = pickle.dumps(message)
+    pipe.write(len(data).to_bytes(_LENGTH_BYTES, "big") + data)
+    pipe.flush()
+
+
+def receive(pipe: IO[bytes]) -> Any:
+    """Return the next message. Raises: EOFError at the end of the pipe."""
+    return pickle.loads(_read(pipe, int.from_bytes(_read(pipe, _LENGTH_BYTES), "big")))
+
+
+def _read(pipe: IO[bytes], n_bytes: int) -> bytes:
+    data = pipe.read(n_bytes)
+    if len(data) < n_bytes:
+        raise EOFError
+    return data
+
+
+class Parent:
+    """The seat's side: the calls of its parent, one after the other, and what is reported to it."""
+
+    def __init__(self) -> None:
+        """Take standard input and output for calls and answers. Programs that the seat runs get neither."""
+        self._in: BufferedReader = os.fdopen(os.dup(0), "rb")
+        self._out: BufferedWriter = os.fdopen(os.dup(1), "wb")
+        null = os.open(os.devnull, os.O_RDWR)
+        os.dup2(null, 0)
+        os.dup2(2, 1)
+        os.close(null)
+        self._turn = threading.Lock()
+        self._busy = False
+        self._calls: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self.order: SeatOrder = receive(self._in)
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def _listen(self) -> None:
+        """Take calls until the parent ends; then interrupt the call that runs, so that it cleans up."""
+        with suppress(EOFError, OSError):
+            while True:
+                self._calls.put(receive(self._in))
+        self._calls.put(None)
+        if self._busy:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    def serve(self, executor: Executor, opened: Opened) -> None:
+        """Answer calls until the parent ends. Raises: any error of a call, after the parent was told."""
+        self._answer(opened)
+        while (call := self._calls.get()) is not None:
+            self._busy = True
+            try:
+                answer = call.on(executor)
+            finally:
+                self._busy = False
+            self._answer(answer)
+
+    def failed(self, error: BaseException) -> None:
+        self._answer(Failed.of(error))
+
+    def _answer(self, answer: object) -> None:
+        with self._turn, suppress(OSError, ValueError):  # a parent that has ended is noticed by `_listen`
+            send(self._out, answer)
+
+    # What is reported: the executor's watcher, and the lines of standard error
+
+    def probing(self, treatment: int) -> None:
+        self._answer(Seen("probing", (treatment,)))
+
+    def waiting(self, reasons: Any, left_s: float) -> None:
+        self._answer(Seen("waiting", (tuple(reasons), left_s)))
+
+    def measuring(self) -> None:
+        self._answer(Seen("measuring"))
+
+    def write(self, text: str) -> int:
+        for line in filter(None, (line.strip() for line in text.splitlines())):
+            self._answer(Seen("said", (line,)))
+        return len(text)
+
+    def flush(self) -> None:
+        """Do nothing: each line is sent immediately."""

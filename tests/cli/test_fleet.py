@@ -1,0 +1,137 @@
+"""Campaigns on several testbeds by the command line: real processes for the testbeds, on a scenario without a host."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lastro.results.store import Store
+
+from .conftest import ENVIRONMENT, Bench, finish, interrupt, is_error, lastro, n_done, rows, start, until
+
+FLEET = "".join(f'[testbeds.{name}]\naddress = "192.0.2.{n}"\n' for n, name in enumerate(("ada", "bea"), 1))
+
+
+@pytest.fixture
+def words(bench: Bench) -> list[str]:
+    """What runs a study on two testbeds, with trials of a tenth of a second."""
+    (bench.home / "fleet.toml").write_text(FLEET)
+    study = bench.write({"level": ["a", "b"]}, replicates=6, trial_s=0.1, baseline={"level": "a"})
+    return [str(study), "--fleet", str(bench.home / "fleet.toml"), "-o", str(bench.directory), "--no-report"]
+
+
+def seats(parent: int) -> list[int]:
+    """The processes that hold a testbed for a campaign."""
+    found = subprocess.run(["pgrep", "-P", str(parent), "-f", "lastro.app.seat"], capture_output=True, text=True)
+    return [int(pid) for pid in found.stdout.split()]
+
+
+def test_a_campaign_is_divided_among_testbeds_and_its_views_name_them(bench: Bench, words: list[str]) -> None:
+    done = lastro("run", *words)
+    assert done.code == 0, done.err
+    assert "The numbers are of 2 testbeds: " in done.out and " valid trials)" in done.out
+    assert "WARNING" not in done.out, "the testbeds are alike"
+    assert any(line.startswith("[12/12] ") for line in done.err.splitlines())
+    with Store.open(bench.directory, readonly=True) as store:
+        beds = {attempt.block: attempt.testbed for attempt in store.attempts()}
+        assert len(store.attempts()) == 12
+    assert set(beds.values()) == {"ada", "bea"}
+    shown = lastro("show", bench.directory, 1)
+    assert f"testbed {beds[1]}" in shown.out
+    csv = lastro("results", bench.directory, "--csv", "-").out.splitlines()
+    at = csv[0].split(",").index("testbed")
+    assert {line.split(",")[at] for line in csv[1:]} == {"ada", "bea"}
+    found = lastro("results", bench.directory, "--json").json
+    assert {bed["name"]: len(bed["blocks"]) for bed in found["testbeds"]} == Counter(beds.values())
+    status = lastro("status", bench.directory, "--json").json
+    assert Counter(beds.values()) == {row["name"]: row["blocks"] for row in status["testbeds"]}
+    assert "ada" in lastro("status", bench.directory).out
+    assert lastro("report", bench.directory, "-o", bench.home / "r.html").code == 0
+    assert "The numbers are of 2 testbeds: ada" in (bench.home / "r.html").read_text()
+
+
+def test_a_killed_seat_and_a_killed_campaign_lose_no_finished_trial(bench: Bench, words: list[str]) -> None:
+    process = start("run", *words)
+    until(lambda: n_done(bench.directory) >= 2, "two trials")
+    os.kill(seats(process.pid)[0], signal.SIGKILL)
+    until(lambda: n_done(bench.directory) >= 4, "two more trials")
+    held, before = seats(process.pid), rows(bench.directory)
+    process.kill()
+    assert "is lost: the process that held the testbed ended with -9" in process.communicate()[1]
+    until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in held), "the seats to end by themselves")
+    assert lastro("resume", bench.directory, "--no-report").code == 0
+    after = rows(bench.directory)
+    assert [row[3] for row in after] == ["valid"] * 12 and [row[4] for row in after] == [1] * 12
+    assert all(now[3] == was[3] for was, now in zip(before, after, strict=True) if was[3] == "valid")
+
+
+def test_ctrl_c_ends_the_testbeds_and_says_how_to_go_on(bench: Bench, words: list[str]) -> None:
+    process = start("run", *words)
+    until(lambda: n_done(bench.directory) >= 1, "a trial")
+    held = seats(process.pid)
+    assert len(held) == 2
+    interrupt(process)
+    done = finish(process)
+    assert done.code == 130 and f"continue with `lastro resume {bench.directory}`" in done.err
+    assert not any(Path(f"/proc/{pid}").exists() for pid in held)
+    assert "running" not in {row[3] for row in rows(bench.directory)}
+
+
+def test_options_that_do_not_fit_are_refused(bench: Bench, words: list[str]) -> None:
+    assert "not allowed with argument" in lastro("run", *words, "--testbed", bench.home / "testbed.toml").err
+    (bench.home / "empty.toml").write_text("[testbeds]\n")
+    is_error(lastro("run", words[0], "--fleet", bench.home / "empty.toml"), 2, "neither testbeds nor a scheduler")
+
+
+# Dask
+
+
+@pytest.fixture
+def scheduler(tmp_path: Path) -> Iterator[str]:
+    """A Dask scheduler on this machine, as a user may have one."""
+    pytest.importorskip("distributed")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    process = dask("scheduler", "--host", "127.0.0.1", "--port", str(port), "--no-dashboard")
+    yield f"tcp://127.0.0.1:{port}"
+    process.terminate()
+    process.wait(30)
+
+
+def dask(what: str, *words: str) -> subprocess.Popen[bytes]:
+    argv = [sys.executable, "-m", f"distributed.cli.dask_{what}", *words]
+    return subprocess.Popen(argv, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def worker(scheduler: str, place: Path) -> subprocess.Popen[bytes]:
+    more = ("--nthreads", "1", "--no-nanny", "--no-dashboard", "--local-directory", str(place))
+    return dask("worker", scheduler, *more)
+
+
+@pytest.mark.slow
+def test_workers_of_a_dask_scheduler_are_testbeds(bench: Bench, words: list[str], scheduler: str) -> None:
+    """Its worker is killed; another one on the same host goes on with the block."""
+    (bench.home / "fleet.toml").write_text(f'scheduler = "{scheduler}"\n')
+    first = worker(scheduler, bench.home)
+    process = start("run", *words)
+    until(lambda: n_done(bench.directory) >= 2, "two trials")
+    first.kill()
+    first.wait(30)
+    second = worker(scheduler, bench.home)
+    try:
+        done = finish(process)
+    finally:
+        second.terminate()
+        second.wait(30)
+    assert done.code == 0, done.err
+    assert "Dask's dashboard: " in done.err and f"{socket.gethostname()}: is back" in done.err
+    assert [row[3:] for row in rows(bench.directory)] == [("valid", 1)] * 12

@@ -1,0 +1,133 @@
+"""A campaign on several hosts that are reached by real sshds, and what it loses when one of them is lost: nothing."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lastro.results.rows import Attempt
+from lastro.results.store import Store
+
+from ..cli.conftest import finish, lastro, n_done, rows, start, study_text, until
+from ..fleethosts import FleetHost, fleet_text
+from ..scenarios import TOLERANT
+
+pytestmark = pytest.mark.root
+
+
+def write(place: Path, hosts: list[FleetHost], *, replicates: int, settle_s: float = 0.0) -> list[str]:
+    """Write a study of short trials and a fleet file; return the words that run it."""
+    place.mkdir(exist_ok=True)
+    text = study_text(
+        {"platform": ["native"], "attachment": ["veth-bridge", "veth-direct"]}, scenario="lifecycle",
+        replicates=replicates, instances=1, settle_s=settle_s, **TOLERANT,
+    )  # fmt: skip
+    (place / "study.toml").write_text(text)
+    (place / "fleet.toml").write_text(fleet_text(hosts))
+    words = (place / "study.toml", "--fleet", place / "fleet.toml", "-o", place / "campaign", "--no-report")
+    return [str(word) for word in words]
+
+
+def attempts_of(campaign: Path) -> list[Attempt]:
+    with Store.open(campaign, readonly=True) as store:
+        return store.attempts()
+
+
+def seats() -> list[int]:
+    found = subprocess.run(["pgrep", "-f", "lastro.app.seat"], capture_output=True, text=True, check=False)
+    return [int(pid) for pid in found.stdout.split()]
+
+
+def is_whole(campaign: Path) -> bool:
+    """Whether every trial is valid, and every block was measured on one testbed."""
+    beds: dict[int, set[str]] = {}
+    for attempt in attempts_of(campaign):
+        if attempt.valid:
+            beds.setdefault(attempt.block, set()).add(attempt.testbed)
+    return {row[3] for row in rows(campaign)} == {"valid"} and all(len(names) == 1 for names in beds.values())
+
+
+def test_blocks_are_divided_among_hosts_and_nothing_is_left(four_hosts: list[FleetHost], tmp_path: Path) -> None:
+    done = lastro("run", *write(tmp_path, four_hosts[:2], replicates=2))
+    assert done.code == 0, done.err
+    attempts = attempts_of(tmp_path / "campaign")
+    assert {attempt.testbed for attempt in attempts} == {"ada", "bea"} and is_whole(tmp_path / "campaign")
+    assert [host.left() for host in four_hosts] == [[]] * 4
+
+
+@pytest.mark.slow
+def test_a_host_that_loses_power_and_one_that_loses_its_network_come_back(
+    four_hosts: list[FleetHost], tmp_path: Path
+) -> None:
+    campaign = tmp_path / "campaign"
+    process = start("run", *write(tmp_path, four_hosts, replicates=24, settle_s=0.5))
+    until(lambda: n_done(campaign) >= 4, "four trials", 120)
+    before = {(each.trial, each.attempt): each for each in attempts_of(campaign) if each.valid}
+    four_hosts[0].lose_power()
+    four_hosts[1].unplug()
+    time.sleep(25)  # three unanswered probes of ssh take 15 s
+    four_hosts[0].start()
+    four_hosts[1].plug()
+    done = finish(process, 300)
+    assert done.code == 0, done.err
+    assert "ada: is lost: " in done.err and "ada: is back" in done.err
+    after = {(each.trial, each.attempt): each for each in attempts_of(campaign)}
+    assert before.items() <= after.items() and is_whole(campaign)
+    assert [host.left() for host in four_hosts] == [[]] * 4
+
+
+def interrupted(host: FleetHost, off: Callable[[FleetHost], None], on: Callable[[FleetHost], None], s: float) -> None:
+    off(host)
+    time.sleep(s)
+    on(host)
+
+
+@pytest.mark.slow
+def test_a_storm_over_coordinator_seats_links_and_hosts_loses_nothing(
+    four_hosts: list[FleetHost], tmp_path: Path
+) -> None:
+    seed = int(os.environ.get("LASTRO_CRASH_SEED") or random.SystemRandom().randrange(10**6))
+    print(f"LASTRO_CRASH_SEED={seed}")
+    chance, kinds, number = random.Random(seed), Counter[str](), 0
+    seen: dict[tuple[int, int], Attempt] = {}
+    while kinds.total() < 40:
+        number, seen = number + 1, {}
+        words = write(place := tmp_path / f"{number}", four_hosts, replicates=40, settle_s=0.5)
+        campaign = place / "campaign"
+        process = start("run", *words)
+        until(lambda: n_done(campaign) >= 1 or process.poll() is not None, "a trial", 120)  # noqa: B023
+        while kinds.total() < 40 and process.poll() is None:
+            kind, host = chance.choice(["coordinator", "seat", "link", "sshd", "power"]), chance.choice(four_hosts)
+            if kind == "coordinator":
+                process.kill()
+                process.communicate()
+                process = start("resume", campaign, "--no-report")
+            elif kind == "seat" and (held := seats()):
+                os.kill(chance.choice(held), signal.SIGKILL)
+            elif kind == "link":
+                interrupted(host, FleetHost.unplug, FleetHost.plug, chance.choice((0.5, 3.0, 20.0)))
+            elif kind == "sshd":
+                interrupted(host, FleetHost.kill_sshd, FleetHost.start, chance.uniform(0, 2))
+            elif kind == "power":
+                interrupted(host, FleetHost.lose_power, FleetHost.start, chance.uniform(0, 5))
+            kinds[kind] += 1
+            time.sleep(chance.uniform(0, 3))
+            found = {(each.trial, each.attempt): each for each in attempts_of(campaign)}
+            assert {key: each.measurements for key, each in seen.items()}.items() <= {
+                key: each.measurements for key, each in found.items()
+            }.items()
+            seen = found
+        done = finish(process, 600)
+        assert done.code == 0, done.err
+        assert is_whole(campaign)
+    print(f"{number} campaigns: {dict(kinds)}")
+    until(lambda: not seats(), "the seats to end")
+    assert [host.left() for host in four_hosts] == [[]] * 4
