@@ -183,6 +183,6 @@ def test_it_needs_a_baseline(bench: Bench) -> None:
 
 def test_a_profiles_cap_is_for_sequential_studies_and_above_its_least(bench: Bench) -> None:
     cap = "[profiles.paper]\nmax_replicates = 12\n"
-    is_error(lastro("plan", study(bench, profile=cap)), 2, "profiles.paper.max_replicates", "this study's is fixed")
+    is_error(lastro("plan", study(bench, profile=cap)), 2, "profiles.paper.max_replicates", "a fixed number of blocks")
     file = study(bench, profile=cap + "replicates = 20\n", stopping="sequential")
     is_error(lastro("plan", file), 2, "profiles.paper.max_replicates", "(20)")
