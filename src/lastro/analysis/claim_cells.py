@@ -154,7 +154,8 @@ class Cells:
                 self._check_constant(name, levels, condition)
                 continue
             if absent := [level for level in levels if _plain(level) not in known]:
-                near = difflib.get_close_matches(str(absent[0]), map(str, known.values()), n=1)
+                words = [level for level in known.values() if isinstance(level, str)]  # no number is a slip of another
+                near = difflib.get_close_matches(str(absent[0]), words, n=1)
                 why = Note(N_("the study has no {factor} {level}"), factor=name, level=str(absent[0]))
                 raise Untestable(why, *(Note(DID_YOU_MEAN, level=level) for level in near))
             settled[name] = tuple(dict.fromkeys(_plain(level) for level in levels))

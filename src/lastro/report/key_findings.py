@@ -23,6 +23,7 @@ MOST = 6  # sentences
 _FEWEST_NEIGHBOURS = 2  # sentences on neighbours for which there is always room
 _OF_OTHERS = 2  # effects to report on a metric other than the first
 _MOST_REASONS = 2
+_REASON = 160  # characters of a reason in a sentence
 
 
 def key_findings(report: Report, say: Language) -> tuple[str, ...]:
@@ -120,13 +121,18 @@ def _levels(where: str) -> str:
     return where.replace("; ", " · ")
 
 
+def _short(reason: str) -> str:
+    """Return the begin of a long reason, such as the output of a command; the lists of the report have all of it."""
+    return reason if len(reason) <= _REASON else f"{reason[: _REASON - 1].rstrip()}…"
+
+
 def _missing(missing: Missing, say: Language) -> tuple[str, ...]:
     """Return a sentence on unavailable treatments and why, invalid treatments and metrics without a value, if any."""
     gaps = [
         say(
             "{where} ({reason})",
             where=_levels(gap.where) or say.count(len(gap.treatments), "treatment"),
-            reason=gap.reason,
+            reason=_short(gap.reason),
         )
         for gap in missing.gaps
     ]
