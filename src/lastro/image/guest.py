@@ -42,6 +42,7 @@ APPLETS = (
 # No check of the timer's interrupts either: an emulator that loses its processor for a moment fails it, and the kernel
 # panics.
 BOOT_WORDS = ("cryptomgr.notests", "audit=0", "panic=-1", "net.ifnames=0", "no_timer_check")
+_WITH_PROC = 'mount --bind /proc "$0/proc"; exec chroot "$0" "$@"'  # in which tools find their open files
 _INITTAB = "::respawn:/agent\n::ctrlaltdel:/bin/poweroff -f\n"
 # Modules for network functions and virtual devices, as paths below lib/modules/RELEASE/kernel. Dependencies are added.
 MODULES = (
@@ -268,7 +269,7 @@ def ensure_disk(image: Image, store: Path, host: Host, labelling: Sequence[str] 
             if labelling:
                 tree = work / "tree"
                 host.run(["cp", "--archive", "--reflink=auto", str(image.tree), str(tree)], timeout_s=600)
-                host.run(["chroot", str(tree), *labelling], timeout_s=600)
+                host.run(["unshare", "--mount", "sh", "-ec", _WITH_PROC, str(tree), *labelling], timeout_s=600)
             make_disk(tree, work / path.name, image.digest, DISK_BYTES, host)
             put(work / path.name, path)
     return path
