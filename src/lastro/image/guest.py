@@ -42,7 +42,6 @@ APPLETS = (
 # No check of the timer's interrupts either: an emulator that loses its processor for a moment fails it, and the kernel
 # panics.
 BOOT_WORDS = ("cryptomgr.notests", "audit=0", "panic=-1", "net.ifnames=0", "no_timer_check")
-_WITH_PROC = 'mount --bind /proc "$0/proc"; exec chroot "$0" "$@"'  # in which tools find their open files
 _INITTAB = "::respawn:/agent\n::ctrlaltdel:/bin/poweroff -f\n"
 # Modules for network functions and virtual devices, as paths below lib/modules/RELEASE/kernel. Dependencies are added.
 MODULES = (
@@ -258,19 +257,13 @@ def newc(files: Mapping[str, tuple[int, bytes]], links: Mapping[str, str], direc
     return bytes(archive)
 
 
-def ensure_disk(image: Image, store: Path, host: Host, labelling: Sequence[str] = ()) -> Path:
-    """Return the disk of an image; make it if necessary. `labelling` is the image's command that labels its files."""
-    path = store / f"disk-{image.name}-{DISK_BYTES >> 30}g{'-labelled' if labelling else ''}.img"
+def ensure_disk(image: Image, store: Path, host: Host) -> Path:
+    path = store / f"disk-{image.name}-{DISK_BYTES >> 30}g.img"
     if not path.is_file():
         if host.which("mke2fs") is None:
             raise ImageError("mke2fs, which makes the guest disk, is not installed", "apt-get install e2fsprogs")
         with workshop(store) as work:
-            tree = image.tree
-            if labelling:
-                tree = work / "tree"
-                host.run(["cp", "--archive", "--reflink=auto", str(image.tree), str(tree)], timeout_s=600)
-                host.run(["unshare", "--mount", "sh", "-ec", _WITH_PROC, str(tree), *labelling], timeout_s=600)
-            make_disk(tree, work / path.name, image.digest, DISK_BYTES, host)
+            make_disk(image.tree, work / path.name, image.digest, DISK_BYTES, host)
             put(work / path.name, path)
     return path
 
