@@ -37,10 +37,9 @@ _PORTS_TRIED = 5
 # Without AppArmor, Debian's kernel would start SELinux: `none` names the modules without profiles or labels.
 _LSM = {
     "apparmor": ("apparmor=1", "security=apparmor"),
-    "selinux": ("selinux=1", "security=selinux", "enforcing=1"),
     "none": ("lsm=landlock,lockdown,yama,bpf",),
 }
-_NAMES = {"apparmor": "AppArmor", "selinux": "SELinux"}
+_NAMES = {"apparmor": "AppArmor"}
 _NETWORK = "198.19.255"
 _SSHD = """Port 22
 ListenAddress {network}.15
@@ -82,7 +81,7 @@ def booted(near: Session, image: Image, plan: GuestPlan) -> Iterator[BootedGuest
         host.require(_QEMU, _REMEDY)
         host.require("qemu-img", _REMEDY)
         with near.building():
-            files = guest_host.ensure(image, near.ledger.state, host, plan.release, plan.kernel, plan.lsm)
+            files = guest_host.ensure(image, near.ledger.state, host, plan.release, plan.kernel)
     called = "-".join(filter(None, ("guest", plan.name)))
     home, scratch = near.run_dir / called, near.scratch_dir / called
     with ExitStack() as stack:

@@ -226,13 +226,3 @@ def test_selinux_without_a_type_for_containers_is_unavailable() -> None:
     assert "permissive" in str(said["0"].reason)
     assert "no type for containers (container_t)" in str(said["1"].reason) and "Fedora" in str(said["1"].remedy)
     assert "without SELinux" in str(SELinux().probe(lacking(), Native()).reason)
-
-
-def test_a_guest_with_selinux_has_its_policy_and_enforces_it(tmp_path: Path) -> None:
-    argv = start(tmp_path, lsm="selinux").argv("tcg", 4022)
-    assert {"security=selinux", "enforcing=1"} <= set(argv[argv.index("-append") + 1].split())
-    more = set(recipe_of("bookworm", "", "selinux").packages) - set(recipe_of("bookworm", "").packages)
-    assert more == {"policycoreutils", "selinux-policy-default", "selinux-utils"}
-    assert _facts(guest_of(parse('kind = "guest"\nlsm = "selinux"\n', "t.toml")), "tcg", "")["title"].endswith(
-        "SELinux)"
-    )

@@ -113,7 +113,7 @@ class GuestTable(StrictTable):
     cpus: Annotated[int, Field(ge=0, le=64)] = 0
     memory: Annotated[OneLine, BeforeValidator(_memory)] = "2G"
     cgroups: Literal["v2", "v1"] = "v2"
-    lsm: Literal["apparmor", "selinux", "none"] = "apparmor"
+    lsm: Literal["apparmor", "none"] = "apparmor"
     accelerator: Literal["auto", "kvm", "tcg"] = "auto"
 
 

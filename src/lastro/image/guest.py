@@ -257,19 +257,13 @@ def newc(files: Mapping[str, tuple[int, bytes]], links: Mapping[str, str], direc
     return bytes(archive)
 
 
-def ensure_disk(image: Image, store: Path, host: Host, labelling: Sequence[str] = ()) -> Path:
-    """Return the disk of an image; make it if necessary. `labelling` is the image's command that labels its files."""
-    path = store / f"disk-{image.name}-{DISK_BYTES >> 30}g{'-labelled' if labelling else ''}.img"
+def ensure_disk(image: Image, store: Path, host: Host) -> Path:
+    path = store / f"disk-{image.name}-{DISK_BYTES >> 30}g.img"
     if not path.is_file():
         if host.which("mke2fs") is None:
             raise ImageError("mke2fs, which makes the guest disk, is not installed", "apt-get install e2fsprogs")
         with workshop(store) as work:
-            tree = image.tree
-            if labelling:
-                tree = work / "tree"
-                host.run(["cp", "--archive", "--reflink=auto", str(image.tree), str(tree)], timeout_s=600)
-                host.run(["chroot", str(tree), *labelling], timeout_s=600)
-            make_disk(tree, work / path.name, image.digest, DISK_BYTES, host)
+            make_disk(image.tree, work / path.name, image.digest, DISK_BYTES, host)
             put(work / path.name, path)
     return path
 

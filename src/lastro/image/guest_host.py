@@ -28,10 +28,6 @@ _TOOLS = (
     "busybox-static", "ethtool", "iproute2", "iptables", "iputils-ping", "kmod", "nftables", "openssh-server", "procps",
     "util-linux-extra",
 )  # fmt: skip
-# Of a guest with SELinux. Its files are labelled before it boots: an emulated processor would take minutes.
-_SELINUX = ("policycoreutils", "selinux-policy-default", "selinux-utils")
-_ENFORCING = 'printf "SELINUX=enforcing\nSELINUXTYPE=default\n" >"$1/etc/selinux/config"'
-_LABELLING = ("setfiles", "-F", "/etc/selinux/default/contexts/files/file_contexts", "/")
 # Each machine gets keys of its own when it boots.
 _NO_KEYS = 'rm -f "$1"/etc/ssh/ssh_host_*_key*'
 _MODULES = (
@@ -58,13 +54,13 @@ class GuestHost:
     profile: str  # of AppArmor, as text; empty if there is none
 
 
-def ensure(image: Image, state: Path, host: Host, release: str, kernel: str, lsm: str = "") -> GuestHost:
+def ensure(image: Image, state: Path, host: Host, release: str, kernel: str) -> GuestHost:
     """Return the files; make them if necessary (about two minutes in all).
 
     `image` is the root filesystem of instances. `kernel` is a Debian package, of another release if one follows after a
     slash, or the absolute path of a bzImage that has everything built in. Raises: ImageError with the last output of
     the tool that failed."""
-    recipe = recipe_of(release, image.snapshot, lsm)
+    recipe = recipe_of(release, image.snapshot)
     userland = rootfs.ensure(recipe, state / "rootfs", host)
     store = state / "guest"
     with building("the guest that is the host", store, image.snapshot):
@@ -76,18 +72,17 @@ def ensure(image: Image, state: Path, host: Host, release: str, kernel: str, lsm
         return GuestHost(
             Path(kernel) if own else debian.elf or debian.image,
             guest.ensure_initramfs(debian, store, _INSIDE, _APPLETS),
-            guest.ensure_disk(userland, store, host, _LABELLING if lsm == "selinux" else ()),
+            guest.ensure_disk(userland, store, host),
             guest.ensure_disk(image, store, host),
             None if own else debian.modules_disk,
             docker_profile(userland.tree / "usr/sbin/dockerd"),
         )
 
 
-def recipe_of(release: str, snapshot: str, lsm: str = "") -> rootfs.Recipe:
-    """Return the contents of the guest's own root. Only one with SELinux has more packages, which take a minute."""
+def recipe_of(release: str, snapshot: str) -> rootfs.Recipe:
+    """Return the contents of the guest's own root."""
     needed = {name for kind, names in PARTS.items() for part in names for name in _packages(kind, part)}
-    more, hooks = (_SELINUX, (_NO_KEYS, _ENFORCING)) if lsm == "selinux" else ((), (_NO_KEYS,))
-    return rootfs.Recipe(release, tuple(sorted(needed.union(_TOOLS, more))), hooks=hooks, snapshot=snapshot)
+    return rootfs.Recipe(release, tuple(sorted(needed.union(_TOOLS))), hooks=(_NO_KEYS,), snapshot=snapshot)
 
 
 def _packages(kind: str, name: str) -> tuple[str, ...]:
