@@ -50,6 +50,7 @@ def reachable(host: FleetHost, place: Path) -> bool:
     return True
 
 
+@pytest.mark.slow
 def test_one_host_loses_its_sshd_its_network_and_its_power(
     four_hosts: list[FleetHost], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

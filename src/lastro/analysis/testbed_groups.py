@@ -80,7 +80,7 @@ def _more(provenance: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     yield "memory", human_bytes(host["memory_bytes"])
     yield from ((label, provenance["isolation"].get(key)) for key, label in _OF_ISOLATION.items())
     yield "clock source", provenance["kernel"].get("clock_source")
-    yield from ((f"mitigation of {flaw}", value) for flaw, value in provenance["kernel"]["mitigations"].items())
+    yield from provenance["kernel"]["mitigations"].items()
     yield from ((f"net.{name}", value) for name, value in provenance["network"].items())
     yield from ((name, tool["version"]) for name, tool in provenance["tools"].items())
     roles = provenance["testbed"]["roles"]

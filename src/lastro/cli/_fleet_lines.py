@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from lastro.analysis.testbed_groups import AskedTestbed, GroupedTestbeds
 from lastro.cli._matrix import tables
 
-_CELL = 26  # characters of a line in a cell
+_CELL = (16, 26)  # characters of a line in a cell, at least and at most
 _SUMMARY = ("distribution", "kernel", "CPUs", "CPU model", "memory", "cgroup version", "root filesystem")
 
 
@@ -18,10 +19,9 @@ def lines(testbeds: Sequence[AskedTestbed], found: GroupedTestbeds, width: int) 
     yield from textwrap.wrap(_headline(testbeds, found), width)
     if len(found.groups) > 1:
         heads = ["testbeds", *found.differing]
-        columns = [
-            (str(n), [_cell(", ".join(_names(group))), *(_cell(values[n - 1]) for values in found.differing.values())])
-            for n, group in enumerate(found.groups, 1)
-        ]
+        least, most = _CELL
+        room = max(least, min(most, (width - max(map(len, heads))) // 2 - 2))  # for two groups side by side
+        columns = [(str(n), _cells(found, n - 1, room)) for n in range(1, len(found.groups) + 1)]
         yield ""
         yield from list(tables("group", heads, columns, width))[:-1]
     for paragraph in _paragraphs(found):
@@ -34,6 +34,12 @@ def lines(testbeds: Sequence[AskedTestbed], found: GroupedTestbeds, width: int) 
         if testbed.remedy:
             remedy = f"remedy: {testbed.remedy}"
             yield from textwrap.wrap(remedy, width, initial_indent="  ", subsequent_indent="  ")
+
+
+def _cells(found: GroupedTestbeds, at: int, room: int) -> list[str]:
+    values = (", ".join(_names(found.groups[at])), *(several[at] for several in found.differing.values()))
+    spaced = (re.sub(r",(?=\S)", ", ", value or "—") for value in values)  # a list has places to break
+    return ["\n".join(textwrap.wrap(value, room)) for value in spaced]
 
 
 def _paragraphs(found: GroupedTestbeds) -> Iterator[str]:
@@ -57,10 +63,6 @@ def _headline(testbeds: Sequence[AskedTestbed], found: GroupedTestbeds) -> str:
 
 def _names(group: Sequence[AskedTestbed]) -> list[str]:
     return [testbed.name for testbed in group]
-
-
-def _cell(value: str | None) -> str:
-    return "\n".join(textwrap.wrap(value or "—", _CELL))
 
 
 def document(testbeds: Sequence[AskedTestbed], found: GroupedTestbeds) -> dict[str, Any]:
