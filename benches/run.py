@@ -64,8 +64,8 @@ trials under 3 s; memory under 300 MB.
 
 {planning}
 
-A fleet of 64 testbeds that answer immediately, a simulation that measures nothing: what its coordinator spends. Targets:
-under 1 ms of CPU time a trial; linear; memory under 500 MB.
+A fleet of 64 testbeds that answer immediately, a simulation that measures nothing: what its coordinator spends.
+Targets: under 1 ms of CPU time a trial; linear; memory under 500 MB.
 
 {fleet}
 
