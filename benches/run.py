@@ -7,6 +7,7 @@ from pathlib import Path
 
 import analysis
 import datapath
+import fleet
 import help as help_bench
 import http_load
 import idle
@@ -63,6 +64,11 @@ trials under 3 s; memory under 300 MB.
 
 {planning}
 
+A fleet of 64 testbeds that answer immediately, a simulation that measures nothing: what its coordinator spends.
+Targets: under 1 ms of CPU time a trial; linear; memory under 500 MB.
+
+{fleet}
+
 Reports. The ratio to R is of the median times of one analysis of variance with every interaction of four factors and
 blocks, sequential sums of squares.
 
@@ -85,6 +91,7 @@ def main() -> None:
         idle="\n".join(idle.rows()),
         memory=parallel.memory_row(growth_mib),
         planning="\n".join(planning.table()),
+        fleet="\n".join(fleet.table()),
         reports="\n".join(analysis.table()),
     )
     Path(__file__).with_name("README.md").write_text(text, encoding="utf-8")

@@ -317,6 +317,35 @@ def test_without_a_testbed_there_is_one_error_that_names_all(tmp_path: Path, mon
         run(store, Crew(beds("ada"), lost("ada", *range(3, 10_000))))
 
 
+def test_a_testbed_that_never_finishes_a_trial_does_not_go_on_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fleets, "PATIENCE_S", 0.05)
+
+    class Leaky(Crew):
+        """Its hosts can be opened and probed, but cannot be cleaned up after a trial."""
+
+        def ask(self, testbed: str, call: Call) -> None:
+            self.fails = lambda *_: HostError("mount /x cannot be removed") if isinstance(call, AttemptCall) else None
+            super().ask(testbed, call)
+
+        def open(self, testbed: str) -> None:
+            self.fails = lambda *_: None
+            super().open(testbed)
+
+    with campaign(tmp_path / "c", study_of(2)) as store:
+        with pytest.raises(HostError, match="ada: mount /x cannot be removed"):
+            run(store, Leaky(beds("ada")))
+        assert store.counts()["valid"] == 0
+        assert "running" not in {state for state, n in store.counts().items() if n}
+
+
+def test_a_scheduler_without_workers_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fleets, "WORKERS_S", 0.01)
+    with pytest.raises(HostError, match="has no workers"):
+        Fleet(Crew({}), changes=changes_between).wait_for_first(print)
+
+
 def test_seats_of_a_killed_campaign_get_time_to_end() -> None:
     crew = Crew(beds("ada"), lambda testbed, n: HostBusy("is in use") if n < 5 else None)
     assert list(Fleet(crew, changes=changes_between, busy_s=60).wait_for_first(print)) == ["ada"]

@@ -26,7 +26,8 @@ from lastro.results.store import Store
 from lastro.scenarios.base import Scenario
 
 GRACE_S = 120.0  # for a lost testbed to come back to its block, although another one is idle
-PATIENCE_S = 600.0  # with no testbed at all
+PATIENCE_S = 600.0  # with no testbed at all, or none that finishes a trial
+WORKERS_S = 60.0  # for a scheduler to have a worker
 BUSY_S = 60.0  # for the seats of a killed campaign to leave their testbeds
 _AGAIN_S = (2.0, 30.0)  # between two attempts to open a lost testbed: at first, and at most
 _MOST_DOUBLINGS = 8
@@ -58,7 +59,8 @@ class _Post:
     error: LastroError = field(default_factory=lambda: LastroError(""))
     lost_s: float = field(default_factory=time.monotonic)
     again_s: float = 0.0
-    losses: int = 0  # in a row
+    losses: int = 0  # since it finished a trial
+    missed: bool = False  # its loss was reported, and its return was not
 
     @property
     def reason(self) -> str:
@@ -84,6 +86,8 @@ class Fleet:
         failed: dict[str, LastroError] = {}
         while not self._opened:
             self._open_due()
+            if not self._posts and time.monotonic() - self._began_s > WORKERS_S:
+                raise HostError("the scheduler of the fleet has no workers", "start them, on the hosts to measure on")
             if (found := self._answer()) is None:
                 continue
             testbed, answer = found
@@ -107,7 +111,7 @@ class Fleet:
         self._find_blocks()
         for post in self._posts.values():
             if post.losses and not self._may_end(post.error):
-                self._report(post, f"cannot be used: {post.reason}")
+                self._miss(post, "cannot be used")
         for testbed, opened in self._opened.items():
             self._enter(self._posts[testbed], opened)
         while True:
@@ -175,6 +179,7 @@ class Fleet:
         assert post.lane is not None
         while (trial := self.store.next_trial(block)) is not None:
             yield from post.lane.run_trial(trial)
+            post.losses = 0
         self._begun.discard(block)
 
     # Testbeds
@@ -199,7 +204,7 @@ class Fleet:
         if changes:
             self.store.log(utc_now(), "changed host", f"testbed {post.name}: {'; '.join(changes)}")
         post.lane = Lane(self.campaign, self.observer.at(post.name), post.name)
-        post.state, post.losses = "working", 0
+        post.state = "working"
         post.steps = self._probe(post, opened)
         self._advance(post, None)
 
@@ -209,6 +214,8 @@ class Fleet:
         gaps = {index: (str(each.reason), each.remedy) for index, each in found.items() if not each}
         self.store.save_testbed(TestbedRow(post.name, opened.provenance, gaps))
         self._find_blocks()
+        self._report(post, "is back" if post.missed else "is ready")
+        post.missed = False
         self.observer.probed(self.campaign.runnable_trials())
         require_any(found)
 
@@ -225,17 +232,21 @@ class Fleet:
         least_s, most_s = _AGAIN_S
         post.again_s = time.monotonic() + min(most_s, least_s * 2 ** min(post.losses - 1, _MOST_DOUBLINGS))
 
+    def _miss(self, post: _Post, what: str) -> None:
+        post.missed = True
+        self._report(post, f"{what}: {post.reason}")
+
     def _report(self, post: _Post, text: str) -> None:
         self.store.log(utc_now(), "testbed", f"{post.name} {text}")
         self.observer.said(post.name, text)
 
     def _require_some(self) -> None:
         """Raise HostError when no testbed is left, or none has been for too long."""
-        now_s = time.monotonic()
-        states = {post.state for post in self._posts.values()}
-        if states & {"idle", "working"}:
+        now_s, posts = time.monotonic(), self._posts.values()
+        if any(post.state in ("idle", "working") and not post.losses for post in posts):
             self._alive_s = now_s
-        elif states <= {"out"} or now_s - self._alive_s > PATIENCE_S:
+        at_work = any(post.state == "working" for post in posts)  # a trial may take longer than our patience
+        if all(post.state == "out" for post in posts) or (now_s - self._alive_s > PATIENCE_S and not at_work):
             raise _none_left(self._posts.values())
 
     # Answers
@@ -256,9 +267,9 @@ class Fleet:
             case Seen("said", (line,)):
                 self.observer.said(testbed, line)
             case Seen(method, values):
-                getattr(post.lane, method)(*values)
+                if post.lane is not None:  # a late one of a lost testbed is of no interest
+                    getattr(post.lane, method)(*values)
             case Opened():
-                self._report(post, "is back" if post.losses else "is ready")
                 self._enter(post, answer)
             case Failed():
                 self._fail(post, answer.error())
@@ -287,13 +298,12 @@ class Fleet:
         """Note that a testbed is lost. Raises: the error itself, if it is not of the testbed."""
         if not isinstance(error, HostError | HostBusy):
             raise error
-        known = post.losses and not self._may_end(post.error)
         if post.block is not None:
             self.store.withdraw_running(post.block)
             post.block = None
         self._lost(post, error)
-        if not known and not self._may_end(error):
-            self._report(post, f"is lost: {error.message}")
+        if not post.missed and not self._may_end(error):
+            self._miss(post, "is lost")
 
     def _may_end(self, error: LastroError) -> bool:
         """Return whether an error may be of seats that are about to end."""
