@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 import socket
 import subprocess
@@ -13,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from lastro.app.studies import load_study
+from lastro.campaign.seat import PROGRAM, SeatOrder
 from lastro.results.store import Store
 
 from .conftest import ENVIRONMENT, Bench, finish, interrupt, is_error, lastro, n_done, rows, start, until
@@ -135,3 +138,25 @@ def test_workers_of_a_dask_scheduler_are_testbeds(bench: Bench, words: list[str]
     assert done.code == 0, done.err
     assert "Dask's dashboard: " in done.err and f"{socket.gethostname()}: is back" in done.err
     assert [row[3:] for row in rows(bench.directory)] == [("valid", 1)] * 12
+
+
+def test_the_process_of_a_testbed_imports_nothing_from_the_working_directory(tmp_path: Path) -> None:
+    """As root it would run what another user has put there."""
+    (tmp_path / "queue.py").write_text(f"open({str(tmp_path / 'executed')!r}, 'w')\n")
+    argv = [sys.executable, *PROGRAM]
+    done = subprocess.run(argv, cwd=tmp_path, env=ENVIRONMENT, stdin=subprocess.DEVNULL, capture_output=True)
+    assert done.returncode != 0 and not (tmp_path / "executed").exists()
+
+
+def test_a_testbed_that_is_still_being_opened_ends_with_its_parent() -> None:
+    """It may wait for its host for hours, or boot a guest."""
+    stuck = (
+        "import sys; from lastro.app import seat; seat.scenario_on_host = lambda *a, **k: __import__('time').sleep(60)"
+    )
+    argv = [sys.executable, "-P", "-c", f"{stuck}; sys.exit(seat.main())"]
+    order = pickle.dumps(SeatOrder(load_study("paper:kagami2017"), "tests"))
+    child = subprocess.Popen(argv, env=ENVIRONMENT, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    assert child.stdin is not None
+    child.stdin.write(len(order).to_bytes(8, "big") + order)
+    child.stdin.close()
+    assert child.wait(30) == 130

@@ -155,9 +155,9 @@ WRONG = {
     'order = { metric = "jitter", factor = "function", falling = ["nat", "dpi"], distance = true }': (
         "claim[0].order: `distance` is between two sides", "give `of` and `to`",
     ),
-    'order = { metric = "jitter", factor = "function" }': ("claim[0].order: has neither or both", "`sides` alone"),
+    'order = { metric = "jitter", factor = "function" }': ("claim[0].order: must have exactly one of two forms", "`sides` alone"),
     'order = { metric = "jitter", factor = "function", falling = ["nat", "dpi"], sides = [{ anomaly = "io" }, '
-    '{ anomaly = "cpu" }] }': ("claim[0].order: has neither or both", "`factor` and `falling`"),
+    '{ anomaly = "cpu" }] }': ("claim[0].order: must have exactly one of two forms", "`factor` and `falling`"),
     'order = { metric = "jitter", sides = [{ function = "nat" }, { anomaly = "io" }] }': (
         "claim[0].order: side 1, side 2 must name the same factors", "`at`",
     ),

@@ -60,7 +60,7 @@ def test_no_answer_at_all_is_all_lost() -> None:
         ("dropped messages = 0", "dropped messages = 400", "253 of 3001 packets were answered and 400 were not"),
         ("out-of-order messages = 0", "out-of-order messages = 3", "3 answers came out of order"),
         ("# dropped", "dropped", "no summary"),
-        ("packet, txTime", "txTime", "no whole table"),
+        ("packet, txTime", "txTime", "no complete table"),
         ("\n1, ", "\n7, ", "line 1 of sockperf's log is not a packet: '7, "),
         ("\n252, ", "\n252, 1.000000000, ", "line 252"),
     ],

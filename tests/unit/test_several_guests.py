@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 
-from lastro.app.hosts import _guests
+from lastro.app.hosts import guests_to_boot
 from lastro.errors import InputError, StudyError
 from lastro.guest import _facts, in_turn
 from lastro.host.activity import ActiveProcess, Look, Totals
@@ -81,10 +81,10 @@ def test_the_guest_is_a_factor_and_each_block_has_all() -> None:
 
 
 def test_the_study_and_the_file_must_fit() -> None:
-    assert [plan.name for plan in _guests(two(), ["new", "lost", "old"])] == ["new", "old"], (
+    assert [plan.name for plan in guests_to_boot(two(), ["new", "lost", "old"])] == ["new", "old"], (
         "one that lacks is told later"
     )
-    assert [plan.name for plan in _guests(load(Path("guest")), [])] == [""] and _guests(None, []) == []
+    assert [plan.name for plan in guests_to_boot(load(Path("guest")), [])] == [""] and guests_to_boot(None, []) == []
     for file, names, said in (
         (two(), [], "has several guests"),
         (two(), ["nwe"], "did you mean 'new'"),
@@ -92,7 +92,7 @@ def test_the_study_and_the_file_must_fit() -> None:
         (load(Path("guest")), ["new"], "--testbed FILE"),
     ):
         with pytest.raises(InputError) as caught:
-            _guests(file, names)
+            guests_to_boot(file, names)
         assert said in f"{caught.value.message} {caught.value.hint}"
 
 

@@ -48,7 +48,7 @@ def private(
         for chapter in (found, *(row.provenance for row in rows.values())):
             _hide(chapter)
         rows = {name: replace(row, name=f"testbed-{n}") for n, (name, row) in enumerate(rows.items(), 1)}
-        words |= {name: row.name for name, row in rows.items()}
+        words |= {name: row.name for name, row in rows.items() if len(name) >= _LEAST}
     clean = _cleaner(words)
     return Private(clean, cleaned(found, clean), {name: _cleaned_row(row, clean) for name, row in rows.items()})
 

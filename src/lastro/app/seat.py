@@ -5,26 +5,36 @@ from __future__ import annotations
 import sys
 from typing import TextIO, cast
 
+from lastro import __version__
 from lastro.app.hosts import scenario_on_host
 from lastro.app.provenance import provenance
 from lastro.campaign.executor import Executor
 from lastro.campaign.seat import Opened, Parent
+from lastro.errors import HostError
 from lastro.interrupts import raise_interrupts
 
 
 def main() -> int:
     """Hold the testbed until the parent ends, or a call fails. An interrupted call cleans up first."""
     raise_interrupts()
-    parent = Parent()
+    try:
+        return _hold(Parent())
+    except KeyboardInterrupt:
+        return 130
+
+
+def _hold(parent: Parent) -> int:
     sys.stderr = cast(TextIO, parent)
     order = parent.order
     try:
+        if order.version != __version__:
+            raise HostError(
+                f"Lastro is {__version__} here and {order.version} at the coordinator", "install one version"
+            )
         with scenario_on_host(
             order.study, order.purpose, wait=order.wait, file=order.file, beside=order.beside
         ) as scenario:
             parent.serve(Executor(scenario, parent), Opened(provenance(order.study, scenario, order.file)))
-    except KeyboardInterrupt:
-        return 130
     except Exception as error:
         parent.failed(error)
         return 1

@@ -118,6 +118,7 @@ class Fleet:
             self._open_due()
             self._assign()
             if not (self._begun or self._unplaced or any(post.state == "working" for post in self._posts.values())):
+                self.campaign.lanes = sum(post.state == "idle" for post in self._posts.values())
                 if not self.campaign.goes_on():
                     return
                 self._find_blocks()

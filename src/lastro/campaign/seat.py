@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from io import BufferedReader, BufferedWriter
 from typing import IO, TYPE_CHECKING, Any
 
-from lastro import errors
+from lastro import __version__, errors
 from lastro.campaign.executor import Call, Executor
 from lastro.errors import HostError, LastroError, TrialError
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lastro.host.testbed_file import TestbedFile
     from lastro.study.model import Study
 
-PROGRAM = ("-m", "lastro.app.seat")
+PROGRAM = ("-P", "-m", "lastro.app.seat")  # -P: no module of the working directory, which may be another user's
 _LENGTH_BYTES = 8
 END_S = 90.0  # for a seat to clean up: a lost connection takes 30 s to be given up
 
@@ -44,6 +44,7 @@ class SeatOrder:
     file: TestbedFile | None = None
     wait: bool = False
     beside: bool = False
+    version: str = __version__  # of the coordinator
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,12 +125,16 @@ class Seat:
                 tell(answer)
         except (OSError, EOFError, ValueError):
             return Failed("SeatEnded", f"the process that held the testbed {self._end()}")
+        except Exception as error:  # a class that pickle cannot make again, such as one of a part
+            return Failed.of(error)
         return answer
 
     def _end(self) -> str:
-        code = self._process.wait()
-        self._words.seek(0)
-        lines = self._words.read().decode(errors="replace").strip().splitlines()
+        self.release()
+        code, lines = self._wait(END_S), []
+        with suppress(ValueError):  # closed in the meantime
+            self._words.seek(0)
+            lines = self._words.read().decode(errors="replace").strip().splitlines()
         return f"ended with {code}" + (f": {lines[-1][:300]}" if lines else "")
 
     def release(self) -> None:
@@ -140,13 +145,17 @@ class Seat:
     def close(self, patience_s: float = END_S) -> None:
         """Have the seat clean up and end. What a seat that does not end leaves is in the ledger."""
         self.release()
-        try:
-            self._process.wait(patience_s)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        self._wait(patience_s)
         self._answers.close()
         self._words.close()
+
+    def _wait(self, patience_s: float) -> int:
+        """Wait for the process to end, and kill it after `patience_s`. Return its exit code."""
+        try:
+            return self._process.wait(patience_s)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            return self._process.wait()
 
 
 def send(pipe: IO[bytes], message: object) -> None:
@@ -179,30 +188,39 @@ class Parent:
         os.dup2(2, 1)
         os.close(null)
         self._turn = threading.Lock()
-        self._busy = False
+        self._state = threading.Lock()
+        self._idle, self._ended = False, False  # waiting for a call; without a parent
         self._calls: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self.order: SeatOrder = receive(self._in)
         threading.Thread(target=self._listen, daemon=True).start()
 
     def _listen(self) -> None:
-        """Take calls until the parent ends; then interrupt the call that runs, so that it cleans up."""
+        """Take calls until the parent ends; then interrupt the call or the opening that runs, so that it cleans up."""
         with suppress(EOFError, OSError):
             while True:
                 self._calls.put(receive(self._in))
+        with self._state:
+            self._ended, idle = True, self._idle
         self._calls.put(None)
-        if self._busy:
+        if not idle:
             os.kill(os.getpid(), signal.SIGTERM)
 
     def serve(self, executor: Executor, opened: Opened) -> None:
         """Answer calls until the parent ends. Raises: any error of a call, after the parent was told."""
         self._answer(opened)
-        while (call := self._calls.get()) is not None:
-            self._busy = True
-            try:
-                answer = call.on(executor)
-            finally:
-                self._busy = False
-            self._answer(answer)
+        while (call := self._next()) is not None:
+            self._answer(call.on(executor))
+
+    def _next(self) -> Call | None:
+        """Wait for the next call. Return None when the parent has ended, whatever it asked for before."""
+        with self._state:
+            if self._ended:
+                return None
+            self._idle = True
+        call: Call | None = self._calls.get()
+        with self._state:
+            self._idle = False
+            return None if self._ended else call
 
     def failed(self, error: BaseException) -> None:
         self._answer(Failed.of(error))
