@@ -155,7 +155,9 @@ WRONG = {
     'order = { metric = "jitter", factor = "function", falling = ["nat", "dpi"], distance = true }': (
         "claim[0].order: `distance` is between two sides", "give `of` and `to`",
     ),
-    'order = { metric = "jitter", factor = "function" }': ("claim[0].order: must have exactly one of two forms", "`sides` alone"),
+    'order = { metric = "jitter", factor = "function" }': (
+        "claim[0].order: must have exactly one of two forms", "`sides` alone",
+    ),
     'order = { metric = "jitter", factor = "function", falling = ["nat", "dpi"], sides = [{ anomaly = "io" }, '
     '{ anomaly = "cpu" }] }': ("claim[0].order: must have exactly one of two forms", "`factor` and `falling`"),
     'order = { metric = "jitter", sides = [{ function = "nat" }, { anomaly = "io" }] }': (
