@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from lastro.cli import main
-from lastro.results.gate import FORMAT
+from lastro.results.gate import FLEET_FORMAT as NEWEST
 from lastro.results.store import Store
 
 from ..products import some
@@ -272,9 +272,9 @@ def test_any_damage_is_told(campaign: Path, tmp_path: Path, capsys: pytest.Captu
 
 
 def test_a_campaign_of_a_newer_lastro(copy: Path) -> None:
-    _lose(f"UPDATE meta SET value = '{FORMAT + 1}' WHERE key = 'format'")(copy / "campaign.db")
+    _lose(f"UPDATE meta SET value = '{NEWEST + 1}' WHERE key = 'format'")(copy / "campaign.db")
     for reader in READERS:
-        is_error(lastro(*words(reader, copy)), 5, f"written by a newer Lastro (format {FORMAT + 1}", "update Lastro")
+        is_error(lastro(*words(reader, copy)), 5, f"written by a newer Lastro (format {NEWEST + 1}", "update Lastro")
 
 
 def test_a_campaign_of_a_scenario_that_is_not_here(campaign: Path) -> None:

@@ -24,7 +24,7 @@ from .conftest import is_error, lastro
 
 def loaded(*words: str) -> Study:
     parser = argparse.ArgumentParser()
-    study_arguments(parser)
+    study_arguments(parser, lambda hosts: None)
     args = parser.parse_args(words)
     return load_study(args.study, selection(args))
 

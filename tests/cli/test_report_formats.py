@@ -18,7 +18,7 @@ from lastro.cli import main
 from lastro.report import latex, markdown
 from lastro.report.language import LANGUAGES
 from lastro.report.tables import Table
-from lastro.results.gate import FORMAT
+from lastro.results.gate import FLEET_FORMAT as NEWEST
 
 from ..campaigns import KAGAMI, METRICS, make_campaign, make_study
 from ..fates import CAMPAIGNS
@@ -154,7 +154,7 @@ def test_claims_of_the_paper_are_in_the_report(paper: Path, code: str, heading: 
 def test_a_damaged_campaign_and_a_newer_one_are_one_clear_error(kind: str, code: str, tmp_path: Path, capsys) -> None:
     newer = make_campaign(tmp_path / "newer", stop_after=3)
     with sqlite3.connect(newer / "campaign.db") as database:
-        database.execute("UPDATE meta SET value = ? WHERE key = 'format'", [str(FORMAT + 1)])
+        database.execute("UPDATE meta SET value = ? WHERE key = 'format'", [str(NEWEST + 1)])
     (tmp_path / "damaged").mkdir()
     (tmp_path / "damaged" / "campaign.db").write_bytes(b"no database at all, and long enough to be looked at" * 40)
     for name, said in (("newer", "written by a newer Lastro"), ("damaged", "not a readable campaign")):
