@@ -8,12 +8,16 @@ from lastro.units import human_bytes
 
 _LEAST_SHARE = 0.5
 # Arguments: seconds until the end, and the command. A shell exits with 126 or 127 where there is no such command.
+# It waits for a command in the background, so that it can end it: on SIGTERM, a shell alone would leave it behind.
 _AGAIN = """
 end=$(($(date +%s) + $1))
 shift
-until "$@"; do
-    code=$?
-    case $code in 126 | 127) exit $code ;; esac
+trap 'kill $tool; exit 143' TERM
+while :; do
+    "$@" & tool=$!
+    code=0
+    wait $tool || code=$?
+    case $code in 0 | 126 | 127) exit $code ;; esac
     [ "$(date +%s)" -lt "$end" ] || exit 0
 done
 """
