@@ -19,6 +19,7 @@ while :; do
     wait $tool || code=$?
     case $code in 0 | 126 | 127) exit $code ;; esac
     [ "$(date +%s)" -lt "$end" ] || exit 0
+    sleep 0.05
 done
 """
 

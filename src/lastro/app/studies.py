@@ -47,7 +47,9 @@ def testbed_of(store: Store) -> TestbedFile | None:
 
 
 def load_study(name: str, selection: Selection = WHOLE) -> Study:
-    """Load a study and apply a selection. `name` is a file, or paper:NAME for a published study.
+    """Load a study and apply a selection.
+
+    `name` is a file, or paper:NAME for a published study.
 
     Raises: InputError when there is no such paper or the selection does not fit; StudyError when the file is not a
     valid study."""

@@ -56,7 +56,7 @@ class Verification:
 
 
 def verify(place: Path) -> Verification:
-    """Check the hashes of a bundle, make its documents again from its database, and compare them.
+    """Check a bundle: its hashes, and its documents against new ones from its database.
 
     Raises: InputError when it is not a bundle, or is not safe to read; OutputError when there is no room to unpack its
     campaign; StoreError when a newer Lastro wrote it."""
@@ -160,7 +160,7 @@ def _compared(
 
 @contextmanager
 def _campaign_of(place: Path, bundle: Container) -> Iterator[Path]:
-    """Unpack the campaign of a bundle into a temporary directory, which is removed after the block.
+    """Unpack the campaign of a bundle into a temporary directory for the block.
 
     Raises: OutputError when there is no room for it."""
     with ExitStack() as stack:

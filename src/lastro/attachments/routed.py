@@ -1,6 +1,7 @@
-"""Routing at layer 3: each port has its own link to the DUT, which routes between the two ends of a segment.
+"""Routing at layer 3 by the DUT.
 
-There is no bridge and no address translation, as with Calico. The DUT is one more hop on the path of each segment."""
+Each port has its own link to the DUT, which routes between the two ends of a segment. There is no bridge and no
+address translation, as with Calico. The DUT is one more hop on the path of each segment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a campaign does on a testbed: probe, calibrate, and attempt trials. It knows no database.
+"""The work of a campaign on a testbed: probes, calibrations, and attempts at trials. It uses no database.
 
 A call is plain data, so it may come from another process (`campaign.seat`), and its answer may go there."""
 

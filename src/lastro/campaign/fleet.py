@@ -49,7 +49,7 @@ class FleetObserver(Observer, Protocol):
 
 @dataclass
 class _Post:
-    """A testbed in this run. `block` is the one that it works on; `steps` is what it does."""
+    """A testbed in this run, with the block that it measures and the steps of its current work."""
 
     name: str
     state: State = "lost"

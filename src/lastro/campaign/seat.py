@@ -35,9 +35,9 @@ END_S = 90.0  # for a seat to clean up: a lost connection takes 30 s to be given
 
 @dataclass(frozen=True, slots=True)
 class SeatOrder:
-    """What a seat is to hold: the testbed of a file, or its own host. `purpose` is shown to others who want the host.
+    """The testbed that a seat holds: that of a file, or its own host.
 
-    With `beside`, the parent holds this machine."""
+    `purpose` is shown to others who want the host. With `beside`, the parent holds this machine."""
 
     study: Study
     purpose: str
@@ -206,7 +206,9 @@ class Parent:
             os.kill(os.getpid(), signal.SIGTERM)
 
     def serve(self, executor: Executor, opened: Opened) -> None:
-        """Answer calls until the parent ends. Raises: any error of a call, after the parent was told."""
+        """Answer calls until the parent ends.
+
+        Raises: any error of a call; `failed` then reports it to the parent."""
         self._answer(opened)
         while (call := self._next()) is not None:
             self._answer(call.on(executor))

@@ -63,7 +63,7 @@ def study_text(name: str) -> str:
 
 
 def published_text(source: str, name: str | None) -> str:
-    """Return the text of a published study. With `name`, the study gets this name.
+    """Return the text of a published study, renamed if `name` is given.
 
     Raises: InputError when there is no such study, or no study can have this name."""
     from lastro import papers
