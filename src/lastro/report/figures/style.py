@@ -6,6 +6,7 @@ Figures are as tall as necessary."""
 from __future__ import annotations
 
 import io
+import math
 import re
 import warnings
 from collections.abc import Iterator, Sequence
@@ -32,6 +33,8 @@ GREY, FAINT, GRID = "#555555", "#B8B8B8", "#E4E4E4"
 DASHED: Any = {"color": "black", "linewidth": 0.8, "linestyle": (0, (2, 1.5))}
 WIDE_IN, NARROW_IN = 5.0, 3.35
 SMALL_PT = 7.3
+_AROUND_IN, _BETWEEN_IN = 1.15, 0.3  # what usually stands above and below axes, and between two
+_ALIKE = 0.1  # axes whose height changes by less get no other numbers
 _RC: dict[Any, Any] = {
     "figure.dpi": 288,  # text is measured in whole pixels
     "font.family": ["DejaVu Sans"],
@@ -116,16 +119,14 @@ def is_narrow(figure: Any) -> bool:
 
 def fit(figure: Figure, stacked: Sequence[Axes], height_in: float) -> Figure:
     """Give stacked axes this total height, without headings, labels and legends, and freeze the layout."""
-    engine = figure.get_layout_engine()
-    assert engine is not None
-    for last in (False, True):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            engine.execute(figure)
-        if not last:
-            width, now_in = figure.get_size_inches()
-            own_in = now_in * sum(axes.get_position().height for axes in stacked)
-            figure.set_size_inches(width, max(1.0, now_in + height_in - own_in))
+    around_in = _AROUND_IN + _BETWEEN_IN * (len(stacked) - 1)
+    for enough_in in (around_in, 3 * around_in, 9 * around_in):
+        figure.set_size_inches(width_of(figure), height_in + enough_in)
+        if _lay_out(figure):
+            break
+    stretched = _stretch(figure, stacked, height_in)
+    if abs(math.log(stretched)) > _ALIKE and any(_has_numbers(axes) for axes in figure.axes):
+        _lay_out(figure)
     figure.set_layout_engine(None)  # not "none": that draws twice when the figure is saved
     if (side := figure._supylabel) is not None:  # type: ignore[attr-defined]
         side.set_y((stacked[0].get_position().y1 + stacked[-1].get_position().y0) / 2)
@@ -133,6 +134,48 @@ def fit(figure: Figure, stacked: Sequence[Axes], height_in: float) -> Figure:
         for text in (axes.xaxis.label, axes._left_title):  # type: ignore[attr-defined]
             _pull_in(axes, text)
     return figure
+
+
+def _lay_out(figure: Figure) -> bool:
+    """Whether there is room for all; where there is none, the layout remains as it was."""
+    engine = figure.get_layout_engine()
+    assert engine is not None
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        engine.execute(figure)
+    return not any("layout not applied" in str(warning.message) for warning in warned)
+
+
+def _has_numbers(axes: Axes) -> bool:
+    """Whether the labels beside it depend on its height."""
+    from matplotlib.ticker import FixedLocator
+
+    return axes.axison and not isinstance(axes.yaxis.get_major_locator(), FixedLocator)
+
+
+def _stretch(figure: Figure, stacked: Sequence[Axes], height_in: float) -> float:
+    """Stretch stacked axes, and what is beside them, to a total height, and return the factor.
+
+    To move everything is four times as fast as another layout, which takes half of the time of a figure."""
+    was_in = figure.get_size_inches()[1]
+    rows = [(was_in * box.y0, was_in * box.y1) for box in (axes.get_position() for axes in stacked)]
+    own_in = sum(top - bottom for bottom, top in rows)
+    factor = max(height_in, 1.0 - was_in + own_in) / own_in
+    is_in = was_in + (factor - 1) * own_in
+
+    def moved(y: float) -> float:
+        below_in = sum(min(max(was_in * y, bottom), top) - bottom for bottom, top in rows)
+        return (was_in * y + (factor - 1) * below_in) / is_in
+
+    for axes in figure.axes:
+        (x0, y0), (x1, y1) = axes.get_position(original=True).get_points()
+        axes.set_position((x0, moved(y0), x1 - x0, moved(y1) - moved(y0)))
+        axes.set_in_layout(True)
+    for title in (figure._suptitle, figure._supxlabel):  # type: ignore[attr-defined]
+        if title is not None:
+            title.set_y(moved(title.get_position()[1]))
+    figure.set_size_inches(figure.get_size_inches()[0], is_in)
+    return factor
 
 
 def _pull_in(axes: Axes, text: Text) -> None:
