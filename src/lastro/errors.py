@@ -4,7 +4,8 @@
     ├── InputError                   2   the user's input cannot be used
     │   └── StudyError               2   … in a study or claims file: names file, key path, nearest valid name
     ├── HostError                    3   this host cannot do what was asked
-    │   ├── NeedsRoot                3   … without root
+    │   ├── HostUnfit                3   … until its user changes something: a tool, a key, a version
+    │   │   └── NeedsRoot            3   … without root
     │   ├── Unavailable              3   … a part is not available here: reason and remedy
     │   ├── OutputError              3   … a file that the user named could not be written
     │   └── ImageError               3   … the root filesystem could not be built or used
@@ -66,7 +67,11 @@ class OutputError(HostError):
     """A report, table or figure could not be written. The campaign itself is intact."""
 
 
-class NeedsRoot(HostError):
+class HostUnfit(HostError):
+    """A host cannot be used until its user changes something: to try again is in vain."""
+
+
+class NeedsRoot(HostUnfit):
     pass
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
 import signal
 import socket
 import subprocess
@@ -15,8 +16,14 @@ from pathlib import Path
 import pytest
 
 from lastro.app.studies import load_study
+from lastro.campaign import seat
+from lastro.campaign.crew import SeatCrew
+from lastro.campaign.duration import configuration
+from lastro.campaign.executor import AttemptCall
 from lastro.campaign.seat import PROGRAM, SeatOrder
+from lastro.errors import HostError
 from lastro.results.store import Store
+from lastro.study.design import treatments
 
 from .conftest import ENVIRONMENT, Bench, finish, interrupt, is_error, lastro, n_done, rows, start, until
 
@@ -146,6 +153,58 @@ def test_the_process_of_a_testbed_imports_nothing_from_the_working_directory(tmp
     argv = [sys.executable, *PROGRAM]
     done = subprocess.run(argv, cwd=tmp_path, env=ENVIRONMENT, stdin=subprocess.DEVNULL, capture_output=True)
     assert done.returncode != 0 and not (tmp_path / "executed").exists()
+
+
+# A seat whose first call is done immediately, and whose second never ends.
+HANGS = """
+import sys, time
+from lastro.campaign import seat
+seat.BEAT_S = 0.02
+class Executor:
+    attempt = lambda self, *words: 1 if words[2] == 0 else time.sleep(60)
+parent = seat.Parent()
+parent.serve(Executor(), seat.Opened({}))
+"""
+
+
+@pytest.mark.parametrize(
+    ("why", "reason"),
+    [
+        ("stopped", r"gave no sign of life for \d.* s, and was killed"),
+        ("slow", "at the same step for .*, and was kill"),
+    ],
+)
+def test_a_testbed_that_is_stopped_or_hangs_is_lost(why: str, reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its link is not broken, so nothing else would show it."""
+    monkeypatch.setattr(seat, "PROGRAM", ("-P", "-c", HANGS))
+    monkeypatch.setattr(seat, "BEAT_S", 0.02)
+    monkeypatch.setattr(seat, "SILENT_BEATS", 500)  # to begin with: the child must start, and processors are shared
+    study = load_study("paper:kagami2017")
+    config = configuration(study, treatments(study)[0])
+    held = seat.Seat(SeatOrder(study, "tests"))
+    assert 1800 < held._limit_s(AttemptCall(config, {}, 0)) < 7200
+    assert held.open(lambda seen: None) == seat.Opened({})
+    assert held.ask(AttemptCall(config, {}, 0), lambda seen: None) == 1
+    if why == "stopped":
+        os.kill(held.pid, signal.SIGSTOP)
+        monkeypatch.setattr(seat, "SILENT_BEATS", 5)
+    else:
+        monkeypatch.setattr(seat.Seat, "_limit_s", lambda *_: 0.2)
+    lost = held.ask(AttemptCall(config, {}, 1), lambda seen: None)
+    held.close()
+    assert isinstance(lost, seat.Failed) and re.search(reason, lost.message)
+    assert isinstance(lost.error(), HostError) and not Path(f"/proc/{held.pid}").exists()
+
+
+def test_what_a_killed_testbed_left_is_removed_before_its_loss_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(seat, "PROGRAM", ("-P", "-c", ""))
+    cleaned: list[bool] = []
+    crew = SeatCrew({"ada": SeatOrder(load_study("paper:kagami2017"), "tests")}, lambda: cleaned.append(True))
+    crew.open("ada")
+    testbed, answer = crew.answers.get(timeout=30)
+    assert testbed == "ada" and isinstance(answer, seat.Failed) and cleaned == [True]
+    crew.close()
+    assert cleaned == [True, True]
 
 
 def test_a_testbed_that_is_still_being_opened_ends_with_its_parent() -> None:

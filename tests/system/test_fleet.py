@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import random
 import signal
+import sqlite3
 import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from lastro.host.ledger import STATE_DIR
 from lastro.results.rows import Attempt
 from lastro.results.store import Store
 
@@ -55,11 +58,37 @@ def is_whole(campaign: Path) -> bool:
     return {row[3] for row in rows(campaign)} == {"valid"} and all(len(names) == 1 for names in beds.values())
 
 
+def sessions_of(pid: int) -> list[str]:
+    """The sessions of a process that this machine's ledger has; also of one that has ended without cleaning up."""
+    with closing(sqlite3.connect(STATE_DIR / "ledger.db")) as ledger:
+        return [token for (token,) in ledger.execute("SELECT token FROM session WHERE pid = ?", [pid])]
+
+
 def test_blocks_are_divided_among_hosts_and_nothing_is_left(four_hosts: list[FleetHost], tmp_path: Path) -> None:
     done = lastro("run", *write(tmp_path, four_hosts[:2], replicates=2))
     assert done.code == 0, done.err
     attempts = attempts_of(tmp_path / "campaign")
     assert {attempt.testbed for attempt in attempts} == {"ada", "bea"} and is_whole(tmp_path / "campaign")
+    assert [host.left() for host in four_hosts] == [[]] * 4
+
+
+@pytest.mark.slow
+def test_killed_and_stopped_seats_are_replaced_and_leave_nothing(four_hosts: list[FleetHost], tmp_path: Path) -> None:
+    """A stopped one holds its host and its link; only its signs of life are missing, for a minute."""
+    process = start("run", *write(tmp_path, four_hosts[:2], replicates=60, settle_s=0.5))
+    until(lambda: n_done(tmp_path / "campaign") >= 4, "trials", 120)
+    killed, stopped = seats()
+    assert sessions_of(killed) and sessions_of(stopped)
+    os.kill(killed, signal.SIGKILL)
+    os.kill(stopped, signal.SIGSTOP)
+    for pid in killed, stopped:
+        until(lambda: not sessions_of(pid), "what it left to be removed, while the campaign goes on", 150)  # noqa: B023
+    assert process.poll() is None
+    done = finish(process, 400)
+    assert done.code == 0, done.err
+    for said in ("ended with -9", "gave no sign of life for "):
+        assert f" is lost: the process that held the testbed {said}" in done.err
+    assert done.err.count(" is back") == 2 and is_whole(tmp_path / "campaign")
     assert [host.left() for host in four_hosts] == [[]] * 4
 
 

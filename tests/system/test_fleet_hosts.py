@@ -15,7 +15,7 @@ from lastro.host.lock import silently
 from lastro.host.remote import remote_session
 from lastro.host.ssh import SshHost
 
-from ..cli.conftest import lastro
+from ..cli.conftest import lastro, until
 from ..fleethosts import FleetHost, fleet_text
 
 pytestmark = pytest.mark.root
@@ -63,7 +63,7 @@ def test_one_host_loses_its_sshd_its_network_and_its_power(
     ada.unplug()
     assert not reachable(ada, tmp_path)
     ada.plug()
-    assert reachable(ada, tmp_path)
+    until(lambda: reachable(ada, tmp_path), "the host to answer again")
     (ada.root / "var/lib/lastro/kept").touch()
     (ada.root / "run/lost").touch()
     ada.lose_power()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import queue
+import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,12 +15,15 @@ from typing import Any
 import pytest
 
 from lastro.app.provenance import changes_between
+from lastro.app.status import status_of
+from lastro.campaign import dask_crew
 from lastro.campaign import fleet as fleets
 from lastro.campaign.crew import Answers
+from lastro.campaign.duration import pace_of
 from lastro.campaign.executor import AttemptCall, Call, Executor
 from lastro.campaign.fleet import Fleet
 from lastro.campaign.seat import Failed, Opened
-from lastro.errors import HostBusy, HostError, LastroError
+from lastro.errors import HostBusy, HostError, HostUnfit, InputError, LastroError
 from lastro.platforms.base import AVAILABLE, Availability
 from lastro.results.read import load_campaign
 from lastro.results.samples import Metric, Outcome
@@ -315,6 +320,65 @@ def test_without_a_testbed_there_is_one_error_that_names_all(tmp_path: Path, mon
     monkeypatch.setattr(fleets, "PATIENCE_S", 0.01)
     with campaign(tmp_path / "c", study_of(2)) as store, pytest.raises(HostError, match="no route to host"):
         run(store, Crew(beds("ada"), lost("ada", *range(3, 10_000))))
+
+
+def test_a_failure_that_cannot_mend_itself_is_not_tried_again(tmp_path: Path) -> None:
+    unfit = HostUnfit("h2 lacks tar", "install it there")
+    crew = Crew(beds("ada", "bea"), lambda testbed, n: unfit if testbed == "bea" else None)
+    with campaign(tmp_path / "c", study_of(4)) as store:
+        lines = run(store, crew).lines
+        assert store.counts()["valid"] == 12 and crew.n["bea"] == 1
+    assert [line for line in lines if line.startswith("bea")] == [
+        "bea: is left out: h2 lacks tar (remedy: install it there)"
+    ]
+    unfit_later = Crew(beds("ada"), lambda testbed, n: unfit if n >= 4 else None)
+    with campaign(tmp_path / "d", study_of(2)) as store:
+        with pytest.raises(HostError, match="no testbed of the fleet can be used: ada: h2 lacks tar") as caught:
+            run(store, unfit_later)
+        assert (caught.value.exit_code, caught.value.hint) == (3, "install it there")
+        assert store.counts()["valid"] == 1 and store.counts()["running"] == 0
+    wrong = Crew(beds("ada", "bea"), lambda testbed, n: InputError("no such guest") if testbed == "bea" else None)
+    with pytest.raises(InputError, match="no such guest"), campaign(tmp_path / "e", study_of(2)) as store:
+        run(store, wrong)
+
+
+def test_lost_testbeds_do_not_share_the_remaining_time(tmp_path: Path) -> None:
+    with campaign(tmp_path / "c", study_of(9)) as store:
+        crew = Crew(beds("ada", "bea"))
+
+        class Killed(Exception):
+            pass
+
+        def fails(testbed: str, n: int) -> LastroError | None:
+            if n > 8 and testbed == "bea":
+                raise Killed
+            return HostError("no route to host") if testbed == "ada" and n >= 4 else None
+
+        crew.fails = fails
+        with pytest.raises(Killed):
+            run(store, crew)
+        assert len(store.testbeds()) == 2 and store.counts()["running"] == 1
+        left_s = pace_of(store, None).remaining_s
+        assert status_of(tmp_path / "c")["remaining_s"] == pytest.approx(left_s) and left_s > 0
+
+
+def test_a_worker_of_dask_answers_while_it_releases_a_testbed(monkeypatch: pytest.MonkeyPatch) -> None:
+    may_end, ended = threading.Event(), []
+
+    class Held:
+        def close(self) -> None:
+            ended.append(may_end.wait(10))
+
+    monkeypatch.setitem(dask_crew._seats, "token", (Held(), 0.0))  # type: ignore[arg-type]
+
+    async def worker() -> None:
+        releasing = asyncio.ensure_future(dask_crew._release_apart("token"))
+        await asyncio.sleep(0)
+        may_end.set()
+        await releasing
+
+    asyncio.run(worker())
+    assert ended == [True] and "token" not in dask_crew._seats
 
 
 def test_a_testbed_that_never_finishes_a_trial_does_not_go_on_for_ever(

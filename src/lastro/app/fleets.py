@@ -67,10 +67,11 @@ def _crew(stack: ExitStack, study: Study, purpose: str, file: FleetFile, *, wait
         crew = DaskCrew(file.scheduler, SeatOrder(study, purpose, wait=wait))
         say(f"Dask's dashboard: {crew.dashboard}")
         return crew
+    orders = {name: SeatOrder(study, purpose, bed, wait=wait, beside=True) for name, bed in file.testbeds.items()}
     if registry.get("scenario", study.scenario).needs_root:
         held = stack.enter_context(session(purpose, wait=wait_reporter(wait)))
         image_for(held, study)  # now, since each testbed would build it
-    orders = {name: SeatOrder(study, purpose, bed, wait=wait, beside=True) for name, bed in file.testbeds.items()}
+        return SeatCrew(orders, held.ledger.clean)
     return SeatCrew(orders)
 
 

@@ -10,7 +10,7 @@ from lastro.app.hosts import scenario_on_host
 from lastro.app.provenance import provenance
 from lastro.campaign.executor import Executor
 from lastro.campaign.seat import Opened, Parent
-from lastro.errors import HostError
+from lastro.errors import HostUnfit
 from lastro.interrupts import raise_interrupts
 
 
@@ -28,7 +28,7 @@ def _hold(parent: Parent) -> int:
     order = parent.order
     try:
         if order.version != __version__:
-            raise HostError(
+            raise HostUnfit(
                 f"Lastro is {__version__} here and {order.version} at the coordinator", "install one version"
             )
         with scenario_on_host(

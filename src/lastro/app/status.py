@@ -30,6 +30,7 @@ def status_of(directory: Path) -> dict[str, Any]:
         report = build_report(load_campaign(store))
         pace, runner, testbeds = pace_of(store, scenario_of(report.study)), store.runner(), _testbeds(store)
     progress = report.progress
+    at_work = progress.counts.get("running", 0) or len(testbeds)  # lost testbeds run nothing
     command = "report" if progress.finished else "status" if runner else "resume"
     return {
         "study": report.study.name,
@@ -43,7 +44,7 @@ def status_of(directory: Path) -> dict[str, Any]:
         "invalid_attempts": progress.n_invalid_attempts,
         "finished": progress.finished,
         "running": asdict(runner) if runner else None,
-        "remaining_s": pace.remaining_s / max(1, len(testbeds)) if pace.knows else None,
+        "remaining_s": pace.remaining_s / max(1, at_work) if pace.knows else None,
         **({"testbeds": testbeds} if testbeds else {}),
         "last_event": dict(zip(("at_utc", "kind", "text"), report.events[-1], strict=True)) if report.events else None,
         "next": f"lastro {command} {shlex.quote(str(directory))}",

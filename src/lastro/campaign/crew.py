@@ -5,11 +5,13 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Protocol
 
 from lastro.campaign.executor import Call
 from lastro.campaign.seat import END_S, Failed, Seat, SeatOrder, Seen
+from lastro.errors import LastroError
 
 Answers = queue.SimpleQueue[tuple[str, object]]  # the testbed, and Opened, Seen, Failed, or the answer to a call
 
@@ -34,9 +36,10 @@ class Crew(Protocol):
 class SeatCrew:
     """Testbeds with a seat each on this machine. A thread for each waits for its answers."""
 
-    def __init__(self, orders: Mapping[str, SeatOrder]) -> None:
+    def __init__(self, orders: Mapping[str, SeatOrder], clean: Callable[[], object] = lambda: None) -> None:
+        """Take an order for each testbed. `clean` removes what killed seats left on this machine."""
         self.answers: Answers = queue.SimpleQueue()
-        self._orders = orders
+        self._orders, self._clean, self._turn = orders, clean, threading.Lock()
         self._seats: dict[str, Seat] = {}
         self._calls: dict[str, queue.SimpleQueue[Call | None]] = {}
         self._threads: list[threading.Thread] = []
@@ -63,6 +66,11 @@ class SeatCrew:
             thread.join(max(0.0, deadline_s - time.monotonic()))
         for seat in self._seats.values():
             seat.close(max(0.0, deadline_s - time.monotonic()))
+        self._cleaned()
+
+    def _cleaned(self) -> None:
+        with self._turn, suppress(LastroError):  # the next session tries again, and reports what it cannot remove
+            self._clean()
 
     def _tend(self, testbed: str, seat: Seat, calls: queue.SimpleQueue[Call | None]) -> None:
         def tell(seen: Seen) -> None:
@@ -75,4 +83,5 @@ class SeatCrew:
                 return
             answer = seat.ask(call, tell)
         seat.close()
+        self._cleaned()
         self.answers.put((testbed, answer))

@@ -7,6 +7,7 @@ Source: https://distributed.dask.org. The optional dependency dask.distributed i
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import queue
 import secrets
@@ -106,7 +107,7 @@ class DaskCrew:
     def close(self) -> None:
         if self._client.status == "running":
             with suppress(Exception):  # what cannot be reached any more ends with its lease
-                self._client.run(_release, self._token, workers=list(self._workers.values()), on_error="ignore")
+                self._client.run(_release_apart, self._token, workers=list(self._workers.values()), on_error="ignore")
         with suppress(Exception):
             self._client.close(timeout=END_S)
 
@@ -177,6 +178,11 @@ def _release(token: str) -> None:
         seat = _seats.pop(token, None)
     if seat is not None:
         seat[0].close()
+
+
+async def _release_apart(token: str) -> None:
+    """Release a seat without holding up the worker, which answers its scheduler meanwhile."""
+    await asyncio.to_thread(_release, token)
 
 
 def _while_held(token: str, action: Callable[[], Any]) -> Any:

@@ -4,8 +4,9 @@ A testbed takes a block, runs its trials one after the other, and then takes the
 the last one is in the database, which this process alone writes.
 
 A testbed is lost when its session cannot go on: its host is down, or the link to it. Its running trial is withdrawn,
-finished trials are safe, and it is opened again and again. Its block waits for it while there are other blocks to
-take, and for `GRACE_S` more; then an idle testbed begins it again, from its first trial."""
+finished trials are safe, and it is opened again and again; one that its user must mend first is left out. Its block
+waits for it while there are other blocks to take, and for `GRACE_S` more; then an idle testbed begins it again, from
+its first trial."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from lastro.campaign.crew import Crew
 from lastro.campaign.executor import Call, utc_now
 from lastro.campaign.runner import Campaign, Lane, Observer, Steps, require_any
 from lastro.campaign.seat import Failed, Opened, Seen
-from lastro.errors import HostBusy, HostError, LastroError
+from lastro.errors import HostBusy, HostError, HostUnfit, LastroError, Unavailable
 from lastro.results.rows import TestbedRow
 from lastro.results.store import Store
 from lastro.scenarios.base import Scenario
@@ -31,6 +32,7 @@ WORKERS_S = 60.0  # for a scheduler to have a worker
 BUSY_S = 60.0  # for the seats of a killed campaign to leave their testbeds
 _AGAIN_S = (2.0, 30.0)  # between two attempts to open a lost testbed: at first, and at most
 _MOST_DOUBLINGS = 8
+_LASTING = HostUnfit, Unavailable  # until a user mends it
 _TICK_S = 1.0
 
 Changes = Callable[[dict[str, Any], dict[str, Any]], list[str]]
@@ -82,7 +84,7 @@ class Fleet:
     def wait_for_first(self, said: Callable[[str, str], None]) -> Mapping[str, Opened]:
         """Open every testbed, and wait for the first one.
 
-        Raises: HostError when none can be opened; HostBusy when all are in use."""
+        Raises: HostError when none can be opened; HostBusy when all are in use; an error that is not of a testbed."""
         failed: dict[str, LastroError] = {}
         while not self._opened:
             self._open_due()
@@ -98,7 +100,7 @@ class Fleet:
                     self._opened[testbed] = answer
                 case Failed():
                     failed[testbed] = answer.error()
-                    self._lost(self._posts[testbed], failed[testbed])
+                    self._note_failure(self._posts[testbed], failed[testbed])
             if failed.keys() == self._posts.keys() and not any(map(self._may_end, failed.values())):
                 raise _none_left(self._posts.values())
         return self._opened
@@ -110,8 +112,8 @@ class Fleet:
         self._where = {place.block: place.testbed for place in store.places()}
         self._find_blocks()
         for post in self._posts.values():
-            if post.losses and not self._may_end(post.error):
-                self._miss(post, "cannot be used")
+            if post.losses and post.name not in self._opened:
+                self._report_failure(post, "cannot be used")
         for testbed, opened in self._opened.items():
             self._enter(self._posts[testbed], opened)
         while True:
@@ -222,20 +224,28 @@ class Fleet:
 
     def _leave_out(self, post: _Post, error: LastroError) -> None:
         post.state, post.error = "out", error
-        self._report(post, f"is left out: {error.message}")
+        self._report_failure(post, "")
 
-    def _lost(self, post: _Post, error: LastroError) -> None:
-        if post.state != "lost" and not post.losses:
+    def _note_failure(self, post: _Post, error: LastroError) -> None:
+        """Note that a testbed is lost, or out. Raises: the error itself, if it is not of the testbed."""
+        if not isinstance(error, HostError | HostBusy):
+            raise error
+        if not post.losses:
             post.lost_s = time.monotonic()
         post.losses += 1
-        post.state, post.lane, post.steps = "lost", None, None
+        post.state, post.lane, post.steps = "out" if isinstance(error, _LASTING) else "lost", None, None
         post.error = error
         least_s, most_s = _AGAIN_S
         post.again_s = time.monotonic() + min(most_s, least_s * 2 ** min(post.losses - 1, _MOST_DOUBLINGS))
 
-    def _miss(self, post: _Post, what: str) -> None:
-        post.missed = True
-        self._report(post, f"{what}: {post.reason}")
+    def _report_failure(self, post: _Post, what: str) -> None:
+        """Report once, until it is back, that a testbed is lost; and that it is left out, with the remedy."""
+        if post.state == "out":
+            remedy = f" (remedy: {post.error.hint})" if post.error.hint else ""
+            self._report(post, f"is left out: {post.reason}{remedy}")
+        elif not post.missed and not self._may_end(post.error):
+            post.missed = True
+            self._report(post, f"{what}: {post.reason}")
 
     def _report(self, post: _Post, text: str) -> None:
         self.store.log(utc_now(), "testbed", f"{post.name} {text}")
@@ -296,15 +306,11 @@ class Fleet:
         return None
 
     def _fail(self, post: _Post, error: LastroError) -> None:
-        """Note that a testbed is lost. Raises: the error itself, if it is not of the testbed."""
-        if not isinstance(error, HostError | HostBusy):
-            raise error
         if post.block is not None:
             self.store.withdraw_running(post.block)
             post.block = None
-        self._lost(post, error)
-        if not post.missed and not self._may_end(error):
-            self._miss(post, "is lost")
+        self._note_failure(post, error)
+        self._report_failure(post, "is lost")
 
     def _may_end(self, error: LastroError) -> bool:
         """Return whether an error may be of seats that are about to end."""
@@ -314,6 +320,6 @@ class Fleet:
 def _none_left(posts: Collection[_Post]) -> LastroError:
     """Return the error of a campaign that has no testbed left: HostBusy if all are in use."""
     kind = HostBusy if all(isinstance(post.error, HostBusy) for post in posts) else HostError
-    hint = next((post.error.hint for post in posts if post.error.hint), None)
+    hint = "; ".join(dict.fromkeys(post.error.hint for post in posts if post.error.hint))
     text = "; ".join(f"{post.name}: {post.reason}" for post in sorted(posts, key=lambda post: post.name))
     return kind(f"no testbed of the fleet can be used: {text}", hint or "`lastro resume` continues the campaign")

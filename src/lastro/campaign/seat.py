@@ -3,17 +3,22 @@
 The process is apart because a session on a testbed belongs to one process: its main thread is interrupted by signals,
 and the ledger takes the session for dead when the process has ended. Calls and answers are pickled, over pipes that
 only the two processes hold. The seat ends, and cleans up, when its input ends: so when its parent has ended in any
-way."""
+way.
+
+A seat that works gives signs of life. One that is stopped, or takes far longer for a step than expected, is killed."""
 
 from __future__ import annotations
 
+import math
 import os
 import pickle
 import queue
+import select
 import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,8 +26,10 @@ from io import BufferedReader, BufferedWriter
 from typing import IO, TYPE_CHECKING, Any
 
 from lastro import __version__, errors
-from lastro.campaign.executor import Call, Executor
+from lastro.campaign.duration import scenario_of
+from lastro.campaign.executor import AttemptCall, CalibrateCall, Call, Executor, ProbeCall
 from lastro.errors import HostError, LastroError, TrialError
+from lastro.units import human_duration
 
 if TYPE_CHECKING:
     from lastro.host.testbed_file import TestbedFile
@@ -31,6 +38,10 @@ if TYPE_CHECKING:
 PROGRAM = ("-P", "-m", "lastro.app.seat")  # -P: no module of the working directory, which may be another user's
 _LENGTH_BYTES = 8
 END_S = 90.0  # for a seat to clean up: a lost connection takes 30 s to be given up
+BEAT_S = 5.0  # between two signs of life
+SILENT_BEATS = 12  # which may be missing: other work on this machine delays them
+STEP_S = 1800.0  # for a step of a call, beyond several times its expected duration
+_SLOWER = 10.0  # than expected, which a trial may be
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +116,11 @@ class Seat:
         )  # fmt: skip
         assert self._process.stdin is not None and self._process.stdout is not None
         self._calls, self._answers = self._process.stdin, self._process.stdout
-        self._order = order
+        self._order, self._scenario = order, scenario_of(order.study)
+        self._works, self._silent, self._steady = False, 0, 0  # the last two in beats: since a message, since a step
+        self._most_steady = math.inf
+        self._hung = ""
+        threading.Thread(target=self._watch, daemon=True).start()
 
     @property
     def pid(self) -> int:
@@ -119,15 +134,47 @@ class Seat:
         return self._ask(call, tell)
 
     def _ask(self, message: object, tell: Tell) -> Any:
+        self._silent = self._steady = 0
+        self._most_steady, self._works = self._limit_s(message) / BEAT_S, True
         try:
             send(self._calls, message)
-            while isinstance(answer := receive(self._answers), Seen):
-                tell(answer)
+            while (answer := receive(self._answers)) is None or isinstance(answer, Seen):
+                self._silent = 0
+                if answer is not None:
+                    self._steady = 0
+                    tell(answer)
         except (OSError, EOFError, ValueError):
             return Failed("SeatEnded", f"the process that held the testbed {self._end()}")
         except Exception as error:  # a class that pickle cannot make again, such as one of a part
             return Failed.of(error)
+        finally:
+            self._works = False
         return answer
+
+    def _limit_s(self, message: object) -> float:
+        """Return how long a step may take. To be opened, a testbed may wait for its host, or boot guests."""
+        match message:
+            case AttemptCall(config=config):
+                trials = 1
+            case CalibrateCall(config=config, attempts=trials):
+                pass
+            case _:  # of probes, each is a step
+                return STEP_S if isinstance(message, ProbeCall) else math.inf
+        return STEP_S + (_SLOWER * trials * self._scenario.duration_s(config) if self._scenario else 0.0)
+
+    def _watch(self) -> None:
+        """Kill a seat that hangs. Beats are counted, not timed, since this process may be stopped for a while, too."""
+        while self._process.poll() is None:
+            time.sleep(BEAT_S)
+            if not self._works:
+                continue
+            self._silent, self._steady = self._silent + 1, self._steady + 1
+            if self._silent > SILENT_BEATS:
+                self._hung = f"gave no sign of life for {self._silent * BEAT_S:g} s, and was killed"
+            elif self._steady > self._most_steady:
+                self._hung = f"was at the same step for {human_duration(self._steady * BEAT_S)}, and was killed"
+            if self._hung:
+                self._process.kill()
 
     def _end(self) -> str:
         self.release()
@@ -135,10 +182,11 @@ class Seat:
         with suppress(ValueError):  # closed in the meantime
             self._words.seek(0)
             lines = self._words.read().decode(errors="replace").strip().splitlines()
-        return f"ended with {code}" + (f": {lines[-1][:300]}" if lines else "")
+        return self._hung or f"ended with {code}" + (f": {lines[-1][:300]}" if lines else "")
 
     def release(self) -> None:
-        """Tell the seat to clean up and end, without waiting for it."""
+        """Tell the seat to clean up and end, without waiting for it. It gives no more signs of life."""
+        self._works = False
         with suppress(OSError, ValueError):
             self._calls.close()
 
@@ -195,9 +243,14 @@ class Parent:
         threading.Thread(target=self._listen, daemon=True).start()
 
     def _listen(self) -> None:
-        """Take calls until the parent ends; then interrupt the call or the opening that runs, so that it cleans up."""
+        """Take calls until the parent ends; then interrupt the call or the opening that runs, so that it cleans up.
+
+        During these, give signs of life."""
         with suppress(EOFError, OSError):
             while True:
+                while not select.select([self._in], [], [], BEAT_S)[0]:
+                    if not self._idle:
+                        self._answer(None)
                 self._calls.put(receive(self._in))
         with self._state:
             self._ended, idle = True, self._idle

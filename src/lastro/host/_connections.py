@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from lastro.errors import HostError
+from lastro.errors import HostError, HostUnfit
 
 _CONNECT_S = 10
 _PATIENCE_S = 30.0
@@ -136,7 +136,7 @@ class Connections:
                     timeout=_PATIENCE_S, check=False, start_new_session=True,
                 ).returncode  # fmt: skip
             except FileNotFoundError as error:
-                raise HostError("this host has no program 'ssh'", "apt-get install openssh-client") from error
+                raise HostUnfit("this host has no program 'ssh'", "apt-get install openssh-client") from error
             except subprocess.TimeoutExpired:
                 code, message = LOST, f"no answer within {_PATIENCE_S:g} s"
             else:
@@ -155,23 +155,23 @@ def failure(reach: SshTarget, message: str) -> HostError:
     place = f"{reach.user}@{reach.address}" if reach.user else reach.address
     by_hand = f"ssh {'-p ' + str(reach.port) + ' ' if reach.port else ''}{place}"
     if "HOST IDENTIFICATION HAS CHANGED" in message:
-        return HostError(
+        return HostUnfit(
             f"the host key of {reach.name} has changed: it is another machine, or the connection is intercepted",
             "find out which; if the machine was reinstalled, remove its old key with `ssh-keygen -R`",
         )
     if "Host key verification failed" in message or "host key is known" in message:
-        return HostError(
+        return HostUnfit(
             f"the host key of {reach.name} is not known, and Lastro connects only to hosts with a known key",
             f"log in once manually, compare its fingerprint with the host's own, and accept it: {by_hand}",
         )
     if "Permission denied" in message or "Too many authentication failures" in message:
-        return HostError(
+        return HostUnfit(
             f"{reach.name} refuses the key: {last}",
             "set the right `identity` in the testbed file, or add its public key to authorized_keys on that host"
             " (a key with a passphrase must be in an ssh-agent)",
         )
     if any(word in message for word in ("bad permissions", "UNPROTECTED PRIVATE KEY")):
-        return HostError(f"ssh refuses the identity file for {reach.name}: {last}", "chmod 600 the identity file")
+        return HostUnfit(f"ssh refuses the identity file for {reach.name}: {last}", "chmod 600 the identity file")
     return HostError(
         f"{reach.name} cannot be reached: {last}",
         f"is it up, and does sshd listen on this address and port? Try it manually: {by_hand}",

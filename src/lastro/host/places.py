@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lastro.errors import HostError
+from lastro.errors import HostError, HostUnfit
 from lastro.host.base import Host
 
 # A user namespace maps its ids 0 to N_IDS - 1 to host ids from FIRST_ID on, a range that no distribution assigns.
@@ -34,6 +34,7 @@ close "$state/scratch" 700 0 true
 close "$run" 710 "$group" is_run"""
 
 
+_REFUSED = 3
 _CLOSE_SOCKETS = 'find "$1" -xdev -maxdepth 4 -type s -exec chmod 600 {} +'
 
 
@@ -46,12 +47,13 @@ def close_sockets(host: Host, directory: Path) -> None:
 def close_to_others(host: Host, state: Path, run: Path) -> None:
     """Create the state and run directories of a host if needed, and let only root look into them.
 
-    Raises: HostError when one of them belongs to, or may have been written by, another user, or has foreign files."""
+    Raises: HostUnfit when one of them belongs to, or may have been written by, another user, or has foreign files;
+    HostError when one cannot be created."""
     with host.recorded():  # part of the host, not of a trial
         argv = ["sh", "-ec", _CLOSE, "close", str(FIRST_ID), str(state), str(run)]
         done = host.run(argv, check=False)
     if done.returncode != 0:
-        raise HostError(
+        raise (HostUnfit if done.returncode == _REFUSED else HostError)(
             f"{host.name}: {(done.text.strip() or done.error_text.strip())}",
             "choose directories for Lastro alone: LASTRO_STATE, LASTRO_RUN, or `state`, `run` in the testbed file",
         )

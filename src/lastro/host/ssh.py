@@ -22,6 +22,7 @@ from lastro.errors import (
     CommandTimeout,
     ConnectionLost,
     HostError,
+    HostUnfit,
     NeedsRoot,
     Unavailable,
     WriteFailed,
@@ -83,14 +84,14 @@ class SshHost(Host):
     def connect(self) -> None:
         """Connect as root, and require that the host has the tools that Lastro uses.
 
-        Raises: HostError when the host cannot be reached or lacks a tool; NeedsRoot when the user is neither root nor
-        may become root without a password."""
+        Raises: HostError when the host cannot be reached; HostUnfit when it lacks a tool; NeedsRoot when the user is
+        neither root nor may become root without a password."""
         self._connections.open()
         self._lost = None
         script = "id -u; for t; do command -v $t >/dev/null || echo $t; done"
         uid, *missing = self.ask(script, TOOLS).split() or [""]
         if missing:
-            raise HostError(
+            raise HostUnfit(
                 f"{self.name} lacks these programs: {', '.join(missing)}",
                 "install them there: on Debian they are in coreutils, findutils, iproute2, mount, tar and util-linux",
             )

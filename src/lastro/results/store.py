@@ -172,7 +172,7 @@ class Store(StoreReader):
                 " SET provenance = excluded.provenance, unavailable = excluded.unavailable",
                 (row.name, json.dumps(row.provenance), gaps_text(row)),
             )
-            self._note_gaps(f"block IN ({_OF_TESTBED})", row.name)
+            self._note_gaps(f"block IN ({_OF_TESTBED})", (row.name,), row.name)
             self._db.execute(  # a treatment that no testbed can run is unavailable in the plan, too
                 "UPDATE treatment SET (unavailable, remedy) = (SELECT"
                 " group_concat(DISTINCT json_extract(value, '$.reason')), max(json_extract(value, '$.remedy'))"
@@ -190,26 +190,26 @@ class Store(StoreReader):
             if before is not None and before[0] == testbed:
                 return False
             reason = f"set aside: block {block} began again on testbed {testbed}"
-            aside = 0
+            aside, numbers = 0, self._numbers(block)
             if before is not None:
                 aside = self._db.execute(
                     "UPDATE attempt SET valid = 0, reasons = json_insert(reasons, '$[#]', ?)"
-                    " WHERE id > ? AND trial IN (SELECT number FROM trial WHERE block = ?)",
-                    (reason, before[1], block),
+                    " WHERE id > ? AND trial BETWEEN ? AND ?",
+                    (reason, before[1], *numbers),
                 ).rowcount
-            self._db.execute("UPDATE trial SET state = 'pending' WHERE block = ?", (block,))
+            self._db.execute("UPDATE trial SET state = 'pending' WHERE number BETWEEN ? AND ?", numbers)
             self._db.execute(
                 "INSERT OR REPLACE INTO place SELECT ?, ifnull(max(id), 0), ? FROM attempt", (block, testbed)
             )
-            self._note_gaps(f"block = {block:d} AND block IN ({_OF_TESTBED})", testbed)
+            self._note_gaps("number BETWEEN ? AND ?", numbers, testbed)
         return aside > 0
 
-    def _note_gaps(self, where: str, testbed: str) -> None:
-        """Set the state of the trials of a testbed that cannot run there, or can after all."""
+    def _note_gaps(self, where: str, values: tuple[object, ...], testbed: str) -> None:
+        """Set the state of the selected trials of a testbed that cannot run there, or can after all."""
         gone = "(SELECT CAST(key AS INTEGER) FROM testbed, json_each(testbed.unavailable) WHERE name = ?)"
         for state, now, test in (("pending", "unavailable", "IN"), ("unavailable", "pending", "NOT IN")):
             sql = f"UPDATE trial SET state = ? WHERE state = ? AND {where} AND treatment {test} {gone}"
-            self._db.execute(sql, (now, state, testbed, testbed))
+            self._db.execute(sql, (now, state, *values, testbed))
 
     def save_noise_floor(self, value: Any) -> None:
         with self._transaction():

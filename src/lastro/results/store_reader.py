@@ -162,10 +162,7 @@ class StoreReader:
         todo = "state IN ('pending', 'running')"
         order = "ORDER BY state = 'running' DESC, (SELECT count(*) FROM attempt WHERE trial = number), number LIMIT 1"
         if block is not None:
-            last = block * self._n_treatments
-            found = self._trial_rows(
-                f"WHERE {todo} AND number BETWEEN ? AND ? {order}", last - self._n_treatments + 1, last
-            )
+            found = self._trial_rows(f"WHERE {todo} AND number BETWEEN ? AND ? {order}", *self._numbers(block))
             return found[0] if found else None
         first = self._trial_rows(f"WHERE {todo} ORDER BY number LIMIT 1")
         if not first:
@@ -174,6 +171,11 @@ class StoreReader:
         return self._trial_rows(
             f"WHERE {todo} AND block = ? AND number BETWEEN ? AND ? {order}", first[0].block, *span
         )[0]
+
+    def _numbers(self, block: int) -> tuple[int, int]:
+        """Return the first and the last number of the trials of a block."""
+        last = block * self._n_treatments
+        return last - self._n_treatments + 1, last
 
     @cached_property
     def _n_treatments(self) -> int:
