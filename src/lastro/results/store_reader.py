@@ -167,13 +167,12 @@ class StoreReader:
                 f"WHERE {todo} AND number BETWEEN ? AND ? {order}", last - self._n_treatments + 1, last
             )
             return found[0] if found else None
-        first = self._trial_rows(f"WHERE {todo} ORDER BY number LIMIT 1")
-        if not first:
-            return None
-        span = first[0].number, first[0].number + self._n_treatments
-        return self._trial_rows(
-            f"WHERE {todo} AND block = ? AND number BETWEEN ? AND ? {order}", first[0].block, *span
-        )[0]
+        while first := self._trial_rows(f"WHERE {todo} ORDER BY number LIMIT 1"):
+            span = first[0].number, first[0].number + self._n_treatments
+            where = f"WHERE {todo} AND block = ? AND number BETWEEN ? AND ? {order}"
+            if found := self._trial_rows(where, first[0].block, *span):
+                return found[0]  # else another process has finished the block in between
+        return None
 
     @cached_property
     def _n_treatments(self) -> int:
