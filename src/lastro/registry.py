@@ -62,14 +62,9 @@ def _modules(package: str) -> list[tuple[str, str, ModuleType | ImportError]]:
             )
         for file in sorted((Path(folder) / package).glob("*.py")):
             found.append((file.stem, str(file), _try(partial(_load_file, package, file))))
-    for entry in _entry_points().select(group=f"lastro.{package}"):
+    for entry in metadata.entry_points(group=f"lastro.{package}"):
         found.append((entry.name, entry.value, _try(partial(importlib.import_module, entry.module))))
     return found
-
-
-@cache
-def _entry_points() -> metadata.EntryPoints:
-    return metadata.entry_points()  # it reads a file of every installed distribution, whatever is selected
 
 
 def _try(load: Any) -> ModuleType | ImportError:
