@@ -14,15 +14,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 
-from .forking import Forks
+from .forking import READ_LATE, Forked, Forks
 
 PARTS = Path(__file__).parents[1] / "parts"
 ENVIRONMENT = {**os.environ, "LASTRO_PARTS": str(PARTS), "COLUMNS": "100", "LC_ALL": "C.UTF-8"}
 TIMEOUT_S = 120
+PYTHON = ("-m", "lastro")  # starts a command as a shell does
+Process: TypeAlias = subprocess.Popen[str] | Forked
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class Finished:
         return json.loads(self.out, parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
 
 
-def command(*words: object, program: Sequence[str] = ("-m", "lastro")) -> list[str]:
+def command(*words: object, program: Sequence[str] = PYTHON) -> list[str]:
     return [sys.executable, *program, *map(str, words)]
 
 
@@ -47,10 +49,14 @@ def _forks() -> Forks:
     return Forks(ENVIRONMENT)
 
 
-def lastro(*words: object, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> Finished:
-    """Run a command to its end, from Python's own start where it gets an environment of its own."""
-    if env is None:
-        code, out, err = _forks().run([*map(str, words)], cwd, TIMEOUT_S)
+def lastro(
+    *words: object, cwd: Path | None = None, env: Mapping[str, str] | None = None, drawn: bool = True
+) -> Finished:
+    """Run a command to its end, from Python's own start where its environment matters then.
+
+    Not `drawn` is for tests of the words of a page: it has no figures."""
+    if (env or {}).keys() <= READ_LATE:
+        code, out, err = _forks().run([*map(str, words)], cwd, TIMEOUT_S, env or {}, drawn=drawn)
     else:
         done = subprocess.run(
             command(*words), capture_output=True, text=True, timeout=TIMEOUT_S, cwd=cwd, env={**ENVIRONMENT, **env}
@@ -64,14 +70,17 @@ def start(
     *words: object,
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
-    program: Sequence[str] = ("-m", "lastro"),
-    **options: Any,
-) -> subprocess.Popen[str]:
-    """A command that goes on while the test looks at it; `program` runs it in another way than `python -m lastro`."""
-    process = subprocess.Popen(
-        command(*words, program=program), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=cwd,
-        env={**ENVIRONMENT, **(env or {})}, preexec_fn=_deaf_to_nothing, **options,
-    )  # fmt: skip
+    program: Sequence[str] | None = None,
+) -> Process:
+    """A command that goes on while the test looks at it; `program` runs it from Python's own start, as `-m lastro`."""
+    process: Process
+    if program is None:
+        process = _forks().start([*map(str, words)], cwd, env or {})
+    else:
+        process = subprocess.Popen(
+            command(*words, program=program), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=cwd,
+            env={**ENVIRONMENT, **(env or {})}, preexec_fn=_deaf_to_nothing,
+        )  # fmt: skip
     _started.append(process)
     return process
 
@@ -81,7 +90,7 @@ def _deaf_to_nothing() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-_started: list[subprocess.Popen[str]] = []
+_started: list[Process] = []
 
 
 @pytest.fixture(autouse=True)
@@ -99,7 +108,7 @@ def no_stragglers() -> Iterator[None]:
                 process.communicate(timeout=30)
 
 
-def finish(process: subprocess.Popen[str], timeout_s: float = TIMEOUT_S) -> Finished:
+def finish(process: Process, timeout_s: float = TIMEOUT_S) -> Finished:
     try:
         out, err = process.communicate(timeout=timeout_s)
     except subprocess.TimeoutExpired:
@@ -194,7 +203,7 @@ class Bench:
     def run(self, factors: Mapping[str, list[Any]] | None = None, **options: Any) -> Finished:
         return lastro("run", self.write(factors, **options), "-o", self.directory, "--no-report")
 
-    def begin(self, factors: Mapping[str, list[Any]] | None = None, **options: Any) -> subprocess.Popen[str]:
+    def begin(self, factors: Mapping[str, list[Any]] | None = None, **options: Any) -> Process:
         return start("run", self.write(factors, **options), "-o", self.directory, "--no-report")
 
     def wait_until_done(self, at_least: int) -> None:
@@ -206,7 +215,7 @@ def bench(tmp_path: Path) -> Bench:
     return Bench(tmp_path)
 
 
-def interrupt(process: subprocess.Popen[str], number: signal.Signals = signal.SIGINT) -> None:
+def interrupt(process: Process, number: signal.Signals = signal.SIGINT) -> None:
     process.send_signal(number)
 
 

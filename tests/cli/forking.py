@@ -8,20 +8,32 @@ from __future__ import annotations
 import gc
 import json
 import os
+import re
+import select
+import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from importlib import import_module
+from io import StringIO
 from pathlib import Path
 from pkgutil import walk_packages
 from tempfile import TemporaryFile
+from typing import IO
 
 import lastro
+from lastro import registry
+
+# What is read when a command runs. Python and libraries read other variables when they start.
+READ_LATE = {"CI", "COLUMNS", "PATH", "TMPDIR"}
+# What functions of Lastro import because it takes long.
+_INNER_IMPORT = re.compile(r"^ +(?:from|import) ((?:duckdb|matplotlib|rich|scipy)\b[\w.]*)", re.MULTILINE)
 
 
 class Forks:
-    """A process that has imported what commands need, and runs them one at a time."""
+    """A process that has imported what commands need, and begins them."""
 
     def __init__(self, environment: Mapping[str, str], prefix: Sequence[str] = ()) -> None:
         """`prefix` starts Python as somebody else."""
@@ -30,24 +42,85 @@ class Forks:
             argv = [*prefix, sys.executable, "-B", str(Path(__file__)), str(theirs.fileno())]
             self._server = subprocess.Popen(argv, env=dict(environment), pass_fds=[theirs.fileno()])
 
-    def run(self, words: Sequence[str], cwd: Path | None, timeout_s: float) -> tuple[int, str, str]:
-        """Exit code, output and errors. Raises: TimeoutError, and the command is killed."""
-        with TemporaryFile() as out, TemporaryFile() as err:
-            request = json.dumps([list(words), str(cwd or Path.cwd())]).encode()
-            socket.send_fds(self._socket, [request], [out.fileno(), err.fileno()])
-            self._socket.settimeout(timeout_s)
-            pid = int(self._socket.recv(64))
-            try:
-                code = int(self._socket.recv(64))
-            except TimeoutError:
-                os.kill(pid, 9)
-                self._socket.recv(64)
-                raise
-            texts = []
-            for file in (out, err):
-                file.seek(0)
-                texts.append(file.read().decode())
-        return code, texts[0], texts[1]
+    def start(
+        self, words: Sequence[str], cwd: Path | None, environment: Mapping[str, str], *, drawn: bool = True
+    ) -> Forked:
+        """Begin a command; the variables, which must be of those that are `READ_LATE`, are added to its environment.
+
+        Pages that are not `drawn` have no figures, which take most of the time."""
+        assert environment.keys() <= READ_LATE
+        out, err = TemporaryFile(), TemporaryFile()  # noqa: SIM115
+        request = [list(words), str(cwd or Path.cwd()), dict(environment), drawn]
+        socket.send_fds(self._socket, [json.dumps(request).encode()], [out.fileno(), err.fileno()])
+        return Forked(int(self._socket.recv(64)), self, (out, err))
+
+    def run(
+        self,
+        words: Sequence[str],
+        cwd: Path | None,
+        timeout_s: float,
+        environment: Mapping[str, str],
+        *,
+        drawn: bool = True,
+    ) -> tuple[int, str, str]:
+        """Exit code, output and errors. Raises: TimeoutExpired, and the command is killed."""
+        command = self.start(words, cwd, environment, drawn=drawn)
+        try:
+            out, err = command.communicate(timeout_s)
+        except subprocess.TimeoutExpired:
+            command.kill()
+            command.wait()
+            raise
+        assert command.returncode is not None
+        return command.returncode, out, err
+
+    def reap(self, pid: int) -> int:
+        """The exit code of a command that has ended."""
+        self._socket.send(json.dumps(pid).encode())
+        return int(self._socket.recv(64))
+
+
+class Forked:
+    """A command that was begun, with the methods of `subprocess.Popen`."""
+
+    def __init__(self, pid: int, forks: Forks, files: tuple[IO[bytes], IO[bytes]]) -> None:
+        self.pid = pid
+        self.returncode: int | None = None
+        self._forks, self._files, self._end = forks, files, os.pidfd_open(pid)
+
+    def poll(self) -> int | None:
+        return self._ended(0)
+
+    def wait(self, timeout: float | None = None) -> int:
+        code = self._ended(timeout)
+        if code is None:
+            raise subprocess.TimeoutExpired(str(self.pid), timeout or 0.0)
+        return code
+
+    def communicate(self, timeout: float | None = None) -> tuple[str, str]:
+        """All that it printed until its end."""
+        self.wait(timeout)
+        texts = []
+        for file in self._files:
+            file.seek(0)
+            texts.append(file.read().decode())
+        return texts[0], texts[1]
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    def _ended(self, timeout_s: float | None) -> int | None:
+        if self.returncode is None and select.select([self._end], [], [], timeout_s)[0]:
+            self.returncode = self._forks.reap(self.pid)
+            os.close(self._end)
+        return self.returncode
 
 
 def _serve(channel: socket.socket) -> None:
@@ -57,35 +130,63 @@ def _serve(channel: socket.socket) -> None:
     while True:
         request, fds, _, _ = socket.recv_fds(channel, 1 << 20, 2)
         if not request:
-            return
+            os._exit(0)  # the interpreter would first take apart what it has imported
+        asked = json.loads(request)
+        if isinstance(asked, int):
+            _, status = os.waitpid(asked, 0)
+            channel.send(str(os.waitstatus_to_exitcode(status)).encode())
+            continue
         pid = os.fork()
         if pid == 0:
             channel.close()
-            _command(request, fds)
+            _command(*asked, fds)
         for fd in fds:
             os.close(fd)
         channel.send(str(pid).encode())
-        _, status = os.waitpid(pid, 0)
-        channel.send(str(os.waitstatus_to_exitcode(status)).encode())
 
 
 def _import_all() -> None:
     """Import every module that a command may need when it runs, and not only when it begins."""
+    late: set[str] = set()
     for module in walk_packages(lastro.__path__, "lastro."):
         if module.name != "lastro.__main__":
-            import_module(module.name)
-    for name in ("matplotlib.figure", "matplotlib.backends.backend_svg", "rich.table", "jinja2", "ctypes"):
+            file = import_module(module.name).__file__
+            late.update(_INNER_IMPORT.findall(Path(file).read_text()) if file else ())
+    for name in sorted(late):
         import_module(name)
+    for kind in registry.KINDS:
+        registry.parts(kind)
+    _draw()
 
 
-def _command(request: bytes, fds: Sequence[int]) -> None:
+def _draw() -> None:
+    """Draw something: matplotlib imports its renderer, and reads its fonts, with the first figure."""
+    from matplotlib.figure import Figure
+
+    figure = Figure()
+    figure.subplots().set_title("$x^2$")
+    figure.savefig(StringIO(), format="svg")
+
+
+def _undraw() -> None:
+    from lastro.report import html, pool_html, suite
+
+    for module in (html, pool_html, suite):
+        module.plate = lambda plan: html.Markup("<svg></svg>")  # type: ignore[attr-defined]
+
+
+def _command(words: Sequence[str], cwd: str, environment: Mapping[str, str], drawn: bool, fds: Sequence[int]) -> None:
     """Become `python -m lastro WORDS`, and never return."""
     from lastro.cli import main
 
     code = 1
     try:
-        words, cwd = json.loads(request)
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # it may have been ignored for the tests
         os.chdir(cwd)
+        os.environ.update(environment)
+        tempfile.tempdir = None
+        if not drawn:
+            _undraw()
         for fd, target in zip(fds, (1, 2), strict=True):
             os.dup2(fd, target)
             os.close(fd)
@@ -93,7 +194,7 @@ def _command(request: bytes, fds: Sequence[int]) -> None:
         os.dup2(null, 0)
         os.close(null)
         sys.argv = ["lastro", *words]
-        code = main(words)
+        code = main(list(words))
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else 1
     except BaseException:

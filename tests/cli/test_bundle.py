@@ -80,7 +80,7 @@ def test_a_campaign_that_runs_is_one_error(bench: Bench) -> None:
     process.terminate()
     process.wait(timeout=60)
     assert not list(bench.home.glob("*.zip")) and not list(bench.home.glob(".lastro*"))
-    stopped = lastro("bundle", bench.directory)
+    stopped = lastro("bundle", bench.directory, drawn=False)
     assert stopped.code == 0 and "The campaign is unfinished. Trials that have not run: " in stopped.out
 
 
@@ -131,7 +131,7 @@ def test_a_suite_becomes_one_bundle(tmp_path: Path) -> None:
     shutil.copytree(folder, campaign / "late", ignore=lambda _, names: [name for name in names if name != "late.toml"])
     (campaign / "late" / "late.toml").rename(campaign / "late" / "study.toml")
     suites.note_stop(campaign, "late", f"{campaign}/late: no room for {HOME}/images")
-    made = lastro("bundle", campaign, "-o", tmp_path / "bundle")
+    made = lastro("bundle", campaign, "-o", tmp_path / "bundle", drawn=False)
     assert made.code == 0, made
     names = {path.relative_to(tmp_path / "bundle").as_posix() for path in (tmp_path / "bundle").rglob("*")}
     assert {
@@ -143,7 +143,7 @@ def test_a_suite_becomes_one_bundle(tmp_path: Path) -> None:
     assert {"campaign/late/study.toml", "report/cpu/report.html", "record/cpu/provenance.json"} <= names
     assert "report/late/report.html" not in names
     assert 'href="cpu/report.html"' in (tmp_path / "bundle" / "report" / "report.html").read_text()
-    found = lastro("verify", tmp_path / "bundle")
+    found = lastro("verify", tmp_path / "bundle", drawn=False)
     assert found.code == 0 and found.out.endswith("verified\n"), found
     whole = b"\n".join(_bytes(tmp_path / "bundle"))
     assert str(tmp_path).encode() not in whole and b"campaign/late: no room for ~/images" in whole
@@ -162,6 +162,7 @@ def _bytes(bundle: Path) -> Iterator[bytes]:
                 yield from (zlib.decompress(packed) for (packed,) in db.execute("SELECT transcript FROM attempt"))
 
 
+@pytest.mark.usefixtures("undrawn")  # its figures are files, too
 def test_a_bundle_has_no_place_of_this_machine(tmp_path: Path) -> None:
     campaign = small(tmp_path / "c")
     with Store.open(campaign) as store:
@@ -175,6 +176,7 @@ def test_a_bundle_has_no_place_of_this_machine(tmp_path: Path) -> None:
     assert b'"file": "small.toml"' in whole and b'"file": "three.toml"' in whole
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_an_anonymous_bundle_names_no_host_and_no_user(bundled_campaign: Path, tmp_path: Path) -> None:
     assert main(["bundle", str(bundled_campaign), "--anonymous", "-o", str(tmp_path / "b")]) == 0
     whole = b"\n".join(_bytes(tmp_path / "b"))

@@ -19,7 +19,9 @@ from lastro.results.store import Store
 
 from .conftest import (
     ENVIRONMENT,
+    PYTHON,
     Bench,
+    Process,
     command,
     finish,
     interrupt,
@@ -142,7 +144,7 @@ def test_report_and_a_resume_with_nothing_left(campaign: Path, tmp_path: Path) -
     assert (written.code, written.out.strip()) == (0, str(page))
     assert "gibberish" in page.read_text()
     before = rows(campaign)
-    again = lastro("resume", campaign)
+    again = lastro("resume", campaign, drawn=False)
     assert again.code == 0 and "nothing is left to run" in again.out
     assert str(campaign / "report.html") in again.out
     assert rows(campaign) == before
@@ -161,7 +163,7 @@ def test_run_into_a_campaign_is_refused(campaign: Path) -> None:
 
 def test_run_names_a_directory_by_itself(tmp_path: Path) -> None:
     (tmp_path / "study.toml").write_text(study_text(replicates=1))
-    done = lastro("run", "study.toml", cwd=tmp_path)
+    done = lastro("run", "study.toml", cwd=tmp_path, drawn=False)
     assert done.code == 0
     (made,) = (tmp_path / "campaigns").iterdir()
     assert made.name.startswith("synthetic-") and (made / "report.html").is_file()
@@ -205,7 +207,7 @@ def test_a_defect_of_a_part_is_one_line_and_loses_nothing(bench: Bench) -> None:
 # Interruptions
 
 
-def _slow(bench: Bench, **options: object) -> subprocess.Popen[str]:
+def _slow(bench: Bench, **options: object) -> Process:
     return bench.begin({"level": ["a", "b", "c"], "step": [0, 1]}, trial_s=0.15, replicates=2, **options)  # type: ignore[arg-type]
 
 
@@ -272,7 +274,7 @@ def test_an_early_interrupt_is_no_traceback(bench: Bench) -> None:
     file = bench.write({"level": ["a"]}, trial_s=1.0, replicates=1)
     moments = random.Random(11)
     for attempt in range(12):
-        process = start("run", file, "-o", bench.home / str(attempt), "--no-report")
+        process = start("run", file, "-o", bench.home / str(attempt), "--no-report", program=PYTHON)
         time.sleep(moments.uniform(0.08, 0.5))  # before that, Python itself has not yet begun to read our code
         interrupt(process)
         out, err = process.communicate(timeout=60)
@@ -299,7 +301,7 @@ def test_killed_at_random_moments_it_resumes_to_the_same_end(
         for patience in range(60):  # which grows, or a slow host would never get past the start
             process = start(*words)
             try:
-                process.wait(timeout=moments.uniform(0.15, 0.75 * 1.05**patience))
+                process.wait(timeout=moments.uniform(0.02, 0.5 * 1.05**patience))
             except subprocess.TimeoutExpired:
                 kills += 1
             process.kill()
@@ -336,7 +338,7 @@ def test_status_and_results_while_it_runs(bench: Bench) -> None:
     text = lastro("status", bench.directory).out
     assert f"running: process {process.pid}, since 20" in text and "next:" not in text
     assert lastro("results", bench.directory).code == 0
-    assert lastro("report", bench.directory, "-o", bench.home / "early.html").code == 0
+    assert lastro("report", bench.directory, "-o", bench.home / "early.html", drawn=False).code == 0
     assert process.poll() is None or n_done(bench.directory) == 12
     assert finish(process).code == 0
     assert lastro("status", bench.directory, "--json").json["running"] is None

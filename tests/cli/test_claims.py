@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -80,18 +81,24 @@ def test_every_campaign_gets_its_table_and_its_document(campaign: Path, capsys, 
         assert document["tally"]["untestable here"] == 52
 
 
+@pytest.fixture(scope="module")
+def as_published(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return kagami(tmp_path_factory.mktemp("claims") / "c")
+
+
 @pytest.mark.parametrize("width", ["60", "80", "200"])
-def test_the_table_fits_any_terminal(tmp_path: Path, width: str, capsys, monkeypatch) -> None:
+def test_the_table_fits_any_terminal(as_published: Path, width: str, capsys, monkeypatch) -> None:
     monkeypatch.setenv("COLUMNS", width)
-    assert main(["claims", str(kagami(tmp_path / "c"))]) == 0
+    assert main(["claims", str(as_published)]) == 0
     assert max(len(line) for line in capsys.readouterr().out.splitlines()) <= int(width)
 
 
 @pytest.fixture
-def mine(tmp_path: Path) -> tuple[str, Path]:
+def mine(as_published: Path, tmp_path: Path) -> tuple[str, Path]:
+    """A copy of that campaign, and claims of one's own."""
     file = tmp_path / "mine.toml"
     file.write_text(MINE)
-    return str(kagami(tmp_path / "c")), file
+    return str(shutil.copytree(as_published, tmp_path / "c")), file
 
 
 def test_claims_of_ones_own(mine: tuple[str, Path], capsys) -> None:
@@ -128,9 +135,9 @@ def test_in_portuguese(mine: tuple[str, Path], capsys, monkeypatch) -> None:
     assert "×1,0" in out
 
 
-def test_what_a_source_says_against_itself_is_beside_the_verdict(tmp_path: Path, capsys, monkeypatch) -> None:
+def test_what_a_source_says_against_itself_is_beside_the_verdict(as_published: Path, capsys, monkeypatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
-    directory = str(kagami(tmp_path / "c"))
+    directory = str(as_published)
     assert main(["claims", directory]) == 0
     assert "the source contradicts itself: a loss of 115.31 Mbit/s is 3.81 %" in " ".join(
         capsys.readouterr().out.split()

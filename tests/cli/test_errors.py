@@ -311,7 +311,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become
 
 def as_nobody(*argv: object, cwd: str = "/") -> Finished:
     """As a user without any rights."""
-    code, out, err = _nobodys().run([*map(str, argv)], Path(cwd), TIMEOUT_S)
+    code, out, err = _nobodys().run([*map(str, argv)], Path(cwd), TIMEOUT_S, {})
     assert "Traceback" not in err, err
     return Finished(code, out, err)
 
@@ -419,6 +419,22 @@ def test_two_resumes_of_one_campaign(bench: Bench) -> None:
     assert finish(process).code == 0
     assert finish(second).code == 0
     assert all(row[3] == "valid" for row in rows(bench.directory))
+
+
+def test_a_block_that_another_process_finishes_while_this_one_looks_has_no_next_trial(
+    copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _lose("UPDATE trial SET state = 'pending' WHERE number = 8")(copy / "campaign.db")
+    looks = Store._trial_rows
+
+    def then_finished(store: Store, *of: object) -> object:
+        found = looks(store, *of)  # type: ignore[arg-type]
+        _lose("UPDATE trial SET state = 'valid' WHERE number = 8")(copy / "campaign.db")
+        return found
+
+    monkeypatch.setattr(Store, "_trial_rows", then_finished)
+    with Store.open(copy, readonly=True) as store:
+        assert store.next_trial() is None
 
 
 @pytest.mark.parametrize("words", [("results", "--csv", "-"), ("results",), ("results", "--json"), ("status",)])

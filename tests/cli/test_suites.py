@@ -71,7 +71,7 @@ def test_progress_counts_the_trials_of_all_studies(tmp_path: Path) -> None:
 
 def test_it_names_a_directory_by_itself_and_writes_every_report(tmp_path: Path) -> None:
     write_folder(tmp_path / "mine")
-    done = lastro("run", "mine/", "--profile", "quick", cwd=tmp_path)
+    done = lastro("run", "mine/", "--profile", "quick", cwd=tmp_path, drawn=False)
     assert done.code == 0
     (made,) = (tmp_path / "campaigns").iterdir()
     assert made.name.startswith("mine-")
@@ -95,7 +95,7 @@ def test_an_error_outside_a_trial_ends_its_study_and_not_the_others(tmp_path: Pa
     status = lastro("status", place)
     assert re.search(r"^held .* stopped, .* to go$", status.out, re.MULTILINE) and "could not run" not in status.out
     assert "held was ended by an error: mount /x" in status.out and "\n  remedy: see what holds it" in status.out
-    assert lastro("report", place).code == 0
+    assert lastro("report", place, drawn=False).code == 0
     page = (place / "report.html").read_text()
     assert "ended by an error" in page and "could not run" not in page and "Remedy: see what holds it" in page
     for n_valid in (2, 3, 4):

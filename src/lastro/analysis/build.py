@@ -68,7 +68,7 @@ def build_report(data: CampaignData, *, all_metrics: bool = False) -> Report:
         models=tuple(fit.model for fit in fits),
         second_modes=tuple(fit.second_mode for fit in fits),
         rows=rows,
-        progress=_progress(data),
+        progress=progress_of(data),
         invalid_attempts=_invalid_attempts(data),
         gaps=_gaps(data),
         later_properties=cache(partial(build_properties, study, treatments, data.attempts)),
@@ -246,7 +246,8 @@ def _points(metric: str, attempts: Collection[Attempt], marks: Sequence[Mark]) -
     return tuple(sorted(points, key=attrgetter("block")))
 
 
-def _progress(data: CampaignData) -> Progress:
+def progress_of(data: CampaignData) -> Progress:
+    """Return what has run and what has not, which needs no statistics."""
     counts: Counter[str] = Counter(trial.state for trial in data.trials)
     starts = [attempt.started_utc for attempt in data.attempts]
     return Progress(

@@ -30,7 +30,8 @@ _OF_EACH_GUEST = ("host", "kernel", "isolation", "tools")
 def provenance(study: Study, scenario: Scenario, file: TestbedFile | None = None) -> dict[str, Any]:
     """Return the facts of the DUT's host at the start of a campaign, the tools in its image, and the other hosts."""
     if not scenario.needs_root:
-        return {**facts.collect(LocalHost()), "controller": facts.controller()}
+        without_tools = facts.collect(LocalHost(), {})  # which make networks and instances, and it has neither
+        return {**without_tools, "controller": facts.controller()}
     configs = [configuration(study, treatment) for treatment in design.treatments(study)]
     with scenario.testbed.attempt():
         own = facts.collect(scenario.testbed.host)

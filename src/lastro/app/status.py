@@ -23,21 +23,21 @@ _SUITE_FORMAT = "lastro-suite-status/1"
 
 def status_of(directory: Path) -> dict[str, Any]:
     """Return the status of a campaign."""
-    from lastro.analysis.build import build_report
+    from lastro.analysis.build import progress_of
     from lastro.results.read import load_campaign
 
     with open_campaign(directory) as store:
-        report = build_report(load_campaign(store))
-        pace, runner, testbeds = pace_of(store, scenario_of(report.study)), store.runner(), _testbeds(store)
-    progress = report.progress
+        data = load_campaign(store)
+        pace, runner, testbeds = pace_of(store, scenario_of(data.study)), store.runner(), _testbeds(store)
+    study, progress = data.study, progress_of(data)
     at_work = progress.counts.get("running", 0) or len(testbeds)  # lost testbeds run nothing
     command = "report" if progress.finished else "status" if runner else "resume"
     return {
-        "study": report.study.name,
-        "title": report.study.title,
-        "profile": report.study.profile,
-        "stopping": report.study.design.stopping,
-        "most_replicates": report.study.design.most_blocks,
+        "study": study.name,
+        "title": study.title,
+        "profile": study.profile,
+        "stopping": study.design.stopping,
+        "most_replicates": study.design.most_blocks,
         "counts": {state: progress.counts.get(state, 0) for state in STATES},
         "trials": progress.n_trials,
         "attempts": progress.n_attempts,
@@ -46,7 +46,7 @@ def status_of(directory: Path) -> dict[str, Any]:
         "running": asdict(runner) if runner else None,
         "remaining_s": pace.remaining_s / max(1, at_work) if pace.knows else None,
         **({"testbeds": testbeds} if testbeds else {}),
-        "last_event": dict(zip(("at_utc", "kind", "text"), report.events[-1], strict=True)) if report.events else None,
+        "last_event": dict(zip(("at_utc", "kind", "text"), data.events[-1], strict=True)) if data.events else None,
         "next": f"lastro {command} {shlex.quote(str(directory))}",
     }
 

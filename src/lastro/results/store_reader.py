@@ -164,13 +164,12 @@ class StoreReader:
         if block is not None:
             found = self._trial_rows(f"WHERE {todo} AND number BETWEEN ? AND ? {order}", *self._numbers(block))
             return found[0] if found else None
-        first = self._trial_rows(f"WHERE {todo} ORDER BY number LIMIT 1")
-        if not first:
-            return None
-        span = first[0].number, first[0].number + self._n_treatments
-        return self._trial_rows(
-            f"WHERE {todo} AND block = ? AND number BETWEEN ? AND ? {order}", first[0].block, *span
-        )[0]
+        while first := self._trial_rows(f"WHERE {todo} ORDER BY number LIMIT 1"):
+            span = first[0].number, first[0].number + self._n_treatments
+            where = f"WHERE {todo} AND block = ? AND number BETWEEN ? AND ? {order}"
+            if found := self._trial_rows(where, first[0].block, *span):
+                return found[0]  # else another process has finished the block in between
+        return None
 
     def _numbers(self, block: int) -> tuple[int, int]:
         """Return the first and the last number of the trials of a block."""
