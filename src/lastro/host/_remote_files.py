@@ -6,11 +6,20 @@ import base64
 import shlex
 from collections.abc import Callable, Sequence
 
+from lastro.host._remote_shell import Query
 from lastro.host.files import DESCRIPTION, OWNER_VARIABLE, Files
 
-Ask = Callable[[str, Sequence[str]], str]  # (script, arguments) -> what it prints
+Ask = Callable[[str | Query, Sequence[str]], str]  # (script, arguments) -> what it prints
 
-_READ = 'for f; do if t=$(base64 -w0 -- "$f" 2>/dev/null); then echo "+$t"; else echo -; fi; done'
+_READ = Query(
+    'for f; do if t=$(base64 -w0 -- "$f" 2>/dev/null); then echo "+$t"; else echo -; fi; done',
+    """map {
+        my ($file, $n, $text) = (undef, undef, "");
+        if (open $file, "<", $_) { while ($n = sysread $file, $text, 65536, length $text) { } }
+        defined $n ? "x" . unpack("H*", $text) . "\\n" : "-\\n"
+    } @_""",
+)
+_EXISTS = Query('[ ! -e "$1" ] || echo yes', '-e $_[0] ? "yes" : ""')
 _NAMES = '[ ! -d "$1" ] || ls -A -- "$1" 2>/dev/null || :'
 _DIRECTORIES = '[ ! -d "$1" ] || find "$1" -mindepth 1 -maxdepth 1 -type d -printf "%f\\n"'
 _PIDS = 'find "$@" -name cgroup.procs -exec cat {} + 2>/dev/null; :'
@@ -27,11 +36,22 @@ for g; do find "$g" -name cgroup.procs -exec sh -c 'for f; do for p in $(cat "$f
 done; done' end {} +; done
 } 2>/dev/null; :"""
 _DESCRIBED = 'find "$1" -printf "$2" | base64 -w0'
-_REMOVE = """deep=$1; shift
+_REMOVE = Query(
+    """deep=$1; shift
 for d; do
     if [ "$deep" = 1 ]; then find "$d" -depth -type d -exec rmdir -- {} \\; ; else rmdir -- "$d"; fi
     [ ! -d "$d" ] || echo "$d"
-done 2>/dev/null; :"""
+done 2>/dev/null; :""",
+    """my ($deep, @tops) = @_; my $remove;
+    $remove = sub {
+        my ($top) = @_;
+        if ($deep && opendir my $names, $top) {
+            for (grep { !/^\\.\\.?\\z/ } readdir $names) { $remove->("$top/$_") if !-l "$top/$_" && -d _ }
+        }
+        rmdir $top;
+    };
+    map { $remove->($_); -d $_ ? "$_\\n" : "" } @tops""",
+)
 
 
 class RemoteFiles(Files):
@@ -41,9 +61,9 @@ class RemoteFiles(Files):
     def read(self, paths: Sequence[str]) -> dict[str, str]:
         lines = self._ask(_READ, paths).splitlines() if paths else []
         return {
-            path: base64.b64decode(line[1:]).decode(errors="replace")
+            path: (bytes.fromhex(line[1:]) if line[0] == "x" else base64.b64decode(line[1:])).decode(errors="replace")
             for path, line in zip(paths, lines, strict=True)
-            if line.startswith("+")
+            if line != "-"
         }
 
     def names(self, directory: str) -> list[str]:
@@ -53,7 +73,7 @@ class RemoteFiles(Files):
         return sorted(self._ask(_DIRECTORIES, [directory]).splitlines())
 
     def exists(self, path: str) -> bool:
-        return self._ask('[ ! -e "$1" ] || echo yes', [path]).strip() == "yes"
+        return self._ask(_EXISTS, [path]).strip() == "yes"
 
     def pids_below(self, groups: Sequence[str]) -> set[int]:
         return {int(pid) for pid in self._ask(_PIDS, groups).split()} if groups else set()
