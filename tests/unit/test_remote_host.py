@@ -192,12 +192,17 @@ def test_a_login_that_says_nothing_more_is_a_loss(tmp_path: Path) -> None:
 # A shell, in both languages
 
 
+_PROGRAMS = (
+    "base64", "cat", "dirname", "env", "find", "head", "grep", "mkdir", "rm", "rmdir", "sh", "sleep", "stat", "timeout"
+)  # fmt: skip
+
+
 @pytest.fixture(params=["perl", "sh"])
 def shell(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shell]:
     """A shell on a machine with Perl, and on one without."""
     argv = ["sh"]
     if request.param == "sh":
-        for program in "base64 cat dirname env find head mkdir rm rmdir sh sleep stat timeout".split():
+        for program in _PROGRAMS:
             (tmp_path / program).symlink_to(str(shutil.which(program)))
         argv = ["env", f"PATH={tmp_path}:/nonexistent", "sh"]
     opened = Shell(argv, lambda: None)
@@ -245,12 +250,15 @@ def test_what_a_daemon_writes_later_shifts_no_answer(shell: Shell) -> None:
         shell.run(["sh", "-c", f"kill {pid}"], None, 10)
 
 
-def test_files_are_the_same_in_both_languages(shell: Shell, tmp_path: Path) -> None:
-    def ask(query: str | Query, words: Sequence[str]) -> str:
-        assert isinstance(query, Query)
-        return shell.ask(query, words, None, 10).stdout.decode()
+def asked(shell: Shell, query: str | Query, words: Sequence[str]) -> str:
+    assert isinstance(query, Query)
+    answer = shell.ask(query, words, None, 10)
+    assert answer.returncode == 0, answer.stderr
+    return answer.stdout.decode()
 
-    view, place = RemoteFiles(ask), tmp_path / "files"
+
+def test_files_are_the_same_in_both_languages(shell: Shell, tmp_path: Path) -> None:
+    view, place = RemoteFiles(lambda query, words: asked(shell, query, words)), tmp_path / "files"
     paths = [str(place / name) for name in ("empty", "bytes", "folder", "absent")]
     for deep in ("folder/a/b", "folder/c", "full/d"):
         (place / deep).mkdir(parents=True)
@@ -261,6 +269,8 @@ def test_files_are_the_same_in_both_languages(shell: Shell, tmp_path: Path) -> N
     assert view.read([*paths, "/proc/self/mountinfo"]).keys() == {*paths[:2], "/proc/self/mountinfo"}
     assert view.read(paths) == {paths[0]: "", paths[1]: "\n\ufffda\n"}
     assert [view.exists(path) for path in paths] == [True, True, True, False]
+    (place / "full/cgroup.procs").write_text("4\n7\n")
+    assert view.pids_below([str(place), paths[3]]) == {4, 7}
     assert view.remove_empty([str(place / "full")]).keys() == {str(place / "full")} and (place / "folder/a/b").is_dir()
     assert view.remove_empty([str(place / "folder")], below=False) and (place / "folder/a/b").is_dir()
     assert view.remove_empty([paths[2], paths[3]]) == {} and not (place / "folder").exists()
@@ -291,14 +301,14 @@ def test_a_file_that_takes_too_long_is_a_loss_and_nothing_of_it_stays(tmp_path: 
         assert [each.name for each in there.parent.iterdir()] == ["file"] and there.stat().st_size == 100_000
 
 
-def test_groups_are_ended_there_as_wholes_and_by_what_they_list(tmp_path: Path) -> None:
+def test_groups_are_ended_there_as_wholes_and_by_what_they_list(shell: Shell, tmp_path: Path) -> None:
     with subprocess.Popen(["sleep", "60"]) as inside, subprocess.Popen(["sleep", "60"]) as outside:
         (tmp_path / "whole").mkdir()
         (tmp_path / "whole/cgroup.kill").touch()
         (tmp_path / "old/below").mkdir(parents=True)
         (tmp_path / "old/below/cgroup.procs").write_text(f"{inside.pid}\n")
-        with host_of(tmp_path, "5ca1a6") as host:
-            host.view.end_below([str(tmp_path / name) for name in ("whole", "old", "gone")])
+        view = RemoteFiles(lambda query, words: asked(shell, query, words))
+        view.end_below([str(tmp_path / name) for name in ("whole", "old", "gone")])
         assert inside.wait(10) == -9 and outside.poll() is None
         assert (tmp_path / "whole/cgroup.kill").read_text() == "1\n"
         outside.kill()

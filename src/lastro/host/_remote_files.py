@@ -13,28 +13,33 @@ Ask = Callable[[str | Query, Sequence[str]], str]  # (script, arguments) -> what
 
 _READ = Query(
     'for f; do if t=$(base64 -w0 -- "$f" 2>/dev/null); then echo "+$t"; else echo -; fi; done',
-    """map {
-        my ($file, $n, $text) = (undef, undef, "");
-        if (open $file, "<", $_) { while ($n = sysread $file, $text, 65536, length $text) { } }
-        defined $n ? "x" . unpack("H*", $text) . "\\n" : "-\\n"
-    } @_""",
+    r'map { my $found = content($_); defined $found ? "x" . unpack("H*", $found) . "\n" : "-\n" } @_',
 )
 _EXISTS = Query('[ ! -e "$1" ] || echo yes', '-e $_[0] ? "yes" : ""')
 _NAMES = '[ ! -d "$1" ] || ls -A -- "$1" 2>/dev/null || :'
 _DIRECTORIES = '[ ! -d "$1" ] || find "$1" -mindepth 1 -maxdepth 1 -type d -printf "%f\\n"'
-_PIDS = 'find "$@" -name cgroup.procs -exec cat {} + 2>/dev/null; :'
+_PIDS = Query(
+    'find "$@" -name cgroup.procs -exec cat {} + 2>/dev/null; :',
+    'map { content("$_/cgroup.procs") } map { below($_) } @_',
+)
 _OWNED = "grep -lzxF -- {mark} /proc/[0-9]*/environ 2>/dev/null"
 # A shell has no pidfds: each process is checked on the remote host itself, right before it is killed.
 _END_OWNED = """for f in $({look}); do
     p=${{f#/proc/}}; p=${{p%/environ}}
     grep -qzxF -- {mark} $f && kill -KILL $p; echo $p
 done 2>/dev/null; :"""
-_END_BELOW = """{
+_END_BELOW = Query(
+    """{
 for g; do [ ! -e "$g/cgroup.kill" ] || echo 1 >"$g/cgroup.kill"; done
 for g; do find "$g" -name cgroup.procs -exec sh -c 'for f; do for p in $(cat "$f"); do
     grep -qx $p "$f" && kill -KILL $p
 done; done' end {} +; done
-} 2>/dev/null; :"""
+} 2>/dev/null; :""",
+    r"""for (grep { -e } map { "$_/cgroup.kill" } @_) { my $file; open $file, ">", $_ and syswrite $file, "1\n" }
+    for my $procs (map { "$_/cgroup.procs" } map { below($_) } @_) {
+        for my $pid (split " ", content($procs)) { kill "KILL", $pid if content($procs) =~ /^$pid$/m }
+    } ()""",
+)
 _DESCRIBED = 'find "$1" -printf "$2" | base64 -w0'
 _REMOVE = Query(
     """deep=$1; shift
@@ -42,15 +47,9 @@ for d; do
     if [ "$deep" = 1 ]; then find "$d" -depth -type d -exec rmdir -- {} \\; ; else rmdir -- "$d"; fi
     [ ! -d "$d" ] || echo "$d"
 done 2>/dev/null; :""",
-    """my ($deep, @tops) = @_; my $remove;
-    $remove = sub {
-        my ($top) = @_;
-        if ($deep && opendir my $names, $top) {
-            for (grep { !/^\\.\\.?\\z/ } readdir $names) { $remove->("$top/$_") if !-l "$top/$_" && -d _ }
-        }
-        rmdir $top;
-    };
-    map { $remove->($_); -d $_ ? "$_\\n" : "" } @tops""",
+    r"""my ($deep, @tops) = @_;
+    for my $top (@tops) { rmdir for $deep ? below($top) : $top }
+    map { -d $_ ? "$_\n" : () } @tops""",
 )
 
 

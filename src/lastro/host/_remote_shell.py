@@ -50,8 +50,8 @@ class Lost(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A question to a host in two languages: the body of a subroutine of Perl, where `$stdin` has the standard input,
-    and a script of sh(1)."""
+    """A question to a host in two languages: a script of sh(1), and the body of a subroutine of `remote_shell.pl`, in
+    which `$stdin` has the standard input. Other programs start in neither, unless the script needs them."""
 
     sh: str
     perl: str

@@ -88,6 +88,21 @@ sub written {
     return $text;
 }
 
+# For queries: a directory and all below it, the deepest first; a file's bytes, or undef.
+sub below {
+    my ($top) = @_;
+    my ($directory, @names);
+    @names = grep { !/^\.\.?\z/ } readdir $directory if opendir $directory, $top;
+    return ((map { !-l "$top/$_" && -d _ ? below("$top/$_") : () } @names), $top);
+}
+
+sub content {
+    my ($path) = @_;
+    my ($file, $n, $text) = (undef, undef, '');
+    if (open $file, '<', $path) { while ($n = sysread $file, $text, 65536, length $text) { } }
+    return defined $n ? $text : undef;
+}
+
 sub evaluate {
     my (undef, $seconds, $stdin, $text) = splice @_, 0, 4;
     local $SIG{ALRM} = sub { die "no answer within $seconds s\n" };
