@@ -117,7 +117,11 @@ def _facts(plan: GuestPlan, accelerator: str, why_not_kvm: str) -> dict[str, Any
 
 def in_turn(facts: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Return the chapter of several guests that share the treatments of a campaign, from that of each, by name."""
-    titles = "; ".join(f"{name}: {each['title']}" for name, each in facts.items())
+    kernels = {name: str(each["kernel"]) for name, each in facts.items()}
+    differ = len(set(kernels.values())) > 1
+    titles = "; ".join(
+        f"{name}: {each['title']}" + (f" with {kernels[name]}" if differ else "") for name, each in facts.items()
+    )
     emulated = any(each["emulated"] for each in facts.values())
     return {"title": f"{len(facts)} guests in turn ({titles})", "emulated": emulated}
 
