@@ -1,4 +1,4 @@
-"""The contracts in a guest: platforms under cgroup v2, isolations under a kernel with AppArmor.
+"""The contracts in a guest: platforms under cgroup v2, isolations under a kernel with AppArmor, links of its modules.
 
 The machine that runs the tests may have neither. One guest serves all tests here; in software, each takes its time."""
 
@@ -11,15 +11,16 @@ import pytest
 
 from lastro import registry
 from lastro.app.hosts import image_of
+from lastro.attachments.base import Attachment
 from lastro.errors import CommandFailed
 from lastro.host.ledger import session
 from lastro.host.lock import silently
 from lastro.host.testbed_file import parse
 from lastro.isolation.base import Profile
-from lastro.platforms.base import InstanceSpec
+from lastro.platforms.base import InstanceSpec, Platform
 from lastro.scenarios.shared.pools import PlatformPool
 from lastro.testbed import Testbed, guest_testbed
-from lastro.testing import IsolationContract
+from lastro.testing import AttachmentContract, IsolationContract
 from lastro.testing.commands import Commands
 from lastro.testing.limits import Limits
 from lastro.testing.network import Network
@@ -77,6 +78,30 @@ for name, properties in PROPERTIES.items():
     title = "".join(map(str.capitalize, name.split("-")))
     attributes = {"isolation": name, "__module__": __name__, **properties}
     globals()[f"Test{title}"] = type(f"Test{title}", (IsolationContract,), attributes)
+
+
+class Links(AttachmentContract):
+    """Without taps, whose stand-in needs a Python inside, and without the test that kills another Lastro."""
+
+    test_killed_and_cleaned_up_after_it_leaves_nothing = None  # type: ignore[assignment]
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def platform(cls, pool: PlatformPool) -> Platform:  # type: ignore[override]
+        return pool.get("native")
+
+
+class TestIpvlan(Links):
+    attachment = "ipvlan"
+
+
+class TestOvs(Links):
+    attachment = "ovs"
+    counters = frozenset({"switched"})
+
+    def test_it_uses_the_datapath_of_the_kernel(self, testbed: Testbed, links: Attachment) -> None:
+        assert links.residuals(testbed) == {"datapath": "in the kernel (system)"}
+        assert "openvswitch " in testbed.host.read_text("/proc/modules")
 
 
 @pytest.mark.parametrize("platform", CONTAINERS)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import pytest
 
 from lastro.errors import ConnectionLost, HostBusy, HostError, WriteFailed
-from lastro.host import remote
+from lastro.host import remote, ssh
 from lastro.host._connections import SshTarget
-from lastro.host._remote_shell import Shell
+from lastro.host._remote_files import RemoteFiles
+from lastro.host._remote_shell import Query, Shell
 from lastro.host.ledger import Ledger
 from lastro.host.lock import Holder
 from lastro.host.ssh import SshHost
@@ -187,17 +189,95 @@ def test_a_login_that_says_nothing_more_is_a_loss(tmp_path: Path) -> None:
         host.spawn(["echo", "ready"])
 
 
-def test_what_a_daemon_writes_later_shifts_no_answer() -> None:
-    """Its output grows between the moment when it is measured and the one when it is sent."""
-    shell = Shell(["sh"], lambda: None)
+# A shell, in both languages
+
+
+_PROGRAMS = (
+    "base64", "cat", "dirname", "env", "find", "head", "grep", "mkdir", "rm", "rmdir", "sh", "sleep", "stat", "timeout"
+)  # fmt: skip
+
+
+@pytest.fixture(params=["perl", "sh"])
+def shell(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shell]:
+    """A shell on a machine with Perl, and on one without."""
+    argv = ["sh"]
+    if request.param == "sh":
+        for program in _PROGRAMS:
+            (tmp_path / program).symlink_to(str(shutil.which(program)))
+        argv = ["env", f"PATH={tmp_path}:/nonexistent", "sh"]
+    opened = Shell(argv, lambda: None)
+    assert opened.perl == (request.param == "perl")
+    yield opened
+    opened.close()
+
+
+def test_a_shell_runs_what_it_is_given_and_nothing_else(shell: Shell) -> None:
+    odd = "a 'b' \"c\" $d \n%s\\"
+    environment = {"HOME": "/nonexistent", "PATH": "/usr/bin:/bin", "ODD": odd}
+    answer = shell.run(["sh", "-c", 'printf %s "$1" >&2; env -0; exit 7', "sh", odd], None, 10, environment)
+    assert (answer.returncode, answer.stderr.decode()) == (7, odd)
+    found = dict(line.split("=", 1) for line in answer.stdout.decode().split("\0") if line)
+    assert {name: value for name, value in found.items() if name != "PWD"} == environment
+    assert shell.run(["sh", "-c", "pwd; umask"], None, 10).stdout == b"/\n0022\n"
+    for stdin in (b"", b"\0\xff\n" * 200_000):
+        assert shell.run(["cat"], stdin, 30).stdout == stdin
+        assert shell.run(["sh", "-c", "exit 3"], stdin, 10).returncode == 3  # without reading it
+    assert shell.run(["cat"], None, 10).stdout == b""
+
+
+def test_a_shell_says_how_a_command_ended(shell: Shell) -> None:
+    there = {"PATH": "/usr/bin:/bin"}
+    absent = shell.run(["nowhere-to-be-found"], None, 10, there)
+    assert absent.returncode == 127 and absent.stderr.startswith(b"env: ") and b"nowhere-to-be-found" in absent.stderr
+    assert shell.run(["/etc"], None, 10, there).returncode == 126
+    assert shell.run(["sh", "-c", "kill -TERM $$"], None, 10).returncode == 128 + 15
+    late = shell.run(["sh", "-c", "echo begun; sleep 30 & sleep 30"], None, 0.3)
+    assert (late.returncode, late.stdout) == (137, b"begun\n") and late.duration_s >= 0.3
+    begun = time.monotonic()
+    assert shell.run(["sh", "-c", "sleep 3 & echo $!"], None, 10).returncode == 0  # what it leaves delays no answer
+    assert time.monotonic() - begun < 2.5
+
+
+def test_what_a_daemon_writes_later_shifts_no_answer(shell: Shell) -> None:
+    """Its output grows between the moment when it is measured and the one when it is sent, and after that."""
+    daemon = "while sleep 0.001; do echo later; echo later >&2; done & echo $!"
+    pid = shell.run(["sh", "-c", f"{daemon}; sleep 0.05"], None, 10).stdout.split()[0].decode()
     try:
-        shell._send(b'stat() { command stat "$@"; echo later >&3; echo later >&5; }\n')
-        shell._send(b"exec 3>/dev/null 5>/dev/null\n")
-        for n in range(3):
-            answer = shell.call(["sh", "-c", f"echo {n}; echo error >&2"], None, 10)
+        for n in range(10):
+            answer = shell.run(["sh", "-c", f"echo {n}; echo error >&2"], None, 10)
             assert (answer.returncode, answer.stdout, answer.stderr) == (0, f"{n}\n".encode(), b"error\n")
     finally:
-        shell.close()
+        shell.run(["sh", "-c", f"kill {pid}"], None, 10)
+
+
+def asked(shell: Shell, query: str | Query, words: Sequence[str]) -> str:
+    assert isinstance(query, Query)
+    answer = shell.ask(query, words, None, 10)
+    assert answer.returncode == 0, answer.stderr
+    return answer.stdout.decode()
+
+
+def test_files_are_the_same_in_both_languages(shell: Shell, tmp_path: Path) -> None:
+    view, place = RemoteFiles(lambda query, words: asked(shell, query, words)), tmp_path / "files"
+    paths = [str(place / name) for name in ("empty", "bytes", "folder", "absent")]
+    for deep in ("folder/a/b", "folder/c", "full/d"):
+        (place / deep).mkdir(parents=True)
+    (place / "empty").touch()
+    (place / "bytes").write_bytes(b"\n\xffa\n")
+    (place / "full/file").touch()
+    (place / "full/d/elsewhere").symlink_to(place / "folder")
+    assert view.read([*paths, "/proc/self/mountinfo"]).keys() == {*paths[:2], "/proc/self/mountinfo"}
+    assert view.read(paths) == {paths[0]: "", paths[1]: "\n\ufffda\n"}
+    assert [view.exists(path) for path in paths] == [True, True, True, False]
+    (place / "full/cgroup.procs").write_text("4\n7\n")
+    assert view.pids_below([str(place), paths[3]]) == {4, 7}
+    assert view.remove_empty([str(place / "full")]).keys() == {str(place / "full")} and (place / "folder/a/b").is_dir()
+    assert view.remove_empty([str(place / "folder")], below=False) and (place / "folder/a/b").is_dir()
+    assert view.remove_empty([paths[2], paths[3]]) == {} and not (place / "folder").exists()
+    new = str(place / "made/here")
+    assert shell.ask(ssh._WRITE, [new], b"text\n", 10).returncode == 0 and Path(new).read_bytes() == b"text\n"
+    refused = shell.ask(ssh._WRITE, [str(place)], b"text", 10)
+    assert refused.returncode != 0 and refused.stderr.strip().endswith(b": Is a directory")
 
 
 # What is sent
@@ -221,14 +301,14 @@ def test_a_file_that_takes_too_long_is_a_loss_and_nothing_of_it_stays(tmp_path: 
         assert [each.name for each in there.parent.iterdir()] == ["file"] and there.stat().st_size == 100_000
 
 
-def test_groups_are_ended_there_as_wholes_and_by_what_they_list(tmp_path: Path) -> None:
+def test_groups_are_ended_there_as_wholes_and_by_what_they_list(shell: Shell, tmp_path: Path) -> None:
     with subprocess.Popen(["sleep", "60"]) as inside, subprocess.Popen(["sleep", "60"]) as outside:
         (tmp_path / "whole").mkdir()
         (tmp_path / "whole/cgroup.kill").touch()
         (tmp_path / "old/below").mkdir(parents=True)
         (tmp_path / "old/below/cgroup.procs").write_text(f"{inside.pid}\n")
-        with host_of(tmp_path, "5ca1a6") as host:
-            host.view.end_below([str(tmp_path / name) for name in ("whole", "old", "gone")])
+        view = RemoteFiles(lambda query, words: asked(shell, query, words))
+        view.end_below([str(tmp_path / name) for name in ("whole", "old", "gone")])
         assert inside.wait(10) == -9 and outside.poll() is None
         assert (tmp_path / "whole/cgroup.kill").read_text() == "1\n"
         outside.kill()

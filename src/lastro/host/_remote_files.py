@@ -6,32 +6,51 @@ import base64
 import shlex
 from collections.abc import Callable, Sequence
 
+from lastro.host._remote_shell import Query
 from lastro.host.files import DESCRIPTION, OWNER_VARIABLE, Files
 
-Ask = Callable[[str, Sequence[str]], str]  # (script, arguments) -> what it prints
+Ask = Callable[[str | Query, Sequence[str]], str]  # (script, arguments) -> what it prints
 
-_READ = 'for f; do if t=$(base64 -w0 -- "$f" 2>/dev/null); then echo "+$t"; else echo -; fi; done'
+_READ = Query(
+    'for f; do if t=$(base64 -w0 -- "$f" 2>/dev/null); then echo "+$t"; else echo -; fi; done',
+    r'map { my $found = content($_); defined $found ? "x" . unpack("H*", $found) . "\n" : "-\n" } @_',
+)
+_EXISTS = Query('[ ! -e "$1" ] || echo yes', '-e $_[0] ? "yes" : ""')
 _NAMES = '[ ! -d "$1" ] || ls -A -- "$1" 2>/dev/null || :'
 _DIRECTORIES = '[ ! -d "$1" ] || find "$1" -mindepth 1 -maxdepth 1 -type d -printf "%f\\n"'
-_PIDS = 'find "$@" -name cgroup.procs -exec cat {} + 2>/dev/null; :'
+_PIDS = Query(
+    'find "$@" -name cgroup.procs -exec cat {} + 2>/dev/null; :',
+    'map { content("$_/cgroup.procs") } map { below($_) } @_',
+)
 _OWNED = "grep -lzxF -- {mark} /proc/[0-9]*/environ 2>/dev/null"
 # A shell has no pidfds: each process is checked on the remote host itself, right before it is killed.
 _END_OWNED = """for f in $({look}); do
     p=${{f#/proc/}}; p=${{p%/environ}}
     grep -qzxF -- {mark} $f && kill -KILL $p; echo $p
 done 2>/dev/null; :"""
-_END_BELOW = """{
+_END_BELOW = Query(
+    """{
 for g; do [ ! -e "$g/cgroup.kill" ] || echo 1 >"$g/cgroup.kill"; done
 for g; do find "$g" -name cgroup.procs -exec sh -c 'for f; do for p in $(cat "$f"); do
     grep -qx $p "$f" && kill -KILL $p
 done; done' end {} +; done
-} 2>/dev/null; :"""
+} 2>/dev/null; :""",
+    r"""for (grep { -e } map { "$_/cgroup.kill" } @_) { my $file; open $file, ">", $_ and syswrite $file, "1\n" }
+    for my $procs (map { "$_/cgroup.procs" } map { below($_) } @_) {
+        for my $pid (split " ", content($procs)) { kill "KILL", $pid if content($procs) =~ /^$pid$/m }
+    } ()""",
+)
 _DESCRIBED = 'find "$1" -printf "$2" | base64 -w0'
-_REMOVE = """deep=$1; shift
+_REMOVE = Query(
+    """deep=$1; shift
 for d; do
     if [ "$deep" = 1 ]; then find "$d" -depth -type d -exec rmdir -- {} \\; ; else rmdir -- "$d"; fi
     [ ! -d "$d" ] || echo "$d"
-done 2>/dev/null; :"""
+done 2>/dev/null; :""",
+    r"""my ($deep, @tops) = @_;
+    for my $top (@tops) { rmdir for $deep ? below($top) : $top }
+    map { -d $_ ? "$_\n" : () } @tops""",
+)
 
 
 class RemoteFiles(Files):
@@ -41,9 +60,9 @@ class RemoteFiles(Files):
     def read(self, paths: Sequence[str]) -> dict[str, str]:
         lines = self._ask(_READ, paths).splitlines() if paths else []
         return {
-            path: base64.b64decode(line[1:]).decode(errors="replace")
+            path: (bytes.fromhex(line[1:]) if line[0] == "x" else base64.b64decode(line[1:])).decode(errors="replace")
             for path, line in zip(paths, lines, strict=True)
-            if line.startswith("+")
+            if line != "-"
         }
 
     def names(self, directory: str) -> list[str]:
@@ -53,7 +72,7 @@ class RemoteFiles(Files):
         return sorted(self._ask(_DIRECTORIES, [directory]).splitlines())
 
     def exists(self, path: str) -> bool:
-        return self._ask('[ ! -e "$1" ] || echo yes', [path]).strip() == "yes"
+        return self._ask(_EXISTS, [path]).strip() == "yes"
 
     def pids_below(self, groups: Sequence[str]) -> set[int]:
         return {int(pid) for pid in self._ask(_PIDS, groups).split()} if groups else set()

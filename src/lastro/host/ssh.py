@@ -13,7 +13,6 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
@@ -30,7 +29,7 @@ from lastro.errors import (
 from lastro.host._child import GRACE_S, ended_within, kill_group, memory_file
 from lastro.host._connections import LOST, Connections, SshTarget
 from lastro.host._remote_files import RemoteFiles
-from lastro.host._remote_shell import Lost, Shells
+from lastro.host._remote_shell import Answer, Lost, Query, Shell, Shells
 from lastro.host.base import ENVIRONMENT, Completed, Host, Process
 from lastro.host.files import OWNER_VARIABLE
 from lastro.host.local import LocalProcess
@@ -49,7 +48,12 @@ setsid sh -c 'printf "\\n%s %d\\n" "$0" $$; exec "$@"' $n "$@" </dev/null 3<&- &
   i=0; while kill -0 $p && [ $((i += 1)) -le $g ]; do sleep 0.1; done; kill -KILL -$p; } >/dev/null 2>&1 & w=$!
 exec 3<&- 7>&2 2>/dev/null
 wait $p; c=$?; kill $w; printf '\\n%s %d' $n $c >&7"""
-_WRITE = 'mkdir -p -- "$(dirname -- "$1")" && cat >"$1"'
+_WRITE = Query(
+    'mkdir -p -- "$(dirname -- "$1")" && cat >"$1"',
+    r"""my ($path) = @_; my ($above, $file) = ("");
+    for ($path =~ m{([^/]*/)}g) { $above .= $_; mkdir $above }
+    open $file, ">", $path and defined syswrite $file, $stdin and close $file or die "$path: $!\n"; ()""",
+)
 # To cat, a lost connection looks like the end of the file. A file that did not arrive whole is removed.
 _SEND = """mkdir -p -- "$(dirname -- "$1")" && cat >"$1.part" &&
 [ "$(stat -c %s -- "$1.part")" = "$2" ] && mv -f -- "$1.part" "$1" || { rm -f -- "$1.part"; exit 1; }"""
@@ -133,7 +137,11 @@ class SshHost(Host):
     def run(
         self, argv: Sequence[str], *, stdin: str | bytes | None = None, timeout_s: float = 60.0, check: bool = True
     ) -> Completed:
-        done = replace(self._run(self._with_environment(argv), stdin, timeout_s), argv=tuple(argv))
+        data = stdin.encode() if isinstance(stdin, str) else stdin
+        answer = self._call(lambda shell: shell.run(argv, data, timeout_s, self._environment))
+        done = Completed(
+            tuple(argv), answer.returncode, answer.stdout, answer.stderr, answer.started_s, answer.duration_s, data
+        )
         self.transcript.add_run(done, **self._where())
         if done.returncode == _KILLED and done.duration_s >= timeout_s:
             raise CommandTimeout(argv, timeout_s)
@@ -186,17 +194,12 @@ class SshHost(Host):
         path = f"PATH={ENVIRONMENT['PATH']}"
         return "exec " + shlex.join([*self._sudo, "env", path, "sh", "-c", script, "lastro", *words])
 
-    def _run(self, argv: Sequence[str], stdin: str | bytes | None, timeout_s: float) -> Completed:
-        """Run a command. One that timeout(1) kills after `timeout_s` has the exit code 137."""
+    def _call(self, wanted: Callable[[Shell], Answer]) -> Answer:
         self._require()
-        data = stdin.encode() if isinstance(stdin, str) else stdin
         try:
-            done = self._shells.call(
-                ["timeout", "-s", "KILL", f"{timeout_s:.3f}", *argv], data, timeout_s + _PATIENCE_S
-            )
+            return self._shells.call(wanted)
         except Lost as error:
             raise self.lose(str(error)) from error
-        return Completed(tuple(argv), done.returncode, done.stdout, done.stderr, done.started_s, done.duration_s, data)
 
     def _require(self) -> None:
         """Raise ConnectionLost between a loss and `recover`: a trial with a gap in its commands is not valid."""
@@ -215,12 +218,19 @@ class SshHost(Host):
 
     # Files, and queries that no transcript records
 
-    def ask(self, script: str, words: Sequence[str], stdin: str | None = None) -> str:
-        """Return what a script prints; no transcript records it. Raises: CommandFailed, ConnectionLost."""
-        done = self._run(["sh", "-c", script, "lastro", *words], stdin, _QUIET_S)
-        if done.returncode != 0:
-            raise CommandFailed(["sh", "-c", script], done.returncode, done.error_text)
-        return done.text
+    def ask(self, query: str | Query, words: Sequence[str], stdin: str | None = None) -> str:
+        """Return what a script of sh(1) or a query prints; no transcript records it.
+
+        Raises: CommandFailed, ConnectionLost."""
+        data = None if stdin is None else stdin.encode()
+        argv = ["sh", "-c", query.sh if isinstance(query, Query) else query]
+        if isinstance(query, Query):
+            answer = self._call(lambda shell: shell.ask(query, words, data, _QUIET_S))
+        else:
+            answer = self._call(lambda shell: shell.run([*argv, "lastro", *words], data, _QUIET_S))
+        if answer.returncode != 0:
+            raise CommandFailed(argv, answer.returncode, answer.stderr.decode(errors="replace"))
+        return answer.stdout.decode(errors="replace")
 
     def write_text(self, path: str, text: str) -> None:
         self.transcript.add_write(path, text, **self._where())

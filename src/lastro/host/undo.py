@@ -108,8 +108,8 @@ def _is_own_directory(owner: Owner, name: str) -> bool:
 
 def _undo_directory(host: Host, name: str) -> None:
     """Remove a directory. Anything still mounted below it is unmounted first, never emptied."""
-    for mount in mounts_below(host, name):
-        host.run(["umount", "--lazy", mount])
+    if mounts := mounts_below(host, name):
+        host.run(["umount", "--lazy", *mounts])
     if host.view.exists(name):
         host.run(["rm", "-rf", "--one-file-system", name])
 

@@ -56,7 +56,10 @@ if [ "$cgroups" = v1 ]; then
     mount -t tmpfs -o mode=755 cgroup sys/fs/cgroup
     for group in cpu,cpuacct cpuset memory blkio pids devices freezer net_cls,net_prio perf_event hugetlb; do
         mkdir "sys/fs/cgroup/$group"
-        mount -t cgroup -o "$group" cgroup "sys/fs/cgroup/$group" || rmdir "sys/fs/cgroup/$group"
+        mount -t cgroup -o "$group" cgroup "sys/fs/cgroup/$group" || { rmdir "sys/fs/cgroup/$group"; continue; }
+        case $group in # each controller has a name of its own, as systemd gives it
+            *,*) for one in "${group%,*}" "${group#*,}"; do ln -s "$group" "sys/fs/cgroup/$one"; done ;;
+        esac
     done
 else
     mount -t cgroup2 cgroup2 sys/fs/cgroup

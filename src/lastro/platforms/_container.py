@@ -85,8 +85,7 @@ def kept_mounts(home: Path, *commands: str, propagation: str = "private") -> str
     return "\n".join(
         [
             f"mkdir -p {home}/own",
-            f"mount --bind {home} {home}",  # a namespace file must lie on a mount that is not shared
-            f"mount --make-private {home}",
+            f"mount --bind --make-private {home} {home}",  # a namespace file must lie on a mount that is not shared
             f"touch {home}/mnt",
             f"unshare --mount={home}/mnt --propagation {propagation} sh -e <<'INSIDE'",
             *commands,

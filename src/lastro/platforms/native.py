@@ -78,8 +78,7 @@ def _setup_script(testbed: Testbed, netns: str, home: Path, scratch: Path) -> st
         [
             f"mkdir -p {root} {scratch}/upper {scratch}/work",
             f"mkdir -m 1777 {scratch}/disk",
-            f"mount --bind {home} {home}",  # a namespace file must lie on a mount that is not shared
-            f"mount --make-private {home}",
+            f"mount --bind --make-private {home} {home}",  # a namespace file must lie on a mount that is not shared
             f"touch {home}/mnt",
             f"unshare --mount={home}/mnt --propagation private nsenter --net={NETNS_DIR / netns} sh -ec '",
             *inside,
