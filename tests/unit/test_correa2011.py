@@ -103,7 +103,7 @@ def test_the_quick_look_takes_twenty_minutes_at_most(study: Study) -> None:
     quick = study.with_profile("quick")
     rows = [row for row in treatments(quick) if row.levels["platform"] not in MISSING]
     here = [row.levels for row in rows]
-    assert len(here) == 30 and {levels["hello_s"] for levels in here} == {1}
+    assert len(here) == 16 and {levels["hello_s"] for levels in here} == {1}
     assert 0 < forecast(quick, registry.get("scenario", "routing"), rows).total_s < 20 * 60, "probing included"
 
 
@@ -203,7 +203,7 @@ def test_the_report_draws_when_each_phase_ended(study: Study, tmp_path: Path) ->
     figure = draw_milestones(phases, report, ENGLISH)
     assert figure is not None
     (axes,) = figure.axes
-    assert len(axes.get_yticks()) == len(report.rows) == 48
+    assert len(axes.get_yticks()) == len(report.rows) == 22
     assert [text.get_text() for text in figure.legends[0].get_texts()] == list(phases.metrics)
 
 
