@@ -89,7 +89,7 @@ def test_every_claim_is_contradicted_where_its_opposite_is_so(claims: Claims, tm
 
 
 def test_a_quick_look_judges_every_claim_with_a_part_of_the_design(claims: Claims, tmp_path: Path) -> None:
-    """Two blocks of fewer than half of the treatments: enough for most of what was published, and against none of it."""
+    """Two blocks of fewer than half of the treatments: enough for most of what was published, and against none."""
     quick = replace(load(papers.find("kagami2017"), schemas()).with_profile("quick"), name="kagami2017")
     make_campaign(tmp_path / "c", quick, value=published_value, notes=lambda levels, block: {})
     with Store.open(tmp_path / "c") as store:

@@ -334,8 +334,8 @@ def test_a_loss_under_the_30_percent_of_the_text_is_not_up_to_40(tmp_path: Path)
     """Half of the effect would hold any loss above 20 %."""
 
     def milder(levels: Levels, block: int, metric: str) -> float | None:
-        value = published_value(levels, block, metric)
-        return value if value is None or levels["platform"] != "virtualbox" else value * 0.78 / _loops("virtualbox", levels)
+        value, platform = published_value(levels, block, metric), levels["platform"]
+        return value if value is None or platform != "virtualbox" else 0.78 * value / _loops("virtualbox", levels)
 
     found = judged("trindade2018/memory", tmp_path / "c", value=milder)
     assert {found[f"{loop}-virtualbox-most"].verdict for loop in _LOOP_NAMES} == {"contradicted"}
