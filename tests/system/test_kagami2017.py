@@ -16,7 +16,7 @@ from lastro.results.store import Store
 
 pytestmark = [pytest.mark.root, pytest.mark.slow, pytest.mark.measures]
 
-TREATMENTS, UNAVAILABLE_WITHOUT_APPARMOR = 180, 90
+TREATMENTS, UNAVAILABLE_WITHOUT_APPARMOR = 80, 30
 
 
 def lastro(*words: str) -> subprocess.CompletedProcess[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,7 +18,9 @@ from lastro.report.claim_words import reason_text
 from lastro.report.language import language
 from lastro.results.read import load_campaign
 from lastro.results.store import Store
+from lastro.scenarios.base import schemas
 from lastro.study.claims import Additive, Alike, Claim, Claims, Order, Recovery
+from lastro.study.load import load
 from lastro.study.load_claims import load_claims
 
 from ..campaigns import KAGAMI, Levels, make_campaign, make_study
@@ -83,6 +86,17 @@ def test_every_claim_is_contradicted_where_its_opposite_is_so(claims: Claims, tm
             judged = judge(replace(claims, claims=tuple(found)), build_report(load_campaign(store)))
         others |= {one.claim.id: (one.verdict, reason_text(one)) for one in judged if one.verdict != "contradicted"}
     assert others == {}
+
+
+def test_a_quick_look_judges_every_claim_with_a_part_of_the_design(claims: Claims, tmp_path: Path) -> None:
+    """Two blocks of fewer than half of the treatments: enough for most of what was published, and against none."""
+    quick = replace(load(papers.find("kagami2017"), schemas()).with_profile("quick"), name="kagami2017")
+    make_campaign(tmp_path / "c", quick, value=published_value, notes=lambda levels, block: {})
+    with Store.open(tmp_path / "c") as store:
+        assert len(store.treatments()) == 80
+        judged = judge(claims, build_report(load_campaign(store)))
+    verdicts = Counter(one.verdict for one in judged)
+    assert set(verdicts) <= {"reproduced", "not distinguishable here"} and verdicts["reproduced"] > 40
 
 
 def test_every_claim_stands_on_the_whole_design(judged: tuple[Judgement, ...]) -> None:

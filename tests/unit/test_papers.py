@@ -6,7 +6,7 @@ import itertools
 import random
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -177,6 +177,36 @@ def test_editors_find_every_published_study_sound() -> None:
         assert [error.message for error in validator.iter_errors(document)] == [], name
 
 
+@pytest.mark.parametrize("name", [name for name in papers.names() if papers.claims(name.replace("/", "-"))])
+def test_a_quick_look_runs_two_blocks_of_all_that_claims_name(name: str) -> None:
+    """So it gives verdicts on a host that has everything; but for routing, where it has one hello interval of three."""
+    study, file = load(papers.find(name), schemas()), papers.claims(name.replace("/", "-"))
+    assert file is not None
+    quick = study.with_profile("quick")
+    assert quick.design.replicates >= 2
+    rows = [{**quick.settings, **row.levels} for row in treatments(quick)]
+    lacking = {
+        claim.id
+        for claim in load_claims(file, study).claims
+        for side in sides_of(claim)
+        for factor, levels in side.items()
+        for level in levels
+        if not any(row[factor] == level and all(row[key] in kept for key, kept in side.items()) for row in rows)
+    }
+    slower = {claim for claim in lacking if claim.endswith(("-5s", "-10s")) or "hello" in claim}
+    assert lacking == (slower if name == "correa2011" else set())
+
+
+def sides_of(claim: Claim) -> Iterator[Levels]:
+    """Yield each choice of levels that a claim compares, with the levels at which it does."""
+    said = claim.statement
+    named = [getattr(said, name, {}) for name in ("of", "to", "ideal", "without", "protected", "over")]
+    named += [side for group in getattr(said, "sides", ()) for side in group]
+    named += [{said.factor: group} for group in said.falling] if isinstance(said, Order) and said.factor else []
+    named += [{said.factor: said.levels}] if isinstance(said, Alike) else []
+    yield from ({**said.at, **side} for side in named or [{}])
+
+
 @pytest.mark.parametrize("member", MEMBERS)
 def test_the_quick_profile_of_a_study_takes_minutes_where_only_software_virtualizes(member: str) -> None:
     study = study_of(member)
@@ -236,8 +266,8 @@ def test_what_a_paper_says_against_itself_is_told_in_portuguese_too() -> None:
                 assert found.text("pt-BR") != found.text("en") and found.where, claim.id
                 told[name] = told.get(name, 0) + 1
     assert told == {
-        "correa2011": 10, "kagami2017": 2, "mendes2019/disk": 1, "trindade2018/disk": 8, "trindade2018/disk-fio": 8,
-        "trindade2018/uplink": 5, "trindade2018/uplink-peer": 2,
+        "correa2011": 8, "kagami2017": 2, "mendes2019/disk": 1, "trindade2018/disk": 8, "trindade2018/disk-fio": 8,
+        "trindade2018/uplink": 4, "trindade2018/uplink-peer": 2,
     }  # fmt: skip
 
 
@@ -249,6 +279,7 @@ def test_a_tolerance_is_half_of_the_published_effect(member: str) -> None:
             effect = abs(figure - 1) if measure == "ratio" else abs(figure)
             # "fewer than 20" is all from none to 20, and "almost 85 %" is less vague than half of it
             wanted = {"john-20": effect, "dbench-85": 0.05}.get(claim.id, effect / 2)
+            wanted = 0.15 if claim.id.endswith("virtualbox-most") else wanted  # it holds a second reading
             assert claim.published.tolerance == pytest.approx(wanted, rel=0.01), claim.id
 
 
@@ -289,12 +320,25 @@ def test_published_seconds_are_in_the_claims(member: str) -> None:
 
 
 def test_published_extremes_of_memory_are_in_the_claims() -> None:
-    """Up to 40 % less is a ratio of 0.6 where it is least, up to 10 % one of 0.9; the tolerance is half of the loss."""
+    """Up to 40 % less is a ratio of 0.6 where it is least, up to 10 % one of 0.9; or 1 / 1.4, and 1 / 1.1."""
     statements = {claim.id: claim.statement for claim in claims_of(study_of("trindade2018/memory"))}
-    for loop, (platform, ratio) in itertools.product(_LOOP_NAMES, (("virtualbox", 0.6), ("kvm", 0.9))):
+    most = (("virtualbox", 0.6, 0.15), ("kvm", 0.9, 0.05))
+    for loop, (platform, ratio, tolerance) in itertools.product(_LOOP_NAMES, most):
         found = statements[f"{loop}-{platform}-most"]
         assert isinstance(found, Extreme) and (found.metric, found.over) == (f"stream_{loop}", _THREADS)
-        assert (found.ratio, found.tolerance) == (ratio, pytest.approx((1 - ratio) / 2))
+        assert (found.ratio, found.tolerance) == (ratio, tolerance)
+        assert ratio < 1 / (2 - ratio) < ratio + tolerance, "the other reading"
+
+
+def test_a_loss_under_the_30_percent_of_the_text_is_not_up_to_40(tmp_path: Path) -> None:
+    """Half of the effect would hold any loss above 20 %."""
+
+    def milder(levels: Levels, block: int, metric: str) -> float | None:
+        value, platform = published_value(levels, block, metric), levels["platform"]
+        return value if value is None or platform != "virtualbox" else 0.78 * value / _loops("virtualbox", levels)
+
+    found = judged("trindade2018/memory", tmp_path / "c", value=milder)
+    assert {found[f"{loop}-virtualbox-most"].verdict for loop in _LOOP_NAMES} == {"contradicted"}
 
 
 _THREADS = {"instrument.threads": (1, 2000, 4000)}

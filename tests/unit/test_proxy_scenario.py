@@ -160,6 +160,21 @@ def test_what_the_host_of_the_proxies_spends_has_its_kernel_and_not_the_other_ro
     assert outcome.measurements == {
         "requests_per_s": 50.0, "dut_cpu_time": 50.0, "dut_cpus": 2.5, "dut_memory": 2.0, "dut_swap": 0.0,
     }  # fmt: skip
+    assert "dut_swap" not in outcome.notes
+
+
+def test_a_host_without_swap_has_no_value_that_a_claim_could_take_for_alike() -> None:
+    meminfo = "MemTotal: 9000 kB\nMemAvailable: 4904 kB\nSwapTotal: 0 kB\nSwapFree: 0 kB\n"
+    here: Any = SimpleNamespace(read_text={"/proc/meminfo": meminfo}.__getitem__)
+    dut = SimpleNamespace(testbed=SimpleNamespace(host=here))
+    stands: Any = SimpleNamespace(
+        proxies=[object()], wire=SimpleNamespace(dut=dut), before=proxy_measure.Taken.on(here)
+    )
+    outcome = Outcome({"requests_per_s": 50.0}, notes={"http": {"shares": [100]}})
+    meter: Any = SimpleNamespace(busy_s=1.0, own_cpu_s=0.0)
+    proxy_measure._account_dut(stands, meter, {}, 10.0, outcome)
+    assert "dut_swap" not in outcome.measurements and outcome.notes["dut_swap"] == "the host has no swap"
+    assert outcome.measurements["dut_memory"] == 0.0
 
 
 COUNTED = {"routed": 70, "published": 3, "translated": 1}  # by the line's ping, and by what was asked by hand

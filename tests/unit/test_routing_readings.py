@@ -118,6 +118,15 @@ def test_memory_once_all_is_quiet_is_compared_with_that_of_regular_operation() -
     assert work.outcome.measurements["memory_growth_after"] == pytest.approx(3.0)
 
 
+def test_what_other_programs_took_meanwhile_is_left_when_the_network_is_gone() -> None:
+    work: Any = object.__new__(PhaseRecorder)
+    work.outcome, work._empty_bytes = Outcome({"memory_regular": 200.0}), 50 << 20
+    taken = {(7.0, 7.0): 30 << 20}
+    work.course = SimpleNamespace(take=lambda: 7.0, mean_taken_bytes=lambda *period: taken[period])
+    work.record_drift()
+    assert work.outcome.measurements["memory_drift"] == -20.0, "or gave back"
+
+
 @pytest.mark.parametrize("starts_on_links", [False, True])
 def test_instances_that_start_on_their_links_tell_of_neither_when_it_was_done(starts_on_links: bool) -> None:
     outcome = Outcome()

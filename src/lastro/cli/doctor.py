@@ -96,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
     print(f"{machine['hostname']}: {machine['distribution']}, kernel {machine['kernel']}")
     print(f"{machine['cpus']} CPUs ({machine['cpu_model']})")
     if bed.guest:
-        why_not = f"; not on KVM: {bed.guest['why_not_kvm']}" if "why_not_kvm" in bed.guest else ""
+        why_not = f"; without KVM, because {bed.guest['why_not_kvm']}" if "why_not_kvm" in bed.guest else ""
         print(f"{bed.guest['title']}{why_not}")
         print(f"what this machine lacks and the guest has: {', '.join(added) or 'nothing'}")
     print()

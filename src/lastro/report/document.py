@@ -5,8 +5,8 @@
     study        name, title, scenario, profile, changes [option of the command line], factors {name: [level]},
                  settings, confidence, replicates, stopping, seed, baseline {factor: level}
     counts       trials by state (pending, running, valid, invalid, unavailable), trials, attempts, invalid_attempts
-    guest        the virtual machine that was the host: title, emulated (in software: no time compares with a host's);
-                 null for a real host
+    guest        the virtual machine that was the host: title, emulated (in software: its times are not comparable with
+                 those of a host); null for a real host
     testbeds     [{name, blocks [number], facts {name: text or null}}] of a fleet on which several testbeds measured;
                  empty for one host
     finished     whether all trials have run

@@ -66,8 +66,8 @@ def _of_guest(report: Report, say: Language) -> Iterator[str]:
         return
     if report.guest.emulated:
         yield say(
-            "Measured in {guest}: times and rates do not compare with those of any host. Ratios compare treatments "
-            "under emulation, which may slow one of them down more than another.",
+            "Measured in {guest}: times and rates are not comparable with those of any host. Ratios compare "
+            "treatments under emulation, which may slow one of them down more than another.",
             guest=report.guest.title,
         )
     else:

@@ -68,10 +68,10 @@ OWN_REQUESTS = 2  # requests through each proxy besides the load: its first answ
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """The memory and the swap of a host that are in use, in bytes."""
+    """The memory and the swap of a host that are in use, in bytes; `swap_bytes` is None on a host without swap."""
 
     memory_bytes: int = 0
-    swap_bytes: int = 0
+    swap_bytes: int | None = None
 
     @classmethod
     def on(cls, host: Host) -> Self:
@@ -262,8 +262,11 @@ def _account_dut(
         "dut_cpu_time": 1000 * request_s,
         "dut_cpus": request_s * _rate_per_s(outcome, sent / elapsed_s),
         "dut_memory": (after.memory_bytes - standing.before.memory_bytes) / MIB,
-        "dut_swap": (after.swap_bytes - standing.before.swap_bytes) / MIB,
     }
+    if after.swap_bytes is None or standing.before.swap_bytes is None:
+        outcome.notes["dut_swap"] = "the host has no swap"
+    else:
+        outcome.measurements["dut_swap"] = (after.swap_bytes - standing.before.swap_bytes) / MIB
 
 
 def _rate_per_s(outcome: Outcome, otherwise: float) -> float:

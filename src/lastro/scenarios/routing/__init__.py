@@ -122,6 +122,10 @@ class RoutingScenario(OnLinks):
             signed=True,
         ),
         Metric("memory_spread", "%", "lower", "by how much the largest memory of a phase exceeds the smallest"),
+        Metric(
+            "memory_drift", "MiB", "neither",
+            "host's memory in use after the network is removed, less that before it was made", signed=True,
+        ),
         Metric("cpu_fallen", "s", "lower", "from the first start until the host's CPU is near `cpu_regular`"),
         Metric("memory_router", "MiB", "lower", "memory charged to the cgroup of each router in regular operation"),
         Metric("pss_router", "MiB", "lower", "proportional set size of each router's processes"),
@@ -265,6 +269,7 @@ class RoutingScenario(OnLinks):
             began_s = time.monotonic()
             stack.close()
             outcome.measurements["teardown"] = time.monotonic() - began_s
+            work.record_drift()
         return outcome
 
     def facts(self, configs: Sequence[Config]) -> dict[str, Any]:

@@ -71,6 +71,15 @@ class PhaseRecorder:
         regular_mib = self.outcome.measurements.get("memory_regular", 0.0)
         self.measured("memory_growth_after", _growth_percent(regular_mib, quiet_mib))
 
+    def record_drift(self) -> None:
+        """Report how the memory in use differs from before the trial, once the network is removed.
+
+        The memory of a phase is that of the whole host: what the kernel and the daemons of a platform spend on the
+        network is part of it, although no router's cgroup is charged for it. So is what other programs take meanwhile:
+        the drift shows how much, together with what the kernel has not yet freed."""
+        now_s = self.course.take()
+        self.measured("memory_drift", self._taken_mib(now_s, now_s))
+
     def _taken_mib(self, from_s: float, until_s: float) -> float:
         """Return the mean memory that the network takes in a period."""
         return (self.course.mean_taken_bytes(from_s, until_s) - self._empty_bytes) / MIB

@@ -36,10 +36,10 @@ def memory_taken(host: Host) -> int:
     return total_bytes - available_bytes
 
 
-def swap_taken(host: Host) -> int:
-    """Return the bytes of swap in use. Source: proc(5), /proc/meminfo."""
+def swap_taken(host: Host) -> int | None:
+    """Return the bytes of swap in use; None on a host without swap. Source: proc(5), /proc/meminfo."""
     found = _meminfo(host)
-    return found.get("SwapTotal:", 0) - found.get("SwapFree:", 0)
+    return found["SwapTotal:"] - found.get("SwapFree:", 0) if found.get("SwapTotal:") else None
 
 
 def proportional_bytes(host: Host, pid: int) -> int | None:
