@@ -58,7 +58,7 @@ WAITING := tests/cli tests/contract tests/crash tests/system \
 
 # What needs Python alone is tested while packages are fetched and images are built.
 computing: $(VENV)/.made lint
-	$(PYTEST) -m "computes and not slow" -p no:cacheprovider --numprocesses $$(nproc) --dist loadfile --durations 20
+	$(PYTEST) tests/unit tests/known -m "computes and not slow" -p no:cacheprovider --numprocesses $$(nproc) --dist loadfile --durations 20
 
 side-by-side: platforms images
 	$(PYTEST) $(WAITING) -m "not computes and not slow and not measures" $(SIDE_BY_SIDE) || $(AGAIN)
