@@ -17,12 +17,17 @@ from ..products import combinations
 Values = npt.NDArray[np.float64]
 
 
+def noises(rng: np.random.Generator, rows: int, n: int, lag1: float) -> Values:
+    """Stationary first-order autoregressions of variance 1, one in each row."""
+    found = rng.standard_normal((rows, n + 1))
+    found[:, 1:] *= np.sqrt(1 - lag1**2)
+    for at in range(1, n + 1):
+        found[:, at] += lag1 * found[:, at - 1]
+    return found[:, 1:]
+
+
 def noise(rng: np.random.Generator, n: int, lag1: float) -> Values:
-    """A stationary first-order autoregression of variance 1."""
-    found, last = np.empty(n), rng.standard_normal()
-    for at in range(n):
-        found[at] = last = lag1 * last + np.sqrt(1 - lag1**2) * rng.standard_normal()
-    return found
+    return noises(rng, 1, n, lag1)[0]
 
 
 def order(rng: np.random.Generator, treatments: int, blocks: int) -> list[int]:
@@ -48,14 +53,14 @@ def test_the_expected_ratio_is_that_of_simulated_campaigns(lag1: float) -> None:
     treatments = order(rng, 4, 5)
     groups = [[at for at, name in enumerate(treatments) if name == own] for own in treatments]
     centre = np.eye(20) - np.array([[(b in group) / 5 for b in range(20)] for group in groups])
-    left = np.array([noise(rng, 20, lag1) for _ in range(20_000)]) @ centre.T
+    left = noises(rng, 20_000, 20, lag1) @ centre.T
     found = _ratio(np.sum(np.diff(left) ** 2, axis=1).mean(), np.sum(left**2, axis=1).mean(), 20)
     assert _expectation(groups)(lag1) == pytest.approx(found, abs=0.01)
 
 
 def test_the_variance_of_a_mean_is_that_of_simulated_trials() -> None:
     rng, places = np.random.default_rng(4), [0, 3, 9, 12]
-    found = np.array([noise(rng, 13, 0.9)[places] for _ in range(20_000)])
+    found = noises(rng, 20_000, 13, 0.9)[:, places]
     estimated = found.var(axis=1, ddof=1).mean() / 4
     assert variance_factor(0.9, places) == pytest.approx(found.mean(axis=1).var() / estimated, rel=0.05)
     assert variance_factor(0.0, places) == variance_factor(0.9, [5]) == 1.0

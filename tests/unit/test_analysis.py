@@ -19,7 +19,7 @@ from lastro.stats.contrasts import MeanComparison
 from lastro.stats.noise_floor import FORMAT
 
 from ..campaigns import METRICS, Levels, make_campaign, make_study
-from ..cli.test_results_report import CAMPAIGNS
+from ..fates import CAMPAIGNS
 
 FACTORS = {"isolation": ("none", "cgroups", "apparmor"), "anomaly": ("none", "memory", "disk")}
 BASELINE = {"isolation": "none", "anomaly": "none"}

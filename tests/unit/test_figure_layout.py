@@ -45,12 +45,13 @@ LONG = {
 MAGNITUDES = tuple(Metric(f"m{exponent}", "1/s", "higher", "") for exponent in (-4, -1, 2, 5, 9))
 
 
-def figures(report: Report, width_in: float) -> Iterator[tuple[FigurePlan, Figure]]:
+def figures(report: Report, width_in: float, kind: str = "") -> Iterator[tuple[FigurePlan, Figure]]:
+    """Every figure, or those of one kind alone."""
     kept = {"floor": 1.3, "n_pairs": 20, "ratio": 1.2, "interval": {"low": -0.1, "high": 2.5}}
     floors = {"format": FORMAT, "blocks": 2, "metrics": {metric.name: kept for metric in report.metrics}}
     report = replace(report, noise_floor=floors)
     for plan in plans(report, analyse(report)):
-        if picture := plan.picture(width_in):
+        if kind in ("", plan.kind) and (picture := plan.picture(width_in)):
             yield plan, picture.figure
 
 
@@ -221,7 +222,7 @@ def spread(tmp_path: Path, metric: Metric, middle: float) -> Report:
 @pytest.mark.parametrize("width_in", WIDTHS)
 def test_an_axis_ends_at_zero_where_the_quantity_does_and_says_so(tmp_path: Path, width_in: float) -> None:
     report = spread(tmp_path, Metric("loss", "%", "lower", ""), 1.0)
-    (figure,) = (figure for plan, figure in figures(report, width_in) if plan.kind == "distribution")
+    ((_, figure),) = figures(report, width_in, "distribution")
     assert figure.axes[0].get_xlim()[0] == 0
     assert "cut at 0, because loss cannot be negative" in " ".join(text.get_text() for text in figure.texts).replace(
         "\n", " "
@@ -230,7 +231,7 @@ def test_an_axis_ends_at_zero_where_the_quantity_does_and_says_so(tmp_path: Path
 
 def test_a_difference_keeps_what_lies_below_zero(tmp_path: Path) -> None:
     report = spread(tmp_path, Metric("memory_host", "MiB", "lower", "", signed=True), 1.0)
-    (figure,) = (figure for plan, figure in figures(report, WIDE_IN) if plan.kind == "distribution")
+    ((_, figure),) = figures(report, WIDE_IN, "distribution")
     assert figure.axes[0].get_xlim()[0] < 0
     assert "cut at 0" not in " ".join(text.get_text() for text in figure.texts)
 
@@ -281,7 +282,7 @@ def test_bars_add_up_to_the_whole_or_say_why_not(tmp_path: Path) -> None:
         )
     )  # fmt: skip
     for report, whole in ((balanced, True), (unbalanced, False)):
-        (figure,) = (figure for plan, figure in figures(report, WIDE_IN) if plan.kind == "variation")
+        ((_, figure),) = figures(report, WIDE_IN, "variation")
         said = " ".join(text.get_text() for text in figure.texts)
         assert (ends_of_bars(figure) == {1.0}) == whole and ("unbalanced: effects overlap" in said) == (not whole)
         assert figure.axes[0].get_xlim()[1] >= max(ends_of_bars(figure))

@@ -48,6 +48,12 @@ def drawn(report: Report, code: str = "en") -> dict[str, Picture]:
     return {picture.name: picture for picture in pictures(report, analyse(report), say)}
 
 
+def one_drawn(report: Report, name: str) -> Picture | None:
+    """The figure of this name, alone."""
+    plan = next((plan for plan in plans(report, analyse(report)) if plan.name == name), None)
+    return plan.picture() if plan else None
+
+
 def texts(svg: str) -> str:
     return "\n".join(re.findall(r"<text[^>]*>(.*?)</text>", svg))
 
@@ -58,15 +64,17 @@ def report(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return report_of(CAMPAIGNS[request.param](tmp_path_factory.mktemp("figures") / request.param))
 
 
-def of_first_metric(report: Report) -> list[FigurePlan]:
-    return [plan for plan in plans(report, analyse(report)) if not plan.metric]
+@pytest.fixture(scope="module")
+def of_first_metric(report: Report) -> list[tuple[FigurePlan, Picture]]:
+    made = ((plan, plan.picture()) for plan in plans(report, analyse(report)) if not plan.metric)
+    return [(plan, picture) for plan, picture in made if picture]
 
 
-def test_every_campaign_can_be_drawn_and_every_trial_is_a_point(report: Report) -> None:
-    for plan in of_first_metric(report):
-        picture = plan.picture()
-        if picture is None:
-            continue
+Drawn = list[tuple[FigurePlan, Picture]]
+
+
+def test_every_campaign_can_be_drawn_and_every_trial_is_a_point(report: Report, of_first_metric: Drawn) -> None:
+    for plan, picture in of_first_metric:
         svg = picture.svg()
         assert "n = " in texts(svg) or plan.kind == "course" or not report.progress.counts.get("valid"), plan.name
         if plan.kind == "distribution":
@@ -78,8 +86,8 @@ def test_readings_of_the_host_have_the_names_that_trials_note() -> None:
     assert set(HOST_READINGS) <= noted
 
 
-def test_every_trial_is_drawn_once_and_a_course_is_always_there(report: Report) -> None:
-    kinds = {plan.kind for plan in of_first_metric(report) if plan.picture()}
+def test_every_trial_is_drawn_once_and_a_course_is_always_there(report: Report, of_first_metric: Drawn) -> None:
+    kinds = {plan.kind for plan, _ in of_first_metric}
     assert ("distribution" in kinds or "curve" in kinds) == bool(report.metrics)
     assert ("course" in kinds) == bool(report.timeline)
 
@@ -103,6 +111,16 @@ def disturbed(tmp_path_factory: pytest.TempPathFactory) -> Report:
     return report_of(make_campaign(tmp_path_factory.mktemp("disturbed") / "c", study, value=value))
 
 
+@pytest.fixture(scope="module")
+def english(disturbed: Report) -> dict[str, Picture]:
+    return drawn(disturbed)
+
+
+@pytest.fixture(scope="module")
+def portuguese(disturbed: Report) -> dict[str, Picture]:
+    return drawn(disturbed, "pt-BR")
+
+
 @pytest.mark.slow
 def test_two_renders_give_the_same_bytes(disturbed: Report) -> None:
     first, second = drawn(disturbed), drawn(disturbed)
@@ -113,35 +131,38 @@ def test_two_renders_give_the_same_bytes(disturbed: Report) -> None:
 
 
 def test_one_drawing_is_svg_png_and_pdf(normal: Report) -> None:
-    picture = drawn(normal)["throughput"]
+    picture = one_drawn(normal, "throughput")
+    assert picture is not None
     assert picture.svg().startswith("<?xml") and picture.pdf().startswith(b"%PDF")
     width, height = struct.unpack(">II", picture.png(dpi=100)[16:24])
     assert width == 500 and height > 100
 
 
-def test_an_interaction_and_a_law_are_drawn_with_their_words(disturbed: Report) -> None:
-    found = drawn(disturbed)
-    interaction = next(name for name in found if name.startswith("interaction") and "anomaly" in name)
-    words = texts(found[interaction].svg())
+def test_an_interaction_and_a_law_are_drawn_with_their_words(english: dict[str, Picture]) -> None:
+    interaction = next(name for name in english if name.startswith("interaction") and "anomaly" in name)
+    words = texts(english[interaction].svg())
     assert "isolation = none" in words and "isolation = cgroups" in words and "memory" in words
-    assert "scalability law" in texts(found["scaling-throughput-instances"].svg())
+    assert "scalability law" in texts(english["scaling-throughput-instances"].svg())
 
 
 def test_a_noise_floor_is_drawn_and_marks_the_effects(normal: Report) -> None:
     kept = {"floor": 0.03, "n_pairs": 20, "ratio": 1.001, "interval": {"low": 0.99, "high": 1.01}}
     report = replace(normal, noise_floor={"format": FORMAT, "blocks": 5, "metrics": {"throughput": kept}})
-    found = drawn(report)
-    assert "± 3 %" in texts(found["floor"].svg()) and "n = 20 pairs" in texts(found["floor"].svg())
-    effects = texts(found["effects-throughput"].svg())
+    shown, below = one_drawn(report, "floor"), one_drawn(report, "effects-throughput")
+    assert shown is not None and below is not None
+    assert "± 3 %" in texts(shown.svg()) and "n = 20 pairs" in texts(shown.svg())
+    effects = texts(below.svg())
     assert "noise floor of this host, ± 3 %" in effects and "n = 5 blocks, " in effects
     other = {"format": FORMAT, "blocks": 20, "metrics": {"throughput": kept}}
     rescaled = replace(normal, noise_floor=other)
-    picture = texts(drawn(rescaled)["floor"].svg())
+    again = one_drawn(rescaled, "floor")
+    assert again is not None
+    picture = texts(again.svg())
     floor = floor_here(rescaled.views[0])
     assert floor is not None and floor.share == 0.06 and f"± {100 * floor.share:.2g} %" in picture
     assert "measured for 20 blocks and scaled to the 5" in picture.replace("\n", " ")
     for damaged in ({}, None):
-        assert "floor" not in drawn(replace(normal, noise_floor=damaged))
+        assert one_drawn(replace(normal, noise_floor=damaged), "floor") is None
 
 
 def test_claims_are_drawn_with_what_was_published() -> None:
@@ -165,8 +186,7 @@ def test_claims_are_drawn_with_what_was_published() -> None:
     assert draw_claims([], ENGLISH) is None
 
 
-def test_no_word_of_ours_stays_english(disturbed: Report) -> None:
-    english, portuguese = drawn(disturbed), drawn(disturbed, "pt-BR")
+def test_no_word_of_ours_stays_english(english: dict[str, Picture], portuguese: dict[str, Picture]) -> None:
     assert english.keys() == portuguese.keys()
     of_the_study = "throughput isolation anomaly instances none cgroups memory function source sink mbit start"
     in_both = "holm total normal cpus shapiro wilk brown forsythe"
@@ -176,8 +196,8 @@ def test_no_word_of_ours_stays_english(disturbed: Report) -> None:
         assert same <= {*of_the_study.split(), *in_both.split()}, name
 
 
-def test_numbers_on_axes_have_the_marks_of_the_language(disturbed: Report) -> None:
-    words = texts(drawn(disturbed, "pt-BR")["effects-throughput"].svg())
+def test_numbers_on_axes_have_the_marks_of_the_language(portuguese: dict[str, Picture]) -> None:
+    words = texts(portuguese["effects-throughput"].svg())
     assert re.search(r"×\d,\d", words) and not re.search(r"×\d\.\d", words)
 
 

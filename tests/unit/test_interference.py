@@ -286,6 +286,7 @@ def test_a_study_without_isolation_or_without_a_neighbour(tmp_path: Path) -> Non
         assert interference(build_report(load_campaign(store))) is None
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_it_opens_every_document_and_ends_what_a_terminal_shows(tmp_path: Path) -> None:
     report = report_of(tmp_path, cost=0.05)
     lines = [line.plain for line in render(report, 80)]
@@ -331,10 +332,19 @@ def shifted(seed: int, lost: float, back: float, walk: float) -> Any:
 
 
 def openings(tmp_path: Path, lost: float, back: float, walk: float) -> list[str]:
+    """Of as many campaigns, which are one in the store: only what was measured differs."""
+    study = make_study(ONE, replicates=5, metrics=(THROUGHPUT,), settings={"platform": "runc"})
+    with Store.open(make_campaign(tmp_path / "c", study, notes=lambda levels, block: {})) as store:
+        template = load_campaign(store)
+    levels = {row.treatment.index: row.treatment.levels for row in template.treatments}
     found = []
     for seed in range(TIMES):
-        report = report_of(tmp_path / str(seed), replicates=5, value=shifted(seed, lost, back, walk))
-        found.append(said(report)[0])
+        value, name = shifted(seed, lost, back, walk), THROUGHPUT.name
+        attempts = [
+            replace(one, measurements={name: value(levels[one.treatment], one.block, name)})
+            for one in template.attempts
+        ]
+        found.append(said(build_report(replace(template, attempts=attempts)))[0])
     return found
 
 

@@ -100,6 +100,7 @@ def test_quantiles_show_what_the_mean_hides(tmp_path: Path) -> None:
     assert docker.low == pytest.approx(0.63, abs=0.03) and docker.high == pytest.approx(0.9, abs=0.03)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_every_document_reports_a_second_mode(tmp_path: Path) -> None:
     report = report_of(tmp_path / "c", slow=0.7)
     said = sentences(report)
@@ -168,6 +169,7 @@ def test_too_few_valid_trials_have_no_bounds(tmp_path: Path) -> None:
     assert "9 of 10 trials lost; too few are valid for bounds." in sentences(report)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_every_document_reports_lost_trials(tmp_path: Path) -> None:
     report = report_of(tmp_path / "c", lost={"native": 2, "runc": 3})
     said = sentences(report)

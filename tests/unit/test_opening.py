@@ -40,6 +40,7 @@ def report(tmp_path: Path) -> Report:
         return build_report(load_campaign(store))
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_it_is_said_first_in_documents_and_last_on_a_terminal(report: Report) -> None:
     content = Content(report, analyse(report), ENGLISH)
     assert render_markdown(content).split("\n\n")[1] == f"**{WARNING.replace('`', chr(92) + '`')}**"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import re
 import shutil
@@ -338,12 +339,10 @@ def test_few_values_have_a_median_and_the_reason_why_no_interval(tmp_path: Path)
     assert "No interval of the median: n = 3: the widest interval has 75.0 % confidence" in table.note
 
 
-@pytest.mark.parametrize("code", ["en", "pt-BR"])
 @pytest.mark.parametrize("make", CAMPAIGNS.values(), ids=CAMPAIGNS)
-def test_every_campaign_has_an_answer_or_a_reason(make: Callable[[Path], Path], code: str, tmp_path: Path) -> None:
-    content = content_of(make(tmp_path / "c"), code=code)
-    say = content.say
-    for metric in content.analysis.metrics:
+def test_every_campaign_has_an_answer_or_a_reason(make: Callable[[Path], Path], tmp_path: Path) -> None:
+    content = content_of(make(tmp_path / "c"))
+    for metric, say in itertools.product(content.analysis.metrics, (ENGLISH, language("pt-BR"))):
         said = " ".join(statistics_sentences(metric, content.analysis.alpha, say))
         assert said and "{" not in said.replace("{{ 7*7 }}", "")
         assert metric.anova is not None or metric.why_none is not None
@@ -407,12 +406,15 @@ def test_a_wide_range_has_plain_numbers_on_its_axis(tmp_path: Path) -> None:
     def value(levels: Levels, block: int, metric: str) -> float:
         return (100.0 if levels["platform"] == "runc" else 1.0) * (1 + block / 100)
 
-    assert "mathdefault" not in drawn(content_of(make_campaign(tmp_path, value=value)))
+    study = make_study(metrics=METRICS[:2], baseline={"isolation": "none"})
+    assert "mathdefault" not in drawn(content_of(make_campaign(tmp_path, study, value=value)))
 
 
 def test_axes_take_the_decimal_mark_of_the_language_however_many_panels_share_them(tmp_path: Path) -> None:
     factors = {"attachment": ("a", "b", "c"), "isolation": ("none", "cgroups"), "anomaly": ("none", "cpu", "io")}
-    found = drawn(content_of(make_campaign(tmp_path, make_study(factors, replicates=2)), code="pt-BR"))
+    found = drawn(
+        content_of(make_campaign(tmp_path, make_study(factors, replicates=2, metrics=METRICS[:2])), code="pt-BR")
+    )
     assert re.search(r">0,\d+</text>", found) and not re.search(r">[0-9]+\.(?![0-9]{3}<)[0-9]+</text>", found)
 
 

@@ -165,7 +165,7 @@ class BlockModel:
 
         That is decided by the design alone, and never by the values."""
         own = self.blocked.sum_of(weights)
-        if not own.apart and not np.any(own.across):
+        if not own.apart and (self.blocked.complete or not np.any(own.across)):
             return self.blocked, own
         alone = self.unblocked.sum_of(weights)
         dear = self.blocked.cost(own) > (_COST_OF_BLOCKS + ROUNDING) * self.unblocked.cost(alone)
@@ -343,7 +343,8 @@ class _Fit:
         """Return the error as a vector: of each cell, of the adjustment for blocks, and of the blocks as a sample."""
         found = np.zeros(len(self.counts) + len(own.across) + 1)
         found[own.cells] = own.weights * np.sqrt(self.variances[own.cells] / self.counts[own.cells])
-        found[len(self.counts) : -1] = own.across @ self.root
+        if not self.complete:
+            found[len(self.counts) : -1] = own.across @ self.root
         found[-1] = own.total * math.sqrt(self.of_blocks)
         return found
 
@@ -351,7 +352,7 @@ class _Fit:
         """Return Satterthwaite's degrees of freedom; those of differences are at most those of the residuals."""
         variances = self.variances[own.cells] if np.any(self.variances) else np.ones(len(own.cells))
         parts = own.weights**2 * variances / self.counts[own.cells]
-        across = float(np.sum((own.across @ self.root) ** 2))
+        across = 0.0 if self.complete else float(np.sum((own.across @ self.root) ** 2))
         within = float(parts.sum()) + across
         used = parts > 0
         if within == 0:

@@ -112,6 +112,8 @@ class Family:
         """The rank r of the correlations, and the largest coordinate of each direction."""
         import numpy as np
 
+        if len(self._errors) == 1:  # as are most families
+            return 1, np.ones(1)
         loads = np.zeros((len(self._errors), max(map(len, self._errors))))  # those of fits without blocks are shorter
         for row, error in zip(loads, self._errors, strict=True):
             row[: len(error)] = error

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from statistics import fmean, variance
 
 # The common variance counts as at most this many degrees of freedom of a cell's own. More would give more power where
@@ -51,11 +52,17 @@ def _prior_df(variances: Sequence[float], df: Sequence[float]) -> float:
     known = [(value, freedom) for value, freedom in zip(variances, df, strict=True) if value > 0]
     if len(known) < 2:
         return 0.0
+    logs = [math.log(value) - _chance(d)[0] + math.log(d / 2) for value, d in known]
+    excess = variance(logs) - fmean(_chance(d)[1] for _, d in known)
+    return 2 * _trigamma_inverse(excess) if excess > LEAST_EXCESS else MOST_PRIOR_DF
+
+
+@lru_cache(maxsize=4096)
+def _chance(df: float) -> tuple[float, float]:
+    """Return digamma and trigamma of half the degrees of freedom, of which most cells of a campaign have the same."""
     from scipy.special import digamma, polygamma
 
-    logs = [math.log(value) - float(digamma(d / 2)) + math.log(d / 2) for value, d in known]
-    excess = variance(logs) - fmean(float(polygamma(1, d / 2)) for _, d in known)
-    return 2 * _trigamma_inverse(excess) if excess > LEAST_EXCESS else MOST_PRIOR_DF
+    return float(digamma(df / 2)), float(polygamma(1, df / 2))
 
 
 def _trigamma_inverse(value: float) -> float:
