@@ -157,8 +157,8 @@ def _stretch(figure: Figure, stacked: Sequence[Axes], height_in: float) -> float
     """Stretch stacked axes, and what is beside them, to a total height, and return the factor.
 
     To move everything is four times as fast as another layout, which takes half of the time of a figure."""
-    was_in = figure.get_size_inches()[1]
-    rows = [(was_in * box.y0, was_in * box.y1) for box in (axes.get_position() for axes in stacked)]
+    was_in = float(figure.get_size_inches()[1])
+    rows = [(was_in * float(box.y0), was_in * float(box.y1)) for box in (axes.get_position() for axes in stacked)]
     own_in = sum(top - bottom for bottom, top in rows)
     factor = max(height_in, 1.0 - was_in + own_in) / own_in
     is_in = was_in + (factor - 1) * own_in
