@@ -70,6 +70,11 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     gc.set_threshold(50_000, 20, 20)  # figures make cycles by the thousand, which are small beside what a test needs
 
 
+def pytest_unconfigure() -> None:
+    """Modules in C complain about what is still alive when Python ends."""
+    gc.unfreeze()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=scheduling.by_cost)
     for item in items:
