@@ -72,14 +72,16 @@ def start(
     env: Mapping[str, str] | None = None,
     program: Sequence[str] | None = None,
 ) -> Process:
-    """A command that goes on while the test looks at it; `program` runs it from Python's own start, as `-m lastro`."""
+    """A command that goes on while the test looks at it; `program` runs it from Python's own start, as `-m lastro`.
+
+    So does an environment that matters then."""
     process: Process
-    if program is None:
+    if program is None and (env or {}).keys() <= READ_LATE:
         process = _forks().start([*map(str, words)], cwd, env or {})
     else:
         process = subprocess.Popen(
-            command(*words, program=program), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=cwd,
-            env={**ENVIRONMENT, **(env or {})}, preexec_fn=_deaf_to_nothing,
+            command(*words, program=program or PYTHON), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            cwd=cwd, env={**ENVIRONMENT, **(env or {})}, preexec_fn=_deaf_to_nothing,
         )  # fmt: skip
     _started.append(process)
     return process

@@ -22,7 +22,7 @@ UNMEASURED: dict[str, tuple[str, ...]] = {
     "lifecycle": ("capacity",),  # nothing asks for it
     # It is met at most_fps, unless the machine is busy; the study names no goal of its own.
     "load": ("pdr_upper", "ndr_upper", "own", "own_upper", "own_conditional", "own_exceed"),
-    "proxy": ("capacity",),
+    "proxy": ("capacity", "dut_swap"),  # of a host without swap
     "uplink": (*_OF_MACHINES, "udp_offered", "udp_throughput", "udp_loss", "jitter"),  # of TCP
 }
 

@@ -26,7 +26,7 @@ from lastro.scenarios.chain import ChainScenario
 from lastro.study import design
 from lastro.study.load import load
 
-from ..cli.conftest import finish, is_error, lastro, no_stragglers, rows, start, study_text, until
+from ..cli.conftest import PYTHON, finish, is_error, lastro, no_stragglers, rows, start, study_text, until
 from ..hostlisting import idle_host, listing, settled_differences
 from ..products import one_of
 from ..scenarios import BUSY, TOLERANT
@@ -300,7 +300,7 @@ def test_a_waiting_campaign_can_be_interrupted(tmp_path: Path) -> None:
     study = write(tmp_path, chain_text(["native"]))
     with open(STATE_DIR / "lock", "a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        waiting = start("run", study, "-o", tmp_path / "campaign", "--wait")
+        waiting = start("run", study, "-o", tmp_path / "campaign", "--wait", program=PYTHON)
         assert waiting.stderr is not None and "waiting for " in waiting.stderr.readline()
         waiting.send_signal(signal.SIGINT)
         assert finish(waiting, 20).code == 130

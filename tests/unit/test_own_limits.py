@@ -18,6 +18,7 @@ from lastro import cli
 from lastro.errors import CommandFailed
 from lastro.host.local import LocalHost
 from lastro.host.threads import all_of
+from lastro.interrupts import Terminated
 
 pytestmark = pytest.mark.processes
 
@@ -165,3 +166,21 @@ def test_an_interrupt_that_a_library_hides_is_no_defect(
     monkeypatch.setattr("lastro.cli.parts.run", fails)
     assert cli.main(["parts"]) == code
     assert capsys.readouterr().err == "lastro: interrupted\n"
+
+
+@pytest.mark.parametrize(("interrupt", "code"), [(KeyboardInterrupt(), 130), (Terminated(), 143)])
+def test_an_interrupt_while_a_class_is_created_is_no_defect(
+    interrupt: KeyboardInterrupt, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Python makes it the cause of another error."""
+
+    class Named:
+        def __set_name__(self, owner: type, name: str) -> None:
+            raise interrupt
+
+    def fails(args: object) -> None:
+        type("Created", (), {"attribute": Named()})
+
+    monkeypatch.setattr("lastro.cli.parts.run", fails)
+    assert cli.main(["parts"]) == code
+    assert "interrupted" in capsys.readouterr().err

@@ -221,9 +221,14 @@ def _lacks_memory(error: BaseException | None) -> bool:
 def _hidden_interrupt(error: BaseException | None) -> int:
     """Return the exit code of an interrupt that a library turned into an error of its own, or 0.
 
-    A library in another language may keep no more than the name of the interrupt, in the text of its error. An error
-    that has an interrupt as its context is a defect of the clean-up."""
+    A library in another language may keep no more than the name of the interrupt, in the text of its error; Python
+    makes it the cause of another error while it creates a class. An error that has an interrupt as its context is a
+    defect of the clean-up."""
+    from lastro.interrupts import Terminated
+
     while error is not None:
+        if isinstance(error.__cause__, KeyboardInterrupt):
+            return 143 if isinstance(error.__cause__, Terminated) else 130
         for name, code in (("KeyboardInterrupt:", 130), ("Terminated:", 143)):
             if name in str(error):
                 return code

@@ -79,7 +79,7 @@ class RoutingScenario(OnLinks):
         Setting("converge_s", 120.0, "time limit of each convergence", 5, _DAY_S),
         Setting("settle_s", 2.0, "time between the convergence and the measurement of regular operation", 0, _DAY_S),
         Setting("regular_s", 5.0, "length of the measurement of regular operation", 1, _DAY_S),
-        Setting("failure_s", 0.0, "least time from the cut to the links' return, for which all must be quiet", 0, _DAY_S),
+        Setting("failure_s", 0.0, "least time from the cut until the links return, once all is quiet", 0, _DAY_S),
         Setting("probe_interval_ms", 20, "time between two packets of the flow that crosses the failure", 2, 1000),
         Setting("max_drift_percent", 0.1, "drift of a guest's clock above which a trial is invalid", 0, 100),
         *HOST_LIMITS,
