@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import pickle
 import re
@@ -12,17 +13,20 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from lastro.app.studies import load_study
 from lastro.campaign import seat
 from lastro.campaign.crew import SeatCrew
-from lastro.campaign.duration import configuration
-from lastro.campaign.executor import AttemptCall
+from lastro.campaign.duration import configuration, scenario_of
+from lastro.campaign.executor import AttemptCall, CalibrateCall, ProbeCall
 from lastro.campaign.seat import PROGRAM, SeatOrder
 from lastro.errors import HostError
+from lastro.instruments.pts import Pts
 from lastro.results.store import Store
+from lastro.scenarios.compute import ComputeScenario
 from lastro.study.design import treatments
 
 from .conftest import ENVIRONMENT, Bench, finish, interrupt, is_error, lastro, n_done, rows, start, until
@@ -178,7 +182,8 @@ def test_a_testbed_that_is_stopped_or_hangs_is_lost(why: str, reason: str, monke
     """Its link is not broken, so nothing else would show it."""
     monkeypatch.setattr(seat, "PROGRAM", ("-P", "-c", HANGS))
     monkeypatch.setattr(seat, "BEAT_S", 0.02)
-    monkeypatch.setattr(seat, "SILENT_BEATS", 500)  # to begin with: the child must start, and processors are shared
+    monkeypatch.setattr(seat, "START_BEATS", 1500)  # the child must start, and processors are shared
+    monkeypatch.setattr(seat, "SILENT_BEATS", 500)
     study = load_study("paper:kagami2017")
     config = configuration(study, treatments(study)[0])
     held = seat.Seat(SeatOrder(study, "tests"))
@@ -196,10 +201,40 @@ def test_a_testbed_that_is_stopped_or_hangs_is_lost(why: str, reason: str, monke
     assert isinstance(lost.error(), HostError) and not Path(f"/proc/{held.pid}").exists()
 
 
+def test_a_testbed_that_never_starts_is_lost_later_than_one_that_falls_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(seat, "PROGRAM", ("-P", "-S", "-c", "import time; time.sleep(60)"))
+    for name, value in (("BEAT_S", 0.01), ("SILENT_BEATS", 0), ("START_BEATS", 5)):
+        monkeypatch.setattr(seat, name, value)
+    held = seat.Seat(SeatOrder(load_study("paper:kagami2017"), "tests"))
+    lost = held.open(lambda seen: None)
+    held.close()
+    assert isinstance(lost, seat.Failed) and re.search(r"gave no sign of life for 0\.0[6-9] s", lost.message)
+
+
+def test_a_step_may_take_as_long_as_its_own_time_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    study = load_study(str(Path(__file__).parents[2] / "examples/compute.toml"))
+    config = {**configuration(study, treatments(study)[0]), "limit_s": 86_400}
+    limit_s, held = seat.Seat._limit_s, SimpleNamespace(_scenario=scenario_of(study))
+    trial_s = limit_s(held, AttemptCall(config, {}, 0))  # type: ignore[arg-type]
+    assert 4 * 86_400 < trial_s < 5 * 86_400, "for the preparation, the run, and what a workload does around them"
+    assert limit_s(held, CalibrateCall("key", config, 2, 0)) > 1.9 * trial_s  # type: ignore[arg-type]
+    assert limit_s(held, ProbeCall({0: config})) > Pts.probe_limit_s + seat.STEP_S  # type: ignore[arg-type]
+    monkeypatch.setattr(ComputeScenario, "duration_s", lambda config: 1 / 0)
+    assert limit_s(held, AttemptCall(config, {}, 0)) == math.inf  # type: ignore[arg-type]
+    rates = {"rate_per_s": 1e6, "capacity_s": 1.0}
+    monkeypatch.setattr(ComputeScenario, "duration_s", lambda config: 2.0)
+    assert ComputeScenario.longest_s(rates) == 10 * 2.0 + 4 * 1.0
+
+
 def test_what_a_killed_testbed_left_is_removed_before_its_loss_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(seat, "PROGRAM", ("-P", "-c", ""))
     cleaned: list[bool] = []
-    crew = SeatCrew({"ada": SeatOrder(load_study("paper:kagami2017"), "tests")}, lambda: cleaned.append(True))
+
+    def clean() -> None:
+        cleaned.append(True)
+        raise OSError("no space left on device")  # which does not keep the loss from the campaign
+
+    crew = SeatCrew({"ada": SeatOrder(load_study("paper:kagami2017"), "tests")}, clean)
     crew.open("ada")
     testbed, answer = crew.answers.get(timeout=30)
     assert testbed == "ada" and isinstance(answer, seat.Failed) and cleaned == [True]

@@ -69,7 +69,7 @@ class SeatCrew:
         self._cleaned()
 
     def _cleaned(self) -> None:
-        with self._turn, suppress(LastroError):  # the next session tries again, and reports what it cannot remove
+        with self._turn, suppress(LastroError, OSError):  # the next session tries again, and reports it
             self._clean()
 
     def _tend(self, testbed: str, seat: Seat, calls: queue.SimpleQueue[Call | None]) -> None:
@@ -82,6 +82,8 @@ class SeatCrew:
             if (call := calls.get()) is None:
                 return
             answer = seat.ask(call, tell)
-        seat.close()
-        self._cleaned()
-        self.answers.put((testbed, answer))
+        try:
+            seat.close()
+            self._cleaned()
+        finally:  # or the campaign would wait for it for ever
+            self.answers.put((testbed, answer))

@@ -5,7 +5,8 @@ and the ledger takes the session for dead when the process has ended. Calls and 
 only the two processes hold. The seat ends, and cleans up, when its input ends: so when its parent has ended in any
 way.
 
-A seat that works gives signs of life. One that is stopped, or takes far longer for a step than expected, is killed."""
+A seat that works gives signs of life. One that is stopped, or takes longer for a step than its time limits allow, is
+killed."""
 
 from __future__ import annotations
 
@@ -40,8 +41,9 @@ _LENGTH_BYTES = 8
 END_S = 90.0  # for a seat to clean up: a lost connection takes 30 s to be given up
 BEAT_S = 5.0  # between two signs of life
 SILENT_BEATS = 12  # which may be missing: other work on this machine delays them
-STEP_S = 1800.0  # for a step of a call, beyond several times its expected duration
-_SLOWER = 10.0  # than expected, which a trial may be
+START_BEATS = 120  # before the first: many seats start, and import their modules, at the same time
+STEP_S = 1800.0  # for a step of a call, beyond its own time limits
+_PROBE_S = 7200.0  # the longest probe of an instrument takes an hour, after those of other parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +119,8 @@ class Seat:
         assert self._process.stdin is not None and self._process.stdout is not None
         self._calls, self._answers = self._process.stdin, self._process.stdout
         self._order, self._scenario = order, scenario_of(order.study)
-        self._works, self._silent, self._steady = False, 0, 0  # the last two in beats: since a message, since a step
+        self._works, self._heard = False, False
+        self._messages = self._steps = 0  # `_ask` counts them, and `_watch` only compares
         self._most_steady = math.inf
         self._hung = ""
         threading.Thread(target=self._watch, daemon=True).start()
@@ -134,15 +137,16 @@ class Seat:
         return self._ask(call, tell)
 
     def _ask(self, message: object, tell: Tell) -> Any:
-        self._silent = self._steady = 0
+        self._messages, self._steps = self._messages + 1, self._steps + 1
         self._most_steady, self._works = self._limit_s(message) / BEAT_S, True
         try:
             send(self._calls, message)
             while (answer := receive(self._answers)) is None or isinstance(answer, Seen):
-                self._silent = 0
+                self._messages, self._heard = self._messages + 1, True
                 if answer is not None:
-                    self._steady = 0
+                    self._steps += 1
                     tell(answer)
+            self._heard = True
         except (OSError, EOFError, ValueError):
             return Failed("SeatEnded", f"the process that held the testbed {self._end()}")
         except Exception as error:  # a class that pickle cannot make again, such as one of a part
@@ -153,26 +157,30 @@ class Seat:
 
     def _limit_s(self, message: object) -> float:
         """Return how long a step may take. To be opened, a testbed may wait for its host, or boot guests."""
-        match message:
-            case AttemptCall(config=config):
-                trials = 1
-            case CalibrateCall(config=config, attempts=trials):
-                pass
-            case _:  # of probes, each is a step
-                return STEP_S if isinstance(message, ProbeCall) else math.inf
-        return STEP_S + (_SLOWER * trials * self._scenario.duration_s(config) if self._scenario else 0.0)
+        with suppress(Exception):  # of a part: without a limit, a seat that hangs must also be silent to be noticed
+            match message:
+                case ProbeCall():  # each probe is a step of its own
+                    return STEP_S + _PROBE_S
+                case AttemptCall(config=config) if self._scenario:
+                    return STEP_S + self._scenario.longest_s(config)
+                case CalibrateCall(config=config, attempts=attempts) if self._scenario:
+                    return STEP_S + attempts * self._scenario.longest_s(config)
+        return math.inf
 
     def _watch(self) -> None:
         """Kill a seat that hangs. Beats are counted, not timed, since this process may be stopped for a while, too."""
+        silent = steady = messages = steps = 0  # the first two: beats since the last message, and since the last step
         while self._process.poll() is None:
             time.sleep(BEAT_S)
             if not self._works:
                 continue
-            self._silent, self._steady = self._silent + 1, self._steady + 1
-            if self._silent > SILENT_BEATS:
-                self._hung = f"gave no sign of life for {self._silent * BEAT_S:g} s, and was killed"
-            elif self._steady > self._most_steady:
-                self._hung = f"was at the same step for {human_duration(self._steady * BEAT_S)}, and was killed"
+            silent = silent + 1 if messages == self._messages else 0
+            steady = steady + 1 if steps == self._steps else 0
+            messages, steps = self._messages, self._steps
+            if silent > (SILENT_BEATS if self._heard else START_BEATS):
+                self._hung = f"gave no sign of life for {silent * BEAT_S:g} s, and was killed"
+            elif steady > self._most_steady:
+                self._hung = f"was at the same step for {human_duration(steady * BEAT_S)}, and was killed"
             if self._hung:
                 self._process.kill()
 

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from lastro.host.ledger import Session
     from lastro.testbed import Testbed
 
+_TIME = re.compile(r"(?<!_per)_s$")  # the name of a setting in seconds, such as limit_s, but not rate_per_s
+_STEPS = 4  # with the same time limit, at most
+_SLOWER = 10.0  # than expected, which a trial may be
+
 Config = Mapping[str, Level]  # the study's settings under the treatment's levels: all that a trial needs to know
 
 
@@ -104,6 +108,14 @@ class Declaration(ABC):
     @abstractmethod
     def duration_s(cls, config: Config) -> float:
         """Return how long one trial is expected to take, including set-up."""
+
+    @classmethod
+    def longest_s(cls, config: Config) -> float:
+        """Return a time that no trial exceeds unless its process hangs: its own time limits are shorter.
+
+        Each setting in seconds may be a limit, and may apply to several steps of a trial."""
+        times = (float(value) for name, value in config.items() if _TIME.search(name))
+        return _SLOWER * cls.duration_s(config) + _STEPS * sum(times)
 
     @classmethod
     def probing_s(cls, configs: Sequence[Config]) -> float:
