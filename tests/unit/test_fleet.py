@@ -322,7 +322,7 @@ def test_without_a_testbed_there_is_one_error_that_names_all(tmp_path: Path, mon
         run(store, Crew(beds("ada"), lost("ada", *range(3, 10_000))))
 
 
-def test_a_failure_that_cannot_mend_itself_is_not_tried_again(tmp_path: Path) -> None:
+def test_a_failure_that_cannot_mend_itself_is_not_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     unfit = HostUnfit("h2 lacks tar", "install it there")
     crew = Crew(beds("ada", "bea"), lambda testbed, n: unfit if testbed == "bea" else None)
     with campaign(tmp_path / "c", study_of(4)) as store:
@@ -331,6 +331,7 @@ def test_a_failure_that_cannot_mend_itself_is_not_tried_again(tmp_path: Path) ->
     assert [line for line in lines if line.startswith("bea")] == [
         "bea: is left out: h2 lacks tar (remedy: install it there)"
     ]
+    monkeypatch.setattr(fleets, "PATIENCE_S", 0.01)
     unfit_later = Crew(beds("ada"), lambda testbed, n: unfit if n >= 4 else None)
     with campaign(tmp_path / "d", study_of(2)) as store:
         with pytest.raises(HostError, match="no testbed of the fleet can be used: ada: h2 lacks tar") as caught:
@@ -340,6 +341,16 @@ def test_a_failure_that_cannot_mend_itself_is_not_tried_again(tmp_path: Path) ->
     wrong = Crew(beds("ada", "bea"), lambda testbed, n: InputError("no such guest") if testbed == "bea" else None)
     with pytest.raises(InputError, match="no such guest"), campaign(tmp_path / "e", study_of(2)) as store:
         run(store, wrong)
+
+
+def test_a_testbed_that_was_open_may_refuse_a_key_for_a_while(tmp_path: Path) -> None:
+    refused = HostUnfit("ada refuses the key", "add it")
+    crew = Crew(beds("ada", "bea"), lambda testbed, n: refused if testbed == "ada" and n in (4, 5) else None)
+    with campaign(tmp_path / "c", study_of(4)) as store:
+        lines = run(store, crew).lines
+        assert store.counts()["valid"] == 12 == len(store.attempts()), "no finished trial is repeated"
+        assert on(store)[1] == {"ada"}
+    assert "ada: is lost: ada refuses the key (remedy: add it)" in lines and "ada: is back" in lines
 
 
 def test_lost_testbeds_do_not_share_the_remaining_time(tmp_path: Path) -> None:
@@ -359,7 +370,11 @@ def test_lost_testbeds_do_not_share_the_remaining_time(tmp_path: Path) -> None:
             run(store, crew)
         assert len(store.testbeds()) == 2 and store.counts()["running"] == 1
         left_s = pace_of(store, None).remaining_s
-        assert status_of(tmp_path / "c")["remaining_s"] == pytest.approx(left_s) and left_s > 0
+        assert left_s > 0 and status_of(tmp_path / "c")["remaining_s"] == pytest.approx(left_s / 2), "it can be resumed"
+        store.take("2026-01-01T00:00:00")
+        assert status_of(tmp_path / "c")["remaining_s"] == pytest.approx(left_s)
+        store.log("2026-01-01T00:00:01", "testbed", "ada is back")
+        assert status_of(tmp_path / "c")["remaining_s"] == pytest.approx(left_s / 2)
 
 
 def test_a_worker_of_dask_answers_while_it_releases_a_testbed(monkeypatch: pytest.MonkeyPatch) -> None:

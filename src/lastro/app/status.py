@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ def status_of(directory: Path) -> dict[str, Any]:
         data = load_campaign(store)
         pace, runner, testbeds = pace_of(store, scenario_of(data.study)), store.runner(), _testbeds(store)
     study, progress = data.study, progress_of(data)
-    at_work = progress.counts.get("running", 0) or len(testbeds)  # lost testbeds run nothing
+    at_work = _at_work(data.events, testbeds) if runner else len(testbeds)
     command = "report" if progress.finished else "status" if runner else "resume"
     return {
         "study": study.name,
@@ -49,6 +50,13 @@ def status_of(directory: Path) -> dict[str, Any]:
         "last_event": dict(zip(("at_utc", "kind", "text"), data.events[-1], strict=True)) if data.events else None,
         "next": f"lastro {command} {shlex.quote(str(directory))}",
     }
+
+
+def _at_work(events: Iterable[tuple[str, str, str]], testbeds: Iterable[Mapping[str, Any]]) -> int:
+    """Count the testbeds that are neither lost nor left out, by the last event of each."""
+    said = (text.partition(" ") for _, kind, text in events if kind == "testbed")
+    last = {name: words for name, _, words in said}
+    return sum(last.get(row["name"], "").startswith(("is ready", "is back")) for row in testbeds)
 
 
 def _testbeds(store: Store) -> list[dict[str, Any]]:

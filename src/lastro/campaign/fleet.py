@@ -4,9 +4,11 @@ A testbed takes a block, runs its trials one after the other, and then takes the
 the last one is in the database, which this process alone writes.
 
 A testbed is lost when its session cannot go on: its host is down, or the link to it. Its running trial is withdrawn,
-finished trials are safe, and it is opened again and again; one that its user must mend first is left out. Its block
-waits for it while there are other blocks to take, and for `GRACE_S` more; then an idle testbed begins it again, from
-its first trial."""
+finished trials are safe, and it is opened again and again. Its block waits for it while there are other blocks to take,
+and for `GRACE_S` more; then an idle testbed begins it again, from its first trial.
+
+When a campaign starts, a testbed that needs a repair by its user is left out. Later, the same error may pass: a host
+that reboots refuses a key for a while."""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ WORKERS_S = 60.0  # for a scheduler to have a worker
 BUSY_S = 60.0  # for the seats of a killed campaign to leave their testbeds
 _AGAIN_S = (2.0, 30.0)  # between two attempts to open a lost testbed: at first, and at most
 _MOST_DOUBLINGS = 8
-_LASTING = HostUnfit, Unavailable  # until a user mends it
+_LASTING = HostUnfit, Unavailable  # errors that last until the user repairs the testbed
 _TICK_S = 1.0
 
 Changes = Callable[[dict[str, Any], dict[str, Any]], list[str]]
@@ -61,6 +63,7 @@ class _Post:
     error: LastroError = field(default_factory=lambda: LastroError(""))
     lost_s: float = field(default_factory=time.monotonic)
     again_s: float = 0.0
+    was_open: bool = False  # in this run
     losses: int = 0  # since it finished a trial
     missed: bool = False  # its loss was reported, and its return was not
 
@@ -198,6 +201,7 @@ class Fleet:
 
     def _enter(self, post: _Post, opened: Opened) -> None:
         """Take a testbed that is ready, unless it is not the one that it was."""
+        post.was_open = True
         before = next((row for row in self.store.testbeds() if row.name == post.name), None)
         changes = self._changes(before.provenance, opened.provenance) if before else []
         if changes and not self._changed_host:
@@ -227,25 +231,26 @@ class Fleet:
         self._report_failure(post, "")
 
     def _note_failure(self, post: _Post, error: LastroError) -> None:
-        """Note that a testbed is lost, or out. Raises: the error itself, if it is not of the testbed."""
+        """Note that a testbed is lost, or left out. Raises: the error itself, if it is not of the testbed."""
         if not isinstance(error, HostError | HostBusy):
             raise error
         if not post.losses:
             post.lost_s = time.monotonic()
         post.losses += 1
-        post.state, post.lane, post.steps = "out" if isinstance(error, _LASTING) else "lost", None, None
-        post.error = error
+        lasts = isinstance(error, _LASTING) and not post.was_open
+        post.state, post.lane, post.steps, post.error = "out" if lasts else "lost", None, None, error
         least_s, most_s = _AGAIN_S
         post.again_s = time.monotonic() + min(most_s, least_s * 2 ** min(post.losses - 1, _MOST_DOUBLINGS))
 
     def _report_failure(self, post: _Post, what: str) -> None:
-        """Report once, until it is back, that a testbed is lost; and that it is left out, with the remedy."""
+        """Report once, until it is back, that a testbed is lost; or that it is left out. Add the remedy of its user."""
+        lasts = post.state == "out" or isinstance(post.error, _LASTING)
+        reason = post.reason + (f" (remedy: {post.error.hint})" if lasts and post.error.hint else "")
         if post.state == "out":
-            remedy = f" (remedy: {post.error.hint})" if post.error.hint else ""
-            self._report(post, f"is left out: {post.reason}{remedy}")
+            self._report(post, f"is left out: {reason}")
         elif not post.missed and not self._may_end(post.error):
             post.missed = True
-            self._report(post, f"{what}: {post.reason}")
+            self._report(post, f"{what}: {reason}")
 
     def _report(self, post: _Post, text: str) -> None:
         self.store.log(utc_now(), "testbed", f"{post.name} {text}")
