@@ -112,18 +112,25 @@ def _facts(plan: GuestPlan, accelerator: str, why_not_kvm: str) -> dict[str, Any
     title = f"a guest {'emulated in software' if emulated else 'on KVM'} ({plan.memory}, cgroup {plan.cgroups}"
     title += f", {_NAMES[plan.lsm]})" if plan.lsm in _NAMES else ")"
     facts = plan.facts() | {"accelerator": accelerator, "emulated": emulated, "title": title}
+    facts |= {"address_randomization": "off"} if emulated else {}
     return facts | ({"why_not_kvm": why_not_kvm} if why_not_kvm else {})
 
 
 def in_turn(facts: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the chapter of several guests that share the treatments of a campaign, from that of each, by name."""
-    kernels = {name: str(each["kernel"]) for name, each in facts.items()}
-    differ = len(set(kernels.values())) > 1
-    titles = "; ".join(
-        f"{name}: {each['title']}" + (f" with {kernels[name]}" if differ else "") for name, each in facts.items()
-    )
-    emulated = any(each["emulated"] for each in facts.values())
-    return {"title": f"{len(facts)} guests in turn ({titles})", "emulated": emulated}
+    """Return the chapter of several guests that share the treatments of a campaign, from that of each, by name.
+
+    `full_title` names their kernels, if these differ. `title` does not: it identifies the guests, and the chapter of
+    the host has the kernels."""
+    found: dict[str, Any] = {"title": _in_turn({name: str(each["title"]) for name, each in facts.items()})}
+    if len({each["kernel"] for each in facts.values()}) > 1:
+        found["full_title"] = _in_turn({name: f"{each['title']} with {each['kernel']}" for name, each in facts.items()})
+    fixed = [name for name, each in facts.items() if "address_randomization" in each]
+    found |= {"address_randomization": f"off in {', '.join(fixed)}"} if fixed else {}
+    return found | {"emulated": any(each["emulated"] for each in facts.values())}
+
+
+def _in_turn(titles: Mapping[str, str]) -> str:
+    return f"{len(titles)} guests in turn ({'; '.join(f'{name}: {title}' for name, title in titles.items())})"
 
 
 def _furnish(host: Host, home: Path, files: GuestHost) -> None:

@@ -188,8 +188,13 @@ def test_a_claim_on_a_figure_of_a_host_is_untestable_in_software(reports: dict[s
 
 def test_a_campaign_is_not_resumed_in_another_kind_of_machine() -> None:
     assert changes_between(PROVENANCE, PROVENANCE) == []
-    (found,) = changes_between(PROVENANCE, in_guest("tcg"))
+    found, randomness = changes_between(PROVENANCE, in_guest("tcg"))
     assert found.startswith("guest was None, is a guest emulated in software")
+    assert randomness == "address randomization was on, is off"
+    before = in_guest("tcg")
+    del before["guest"]["address_randomization"]  # as it was recorded while it was on there, too
+    assert changes_between(before, in_guest("tcg")) == [randomness]
+    assert len(changes_between(PROVENANCE, in_guest("kvm"))) == 1
 
 
 def test_doctor_says_what_the_guest_adds() -> None:

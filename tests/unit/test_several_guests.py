@@ -132,12 +132,16 @@ def test_results_name_each_guest_and_whether_one_is_emulated() -> None:
     plans = two().guests
     found = in_turn({"old": _facts(plans["old"], "kvm", ""), "new": _facts(plans["new"], "tcg", "")})
     assert found == {
-        "title": "2 guests in turn (old: a guest on KVM (1G, cgroup v2, AppArmor) with linux-image-amd64;"
+        "title": "2 guests in turn (old: a guest on KVM (1G, cgroup v2, AppArmor);"
+        " new: a guest emulated in software (2G, cgroup v2, AppArmor))",
+        "full_title": "2 guests in turn (old: a guest on KVM (1G, cgroup v2, AppArmor) with linux-image-amd64;"
         " new: a guest emulated in software (2G, cgroup v2, AppArmor) with linux-image-amd64/trixie)",
+        "address_randomization": "off in new",
         "emulated": True,
     }
-    same = in_turn({name: _facts(plans["old"], "kvm", "") for name in ("a", "b")})["title"]
-    assert same.endswith("b: a guest on KVM (1G, cgroup v2, AppArmor))")
+    same = in_turn({name: _facts(plans["old"], "kvm", "") for name in ("a", "b")})
+    assert same.keys() == {"title", "emulated"}
+    assert same["title"].endswith("b: a guest on KVM (1G, cgroup v2, AppArmor))")
 
 
 def test_a_kernel_of_debian_13_is_laid_out_as_one_of_debian_12(tmp_path: Path) -> None:

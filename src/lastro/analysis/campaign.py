@@ -250,7 +250,8 @@ class Report:
     def guest(self) -> MeasuredIn | None:
         """The virtual machine that was the host; None for a real host."""
         found = self.provenance.get("guest", {})
-        return MeasuredIn(found["title"], found.get("emulated") is True) if "title" in found else None
+        title = found.get("full_title") or found.get("title")
+        return MeasuredIn(title, found.get("emulated") is True) if title else None
 
     @property
     def views(self) -> tuple[MetricView, ...]:

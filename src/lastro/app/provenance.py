@@ -23,14 +23,16 @@ _IDENTITY = (
     ("host", "cpus"),
     ("root_filesystem", "sha256"),
     ("guest", "title"),
+    ("guest", "address_randomization"),
 )
+_USUAL = {"address_randomization": "on"}  # where it is not recorded
 _OF_EACH_GUEST = ("host", "kernel", "isolation", "tools")
 
 
 def provenance(study: Study, scenario: Scenario, file: TestbedFile | None = None) -> dict[str, Any]:
     """Return the facts of the DUT's host at the start of a campaign, the tools in its image, and the other hosts."""
     if not scenario.needs_root:
-        without_tools = facts.collect(LocalHost(), {})  # which make networks and instances, and it has neither
+        without_tools = facts.collect(LocalHost(), {})  # without networks and instances, no tool is used
         return {**without_tools, "controller": facts.controller()}
     configs = [configuration(study, treatment) for treatment in design.treatments(study)]
     with scenario.testbed.attempt():
@@ -97,8 +99,8 @@ def changes_between(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     """Return the differences of provenance that make trials of two sessions or campaigns incomparable."""
     found = []
     for chapter, key in _IDENTITY:
-        was, is_ = (facts.get(chapter, {}).get(key) for facts in (before, now))
+        was, is_ = (facts.get(chapter, {}).get(key, _USUAL.get(key)) for facts in (before, now))
         if was != is_:
-            name = "guest" if chapter == "guest" else key.replace("_", " ")
+            name = "guest" if key == "title" else key.replace("_", " ")
             found.append(f"{name} was {was}, is {is_}")
     return found
