@@ -68,7 +68,7 @@ class OutputError(HostError):
 
 
 class HostUnfit(HostError):
-    """A host cannot be used until its user changes something: to try again is in vain."""
+    """A host that cannot be used until its user changes something; retrying does not help."""
 
 
 class NeedsRoot(HostUnfit):

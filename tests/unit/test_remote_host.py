@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from lastro.errors import ConnectionLost, HostBusy, HostError, WriteFailed
-from lastro.host import remote, ssh
+from lastro.host import _remote_shell, remote, ssh
 from lastro.host._connections import SshTarget
 from lastro.host._remote_files import RemoteFiles
 from lastro.host._remote_shell import Query, Shell
@@ -280,6 +280,53 @@ def test_files_are_the_same_in_both_languages(shell: Shell, tmp_path: Path) -> N
     assert refused.returncode != 0 and refused.stderr.strip().endswith(b": Is a directory")
 
 
+# A shell of Perl, on hosts that lack something
+
+
+def perl(setup: str) -> Shell:
+    opened = Shell(["sh", "-c", f"{setup}; exec sh"], lambda: None)
+    assert opened.perl
+    return opened
+
+
+def test_a_file_that_is_written_in_part_is_an_error(tmp_path: Path) -> None:
+    with closing(perl("trap '' XFSZ; ulimit -f 1")) as shell:
+        answer = shell.ask(ssh._WRITE, [str(tmp_path / "big")], b"x" * 5000, 10)
+        assert answer.returncode == 1 and answer.stderr.endswith(b"big: File too large\n")
+
+
+def test_a_foreign_locale_changes_neither_messages_nor_bytes() -> None:
+    with closing(perl("export LC_ALL=xx_XX.UTF-8 PERL_UNICODE=SDA")) as shell:
+        assert shell.run(["cat"], b"\xff\xc3\xa9\0", 10).stdout == b"\xff\xc3\xa9\0"
+        assert b"PERL" not in shell.run(["sh", "-c", "unset PERL_UNICODE; env"], None, 10).stdout
+        assert shell._err.content() == b""
+
+
+def test_a_perl_that_does_not_work_leaves_the_host_to_sh(tmp_path: Path) -> None:
+    (broken := tmp_path / "perl").write_text("#!/bin/sh\necho no libraries >&2; exit 127\n")
+    broken.chmod(0o755)
+    with closing(Shell(["env", f"PATH={tmp_path}:/usr/bin:/bin", "sh"], lambda: None)) as shell:
+        assert not shell.perl and shell.run(["echo", "said"], None, 10).stdout == b"said\n"
+
+
+def test_a_host_without_free_files_or_processes_refuses_a_command_and_goes_on() -> None:
+    with closing(perl("ulimit -n 7")) as shell:
+        refused = shell.run(["cat"], b"text", 10)
+        assert refused.returncode == 126 and b"Too many open files" in refused.stderr
+        assert shell.ask(Query("", '"said"'), [], None, 10).stdout == b"said"
+
+
+def test_a_command_that_cannot_be_killed_delays_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one in uninterruptible sleep, on a disk that is gone; here the shell has no SIGKILL."""
+    text = _remote_shell._PERL.read_text().replace("$patience = 5", "$patience = 0.05")
+    (tmp_path / "shell.pl").write_text(text.replace("kill 'KILL', -$pid", "kill 0"))
+    monkeypatch.setattr(_remote_shell, "_PERL", tmp_path / "shell.pl")
+    with closing(perl(":")) as shell:
+        late = shell.run(["sleep", "1"], None, 0.05)
+        assert late.returncode == 137 and late.duration_s < 0.9
+        assert shell.run(["echo", "said"], None, 10).stdout == b"said\n"
+
+
 # What is sent
 
 
@@ -306,7 +353,7 @@ def test_groups_are_ended_there_as_wholes_and_by_what_they_list(shell: Shell, tm
         (tmp_path / "whole").mkdir()
         (tmp_path / "whole/cgroup.kill").touch()
         (tmp_path / "old/below").mkdir(parents=True)
-        (tmp_path / "old/below/cgroup.procs").write_text(f"{inside.pid}\n")
+        (tmp_path / "old/below/cgroup.procs").write_text(f"0\n{inside.pid}\n")  # the first is in another PID namespace
         view = RemoteFiles(lambda query, words: asked(shell, query, words))
         view.end_below([str(tmp_path / name) for name in ("whole", "old", "gone")])
         assert inside.wait(10) == -9 and outside.poll() is None

@@ -28,16 +28,17 @@ _END_OWNED = """for f in $({look}); do
     p=${{f#/proc/}}; p=${{p%/environ}}
     grep -qzxF -- {mark} $f && kill -KILL $p; echo $p
 done 2>/dev/null; :"""
+# A process that its reader's PID namespace does not contain is listed as 0, which kill(2) takes for the own group.
 _END_BELOW = Query(
     """{
 for g; do [ ! -e "$g/cgroup.kill" ] || echo 1 >"$g/cgroup.kill"; done
 for g; do find "$g" -name cgroup.procs -exec sh -c 'for f; do for p in $(cat "$f"); do
-    grep -qx $p "$f" && kill -KILL $p
+    [ $p -gt 0 ] && grep -qx $p "$f" && kill -KILL $p
 done; done' end {} +; done
 } 2>/dev/null; :""",
     r"""for (grep { -e } map { "$_/cgroup.kill" } @_) { my $file; open $file, ">", $_ and syswrite $file, "1\n" }
     for my $procs (map { "$_/cgroup.procs" } map { below($_) } @_) {
-        for my $pid (split " ", content($procs)) { kill "KILL", $pid if content($procs) =~ /^$pid$/m }
+        for my $pid (grep { $_ > 0 } split " ", content($procs)) { kill "KILL", $pid if content($procs) =~ /^$pid$/m }
     } ()""",
 )
 _DESCRIBED = 'find "$1" -printf "$2" | base64 -w0'

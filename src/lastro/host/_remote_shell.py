@@ -24,8 +24,9 @@ from pathlib import Path
 from lastro.host._child import kill_group, memory_file
 
 _START_S = 30.0
-# One line, which sh reads to its end before it runs it: what follows is for its successor.
-_OPEN = "{ command -v perl >/dev/null 2>&1 && exec perl -e %s %s; echo; echo %s sh; }\n"
+# One line, which sh reads to its end before it runs it: what follows is for its successor. Perl is tried first, since
+# after `exec` it is too late for sh. The variable and the option keep the login's locale out of messages and files.
+_OPEN = "{ perl -Mstrict -e 'require 5.010' 2>/dev/null && PERL_BADLANG=0 exec perl -C0 -e %s %s; echo; echo %s sh; }\n"
 _PERL = Path(__file__).with_name("remote_shell.pl")
 # Most commands print nothing, and no program is needed to send that. Otherwise busybox starts fastest: in a machine in
 # software, 60 ms faster than coreutils.
@@ -41,7 +42,7 @@ call() {
     [ $1 = 0 ] || $b head -c $1 <&4; [ $2 = 0 ] || $b head -c $2 <&6; exec 3>&- 4<&- 5>&- 6<&-
 }
 """
-_PATIENCE_S = 20.0  # beyond a command's own timeout: three unanswered ServerAlive probes take 15 s
+PATIENCE_S = 20.0  # beyond a command's own timeout: three unanswered ServerAlive probes take 15 s
 
 
 class Lost(Exception):
@@ -50,8 +51,10 @@ class Lost(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A question to a host in two languages: a script of sh(1), and the body of a subroutine of `remote_shell.pl`, in
-    which `$stdin` has the standard input. Other programs start in neither, unless the script needs them."""
+    """A query in two languages.
+
+    `sh` is a script for sh(1); `perl` is the body of a subroutine in `remote_shell.pl`, where `$stdin` holds the
+    standard input."""
 
     sh: str
     perl: str
@@ -123,7 +126,7 @@ class Shell:
     def _answer(self, nonce: str, request: bytes, timeout_s: float) -> Answer:
         started_s = time.monotonic()
         self._send(request)
-        deadline_s = started_s + timeout_s + _PATIENCE_S
+        deadline_s = started_s + timeout_s + PATIENCE_S
         while not (line := self._line(deadline_s)).startswith(nonce.encode()):
             pass
         code, n_out, n_err = map(int, line.split()[1:])

@@ -41,7 +41,7 @@ TOOLS = {
 def collect(host: Host, commands: Mapping[str, tuple[str, ...]] = TOOLS) -> dict[str, Any]:
     """Collect nested, JSON-able facts by chapter. Facts that the host does not report are left out.
 
-    `commands` print the version of each tool. Together, they take half a second of processor time."""
+    `commands` maps each tool to the command that prints its version. All of them take half a second of CPU time."""
     flaws = {name: f"{_VULNERABILITIES}/{name}" for name in host.view.names(_VULNERABILITIES)}
     network = {name: f"/proc/sys/net/{name.replace('.', '/')}" for name in _NETWORK}
     kernel = {

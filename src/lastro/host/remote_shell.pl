@@ -1,14 +1,15 @@
 # Runs commands on a remote host, one after another, as they arrive on standard input; and reads and writes files.
 #
-# A command takes one fork and one exec here, and a file none. It needs two modules of Perl alone; without
-# them, sh(1) takes its place.
+# Running a command takes one fork and one exec; reading a file takes neither. Without one of the modules Fcntl and
+# Time::HiRes, sh(1) takes its place. POSIX is loaded only for a command that does not start.
 # Request: a line "NONCE KIND SECONDS BYTES BYTES", its words, each ended by a zero byte, and the standard input, if any
 # (BYTES is then not -1). Answer: a line "NONCE CODE BYTES BYTES", standard output, standard error.
 #   KIND run    number of variables of the environment, these, argv
-#        perl   a text of Perl, and the arguments of the subroutine that it is the body of
+#        perl   the body of a subroutine, and its arguments
 use strict;
 
 my ($ready) = @ARGV;
+delete $ENV{PERL_BADLANG};
 $| = 1;
 if (!eval { require Fcntl; require Time::HiRes; 1 }) { print "\n$ready sh\n"; exec 'sh' }
 chdir '/';
@@ -16,7 +17,11 @@ umask 022;
 $SIG{PIPE} = sub { };    # unlike an ignored signal, it is not inherited
 $SIG{CHLD} = 'DEFAULT';
 my $new = Fcntl::O_WRONLY() | Fcntl::O_CREAT() | Fcntl::O_EXCL();
-my ($memory) = grep { -d && -w _ } '/dev/shm', '/tmp';
+my $patience = 5;         # seconds for a killed command to end
+my ($memory) = grep {
+    eval { unnamed("$_/lastro-$ready"); 1 }
+} '/dev/shm', '/tmp';
+die "no file can be made in /dev/shm or /tmp\n" if !$memory;
 
 print "\n$ready perl\n";
 while (defined(my $line = readline STDIN)) {
@@ -24,7 +29,10 @@ while (defined(my $line = readline STDIN)) {
     my @words = split /\0/, taken($words), -1;
     pop @words;
     my $stdin = $input < 0 ? undef : taken($input);
-    my ($code, $out, $err) = ($kind eq 'run' ? \&run : \&evaluate)->("$memory/lastro-$nonce", $seconds, $stdin, @words);
+    my ($code, $out, $err) =
+        eval { ($kind eq 'run' ? \&run : \&evaluate)->("$memory/lastro-$nonce", $seconds, $stdin, @words) };
+    # This host has no more files or processes.
+    ($code, $out, $err) = (126, '', "the command cannot be started: $@") if !defined $code;
     print "$nonce $code ", length $out, ' ', length $err, "\n", $out, $err;
 }
 
@@ -35,7 +43,7 @@ sub taken {
     return $text;
 }
 
-# As env(1) under timeout(1): with its words and codes where a command does not start, and 137 where it was killed.
+# Run a command like `timeout env`: same messages and exit codes; 137 if killed.
 sub run {
     my ($name, $seconds, $stdin, $variables, @argv) = @_;
     my %environment = map { split /=/, $_, 2 } splice @argv, 0, $variables;
@@ -45,28 +53,38 @@ sub run {
     pipe $source, $feed or die "pipe: $!\n" if defined $stdin;
     my $pid = fork // die "fork: $!\n";
     if (!$pid) {
-        setpgrp 0, 0;
-        open STDIN, '<&', $source if $source;
-        open STDIN, '<', '/dev/null' if !$source;
-        open STDOUT, '>&', $stdout;
-        open STDERR, '>&', $stderr;
-        %ENV = %environment if $variables;
-        exec { $argv[0] } @argv;
-        my ($code, $reason) = ($! == 2 ? 127 : 126, "$!");    # 2: ENOENT
-        syswrite STDERR, "env: '$argv[0]': $reason\n";
-        require POSIX;
-        POSIX::_exit($code);
+        eval {
+            setpgrp 0, 0;
+            open STDIN, '<&', $source if $source;
+            open STDIN, '<', '/dev/null' if !$source;
+            open STDOUT, '>&', $stdout;
+            open STDERR, '>&', $stderr;
+            %ENV = %environment if $variables;
+            exec { $argv[0] } @argv;
+            my ($code, $reason) = ($! == 2 ? 127 : 126, "$!");    # 2: ENOENT
+            syswrite STDERR, "env: '$argv[0]': $reason\n";
+            require POSIX;
+            POSIX::_exit($code);
+        };
+        kill 'KILL', $$;    # it must not go on as a second shell
     }
     close $source if $source;
     my ($late, $ended) = (0, 0);
-    local $SIG{ALRM} = sub { $late = 1; kill 'KILL', -$pid, $pid unless $ended };
+    local $SIG{ALRM} = sub {
+        return if $ended;
+        die "in uninterruptible sleep\n" if $late++;
+        kill 'KILL', -$pid, $pid;
+        Time::HiRes::alarm($patience);
+    };
     Time::HiRes::alarm($seconds);
-    while (length $stdin) {    # the command may end without reading it
-        my $put = syswrite $feed, $stdin or last;
-        substr $stdin, 0, $put, '';
-    }
-    close $feed if $feed;
-    until ($ended = waitpid($pid, 0) == $pid) { }
+    eval {
+        while (length $stdin) {    # the command may end without reading it
+            my $put = syswrite $feed, $stdin or last;
+            substr $stdin, 0, $put, '';
+        }
+        close $feed if $feed;
+        until ($ended = waitpid($pid, 0) == $pid) { }
+    };
     my $status = $?;
     Time::HiRes::alarm(0);
     return ($late ? 137 : $status & 127 ? 128 + ($status & 127) : $status >> 8, written($out), written($err));

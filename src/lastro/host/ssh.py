@@ -1,6 +1,6 @@
 """A host reached by the OpenSSH client. Nothing of Lastro stays there: no agent, no file, no daemon.
 
-A command runs under timeout(1), so that it ends even if the connection is lost; a spawned process ends with the
+A command has a time limit there, so that it ends even if the connection is lost; a spawned process ends with the
 connection. Exit codes are sent after a random word, for spawned processes over standard error. So an exit code of 255
 from a command is distinguishable from that of ssh."""
 
@@ -29,14 +29,13 @@ from lastro.errors import (
 from lastro.host._child import GRACE_S, ended_within, kill_group, memory_file
 from lastro.host._connections import LOST, Connections, SshTarget
 from lastro.host._remote_files import RemoteFiles
-from lastro.host._remote_shell import Answer, Lost, Query, Shell, Shells
+from lastro.host._remote_shell import PATIENCE_S, Answer, Lost, Query, Shell, Shells
 from lastro.host.base import ENVIRONMENT, Completed, Host, Process
 from lastro.host.files import OWNER_VARIABLE
 from lastro.host.local import LocalProcess
 from lastro.validity import ClockSample
 
 TOOLS = ("ip", "tc", "nsenter", "unshare", "setsid", "timeout", "flock", "mount", "tar", "base64", "sha256sum", "find")
-_PATIENCE_S = 20.0  # beyond a command's own timeout: three unanswered ServerAlive probes take 15 s
 _QUIET_S = 60.0
 _KILLED = 137
 _NO_PROGRAM = 127
@@ -52,7 +51,9 @@ _WRITE = Query(
     'mkdir -p -- "$(dirname -- "$1")" && cat >"$1"',
     r"""my ($path) = @_; my ($above, $file) = ("");
     for ($path =~ m{([^/]*/)}g) { $above .= $_; mkdir $above }
-    open $file, ">", $path and defined syswrite $file, $stdin and close $file or die "$path: $!\n"; ()""",
+    open $file, ">", $path or die "$path: $!\n";
+    while (length $stdin) { substr $stdin, 0, (syswrite $file, $stdin or die "$path: $!\n"), "" }
+    close $file or die "$path: $!\n"; ()""",
 )
 # To cat, a lost connection looks like the end of the file. A file that did not arrive whole is removed.
 _SEND = """mkdir -p -- "$(dirname -- "$1")" && cat >"$1.part" &&
@@ -314,7 +315,7 @@ class SshProcess(LocalProcess):
         assert self._process.stdin is not None
         with suppress(OSError):
             self._process.stdin.close()
-        if not ended_within(self._process, GRACE_S + _PATIENCE_S):
+        if not ended_within(self._process, GRACE_S + PATIENCE_S):
             kill_group(self._process)
 
     def _ending(self, code: int, error: bytes) -> tuple[int, bytes]:
