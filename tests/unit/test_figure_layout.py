@@ -24,7 +24,7 @@ from lastro.analysis.campaign import Report
 from lastro.report.figures import NARROW_IN, WIDE_IN, FigurePlan, plans
 from lastro.report.figures.effects import draw_effects
 from lastro.report.figures.scale import reach
-from lastro.report.figures.style import style
+from lastro.report.figures.style import fit, new_figure, style
 from lastro.report.figures.text import CHAR_EM, em, wrapped
 from lastro.report.language import ENGLISH
 from lastro.report.numbers import axis_numbers, no_exponent
@@ -146,6 +146,14 @@ def test_labels_of_effects_stand_apart_whatever_they_say(crowded: Report, width_
         with style(width_in):
             figure = draw_effects(replace(analysis, effects=tuple(effects)), ENGLISH, 0.95)
         assert figure is not None and collisions(figure) == []
+
+
+def test_a_figure_without_room_is_not_drawn_on_top_of_itself() -> None:
+    with style(NARROW_IN):
+        axes = (figure := new_figure()).subplots()
+        axes.set_yticks([0], ["W" * 70])
+        with pytest.raises(AssertionError, match="no room for the layout"):
+            fit(figure, [axes], 1)
 
 
 @pytest.fixture(scope="module")

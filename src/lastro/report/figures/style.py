@@ -34,7 +34,7 @@ DASHED: Any = {"color": "black", "linewidth": 0.8, "linestyle": (0, (2, 1.5))}
 WIDE_IN, NARROW_IN = 5.0, 3.35
 SMALL_PT = 7.3
 _AROUND_IN, _BETWEEN_IN = 1.15, 0.3  # what usually stands above and below axes, and between two
-_ALIKE = 0.1  # axes whose height changes by less get no other numbers
+_ALIKE = 0.1  # if the height changes by a smaller fraction, the tick labels stay
 _RC: dict[Any, Any] = {
     "figure.dpi": 288,  # text is measured in whole pixels
     "font.family": ["DejaVu Sans"],
@@ -124,6 +124,8 @@ def fit(figure: Figure, stacked: Sequence[Axes], height_in: float) -> Figure:
         figure.set_size_inches(width_of(figure), height_in + enough_in)
         if _lay_out(figure):
             break
+    else:
+        raise AssertionError("no room for the layout of a figure")
     stretched = _stretch(figure, stacked, height_in)
     if abs(math.log(stretched)) > _ALIKE and any(_has_numbers(axes) for axes in figure.axes):
         _lay_out(figure)
@@ -137,7 +139,7 @@ def fit(figure: Figure, stacked: Sequence[Axes], height_in: float) -> Figure:
 
 
 def _lay_out(figure: Figure) -> bool:
-    """Whether there is room for all; where there is none, the layout remains as it was."""
+    """Lay the figure out, and return whether there was room; without room, the layout stays as it was."""
     engine = figure.get_layout_engine()
     assert engine is not None
     with warnings.catch_warnings(record=True) as warned:
@@ -147,7 +149,7 @@ def _lay_out(figure: Figure) -> bool:
 
 
 def _has_numbers(axes: Axes) -> bool:
-    """Whether the labels beside it depend on its height."""
+    """Return whether its vertical tick labels depend on its height."""
     from matplotlib.ticker import FixedLocator
 
     return axes.axison and not isinstance(axes.yaxis.get_major_locator(), FixedLocator)
@@ -156,7 +158,7 @@ def _has_numbers(axes: Axes) -> bool:
 def _stretch(figure: Figure, stacked: Sequence[Axes], height_in: float) -> float:
     """Stretch stacked axes, and what is beside them, to a total height, and return the factor.
 
-    To move everything is four times as fast as another layout, which takes half of the time of a figure."""
+    Moving everything is four times as fast as a second layout, which takes half of the time of a figure."""
     was_in = float(figure.get_size_inches()[1])
     rows = [(was_in * float(box.y0), was_in * float(box.y1)) for box in (axes.get_position() for axes in stacked)]
     own_in = sum(top - bottom for bottom, top in rows)

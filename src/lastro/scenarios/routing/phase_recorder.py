@@ -75,8 +75,8 @@ class PhaseRecorder:
         """Report how the memory in use differs from before the trial, once the network is removed.
 
         The memory of a phase is that of the whole host: what the kernel and the daemons of a platform spend on the
-        network is part of it, although no router's cgroup is charged for it. So is what other programs take meanwhile:
-        the drift shows how much, together with what the kernel has not yet freed."""
+        network is part of it, although no router's cgroup is charged for it. So is what other programs take meanwhile.
+        The drift shows what is left of that, and what the kernel has not yet freed."""
         now_s = self.course.take()
         self.measured("memory_drift", self._taken_mib(now_s, now_s))
 
