@@ -124,8 +124,8 @@ def fit(figure: Figure, stacked: Sequence[Axes], height_in: float) -> Figure:
         figure.set_size_inches(width_of(figure), height_in + enough_in)
         if _lay_out(figure):
             break
-    else:
-        raise AssertionError("no room for the layout of a figure")
+    else:  # labels take the whole width: better a crowded figure than none
+        figure.set_size_inches(width_of(figure), height_in + around_in)
     stretched = _stretch(figure, stacked, height_in)
     if abs(math.log(stretched)) > _ALIKE and any(_has_numbers(axes) for axes in figure.axes):
         _lay_out(figure)
