@@ -5,15 +5,18 @@ from __future__ import annotations
 import errno
 import os
 import resource
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from lastro.campaign import suite
 from lastro.campaign.suite import Folder
 from lastro.errors import StoreError
+from lastro.results.gate import Bounded
 from lastro.results.store import Store
 from lastro.study.design import treatments, trials
 
@@ -92,3 +95,22 @@ def test_a_disk_that_fails_at_any_sync_is_one_clear_error(
     with pytest.raises(StoreError, match="cannot be written: Input/output error"):
         suite.create(tmp_path / "out", folder_at(tmp_path / "mine"), "mine", [STUDY, STUDY], lambda name: None)
     assert not list(tmp_path.rglob("*.new"))
+
+
+def test_an_interrupt_as_soon_as_a_transaction_has_begun_takes_nothing_of_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def execute(self: Bounded, sql: str, *args: Any) -> sqlite3.Cursor:
+        found = sqlite3.Connection.execute(self, sql, *args)
+        if sql.startswith("BEGIN"):
+            raise KeyboardInterrupt
+        return found
+
+    rows = treatments(STUDY)
+    with Store.create(tmp_path / "campaign", STUDY, rows, trials(STUDY, len(rows)), {}) as store:
+        with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+            patched.setattr(Bounded, "execute", execute)
+            store.log("2026-01-01T00:00:00Z", "started", "")
+        store.log("2026-01-01T00:00:01Z", "interrupted", "")
+    with Store.open(tmp_path / "campaign", readonly=True) as store:
+        assert [kind for _, kind, _ in store.events()] == ["interrupted"]

@@ -8,15 +8,16 @@ from lastro.units import human_bytes
 
 _LEAST_SHARE = 0.5
 # Arguments: seconds until the end, and the command. A shell exits with 126 or 127 where there is no such command.
-# It waits for a command in the background, so that it can end it: on SIGTERM, a shell alone would leave it behind.
+# It waits for a command in the background, so that it can end it: on SIGTERM, a shell alone would leave it behind. The
+# shell itself sets `$!` as it starts the command: a variable would be late for a signal between the two.
 _AGAIN = """
 end=$(($(date +%s) + $1))
 shift
-trap 'kill $tool; exit 143' TERM
+trap 'kill $!; exit 143' TERM
 while :; do
-    "$@" & tool=$!
+    "$@" &
     code=0
-    wait $tool || code=$?
+    wait $! || code=$?
     case $code in 0 | 126 | 127) exit $code ;; esac
     [ "$(date +%s)" -lt "$end" ] || exit 0
     sleep 0.05

@@ -160,7 +160,7 @@ def _compared(
 
 @contextmanager
 def _campaign_of(place: Path, bundle: Container) -> Iterator[Path]:
-    """Unpack the campaign of a bundle into a temporary directory for the block.
+    """Unpack the campaign of a bundle into a temporary directory, which the end of the block removes.
 
     Raises: OutputError when there is no room for it."""
     with ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""Routing at layer 3 by the DUT.
+"""Layer-3 routing by the DUT.
 
 Each port has its own link to the DUT, which routes between the two ends of a segment. There is no bridge and no
 address translation, as with Calico. The DUT is one more hop on the path of each segment."""

@@ -92,7 +92,7 @@ class Shell:
     def run(
         self, argv: Sequence[str], stdin: bytes | None, timeout_s: float, environment: Mapping[str, str] | None = None
     ) -> Answer:
-        """Run a command, and return its answer. One that is killed after `timeout_s` has the code 137.
+        """Run a command, and return its answer; its code is 137 if it was killed after `timeout_s`.
 
         `environment` replaces that of the login. Raises: Lost when there is no answer in time."""
         variables = [f"{name}={value}" for name, value in (environment or {}).items()]

@@ -244,8 +244,8 @@ class Store(StoreReader):
             yield
             return
         with translated(self.directory), self._db.watched():
-            self._db.execute("BEGIN IMMEDIATE")
-            try:
+            try:  # an interrupt may come as soon as a transaction begins
+                self._db.execute("BEGIN IMMEDIATE")
                 yield
                 self._db.execute("COMMIT")
             except BaseException:
