@@ -1,25 +1,31 @@
 """The cost of a fleet for its coordinator: a simulation that measures nothing. 64 testbeds answer immediately.
 
-Each testbed is a process of its own that talks over the pipes of a real seat (`campaign.seat`), and answers every call
-with the same attempt: 10 metrics, a transcript of 30 commands. All else is real: the loop, the database with its syncs
-to disk, the observer. Targets: under 1 ms of CPU time a trial in the coordinator, linear, memory under 500 MB.
+    python benches/fleet.py                 64 x 10,000 trials: about an hour, of which the coordinator computes 10 min
+    python benches/fleet.py 40000           fewer
 
-    python benches/fleet.py 640000    one size"""
+Each testbed is a process of its own that talks over the pipes of a real seat (`campaign.seat`), and answers every call
+with the same attempt: 10 metrics, a transcript of 30 commands. All else is real: the schedule, the loop, the database
+with its syncs to disk. The CPU time is that of the coordinator alone, from the schedule to the last trial.
+
+Each eighth of the trials is a row. Targets: under 1 ms of CPU time a trial; linear, so the last quarter costs at most a
+fifth more than the second (the first includes the opening of all testbeds); memory under 500 MB. The last line is the
+verdict, and the exit code is 1 if a target is missed."""
 
 from __future__ import annotations
 
-import json
 import resource
-import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-SIZES = (10_000, 40_000, 160_000)
+TRIALS = 640_000
 TESTBEDS = 64
 TREATMENTS = 20
+ROWS = 8
+MOST_CPU_MS, MOST_GROWTH, MOST_MB = 1.0, 1.2, 500.0
 
 
 def seat() -> None:
@@ -47,21 +53,50 @@ def seat() -> None:
         return
 
 
-class _Silent:
-    def at(self, testbed: str) -> _Silent:
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """How far the coordinator is, and what it has used since it began."""
+
+    trials: int
+    cpu_s: float
+    elapsed_s: float
+    peak_mb: float
+
+
+class _Progress:
+    """An observer that takes a mark at each eighth of the trials, and prints its row."""
+
+    def __init__(self, trials: int) -> None:
+        self._every, self._finished = max(1, trials // ROWS), 0
+        self._cpu_s, self._began_s = time.process_time(), time.monotonic()
+        self.marks = [Mark(0, 0.0, 0.0, 0.0)]
+
+    def at(self, testbed: str) -> _Progress:
         return self
+
+    def finished(self, *args: Any) -> None:
+        self._finished += 1
+        if self._finished % self._every == 0:
+            self.mark()
+
+    def mark(self) -> None:
+        peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        cpu_s, elapsed_s = time.process_time() - self._cpu_s, time.monotonic() - self._began_s
+        last, now = self.marks[-1], Mark(self._finished, cpu_s, elapsed_s, peak_mb)
+        self.marks.append(now)
+        elapsed_ms = 1000 * (now.elapsed_s - last.elapsed_s) / (now.trials - last.trials)
+        print(f"| {now.trials:,} | {_cpu_ms(last, now):.2f} ms | {elapsed_ms:.2f} ms | {peak_mb:.0f} MB |", flush=True)
 
     def __getattr__(self, name: str) -> Any:
         return lambda *args, **options: None
 
 
-def measure(n_trials: int) -> dict[str, float]:
-    """In a process of its own, so that its peak memory is its own."""
-    done = subprocess.run([sys.executable, __file__, str(n_trials)], check=True, capture_output=True, text=True)
-    return json.loads(done.stdout)  # type: ignore[no-any-return]
+def _cpu_ms(begin: Mark, end: Mark) -> float:
+    return 1000 * (end.cpu_s - begin.cpu_s) / (end.trials - begin.trials)
 
 
-def measure_here(n_trials: int) -> dict[str, float]:
+def measure(n_trials: int) -> list[Mark]:
+    """Run the campaign, print a row for each eighth, and return the marks."""
     from lastro.campaign import seat as seats
     from lastro.campaign.crew import SeatCrew
     from lastro.campaign.fleet import Fleet
@@ -84,33 +119,40 @@ def measure_here(n_trials: int) -> dict[str, float]:
     study = Study("bench", "", "", "simulated", factors, {}, (), Design(replicates=blocks, baseline={"a": 0}))
     treatments = design.treatments(study)
     orders = {f"testbed-{n}": seats.SeatOrder(study, "bench") for n in range(TESTBEDS)}
+    progress = _Progress(blocks * TREATMENTS)
     with tempfile.TemporaryDirectory() as directory:
         trials = design.trials(study, len(treatments))
         crew = SeatCrew(orders)
         fleet = Fleet(crew, changes=lambda was, now: [])
         with Store.create(Path(directory) / "c", study, treatments, trials, {}, fleet=True) as store:
             fleet.wait_for_first(print)
-            cpu_s, began_s = time.process_time(), time.monotonic()
-            fleet.run(store, Simulated, _Silent())  # type: ignore[arg-type]
-            took_s, cpu_s = time.monotonic() - began_s, time.process_time() - cpu_s
-            assert store.counts()["valid"] == n_trials
+            fleet.run(store, Simulated, progress)  # type: ignore[arg-type]
+            assert store.counts()["valid"] == blocks * TREATMENTS
         crew.close()
-    peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return {"cpu_ms": 1000 * cpu_s / n_trials, "wall_ms": 1000 * took_s / n_trials, "peak_mb": peak_mb}
+    return progress.marks
 
 
-def table() -> list[str]:
-    lines = ["| trials | CPU time a trial | elapsed a trial | peak memory |", "| ---: | ---: | ---: | ---: |"]
-    for size in SIZES:
-        m = measure(size)
-        lines.append(f"| {size:,} | {m['cpu_ms']:.2f} ms | {m['wall_ms']:.2f} ms | {m['peak_mb']:.0f} MB |")
-    return lines
+def verdict(marks: list[Mark]) -> tuple[bool, str]:
+    """Judge the targets: whether all are met, and a line that says each number."""
+    quarter = [_cpu_ms(marks[n], marks[n + ROWS // 4]) for n in range(0, ROWS, ROWS // 4)]
+    growth, cpu_ms, peak_mb = quarter[-1] / quarter[1], _cpu_ms(marks[0], marks[-1]), marks[-1].peak_mb
+    met = cpu_ms < MOST_CPU_MS and growth <= MOST_GROWTH and peak_mb < MOST_MB
+    return met, (
+        f"{'met' if met else 'MISSED'}: {marks[-1].trials:,} trials at {cpu_ms:.2f} ms of CPU time each (target: under"
+        f" {MOST_CPU_MS:g}); the last quarter {growth:.2f} times the second (at most {MOST_GROWTH:g}); {peak_mb:.0f} MB"
+        f" (under {MOST_MB:g})"
+    )
+
+
+def main(n_trials: int) -> int:
+    print("| trials | CPU time a trial | elapsed a trial | peak memory |\n| ---: | ---: | ---: | ---: |", flush=True)
+    met, line = verdict(measure(n_trials))
+    print(f"\n{line}")
+    return 0 if met else 1
 
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["seat"]:
         seat()
-    elif len(sys.argv) > 1:
-        print(json.dumps(measure_here(int(sys.argv[1]))))
     else:
-        print("\n".join(table()))
+        sys.exit(main(int(sys.argv[1]) if len(sys.argv) > 1 else TRIALS))
