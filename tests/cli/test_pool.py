@@ -48,6 +48,7 @@ def test_three_hosts_give_a_mean_a_spread_and_a_prediction(hosts: list[Path]) ->
 def test_the_tables_in_the_terminal_and_in_markdown(hosts: list[Path]) -> None:
     text = lastro("pool", *hosts, "--metric", "speed").out
     assert text.startswith("On average over hosts, ") and "new host ×" in text and "delay (ms)" not in text
+    assert "A new host will see speed ×" in text
     assert "speed (Mbit/s) on each host" not in text
     assert "speed (Mbit/s) on each host" in lastro("pool", *hosts, "--all").out
     shown = lastro("pool", *hosts, "--format", "md", "--lang", "pt-BR", "--tau-squared", "paule-mandel").out
@@ -65,6 +66,17 @@ def test_a_page_with_forest_plots(hosts: list[Path], tmp_path: Path) -> None:
     assert "src=" not in html and 'href="http' not in html
     lastro("pool", *hosts, "--format", "html", "-o", tmp_path / "again.html")
     assert (tmp_path / "again.html").read_text() == html
+
+
+def test_forest_plots_as_files_beside_a_document(hosts: list[Path], tmp_path: Path) -> None:
+    page = tmp_path / "pool.md"
+    done = lastro("pool", *hosts, "--metric", "speed", "--format", "md", "-o", page, "--figures")
+    drawn = tmp_path / "figures" / "forest-speed-level.svg"
+    assert done.out.splitlines() == [str(page), *(str(drawn.with_suffix(kind)) for kind in (".svg", ".png", ".pdf"))]
+    assert "(<figures/forest-speed-level.svg>)" in page.read_text() and "mean over hosts" in drawn.read_text()
+    assert drawn.with_suffix(".pdf").read_bytes().startswith(b"%PDF")
+    assert drawn.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
+    is_error(lastro("pool", *hosts, "--figures"), 2, "--figures needs a file", "-o FILE")
 
 
 def test_two_hosts_are_compared_and_nothing_is_averaged(hosts: list[Path]) -> None:

@@ -14,8 +14,10 @@ from lastro.analysis.pooled import PooledEffect, PooledStudy, pool_hosts
 from lastro.app.contents import hosts_of
 from lastro.errors import InputError
 from lastro.report.figures import NARROW_IN, WIDE_IN
+from lastro.report.figures.forest import plans
 from lastro.report.language import ENGLISH, language
-from lastro.report.pool_html import plans
+from lastro.report.numbers import ratio_range
+from lastro.report.pool_tables import opening
 from lastro.report.pool_text import markdown, terminal_lines
 from lastro.results.samples import Metric
 from lastro.study.load_claims import parse_claims
@@ -82,6 +84,8 @@ def test_the_mean_over_hosts_is_that_of_their_ratios_whatever_their_speed(tmp_pa
     assert runc.prediction is not None
     assert runc.prediction.low < runc.mean.interval.low < 0.86 < runc.mean.interval.high < runc.prediction.high
     assert effects(found)["cgroups"].verdict == "same"
+    said = " ".join(opening(found, ENGLISH))
+    assert f"A new host will see throughput {ratio_range(runc.prediction, ENGLISH)} (platform: runc / native)." in said
 
 
 def test_claims_are_judged_over_hosts_and_on_each(tmp_path: Path) -> None:

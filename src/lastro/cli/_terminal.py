@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,8 @@ from lastro.plain import unfiltered, without_controls
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+
+    from lastro.report.figures import Picture
 
 _LEAST_WIDTH = 60
 
@@ -41,10 +43,10 @@ def print_document(text: str) -> None:
     (sys.stdout if sys.stdout.isatty() else unfiltered(sys.stdout)).write(text)
 
 
-def put(output: str, text: str, base: Path | None = None) -> None:
-    """Write a document without control characters, and print its path; "-" is standard output.
+def put(output: str, text: str, base: Path | None = None, figures: Mapping[str, Path] | None = None) -> None:
+    """Write a document without control characters, and print its path and those of its figures.
 
-    Below `base`, the directory of a campaign, no link is followed."""
+    "-" is standard output, and prints nothing else. Below `base`, the directory of a campaign, no link is followed."""
     from lastro.results.files import write_atomically
 
     if output == "-":
@@ -52,6 +54,22 @@ def put(output: str, text: str, base: Path | None = None) -> None:
         return
     write_atomically(Path(output), without_controls(text), base=base)
     print(output)
+    for file in (figures or {}).values():
+        print(*(file.with_suffix(suffix) for suffix in (".svg", ".png", ".pdf")), sep="\n")
+
+
+def write_figures(pictures: Iterable[Picture], folder: Path, base: Path | None = None) -> dict[str, Path]:
+    """Write every figure in three formats, and return {title: SVG file}. Below `base`, no link is followed."""
+    from lastro.results.files import write_atomically
+
+    written = {}
+    for picture in pictures:
+        file = folder / f"{picture.name}.svg"
+        write_atomically(file, picture.svg(), base=base)
+        write_atomically(file.with_suffix(".png"), picture.png(), base=base)
+        write_atomically(file.with_suffix(".pdf"), picture.pdf(), base=base)
+        written[picture.title] = file
+    return written
 
 
 def table(rows: Sequence[Sequence[str]]) -> list[str]:

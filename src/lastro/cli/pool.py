@@ -8,6 +8,8 @@ compared, and nothing is averaged.
   lastro pool HOST1 HOST2 HOST3 --json        one JSON document
   lastro pool HOST1 HOST2 HOST3 --format html -o pool.html
                                               a page with forest plots
+  lastro pool HOST1 HOST2 HOST3 --format md -o pool/pool.md --figures
+                                              Markdown, and every forest plot as SVG, PNG and PDF in pool/figures
 
 Claims are judged by the mean over hosts, and on each host alone: those of the first campaign's claims.toml, or else of
 the paper that published the study. docs/explanation-pool.md explains the statistics. Needs no root."""
@@ -21,8 +23,9 @@ from typing import TYPE_CHECKING
 
 from lastro.app.contents import claims_of, hosts_of
 from lastro.cli._common import campaigns_argument
-from lastro.cli._terminal import put
-from lastro.report.language import LANGUAGES, language
+from lastro.cli._terminal import put, write_figures
+from lastro.errors import InputError
+from lastro.report.language import LANGUAGES, Language, language
 
 if TYPE_CHECKING:
     from lastro.analysis.pooled import PooledStudy
@@ -48,6 +51,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", metavar="FILE", default="-", help='the file to write; default: "-", standard output'
     )
+    parser.add_argument(
+        "--figures",
+        action="store_true",
+        help="also write every forest plot as SVG, PNG and PDF to the folder figures beside FILE; requires -o",
+    )
     parser.add_argument("--lang", choices=LANGUAGES, default="en", help="the language of the tables (default: en)")
     parser.add_argument("--json", action="store_true", help="print one JSON document instead of the tables")
 
@@ -56,16 +64,29 @@ def run(args: argparse.Namespace) -> int:
     from lastro.analysis.pooled import pool_hosts
     from lastro.study.load_claims import load_claims
 
+    if args.figures and args.output == "-":
+        raise InputError("--figures needs a file beside which the figures are written", "name it with -o FILE")
     hosts = hosts_of(args.dirs)
     study = hosts[0].report.study
     file = args.claims or claims_of(args.dirs[0], study.name)
     claims = load_claims(file, study) if file else None
-    put(args.output, _rendered(args, pool_hosts(hosts, args.tau_squared, args.metric or (), claims)))
+    found, say = pool_hosts(hosts, args.tau_squared, args.metric or (), claims), language(args.lang)
+    figures = _figures(found, say, Path(args.output).parent) if args.figures else {}
+    put(
+        args.output,
+        _rendered(args, found, say, {title: f"figures/{file.name}" for title, file in figures.items()}),
+        figures=figures,
+    )
     return 0
 
 
-def _rendered(args: argparse.Namespace, found: PooledStudy) -> str:
-    say = language(args.lang)
+def _figures(found: PooledStudy, say: Language, beside: Path) -> dict[str, Path]:
+    from lastro.report.figures.forest import pictures
+
+    return write_figures(pictures(found, say), beside / "figures")
+
+
+def _rendered(args: argparse.Namespace, found: PooledStudy, say: Language, links: dict[str, str]) -> str:
     if args.json:
         from lastro.report.pool_document import document_text
 
@@ -77,6 +98,6 @@ def _rendered(args: argparse.Namespace, found: PooledStudy) -> str:
     from lastro.report.pool_text import markdown, terminal_lines
 
     if args.format == "md":
-        return markdown(found, say)
+        return markdown(found, say, links)
     width = max(60, shutil.get_terminal_size((100, 24)).columns)
     return "\n".join(terminal_lines(found, width, say, everything=args.all)) + "\n"

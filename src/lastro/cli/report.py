@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,12 +25,13 @@ from lastro.app.contents import content_of, suite_section
 from lastro.app.places import refuse_suite
 from lastro.campaign import suite as suites
 from lastro.cli._common import campaigns_argument
-from lastro.cli._terminal import put
+from lastro.cli._terminal import put, write_figures
 from lastro.errors import InputError
 from lastro.report.language import LANGUAGES, language
 
 if TYPE_CHECKING:
     from lastro.report.content import Content
+    from lastro.report.figures import Picture
 
 SUFFIXES = {"html": "html", "md": "md", "latex": "tex"}
 
@@ -107,11 +108,9 @@ def _write(directory: Path, wanted: ReportOptions, content: Content, base: Path 
     Below `base`, no link is followed."""
     output = wanted.output or str(directory / f"report.{SUFFIXES[wanted.format]}")
     folder = Path.cwd() if output == "-" else Path(output).parent
-    figures = _write_figures(content, directory / "figures", base) if wanted.figures else {}
+    figures = write_figures(_pictures(content), directory / "figures", base) if wanted.figures else {}
     links = {title: os.path.relpath(file, folder) for title, file in figures.items()}
-    put(output, _render(content, wanted.format, links), base)
-    for file in figures.values() if output != "-" else ():
-        print(*(file.with_suffix(suffix) for suffix in (".svg", ".png", ".pdf")), sep="\n")
+    put(output, _render(content, wanted.format, links), base, figures)
 
 
 def _render(content: Content, kind: str, links: dict[str, str]) -> str:
@@ -129,16 +128,7 @@ def _render(content: Content, kind: str, links: dict[str, str]) -> str:
     return render_html(content)
 
 
-def _write_figures(content: Content, folder: Path, base: Path | None) -> dict[str, Path]:
-    """Write every figure in three formats, and return {title: SVG file}. Below `base`, no link is followed."""
+def _pictures(content: Content) -> Iterator[Picture]:
     from lastro.report.figures import pictures
-    from lastro.results.files import write_atomically
 
-    written = {}
-    for picture in pictures(content.report, content.analysis, content.say, content.judgements, content.published):
-        file = folder / f"{picture.name}.svg"
-        write_atomically(file, picture.svg(), base=base)
-        write_atomically(file.with_suffix(".png"), picture.png(), base=base)
-        write_atomically(file.with_suffix(".pdf"), picture.pdf(), base=base)
-        written[picture.title] = file
-    return written
+    return pictures(content.report, content.analysis, content.say, content.judgements, content.published)

@@ -65,8 +65,7 @@ def _parts(content: Content, figures: Mapping[str, str]) -> Iterator[str]:
         yield f"*{escape(say(words.AS_WRITTEN))}*"
     if not report.progress.finished:
         yield f"**{escape(say('unfinished'))}** {escape(say(words.CONTINUE))} `lastro resume`"
-    links = (f"![{escape(alt)}](<{_address(at)}>)" for alt, at in figures.items())
-    yield from _section(say("Figures"), *links)
+    yield from _section(say("Figures"), *images(figures))
     yield from _statistics(content)
     yield from _section(say("What is missing, and why"), *_missing(report, say))
     over_time = [
@@ -206,6 +205,11 @@ def _row(cells: Iterable[str]) -> str:
 
 def fold(summary: str, body: str) -> str:
     return f"<details><summary>{escape(summary)}</summary>\n\n{body}\n\n</details>" if body else ""
+
+
+def images(figures: Mapping[str, str]) -> Iterator[str]:
+    """Yield links to figures, {alternative text: address}."""
+    yield from (f"![{escape(alt)}](<{_address(at)}>)" for alt, at in figures.items())
 
 
 def _address(path: str) -> str:

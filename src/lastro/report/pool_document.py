@@ -14,7 +14,8 @@
                  mean {value, interval, log_error, df, hosts}: the mean ratio over hosts; null for fewer than three
                  tau {value, interval}: the standard deviation of the logarithms between hosts
                  prediction {low, high, confidence}: the interval of the true ratio on a new host
-                 heterogeneity {q, df, p}: Cochran's test that no host differs from another
+                 heterogeneity {q, df, p}: Cochran's test that no host differs from another, in which an error from few
+                 trials counts as larger, by the factor of Student's t
                  apart {value, interval}: for two hosts, the ratio on the second divided by that on the first
                  p and p_adjusted are those of the mean, else of apart; corrected by Holm's method
                  reason says why there is no mean

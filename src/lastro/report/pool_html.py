@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 from lastro import __version__
 from lastro.analysis.pooled import PooledStudy
 from lastro.report import words
-from lastro.report.figures import FigurePlan
-from lastro.report.figures.style import file_stem
 from lastro.report.html import html_environment, plate
 from lastro.report.language import Language
 from lastro.report.pool_tables import (
@@ -28,6 +23,8 @@ from lastro.report.pool_tables import (
 
 def render_pool(found: PooledStudy, say: Language) -> str:
     """Return the page as a string. The same campaigns give the same bytes."""
+    from lastro.report.figures.forest import plans
+
     drawn: dict[int, list[dict[str, Any]]] = {}
     for plan in plans(found, say):
         if svg := plate(plan):
@@ -55,14 +52,3 @@ def render_pool(found: PooledStudy, say: Language) -> str:
         "directory": ", ".join(name for host in found.hosts for name in host.campaigns),
     }
     return html_environment().get_template("pool.html.j2").render(context)
-
-
-def plans(found: PooledStudy, say: Language) -> Iterator[FigurePlan]:
-    """Yield a forest plot for each metric and factor, some of which may have no data."""
-    from lastro.report.figures.forest import draw_forest
-
-    for at, metric in enumerate(found.metrics):
-        for factor, effects in itertools.groupby(found.of(metric), key=lambda effect: effect.factor):
-            title = say("Effects of {factor} on {metric}, host by host", factor=factor, metric=metric.name)
-            draw = partial(draw_forest, found, list(effects), say)
-            yield FigurePlan("forest", at, file_stem("forest", metric.name, factor), title, draw, factor)

@@ -37,6 +37,7 @@ _COUNTED: dict[Verdict, str] = {
     "higher": N_("{n} higher"),
     "lower": N_("{n} lower"),
 }
+_FEW = 3  # ratios, which the first sentences name one by one
 ESTIMATORS = {"reml": N_("restricted maximum likelihood"), "paule-mandel": N_("Paule and Mandel’s method")}
 
 
@@ -56,6 +57,7 @@ def opening(found: PooledStudy, say: Language) -> Iterator[str]:
             yield say(text, n=len(kinds), all=len(pooled), parts=parts)
         else:
             yield say("On average over hosts, none of {all} ratios is distinguishable from 1.", all=len(pooled))
+        yield from _on_a_new_host(pooled, say)
     if len(found.hosts) < FEWEST:
         yield say(
             "Two hosts cannot show how much hosts differ, so there is no mean over hosts, no spread between hosts, and "
@@ -66,6 +68,19 @@ def opening(found: PooledStudy, say: Language) -> Iterator[str]:
         yield say("Between two hosts, {n} of {all} ratios are distinguishable.", n=n, all=len(apart))
     if not (pooled or apart):
         yield say("Nothing could be pooled.")
+
+
+def _on_a_new_host(pooled: Sequence[PooledEffect], say: Language) -> Iterator[str]:
+    """Yield what a new host will see: each ratio where they are few, otherwise on how many it agrees with the mean."""
+    ranges = [(effect, effect.prediction) for effect in pooled if effect.prediction is not None]
+    if len(ranges) > _FEW:
+        n = sum(not found.holds(1.0) for _, found in ranges)
+        text = N_("For {n} of {all} ratios, the interval for a new host is on one side of 1.")
+        yield say(text, n=n, all=len(ranges))
+        return
+    for effect, found in ranges:
+        text = N_("A new host will see {metric} {range} ({label}).")
+        yield say(text, metric=effect.metric.name, range=ratio_range(found, say), label=effect.label)
 
 
 def notes(found: PooledStudy, say: Language) -> Iterator[str]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from lastro.analysis.pooled import PooledStudy
 from lastro.plain import plain
 from lastro.report.language import Language
-from lastro.report.markdown import bullets, escape, table_text
+from lastro.report.markdown import bullets, escape, images, table_text
 from lastro.report.pool_tables import (
     apart_table,
     hosts_effects_table,
@@ -34,11 +34,13 @@ def terminal_lines(found: PooledStudy, width: int, say: Language, *, everything:
     return [*lines, "", *(line for sentence in notes(found, say) for line in _wrapped(sentence, width))]
 
 
-def markdown(found: PooledStudy, say: Language) -> str:
-    """Return the same for a pull request or a wiki, with the ratios on each host."""
+def markdown(found: PooledStudy, say: Language, figures: Mapping[str, str] | None = None) -> str:
+    """Return the same for a pull request or a wiki, with the ratios on each host.
+
+    `figures` are links to figures that were written, {alternative text: address}."""
     parts = [f"# {escape(found.study.title or found.study.name)}"]
     parts += [f"**{escape(sentence)}**" for sentence in opening(found, say)]
-    parts += [bullets(warnings(found, say))]
+    parts += [bullets(warnings(found, say)), *images(figures or {})]
     parts += [table_text(table, say) for table in tables(found, say, everything=True)]
     return "\n\n".join(filter(None, [*parts, bullets(notes(found, say))])) + "\n"
 

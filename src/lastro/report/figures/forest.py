@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from lastro.analysis.pooled import PooledEffect, PooledStudy
+from lastro.report.figures import FigurePlan, Picture
 from lastro.report.figures.effects import COLOURS, ratio_axis
 from lastro.report.figures.rows import Entry, fit_rows, set_rows
 from lastro.report.figures.scale import interval_bar
-from lastro.report.figures.style import FAINT, GREY, headed, metric_title, new_figure
+from lastro.report.figures.style import FAINT, GREY, file_stem, headed, metric_title, new_figure
 from lastro.report.language import Language
 from lastro.report.numbers import VERDICT_MARKS, contrast_ratio, no_exponent, ratio_range
 from lastro.report.pool_tables import ratio_on
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -25,6 +26,20 @@ if TYPE_CHECKING:
 _WIDEST = 100.0  # the axis reaches at most from a hundredth to a hundredfold
 _DIAMOND_IN = 0.07  # half of its height
 _BAND_IN = 0.12
+
+
+def plans(found: PooledStudy, say: Language) -> Iterator[FigurePlan]:
+    """Yield a forest plot for each metric and factor, some of which may have no data."""
+    for at, metric in enumerate(found.metrics):
+        for factor, effects in itertools.groupby(found.of(metric), key=lambda effect: effect.factor):
+            title = say("Effects of {factor} on {metric}, host by host", factor=factor, metric=metric.name)
+            draw = partial(draw_forest, found, list(effects), say)
+            yield FigurePlan("forest", at, file_stem("forest", metric.name, factor), title, draw, factor)
+
+
+def pictures(found: PooledStudy, say: Language) -> Iterator[Picture]:
+    """Yield the forest plots that have data, drawn one after the other."""
+    return filter(None, (plan.picture() for plan in plans(found, say)))
 
 
 def draw_forest(found: PooledStudy, effects: Sequence[PooledEffect], say: Language) -> Figure | None:
