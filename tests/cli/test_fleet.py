@@ -78,6 +78,7 @@ def test_a_killed_seat_and_a_killed_campaign_lose_no_finished_trial(bench: Bench
     os.kill(seats(process.pid)[0], signal.SIGKILL)
     until(lambda: n_done(bench.directory) >= 4, "two more trials")
     held, before = seats(process.pid), rows(bench.directory)
+    os.kill(held[-1], signal.SIGSTOP)
     process.kill()
     assert "is lost: the process that held the testbed ended with -9" in process.communicate()[1]
     until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in held), "the seats to end by themselves")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from lastro.errors import ConnectionLost, HostBusy, HostError, WriteFailed
+from lastro.errors import ConnectionLost, HostBusy, HostError, HostUnfit, WriteFailed
 from lastro.host import _remote_shell, remote, ssh
 from lastro.host._connections import SshTarget
 from lastro.host._remote_files import RemoteFiles
@@ -198,14 +198,18 @@ _PROGRAMS = (
 )  # fmt: skip
 
 
+def without_perl(folder: Path) -> str:
+    """Return the PATH of a machine without Perl."""
+    folder.mkdir()
+    for program in _PROGRAMS:
+        (folder / program).symlink_to(str(shutil.which(program)))
+    return f"{folder}:/nonexistent"
+
+
 @pytest.fixture(params=["perl", "sh"])
 def shell(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shell]:
     """A shell on a machine with Perl, and on one without."""
-    argv = ["sh"]
-    if request.param == "sh":
-        for program in _PROGRAMS:
-            (tmp_path / program).symlink_to(str(shutil.which(program)))
-        argv = ["env", f"PATH={tmp_path}:/nonexistent", "sh"]
+    argv = ["sh"] if request.param == "perl" else ["env", f"PATH={without_perl(tmp_path / 'programs')}", "sh"]
     opened = Shell(argv, lambda: None)
     assert opened.perl == (request.param == "perl")
     yield opened
@@ -308,6 +312,38 @@ def test_a_perl_that_does_not_work_leaves_the_host_to_sh(tmp_path: Path) -> None
     broken.chmod(0o755)
     with closing(Shell(["env", f"PATH={tmp_path}:/usr/bin:/bin", "sh"], lambda: None)) as shell:
         assert not shell.perl and shell.run(["echo", "said"], None, 10).stdout == b"said\n"
+
+
+@pytest.mark.parametrize("has_perl", [True, False])
+def test_a_host_without_a_place_for_output_is_one_error(
+    has_perl: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one whose /dev/shm and /tmp are read-only, or full."""
+    elsewhere = _remote_shell._PERL.read_text().replace("'/dev/shm', '/tmp'", f"'{tmp_path}/gone'")
+    (tmp_path / "shell.pl").write_text(elsewhere)
+    monkeypatch.setattr(_remote_shell, "_PERL", tmp_path / "shell.pl")
+    monkeypatch.setattr(_remote_shell, "_PRELUDE", _remote_shell._PRELUDE.replace("/dev/shm /tmp", f"{tmp_path}/gone"))
+    if not has_perl:
+        monkeypatch.setitem(ssh.ENVIRONMENT, "PATH", without_perl(tmp_path / "programs"))
+    with host_of(tmp_path, "5ca1a7") as host:
+        with pytest.raises(HostUnfit, match="no file can be made in /dev/shm or /tmp") as raised:
+            host.run(["true"])
+        assert raised.value.hint is not None and "mount -t tmpfs" in raised.value.hint
+
+
+def test_a_place_for_output_that_vanishes_refuses_commands_until_it_is_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (place := tmp_path / "place").mkdir()
+    monkeypatch.setattr(_remote_shell, "_PRELUDE", _remote_shell._PRELUDE.replace("/dev/shm /tmp", str(place)))
+    with closing(Shell(["env", f"PATH={without_perl(tmp_path / 'programs')}", "sh"], lambda: None)) as shell:
+        assert not shell.perl and shell.run(["cat"], b"text", 10).stdout == b"text"
+        place.rmdir()
+        for stdin in (None, b"text"):
+            answer = shell.run(["cat"], stdin, 10)
+            assert answer.returncode == 126 and answer.stderr.decode().endswith(f"no file can be made in {place}")
+        place.mkdir()
+        assert shell.run(["cat"], b"text", 10).stdout == b"text" and [*place.iterdir()] == []
 
 
 def test_a_host_without_free_files_or_processes_refuses_a_command_and_goes_on() -> None:

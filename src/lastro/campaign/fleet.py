@@ -83,6 +83,7 @@ class Fleet:
         self._posts: dict[str, _Post] = {}
         self._opened: dict[str, Opened] = {}
         self._began_s = self._alive_s = time.monotonic()
+        self._counted = False  # the trials that can run
 
     def wait_for_first(self, said: Callable[[str, str], None]) -> Mapping[str, Opened]:
         """Open every testbed, and wait for the first one.
@@ -219,11 +220,14 @@ class Fleet:
         assert post.lane is not None
         found = yield from post.lane.probe()
         gaps = {index: (str(each.reason), each.remedy) for index, each in found.items() if not each}
+        before = next((row for row in self.store.testbeds() if row.name == post.name), None)
         self.store.save_testbed(TestbedRow(post.name, opened.provenance, gaps))
-        self._find_blocks()
         self._report(post, "is back" if post.missed else "is ready")
         post.missed = False
-        self.observer.probed(self.campaign.runnable_trials())
+        if gaps or (before and before.unavailable) or not self._counted:  # all trials are read: 1 s of a million
+            self._find_blocks()
+            self.observer.probed(self.campaign.runnable_trials())
+            self._counted = True
         require_any(found)
 
     def _leave_out(self, post: _Post, error: LastroError) -> None:

@@ -30,12 +30,21 @@ _OPEN = "{ perl -Mstrict -e 'require 5.010' 2>/dev/null && PERL_BADLANG=0 exec p
 _PERL = Path(__file__).with_name("remote_shell.pl")
 # Most commands print nothing, and no program is needed to send that. Otherwise busybox starts fastest: in a machine in
 # software, 60 ms faster than coreutils.
-_PRELUDE = """exec 2>/dev/null; cd /; d=/dev/shm; [ -w $d ] || d=/tmp
+# A redirection that fails ends the shell, but not behind `command`.
+_PRELUDE = """exec 2>/dev/null; cd /; d=none
 b=busybox; $b stat -Lc %s / >/dev/null || b=
+for each in /dev/shm /tmp; do
+    (umask 077; set -C; : >$each/lastro-READY) && { d=$each; $b rm -f $d/lastro-READY; break; }
+done
+echo; echo READY $d; [ $d != none ] || exit
 call() {
-    n=$1; shift; umask 077; set -C
-    exec 3>$d/lastro-$n.o 4<$d/lastro-$n.o 5>$d/lastro-$n.e 6<$d/lastro-$n.e; $b rm -f $d/lastro-$n.o $d/lastro-$n.e
-    umask 022; set +C
+    n=$1; shift; c=0; umask 077; set -C
+    command exec 3>$d/lastro-$n.o 4<$d/lastro-$n.o 5>$d/lastro-$n.e 6<$d/lastro-$n.e || c=126
+    $b rm -f $d/lastro-$n.o $d/lastro-$n.e; umask 022; set +C
+    if [ $c != 0 ]; then
+        set -- "the command cannot be started: no file can be made in $d"
+        exec 3>&- 4<&- 5>&- 6<&-; echo $n $c 0 ${#1}; printf %s "$1"; return
+    fi
     "$@" >&3 2>&5 3>&- 4<&- 5>&- 6<&-
     c=$?; set -- 0 0; [ ! -s /dev/fd/4 ] && [ ! -s /dev/fd/6 ] || set -- $($b stat -Lc %s /dev/fd/4 /dev/fd/6)
     echo $n $c $*  # a daemon left by the command may still write
@@ -47,6 +56,10 @@ PATIENCE_S = 20.0  # beyond a command's own timeout: three unanswered ServerAliv
 
 class Lost(Exception):
     """The shell has ended or does not answer. The text is the last line that ssh printed."""
+
+
+class NoPlace(Exception):
+    """The remote host has no directory for the output of commands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +95,20 @@ class Shell:
         self._unread = b""
         ready = secrets.token_hex(8)
         self._send((_OPEN % (shlex.quote(_PERL.read_text()), ready, ready)).encode())
-        deadline_s = time.monotonic() + _START_S
-        while not (line := self._line(deadline_s)).startswith(ready.encode()):  # a login may print a greeting first
-            pass
-        self.perl = line.endswith(b" perl")
+        self.perl = self._said(ready) == "perl"
         if not self.perl:
-            self._send(_PRELUDE.encode())
+            self._send(_PRELUDE.replace("READY", ready).encode())
+            self._said(ready)
+
+    def _said(self, ready: str) -> str:
+        """Return what follows `ready` on its line; before it, a login may print a greeting. Raises: Lost, NoPlace."""
+        deadline_s = time.monotonic() + _START_S
+        while not (line := self._line(deadline_s).decode(errors="replace")).startswith(f"{ready} "):
+            pass
+        if (found := line.removeprefix(f"{ready} ").strip()) == "none":
+            self.close()
+            raise NoPlace
+        return found
 
     def run(
         self, argv: Sequence[str], stdin: bytes | None, timeout_s: float, environment: Mapping[str, str] | None = None
@@ -194,7 +215,7 @@ class Shells:
         self._turn = threading.Lock()
 
     def call(self, wanted: Callable[[Shell], Answer]) -> Answer:
-        """Use an idle shell, or a new one. Raises: Lost."""
+        """Use an idle shell, or a new one. Raises: Lost, NoPlace."""
         with self._turn:
             shell = self._idle.pop() if self._idle else None
         if shell is None:

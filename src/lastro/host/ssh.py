@@ -29,7 +29,7 @@ from lastro.errors import (
 from lastro.host._child import GRACE_S, ended_within, kill_group, memory_file
 from lastro.host._connections import LOST, Connections, SshTarget
 from lastro.host._remote_files import RemoteFiles
-from lastro.host._remote_shell import PATIENCE_S, Answer, Lost, Query, Shell, Shells
+from lastro.host._remote_shell import PATIENCE_S, Answer, Lost, NoPlace, Query, Shell, Shells
 from lastro.host.base import ENVIRONMENT, Completed, Host, Process
 from lastro.host.files import OWNER_VARIABLE
 from lastro.host.local import LocalProcess
@@ -201,6 +201,11 @@ class SshHost(Host):
             return self._shells.call(wanted)
         except Lost as error:
             raise self.lose(str(error)) from error
+        except NoPlace as error:
+            raise HostUnfit(
+                f"{self.name}: no file can be made in /dev/shm or /tmp, where the output of commands is collected",
+                "make one of them writable there, and see that it has room: `mount -t tmpfs tmpfs /dev/shm`",
+            ) from error
 
     def _require(self) -> None:
         """Raise ConnectionLost between a loss and `recover`: a trial with a gap in its commands is not valid."""
