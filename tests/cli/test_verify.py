@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import stat
 import subprocess
@@ -98,22 +99,27 @@ def test_a_zip_names_the_file_that_is_damaged_inside(
     assert lines[-1] == "not verified: damaged"
 
 
+def forge(bundle: Path, name: str, old: str, new: str) -> None:
+    """Change the first place in a file that has a text, and its hash."""
+    file, manifest = bundle / name, bundle / MANIFEST
+    before = hashlib.sha256(file.read_bytes()).hexdigest()
+    file.write_text(file.read_text().replace(old, new, 1))
+    manifest.write_text(manifest.read_text().replace(before, hashlib.sha256(file.read_bytes()).hexdigest()))
+
+
 def test_files_that_are_missing_added_or_forged(
     unpacked: Path, made_once: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A forger who changes a number and its hashes is contradicted by the database."""
+    """A forger who changes a number, or a point of a figure, and its hashes is contradicted by the database."""
     (unpacked / "report" / "report.tex").unlink()
     (unpacked / "report" / "more.txt").write_text("x")
-    page = unpacked / "report" / "report.md"
-    before = hashlib.sha256(page.read_bytes()).hexdigest()
-    page.write_text(page.read_text().replace("3 randomised blocks", "9 randomised blocks"))
-    after = hashlib.sha256(page.read_bytes()).hexdigest()
-    manifest = unpacked / MANIFEST
-    manifest.write_text(manifest.read_text().replace(before, after))
+    forge(unpacked, "report/report.md", "3 randomised blocks", "9 randomised blocks")
+    forge(unpacked, "report/report.html", '<path d="M ', '<path d="M 1')
     assert main(["verify", str(unpacked)]) == 9
     out = capsys.readouterr().out
     assert "  report/report.tex: is missing, but SHA256SUMS lists it" in out
     assert "  report/more.txt: is not listed in SHA256SUMS" in out
+    assert re.search(r"report/report.html: line \d+ is .*<path d=\"M 1", out)
     assert "9 randomised blocks" in out and "but the database yields" in out and "3 randomised blocks" in out
 
 

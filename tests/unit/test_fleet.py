@@ -248,6 +248,20 @@ def test_what_a_testbed_cannot_run_is_missing_there_alone(tmp_path: Path) -> Non
         assert store.counts()["unavailable"] == 0 and store.counts()["valid"] == 12
 
 
+def test_trials_are_counted_again_only_for_a_testbed_that_lacks_something(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All trials are read for that, which would be most of the work of a large fleet that opens."""
+    counted, count = list[int](), fleets.Campaign.runnable_trials
+    monkeypatch.setattr(fleets.Campaign, "runnable_trials", lambda self: counted.append(count(self)) or counted[-1])
+    with campaign(tmp_path / "c", study_of(4)) as store:
+        run(store, Crew(beds("ada", "bea", "cid")))
+        assert counted == [12]
+    with campaign(tmp_path / "d", study_of(4)) as store:
+        run(store, Crew(beds("ada", "bea", "cid", cid="b")))
+        assert len(counted) == 3 and counted[1] == 12
+
+
 def test_what_no_testbed_can_run_is_unavailable(tmp_path: Path) -> None:
     with campaign(tmp_path / "c", study_of(2)) as store:
         run(store, Crew(beds("ada", "bea", ada="b", bea="b")))
