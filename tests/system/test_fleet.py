@@ -136,6 +136,8 @@ def test_a_storm_over_coordinator_seats_links_and_hosts_loses_nothing(
         while kinds.total() < 40 and process.poll() is None:
             kind, host = chance.choice(["coordinator", "seat", "link", "sshd", "power"]), chance.choice(four_hosts)
             if kind == "coordinator":
+                if (held := seats()) and chance.random() < 0.5:
+                    os.kill(chance.choice(held), signal.SIGSTOP)  # it must end, too
                 process.kill()
                 process.communicate()
                 process = start("resume", campaign, "--no-report")
