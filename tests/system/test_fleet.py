@@ -132,7 +132,7 @@ def test_a_storm_over_coordinator_seats_links_and_hosts_loses_nothing(
         words = write(place := tmp_path / f"{number}", four_hosts, replicates=40, settle_s=0.5)
         campaign = place / "campaign"
         process = start("run", *words)
-        until(lambda: n_done(campaign) >= 1 or process.poll() is not None, "a trial", 120)  # noqa: B023
+        until(lambda: n_done(campaign) >= 1 or process.poll() is not None, "a trial", 300)  # noqa: B023
         while kinds.total() < 40 and process.poll() is None:
             kind, host = chance.choice(["coordinator", "seat", "link", "sshd", "power"]), chance.choice(four_hosts)
             if kind == "coordinator":
