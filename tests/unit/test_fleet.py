@@ -455,6 +455,25 @@ def test_a_defect_ends_the_campaign(tmp_path: Path) -> None:
             fleet.run(store, Toy, Silent())
 
 
+def test_a_trial_that_ends_while_the_attempts_are_read_leaves_them_readable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`lastro status` and `lastro show` read what a campaign writes at the same time."""
+    with campaign(tmp_path / "c", study_of(2)) as store, Store.open(tmp_path / "c", readonly=True) as reader:
+        rows, numbers = reader._rows, iter((1, 2))
+
+        def meanwhile(table: str, *words: Any) -> Any:
+            found = rows(table, *words)
+            if table == "attempt":
+                outcome, at = Outcome({"speed": 1.0}), "2026-11-02T10:00:00+00:00"
+                store.finish(next(numbers), outcome, started_utc=at, duration_s=1.0, transcript=[])
+            return found
+
+        monkeypatch.setattr(reader, "_rows", meanwhile)
+        assert [len(reader.attempts()), len(reader.attempts())] == [0, 1]
+        assert len(store.attempts()) == 2
+
+
 def test_a_sequential_campaign_grows_by_a_block_for_each_testbed(tmp_path: Path) -> None:
     from dataclasses import replace
 

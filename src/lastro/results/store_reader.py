@@ -45,6 +45,9 @@ class StoreReader:
     @contextmanager
     def snapshot(self) -> Iterator[None]:
         """Read a consistent state inside the block, even while a campaign writes."""
+        if self._db.in_transaction:  # the state of the larger one
+            yield
+            return
         with translated(self.directory):
             self._db.execute("BEGIN")
             try:
@@ -227,6 +230,10 @@ class StoreReader:
 
     def attempts(self, trial: int | None = None) -> list[Attempt]:
         """List attempts with their measurements, in running order; only those of one trial if its number is given."""
+        with self.snapshot():
+            return self._attempts(trial)
+
+    def _attempts(self, trial: int | None) -> list[Attempt]:
         where, args = ("WHERE attempt.trial = ?", (trial,)) if trial is not None else ("", ())
         trials = {row.number: row for row in (self.trials() if trial is None else [self.trial(trial)])}
         rows = self._rows("attempt", _ATTEMPT, f"{where} ORDER BY id", *args)
