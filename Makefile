@@ -17,7 +17,7 @@ SIDE_BY_SIDE := --tx '$(WORKERS)*popen//python=tests/own-machine' --dist loadsco
 AGAIN := { [ $$? -eq 10 ] || exit 1; $(PYTEST) --last-failed --last-failed-no-failures none; }
 DEMO := campaigns/demo-$(shell date +%Y%m%d-%H%M%S)
 
-.PHONY: help install platforms images demo test computing side-by-side test-fast test-all lint docs bench manual clean
+.PHONY: help install platforms images demo test computing compiled side-by-side test-fast test-all lint docs bench manual clean
 
 help:  ## Show what can be made
 	@sed -n 's/^\([a-z-]*\):.*##/\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -57,10 +57,14 @@ WAITING := tests/cli tests/contract tests/crash tests/system \
 	$(shell grep -lE 'mark\.(root|processes|measures)' tests/known/*.py tests/unit/*.py)
 
 # What needs Python alone is tested while packages are fetched and images are built.
-computing: $(VENV)/.made lint
+computing: lint compiled
 	$(PYTEST) tests/unit tests/known -m "computes and not slow" -p no:cacheprovider --numprocesses $$(nproc) --dist loadfile --durations 20
 
-side-by-side: platforms images
+# What pytest compiles of each module, one process compiles for all workers, beside the checks of types.
+compiled: $(VENV)/.made
+	@$(PYTEST) --collect-only -qq -p no:cacheprovider >$(VENV)/collected 2>&1 || { cat $(VENV)/collected; exit 1; }
+
+side-by-side: platforms images compiled
 	$(PYTEST) $(WAITING) -m "not computes and not slow and not measures" $(SIDE_BY_SIDE) || $(AGAIN)
 
 test-fast: install  ## Run the tests of single modules and of the statistics (no root; under 90 seconds)

@@ -103,6 +103,7 @@ def test_two_ports_of_one_process_share_its_cache(scenario: ProxyScenario) -> No
     assert sum(logs(outcome)["server"].values()) == 1
 
 
+@pytest.mark.slow
 def test_a_machine_hosts_one_too(scenario: ProxyScenario) -> None:
     outcome = run(scenario, config("qemu-tcg", "nat", cache="on", clients=2, requests=3))
     assert outcome.valid, outcome.invalid_because
