@@ -99,7 +99,7 @@ class Probed(OnPlatforms):
 
 
 def test_a_plan_counts_what_a_campaign_will_probe_again_and_not_what_is_built_by_now(
-    studies: list[Study], monkeypatch: pytest.MonkeyPatch
+    studies: list[Study], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     clock = [0.0]
 
@@ -110,5 +110,7 @@ def test_a_plan_counts_what_a_campaign_will_probe_again_and_not_what_is_built_by
     monkeypatch.setattr(plans, "scenario_on_host", on_host)
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     missing = {"kvm": MissingPlatform(AVAILABLE, 20.0)}
-    _, probing_s = plans._probe(studies[0], design.treatments(studies[0]), plans.Probing(), missing)
+    treatments = design.treatments(studies[0])
+    _, probing_s = plans._probe(studies[0], treatments, plans.Probing(), missing, "study 1 of 3: one: ")
     assert probing_s == 130 - 100 + 20
+    assert capsys.readouterr().err == "study 1 of 3: one: probing what this host can run …\n"

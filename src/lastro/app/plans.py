@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from lastro import registry
 from lastro.app.hosts import scenario_on_host
+from lastro.app.messages import say
 from lastro.app.studies import GivenSuite, load_testbed
 from lastro.campaign.duration import Forecast, configuration, forecast
 from lastro.errors import HostBusy, HostError, TrialError
@@ -64,8 +65,11 @@ class StudyPlan:
         return self.forecast.total_s + self.forecast.trials_s * (blocks / self.study.design.replicates - 1)
 
 
-def plan_of(study: Study, probing: Probing, missing: dict[str, MissingPlatform] | None = None) -> StudyPlan:
+def plan_of(
+    study: Study, probing: Probing, missing: dict[str, MissingPlatform] | None = None, place: str = ""
+) -> StudyPlan:
     """Return the plan of a study. `missing`: platforms that this command found missing so far; this plan adds its own.
+    `place`: which study of a suite it is, for the line that says what is being probed.
 
     Raises: HostError when this host cannot be probed, for example without a root filesystem; TrialError when a probe
     loses the connection to a host."""
@@ -76,7 +80,7 @@ def plan_of(study: Study, probing: Probing, missing: dict[str, MissingPlatform] 
     found, probing_s, busy = [AVAILABLE] * len(treatments), None, ""
     try:
         if probed:
-            found, probing_s = _probe(study, treatments, probing, sought)
+            found, probing_s = _probe(study, treatments, probing, sought, place)
     except HostBusy as error:
         probed, busy = False, error.message
     runnable = [t for t, availability in zip(treatments, found, strict=True) if availability]
@@ -84,7 +88,11 @@ def plan_of(study: Study, probing: Probing, missing: dict[str, MissingPlatform] 
 
 
 def _probe(
-    study: Study, treatments: list[design.Treatment], probing: Probing, missing: dict[str, MissingPlatform]
+    study: Study,
+    treatments: list[design.Treatment],
+    probing: Probing,
+    missing: dict[str, MissingPlatform],
+    place: str = "",
 ) -> tuple[list[Availability], float]:
     """Return the availability of each treatment, and the seconds that a campaign would need to probe it.
 
@@ -95,6 +103,8 @@ def _probe(
         pool = scenario.pool if isinstance(scenario, OnPlatforms) and not scenario.guests else None
         if pool:
             pool.missing = missing
+        if scenario.needs_root:
+            say(f"{place}probing what this host can run …")
         began_s = time.monotonic()
         found = [scenario.availability_at(configuration(study, treatment)) for treatment in treatments]
         took_s = time.monotonic() - began_s
@@ -112,9 +122,10 @@ def plans_of(given: GivenSuite, probing: Probing) -> Sequence[Planned]:
     """Return the plan of each study of a suite."""
     planned: list[Planned] = []
     missing: dict[str, MissingPlatform] = {}
-    for file, study in zip(given.folder.files, given.studies, strict=True):
+    of = len(given.studies)
+    for at, (file, study) in enumerate(zip(given.folder.files, given.studies, strict=True), start=1):
         try:
-            planned.append((file.stem, plan_of(study, probing, missing)))
+            planned.append((file.stem, plan_of(study, probing, missing, f"study {at} of {of}: {file.stem}: ")))
         except (HostError, TrialError) as error:  # such as an image that cannot be built; the others have plans
             planned.append((file.stem, error))
     return planned
