@@ -13,6 +13,7 @@ from lastro import registry
 from lastro.analysis.campaign import Report
 from lastro.analysis.claims import judge
 from lastro.analysis.compare import compare, facts
+from lastro.analysis.pooled import machine
 from lastro.app.provenance import changes_between
 from lastro.cli.doctor import _added
 from lastro.errors import CommandFailed, StudyError
@@ -175,6 +176,17 @@ def test_a_comparison_with_a_host_is_warned_of(reports: dict[str, Report]) -> No
     alike = compare(reports["tcg"], replace(reports["tcg"], directory="other", timeline=()))
     assert not any("kinds of machines" in note for note in notes(alike))
     assert facts({})["guest"] == "none"
+
+
+def test_a_guest_whose_addresses_were_random_is_another_machine(reports: dict[str, Report]) -> None:
+    """As guests in software were before: nothing was recorded of it, and their titles are equal."""
+    provenance = in_guest("tcg")
+    del provenance["guest"]["address_randomization"]
+    before = replace(reports["tcg"], directory="before", timeline=(), provenance=provenance)
+    found = compare(before, reports["tcg"])
+    assert [*differences(found)] == [("address randomization", "on", "off")]
+    assert any("different kinds of machines" in note for note in notes(found))
+    assert machine(before.provenance) != machine(reports["tcg"].provenance) and machine(PROVENANCE)[-1] is None
 
 
 def test_a_claim_on_a_figure_of_a_host_is_untestable_in_software(reports: dict[str, Report]) -> None:
