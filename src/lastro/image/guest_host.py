@@ -65,8 +65,8 @@ def ensure(image: Image, state: Path, host: Host, release: str, kernel: str) -> 
     store = state / "guest"
     with building("the guest that is the host", store, image.snapshot):
         own = kernel.startswith("/")
-        package, _, other = (guest.KERNEL if own else kernel).partition("/")
-        debian = guest.ensure_kernel(store, host, other or release, image.snapshot, package, _MODULES)
+        package, origin = _package(release, kernel)
+        debian = guest.ensure_kernel(store, host, origin, image.snapshot, package, _MODULES)
         if own and not Path(kernel).is_file():
             raise ImageError(f"{kernel}, the kernel of the guest, is not a file", "set `kernel` to a bzImage")
         return GuestHost(
@@ -77,6 +77,20 @@ def ensure(image: Image, state: Path, host: Host, release: str, kernel: str) -> 
             None if own else debian.modules_disk,
             docker_profile(userland.tree / "usr/sbin/dockerd"),
         )
+
+
+def to_build(image: Image, state: Path, release: str, kernel: str) -> list[str]:
+    """Return what `ensure` would have to fetch and build first, and so takes minutes."""
+    package, origin = _package(release, kernel)
+    made = guest.kernel_at(state / "guest", origin, image.snapshot, package, _MODULES).directory.is_dir()
+    found = [] if rootfs.find(recipe_of(release, image.snapshot), state / "rootfs") else [f"the userland of {release}"]
+    return found if made else [*found, f"{package} of {origin}"]
+
+
+def _package(release: str, kernel: str) -> tuple[str, str]:
+    """Return the Debian package of a kernel and its release. A file of the user's own boots with Debian's initramfs."""
+    package, _, origin = (guest.KERNEL if kernel.startswith("/") else kernel).partition("/")
+    return package, origin or release
 
 
 def recipe_of(release: str, snapshot: str) -> rootfs.Recipe:
