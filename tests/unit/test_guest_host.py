@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import re
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,6 +17,7 @@ from lastro.analysis.campaign import Report
 from lastro.analysis.claims import judge
 from lastro.analysis.compare import compare, facts
 from lastro.analysis.pooled import machine
+from lastro.app.contents import content_of, loaded
 from lastro.app.provenance import changes_between
 from lastro.cli.doctor import _added
 from lastro.errors import CommandFailed, StudyError
@@ -28,8 +32,13 @@ from lastro.platforms.native import Native
 from lastro.report.claims_document import claims_document
 from lastro.report.compare_words import differences, notes
 from lastro.report.document import document
+from lastro.report.html import html_environment
 from lastro.report.language import ENGLISH
-from lastro.report.words import premises
+from lastro.report.latex import render_latex
+from lastro.report.markdown import render_markdown
+from lastro.report.tables import results_table
+from lastro.report.words import place, premises
+from lastro.results.export import to_csv
 from lastro.study.claims import Absolute, Claim, Claims, Source
 
 from ..campaigns import PROVENANCE, make_campaign, make_study
@@ -167,6 +176,21 @@ def test_every_table_says_that_the_host_was_a_guest(reports: dict[str, Report]) 
     assert on_kvm.startswith("Measured in a guest on KVM")
     assert document(reports["host"])["guest"] is None
     assert document(reports["tcg"])["guest"]["emulated"] is True and document(reports["kvm"])["guest"]["title"]
+
+
+def test_each_table_says_it_in_its_caption(tmp_path: Path) -> None:
+    """A table is copied into a paper without the sentence at the top of its document."""
+    make_campaign(tmp_path / "tcg", make_study(replicates=2), provenance=in_guest("tcg"))
+    content = content_of([tmp_path / "tcg"], ENGLISH, all_metrics=False)
+    captions = re.findall(r"^\\caption\{(.*)\}\\label", render_latex(content), re.MULTILINE)
+    captions += [line for line in render_markdown(content).splitlines() if re.fullmatch(r"\*\*\w[^.]*\*\*", line)]
+    assert len(captions) > 6 and all(", in an emulated guest" in caption for caption in captions), captions
+    table, say = results_table(content, content.report.views[0]), content.say
+    page = html_environment().from_string('{% from "macros.html.j2" import plain with context %}{{ plain(t) }}')
+    where = place(content.report, say)
+    assert f"<h4>{table.title}, in an emulated guest</h4>" in page.render(t=table, say=say, place=where)
+    rows = list(csv.DictReader(io.StringIO(to_csv(loaded(tmp_path / "tcg")))))
+    assert {row["measured_in"] for row in rows} == {"emulated guest"}
 
 
 def test_a_comparison_with_a_host_is_warned_of(reports: dict[str, Report]) -> None:
