@@ -28,6 +28,9 @@ _TOOLS = (
     "busybox-static", "ethtool", "iproute2", "iptables", "iputils-ping", "kmod", "nftables", "openssh-server", "procps",
     "util-linux-extra",
 )  # fmt: skip
+# Until Debian 12, the client was in docker.io, which only recommends it since then.
+_SINCE_DEBIAN_13 = ("docker-cli",)
+_BEFORE_DEBIAN_13 = ("buster", "bullseye", "bookworm")
 # Each machine gets keys of its own when it boots.
 _NO_KEYS = 'rm -f "$1"/etc/ssh/ssh_host_*_key*'
 _MODULES = (
@@ -96,7 +99,8 @@ def _package(release: str, kernel: str) -> tuple[str, str]:
 def recipe_of(release: str, snapshot: str) -> rootfs.Recipe:
     """Return the contents of the guest's own root."""
     needed = {name for kind, names in PARTS.items() for part in names for name in _packages(kind, part)}
-    return rootfs.Recipe(release, tuple(sorted(needed.union(_TOOLS))), hooks=(_NO_KEYS,), snapshot=snapshot)
+    needed |= {*_TOOLS, *(() if release in _BEFORE_DEBIAN_13 else _SINCE_DEBIAN_13)}
+    return rootfs.Recipe(release, tuple(sorted(needed)), hooks=(_NO_KEYS,), snapshot=snapshot)
 
 
 def _packages(kind: str, name: str) -> tuple[str, ...]:
