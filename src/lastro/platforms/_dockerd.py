@@ -76,7 +76,8 @@ class Daemon:
         groups.make(host, self.cgroup)
         for left in reversed(range(_SLOW_TRIES)):
             try:
-                return self._run(script)
+                self._run(script)
+                break
             except PlatformError as error:
                 if _SLOW not in error.message or not left:
                     raise

@@ -26,7 +26,15 @@ from lastro.report.stat_tables import (
     tables_behind,
 )
 from lastro.report.statistics_words import noise_floor_sentence, statistics_sentences
-from lastro.report.tables import Table, captioned, gaps_table, growth_tables, invalid_table, results_table, scaling_table
+from lastro.report.tables import (
+    Table,
+    captioned,
+    gaps_table,
+    growth_tables,
+    invalid_table,
+    results_table,
+    scaling_table,
+)
 from lastro.report.templating import environment
 
 _BABEL = {"en": "english", "pt-BR": "brazilian"}

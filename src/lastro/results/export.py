@@ -2,8 +2,8 @@
 
 Columns: `treatment`, one for each factor, `block`, `trial`, `state` (of the trial), `attempt`, `valid` (of the
 attempt), `reasons`, `metric`, `unit`, `value`, `at_least` (the value is only a lower bound: censored on the right);
-for a campaign of a fleet also `testbed` (of the attempt), and for one in a guest `measured_in`: host, guest, or emulated
-guest.
+for a campaign of a fleet also `testbed` (of the attempt), and for one in a guest `measured_in`: host, guest, or
+emulated guest.
 Every trial has a row: a trial that was never attempted has no attempt and no metric, and an unavailable one has its
 reason. Analyse the rows with `valid` true; invalid attempts are included for inspection.
 The rows of a suite begin with the column `front`, the name of the study in its suite, and have the factors of all
@@ -59,7 +59,8 @@ def columns(data: CampaignData) -> dict[str, str]:
 def _more(data: CampaignData) -> dict[str, str]:
     """Return the columns of `_MORE` that this campaign has."""
     fleet = any(attempt.testbed for attempt in data.attempts)
-    guest = any(_machine(each.provenance) != _HOST for each in (data, *data.members))
+    found = [data.provenance, *(member.provenance for member in data.members)]
+    guest = any(_machine(provenance) != _HOST for provenance in found)
     return {name: kind for (name, kind), has in zip(_MORE.items(), (fleet, guest), strict=True) if has}
 
 
