@@ -135,6 +135,22 @@ def test_two_guests_share_the_blocks_of_a_campaign_which_resumes(tmp_path: Path)
 
 
 @pytest.mark.slow
+@pytest.mark.measures
+def test_debian_13_is_a_userland_too(tmp_path: Path) -> None:
+    """It is built here, which needs the network. Its sshd, its tools and its runtimes are of other versions."""
+    words = write(tmp_path, {"platform": ["native", "crun", "docker"]})
+    (tmp_path / "guest.toml").write_text(f'{SMALL}release = "trixie"\n')
+    done = finish(start("run", *words, "-o", tmp_path / "campaign", "--no-report"), 2 * PATIENCE_S)
+    assert done.code == 0, done.err
+    with Store.open(tmp_path / "campaign", readonly=True) as store:
+        assert ran(store) == 3, done.err
+        assert store.provenance["guest"]["release"] == "trixie" and store.provenance["host"]["kernel"].startswith(
+            "6.12"
+        )
+    assert not guests()
+
+
+@pytest.mark.slow
 def test_doctor_says_what_the_guest_adds(tmp_path: Path) -> None:
     (tmp_path / "guest.toml").write_text(SMALL)
     words = ["--platform", "runc", "--quick", "--json", "--wait"]

@@ -116,9 +116,9 @@ def test_the_profile_is_the_one_inside_of_dockerd(tmp_path: Path) -> None:
 
 
 def test_its_root_has_what_setup_would_install_for_its_parts() -> None:
-    assert {"openssh-server", "runc", "crun", "docker.io", "apparmor", "openvswitch-switch"} <= set(
-        recipe_of("bookworm", "").packages
-    )
+    old, new = (set(recipe_of(release, "").packages) for release in ("bookworm", "trixie"))
+    assert {"openssh-server", "runc", "crun", "docker.io", "apparmor", "openvswitch-switch"} <= old
+    assert new - old == {"docker-cli"}, "which docker.io contains in Debian 12"
 
 
 def start(tmp_path: Path, **changes: Any) -> _Start:
