@@ -144,9 +144,8 @@ def test_debian_13_is_a_userland_too(tmp_path: Path) -> None:
     assert done.code == 0, done.err
     with Store.open(tmp_path / "campaign", readonly=True) as store:
         assert ran(store) == 3, done.err
-        assert store.provenance["guest"]["release"] == "trixie" and store.provenance["host"]["kernel"].startswith(
-            "6.12"
-        )
+        guest, kernel = store.provenance["guest"], store.provenance["host"]["kernel"]
+    assert guest["release"] == "trixie" and kernel.startswith("6.12")
     assert not guests()
 
 
