@@ -12,6 +12,9 @@ from typing import Any, cast
 import pytest
 
 from lastro.app.hosts import announce_builds, guests_to_boot
+from lastro.app.plans import StudyPlan
+from lastro.campaign.duration import forecast
+from lastro.cli.plan import _lines
 from lastro.errors import InputError, StudyError
 from lastro.guest import _facts, in_turn
 from lastro.host.activity import ActiveProcess, Look, Totals
@@ -174,6 +177,17 @@ def test_a_kernel_may_be_of_another_release_than_the_userland(
         monkeypatch.setattr(guest_host.guest, step, lambda *_: tmp_path)
     files = guest_host.ensure(cast(Any, image), tmp_path, cast(Any, None), release, kernel)
     assert built == [release, asked] and files.kernel == tmp_path / "vmlinuz"
+
+
+@pytest.mark.parametrize(
+    ("emulated", "words"), [(True, "the guest is emulated: each"), (None, "if the guest is"), (False, "expected    ")]
+)
+def test_a_plan_says_what_emulation_adds(emulated: bool | None, words: str) -> None:
+    study = study_of()
+    rows = design.treatments(study)
+    expected = forecast(study, ChainScenario, rows, emulated=bool(emulated))
+    plan = StudyPlan(study, rows, [AVAILABLE] * len(rows), True, expected, emulated=emulated)
+    assert _lines(plan)[-1].startswith(words)
 
 
 def test_what_the_first_use_builds_is_said_once(
