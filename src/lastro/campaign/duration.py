@@ -24,7 +24,7 @@ from lastro.study.levels import split_options
 from lastro.study.model import Study
 
 _SESSION_S = 1.5  # approximate: lock the host, collect facts about it and its tools, release it
-EMULATED_TRIAL_S = 20.0  # measured with chains, whose trials are some 50 commands, on a processor of 2.6 GHz
+EMULATED_TRIAL_S = 15.0  # measured with chains on a processor of 2.6 GHz: 12 to 17 s
 _EMULATED_BOOT_S = 60.0  # approximate: of each guest, one after the other
 _REPORT_S = 6.0  # approximate: results, figures and the page
 
