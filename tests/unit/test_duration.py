@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lastro import registry
-from lastro.campaign.duration import EtaEstimator, expected_s, forecast, pace_of, scenario_of
+from lastro.campaign.duration import EMULATED_TRIAL_S, EtaEstimator, expected_s, forecast, pace_of, scenario_of
 from lastro.results.store import Store
 from lastro.scenarios.base import Scenario, schemas
 from lastro.study.design import Treatment, treatments
@@ -106,6 +106,27 @@ def test_a_forecast_has_the_session_the_probes_the_trials_and_the_report() -> No
     assert forecast(study, scenario, treatments(study), probing_s=77.0).total_s == pytest.approx(
         found.total_s - found.probing_s + 77
     )
+
+
+def test_a_guest_in_software_boots_first_and_takes_longer_for_each_trial() -> None:
+    study, scenario = compute("native", "runc")
+    rows = treatments(study)
+    host, guest = (forecast(study, scenario, rows, emulated=n) for n in (0, 1))
+    assert guest.session_s > host.session_s and guest.probing_s == host.probing_s
+    assert guest.trials_s == pytest.approx(host.trials_s + 4 * EMULATED_TRIAL_S)
+    longer = expected_s(study, scenario, rows, emulated=True)
+    assert longer == {at: each + EMULATED_TRIAL_S for at, each in expected_s(study, scenario, rows).items()}
+
+
+def test_status_knows_that_a_campaign_runs_in_a_guest_in_software(tmp_path: Path) -> None:
+    study, scenario = compute("native")
+    left_s = []
+    for emulated in (False, True):
+        provenance = {"guest": {"title": "a guest", "emulated": emulated}}
+        made = make_campaign(tmp_path / str(emulated), study, stop_after=0, provenance=provenance)
+        with Store.open(made, readonly=True) as store:
+            left_s.append(pace_of(store, scenario).remaining_s)
+    assert left_s[1] == pytest.approx(left_s[0] + 2 * EMULATED_TRIAL_S) and left_s[0] > 10
 
 
 def test_each_platform_and_each_workload_on_it_is_probed_once() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import re
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,6 +16,8 @@ from lastro import registry
 from lastro.analysis.campaign import Report
 from lastro.analysis.claims import judge
 from lastro.analysis.compare import compare, facts
+from lastro.analysis.pooled import machine
+from lastro.app.contents import content_of, loaded
 from lastro.app.provenance import changes_between
 from lastro.cli.doctor import _added
 from lastro.errors import CommandFailed, StudyError
@@ -27,8 +32,13 @@ from lastro.platforms.native import Native
 from lastro.report.claims_document import claims_document
 from lastro.report.compare_words import differences, notes
 from lastro.report.document import document
+from lastro.report.html import html_environment
 from lastro.report.language import ENGLISH
-from lastro.report.words import premises
+from lastro.report.latex import render_latex
+from lastro.report.markdown import render_markdown
+from lastro.report.tables import results_table
+from lastro.report.words import place, premises
+from lastro.results.export import to_csv
 from lastro.study.claims import Absolute, Claim, Claims, Source
 
 from ..campaigns import PROVENANCE, make_campaign, make_study
@@ -106,9 +116,9 @@ def test_the_profile_is_the_one_inside_of_dockerd(tmp_path: Path) -> None:
 
 
 def test_its_root_has_what_setup_would_install_for_its_parts() -> None:
-    assert {"openssh-server", "runc", "crun", "docker.io", "apparmor", "openvswitch-switch"} <= set(
-        recipe_of("bookworm", "").packages
-    )
+    old, new = (set(recipe_of(release, "").packages) for release in ("bookworm", "trixie"))
+    assert {"openssh-server", "runc", "crun", "docker.io", "apparmor", "openvswitch-switch"} <= old
+    assert new - old == {"docker-cli"}, "which docker.io contains in Debian 12"
 
 
 def start(tmp_path: Path, **changes: Any) -> _Start:
@@ -168,6 +178,21 @@ def test_every_table_says_that_the_host_was_a_guest(reports: dict[str, Report]) 
     assert document(reports["tcg"])["guest"]["emulated"] is True and document(reports["kvm"])["guest"]["title"]
 
 
+def test_each_table_says_it_in_its_caption(tmp_path: Path) -> None:
+    """A table is copied into a paper without the sentence at the top of its document."""
+    make_campaign(tmp_path / "tcg", make_study(replicates=2), provenance=in_guest("tcg"))
+    content = content_of([tmp_path / "tcg"], ENGLISH, all_metrics=False)
+    captions = re.findall(r"^\\caption\{(.*)\}\\label", render_latex(content), re.MULTILINE)
+    captions += [line for line in render_markdown(content).splitlines() if re.fullmatch(r"\*\*\w[^.]*\*\*", line)]
+    assert len(captions) > 6 and all(", in an emulated guest" in caption for caption in captions), captions
+    table, say = results_table(content, content.report.views[0]), content.say
+    page = html_environment().from_string('{% from "macros.html.j2" import plain with context %}{{ plain(t) }}')
+    where = place(content.report, say)
+    assert f"<h4>{table.title}, in an emulated guest</h4>" in page.render(t=table, say=say, place=where)
+    rows = list(csv.DictReader(io.StringIO(to_csv(loaded(tmp_path / "tcg")))))
+    assert {row["measured_in"] for row in rows} == {"emulated guest"}
+
+
 def test_a_comparison_with_a_host_is_warned_of(reports: dict[str, Report]) -> None:
     found = compare(reports["host"], replace(reports["tcg"], timeline=()))
     assert any(what == "guest" and a == "none" for what, a, _ in differences(found))
@@ -175,6 +200,17 @@ def test_a_comparison_with_a_host_is_warned_of(reports: dict[str, Report]) -> No
     alike = compare(reports["tcg"], replace(reports["tcg"], directory="other", timeline=()))
     assert not any("kinds of machines" in note for note in notes(alike))
     assert facts({})["guest"] == "none"
+
+
+def test_a_guest_whose_addresses_were_random_is_another_machine(reports: dict[str, Report]) -> None:
+    """As guests in software were before: nothing was recorded of it, and their titles are equal."""
+    provenance = in_guest("tcg")
+    del provenance["guest"]["address_randomization"]
+    before = replace(reports["tcg"], directory="before", timeline=(), provenance=provenance)
+    found = compare(before, reports["tcg"])
+    assert [*differences(found)] == [("address randomization", "on", "off")]
+    assert any("different kinds of machines" in note for note in notes(found))
+    assert machine(before.provenance) != machine(reports["tcg"].provenance) and machine(PROVENANCE)[-1] is None
 
 
 def test_a_claim_on_a_figure_of_a_host_is_untestable_in_software(reports: dict[str, Report]) -> None:

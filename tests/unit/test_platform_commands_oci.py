@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -205,6 +206,24 @@ def test_a_daemon_that_ends_at_once_is_quoted_by_its_last_line(tmp_path: Path) -
     with refused as caught, Docker(storage="btrfs").prepare(testbed):
         pass
     assert caught.value.hint and "docker:storage=vfs" in caught.value.hint
+
+
+@pytest.mark.parametrize("slow_starts", [2, 3])
+def test_a_daemon_whose_containerd_was_too_slow_is_started_again_twice(tmp_path: Path, slow_starts: int) -> None:
+    started: list[Sequence[str]] = []
+
+    def answers(argv: Sequence[str]) -> Completed | None:
+        started.extend([argv] if "dockerd" in argv else [])
+        slow = len(started) <= slow_starts and ("dockerd" in argv or "version" in argv[-1])
+        words = "failed to start containerd: timeout waiting for containerd to start"
+        return answer(code=1, error=words) if slow else docker_answers(argv)
+
+    host = RecordingHost(answers, programs=("dockerd", "docker"))
+    prepared = Docker().prepare(recording_testbed(host, tmp_path))
+    with nullcontext() if slow_starts == 2 else pytest.raises(PlatformError, match="timeout waiting"), prepared:
+        pass
+    assert len(started) == 3
+    assert [argv[:2] for argv in host.commands if argv[-1].endswith("containerd.pid")] == [["rm", "-f"]] * 3
 
 
 def test_drivers_that_older_papers_had_say_why_they_are_not_here(tmp_path: Path) -> None:

@@ -11,7 +11,10 @@ from typing import Any, cast
 
 import pytest
 
-from lastro.app.hosts import guests_to_boot
+from lastro.app.hosts import announce_builds, guests_to_boot
+from lastro.app.plans import StudyPlan
+from lastro.campaign.duration import forecast
+from lastro.cli.plan import _lines
 from lastro.errors import InputError, StudyError
 from lastro.guest import _facts, in_turn
 from lastro.host.activity import ActiveProcess, Look, Totals
@@ -174,6 +177,31 @@ def test_a_kernel_may_be_of_another_release_than_the_userland(
         monkeypatch.setattr(guest_host.guest, step, lambda *_: tmp_path)
     files = guest_host.ensure(cast(Any, image), tmp_path, cast(Any, None), release, kernel)
     assert built == [release, asked] and files.kernel == tmp_path / "vmlinuz"
+
+
+@pytest.mark.parametrize(
+    ("emulated", "words"), [(True, "the guest is emulated: each"), (None, "if the guest is"), (False, "expected    ")]
+)
+def test_a_plan_says_what_emulation_adds(emulated: bool | None, words: str) -> None:
+    study = study_of()
+    rows = design.treatments(study)
+    expected = forecast(study, ChainScenario, rows, emulated=bool(emulated))
+    plan = StudyPlan(study, rows, [AVAILABLE] * len(rows), True, expected, emulated=emulated)
+    assert _lines(plan)[-1].startswith(words)
+
+
+def test_what_the_first_use_builds_is_said_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    image, held = SimpleNamespace(snapshot=""), SimpleNamespace(ledger=SimpleNamespace(state=tmp_path))
+    words = (cast(Any, held), cast(Any, image), [*two().guests.values()])
+    announce_builds(*words)
+    listed = "the userland of bookworm, linux-image-amd64 of bookworm, linux-image-amd64 of trixie …"
+    assert capsys.readouterr().err.endswith(f": {listed}\n")
+    monkeypatch.setattr(guest_host.rootfs, "find", lambda *_: image)
+    monkeypatch.setattr(guest_host.guest, "kernel_at", lambda *_: SimpleNamespace(directory=tmp_path))
+    announce_builds(*words)
+    assert capsys.readouterr().err == ""
 
 
 @dataclass

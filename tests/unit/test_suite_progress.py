@@ -85,7 +85,7 @@ class Probed(OnPlatforms):
     """A scenario whose probing takes 130 s, of which 100 s build an image; 20 s more were spared."""
 
     def __init__(self, session: Any, clock: list[float]) -> None:
-        super().__init__(SimpleNamespace(session=session))  # type: ignore[arg-type]
+        super().__init__(SimpleNamespace(session=session, guest=None))  # type: ignore[arg-type]
         self.pool, self._clock = PlatformPool(self.testbed, self._stack), clock
 
     duration_s = run = None  # type: ignore[assignment]
@@ -111,6 +111,6 @@ def test_a_plan_counts_what_a_campaign_will_probe_again_and_not_what_is_built_by
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     missing = {"kvm": MissingPlatform(AVAILABLE, 20.0)}
     treatments = design.treatments(studies[0])
-    _, probing_s = plans._probe(studies[0], treatments, plans.Probing(), missing, "study 1 of 3: one: ")
-    assert probing_s == 130 - 100 + 20
+    _, probing_s, emulated = plans._probe(studies[0], treatments, plans.Probing(), None, missing, "study 1 of 3: one: ")
+    assert (probing_s, emulated) == (130 - 100 + 20, 0)
     assert capsys.readouterr().err == "study 1 of 3: one: probing what this host can run …\n"

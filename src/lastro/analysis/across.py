@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lastro.analysis.campaign import Report
-from lastro.analysis.compare import differing, facts
+from lastro.analysis.compare import USUAL, differing, facts
 from lastro.results.members import campaigns_of_blocks
 from lastro.study.design import Treatment
 
-MACHINE = ("host", "CPU model", "CPUs", "guest")  # the facts by which hosts differ
+MACHINE = ("host", "CPU model", "CPUs", *USUAL)  # the facts by which hosts differ
 
 
 @dataclass(frozen=True, slots=True)

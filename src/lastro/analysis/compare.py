@@ -213,6 +213,7 @@ def _one_sided(side: Side, study: Study, here: Mapping[Levels, Row], there: Mapp
 
 # Provenance, settings and design
 
+RANDOMIZATION = N_("address randomization")
 _PROVENANCE = (
     (N_("host"), ("host", "hostname")),
     (N_("kernel"), ("host", "kernel")),
@@ -221,14 +222,14 @@ _PROVENANCE = (
     (N_("root filesystem"), ("root_filesystem", "sha256")),
     ("Lastro", ("lastro", "version")),
     (N_("guest"), ("guest", "title")),
+    (RANDOMIZATION, ("guest", "address_randomization")),
 )
-NO_GUEST = "none"  # the fact that a campaign was measured on a host itself
+USUAL = {"guest": "none", RANDOMIZATION: "on"}  # the facts of a host itself, which records neither
 
 
 def facts(provenance: Mapping[str, Any]) -> dict[str, str | None]:
     """Return the facts by which two campaigns may differ, apart from their studies; None for those not recorded."""
-    found = {name: _at(provenance, keys) for name, keys in _PROVENANCE}
-    return found | {"guest": found["guest"] or NO_GUEST}
+    return {name: _at(provenance, keys) or USUAL.get(name) for name, keys in _PROVENANCE}
 
 
 def differing(found: Sequence[Mapping[str, str | None]]) -> dict[str, tuple[str | None, ...]]:

@@ -19,7 +19,7 @@ from lastro.analysis.claim_cells import Untestable
 from lastro.analysis.claim_effects import Effects, effects_in
 from lastro.analysis.claim_stand_ins import measured_levels
 from lastro.analysis.claims import Judgement, judge, judge_by
-from lastro.analysis.compare import NO_GUEST, facts
+from lastro.analysis.compare import RANDOMIZATION, USUAL, facts
 from lastro.analysis.host_effects import HostCells, HostEffect, mean_ratio, ratios, too_few_hosts
 from lastro.analysis.verdicts import Verdict, decided
 from lastro.errors import InputError, did_you_mean
@@ -130,9 +130,13 @@ def pool_hosts(
 
 
 def machine(provenance: Mapping[str, Any]) -> tuple[str | None, ...]:
-    """Return the facts that distinguish hosts. A fact that the campaign does not record is None."""
-    known = facts(provenance)
-    return tuple(None if known[name] == NO_GUEST else known[name] for name in MACHINE)
+    """Return the facts that distinguish hosts. A fact that the campaign does not record is None.
+
+    They also tell two hosts of one name apart, so `off` comes with what is off."""
+    known = {name: None if value == USUAL.get(name) else value for name, value in facts(provenance).items()}
+    if known[RANDOMIZATION]:
+        known[RANDOMIZATION] = f"{RANDOMIZATION} {known[RANDOMIZATION]}"
+    return tuple(known[name] for name in MACHINE)
 
 
 def _metric(name: str, hosts: Sequence[PooledHost]) -> Metric:

@@ -90,9 +90,19 @@ def placed(
         return local_testbed(held, image)
     if plans:
         what = "the guest" if len(plans) == 1 else f"{len(plans)} guests, one after the other"
+        announce_builds(held, image, plans)
         say(f"booting {what}; in software, each takes about a minute …")
         return guest_testbeds(held, image, plans, purpose)
     return spread_testbed(held, image, file, purpose, wait)
+
+
+def announce_builds(held: Session, image: rootfs.Image, plans: Sequence[GuestPlan]) -> None:
+    """Say what the first use of these guests has to build; nothing once it is there."""
+    from lastro.image.guest_host import to_build
+
+    found = [to_build(image, held.ledger.state, plan.release, plan.kernel) for plan in plans]
+    if names := dict.fromkeys(name for several in found for name in several):
+        say(f"building what the guest boots, once (takes minutes): {', '.join(names)} …")
 
 
 def _found(held: Session, needs: NeedsOn) -> rootfs.Needs:

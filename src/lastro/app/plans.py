@@ -26,6 +26,7 @@ from lastro.study.model import Study
 if TYPE_CHECKING:
     from lastro.analysis.campaign import Report
     from lastro.analysis.gate_plan import GatePlan
+    from lastro.host.testbed_file import TestbedFile
 
 NoPlan = HostError | TrialError
 Planned = tuple[str, "StudyPlan | NoPlan"]  # a study's name in its suite, and its plan or why there is none
@@ -50,6 +51,7 @@ class StudyPlan:
     probed: bool
     forecast: Forecast
     busy: str = ""  # why it was not probed: another Lastro holds the host
+    emulated: bool | None = False  # the host is a guest in software; None if only booting it can show that
 
     @property
     def trials(self) -> int:
@@ -77,28 +79,30 @@ def plan_of(
     treatments = design.treatments(study)
     probed = probing.probe and (os.geteuid() == 0 or not scenario.needs_root)
     sought = {} if missing is None else missing
-    found, probing_s, busy = [AVAILABLE] * len(treatments), None, ""
+    found, probing_s, busy, file = [AVAILABLE] * len(treatments), None, "", load_testbed(probing.testbed)
+    emulated = None if file and (file.guest or file.guests) else 0
     try:
         if probed:
-            found, probing_s = _probe(study, treatments, probing, sought, place)
+            found, probing_s, emulated = _probe(study, treatments, probing, file, sought, place)
     except HostBusy as error:
         probed, busy = False, error.message
     runnable = [t for t, availability in zip(treatments, found, strict=True) if availability]
-    return StudyPlan(study, treatments, found, probed, forecast(study, scenario, runnable, probing_s=probing_s), busy)
+    expected = forecast(study, scenario, runnable, probing_s=probing_s, emulated=emulated or 0)
+    return StudyPlan(study, treatments, found, probed, expected, busy, None if emulated is None else emulated > 0)
 
 
 def _probe(
     study: Study,
     treatments: list[design.Treatment],
     probing: Probing,
+    file: TestbedFile | None,
     missing: dict[str, MissingPlatform],
     place: str = "",
-) -> tuple[list[Availability], float]:
-    """Return the availability of each treatment, and the seconds that a campaign would need to probe it.
+) -> tuple[list[Availability], float, int]:
+    """Return the availability of each treatment, the seconds to probe it, and the number of emulated guests.
 
     Time to build images is not counted, since the campaign will find them. Time that was saved by known results is
     counted, since the campaign probes again."""
-    file = load_testbed(probing.testbed)
     with scenario_on_host(study, f"plan of {study.name}", wait=probing.wait, file=file) as scenario:
         pool = scenario.pool if isinstance(scenario, OnPlatforms) and not scenario.guests else None
         if pool:
@@ -108,7 +112,14 @@ def _probe(
         began_s = time.monotonic()
         found = [scenario.availability_at(configuration(study, treatment)) for treatment in treatments]
         took_s = time.monotonic() - began_s
-        return found, took_s + (pool.spared_s - scenario.testbed.session.built_s if pool else 0.0)
+        took_s += pool.spared_s - scenario.testbed.session.built_s if pool else 0.0
+        return found, took_s, _emulated(scenario)
+
+
+def _emulated(scenario: Scenario) -> int:
+    """Return the number of guests in software on which the treatments run."""
+    beds = [each.testbed for each in scenario.guests.values() or [scenario] if each.needs_root]
+    return sum(bed.guest is not None and bed.guest["emulated"] for bed in beds)
 
 
 def gate_plan(plan: StudyPlan, pilot: Report, margin: float, metrics: Sequence[str]) -> GatePlan:

@@ -3,7 +3,10 @@
 A forecast adds up the start of the session, the probes (measured, if they have just run), the calibrations, the
 durations of trials that their scenario expects, and the report. An estimate uses the mean duration of each treatment
 that has run. For the others it uses the expected duration, times the ratio of actual to expected durations of those
-that have run."""
+that have run.
+
+What a scenario expects is for a host. In a guest that is emulated in software, every command takes longer, so each
+trial is expected to last `EMULATED_TRIAL_S` longer."""
 
 from __future__ import annotations
 
@@ -21,6 +24,8 @@ from lastro.study.levels import split_options
 from lastro.study.model import Study
 
 _SESSION_S = 1.5  # approximate: lock the host, collect facts about it and its tools, release it
+EMULATED_TRIAL_S = 15.0  # measured with chains on a processor of 2.6 GHz: 12 to 17 s
+_EMULATED_BOOT_S = 60.0  # approximate: of each guest, one after the other
 _REPORT_S = 6.0  # approximate: results, figures and the page
 
 
@@ -44,18 +49,26 @@ class Forecast:
 
 
 def forecast(
-    study: Study, scenario: type[Scenario], treatments: Sequence[Treatment], *, probing_s: float | None = None
+    study: Study,
+    scenario: type[Scenario],
+    treatments: Sequence[Treatment],
+    *,
+    probing_s: float | None = None,
+    emulated: int = 0,
 ) -> Forecast:
-    """Forecast a campaign of these treatments. `probing_s` is how long the probes have just taken, if known."""
+    """Forecast a campaign of these treatments. `probing_s` is how long the probes have just taken, if known.
+
+    `emulated` is the number of guests that are emulated, if those are the hosts."""
     configs = [configuration(study, treatment) for treatment in treatments]
     calibrations: dict[str, Config] = {}
+    more_s = EMULATED_TRIAL_S if emulated else 0.0
     for config in configs:
         calibrations.update(scenario.calibrations(config))
     return Forecast(
-        session_s=_SESSION_S if scenario.needs_root else 0.0,
+        session_s=emulated * _EMULATED_BOOT_S + (_SESSION_S if scenario.needs_root else 0.0),
         probing_s=scenario.probing_s(configs) if probing_s is None else probing_s,
-        calibrations_s=sum(scenario.duration_s(config) for config in calibrations.values()),
-        trials_s=study.design.replicates * sum(scenario.duration_s(config) for config in configs),
+        calibrations_s=sum(scenario.duration_s(config) + more_s for config in calibrations.values()),
+        trials_s=study.design.replicates * sum(scenario.duration_s(config) + more_s for config in configs),
         report_s=_REPORT_S if scenario.needs_root else 0.0,
     )
 
@@ -77,11 +90,14 @@ def _platform(study: Study, row: Treatment) -> str:
     return split_options(str(configuration(study, row).get("platform", "")))[0]
 
 
-def expected_s(study: Study, scenario: type[Scenario] | None, treatments: Iterable[Treatment]) -> dict[int, float]:
+def expected_s(
+    study: Study, scenario: type[Scenario] | None, treatments: Iterable[Treatment], *, emulated: bool = False
+) -> dict[int, float]:
     """Return the expected seconds of one trial of each treatment, by its index; 0 without a scenario."""
-    return {
-        row.index: 0.0 if scenario is None else scenario.duration_s(configuration(study, row)) for row in treatments
-    }
+    if scenario is None:
+        return dict.fromkeys((row.index for row in treatments), 0.0)
+    more_s = EMULATED_TRIAL_S if emulated else 0.0
+    return {row.index: scenario.duration_s(configuration(study, row)) + more_s for row in treatments}
 
 
 def scenario_of(study: Study) -> type[Scenario] | None:
@@ -96,7 +112,8 @@ def pace_of(store: Store, scenario: type[Scenario] | None) -> EtaEstimator:
     """Return the current pace of a campaign, from its remaining trials and the durations of its attempts."""
     rows = [row.treatment for row in store.treatments()]
     try:
-        expected = expected_s(store.study, scenario, rows)
+        emulated = store.provenance.get("guest", {}).get("emulated", False)
+        expected = expected_s(store.study, scenario, rows, emulated=emulated)
     except (KeyError, ValueError, TypeError, LastroError):  # another version's study: only its own trials count then
         expected = {}
     pace = EtaEstimator(expected, store.left())

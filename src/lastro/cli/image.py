@@ -68,9 +68,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _build_guest(held: Session, image: Image) -> None:
+    from lastro.app.hosts import announce_builds
     from lastro.host.testbed_file import GUEST, load
     from lastro.image import guest_host
 
     plan = load(Path(GUEST)).guest
     assert plan is not None, "the word stands for a guest"
+    announce_builds(held, image, [plan])
     guest_host.ensure(image, held.ledger.state, held.host, plan.release, plan.kernel)

@@ -22,6 +22,7 @@ from lastro.app import plans
 from lastro.app.contents import report_of
 from lastro.app.plans import NoPlan, Planned, Probing, StudyPlan, reasons
 from lastro.app.studies import GivenSuite, load_study, suite_of
+from lastro.campaign.duration import EMULATED_TRIAL_S
 from lastro.cli._common import selection, share, study_arguments, testbed_argument
 from lastro.cli._terminal import table
 from lastro.errors import InputError
@@ -107,6 +108,16 @@ def _expected(plan: StudyPlan) -> str:
     return human_duration(least_s) + (f" to {human_duration(most_s)}" if most > blocks else "")
 
 
+def _in_software(plans: Sequence[StudyPlan]) -> list[str]:
+    """Return how emulation enters the expected durations; nothing for plans of a host, or of a guest on KVM."""
+    how = f"{EMULATED_TRIAL_S:g} s longer than on a host, as trials of chains do"
+    if any(plan.emulated for plan in plans):
+        return [f"the guest is emulated: each trial is expected to last {how}"]
+    if any(plan.emulated is None for plan in plans):
+        return [f"if the guest is emulated, each trial lasts {how}"]
+    return []
+
+
 def _not_probed(busy: str = "") -> str:
     if busy:
         return f"availability was not probed: {busy}; use --wait to probe once it is free"
@@ -142,7 +153,7 @@ def _lines(plan: StudyPlan) -> list[str]:
             lines += [f"    remedy: {remedy}"] if remedy else []
     else:
         lines += ["all of them can run on this host"]
-    return [*lines, "", f"expected    {_expected(plan)}"]
+    return [*lines, "", f"expected    {_expected(plan)}", *_in_software([plan])]
 
 
 def _schedule_lines(plan: StudyPlan) -> list[str]:
@@ -170,6 +181,7 @@ def _document(plan: StudyPlan, schedule: bool, gate: GatePlan | None = None) -> 
         "seed": study.design.seed,
         "trials": plan.trials,
         "probed": plan.probed,
+        "emulated": plan.emulated,
         "expected_s": round(plan.forecast.total_s, 1),
         "expected": {name: round(seconds, 1) for name, seconds in asdict(plan.forecast).items()},
         "treatments": [
@@ -204,7 +216,7 @@ def _suite_lines(given: GivenSuite, planned: Sequence[Planned]) -> list[str]:
     rows.append(_sum(plans))
     title = given.folder.title or given.folder.name
     found = [title, f"suite of {len(planned)} studies{profile}{changes}", "", *table(rows)]
-    return [*found, *_reasons(planned), *_hints(plans)]
+    return [*found, *_reasons(planned), *_hints(plans), *_in_software([plan for _, plan in plans])]
 
 
 def _row(name: str, plan: StudyPlan | NoPlan) -> tuple[str, ...]:

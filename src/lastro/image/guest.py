@@ -123,8 +123,7 @@ def ensure_kernel(
 
     `snapshot` is that of the root filesystem; empty for today's mirror. `on_disk` are patterns of more modules, which
     are put on a disk with the others."""
-    moment = (snapshot,) if snapshot else ()
-    kernel = Kernel(store / f"kernel-{key_of(release, package, *_TOOLS, *MODULES, *moment, *on_disk)}")
+    kernel = kernel_at(store, release, snapshot, package, on_disk)
     if kernel.directory.is_dir():
         return kernel
     if host.which("mmdebstrap") is None:
@@ -148,6 +147,12 @@ def ensure_kernel(
         shutil.copy(extract / "bin/busybox", kept / "busybox")
         put(kept, kernel.directory)
     return kernel
+
+
+def kernel_at(store: Path, release: str, snapshot: str, package: str, on_disk: Sequence[str]) -> Kernel:
+    """Return the place of a kernel, made or not yet; the arguments are those of `ensure_kernel`."""
+    moment = (snapshot,) if snapshot else ()
+    return Kernel(store / f"kernel-{key_of(release, package, *_TOOLS, *MODULES, *moment, *on_disk)}")
 
 
 def _as_before_debian_13(extract: Path) -> None:

@@ -28,6 +28,9 @@ _TOOLS = (
     "busybox-static", "ethtool", "iproute2", "iptables", "iputils-ping", "kmod", "nftables", "openssh-server", "procps",
     "util-linux-extra",
 )  # fmt: skip
+# Until Debian 12, the client was in docker.io, which only recommends it since then.
+_SINCE_DEBIAN_13 = ("docker-cli",)
+_BEFORE_DEBIAN_13 = ("buster", "bullseye", "bookworm")
 # Each machine gets keys of its own when it boots.
 _NO_KEYS = 'rm -f "$1"/etc/ssh/ssh_host_*_key*'
 _MODULES = (
@@ -65,8 +68,8 @@ def ensure(image: Image, state: Path, host: Host, release: str, kernel: str) -> 
     store = state / "guest"
     with building("the guest that is the host", store, image.snapshot):
         own = kernel.startswith("/")
-        package, _, other = (guest.KERNEL if own else kernel).partition("/")
-        debian = guest.ensure_kernel(store, host, other or release, image.snapshot, package, _MODULES)
+        package, origin = _package(release, kernel)
+        debian = guest.ensure_kernel(store, host, origin, image.snapshot, package, _MODULES)
         if own and not Path(kernel).is_file():
             raise ImageError(f"{kernel}, the kernel of the guest, is not a file", "set `kernel` to a bzImage")
         return GuestHost(
@@ -79,10 +82,25 @@ def ensure(image: Image, state: Path, host: Host, release: str, kernel: str) -> 
         )
 
 
+def to_build(image: Image, state: Path, release: str, kernel: str) -> list[str]:
+    """Return what `ensure` would have to fetch and build first, and so takes minutes."""
+    package, origin = _package(release, kernel)
+    made = guest.kernel_at(state / "guest", origin, image.snapshot, package, _MODULES).directory.is_dir()
+    found = [] if rootfs.find(recipe_of(release, image.snapshot), state / "rootfs") else [f"the userland of {release}"]
+    return found if made else [*found, f"{package} of {origin}"]
+
+
+def _package(release: str, kernel: str) -> tuple[str, str]:
+    """Return the Debian package of a kernel and its release. A file of the user's own boots with Debian's initramfs."""
+    package, _, origin = (guest.KERNEL if kernel.startswith("/") else kernel).partition("/")
+    return package, origin or release
+
+
 def recipe_of(release: str, snapshot: str) -> rootfs.Recipe:
     """Return the contents of the guest's own root."""
     needed = {name for kind, names in PARTS.items() for part in names for name in _packages(kind, part)}
-    return rootfs.Recipe(release, tuple(sorted(needed.union(_TOOLS))), hooks=(_NO_KEYS,), snapshot=snapshot)
+    needed |= {*_TOOLS, *(() if release in _BEFORE_DEBIAN_13 else _SINCE_DEBIAN_13)}
+    return rootfs.Recipe(release, tuple(sorted(needed)), hooks=(_NO_KEYS,), snapshot=snapshot)
 
 
 def _packages(kind: str, name: str) -> tuple[str, ...]:

@@ -15,6 +15,10 @@ from lastro.host.places import FIRST_ID, N_IDS, close_sockets
 from lastro.testbed import Testbed
 
 _START_TRIES = 30  # of about a second each
+# dockerd gives its containerd 15 s, and an emulated processor beside other work needs more. At the next attempt, the
+# program is in memory.
+_SLOW = "timeout waiting for containerd to start"
+_SLOW_TRIES = 3
 _IMPORT_TIMEOUT_S = 600.0
 
 # dockerd uses the host's containerd, and with it the user's containers, if it finds the socket. In its own mount
@@ -56,8 +60,8 @@ class Daemon:
     def start(self) -> None:
         """Start the daemon. Raises: Unavailable without Docker; PlatformError with the daemon's last line of output."""
         host, groups = self._testbed.host, self._testbed.cgroups
-        for program in ("dockerd", "docker"):
-            host.require(program, "apt-get install docker.io")
+        host.require("dockerd", "apt-get install docker.io")
+        host.require("docker", "apt-get install docker-cli")  # a package of its own since Debian 13
         host.write_text(str(self._run_dir / "client" / "config.json"), "{}")
         # This replaces the user's /etc/docker/daemon.json. Newer versions keep images in containerd by default, and
         # then have no storage drivers.
@@ -70,6 +74,19 @@ class Daemon:
             script += self._give_ids()
         host.write_text(str(self._run_dir / "daemon.json"), json.dumps(settings, indent=1))
         groups.make(host, self.cgroup)
+        for left in reversed(range(_SLOW_TRIES)):
+            try:
+                self._run(script)
+                break
+            except PlatformError as error:
+                if _SLOW not in error.message or not left:
+                    raise
+
+    def _run(self, script: str) -> None:
+        """Start the daemon after the commands of `script`, and wait until it answers. Raises: PlatformError."""
+        host, groups = self._testbed.host, self._testbed.cgroups
+        # A dockerd that ends takes containerd with it. Until that has been reaped, the next dockerd would wait for it.
+        host.run(["rm", "-f", str(self._run_dir / "exec" / "containerd" / "containerd.pid")])
         self._process = host.spawn(
             [
                 *groups.entering(self.cgroup),
@@ -136,8 +153,6 @@ class Daemon:
     def restart(self) -> None:
         """Start the daemon again after it was killed. Only the running trial is lost."""
         self.stop()
-        # A killed dockerd takes containerd with it. Until that has been reaped, the next dockerd would wait for it.
-        self._testbed.host.run(["rm", "-f", str(self._run_dir / "exec" / "containerd" / "containerd.pid")])
         self.start()
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from lastro.analysis.compare import RANDOMIZATION
 from lastro.analysis.comparison import Absent, Compared, Comparison, OneSided
 from lastro.report.language import ENGLISH
 from lastro.report.numbers import STATUS_WORDS, count, percent
@@ -81,7 +82,8 @@ def between_notes(comparison: Comparison) -> Iterator[str]:
 
 def notes(comparison: Comparison) -> Iterator[str]:
     """Yield caveats on each campaign, and the metrics that only one of them has."""
-    if len({report.guest for _, report in comparison.sides}) > 1:
+    apart = {each.what for each in comparison.differences if each.kind == "provenance"}
+    if len({report.guest for _, report in comparison.sides}) > 1 or RANDOMIZATION in apart:
         yield (
             "WARNING: A and B ran on different kinds of machines, at least one of them a guest: a ratio B / A compares "
             "these machines, not what the study varies."

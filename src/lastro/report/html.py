@@ -69,6 +69,7 @@ def _context(content: Content) -> dict[str, Any]:
         "title": report.study.title or report.study.name,
         "opening": opening(report, say),
         "summary": words.summary(report, say),
+        "place": words.place(report, say),
         "noise_floor": noise_floor_sentence(content.analysis, say),
         "drawn": drawn,
         "metrics": [_metric(content, metric) for metric in content.analysis.metrics],

@@ -26,7 +26,15 @@ from lastro.report.stat_tables import (
     tables_behind,
 )
 from lastro.report.statistics_words import noise_floor_sentence, statistics_sentences
-from lastro.report.tables import Table, gaps_table, growth_tables, invalid_table, results_table, scaling_table
+from lastro.report.tables import (
+    Table,
+    captioned,
+    gaps_table,
+    growth_tables,
+    invalid_table,
+    results_table,
+    scaling_table,
+)
 from lastro.report.templating import environment
 
 _BABEL = {"en": "english", "pt-BR": "brazilian"}
@@ -63,7 +71,7 @@ def render_latex(content: Content) -> str:
         opening=opening(report, say),
         summary=words.summary(report, say),
         statistics=[text for text in _statistics(content) if text],
-        tables=[table for table in _tables(content) if table],
+        tables=[captioned(table, report, say) for table in _tables(content) if table],
         limitations=list(words.limitations(report, say)),
     )
 

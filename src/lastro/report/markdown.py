@@ -33,6 +33,7 @@ from lastro.report.statistics_words import (
 )
 from lastro.report.tables import (
     Table,
+    captioned,
     curve_tables,
     gaps_table,
     growth_tables,
@@ -84,7 +85,7 @@ def _statistics(content: Content) -> Iterator[str]:
     report, metrics, say = content.report, content.analysis.metrics, content.say
 
     def texts(tables: Iterable[Table]) -> list[str]:
-        return [table_text(table, say) for table in tables if table]
+        return [_table(table, report, say) for table in tables if table]
 
     yield from _section(say("How metrics vary with numeric factors"), *texts(curve_tables(report, say).values()))
     yield from _section(say("What each factor does"), *texts(effects_table(metric, say) for metric in metrics))
@@ -104,7 +105,7 @@ def _statistics(content: Content) -> Iterator[str]:
     yield from _section(
         say("The statistics behind it"),
         escape(noise_floor_sentence(content.analysis, say)),
-        *(part for metric in metrics for part in _behind(metric, content.analysis.alpha, say)),
+        *(part for metric in metrics for part in _behind(metric, content.analysis.alpha, report, say)),
     )
     lines = (scaling_table(report, scaling, say) for scaling in scalings(report))
     yield from _section(say("Scaling"), *texts(lines), *texts(growth_tables(report, say)))
@@ -113,11 +114,12 @@ def _statistics(content: Content) -> Iterator[str]:
 def _really(report: Report, say: Language) -> Iterator[str]:
     if tables := [table for table in (really_table(report, say), remarks_table(report, say)) if table]:
         yield escape(say(words.REALLY))
-        yield from (table_text(table, say) for table in tables)
+        yield from (_table(table, report, say) for table in tables)
 
 
-def _behind(metric: MetricAnalysis, alpha: float, say: Language) -> Iterator[str]:
-    body = [table_text(table, say) if table else escape(table.note) for table in tables_behind(metric, say)]
+def _behind(metric: MetricAnalysis, alpha: float, report: Report, say: Language) -> Iterator[str]:
+    tables = tables_behind(metric, say)
+    body = [_table(table, report, say) if table else escape(table.note) for table in tables]
     body.insert(1, escape(" ".join(check_sentences(metric, say))))
     body.insert(0, escape(" ".join(statistics_sentences(metric, alpha, say))))
     yield fold(f"{metric.metric.name}: {metric_summary(metric, say)}", "\n\n".join(filter(None, body)))
@@ -134,14 +136,14 @@ def _missing(report: Report, say: Language) -> Iterator[str]:
     gaps, invalid = gaps_table(report, say), invalid_table(report, say)
     if not (gaps or invalid) and report.progress.finished:
         yield escape(say(words.NOTHING_MISSING))
-    yield from (table_text(table, say) for table in (gaps, invalid) if table)
+    yield from (_table(table, report, say) for table in (gaps, invalid) if table)
     if not report.progress.finished:
         yield escape(words.not_run_yet(report, say))
 
 
 def _resources(report: Report, say: Language) -> Iterator[str]:
     for name, title, table in words.resources(report, say):
-        yield table_text(property_table(name, title, table, say, ours=True), say)
+        yield _table(property_table(name, title, table, say, ours=True), report, say)
 
 
 def _residuals(report: Report, say: Language) -> Iterator[str]:
@@ -186,6 +188,10 @@ def code(text: str, language: str = "") -> str:
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}{language}\n{text.rstrip()}\n{fence}"
+
+
+def _table(table: Table, report: Report, say: Language) -> str:
+    return table_text(captioned(table, report, say), say)
 
 
 def table_text(table: Table, say: Language) -> str:

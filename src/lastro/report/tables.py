@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lastro.analysis.campaign import Cell, InvalidAttempt, MetricView, Report, Row
 from lastro.analysis.curves import Curve, Panel, curves
@@ -57,6 +57,12 @@ class Table:
 
     def __bool__(self) -> bool:
         return bool(self.rows)
+
+
+def captioned(table: Table, report: Report, say: Language) -> Table:
+    """Return a table whose title says if it is of a guest, since a table in a paper stands alone."""
+    place = words.place(report, say)
+    return replace(table, title=f"{table.title}, {place}") if table.title and place else table
 
 
 def results_table(content: Content, view: MetricView) -> Table:

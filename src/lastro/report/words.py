@@ -74,6 +74,13 @@ def _of_guest(report: Report, say: Language) -> Iterator[str]:
         yield say("Measured in {guest}: the figures are those of a virtual machine.", guest=report.guest.title)
 
 
+def place(report: Report, say: Language) -> str:
+    """Return 'in an emulated guest', for the captions of tables and figures, which are read alone; empty for a host."""
+    if report.guest is None:
+        return ""
+    return say("in an emulated guest") if report.guest.emulated else say("in a guest")
+
+
 def _several_campaigns(report: Report, say: Language) -> Iterator[str]:
     if (found := across_campaigns(report)) is None:
         return

@@ -2,7 +2,8 @@
 
 Columns: `treatment`, one for each factor, `block`, `trial`, `state` (of the trial), `attempt`, `valid` (of the
 attempt), `reasons`, `metric`, `unit`, `value`, `at_least` (the value is only a lower bound: censored on the right);
-for a campaign of a fleet also `testbed` (of the attempt).
+for a campaign of a fleet also `testbed` (of the attempt), and for one in a guest `measured_in`: host, guest, or
+emulated guest.
 Every trial has a row: a trial that was never attempted has no attempt and no metric, and an unavailable one has its
 reason. Analyse the rows with `valid` true; invalid attempts are included for inspection.
 The rows of a suite begin with the column `front`, the name of the study in its suite, and have the factors of all
@@ -18,6 +19,7 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from lastro.errors import OutputError
 from lastro.plain import without_controls
@@ -40,7 +42,8 @@ _AFTER = {
     "value": "DOUBLE",
     "at_least": "BOOLEAN",
 }
-_FLEET = {"testbed": "VARCHAR"}  # the last column of a campaign of a fleet
+_MORE = {"testbed": "VARCHAR", "measured_in": "VARCHAR"}  # the last columns, of a fleet and of a guest
+_HOST = "host"  # the value of `measured_in` for what was not measured in a guest
 _NULL = "\\N"  # in the file that DuckDB reads, where an empty text and no text must differ
 _BEGIN_A_FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")  # the full-width ones for spreadsheets in East Asia
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
@@ -50,16 +53,26 @@ Value = str | int | float | bool | None
 
 def columns(data: CampaignData) -> dict[str, str]:
     """Return the names of the columns in order, with their SQL types."""
-    found = _BEFORE | {_column(factor): _sql_type(factor) for factor in data.study.factors} | _AFTER
-    return found | _FLEET if _of_fleet(data) else found
+    return _BEFORE | {_column(factor): _sql_type(factor) for factor in data.study.factors} | _AFTER | _more(data)
 
 
-def _of_fleet(data: CampaignData) -> bool:
-    return any(attempt.testbed for attempt in data.attempts)
+def _more(data: CampaignData) -> dict[str, str]:
+    """Return the columns of `_MORE` that this campaign has."""
+    fleet = any(attempt.testbed for attempt in data.attempts)
+    found = [data.provenance, *(member.provenance for member in data.members)]
+    guest = any(_machine(provenance) != _HOST for provenance in found)
+    return {name: kind for (name, kind), has in zip(_MORE.items(), (fleet, guest), strict=True) if has}
+
+
+def _machine(provenance: Mapping[str, Any]) -> str:
+    guest = provenance.get("guest")
+    if not guest:
+        return _HOST
+    return "emulated guest" if guest.get("emulated") else "guest"
 
 
 def _column(factor: Factor) -> str:
-    return f"factor_{factor.name}" if factor.name in {_STUDY, *_BEFORE, *_AFTER, *_FLEET} else factor.name
+    return f"factor_{factor.name}" if factor.name in {_STUDY, *_BEFORE, *_AFTER, *_MORE} else factor.name
 
 
 def _sql_type(factor: Factor) -> str:
@@ -78,13 +91,16 @@ def rows(data: CampaignData) -> Iterator[tuple[Value, ...]]:
     attempts: dict[int, list[Attempt]] = defaultdict(list)
     for attempt in data.attempts:
         attempts[attempt.trial].append(attempt)
-    fleet = _of_fleet(data)
+    machines = {block: _machine(member.provenance) for member in data.members for block in member.blocks}
+    whole, more = _machine(data.provenance), _more(data)
     for trial in data.trials:
         row = treatments[trial.treatment]
         head = (row.treatment.id, *(row.treatment.levels[factor.name] for factor in data.study.factors))
         place = (trial.block, trial.number, trial.state)
         for testbed, *tail in _tails(trial, row, attempts[trial.number], units):
-            yield (*head, *place, *tail, *((testbed,) if fleet else ()))
+            machine = None if tail[0] is None else machines.get(trial.block, whole)
+            last = {"testbed": testbed, "measured_in": machine}
+            yield (*head, *place, *tail, *(last[name] for name in more))
 
 
 def _tails(
@@ -112,11 +128,12 @@ def _all_columns(data: Data) -> dict[str, str]:
     if isinstance(data, CampaignData):
         return columns(data)
     found = {_STUDY: "VARCHAR", **_BEFORE}
+    more = {name: _MORE[name] for name in _MORE if any(name in _more(each) for each in data.values())}
     for each in data.values():
         for name, kind in columns(each).items():
-            if name not in _AFTER | _FLEET:
+            if name not in _AFTER | _MORE:
                 found[name] = kind if found.get(name, kind) == kind else "VARCHAR"
-    return found | _AFTER | (_FLEET if any(map(_of_fleet, data.values())) else {})
+    return found | _AFTER | more
 
 
 def _all_rows(data: Data) -> Iterator[tuple[Value, ...]]:
