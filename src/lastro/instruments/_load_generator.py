@@ -130,7 +130,7 @@ class LoadGenerator(Instrument):
 
     @abstractmethod
     def offer(self, way: Way, traffic: Traffic, rate_fps: float, duration_s: float) -> Offered:
-        """Send frames at a constant rate, and return when the last one was sent.
+        """Send frames at a constant rate, and return when the last one was sent, or is in a queue that keeps the rate.
 
         Raises: InstrumentError when its report cannot be right; CommandFailed; CommandTimeout."""
 
