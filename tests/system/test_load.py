@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import os
+import pathlib
 import signal
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lastro import registry
+from lastro.attachments.veth_direct import VethDirect
 from lastro.errors import TrialError
+from lastro.functions.base import Function, Path, Step
+from lastro.instruments._load_generator import Traffic
+from lastro.instruments.trafgen import Trafgen
+from lastro.platforms.native import Native
 from lastro.results.samples import Outcome
 from lastro.scenarios.load import LoadScenario
+from lastro.scenarios.load.probing import Prober
+from lastro.scenarios.shared.chain import deployed
 from lastro.testbed import Testbed
 from lastro.testing.subject import left
 
@@ -27,6 +34,7 @@ __all__ = ["image_needs"]  # what `testbed` builds
 
 CAPACITY_FPS = 4_000
 _BURST, _QUEUE = 10, 20  # frames
+_HELD = 1500  # frames, which leave a longer queue in 375 ms
 _BOTTLENECK = f'''"""A bottleneck of known rate: {CAPACITY_FPS} frames of 64 bytes in a second, behind a short queue."""
 
 from lastro.functions.base import Function, Path, Step
@@ -81,6 +89,27 @@ def test_a_bottleneck_of_known_rate_lies_in_the_interval(running: LoadScenario) 
     assert found["pdr_conditional"] == pytest.approx(CAPACITY_FPS, rel=0.04)
     assert found["frame_mean"] == pytest.approx(60, abs=0.5)
     assert found["frames_per_cpu_s"] > 0
+
+
+class Holding(Function):
+    """The same bottleneck behind a long queue: it loses nothing, and passes frames long after they were sent."""
+
+    name, summary = "holding", "lets a known rate pass, later"
+
+    def more_steps(self, path: Path) -> tuple[Step, ...]:
+        bucket = f"tbf rate {CAPACITY_FPS * 60 * 8}bit burst {_BURST * 60} limit {_HELD * 60}"
+        return (Step(("tc", "qdisc", "add", "dev", path.outside, "root", *bucket.split())),)
+
+
+def test_frames_that_a_queue_holds_belong_to_the_probe_that_sent_them(testbed: Testbed) -> None:
+    with deployed(testbed, Native(), VethDirect(), Holding(), offloads=False) as chain:
+        prober = Prober(testbed, chain, Trafgen(), Traffic.of("64"))
+        with prober.ready():
+            first, second = prober.probe(10_000, 0.2), prober.probe(2_000, 0.2)
+    assert first.sent == pytest.approx(2_000, abs=5) and first.loss_ratio == 0
+    assert first.late > 500
+    assert second.sent == pytest.approx(400, abs=5) and second.received == pytest.approx(400, abs=5)
+    assert prober.overdue == 0
 
 
 @pytest.mark.parametrize(
@@ -141,7 +170,7 @@ def killed(comm: str, where: str, after_s: float = 1.0) -> Iterator[list[int]]:
     def kill() -> None:
         began_s = time.monotonic()
         while not done.wait(0.02):
-            for process in Path("/proc").glob("[0-9]*"):
+            for process in pathlib.Path("/proc").glob("[0-9]*"):
                 with suppress(OSError):
                     mine = where in (process / "cgroup").read_text()
                     if mine and (process / "comm").read_text().strip() == comm and time.monotonic() - began_s > after_s:

@@ -18,7 +18,7 @@ from lastro.instruments.sockperf import Sockperf
 from lastro.instruments.trafgen import Trafgen
 from lastro.results.noted import Noted
 from lastro.results.samples import AT_LEAST, GENERATOR_LIMITED, Outcome
-from lastro.scenarios.load import LoadScenario
+from lastro.scenarios.load import LoadScenario, settling
 from lastro.scenarios.load import probing as probing_module
 from lastro.scenarios.load.measuring import METRICS, bounds_of, goals_of, record
 from lastro.scenarios.load.probing import BOTH, Prober
@@ -213,9 +213,15 @@ def counters(sent: int, received: int, refused: int = 0, size: int = 60) -> dict
     }
 
 
-def prober(monkeypatch: pytest.MonkeyPatch, moved: dict[str, dict[str, int]], sent: int, directions: str) -> Prober:
-    meter = SimpleNamespace(start=lambda: None, stop=lambda: None, moved=moved)
-    monkeypatch.setattr(probing_module, "InterfaceMeter", lambda *_: meter)
+Counted = dict[str, dict[str, int]]
+
+
+def prober(monkeypatch: pytest.MonkeyPatch, counted: Counted, sent: int, directions: str, *later: Counted) -> Prober:
+    """A prober whose interfaces count from 0; `later` are readings after `counted`."""
+    zero = {port: dict.fromkeys(each, 0) for port, each in counted.items()}
+    now = iter([zero, counted, *(later or (counted,))])
+    monkeypatch.setattr(probing_module, "InterfaceMeter", lambda *_: SimpleNamespace(now=lambda: next(now)))
+    monkeypatch.setattr(settling.time, "sleep", lambda _: None)
     generator = SimpleNamespace(offer=lambda *_: Offered(sent, sent, 1.0))
     roles = {role: SimpleNamespace(usage=dict) for role in ("source", "function", "sink")}
     chain = SimpleNamespace(path=PATHS["4"], instances=roles, source="source", sink="sink")
@@ -263,6 +269,59 @@ def test_counters_that_contradict_the_generator_end_the_trial(
         prober(monkeypatch, moved, 10_000, "forward").probe(10_000, 1)
 
 
+def test_late_frames_are_those_of_their_own_probe(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The function holds 1,000 frames when the generator ends, and passes all of them but 20."""
+    held, end = counters(10_000, 9_000), counters(10_000, 9_980)
+    found = prober(monkeypatch, held, 10_000, "forward", counters(10_000, 9_600), end, end, end)
+    probe = found.probe(10_000, 1)
+    assert (probe.sent, probe.received, probe.late) == (10_000, 9_980, 980)
+    assert found.carried_bytes == 9_980 * 46
+
+
+def test_a_probe_without_loss_waits_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = prober(monkeypatch, counters(10_000, 10_000), 10_000, "forward")
+    monkeypatch.setattr(settling.time, "sleep", lambda _: pytest.fail("it waits"))
+    assert found.probe(10_000, 1).late == 0
+
+
+def test_frames_of_a_function_that_stood_still_are_not_those_of_the_next_probe(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is frozen at the end of the first probe, with 500 frames, which it passes before the second."""
+    frozen, thawed, passed = counters(10_000, 9_500), counters(10_000, 9_800), counters(10_000, 10_000)
+    found = prober(monkeypatch, frozen, 10_000, "forward", frozen, thawed, passed, passed, counters(20_000, 20_000))
+    assert found.probe(10_000, 1).received == 9_500
+    second = found.probe(10_000, 1)
+    assert (second.sent, second.received, second.late) == (10_000, 10_000, 0)
+    assert found.overdue == 500
+
+
+@pytest.mark.parametrize("rate_fps", [10, 100_000])
+def test_frames_that_never_stand_still_are_foreign_traffic(monkeypatch: pytest.MonkeyPatch, rate_fps: int) -> None:
+    clock, reading = [0.0], [0]
+
+    def sleep(seconds: float) -> None:
+        assert seconds * rate_fps >= 3, "a generator may have frames left in its own queue"
+        clock[0] += seconds
+
+    def read() -> Counted:
+        reading[0] += 1
+        return counters(1000, reading[0])
+
+    monkeypatch.setattr(settling.time, "sleep", sleep)
+    monkeypatch.setattr(settling.time, "monotonic", lambda: clock[0])
+    frames = lambda counted: (counted["sink.in0"]["rx_packets"],)  # noqa: E731
+    with pytest.raises(InstrumentError, match=r"frames moved for 7\.\d s in which none was offered: foreign"):
+        settling.at_rest(counters(1000, 0), read, frames, lambda _: False, rate_fps)
+    end = clock[0] + 3  # after two seconds, frames are lost; after three, all is quiet
+    reading[0] = 0
+
+    def read_until() -> Counted:
+        reading[0] += clock[0] < end
+        return counters(1000, reading[0])
+
+    counted = settling.at_rest(counters(1000, 0), read_until, frames, lambda _: False, rate_fps)
+    assert counted["sink.in0"]["rx_packets"] == pytest.approx(2 / 3 * reading[0], abs=2)
+
+
 def test_segments_beyond_the_frame_are_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     found = prober(monkeypatch, counters(10_000, 10_000, size=600), 10_000, "forward")
     found.probe(10_000, 1)
@@ -294,6 +353,15 @@ def test_an_interval_is_recorded_with_what_ended_the_search() -> None:
         "probe loss": (0, pytest.approx(10)),
     }
     json.dumps(outcome.notes)
+
+
+@pytest.mark.parametrize(("late", "said"), [(2_000, True), (500, False)])
+def test_a_load_that_queues_took_is_told_with_its_end(late: int, said: bool) -> None:
+    probes = (Probe(80_000, 1, 80_000, 80_000, 1.0, {}, late), Probe(80_000, 0.2, 16_000, 16_000, 0.2, {}, 9_000))
+    outcome = Outcome()
+    record(Searched((Found(Goal("pdr", 0.005), 80_000, 81_000, 79_900, 0.25),), probes, 98_000, False), outcome)
+    end = Noted.of(outcome.notes).stopped_by["pdr"]
+    assert ("; at 80,000, queues still held 2.5 % of the frames when" in end) is said
 
 
 @pytest.mark.parametrize("limited", [True, False])

@@ -117,8 +117,8 @@ class LoadGenerator(Instrument):
     """A generator of frames at a constant rate.
 
     `packages` are Debian packages that it needs in the image. `most_flows`, `mixes` and `least_payload_bytes` say what
-    traffic it can send; `step_s` is the unit of its durations (0: any), and `spins` is true if it waits by keeping a
-    CPU busy."""
+    traffic it can send; `step_s` is the unit of its durations (0: any), `starts_s` what it takes besides them, and
+    `spins` is true if it waits by keeping a CPU busy."""
 
     metrics = (FRAMES_OFFERED,)
     packages: ClassVar[tuple[str, ...]] = ()
@@ -126,11 +126,12 @@ class LoadGenerator(Instrument):
     mixes: ClassVar[bool] = False
     least_payload_bytes: ClassVar[int] = 0
     step_s: ClassVar[float] = 0.0
+    starts_s: ClassVar[float] = 0.2
     spins: ClassVar[bool] = False
 
     @abstractmethod
     def offer(self, way: Way, traffic: Traffic, rate_fps: float, duration_s: float) -> Offered:
-        """Send frames at a constant rate, and return when the last one was sent.
+        """Send frames at a constant rate, and return when the last one was sent, or is in a queue that keeps the rate.
 
         Raises: InstrumentError when its report cannot be right; CommandFailed; CommandTimeout."""
 

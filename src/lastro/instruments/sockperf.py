@@ -19,6 +19,7 @@ class Sockperf(LoadGenerator):
     version_argv = ("sockperf", "--version")
     least_payload_bytes = 14  # of its own header
     step_s = 1.0  # its durations are whole seconds
+    starts_s = 2.3  # it sleeps for two seconds before it sends
     spins = True
 
     def offer(self, way: Way, traffic: Traffic, rate_fps: float, duration_s: float) -> Offered:

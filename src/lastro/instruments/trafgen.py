@@ -27,7 +27,6 @@ _FIRST_PORT = 20_000
 _BUCKET_S = 1e-3  # a timer of the kernel may be late by this much without losing a token
 _QUEUE_BYTES = 4 << 20  # more than a socket may have in the queue: the socket's limit blocks it, and nothing is dropped
 _LONGEST, _STARTS_S = 1.2, 0.2  # it ends after its start and this multiple of the duration
-_DRAINED_S = 0.05
 # With a rate, even one that it never reaches, it sends each frame by a call that blocks, and not through a ring.
 _BLOCKING = ("--qdisc-path", "--rate", "4000000000pps")
 _BUCKET, _END, _TABLE = "pace0", "pace1", "lastro_pace"
@@ -70,9 +69,7 @@ class Trafgen(LoadGenerator):
         done = way.sender.run(argv, stdin=_frames(hop, traffic), timeout_s=2 * duration_s + _PATIENCE_S, check=False)
         if done.returncode != 0:
             raise CommandFailed(argv, done.returncode, done.error_text or done.text)
-        offered = self.read(done.text, count, duration_s)
-        way.sender.run(["sleep", str(_DRAINED_S)])
-        return offered
+        return self.read(done.text, count, duration_s)
 
     def read(self, text: str, count: int, duration_s: float) -> Offered:
         """Return the load that its report states. Raises: InstrumentError.

@@ -10,6 +10,15 @@ _COUNTED = [(way, what) for way in ("rx", "tx") for what in ("bytes", "packets",
 Counters = dict[str, dict[str, int]]  # "role.interface" -> rx_bytes, rx_packets, rx_dropped, tx_bytes, …
 
 
+def moved(before: Counters, after: Counters) -> Counters:
+    """Return what the interfaces counted between two readings."""
+    return {
+        port: {key: value - before[port][key] for key, value in counters.items()}
+        for port, counters in after.items()
+        if port in before
+    }
+
+
 class InterfaceMeter(Meter):
     name = "interfaces"
     summary = "bytes and packets over every interface of every instance"
@@ -17,17 +26,13 @@ class InterfaceMeter(Meter):
     mtu: dict[str, int]  # by port, as in `moved`
 
     def start(self) -> None:
-        self._before = self._readings()
+        self._before = self.now()
 
     def stop(self) -> None:
-        after = self._readings()
-        self.moved: Counters = {
-            port: {key: value - self._before[port][key] for key, value in counters.items()}
-            for port, counters in after.items()
-            if port in self._before
-        }
+        self.moved: Counters = moved(self._before, self.now())
 
-    def _readings(self) -> Counters:
+    def now(self) -> Counters:
+        """Return what all interfaces have counted since they were made."""
         found: Counters = {}
         self.mtu = {}
         for role, instance in self.instances.items():

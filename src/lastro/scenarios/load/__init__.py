@@ -51,7 +51,7 @@ from lastro.testbed import Testbed
 
 _DAY_S = 86_400
 _AROUND_S = 1.5  # what a trial takes besides probes, waits and two starts, roughly
-_PROBE_S = 0.2  # what a probe takes besides its time
+_PROBE_S = 0.15  # what a probe takes besides its time and the start of its generator
 _CEILING = "ceiling"  # the largest rate that the generator sends through plain forwarding
 _NO_GOAL = "none"
 
@@ -153,8 +153,9 @@ class LoadScenario(OnChain):
         bounds = bounds_of(config)
         per_goal = bounds.binary_probes if config["search"] == "binary" else 4
         n_goals = 2 + (config["own_goal"] != _NO_GOAL)
-        searching_s = (3 + per_goal * n_goals) * (bounds.sum_s / 2 + _PROBE_S)
-        waits_s = float(config["settle_s"]) + float(config["cost_s"]) + latency_s(config)
+        around_s = _generator(str(config["instrument"])).starts_s + _PROBE_S
+        searching_s = (3 + per_goal * n_goals) * (bounds.sum_s / 2 + around_s)
+        waits_s = float(config["settle_s"]) + float(config["cost_s"]) + around_s + latency_s(config)
         return searching_s + waits_s + _AROUND_S + 2 * start_s(config)
 
     def placed(self, spec: InstanceSpec, config: Config) -> InstanceSpec:

@@ -28,6 +28,7 @@ from lastro.testbed import Testbed
 PDR, NDR, OWN = "pdr", "ndr", "own"
 PROBE_SENT, PROBE_LOSS = "probe sent", "probe loss"  # series
 _PDR_LOSS = 0.005
+_MOST_LATE = 0.01  # of the frames of a probe: the usual width of an interval
 _WORDS = {PDR: "partial drop rate (0.5 % loss)", NDR: "non-drop rate (no loss)", OWN: "study's own goal of loss"}
 
 
@@ -107,6 +108,8 @@ def measure(testbed: Testbed, config: Config, standing: StandingChain, bounds: B
         found = search(str(config["search"]), goals_of(config), bounds, prober.probe)
         record(found, outcome)
         seen = _measure_cost(testbed, config, standing, prober, generator, found.found[0].lower_fps, outcome)
+        if prober.overdue:
+            outcome.notes["frames_after_their_probe"] = prober.overdue
         new_flows = difference(counted, chain.counted())  # those of the search may go on
         seen |= {name: new_flows[name] for name in chain.function.witnesses if name in new_flows}
         judge_crossings(generator.name, chain, seen, prober.carried_bytes, str(config["implementation"]), outcome)
@@ -149,10 +152,24 @@ def record(found: Searched, outcome: Outcome) -> None:
 
 def _ending(each: Found, found: Searched) -> str:
     if each.upper_fps is not None:
-        return f"more than {100 * each.goal.loss_ratio:g} % lost at {each.upper_fps:,.0f} frames a second"
+        end = f"more than {100 * each.goal.loss_ratio:g} % lost at {each.upper_fps:,.0f} frames a second"
+        return end + _queued(each.lower_fps, found.probes)
     if found.limited:
         return f"the generator did not send more than {found.most_fps:,.0f} frames a second"
     return f"the study offers {found.most_fps:,.0f} frames a second at most"
+
+
+def _queued(rate_fps: float, probes: Sequence[Probe]) -> str:
+    """Return a remark if queues took a part of a load that met its goal, and not the function; else an empty text."""
+    seen = [probe for probe in probes if probe.rate_fps == rate_fps and probe.sent]
+    longest_s = max((probe.duration_s for probe in seen), default=0.0)
+    late = max((probe.late / probe.sent for probe in seen if probe.duration_s == longest_s), default=0.0)
+    if late <= _MOST_LATE:
+        return ""
+    return (
+        f"; at {rate_fps:,.0f}, queues still held {100 * late:.1f} % of the frames when the generator had ended:"
+        " longer probes may find less"
+    )
 
 
 def _step(probe: Probe) -> dict[str, object]:

@@ -1,8 +1,11 @@
-"""One probe of a search, on a chain: a rate is offered for a time, and the counters of interfaces tell what arrived."""
+"""One probe of a search, on a chain: a rate is offered for a time, and the counters of interfaces show what arrived.
+
+Frames that arrive late, from queues, belong to the probe that sent them. So a probe ends when all frames have arrived,
+or when nothing moves any more, and the next one begins when nothing moves."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -10,8 +13,9 @@ from functools import partial
 from lastro.errors import InstrumentError
 from lastro.host.threads import all_of
 from lastro.instruments._load_generator import LoadGenerator, Offered, Traffic, Way
-from lastro.meters.interfaces import Counters, InterfaceMeter
+from lastro.meters.interfaces import Counters, InterfaceMeter, moved
 from lastro.scenarios.load.search import Probe
+from lastro.scenarios.load.settling import at_rest
 from lastro.scenarios.shared.chain import SINK_PORT, SOURCE_PORT, Chain
 from lastro.testbed import Testbed
 
@@ -31,6 +35,11 @@ class _Hops:
     exit: str
     receiver: str
 
+    def frames(self, counted: Counters) -> tuple[int, ...]:
+        """Return the frames that a reading has of this direction: out of the sender, in, out, into the receiver."""
+        ways = ((self.sender, "tx"), (self.entry, "rx"), (self.exit, "tx"), (self.receiver, "rx"))
+        return tuple(counted[port][f"{way}_packets"] for port, way in ways if port in counted)
+
 
 class Prober:
     """Probes of a chain by one generator. `directions` is "forward", or "both", which shares a rate evenly."""
@@ -47,7 +56,10 @@ class Prober:
         if directions == BOTH:
             back = _Hops(there.receiver, there.exit, there.entry, there.sender)
             self.ways[Way(chain.sink, chain.source, path.source)] = back
-        self.moved: Counters = {}  # of the last probe
+        self._meter = InterfaceMeter(testbed, chain.instances)
+        self._ended: Counters | None = None  # the reading at the end of the last probe
+        self.moved: Counters = {}  # in the last probe
+        self.overdue = 0  # frames that arrived when their probe had ended, in which they are lost
 
     @contextmanager
     def ready(self) -> Iterator[None]:
@@ -62,20 +74,49 @@ class Prober:
 
         Raises: InstrumentError; CommandFailed; CommandTimeout; PlatformError when an instance has ended."""
         each_fps = rate_fps / len(self.ways)
-        meter = InterfaceMeter(self._testbed, self._chain.instances)
-        meter.start()
+        before = self._began(each_fps)
         offer = self._generator.offer
         calls = [partial(offer, way, self._traffic, each_fps, duration_s) for way in self.ways]
         offered = [future.result() for future in all_of(calls, len(calls))]
-        meter.stop()
-        self.moved = meter.moved
+        first = self._meter.now()
+        self._ended = self._rested(first, each_fps, partial(self._have_arrived, before, offered))
+        self.moved, late = moved(before, self._ended), moved(first, self._ended)
         for instance in self._chain.instances.values():
             instance.usage()  # its links outlive an instance, and would carry on
         probes = [
-            _seen(hops, meter.moved, each_fps, duration_s, own)
+            _seen(hops, self.moved, late, each_fps, duration_s, own)
             for hops, own in zip(self.ways.values(), offered, strict=True)
         ]
         return _together(probes, rate_fps)
+
+    def _began(self, each_fps: float) -> Counters:
+        """Return the reading with which a probe begins, when what the last one left in queues has come out."""
+        now = self._meter.now()
+        if self._ended is None or not (came := self._received(moved(self._ended, now))):
+            return now
+        now = self._rested(now, each_fps)
+        came = self._received(moved(self._ended, now))
+        self.overdue += came if came > _SLACK else 0
+        return now
+
+    def _rested(
+        self, first: Counters, each_fps: float, is_over: Callable[[Counters], bool] = lambda _: False
+    ) -> Counters:
+        return at_rest(first, self._meter.now, self._frames, is_over, each_fps)
+
+    def _frames(self, counted: Counters) -> tuple[int, ...]:
+        return tuple(frames for hops in self.ways.values() for frames in hops.frames(counted))
+
+    def _received(self, counted: Counters) -> int:
+        return sum(counted.get(hops.receiver, {}).get("rx_packets", 0) for hops in self.ways.values())
+
+    def _have_arrived(self, before: Counters, offered: Sequence[Offered], now: Counters) -> bool:
+        """Return whether all frames that the generators report as sent have left, and have arrived."""
+        counted = [hops.frames(moved(before, now)) for hops in self.ways.values()]
+        return all(
+            len(frames) == 4 and frames[0] >= own.sent and frames[3] >= frames[0]
+            for frames, own in zip(counted, offered, strict=True)
+        )
 
     def size_reasons(self) -> list[str]:
         """Return why the frames of the last probe were not those of the study: offloads, or other traffic."""
@@ -104,20 +145,22 @@ def mean_bytes(moved: Mapping[str, Mapping[str, int]], port: str) -> float | Non
     return counted["rx_bytes"] / counted["rx_packets"] if counted.get("rx_packets") else None
 
 
-def _seen(hops: _Hops, moved: Counters, rate_fps: float, duration_s: float, offered: Offered) -> Probe:
-    """Return a probe in one direction as the interfaces counted it.
+def _seen(
+    hops: _Hops, counted: Counters, late: Counters, rate_fps: float, duration_s: float, offered: Offered
+) -> Probe:
+    """Return a probe in one direction as the interfaces counted it; `late` is what moved after the generator's end.
 
     Raises: InstrumentError when they contradict the generator."""
-    missing = [port for port in (hops.sender, hops.entry, hops.exit, hops.receiver) if port not in moved]
+    missing = [port for port in (hops.sender, hops.entry, hops.exit, hops.receiver) if port not in counted]
     if missing:
         raise InstrumentError(f"no counters for {', '.join(missing)}")
-    left, refused = moved[hops.sender]["tx_packets"], moved[hops.sender]["tx_dropped"]
+    left, refused = counted[hops.sender]["tx_packets"], counted[hops.sender]["tx_dropped"]
     if not _near(left, offered.sent) and not _near(left + refused, offered.sent):
         raise InstrumentError(
             f"the generator reports {offered.sent:,} frames sent, but its interface {hops.sender} counted {left:,}"
         )
-    came, gone = moved[hops.entry]["rx_packets"], moved[hops.exit]["tx_packets"]
-    kept, received = moved[hops.exit]["tx_dropped"], moved[hops.receiver]["rx_packets"]
+    came, gone = counted[hops.entry]["rx_packets"], counted[hops.exit]["tx_packets"]
+    kept, received = counted[hops.exit]["tx_dropped"], counted[hops.receiver]["rx_packets"]
     if received > left + _SLACK + _TOLERANCE * left:
         raise InstrumentError(f"{hops.receiver} received {received:,} frames of {left:,} sent: foreign traffic")
     lost_at = {
@@ -125,7 +168,9 @@ def _seen(hops: _Hops, moved: Counters, rate_fps: float, duration_s: float, offe
         "in the function": max(0, came - gone - kept),
         "from the function": max(0, gone + kept - received),
     }
-    return Probe(rate_fps, duration_s, left + refused, received, offered.lasted_s, lost_at)
+    left_late, *_, came_late = hops.frames(late)
+    queued = max(0, came_late - left_late)
+    return Probe(rate_fps, duration_s, left + refused, received, offered.lasted_s, lost_at, queued)
 
 
 def _near(counted: int, reported: int) -> bool:
@@ -145,4 +190,5 @@ def _together(probes: Sequence[Probe], rate_fps: float) -> Probe:
         sum(min(probe.received, probe.sent) for probe in probes),
         max(probe.lasted_s for probe in probes),
         lost_at,
+        sum(probe.late for probe in probes),
     )

@@ -37,7 +37,7 @@ class Probe:
     """One trial of a search, in the words of RFC 2544: frames offered at a rate for a time, and frames received.
 
     Rates are frames a second, over all directions. `lost_at` has the frames lost at each hop; those that the first link
-    did not take were sent, too."""
+    did not take were sent, too. `late` of the received frames arrived after the generator had ended, from queues."""
 
     rate_fps: float
     duration_s: float
@@ -45,6 +45,7 @@ class Probe:
     received: int
     lasted_s: float
     lost_at: Mapping[str, int]
+    late: int = 0
 
     @property
     def loss_ratio(self) -> float:
