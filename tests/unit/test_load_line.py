@@ -35,6 +35,9 @@ SENT_BY_TRAFGEN = """
        50000 packets outgoing
      3000000 bytes outgoing
            0 sec, 993211 usec on CPU0 (50000 packets)
+qdisc tbf 8001: root refcnt 2 rate 24Mbit burst 3000b lat 1.4s
+ Sent 2984220 bytes 49737 pkt (dropped 0, overlimits 99512 requeues 0)
+ backlog 15780b 263p requeues 0
 """
 
 
@@ -135,9 +138,17 @@ def test_trafgen_is_paced_by_a_token_bucket_on_its_link() -> None:
         "udp(sp=dinc(20000, 20099), dp=11111), fill(0x00, 18) }\n"
     )
     runs = [argv for argv in sender.commands if "trafgen" in argv]
-    assert all(argv[argv.index("--num") + 1] == "50000" and argv[4] == "1.400" for argv in runs) and len(runs) == 2
+    assert all(argv[3:5] == ["pace0", "1.400"] for argv in runs) and len(runs) == 2
+    assert all(argv[argv.index("--num") + 1] == "50000" for argv in runs)
     assert all(argv[argv.index("--out") + 1] == "pace0" for argv in runs)
     assert sum(argv[0] == "ping" for argv in sender.commands) == 1, "the first hop is looked up once"
+
+
+def test_frames_that_trafgen_leaves_in_a_slow_bucket_take_their_time() -> None:
+    late = SENT_BY_TRAFGEN.replace("0 sec, 993211", "1 sec, 4000")
+    found = Trafgen().offer(way(_Sender(late)), Traffic.of("64"), 50_000, 1)
+    assert found.lasted_s == pytest.approx(1.004 + 263 / 50_000)
+    assert found.rate_fps < 0.995 * 50_000
 
 
 def test_where_nothing_copies_frames_trafgen_is_paced_on_its_own_link(monkeypatch: pytest.MonkeyPatch) -> None:

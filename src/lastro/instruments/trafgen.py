@@ -29,9 +29,15 @@ _QUEUE_BYTES = 4 << 20  # more than a socket may have in the queue: the socket's
 _LONGEST, _STARTS_S = 1.2, 0.2  # it ends after its start and this multiple of the duration
 # With a rate, even one that it never reaches, it sends each frame by a call that blocks, and not through a ring.
 _BLOCKING = ("--qdisc-path", "--rate", "4000000000pps")
+# Its report, and that of the queue which it leaves behind.
+_SCRIPT = """cd /tmp && timeout --preserve-status --signal=INT "$@"
+code=$?
+tc -s qdisc show dev "$0" root
+exit $code"""
 _BUCKET, _END, _TABLE = "pace0", "pace1", "lastro_pace"
 _SENT = re.compile(r"^\s*(\d{1,15}) packets outgoing\s*$", re.MULTILINE)
 _LASTED = re.compile(r"(\d{1,9}) sec, (\d{1,6}) usec on CPU")
+_QUEUED = re.compile(r"^\s*backlog \w+ (\d{1,9})p ", re.MULTILINE)
 
 
 class Trafgen(LoadGenerator):
@@ -59,27 +65,27 @@ class Trafgen(LoadGenerator):
     def offer(self, way: Way, traffic: Traffic, rate_fps: float, duration_s: float) -> Offered:
         if way not in self._hops:
             self._hops[way] = _paced(way.sender, _hop(way))
-        hop, count = self._hops[way], max(1, round(rate_fps * duration_s))
+        hop, count = self._hops[way], _count(rate_fps, duration_s)
         self._pace(way.sender, hop.bucket, traffic, rate_fps)
         options = ["--out", hop.bucket, "--num", str(count), *_BLOCKING, "--no-sock-mem", "--notouch-irq"]
         # It makes a file in its working directory. Where it cannot send as fast as asked, SIGINT ends it with a report.
         ends_s = f"{_LONGEST * duration_s + _STARTS_S:.3f}"
-        script = 'cd /tmp && exec timeout --preserve-status --signal=INT "$@"'
-        argv = ["sh", "-c", script, "trafgen", ends_s, "trafgen", "--conf", "-", *options]
+        argv = ["sh", "-c", _SCRIPT, hop.bucket, ends_s, "trafgen", "--conf", "-", *options]
         done = way.sender.run(argv, stdin=_frames(hop, traffic), timeout_s=2 * duration_s + _PATIENCE_S, check=False)
         if done.returncode != 0:
             raise CommandFailed(argv, done.returncode, done.error_text or done.text)
-        return self.read(done.text, count, duration_s)
+        return self.read(done.text, rate_fps, duration_s)
 
-    def read(self, text: str, count: int, duration_s: float) -> Offered:
-        """Return the load that its report states. Raises: InstrumentError.
+    def read(self, text: str, rate_fps: float, duration_s: float) -> Offered:
+        """Return the load that its report and that of its bucket state. Raises: InstrumentError.
 
-        It ends when the last frame is in the queue, so the frames are offered over `duration_s` at least."""
-        sent, lasted = _SENT.findall(text), _LASTED.findall(text)
-        if len(sent) != 1 or len(lasted) != 1:
+        It ends when the last frame is in the queue, from which the bucket lets frames out at the rate, or more slowly."""
+        sent, lasted, queued = _SENT.findall(text), _LASTED.findall(text), _QUEUED.findall(text)
+        if not len(sent) == len(lasted) == len(queued) == 1:
             raise InstrumentError(f"trafgen did not report what it sent: {text.strip()[-80:]!r}")
-        seconds = int(lasted[0][0]) + int(lasted[0][1]) / 1e6
-        return checked(self.name, count, int(sent[0]), max(seconds, duration_s), duration_s)
+        seconds = int(lasted[0][0]) + int(lasted[0][1]) / 1e6 + int(queued[0]) / rate_fps
+        intended = _count(rate_fps, duration_s)
+        return checked(self.name, intended, int(sent[0]), max(seconds, duration_s), duration_s)
 
     def _pace(self, sender: Instance, device: str, traffic: Traffic, rate_fps: float) -> None:
         rate_bps = 8 * rate_fps * traffic.counted_bytes
@@ -93,6 +99,10 @@ class Trafgen(LoadGenerator):
         else:
             script = f"ip link delete {hop.bucket}; nft delete table netdev {_TABLE}"
             sender.testbed.host.run(["ip", "netns", "exec", sender.netns, "sh", "-ec", script])
+
+
+def _count(rate_fps: float, duration_s: float) -> int:
+    return max(1, round(rate_fps * duration_s))
 
 
 @dataclass(frozen=True, slots=True)
