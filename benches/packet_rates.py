@@ -5,7 +5,12 @@ one probe of a second decides, and frames are counted at both ends by `ip -s lin
 the same width. The capacity of a bottleneck is drawn for each pair, so that no search always ends at the same side of
 it. The interval of the ratio should hold 1.
 
-    python benches/packet_rates.py [bottleneck] [firewall] [--pairs N] [--json]    default: both, ten pairs"""
+    python benches/packet_rates.py [bottleneck] [firewall] [--pairs N] [--json]    default: both, ten pairs
+
+`coverage` is another question: how often the interval of a search holds the known rate of a bottleneck. It searches 100
+times with short probes, which takes about five minutes, and exits with 1 if fewer than 95 hold it.
+
+    python benches/packet_rates.py coverage"""
 
 from __future__ import annotations
 
@@ -23,13 +28,14 @@ from lastro.app.hosts import testbed
 from lastro.functions.base import PATHS
 from lastro.functions.firewall import Firewall
 from lastro.host.cgroups import Resources
-from lastro.instruments._load_generator import BUFFER_BYTES, PORT, Traffic, Way
+from lastro.instruments._load_generator import BUFFER_BYTES, PORT, LoadGenerator, Traffic, Way
 from lastro.instruments.sockperf import Sockperf
+from lastro.instruments.trafgen import Trafgen
 from lastro.results.samples import Outcome
 from lastro.scenarios.load import LoadScenario
 from lastro.scenarios.load.measuring import goals_of
 from lastro.scenarios.load.probing import Prober
-from lastro.scenarios.load.search import REACHED, Bounds, search
+from lastro.scenarios.load.search import REACHED, Bounds, Found, search
 from lastro.scenarios.load.steering import APART, steer
 from lastro.testbed import Testbed
 
@@ -39,6 +45,11 @@ _BOUNDS = {
     "firewall": Bounds(4_000, 150_000, width=0.01, sum_s=1),
 }
 _CAPACITIES_FPS = (8_000, 30_000)
+_BURST, _QUEUE = 10, 20  # frames of a bottleneck
+_SEARCHES, _FEWEST = 100, 95
+_BRIEF = Bounds(2_000, 30_000, width=0.02, first_s=0.2, final_s=0.2, sum_s=0.6)
+_BRIEF_FPS = (5_000, 15_000)
+_EXACT = 0.005  # of the rate of a generator
 _LOSS = 0.005
 _TRIES = 4
 _FRAME = "64"
@@ -63,29 +74,43 @@ def ratio(bed: Testbed, what: str, n_pairs: int) -> Ratio:
 
 
 def _behind_bottleneck(netns: str, capacities: Iterator[float], measure: Callable[[], float]) -> float:
-    rate_bps = next(capacities) * 8 * _COUNTED_BYTES
-    bucket = f"rate {rate_bps:.0f}bit burst {10 * _COUNTED_BYTES} limit {20 * _COUNTED_BYTES}"
-    subprocess.run(["tc", "-n", netns, *f"qdisc replace dev {_PATH.outside} root tbf {bucket}".split()], check=True)
+    _narrow(netns, next(capacities))
     return measure()
+
+
+def _narrow(netns: str, capacity_fps: float) -> None:
+    """Let no more than a rate out of the function."""
+    rate_bps = capacity_fps * 8 * _COUNTED_BYTES
+    bucket = f"rate {rate_bps:.0f}bit burst {_BURST * _COUNTED_BYTES} limit {_QUEUE * _COUNTED_BYTES}"
+    subprocess.run(["tc", "-n", netns, *f"qdisc replace dev {_PATH.outside} root tbf {bucket}".split()], check=True)
 
 
 @contextmanager
 def _by_lastro(bed: Testbed, what: str, rules: int) -> Iterator[tuple[str, Callable[[], float]]]:
     """Yield the namespace of the function, and what searches once."""
     chosen = _config(function=f"firewall:rules={rules}" if rules else "none")
+    with _searching(bed, chosen, Sockperf(), _BOUNDS[what]) as (netns, found):
+        yield netns, lambda: found().lower_fps
+
+
+@contextmanager
+def _searching(
+    bed: Testbed, chosen: dict[str, Any], generator: LoadGenerator, bounds: Bounds
+) -> Iterator[tuple[str, Callable[[], Found]]]:
+    """Yield the namespace of the function of a chain, and what searches its PDR once."""
     with closing(LoadScenario(bed)) as scenario, scenario.standing(chosen, {}, Outcome()) as standing:
         steer(standing.chain, APART)
-        prober = Prober(bed, standing.chain, Sockperf(), Traffic.of(_FRAME))
+        prober = Prober(bed, standing.chain, generator, Traffic.of(_FRAME))
         with prober.ready():
 
-            def measure() -> float:
+            def once() -> Found:
                 for _ in range(_TRIES):
-                    found = search("mlrsearch", goals_of(chosen), _BOUNDS[what], prober.probe)
+                    found = search("mlrsearch", goals_of(chosen), bounds, prober.probe)
                     if not found.limited:
-                        return found.found[0].lower_fps
+                        return found.found[0]
                 raise SystemExit("the generator was the limit")
 
-            yield standing.chain.instances["function"].netns, measure
+            yield standing.chain.instances["function"].netns, once
 
 
 def _config(**more: Any) -> dict[str, Any]:
@@ -161,12 +186,37 @@ def _bisected(bounds: Bounds, lost: Callable[[float], float]) -> float:
     return float(low)
 
 
-def ratios(chosen: list[str], n_pairs: int) -> list[Ratio]:
-    chosen_config = _config(function="none")
-    with testbed("benches", wait=True, needs=partial(LoadScenario.image_needs, configs=[chosen_config])) as bed:
-        return [ratio(bed, what, n_pairs) for what in chosen or list(_BOUNDS)]
+def covered(bed: Testbed) -> int:
+    """Return how many of the searches have an interval that holds the rate of the bottleneck.
+
+    In a probe, the bottleneck lets out its rate, and what its bucket and its queue hold."""
+    rng, held = random.Random(9971), 0
+    with _searching(bed, _config(function="none"), Trafgen(), _BRIEF) as (netns, search_once):
+        for _ in range(_SEARCHES):
+            capacity_fps = rng.uniform(*_BRIEF_FPS)
+            _narrow(netns, capacity_fps)
+            found = search_once()
+            least_fps = capacity_fps / (1 - _LOSS)
+            most_fps = (capacity_fps + (_BURST + _QUEUE) / _BRIEF.final_s) / (1 - _LOSS)
+            upper_fps = found.upper_fps or float(_BRIEF.most_fps)
+            held += found.lower_fps <= most_fps * (1 + _EXACT) and upper_fps >= least_fps * (1 - _EXACT)
+    return held
+
+
+@contextmanager
+def _host() -> Iterator[Testbed]:
+    chosen = [_config(function="none"), _config(function="none", instrument="trafgen")]
+    with testbed("benches", wait=True, needs=partial(LoadScenario.image_needs, configs=chosen)) as bed:
+        yield bed
 
 
 if __name__ == "__main__":
+    if "coverage" in words():
+        with _host() as bed:
+            held = covered(bed)
+        print(f"{held} of {_SEARCHES} intervals hold the rate of the bottleneck (at least {_FEWEST} should)")
+        sys.exit(held < _FEWEST)
     pairs = int(sys.argv[sys.argv.index("--pairs") + 1]) if "--pairs" in sys.argv else N_PAIRS
-    show(ratios([word for word in words() if word in _BOUNDS], pairs))
+    chosen = [word for word in words() if word in _BOUNDS] or list(_BOUNDS)
+    with _host() as bed:
+        show([ratio(bed, what, pairs) for what in chosen])
