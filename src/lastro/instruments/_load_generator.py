@@ -141,12 +141,9 @@ class LoadGenerator(Instrument):
 
         Raises: InstrumentError; CommandTimeout."""
         argv = ["perl", "-e", _RECEIVER, str(PORT), str(_LIFE_S), way.ip]
-        process = way.receiver.spawn(argv)
-        try:
+        with way.receiver.during(argv) as process:
             process.wait_line("receiving", _PATIENCE_S)
             yield process
-        finally:
-            process.stop()
 
     @classmethod
     def refusal(cls, traffic: Traffic) -> str:

@@ -65,12 +65,9 @@ class SockperfLatency(LatencyMeter):
     @contextmanager
     def answering(self, way: Way) -> Iterator[Process]:
         argv = ["sockperf", "server", "--ip", way.target, "--port", str(PORT), "--buffer-size", str(BUFFER_BYTES)]
-        server = way.receiver.spawn(["stdbuf", "-oL", *argv])
-        try:
+        with way.receiver.during(["stdbuf", "-oL", *argv]) as server:
             server.wait_line("block on socket", _PATIENCE_S)
             yield server
-        finally:
-            server.stop()
 
     @staticmethod
     def mps(rate_fps: float) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
@@ -21,6 +22,7 @@ from lastro.testbed import Testbed, set_sysctls
 from lastro.validity import ClockSample
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{1,39}")
+_PATIENCE_S, _GRACE_S = 15.0, 2.0  # for the start and for the end of a command inside
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +167,30 @@ class Instance(ABC):
 
     def spawn(self, argv: Sequence[str]) -> Process:
         return self.testbed.host.spawn(self._inside(argv))
+
+    @contextmanager
+    def during(self, argv: Sequence[str]) -> Iterator[Process]:
+        """Run `argv` inside during the block, and end it there: where a daemon ran it, its client would end alone.
+
+        Raises: CommandFailed when it does not start; CommandTimeout."""
+        process = self.spawn(["sh", "-c", 'echo "pid $$"; exec "$@"', "sh", *argv])
+        try:
+            pid = process.wait_line("pid ", _PATIENCE_S).split()[1]
+            try:
+                yield process
+            finally:
+                self._end_inside(process, pid)
+        finally:
+            process.stop()
+
+    def _end_inside(self, process: Process, pid: str) -> None:
+        if not process.alive():
+            return
+        with suppress(LastroError):  # an instance that has ended
+            self.run(["sh", "-c", 'kill "$0"', pid], check=False)
+        ends_s = time.monotonic() + _GRACE_S
+        while process.alive() and time.monotonic() < ends_s:
+            time.sleep(0.01)
 
     def _inside(self, argv: Sequence[str]) -> list[str]:
         files = self.spec.resources.open_files

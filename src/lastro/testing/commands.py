@@ -89,6 +89,16 @@ class Commands:
             pids = instance.pids()
         assert not subject.live(pids)
 
+    def test_a_command_of_a_block_ends_with_it_inside(self, instance: Instance) -> None:
+        listing = "for each in /proc/[0-9]*/cmdline; do tr '\\0' ' ' <$each 2>/dev/null; echo; done"
+
+        def running() -> list[str]:
+            return [line for line in instance.run(["sh", "-c", listing]).text.splitlines() if line == "sleep 86395 "]
+
+        with instance.during(["sleep", "86395"]) as process:
+            assert process.alive() and len(running()) == 1
+        assert not process.alive() and running() == []
+
     def test_waiting_for_a_line_of_a_command_that_has_failed_raises(self, instance: Instance) -> None:
         with pytest.raises(CommandFailed, match="broken"):
             instance.spawn(["sh", "-c", "echo broken >&2; exit 5"]).wait_line("ready", 10)
