@@ -75,7 +75,7 @@ class OneWay:
 
 @dataclass(slots=True)
 class PacketCapture:
-    """A capture on an interface: what it holds, when it has ended. Raises: InstrumentError if packets are missing."""
+    """A capture on an interface, and what it holds when it has ended."""
 
     instance: Instance
     device: str
@@ -83,16 +83,14 @@ class PacketCapture:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """PacketCapture inside the block. Raises: CommandFailed; CommandTimeout; InstrumentError."""
+        """Capture inside the block. Raises: CommandFailed; CommandTimeout; InstrumentError if packets are missing."""
         argv = ["tcpdump", "-i", self.device, "-p", "-Z", "root", "-s", str(_BYTES), "-B", "8192"]
         argv += ["--time-stamp-precision=nano", "-w", _FILE, _FILTER]
-        process = self.instance.spawn(["sh", "-c", 'exec "$@" 2>&1', "sh", *argv])
-        try:
+        with self.instance.during(["sh", "-c", 'exec "$@" 2>&1', "sh", *argv]) as process:
             process.wait_line("listening on", _PATIENCE_S)
             yield
             time.sleep(_RETIRED_S)
-        finally:
-            done = process.stop()
+        done = process.stop()
         if _DROPPED.findall(done.text) != ["0"]:
             raise InstrumentError(f"the capture on {self.device} lost packets: {done.text.strip()[-120:]!r}")
         self.data = self.instance.run(["cat", _FILE]).stdout

@@ -22,7 +22,7 @@ from lastro.testbed import Testbed, set_sysctls
 from lastro.validity import ClockSample
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{1,39}")
-_PATIENCE_S, _GRACE_S = 15.0, 2.0  # for the start and for the end of a command inside
+_GRACE_S = 2.0  # for the end of a command inside
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +144,7 @@ class Instance(ABC):
     has_nftables: ClassVar[bool] = True
     sends_by_host: bool = False
     host_cache: str = ""
+    _commands: int = 0  # of `during`
 
     def __init__(self, testbed: Testbed, spec: InstanceSpec, *, netns: str, cgroup: str) -> None:
         self.testbed, self.spec, self.netns, self.cgroup = testbed, spec, netns, cgroup
@@ -172,22 +173,21 @@ class Instance(ABC):
     def during(self, argv: Sequence[str]) -> Iterator[Process]:
         """Run `argv` inside during the block, and end it there: where a daemon ran it, its client would end alone.
 
-        Raises: CommandFailed when it does not start; CommandTimeout."""
-        process = self.spawn(["sh", "-c", 'echo "pid $$"; exec "$@"', "sh", *argv])
+        Once the block has seen a sign of life of it, it ends; afterwards, `stop` of the process returns its output."""
+        self._commands += 1
+        pid = f"/run/during-{self._commands}.pid"  # not the number itself: a trial may be repeated by hand
+        process = self.spawn(["sh", "-c", f'echo $$ > {pid} && exec "$@"', "sh", *argv])
         try:
-            pid = process.wait_line("pid ", _PATIENCE_S).split()[1]
-            try:
-                yield process
-            finally:
-                self._end_inside(process, pid)
+            yield process
         finally:
+            self._end_inside(process, pid)
             process.stop()
 
     def _end_inside(self, process: Process, pid: str) -> None:
         if not process.alive():
             return
         with suppress(LastroError):  # an instance that has ended
-            self.run(["sh", "-c", 'kill "$0"', pid], check=False)
+            self.run(["sh", "-c", f"kill $(cat {pid})"], check=False)
         ends_s = time.monotonic() + _GRACE_S
         while process.alive() and time.monotonic() < ends_s:
             time.sleep(0.01)

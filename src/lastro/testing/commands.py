@@ -95,8 +95,10 @@ class Commands:
         def running() -> list[str]:
             return [line for line in instance.run(["sh", "-c", listing]).text.splitlines() if line == "sleep 86395 "]
 
-        with instance.during(["sleep", "86395"]) as process:
-            assert process.alive() and len(running()) == 1
+        with instance.during(["sh", "-c", "echo up; exec sleep 86395"]) as process:
+            assert process.wait_line("up", 10) and process.alive()
+        with instance.during(["sh", "-c", "echo up; exec sleep 86395"]) as process:
+            assert process.wait_line("up", 10) and len(running()) == 1
         assert not process.alive() and running() == []
 
     def test_waiting_for_a_line_of_a_command_that_has_failed_raises(self, instance: Instance) -> None:
