@@ -70,7 +70,7 @@ side-by-side: platforms images compiled
 test-fast: install  ## Run the tests of single modules and of the statistics (no root; under 90 seconds)
 	$(PYTEST) tests/unit tests/known -m "not root and not slow" --numprocesses auto --dist loadfile
 
-test-all: platforms  ## Run all tests, those too that are long by nature (root; about an hour)
+test-all: platforms  ## Run all tests, those too that are long by nature (root; more than an hour)
 	+$(MAKE) --no-print-directory --jobs 3 --output-sync lint platforms images
 	$(PYTEST) -m "not measures" $(SIDE_BY_SIDE) || $(AGAIN)
 	$(PYTEST) -m measures --durations 10
