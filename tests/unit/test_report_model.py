@@ -182,6 +182,11 @@ def test_ratios_as_text() -> None:
     assert ratio_text(Ratio(0.8964, interval, "paired", (5, 5))) == "×0.896 [0.881, 0.912]"
     assert ratio_text(Ratio(None, None, "paired", (5, 5), unbounded=True)) == "no ratio"
     assert ratio_text(Ratio(1.5, None, "paired", (5, 5), unbounded=True)) == "×1.50 unbounded"
+
+
+@pytest.mark.parametrize(("least", "text"), [(168_668.0, "≥ 168668"), (64.0, "≥ 64"), (0.5, "≥ 0.5"), (0.0, "≥ 0")])
+def test_a_lower_bound_has_no_exponent_and_no_decimals_that_say_nothing(least: float, text: str) -> None:
+    assert mean_text(Summary(1, least, None, None, bounded=1)) == text
     assert Summary(1, 1.0, None, None).interval is None
 
 

@@ -64,7 +64,12 @@ def mean_text(summary: Summary, say: Language = ENGLISH) -> str:
     """Format a mean as '20735 ± 937', with two significant digits of the half width; alone if it has no interval.
 
     A mean that is only a lower bound becomes '≥ 52'."""
-    return say.number(f"≥ {summary.mean:.5g}".replace("-", MINUS) if summary.bounded else _mean(summary))
+    return say.number(_bound(summary.mean) if summary.bounded else _mean(summary))
+
+
+def _bound(least: float) -> str:
+    text = significant(least, 5).replace("-", MINUS)
+    return f"≥ {text.rstrip('0').rstrip('.') if '.' in text else text}"
 
 
 def _mean(summary: Summary) -> str:
