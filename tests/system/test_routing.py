@@ -86,6 +86,9 @@ def test_a_square_boots_converges_fails_and_recovers(
             "memory_growth_after",
             "memory_spread",
         }  # other tests gave back more than it took
+    (memory,) = [series for series in outcome.series if series.name == "host memory"]
+    if min(memory.values) <= 0:  # as above, in the quiet after the recovery
+        missing -= {"memory_growth_after"}
     assert missing == set()
     assert values["boot"] < values["initial_adjacency"] <= values["initial_routes"] < 60
     assert values["first_ospf_packet"] < values["initial_last_update"]

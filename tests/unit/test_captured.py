@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -107,9 +108,10 @@ class _Tcpdump:
         self.argv: list[str] = []
         self._dropped = dropped
 
-    def spawn(self, argv: list[str]) -> _Tcpdump:
+    @contextmanager
+    def during(self, argv: list[str]) -> Iterator[_Tcpdump]:
         self.argv = argv
-        return self
+        yield self
 
     def wait_line(self, needle: str, timeout_s: float) -> None: ...
 

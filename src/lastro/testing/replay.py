@@ -59,8 +59,16 @@ class Tape:
         """Run nothing inside the block: each command prints what it printed, but the tool prints `result`."""
         damaged = replace(self._result, stdout=result.encode(errors="replace"))
         left = deque(damaged if done is self._result else done for done in self._done)
-        servers = deque(_Played(process.stop()) for process in self._spawned)
-        with self._instead(lambda argv, **how: left.popleft(), lambda argv: servers.popleft()):
+        servers = [_Played(process.stop()) for process in self._spawned]
+        to_start = iter(servers)
+
+        def played(argv: Sequence[str], **_: Any) -> Completed:
+            if any(word.startswith("kill ") for word in argv):
+                for server in servers:
+                    server.ended = True
+            return left.popleft()
+
+        with self._instead(played, lambda argv: next(to_start)):
             yield
 
     @contextmanager
@@ -72,10 +80,11 @@ class Tape:
 
 
 class _Played(Process):
-    """A process that has printed everything and is still there."""
+    """A process that has printed everything, and is still there until it is killed."""
 
     def __init__(self, done: Completed) -> None:
         self.argv, self._done = done.argv, done
+        self.ended = False
 
     def wait_line(self, needle: str, timeout_s: float) -> str:
         return next(line for line in self.lines(0) if needle in line)
@@ -84,7 +93,7 @@ class _Played(Process):
         return self._done.text.splitlines(keepends=True)[start:]
 
     def alive(self) -> bool:
-        return True
+        return not self.ended
 
     def stop(self) -> Completed:
         return self._done
