@@ -101,6 +101,7 @@ class Holding(Function):
         return (Step(("tc", "qdisc", "add", "dev", path.outside, "root", *bucket.split())),)
 
 
+@pytest.mark.measures  # beside others, counters may be read when the queue is empty again
 def test_frames_that_a_queue_holds_belong_to_the_probe_that_sent_them(testbed: Testbed) -> None:
     with deployed(testbed, Native(), VethDirect(), Holding(), offloads=False) as chain:
         prober = Prober(testbed, chain, Trafgen(), Traffic.of("64"))
