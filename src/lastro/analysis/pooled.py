@@ -130,9 +130,9 @@ def pool_hosts(
 
 
 def machine(provenance: Mapping[str, Any]) -> tuple[str | None, ...]:
-    """Return the facts that distinguish hosts. A fact that the campaign does not record is None.
+    """Return the facts that tell two machines apart, in the order of `MACHINE`; None for one that was not recorded.
 
-    They also tell two hosts of one name apart, so `off` comes with what is off."""
+    Reports print them behind the names of hosts that share a name, so "off" is preceded by what is off."""
     known = {name: None if value == USUAL.get(name) else value for name, value in facts(provenance).items()}
     if known[RANDOMIZATION]:
         known[RANDOMIZATION] = f"{RANDOMIZATION} {known[RANDOMIZATION]}"

@@ -113,7 +113,7 @@ class Shell:
     def run(
         self, argv: Sequence[str], stdin: bytes | None, timeout_s: float, environment: Mapping[str, str] | None = None
     ) -> Answer:
-        """Run a command, and return its answer; its code is 137 if it was killed after `timeout_s`.
+        """Run a command, and return its answer. After `timeout_s` the command is killed, and its exit code is 137.
 
         `environment` replaces that of the login. Raises: Lost when there is no answer in time."""
         variables = [f"{name}={value}" for name, value in (environment or {}).items()]

@@ -79,7 +79,8 @@ class Trafgen(LoadGenerator):
     def read(self, text: str, rate_fps: float, duration_s: float) -> Offered:
         """Return the load that its report and that of its bucket state. Raises: InstrumentError.
 
-        It ends when the last frame is in the queue, from which the bucket lets frames out at the rate or slower."""
+        trafgen ends when its last frame is in the bucket's queue. The frames there leave at `rate_fps` at best, so the
+        time that they need is added."""
         sent, lasted, queued = _SENT.findall(text), _LASTED.findall(text), _QUEUED.findall(text)
         if not len(sent) == len(lasted) == len(queued) == 1:
             raise InstrumentError(f"trafgen did not report what it sent: {text.strip()[-80:]!r}")

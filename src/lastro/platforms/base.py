@@ -112,7 +112,7 @@ class Port:
 
 @dataclass(frozen=True, slots=True)
 class Tap:
-    """The end of a link that a virtual machine opens. Its device is `link`, in the namespace of the DUT.
+    """The end of a link that a virtual machine opens: the device `link` in the namespace of the DUT.
 
     With `offloads`, the machine may send packets of many segments or without checksums. If the reader of the tap cannot
     complete them, the machine's network card must not offer this to the guest; otherwise TCP would never connect.
@@ -171,9 +171,11 @@ class Instance(ABC):
 
     @contextmanager
     def during(self, argv: Sequence[str]) -> Iterator[Process]:
-        """Run `argv` inside during the block, and end it there: where a daemon ran it, its client would end alone.
+        """Run `argv` inside for as long as the block runs, and then kill it inside.
 
-        Once the block has seen a sign of life of it, it ends; afterwards, `stop` of the process returns its output."""
+        `spawn` kills only what runs on the host. Where a daemon runs the command, that is a client, and the command
+        itself would go on and keep its port. The block must wait for output of the command, so that there is something
+        to kill. After the block, `stop` of the process returns all that it printed."""
         self._commands += 1
         pid = f"/run/during-{self._commands}.pid"  # not the number itself: a trial may be repeated by hand
         process = self.spawn(["sh", "-c", f'echo $$ > {pid} && exec "$@"', "sh", *argv])

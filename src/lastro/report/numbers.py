@@ -144,9 +144,9 @@ def _ratio_decimals(half_width: float, value: float) -> int:
 
 
 def comparison_text(row: Row, cell: Cell, judged: Verdict, say: Language = ENGLISH) -> str:
-    """Return the second line of a cell: the mark of the verdict and the ratio, 'baseline', or why there is no ratio.
+    """Return the second line of a cell: the verdict's mark with the ratio, or 'baseline', or why there is no ratio.
 
-    Empty if the study has no baseline."""
+    It is empty if the study has no baseline."""
     if row.is_baseline:
         return say("baseline")
     if cell.ratio is not None and judged in ("", "same") and is_undecided(cell.ratio):

@@ -1,4 +1,4 @@
-"""A study on several hosts, for programs: one JSON document.
+"""The JSON document of a study that was measured on several hosts.
 
     format       "lastro-pool/1"
     study        name and title

@@ -164,7 +164,7 @@ def _curve_cell(row: Row | None, view: MetricView, say: Language) -> str:
 
 
 def _mean(cell: Cell, say: Language) -> str:
-    """Return the mean with its interval and its marks, or with the reason why there is no interval."""
+    """Return the mean, its interval or the reason why it has none, and its marks."""
     assert cell.summary is not None
     mean = mean_text(cell.summary, say) + signs(cell.marks)
     return mean if cell.summary.interval is not None else f"{mean} ({interval_text(cell.summary, say)})"

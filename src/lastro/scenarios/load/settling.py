@@ -1,7 +1,8 @@
 """The end of a probe: its generator has ended, but frames may still be in queues.
 
 RFC 2544, section 23, waits for two seconds after each trial for late frames, and for five more before the next trial.
-Here, counters show when the path is empty, so a probe waits only while frames move, and at most that long."""
+Here, counters show when the path is empty, so a probe waits only while frames move, and at most that long. A function
+that stops for longer than `_PAUSE_S` after the last frame was sent, and then continues, has lost what it held."""
 
 from __future__ import annotations
 
