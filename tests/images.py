@@ -32,6 +32,7 @@ def needs(host: Host) -> Iterator[rootfs.Needs]:
     yield RoutingScenario.image_needs(host, [])
     yield ApplicationScenario.image_needs(host, [])
     yield ComputeScenario.image_needs(host, [{"instrument": "sysbench-cpu"}, {"instrument": "pi"}])
+    yield scenarios.frames_needs(host)
 
 
 def main() -> int:

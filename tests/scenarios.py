@@ -31,8 +31,11 @@ def image_needs(host: Host) -> Needs:
     flows = UplinkScenario.image_needs(host, [{"instrument": name} for name in FLOWS])
     origins = ProxyScenario.image_needs(host, [{"origin": "apache"}, {"origin": "nginx"}])
     daemons = ApplicationScenario.image_needs(host, []).and_of(RoutingScenario.image_needs(host, []))
-    frames = LoadScenario.image_needs(host, [{"one_way": "yes", "platform": "runc"}])
-    return tools.and_of(flows).and_of(frames).and_of(origins).and_of(daemons)
+    return tools.and_of(flows).and_of(frames_needs(host)).and_of(origins).and_of(daemons)
+
+
+def frames_needs(host: Host) -> Needs:
+    return LoadScenario.image_needs(host, [{"one_way": "yes", "platform": "runc"}])
 
 
 TOLERANT: Mapping[str, Any] = {"max_foreign_cpus": 4096.0, "max_steal_percent": 100.0, "max_wait_s": 0.0}
