@@ -242,19 +242,20 @@ def test_every_document_has_the_section(correa: Content, kagami: Content, tmp_pa
 def test_the_json_document_has_the_tables_and_figures_and_describes_their_keys(
     correa: Content, kagami: Content
 ) -> None:
-    found = document(correa.report, correa.published)["as_published"]
+    found = document(correa.report, correa.published, correa.analysis)["as_published"]
     boot = found["tables"][0]
     assert boot["where"] == "table 1" and boot["columns"][0]["metric"] == "boot"
     first = boot["rows"][0]["cells"][0]
     assert first["value"] == pytest.approx(first["here"]["mean"]["value"], rel=2e-3) and first["here"]["strata"]
-    bars = document(kagami.report, kagami.published)["as_published"]["figures"][0]["panels"][0]["bars"]
+    document_of_kagami = document(kagami.report, kagami.published, kagami.analysis)
+    bars = document_of_kagami["as_published"]["figures"][0]["panels"][0]["bars"]
     marks = [bar["mark"] for bar in bars if bar["mark"]]
     assert marks and marks[0]["claim"] and marks[0]["relative"] and "%" in marks[0]["printed"]
     json.dumps(found, allow_nan=False)
     described = set(re.findall(r"\w+", str(published_document.__doc__)))
     factors = {factor.name for factor in (*correa.report.varying, *kagami.report.varying)}
     assert set(keys([found, bars])) - described - factors == set()
-    assert document(correa.report)["as_published"] is None
+    assert document(kagami.report, None, kagami.analysis)["as_published"] is None
 
 
 def test_the_page_in_portuguese_is_in_portuguese(tmp_path: Path) -> None:

@@ -96,7 +96,8 @@ def _reports(data: CampaignData, content: Content, folder: str) -> Iterator[Docu
     yield f"{folder}report.md", _text(render_markdown(content, links))
     yield f"{folder}report.tex", _text(render_latex(content))
     yield f"{folder}tables/trials.csv", to_csv(data).encode()
-    yield f"{folder}tables/results.json", _json(_rounded(document(content.report, content.published)))
+    results = document(content.report, content.published, content.analysis)
+    yield f"{folder}tables/results.json", _json(_rounded(results))
 
 
 def _text(text: str) -> bytes:

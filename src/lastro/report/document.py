@@ -59,6 +59,7 @@ from lastro.analysis.compare import facts
 from lastro.analysis.curves import Curve, CurveLine, Panel, curves
 from lastro.analysis.growth import Growth
 from lastro.analysis.measured import median_of
+from lastro.analysis.model import Analysis
 from lastro.analysis.properties import ABSENT
 from lastro.analysis.remarks import Mark
 from lastro.analysis.scaling import scalings
@@ -106,8 +107,12 @@ def document_text(report: Report, published: AsPublished | None = None) -> str:
     return json_text(document(report, published))
 
 
-def document(report: Report, published: AsPublished | None = None) -> dict[str, Any]:
-    """Return the report as JSON-serializable data, with the keys of this module's docstring."""
+def document(
+    report: Report, published: AsPublished | None = None, analysis: Analysis | None = None
+) -> dict[str, Any]:
+    """Return the report as JSON-serializable data, with the keys of this module's docstring.
+
+    `analysis` is that of the report; without it, it is made here, which takes seconds."""
     progress = report.progress
     kept = {(attempt.trial, attempt.attempt): attempt for attempt in report.attempts}
     found = {
@@ -138,7 +143,7 @@ def document(report: Report, published: AsPublished | None = None) -> dict[str, 
         "scaling": list(_scaling(report)),
         "growth": list(_growth(report)),
         "as_published": _as_published(published) if published else None,
-        "analysis": analysis_document(analyse(report)),
+        "analysis": analysis_document(analysis or analyse(report)),
     }
     return encode(found, _FORMS)
 

@@ -15,11 +15,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from lastro.stats._projections import Floats
+
+    Orders = NDArray[np.uint16]
 
 MOST_ORDERS = 2**16  # with more of them, a sample is drawn
 _MOST_DRAWS, _LEAST_DRAWS = 9_999, 1_999
@@ -153,12 +159,25 @@ class _Blocks:
     def _drawn(self) -> Iterator[Floats]:
         import numpy as np
 
-        rng, n = np.random.default_rng(_SEED), sum(map(len, self.values))
-        left = max(_LEAST_DRAWS, min(_MOST_DRAWS, _MOST_PLACED // n))
-        while left:
-            draws = min(left, max(1, _CHUNK // n))
-            totals = np.zeros((draws, self.n_cells))
-            for cells, part in zip(self.cells, self.values, strict=True):
-                totals[:, cells] += rng.permuted(np.broadcast_to(part, (draws, len(part))), axis=1)
+        for chunk in _orders(tuple(map(len, self.values))):
+            totals = np.zeros((len(chunk[0]), self.n_cells))
+            for cells, part, orders in zip(self.cells, self.values, chunk, strict=True):
+                totals[:, cells] += part[orders]
             yield totals
-            left -= draws
+
+
+@lru_cache(maxsize=4)
+def _orders(sizes: tuple[int, ...]) -> tuple[tuple[Orders, ...], ...]:
+    """Return orders of blocks of these sizes, drawn at random: chunks, which have an array of draws for each block.
+
+    They are the same in every process. Most metrics of a campaign have blocks of the same sizes."""
+    import numpy as np
+
+    rng, n, chunks = np.random.default_rng(_SEED), sum(sizes), []
+    left = max(_LEAST_DRAWS, min(_MOST_DRAWS, _MOST_PLACED // n))
+    while left:
+        draws = min(left, max(1, _CHUNK // n))
+        unordered = [np.broadcast_to(np.arange(size, dtype=np.uint16), (draws, size)) for size in sizes]
+        chunks.append(tuple(rng.permuted(places, axis=1) for places in unordered))
+        left -= draws
+    return tuple(chunks)
