@@ -92,7 +92,10 @@ def _segments(instances: Mapping[str, Instance], path: Path, offloads: bool = Tr
 
 def _prove(chain: Chain) -> None:
     done = chain.source.run(["ping", "-n", "-c", "1", "-w", "5", chain.path.sink], timeout_s=20, check=False)
-    if done.returncode != 0:
-        raise PlatformError(
-            f"the chain does not carry a ping from source to sink: {(done.error_text or done.text).strip()[-200:]}"
-        )
+    if done.returncode == 0:
+        return
+    words = (done.error_text or done.text).strip()[-200:]
+    if "transmitted" in done.text or "ping:" in done.error_text:
+        raise PlatformError(f"the chain does not carry a ping from source to sink: {words}")
+    said = f": {words}" if words else ""  # the platform's command died, not the chain
+    raise PlatformError(f"the ping through the chain has no result: its command exited with {done.returncode}{said}")
