@@ -148,14 +148,16 @@ def hosts_table(found: PooledStudy, say: Language) -> Table:
 
 
 def means_table(found: PooledStudy, metric: Metric, say: Language) -> Table:
-    """Return the pooled ratios of a metric: mean, spread between hosts, what a new host will see."""
+    """Return the pooled ratios of a metric: mean, what a new host will see, spread between hosts.
+
+    The answers come first: on a narrow page, the last columns are out of sight."""
     columns = (
-        say("level / reference"), say("mean over hosts"), say("spread τ"), say("new host"), "p", say("p corrected"),
-        say("hosts"), say("verdict"),
+        say("level / reference"), say("mean over hosts"), say("verdict"), say("new host"), say("spread τ"), "p",
+        say("p corrected"), say("hosts"),
     )  # fmt: skip
     rows = tuple(_mean_row(effect, say) for effect in found.of(metric) if effect.pooled)
     title = say("{metric} over hosts", metric=metric_heading(metric))
-    return Table(f"pooled-{metric.name}", title, columns, rows, numeric(1, 7), note=direction_text(metric, say))
+    return Table(f"pooled-{metric.name}", title, columns, rows, numeric(1, 8) - {2}, note=direction_text(metric, say))
 
 
 def _mean_row(effect: PooledEffect, say: Language) -> tuple[str, ...]:
@@ -163,9 +165,9 @@ def _mean_row(effect: PooledEffect, say: Language) -> tuple[str, ...]:
     assert found is not None and mean is not None and effect.prediction is not None
     verdict = f"{VERDICT_MARKS[effect.verdict]} {say(VERDICTS[effect.verdict])}"
     return (
-        _label(effect, say), contrast_ratio(mean, say), estimate_text(found.tau, found.tau_interval, say),
-        ratio_range(effect.prediction, say), p_text(found.p, say), p_text(effect.p_adjusted, say), str(found.n),
-        verdict,
+        _label(effect, say), contrast_ratio(mean, say), verdict, ratio_range(effect.prediction, say),
+        estimate_text(found.tau, found.tau_interval, say), p_text(found.p, say), p_text(effect.p_adjusted, say),
+        str(found.n),
     )  # fmt: skip
 
 
