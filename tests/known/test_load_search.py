@@ -256,6 +256,14 @@ def test_a_goal_that_no_rate_meets_is_one_clear_error(method: str) -> None:
     assert e.value.hint and "least_fps" in e.value.hint
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_a_goal_that_no_rate_meets_leaves_the_first_its_interval(method: str) -> None:
+    found = search(method, GOALS, BOUNDS, function(lambda fps, _: 0.001 if fps < 100_000 else 0.3))
+    assert [each.goal.name for each in found.found] == ["pdr"]
+    assert found.found[0].lower_fps < 100_000 <= (found.found[0].upper_fps or 0)
+    assert [(each.goal.name, each.rate_fps) for each in found.unmet] == [("ndr", 1_000)]
+
+
 def test_a_generator_that_holds_no_rate_is_one_clear_error() -> None:
     with pytest.raises(InstrumentError, match="the generator did not hold a rate: it sent "):
         search("mlrsearch", GOALS, BOUNDS, function(lambda *_: 0.0, generator_fps=20))

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import pytest
 
+from lastro.analysis.remarks import lost_by_its_size, marks_by_metric
 from lastro.errors import CommandFailed, InputError, InstrumentError
 from lastro.functions.base import PATHS
 from lastro.host.base import Completed
@@ -17,12 +18,13 @@ from lastro.instruments._load_generator import Offered, Traffic, Way
 from lastro.instruments.sockperf import Sockperf
 from lastro.instruments.trafgen import Trafgen
 from lastro.results.noted import Noted
+from lastro.results.rows import Attempt
 from lastro.results.samples import AT_LEAST, GENERATOR_LIMITED, Outcome
 from lastro.scenarios.load import LoadScenario, settling
 from lastro.scenarios.load import probing as probing_module
 from lastro.scenarios.load.measuring import METRICS, bounds_of, goals_of, record
 from lastro.scenarios.load.probing import BOTH, Prober
-from lastro.scenarios.load.search import Found, Goal, Probe, Searched
+from lastro.scenarios.load.search import Found, Goal, Probe, Searched, Unmet
 from lastro.scenarios.load.steering import _mask, short_buffer, steer
 
 from ..scenarios import configured
@@ -384,6 +386,19 @@ def test_a_goal_that_is_met_everywhere_is_a_lower_bound(limited: bool) -> None:
     assert noted.only_at_least("pdr") and noted.only_at_least("pdr_conditional")
     assert {remark.kind for remark in noted.remarks} == ({AT_LEAST, GENERATOR_LIMITED} if limited else {AT_LEAST})
     assert ("the generator did not send more than" in noted.stopped_by["pdr"]) is limited
+
+
+def test_a_goal_that_no_load_meets_has_no_values_and_no_mean() -> None:
+    """Whether a trial meets it depends on its loss, so the others would be a selection."""
+    outcome = Outcome()
+    found = (Found(Goal("pdr", 0.005), 80_000, 81_000, 79_900, 0.25),)
+    record(Searched(found, PROBES, 98_000, False, (Unmet(Goal("ndr", 0.0), 1_000),)), outcome)
+    assert outcome.measurements.keys() == {"pdr", "pdr_upper", "pdr_conditional", "pdr_exceed"}
+    (remark,) = Noted.of(outcome.notes).remarks
+    assert remark.text.startswith("no rate meets the goal ndr: more than 0 % ")
+    assert set(remark.metrics) == {"ndr", "ndr_upper", "ndr_conditional", "ndr_exceed"}
+    attempt = Attempt(1, 1, 0, 1, "", 60.0, True, (), outcome.notes, outcome.measurements)
+    assert lost_by_its_size("ndr", [attempt], marks_by_metric([attempt], {"ndr"})["ndr"])
 
 
 def test_goals_and_bounds_are_those_of_the_study() -> None:

@@ -15,6 +15,7 @@ from lastro.results.samples import (
     CLOSED_LOOP,
     GENERATOR_DELAY,
     GENERATOR_LIMITED,
+    GOAL_NOT_MET,
     LARGE_SEGMENTS,
     OTHER_TRAFFIC,
     OVERLOADED,
@@ -49,13 +50,14 @@ _ORDER = (
     TOO_FEW,
     AMONG_LOST,
     OTHER_TRAFFIC,
+    GOAL_NOT_MET,
     FEWER_BLOCKS,
     LOST_TRIALS,
     SECOND_MODE,
 )
 
 
-_BY_SIZE = {TOO_SHORT, GENERATOR_DELAY, AMONG_LOST}
+_BY_SIZE = {TOO_SHORT, GENERATOR_DELAY, AMONG_LOST, GOAL_NOT_MET}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +94,9 @@ def marks_by_metric(attempts: Iterable[Attempt], names: Collection[str]) -> dict
 def lost_by_its_size(metric: str, attempts: Iterable[Attempt], marks: Iterable[Mark]) -> bool:
     """Return whether a valid attempt of a treatment has no value of a metric because the value was small or large.
 
-    Work was too short to time, or a latency too short for its generator, or a percentile among lost packets. Chance
-    decides which attempts have no value, and the mean of the others is not that of the treatment."""
+    Work was too short to time, or a latency too short for its generator, or a percentile among lost packets, or no load
+    was small enough for a goal. Chance decides which attempts have no value, and the mean of the others is not that of
+    the treatment."""
     return any(mark.kind in _BY_SIZE for mark in marks) and any(
         metric not in attempt.measurements
         and any(each.kind in _BY_SIZE and metric in each.metrics for each in attempt.noted.remarks)

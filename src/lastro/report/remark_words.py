@@ -13,6 +13,7 @@ from lastro.results.samples import (
     CLOSED_LOOP,
     GENERATOR_DELAY,
     GENERATOR_LIMITED,
+    GOAL_NOT_MET,
     LARGE_SEGMENTS,
     OTHER_TRAFFIC,
     OVERLOADED,
@@ -40,6 +41,7 @@ _SIGNS = {
     TOO_FEW: "⊖",
     AMONG_LOST: "∞",
     OTHER_TRAFFIC: "≠",
+    GOAL_NOT_MET: "⊗",
     FEWER_BLOCKS: "∩",
     LOST_TRIALS: "∅",
     SECOND_MODE: "⁑",
@@ -48,7 +50,8 @@ KINDS = (
     N_("generator-limited"), N_("through a cache"), N_("wrong clock"), N_("clock not verified"),
     N_("too short to time"), N_("closed loop"), N_("peak of a whole life"), N_("at least"),
     N_("overloaded"), N_("generator delay"), N_("segments beyond the MTU"), N_("too few packets"),
-    N_("among lost packets"), N_("other traffic"), N_("fewer blocks"), N_("lost trials"), N_("second mode"),
+    N_("among lost packets"), N_("other traffic"), N_("goal not met"), N_("fewer blocks"), N_("lost trials"),
+    N_("second mode"),
 )  # fmt: skip
 MEANINGS = {
     GENERATOR_LIMITED: N_(
@@ -111,6 +114,10 @@ MEANINGS = {
         "latency is measured with one flow of frames of one size over IPv4, in one direction: this treatment’s traffic "
         "is another, so it has no latency."
     ),
+    GOAL_NOT_MET: N_(
+        "in some trial, no load of the search met this goal: too many frames were lost even at the smallest. No mean of "
+        "the other trials is shown, because they would be a selection."
+    ),
     FEWER_BLOCKS: N_(
         "trials are missing, so the ratio is over fewer blocks than the mean: only those with a valid trial of both "
         "the treatment and its baseline."
@@ -139,6 +146,7 @@ SHORT = {
     TOO_FEW: N_("fewer than ten packets beyond it: dropped"),
     AMONG_LOST: N_("the percentile of lost packets: dropped"),
     OTHER_TRAFFIC: N_("no latency of this traffic"),
+    GOAL_NOT_MET: N_("no load met this goal: dropped"),
     FEWER_BLOCKS: N_("the ratio is over fewer blocks than the mean"),
     LOST_TRIALS: N_("more than a tenth of the trials lost"),
     SECOND_MODE: N_("some trials lie apart: a second mode"),

@@ -82,6 +82,7 @@ LARGE_SEGMENTS = "segments beyond the MTU"
 TOO_FEW = "too few packets"
 AMONG_LOST = "among lost packets"
 OTHER_TRAFFIC = "other traffic"
+GOAL_NOT_MET = "goal not met"
 
 
 @dataclass(frozen=True, slots=True)

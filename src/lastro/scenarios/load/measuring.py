@@ -12,7 +12,7 @@ from lastro.instruments._load_generator import LoadGenerator, Traffic
 from lastro.meters.host import HostMeter
 from lastro.meters.usage import UsageMeter
 from lastro.results.noted import Ceiling, SearchEnd
-from lastro.results.samples import AT_LEAST, Metric, Outcome, Remark, Series
+from lastro.results.samples import AT_LEAST, GOAL_NOT_MET, Metric, Outcome, Remark, Series
 from lastro.scenarios.base import Config
 from lastro.scenarios.load.latency import measure_latency
 from lastro.scenarios.load.probing import Prober
@@ -128,7 +128,8 @@ def measure(testbed: Testbed, config: Config, standing: StandingChain, bounds: B
 def record(found: Searched, outcome: Outcome) -> None:
     """Record the intervals of a search, its probes as series, and what ended it at each goal.
 
-    A goal that is met at the largest load is a lower bound; the generator's limit is marked."""
+    A goal that is met at the largest load is a lower bound; the generator's limit is marked. So is a goal that no load
+    met, which has no values."""
     bounded = [each for each in found.found if each.upper_fps is None]
     steps = [_step(probe) for probe in found.probes]
     for each in found.found:
@@ -141,6 +142,9 @@ def record(found: Searched, outcome: Outcome) -> None:
         outcome.notes |= SearchEnd("frames a second", int(each.lower_fps), end, []).as_notes(name)
         if each.upper_fps is None:
             outcome.add_caveat(Remark(AT_LEAST, end, (name, f"{name}_conditional")))
+    for missed in found.unmet:
+        names = tuple(f"{missed.goal.name}{end}" for end in ("", "_upper", "_conditional", "_exceed"))
+        outcome.add_caveat(Remark(GOAL_NOT_MET, missed.reason, names))
     if found.limited and bounded:
         values = {
             name: found.most_fps for each in bounded for name in (each.goal.name, f"{each.goal.name}_conditional")

@@ -102,15 +102,35 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
+class Unmet:
+    """A goal that no load meets: more frames were lost at `rate_fps`, the smallest load, than it allows."""
+
+    goal: Goal
+    rate_fps: float
+
+    @property
+    def reason(self) -> str:
+        return (
+            f"no rate meets the goal {self.goal.name}: more than {100 * self.goal.loss_ratio:g} % of the frames were"
+            f" lost at {self.rate_fps:,.0f} a second, the smallest load of the search"
+        )
+
+
+Ends = tuple[Found | Unmet, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Searched:
     """The result of a search, and all its probes in order.
 
-    `most_fps` is the largest load that was offered. `limited` is true if the generator, not the study, set it."""
+    `most_fps` is the largest load that was offered. `limited` is true if the generator, not the study, set it. The
+    first goal is among `found`; others may be `unmet`."""
 
     found: tuple[Found, ...]
     probes: tuple[Probe, ...]
     most_fps: float
     limited: bool
+    unmet: tuple[Unmet, ...] = ()
 
 
 class _GeneratorLimit(Exception):
@@ -120,7 +140,7 @@ class _GeneratorLimit(Exception):
         self.fps = fps
 
 
-def mlrsearch(goals: Sequence[Goal], bounds: Bounds, measure: Measure) -> tuple[Found, ...]:
+def mlrsearch(goals: Sequence[Goal], bounds: Bounds, measure: Measure) -> Ends:
     """Find the intervals of all goals by multiple loss ratio search."""
     from MLRsearch import AbstractMeasurer, Config, MeasurementResult, MultipleLossRatioSearch, SearchGoal
 
@@ -159,25 +179,26 @@ def mlrsearch(goals: Sequence[Goal], bounds: Bounds, measure: Measure) -> tuple[
         results = MultipleLossRatioSearch(config=config).search(measurer=Measurer(), debug=lambda _: None)
     except RuntimeError as error:
         raise InstrumentError(f"the search ended without a result: {error}") from None
-    found = []
+    ends: list[Found | Unmet] = []
     for goal, asked in wanted.items():
         result = results[asked]
         lower, upper = result.relevant_lower_bound, result.relevant_upper_bound
         if lower is None:
-            raise _unmet(goal, float(upper))
+            ends.append(Unmet(goal, float(upper)))
+            continue
         (stat,) = lower.target_to_stat.values()
         exceed = stat.bad_long / (stat.good_long + stat.bad_long) if stat.good_long + stat.bad_long else 0.0
         upper_fps = None if upper is None else float(upper)
-        found.append(Found(goal, float(lower), upper_fps, float(result.conditional_throughput), exceed))
-    return tuple(found)
+        ends.append(Found(goal, float(lower), upper_fps, float(result.conditional_throughput), exceed))
+    return tuple(ends)
 
 
-def binary(goals: Sequence[Goal], bounds: Bounds, measure: Measure) -> tuple[Found, ...]:
+def binary(goals: Sequence[Goal], bounds: Bounds, measure: Measure) -> Ends:
     """Find the interval of each goal by binary search. A probe of `sum_s` decides; no loss may exceed a goal."""
     return tuple(_bisected(goal, bounds, measure) for goal in goals)
 
 
-def _bisected(goal: Goal, bounds: Bounds, measure: Measure) -> Found:
+def _bisected(goal: Goal, bounds: Bounds, measure: Measure) -> Found | Unmet:
     def met(rate_fps: float) -> Probe | None:
         probe = measure(rate_fps, bounds.sum_s)
         return probe if probe.loss_ratio <= goal.loss_ratio else None
@@ -186,7 +207,7 @@ def _bisected(goal: Goal, bounds: Bounds, measure: Measure) -> Found:
     if best := met(upper):
         return _exactly(goal, upper, None, best)
     if not (best := met(lower)):
-        raise _unmet(goal, lower)
+        return Unmet(goal, lower)
     while upper - lower > bounds.width * upper:
         middle = (lower + upper) / 2
         if probe := met(middle):
@@ -200,15 +221,7 @@ def _exactly(goal: Goal, lower: float, upper: float | None, best: Probe) -> Foun
     return Found(goal, lower, upper, lower * (1 - best.loss_ratio), 0.0)
 
 
-def _unmet(goal: Goal, rate_fps: float) -> InstrumentError:
-    return InstrumentError(
-        f"no rate meets the goal {goal.name}: more than {100 * goal.loss_ratio:g} % of the frames were lost at"
-        f" {rate_fps:,.0f} a second, the smallest load of the search",
-        "search at smaller loads, by `least_fps`, or for a goal that allows more loss",
-    )
-
-
-METHODS: Mapping[str, Callable[[Sequence[Goal], Bounds, Measure], tuple[Found, ...]]] = {
+METHODS: Mapping[str, Callable[[Sequence[Goal], Bounds, Measure], Ends]] = {
     "mlrsearch": mlrsearch,
     "binary": binary,
 }
@@ -219,7 +232,8 @@ def search(method: str, goals: Sequence[Goal], bounds: Bounds, measure: Measure)
 
     A search begins below `begin_fps`, and goes on above it while a goal is met there.
 
-    Raises: InstrumentError when no rate meets a goal, when the generator holds no rate, or when it takes too long."""
+    Raises: InstrumentError when no rate meets the first goal, when the generator holds no rate, or when it takes too
+    long."""
     probes: list[Probe] = []
     ends_s = time.monotonic() + bounds.limit_s
 
@@ -240,13 +254,19 @@ def search(method: str, goals: Sequence[Goal], bounds: Bounds, measure: Measure)
     most, n_limits = min(bounds.most_fps, max(bounds.begin_fps, 2 * bounds.least_fps)), 0
     while n_limits < _MOST_LIMITS and most > bounds.least_fps:
         try:
-            found = METHODS[method](goals, replace(bounds, most_fps=most), reached)
+            ends = METHODS[method](goals, replace(bounds, most_fps=most), reached)
         except _GeneratorLimit as limit:
             n_limits += 1
             most = _BELOW**n_limits * limit.fps
             continue
+        if isinstance(ends[0], Unmet):
+            raise InstrumentError(
+                ends[0].reason, "search at smaller loads, by `least_fps`, or for a goal that allows more loss"
+            )
+        found = tuple(end for end in ends if isinstance(end, Found))
         if n_limits or most == bounds.most_fps or all(each.upper_fps for each in found):
-            return Searched(found, tuple(probes), most, bool(n_limits))
+            unmet = tuple(end for end in ends if isinstance(end, Unmet))
+            return Searched(found, tuple(probes), most, bool(n_limits), unmet)
         most = min(2 * most, bounds.most_fps)
     last = probes[-1]
     raise InstrumentError(
