@@ -141,7 +141,9 @@ def test_a_storm_over_coordinator_seats_links_and_hosts_loses_nothing(
                 process.kill()
                 process.communicate()
                 process = start("resume", campaign, "--no-report")
-            elif kind == "seat" and (held := seats()):
+            elif kind == "seat":
+                if not (held := seats()):
+                    continue  # nobody is hit
                 os.kill(chance.choice(held), signal.SIGKILL)
             elif kind == "link":
                 interrupted(host, FleetHost.unplug, FleetHost.plug, chance.choice((0.5, 3.0, 20.0)))

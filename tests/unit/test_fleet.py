@@ -93,6 +93,7 @@ class Crew:
     asked: dict[str, list[Call]] = field(default_factory=lambda: defaultdict(list))
     n: Counter[str] = field(default_factory=Counter)
     open_now: set[str] = field(default_factory=set)
+    silent: frozenset[str] = frozenset()  # they never open
 
     def names(self) -> Sequence[str]:
         return list(self.beds)
@@ -100,7 +101,8 @@ class Crew:
     def open(self, testbed: str) -> None:
         assert testbed not in self.open_now
         host = {"hostname": testbed, "kernel": self.kernel.get(testbed, "6.1")}
-        self._answer(testbed, lambda: Opened({"host": host}))
+        if testbed not in self.silent:
+            self._answer(testbed, lambda: Opened({"host": host}))
 
     def ask(self, testbed: str, call: Call) -> None:
         assert testbed in self.open_now, "no call before it is open, and none after a failure"
@@ -207,6 +209,17 @@ def test_the_block_of_a_testbed_that_stays_away_begins_again_on_another(
         assert ("moved", "block 1 from ada to bea; its earlier trials are set aside") in [e[1:] for e in store.events()]
         assert load_campaign(store).members == (), "only one testbed measured"
     assert "bea: takes block 1 from ada; its earlier trials are set aside" in lines
+
+
+def test_so_does_the_block_of_one_that_never_opens_in_a_resumed_campaign(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another campaign may hold it for hours."""
+    monkeypatch.setattr(fleets, "GRACE_S", 0.0)
+    with campaign(tmp_path / "c", study_of(2)) as store:
+        store.place(1, "ada")
+        run(store, Crew(beds("ada", "bea"), silent=frozenset({"ada"})))
+        assert on(store) == {1: {"bea"}, 2: {"bea"}}
 
 
 def test_attempts_on_another_testbed_do_not_count_as_repetitions(

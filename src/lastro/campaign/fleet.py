@@ -164,13 +164,15 @@ class Fleet:
         return sorted(self._begun - {post.block for post in self._posts.values() if post.state == "working"})
 
     def _abandoned(self) -> int | None:
-        """Return a block whose testbed is not in the fleet any more, or has been lost for longer than the grace."""
+        """Return a block whose testbed is not in the fleet any more, or has been away for longer than the grace.
+
+        A testbed that has not been open in this run, since another process uses it, is away as well."""
         now_s = time.monotonic()
         for block in self._waiting():
             owner = self._posts.get(self._where[block])
             if owner is None or owner.state == "out":
                 return block
-            if owner.state in ("lost", "opening") and owner.losses and now_s - owner.lost_s >= GRACE_S:
+            if owner.state in ("lost", "opening") and now_s - owner.lost_s >= GRACE_S:
                 return block
         return None
 
