@@ -33,6 +33,9 @@ def test_every_packet_due_in_a_freeze_is_counted_with_its_waiting() -> None:
     assert waits_ms[worst : worst + 19] == pytest.approx(np.arange(200, 10, -10), abs=8)
     assert np.diff(trips.due_ns) == pytest.approx([1e7] * 252, rel=1e-5), "due at a constant rate, whenever it left"
     assert (trips.due_ns <= trips.sent_ns).all()
+    for q in (0.5, 0.9, 0.99, 0.999):
+        raw = np.quantile(trips.answered_ns - trips.due_ns, q, method="inverted_cdf")
+        assert trips.histogram.quantile(q) == pytest.approx(raw, rel=0.01)
 
 
 def test_packets_without_an_answer_are_lost_and_the_others_keep_their_places() -> None:

@@ -55,7 +55,8 @@ def test_the_paper_has_its_180_treatments_and_2160_trials() -> None:
     assert len(treatments(study)) == 180
     assert len(treatments(study)) * study.design.replicates == 2160
     assert study.design.baseline == {"isolation": "none", "anomaly": "none"}
-    assert [metric.name for metric in study.metrics] == ["throughput", "jitter", "latency_mean", "latency_max"]
+    names = [metric.name for metric in study.metrics]
+    assert names == ["throughput", "frame_size", "jitter", "latency_mean", "latency_max"]
     durations = ("settle_s", "tcp_s", "udp_s", "ping_s", "gap_s")
     assert [study.settings[name] for name in durations] == [5, 15, 15, 15, 5]
     assert study.settings["platform"] == "docker"
