@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from lastro.analysis.remarks import lost_by_its_size, marks_by_metric
-from lastro.errors import CommandFailed, InputError, InstrumentError
+from lastro.errors import CommandFailed, InputError, InstrumentError, Unavailable
 from lastro.functions.base import PATHS
 from lastro.host.base import Completed
 from lastro.instruments._load_generator import Offered, Traffic, Way
@@ -20,7 +20,7 @@ from lastro.instruments.trafgen import Trafgen
 from lastro.results.noted import Noted
 from lastro.results.rows import Attempt
 from lastro.results.samples import AT_LEAST, GENERATOR_LIMITED, Outcome
-from lastro.scenarios.load import LoadScenario, settling
+from lastro.scenarios.load import LoadScenario, _require_able, settling
 from lastro.scenarios.load import probing as probing_module
 from lastro.scenarios.load.measuring import METRICS, bounds_of, goals_of, record
 from lastro.scenarios.load.probing import BOTH, Prober
@@ -59,6 +59,15 @@ def test_a_frame_counts_its_check_sequence_and_its_payload_does_not() -> None:
     imix = Traffic.of("imix", 100)
     assert [imix.sizes.count(size) for size in (64, 570, 1518)] == [7, 4, 1]
     assert imix.counted_bytes == pytest.approx((7 * 64 + 4 * 570 + 1518) / 12 - 4)
+
+
+def test_a_generator_that_binds_itself_to_a_cpu_needs_it() -> None:
+    with pytest.raises(Unavailable, match="trafgen binds itself to CPU 0, and the first .* is 2") as caught:
+        _require_able(config(instrument="trafgen"), [2, 3])
+    assert "sockperf" in str(caught.value.hint)
+    _require_able(config(instrument="trafgen"), [0, 1])
+    _require_able(config(instrument="trafgen", platform="qemu-tcg"), [2, 3])  # it has CPUs of its own
+    _require_able(config(instrument="sockperf"), [2, 3])
 
 
 @pytest.mark.parametrize("size", ["", "63", "1519", "64 B", "IMIX", "-64", "6.4e1", "६४"])

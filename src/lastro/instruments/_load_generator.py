@@ -118,7 +118,8 @@ class LoadGenerator(Instrument):
 
     `packages` are Debian packages that it needs in the image. `most_flows`, `mixes` and `least_payload_bytes` say what
     traffic it can send; `step_s` is the unit of its durations (0: any), `starts_s` what it takes besides them, and
-    `spins` is true if it waits by keeping a CPU busy."""
+    `spins` is true if it waits by keeping a CPU busy. `bound_to` is the CPU to which it binds itself, whatever it may
+    use; None if it does not."""
 
     metrics = (FRAMES_OFFERED,)
     packages: ClassVar[tuple[str, ...]] = ()
@@ -128,6 +129,7 @@ class LoadGenerator(Instrument):
     step_s: ClassVar[float] = 0.0
     starts_s: ClassVar[float] = 0.2
     spins: ClassVar[bool] = False
+    bound_to: ClassVar[int | None] = None
 
     @abstractmethod
     def offer(self, way: Way, traffic: Traffic, rate_fps: float, duration_s: float) -> Offered:

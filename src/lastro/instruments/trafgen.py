@@ -47,6 +47,7 @@ class Trafgen(LoadGenerator):
     version_argv = ("trafgen", "--version")
     most_flows = 10_000
     mixes = True
+    bound_to = 0
 
     def __init__(self) -> None:
         self._hops: dict[Way, _Hop] = {}

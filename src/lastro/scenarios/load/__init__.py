@@ -25,7 +25,7 @@ from lastro.meters.usage import UsageMeter
 from lastro.platforms.base import Availability, InstanceSpec, unavailable
 from lastro.results.additions import ScenarioFigure
 from lastro.results.samples import Metric, Outcome
-from lastro.scenarios.base import CalibrationKind, Config, platform_level, start_s
+from lastro.scenarios.base import CalibrationKind, Config, platform_level, platform_of, start_s
 from lastro.scenarios.load.additions import figures_of
 from lastro.scenarios.load.latency import DEFAULT_AT, OFF, YES, latency_s, metrics_at
 from lastro.scenarios.load.latency import SETTINGS as LATENCY_SETTINGS
@@ -164,7 +164,7 @@ class LoadScenario(OnChain):
 
     def availability(self, config: Config) -> Availability:
         try:
-            _require_able(config)
+            _require_able(config, self.testbed.usable_cpus)
         except LastroError as error:
             return unavailable(error)
         if not (found := super().availability(config)):
@@ -225,9 +225,12 @@ def _generator(name: str) -> type[LoadGenerator]:
     return found
 
 
-def _require_able(config: Config) -> None:
-    """Check that the generator can send the traffic of a treatment. Raises: Unavailable."""
+def _require_able(config: Config, usable_cpus: Sequence[int]) -> None:
+    """Check that the generator can send the traffic of a treatment, from its CPU. Raises: Unavailable."""
     kind = _generator(str(config["instrument"]))
+    if kind.bound_to not in (None, usable_cpus[0]) and not platform_of(config).guests:
+        reason = f"{kind.name} binds itself to CPU {kind.bound_to}, and the first that Lastro may use is {usable_cpus[0]}"
+        raise Unavailable(reason, f'use instrument = "sockperf", or let Lastro use CPU {kind.bound_to}')
     if refusal := kind.refusal(traffic_of(config)):
         small = min(traffic_of(config).payload_bytes) < kind.least_payload_bytes
         raise Unavailable(refusal, "raise frame_size" if small else 'use instrument = "trafgen"')
