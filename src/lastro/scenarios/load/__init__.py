@@ -229,8 +229,10 @@ def _require_able(config: Config, usable_cpus: Sequence[int]) -> None:
     """Check that the generator can send the traffic of a treatment, from its CPU. Raises: Unavailable."""
     kind = _generator(str(config["instrument"]))
     if kind.bound_to not in (None, usable_cpus[0]) and not platform_of(config).guests:
-        reason = f"{kind.name} binds itself to CPU {kind.bound_to}, and the first that Lastro may use is {usable_cpus[0]}"
-        raise Unavailable(reason, f'use instrument = "sockperf", or let Lastro use CPU {kind.bound_to}')
+        raise Unavailable(
+            f"{kind.name} binds itself to CPU {kind.bound_to}, and the first that Lastro may use is {usable_cpus[0]}",
+            f'use instrument = "sockperf", or let Lastro use CPU {kind.bound_to}',
+        )
     if refusal := kind.refusal(traffic_of(config)):
         small = min(traffic_of(config).payload_bytes) < kind.least_payload_bytes
         raise Unavailable(refusal, "raise frame_size" if small else 'use instrument = "trafgen"')
