@@ -20,6 +20,7 @@ from lastro.instruments.trafgen import Trafgen
 from lastro.results.noted import Noted
 from lastro.results.rows import Attempt
 from lastro.results.samples import AT_LEAST, GENERATOR_LIMITED, Outcome
+from lastro.scenarios.base import schema
 from lastro.scenarios.load import LoadScenario, _require_able, settling
 from lastro.scenarios.load import probing as probing_module
 from lastro.scenarios.load.measuring import METRICS, bounds_of, goals_of, record
@@ -408,6 +409,11 @@ def test_a_goal_that_no_load_meets_has_no_values_and_no_mean() -> None:
     assert set(remark.metrics) == {"ndr", "ndr_upper", "ndr_conditional", "ndr_exceed"}
     attempt = Attempt(1, 1, 0, 1, "", 60.0, True, (), outcome.notes, outcome.measurements)
     assert lost_by_its_size("ndr", [attempt], marks_by_metric([attempt], {"ndr"})["ndr"])
+
+
+def test_pdr_and_latency_at_half_of_it_lead_where_a_study_names_no_metrics() -> None:
+    assert [*schema(LoadScenario).metrics_for({})][:4] == ["pdr", "latency_p99_at_50pct", "ndr", "ndr_exceed"]
+    assert [*schema(LoadScenario).metrics_for({"at": "1kpps"})][:2] == ["pdr", "ndr"]
 
 
 def test_goals_and_bounds_are_those_of_the_study() -> None:

@@ -61,7 +61,8 @@ class Declaration(ABC):
     """The choices that a scenario offers to a study, and the durations of its trials. Nothing here needs a testbed.
 
     `parts` are the factors that are kinds of part. The keys of `calibration_kinds` are those of calibrations, up to the
-    first slash. A report of its campaigns has `figures`, and shows how metrics grow with `sized`."""
+    first slash. A report of its campaigns has `figures`, and shows how metrics grow with `sized`. The metrics in `leads`
+    come first where a study names none."""
 
     kind = "scenario"
     name: ClassVar[str]
@@ -71,6 +72,7 @@ class Declaration(ABC):
     combinable: ClassVar[frozenset[str]] = frozenset()
     settings: ClassVar[tuple[Setting, ...]] = ()
     metrics: ClassVar[tuple[Metric, ...]] = ()
+    leads: ClassVar[tuple[str, ...]] = ()
     needs_root: ClassVar[bool] = True
     calibration_kinds: ClassVar[Mapping[str, CalibrationKind]] = {}
     figures: ClassVar[tuple[ScenarioFigure, ...]] = ()
@@ -274,6 +276,7 @@ def schema(scenario: type[Scenario]) -> ScenarioSchema:
         metrics={metric.name: metric for metric in scenario.known_metrics()},
         metrics_of={kind: found for kind in scenario.parts if (found := _metrics_of(kind, scenario))},
         metrics_by=scenario.metrics_by,
+        leads=scenario.leads,
         placed={GUEST.name: GUEST} if scenario.needs_root else {},
     )
 

@@ -40,7 +40,7 @@ class ScenarioSchema:
 
     `options` maps a kind and a part to the options of that part; `metrics_of` maps them to the names of the metrics
     that only this part yields. `metrics_by` returns the metrics that settings bring, which `metrics` has for the
-    defaults. `placed` are settings of the testbed: they have no default, and a study may leave them out."""
+    defaults. `leads` are the metrics that come first in a study that names none. `placed` are settings of the testbed: they have no default, and a study may leave them out."""
 
     name: str
     summary: str
@@ -51,14 +51,16 @@ class ScenarioSchema:
     options: Mapping[str, Mapping[str, Mapping[str, Setting]]] = field(default_factory=dict)
     metrics_of: Mapping[str, Mapping[str, frozenset[str]]] = field(default_factory=dict)
     metrics_by: Callable[[Mapping[str, object]], tuple[Metric, ...]] = lambda chosen: ()
+    leads: tuple[str, ...] = ()
     placed: Mapping[str, Setting] = field(default_factory=dict)
 
     def metrics_for(self, chosen: Mapping[str, object]) -> dict[str, Metric]:
         """Return the metrics of a study; `chosen` has its constants, and its factors with their levels as keys."""
         usual = {metric.name for metric in self.metrics_by({})}
-        return {name: metric for name, metric in self.metrics.items() if name not in usual} | {
+        found = {name: metric for name, metric in self.metrics.items() if name not in usual} | {
             metric.name: metric for metric in self.metrics_by(chosen)
         }
+        return {name: found[name] for name in self.leads if name in found} | found
 
 
 @dataclass(frozen=True, slots=True)

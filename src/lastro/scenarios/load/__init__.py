@@ -114,6 +114,7 @@ class LoadScenario(OnChain):
         Setting("max_drift_percent", 0.1, "drift of a guest's clock above which a trial is invalid", 0, 100),
     )
     metrics = (*METRICS, *metrics_at(DEFAULT_AT), *UsageMeter.metrics, *HostMeter.metrics)
+    leads = ("pdr", "latency_p99_at_50pct", "ndr", "ndr_exceed")
 
     @classmethod
     def metrics_by(cls, chosen: Mapping[str, object]) -> tuple[Metric, ...]:
