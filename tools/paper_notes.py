@@ -13,12 +13,13 @@ from typing import NamedTuple
 from lastro import papers
 
 STATES = {  # in the order of the page: first what a reader of the paper may dispute
+    "cannot": "cannot be had here",
     "deviation": "deviates",
     "open": "not published; chosen here",
     "ours": "added here",
     "paper": "as published",
 }
-_NOTE = re.compile(r'\b(Paper|Deviation|Open|Ours)\b([^:."]{0,60}): ')
+_NOTE = re.compile(r'\b(Paper|Cannot|Deviation|Open|Ours)\b([^:."]{0,60}): ')
 _BEHIND = re.compile(r"(paper|open|ours)\b[:,]? ?(.*)")
 _KEY = re.compile(r'("[^"]+"|[\w.-]+) = (.*)')
 _SHARED = re.compile(r"\b([\w-]+)\.toml\s+(?:#\s+)?describes\s+(?:#\s+)?what\s+(?:#\s+)?all\s+studies")
@@ -89,6 +90,7 @@ def page(table: Callable[[Iterable[str], Iterable[Iterable[object]]], str]) -> s
         "# Papers, item by item\n",
         "What the published studies take from their papers, and where they differ. This page is made from the comments"
         " in the study files; `lastro new --from paper:NAME` writes such a file to read or to edit.\n",
+        "- *cannot be had here*: no current system has what the paper used; the note says what replaces it.\n"
         "- *deviates*: the paper says otherwise.\n- *not published; chosen here*: the paper does not say.\n"
         "- *added here*: not in the paper.\n- *as published*: the paper says so.\n",
     ]
