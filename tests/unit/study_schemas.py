@@ -38,6 +38,7 @@ _SETTINGS = (
 )
 _METRICS = (
     _metric("throughput", "Mbit/s", "higher"),
+    _metric("frame_size", "B", "neither"),
     _metric("jitter", "ms", "lower"),
     _metric("udp_loss", "%", "lower"),
     _metric("latency_mean", "ms", "lower"),

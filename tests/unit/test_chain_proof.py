@@ -27,7 +27,7 @@ def test_an_answer_proves_it() -> None:
 
 @pytest.mark.parametrize(("out", "err"), [(UNANSWERED, ""), ("", "ping: connect: Network is unreachable")])
 def test_a_ping_without_an_answer_is_the_chains_failure(out: str, err: str) -> None:
-    with pytest.raises(PlatformError, match="(?s)does not carry a ping .*: .*(0 received|unreachable)") as caught:
+    with pytest.raises(PlatformError, match=r"(?s)does not carry a ping .*: .*(0 received|unreachable)") as caught:
         prove(1, out, err)
     assert "its command" not in caught.value.message
 

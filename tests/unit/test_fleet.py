@@ -26,6 +26,7 @@ from lastro.campaign.seat import Failed, Opened
 from lastro.errors import HostBusy, HostError, HostUnfit, InputError, LastroError
 from lastro.platforms.base import AVAILABLE, Availability
 from lastro.results.read import load_campaign
+from lastro.results.rows import TestbedRow
 from lastro.results.samples import Metric, Outcome
 from lastro.results.store import Store
 from lastro.scenarios.base import Config, Scenario
@@ -217,6 +218,7 @@ def test_so_does_the_block_of_one_that_never_opens_in_a_resumed_campaign(
     """Another campaign may hold it for hours."""
     monkeypatch.setattr(fleets, "GRACE_S", 0.0)
     with campaign(tmp_path / "c", study_of(2)) as store:
+        store.save_testbed(TestbedRow("ada", {"host": {"hostname": "ada", "kernel": "6.1"}}, {}))
         store.place(1, "ada")
         run(store, Crew(beds("ada", "bea"), silent=frozenset({"ada"})))
         assert on(store) == {1: {"bea"}, 2: {"bea"}}

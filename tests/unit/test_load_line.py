@@ -25,7 +25,7 @@ from lastro.scenarios.load import LoadScenario, _require_able, settling
 from lastro.scenarios.load import probing as probing_module
 from lastro.scenarios.load.measuring import METRICS, bounds_of, goals_of, record
 from lastro.scenarios.load.probing import BOTH, Prober
-from lastro.scenarios.load.search import Found, Goal, Probe, Searched, Unmet
+from lastro.scenarios.load.search import Found, Goal, Probe, Searched, UnmetGoal
 from lastro.scenarios.load.steering import _mask, short_buffer, steer
 
 from ..scenarios import configured
@@ -63,7 +63,7 @@ def test_a_frame_counts_its_check_sequence_and_its_payload_does_not() -> None:
 
 
 def test_a_generator_that_binds_itself_to_a_cpu_needs_it() -> None:
-    with pytest.raises(Unavailable, match="trafgen binds itself to CPU 0, and the first .* is 2") as caught:
+    with pytest.raises(Unavailable, match=r"trafgen binds itself to CPU 0, and the first .* is 2") as caught:
         _require_able(config(instrument="trafgen"), [2, 3])
     assert "sockperf" in str(caught.value.hint)
     _require_able(config(instrument="trafgen"), [0, 1])
@@ -402,7 +402,7 @@ def test_a_goal_that_no_load_meets_has_no_values_and_no_mean() -> None:
     """Whether a trial meets it depends on its loss, so the others would be a selection."""
     outcome = Outcome()
     found = (Found(Goal("pdr", 0.005), 80_000, 81_000, 79_900, 0.25),)
-    record(Searched(found, PROBES, 98_000, False, (Unmet(Goal("ndr", 0.0), 1_000),)), outcome)
+    record(Searched(found, PROBES, 98_000, False, (UnmetGoal(Goal("ndr", 0.0), 1_000),)), outcome)
     assert outcome.measurements.keys() == {"pdr", "pdr_upper", "pdr_conditional", "pdr_exceed"}
     (remark,) = Noted.of(outcome.notes).remarks
     assert remark.text.startswith("no rate meets the goal ndr: more than 0 % ")

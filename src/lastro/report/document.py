@@ -107,9 +107,7 @@ def document_text(report: Report, published: AsPublished | None = None) -> str:
     return json_text(document(report, published))
 
 
-def document(
-    report: Report, published: AsPublished | None = None, analysis: Analysis | None = None
-) -> dict[str, Any]:
+def document(report: Report, published: AsPublished | None = None, analysis: Analysis | None = None) -> dict[str, Any]:
     """Return the report as JSON-serializable data, with the keys of this module's docstring.
 
     `analysis` is that of the report; without it, it is made here, which takes seconds."""

@@ -115,8 +115,8 @@ MEANINGS = {
         "is another, so it has no latency."
     ),
     GOAL_NOT_MET: N_(
-        "in some trial, no load of the search met this goal: too many frames were lost even at the smallest. No mean of "
-        "the other trials is shown, because they would be a selection."
+        "in some trial, no load of the search met this goal: too many frames were lost even at the smallest. No mean "
+        "of the other trials is shown, because they would be a selection."
     ),
     FEWER_BLOCKS: N_(
         "trials are missing, so the ratio is over fewer blocks than the mean: only those with a valid trial of both "

@@ -61,8 +61,8 @@ class Declaration(ABC):
     """The choices that a scenario offers to a study, and the durations of its trials. Nothing here needs a testbed.
 
     `parts` are the factors that are kinds of part. The keys of `calibration_kinds` are those of calibrations, up to the
-    first slash. A report of its campaigns has `figures`, and shows how metrics grow with `sized`. The metrics in `leads`
-    come first where a study names none."""
+    first slash. A report of its campaigns has `figures`, and shows how metrics grow with `sized`. The metrics in
+    `leads` come first where a study names none."""
 
     kind = "scenario"
     name: ClassVar[str]

@@ -40,7 +40,8 @@ class ScenarioSchema:
 
     `options` maps a kind and a part to the options of that part; `metrics_of` maps them to the names of the metrics
     that only this part yields. `metrics_by` returns the metrics that settings bring, which `metrics` has for the
-    defaults. `leads` are the metrics that come first in a study that names none. `placed` are settings of the testbed: they have no default, and a study may leave them out."""
+    defaults. `leads` are the metrics that come first in a study that names none. `placed` are settings of the testbed:
+    they have no default, and a study may leave them out."""
 
     name: str
     summary: str

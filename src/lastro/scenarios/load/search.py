@@ -102,7 +102,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Unmet:
+class UnmetGoal:
     """A goal that no load meets: more frames were lost at `rate_fps`, the smallest load, than it allows."""
 
     goal: Goal
@@ -116,7 +116,7 @@ class Unmet:
         )
 
 
-Ends = tuple[Found | Unmet, ...]
+Ends = tuple[Found | UnmetGoal, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ class Searched:
     probes: tuple[Probe, ...]
     most_fps: float
     limited: bool
-    unmet: tuple[Unmet, ...] = ()
+    unmet: tuple[UnmetGoal, ...] = ()
 
 
 class _GeneratorLimit(Exception):
@@ -179,12 +179,12 @@ def mlrsearch(goals: Sequence[Goal], bounds: Bounds, measure: Measure) -> Ends:
         results = MultipleLossRatioSearch(config=config).search(measurer=Measurer(), debug=lambda _: None)
     except RuntimeError as error:
         raise InstrumentError(f"the search ended without a result: {error}") from None
-    ends: list[Found | Unmet] = []
+    ends: list[Found | UnmetGoal] = []
     for goal, asked in wanted.items():
         result = results[asked]
         lower, upper = result.relevant_lower_bound, result.relevant_upper_bound
         if lower is None:
-            ends.append(Unmet(goal, float(upper)))
+            ends.append(UnmetGoal(goal, float(upper)))
             continue
         (stat,) = lower.target_to_stat.values()
         exceed = stat.bad_long / (stat.good_long + stat.bad_long) if stat.good_long + stat.bad_long else 0.0
@@ -198,7 +198,7 @@ def binary(goals: Sequence[Goal], bounds: Bounds, measure: Measure) -> Ends:
     return tuple(_bisected(goal, bounds, measure) for goal in goals)
 
 
-def _bisected(goal: Goal, bounds: Bounds, measure: Measure) -> Found | Unmet:
+def _bisected(goal: Goal, bounds: Bounds, measure: Measure) -> Found | UnmetGoal:
     def met(rate_fps: float) -> Probe | None:
         probe = measure(rate_fps, bounds.sum_s)
         return probe if probe.loss_ratio <= goal.loss_ratio else None
@@ -207,7 +207,7 @@ def _bisected(goal: Goal, bounds: Bounds, measure: Measure) -> Found | Unmet:
     if best := met(upper):
         return _exactly(goal, upper, None, best)
     if not (best := met(lower)):
-        return Unmet(goal, lower)
+        return UnmetGoal(goal, lower)
     while upper - lower > bounds.width * upper:
         middle = (lower + upper) / 2
         if probe := met(middle):
@@ -259,13 +259,13 @@ def search(method: str, goals: Sequence[Goal], bounds: Bounds, measure: Measure)
             n_limits += 1
             most = _BELOW**n_limits * limit.fps
             continue
-        if isinstance(ends[0], Unmet):
+        if isinstance(ends[0], UnmetGoal):
             raise InstrumentError(
                 ends[0].reason, "search at smaller loads, by `least_fps`, or for a goal that allows more loss"
             )
         found = tuple(end for end in ends if isinstance(end, Found))
         if n_limits or most == bounds.most_fps or all(each.upper_fps for each in found):
-            unmet = tuple(end for end in ends if isinstance(end, Unmet))
+            unmet = tuple(end for end in ends if isinstance(end, UnmetGoal))
             return Searched(found, tuple(probes), most, bool(n_limits), unmet)
         most = min(2 * most, bounds.most_fps)
     last = probes[-1]
