@@ -193,6 +193,7 @@ class LoadScenario(OnChain):
             "needs": {role: asdict(MeasuredUse.of(used, noted["elapsed_s"])) for role, used in noted["usage"].items()},
             "chain_cpus": outcome.measurements["host_cpus"],
             "block_device": block_device_of(self.testbed.scratch_dir, self.testbed.host),
+            "usable_cpus": len(self.testbed.usable_cpus),
         }
 
     # The trial
