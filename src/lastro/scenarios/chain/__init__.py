@@ -126,7 +126,7 @@ class ChainScenario(OnChain):
 
     def run(self, config: Config, calibrations: Mapping[str, Any]) -> Outcome:
         outcome = Outcome()
-        with clock_kept(outcome), self.standing(config, calibrations, outcome) as standing:
+        with clock_kept(self.testbed, config, outcome), self.standing(config, calibrations, outcome) as standing:
             rest(float(config["settle_s"]))
             measure(self.testbed, config, standing, outcome)
         ceiling = calibrated(calibrations, _CEILING)

@@ -200,7 +200,7 @@ class LoadScenario(OnChain):
 
     def run(self, config: Config, calibrations: Mapping[str, Any]) -> Outcome:
         outcome = Outcome()
-        with clock_kept(outcome), self.standing(config, calibrations, outcome) as standing:
+        with clock_kept(self.testbed, config, outcome), self.standing(config, calibrations, outcome) as standing:
             steered = steer(standing.chain, str(config["steering"]))
             outcome.add_condition(steered | short_buffer(self.testbed.host, str(config["instrument"])))
             rest(float(config["settle_s"]))
