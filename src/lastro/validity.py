@@ -98,12 +98,18 @@ class ClockSample:
     """One reading of a guest's clocks, in seconds.
 
     `host_s` is on the host's monotonic clock, `guest_s` on the guest's, `guest_real_s` on the guest's wall clock. The
-    reading took place at `host_s` ± `uncertainty_s`."""
+    reading took place at `host_s` ± `uncertainty_s`. A remote host is read in the same way: it is the guest, and the
+    controller is the host."""
 
     host_s: float
     guest_s: float
     guest_real_s: float
     uncertainty_s: float
+
+    @property
+    def reading(self) -> ClockReading:
+        """The guest's two clocks, without those of the host."""
+        return ClockReading(self.guest_s, self.guest_real_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,10 +162,12 @@ def _drift(found: ClockDrift) -> str:
     return f"{100 * (found.ratio - 1):+.3f} % (± {100 * found.uncertainty:.3f} %)"
 
 
-def drift_reasons(drifts: Mapping[str, ClockDrift], limit: float) -> list[str]:
-    """Report clocks of guests that drift, and with them the times of tools. `limit` is a fraction, such as 0.001."""
+def drift_reasons(drifts: Mapping[str, ClockDrift], limit: float, against: str = "the host's") -> list[str]:
+    """Report clocks that drift, and with them the times of tools.
+
+    `limit` is a fraction, such as 0.001. `against` is the clock that is right."""
     return [
-        f"the clock of the {role} drifted by {_drift(found)} relative to the host's (limit {100 * limit:g} %)"
+        f"the clock of the {role} drifted by {_drift(found)} relative to {against} (limit {100 * limit:g} %)"
         for role, found in drifts.items()
         if abs(found.ratio - 1) - found.uncertainty > limit
     ]

@@ -86,6 +86,9 @@ def test_apparmor_is_in_force_in_a_chain_and_nothing_is_left() -> None:
                     outcome = attempted(scenario, configured(ChainScenario, **chosen))
                     assert outcome.valid, outcome.invalid_because
                     assert outcome.measurements["throughput"] > 0
+                    clock = outcome.notes["clocks"]["the guest"]  # type: ignore[index]
+                    assert 0 < clock["uncertainty"] < 0.05
+                    assert abs(clock["drift"]) < 0.001 + clock["uncertainty"]
         assert not guests() and not [each for each in held.owned_objects() if "guest" in each.name]
 
 

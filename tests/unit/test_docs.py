@@ -442,7 +442,8 @@ def limits_table() -> str:
         ),
         ("host", f"steal above `max_steal_percent`, by default {settings['max_steal_percent'].default:g} %"),
         ("host", f"foreign load above `max_foreign_cpus`, by default {settings['max_foreign_cpus'].default:g} CPUs"),
-        ("clock", f"it was set by more than {validity._CLOCK_STEP_S:g} s during the trial"),
+        ("clock", f"that of a host was set by more than {validity._CLOCK_STEP_S:g} s during the trial"),
+        ("clock", "that of a remote host, or of a guest as testbed, drifted by more than `max_drift_percent`"),
         ("isolation", "a requested isolation is not in force on an instance"),
         ("tools", "a command failed, did not end in time, or printed something else than a measurement"),
         (

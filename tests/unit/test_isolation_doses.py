@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import nullcontext
+from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,11 +18,17 @@ from lastro.errors import PlatformError, Unavailable
 from lastro.functions.base import PATHS
 from lastro.host.cgroups import CgroupsV2, Resources, Usage
 from lastro.host.local import LocalHost
-from lastro.isolation.base import NEIGHBOUR, MeasuredUse
+from lastro.isolation.base import NEIGHBOUR, MeasuredUse, Profile
 from lastro.isolation.cgroups import CgroupLimits
 from lastro.isolation.seccomp import DENIED, filter_profile
 from lastro.platforms.base import InstanceSpec
+from lastro.results.samples import Outcome
+from lastro.scenarios.chain import ChainScenario
+from lastro.scenarios.load import LoadScenario
 from lastro.scenarios.shared.disturbance import bounded
+from lastro.shapes import made
+
+from .recording import RecordingHost, recording_testbed
 
 MIB = 1 << 20
 
@@ -52,6 +60,42 @@ def test_a_missing_quota_is_missed_on_version_2_too(tmp_path: Path) -> None:
     (tmp_path / "group/cpu.max").write_text("50000 100000\n")
     (tmp_path / "group/io.max").write_text("8:0 rbps=max wbps=max riops=max wiops=9\n")
     assert "io.max" in str(CgroupLimits().verify(instance))
+
+
+def cpus_of_a_neighbour(profile: Profile) -> float | None:
+    return CgroupLimits().apply(InstanceSpec("near", NEIGHBOUR), profile).resources.cpus
+
+
+@pytest.mark.parametrize("kind", [ChainScenario, LoadScenario])
+@pytest.mark.parametrize(("allowed", "left"), [("0", 0.25), ("0-63", 63.25), ("0-7,9", 8.25)])
+def test_a_neighbour_gets_what_the_chain_leaves_of_the_cpus_of_the_dut(
+    kind: Any, allowed: str, left: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not of those of the controller: a guest may have fewer, a remote host more."""
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    host = RecordingHost()
+    host.remote = True  # type: ignore[misc]
+    host.files["/proc/self/status"] = f"Name:\tcat\nCpus_allowed_list:\t{allowed}\nMems_allowed_list:\t0\n"
+    notes = {"elapsed_s": 5.0, "usage": {"function": asdict(Usage(cpu_s=3.0))}}
+    outcome = Outcome({"host_cpus": 0.75}, notes={**notes, "phases": {"iperf3-tcp": {"host_cpus": 0.75}}})
+    scenario = SimpleNamespace(testbed=recording_testbed(host, tmp_path))
+    profile = made(Profile, kind.calibration_value(scenario, "profile/native", outcome))
+    assert cpus_of_a_neighbour(profile) == left
+
+
+def test_a_stored_profile_without_a_number_of_cpus_has_those_of_this_machine_as_it_had(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 4)
+    stored = made(Profile, {"needs": {}, "chain_cpus": 0.5, "block_device": None})
+    assert cpus_of_a_neighbour(stored) == 3.5
+
+
+def test_a_probe_leaves_a_neighbour_half_of_the_cpus_of_the_dut(tmp_path: Path) -> None:
+    host = RecordingHost()
+    host.remote = True  # type: ignore[misc]
+    host.files["/proc/self/status"] = "Cpus_allowed_list:\t0\n"
+    assert cpus_of_a_neighbour(Profile.unmeasured(recording_testbed(host, tmp_path))) == 0.5
 
 
 def test_the_filter_denies_by_name_and_allows_the_rest() -> None:

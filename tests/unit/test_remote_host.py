@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from lastro.errors import ConnectionLost, HostBusy, HostError, HostUnfit, WriteFailed
+from lastro.errors import CommandFailed, ConnectionLost, HostBusy, HostError, HostUnfit, WriteFailed
 from lastro.host import _remote_shell, remote, ssh
 from lastro.host._connections import SshTarget
 from lastro.host._remote_files import RemoteFiles
@@ -21,6 +21,7 @@ from lastro.host._remote_shell import Query, Shell
 from lastro.host.ledger import Ledger
 from lastro.host.lock import Holder
 from lastro.host.ssh import SshHost
+from lastro.validity import clock_reasons, drift
 
 pytestmark = pytest.mark.processes
 
@@ -397,3 +398,33 @@ def test_groups_are_ended_there_as_wholes_and_by_what_they_list(shell: Shell, tm
         assert inside.wait(10) == -9 and outside.poll() is None
         assert (tmp_path / "whole/cgroup.kill").read_text() == "1\n"
         outside.kill()
+
+
+# Clocks
+
+
+@pytest.mark.parametrize("has_perl", [True, False])
+def test_the_clocks_of_a_host_are_read_in_both_languages_and_are_not_a_step(
+    has_perl: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not has_perl:
+        monkeypatch.setitem(ssh.ENVIRONMENT, "PATH", without_perl(tmp_path / "programs"))
+        (tmp_path / "programs/date").symlink_to(str(shutil.which("date")))
+    with host_of(tmp_path, "5ca1a8") as host, host.recorded() as transcript:
+        before = host.clock()
+        time.sleep(0.5)
+        after = host.clock()
+    assert not transcript.records
+    assert clock_reasons(before.reading, after.reading) == []
+    found = drift(before, after)  # both clocks are those of this kernel
+    assert abs(found.ratio - 1) <= found.uncertainty + 0.001
+    assert abs(after.guest_real_s - time.time()) < 60
+    assert before.uncertainty_s >= (0 if has_perl else 0.01), "seconds since the boot have two decimal places"
+
+
+def test_a_host_that_cannot_tell_the_time_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(ssh.ENVIRONMENT, "PATH", without_perl(tmp_path / "programs"))
+    (date := tmp_path / "programs/date").write_text("#!/bin/sh\necho '1700000000.%N'\n")
+    date.chmod(0o755)
+    with host_of(tmp_path, "5ca1a9") as host, pytest.raises(CommandFailed, match="install perl or coreutils"):
+        host.clock()

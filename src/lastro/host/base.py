@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 
 from lastro.errors import Unavailable
 from lastro.host.files import Files, LocalFiles
+from lastro.validity import ClockReading, ClockSample
 
 RUN_DIR = Path(os.environ.get("LASTRO_RUN", "/run/lastro"))
 # A fixed environment: the user's locale, proxy and Docker context do not affect a measurement.
@@ -148,6 +149,11 @@ class Host(ABC):
         if (found := self.which(program)) is None:
             raise Unavailable(f"this host has no program '{program}'", remedy)
         return found
+
+    def clock(self) -> ClockSample:
+        """Read the host's clocks against the controller's, without a command if they are the same."""
+        now = ClockReading.now()
+        return ClockSample(now.monotonic_s, now.monotonic_s, now.realtime_s, 0.0)
 
     def recover(self) -> None:  # noqa: B027 - this machine is always reachable
         """Reconnect after a loss, and end processes that still run there. Raises: HostError when that fails."""

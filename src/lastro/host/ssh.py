@@ -58,8 +58,15 @@ _WRITE = Query(
 # To cat, a lost connection looks like the end of the file. A file that did not arrive whole is removed.
 _SEND = """mkdir -p -- "$(dirname -- "$1")" && cat >"$1.part" &&
 [ "$(stat -c %s -- "$1.part")" = "$2" ] && mv -f -- "$1.part" "$1" || { rm -f -- "$1.part"; exit 1; }"""
-_CLOCKS = ("perl", "-MTime::HiRes=clock_gettime,CLOCK_MONOTONIC,CLOCK_REALTIME", "-e")
-_READ_CLOCKS = 'printf "%.9f %.9f", clock_gettime(CLOCK_MONOTONIC), clock_gettime(CLOCK_REALTIME)'
+# The monotonic clock, the wall clock, and the resolution of the former. Only differences count, so sh may read the time
+# since the boot.
+_CLOCKS = Query(
+    """set -e; real=$(date +%s.%N); read -r up idle </proc/uptime
+case $real in *[!0-9.]*) echo "date prints no nanoseconds: install perl or coreutils" >&2; exit 1; esac
+echo "$up $real 0.01\"""",
+    """sprintf "%.9f %.9f 0", map { Time::HiRes::clock_gettime($_) }
+    Time::HiRes::CLOCK_MONOTONIC(), Time::HiRes::CLOCK_REALTIME()""",
+)
 
 
 class SshHost(Host):
@@ -228,6 +235,9 @@ class SshHost(Host):
         """Return what a script of sh(1) or a query prints; no transcript records it.
 
         Raises: CommandFailed, ConnectionLost."""
+        return self._answer(query, words, stdin).stdout.decode(errors="replace")
+
+    def _answer(self, query: str | Query, words: Sequence[str], stdin: str | None = None) -> Answer:
         data = None if stdin is None else stdin.encode()
         argv = ["sh", "-c", query.sh if isinstance(query, Query) else query]
         if isinstance(query, Query):
@@ -236,7 +246,7 @@ class SshHost(Host):
             answer = self._call(lambda shell: shell.run([*argv, "lastro", *words], data, _QUIET_S))
         if answer.returncode != 0:
             raise CommandFailed(argv, answer.returncode, answer.stderr.decode(errors="replace"))
-        return answer.stdout.decode(errors="replace")
+        return answer
 
     def write_text(self, path: str, text: str) -> None:
         self.transcript.add_write(path, text, **self._where())
@@ -276,11 +286,13 @@ class SshHost(Host):
         return self._which[program]
 
     def clock(self) -> ClockSample:
-        """Read the host's clocks against ours; the uncertainty is half of the duration of the query."""
-        before_s = time.monotonic()
-        monotonic, real = self.run([*_CLOCKS, _READ_CLOCKS]).text.split()
-        took_s = time.monotonic() - before_s
-        return ClockSample(before_s + took_s / 2, float(monotonic), float(real), took_s / 2)
+        """Read the host's clocks against the controller's; the uncertainty is half of the round trip.
+
+        No transcript records it. Raises: CommandFailed, ConnectionLost."""
+        answer = self._answer(_CLOCKS, [])
+        monotonic_s, real_s, resolution_s = map(float, answer.stdout.split())
+        half_s = answer.duration_s / 2
+        return ClockSample(answer.started_s + half_s, monotonic_s, real_s, half_s + resolution_s)
 
 
 def _last_line(output: bytes) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from lastro.errors import LastroError
@@ -38,16 +39,21 @@ class Profile:
     """The results of a calibration run.
 
     needs: by role. chain_cpus: CPUs that the chain kept busy while it carried TCP, including the kernel's packet work,
-    which no cgroup counts. block_device: the disk on which rates are limited, or None."""
+    which no cgroup counts. block_device: the disk on which rates are limited, or None. usable_cpus: the number of CPUs
+    on which chain and neighbour may run; that of this machine in a profile that was stored without it."""
 
     needs: dict[str, MeasuredUse]
     chain_cpus: float
     block_device: str | None
+    usable_cpus: int = field(default_factory=lambda: os.cpu_count() or 1)
 
     @classmethod
     def unmeasured(cls, testbed: Testbed) -> Profile:
-        """Return a profile without measurements, only to check that limits take effect."""
-        return cls({}, 1.0, block_device_of(testbed.scratch_dir, testbed.host))
+        """Return a profile without measurements, only to check that limits take effect.
+
+        The neighbour gets half of the CPUs: with the minimum, it would hardly start on an emulated CPU."""
+        n_cpus = len(testbed.usable_cpus)
+        return cls({}, n_cpus / 2, block_device_of(testbed.scratch_dir, testbed.host), n_cpus)
 
 
 class Isolation(ABC):

@@ -13,7 +13,6 @@ On cgroup v1 the kernel does not throttle buffered writes, only direct and synch
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 
 from lastro.host.cgroups import Resources
@@ -69,7 +68,7 @@ def _limits_of_a_neighbour(profile: Profile) -> Resources:
         return max(floor, round(used * HEADROOM)) if profile.block_device else None
 
     return Resources(
-        cpus=max(_FLOOR_CPUS, round((os.cpu_count() or 1) - profile.chain_cpus, 2)),
+        cpus=max(_FLOOR_CPUS, round(profile.usable_cpus - profile.chain_cpus, 2)),
         cpu_weight=10,
         memory_bytes=max(_FLOOR_MEMORY_BYTES, _whole_pages(need.memory_bytes * HEADROOM)),
         read_bps=rate(need.read_bps, _FLOOR_BPS),

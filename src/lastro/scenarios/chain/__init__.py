@@ -119,13 +119,14 @@ class ChainScenario(OnChain):
             "needs": {role: asdict(MeasuredUse.of(used, noted["elapsed_s"])) for role, used in noted["usage"].items()},
             "chain_cpus": noted["phases"][Iperf3Tcp.name]["host_cpus"],
             "block_device": block_device_of(self.testbed.scratch_dir, self.testbed.host),
+            "usable_cpus": len(self.testbed.usable_cpus),
         }
 
     # The trial
 
     def run(self, config: Config, calibrations: Mapping[str, Any]) -> Outcome:
         outcome = Outcome()
-        with clock_kept(outcome), self.standing(config, calibrations, outcome) as standing:
+        with clock_kept(self.testbed, config, outcome), self.standing(config, calibrations, outcome) as standing:
             rest(float(config["settle_s"]))
             measure(self.testbed, config, standing, outcome)
         ceiling = calibrated(calibrations, _CEILING)

@@ -134,7 +134,10 @@ class ComputeScenario(OnPlatforms):
         outcome = Outcome()
         platform, spec = self.pool.get(platform_level(config)), limited_spec(config, self.testbed, _ROLE)
         isolations, tool = isolations_of(config), self.tool(config)
-        with clock_kept(outcome), self._started(config, platform, spec, tool) as (everyone, built):
+        with (
+            clock_kept(self.testbed, config, outcome),
+            self._started(config, platform, spec, tool) as (everyone, built),
+        ):
             instance = everyone[_ROLE]
             outcome.invalidate(not_in_force(isolations, {_ROLE: instance}))
             reasons, seen = unequal(self.testbed, instance)

@@ -81,7 +81,10 @@ class LifecycleScenario(OnPlatforms):
         platform = self.pool.get(platform_level(config))
         clocked, n = TimedPlatform(platform), int(config["instances"])
         native, attachment, together = self.pool.native, str(config["attachment"]), bool(config["parallel"])
-        with clock_kept(outcome), meeting_place(self.testbed, native, attachment, n, together=together) as place:
+        with (
+            clock_kept(self.testbed, config, outcome),
+            meeting_place(self.testbed, native, attachment, n, together=together) as place,
+        ):
             rest(float(config["settle_s"]))  # meanwhile, the kernel frees what an earlier trial left to it
             host = HostMeter(self.testbed, {}, (*platform.own_cgroups, *place.own_cgroups))
             before = Footprint.of(self.testbed)

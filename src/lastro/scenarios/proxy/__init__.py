@@ -23,7 +23,7 @@ from lastro.results.samples import Metric, Outcome
 from lastro.scenarios.base import CalibrationKind, Config, platform_level, platform_of, slowdown, start_s
 from lastro.scenarios.proxy import generator, logs, measure
 from lastro.scenarios.proxy.capacity import CAPACITY, fill_up
-from lastro.scenarios.proxy.hosts import HostClocks, HostsMeter
+from lastro.scenarios.proxy.hosts import HostsMeter
 from lastro.scenarios.proxy.measure import Standing, Taken
 from lastro.scenarios.proxy.origin import APACHE, NGINX, PACKAGES, serving
 from lastro.scenarios.proxy.proxies import MOST, Farm, Proxy, ask, ask_all
@@ -32,7 +32,7 @@ from lastro.scenarios.proxy.topology import note_topology
 from lastro.scenarios.shared.bases import OnLinks
 from lastro.scenarios.shared.calibration import calibrated, calibration_key, on_bare_host
 from lastro.scenarios.shared.flow import rest
-from lastro.scenarios.shared.host_limits import HOST_LIMITS
+from lastro.scenarios.shared.host_limits import HOST_LIMITS, HostClocks
 from lastro.scenarios.shared.verify_limits import limits_of, unequal
 from lastro.study.levels import NONE, split_options
 from lastro.study.model import Setting
@@ -46,6 +46,7 @@ _HEAVIER = 1.8  # an emulated processor slows forwarding down even more than com
 # clients and server, which would have machines of their own. Without a load these have no such weight, because it would
 # make a proxy on the same CPUs wait, and requests take half as long again (benches/http_load.py).
 _FIRST = Resources(cpu_weight=10_000)
+_MOST_DRIFT = 0.001  # of the clock of a remote host, which times the requests; the default of other scenarios
 
 
 class ProxyScenario(OnLinks):
@@ -194,7 +195,7 @@ class ProxyScenario(OnLinks):
             logs.judge_logs(standing, config, outcome)
             if config["max_proxies"]:
                 fill_up(standing, config, outcome)
-            outcome.invalidate(clocks.reasons())
+            clocks.judge(outcome, _MOST_DRIFT)
         generator.judge_generator(calibrated(calibrations, _STRAIGHT), outcome)
         return outcome
 

@@ -1,15 +1,11 @@
-"""Checks that no host was disturbed and no clock was set. Each host is read once, even if it has several roles."""
+"""Checks that no host was disturbed. Each host is read once, even if it has several roles."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
-from lastro import validity
-from lastro.host.base import Host
 from lastro.host.cgroups import Usage
-from lastro.host.ssh import SshHost
 from lastro.meters.host import HostMeter
 from lastro.platforms.base import Instance
 from lastro.results.samples import Outcome
@@ -71,33 +67,3 @@ class HostsMeter:
                 reasons = [f"{host.name}: {reason}" for reason in reasons]
             found.invalidate(reasons)
         return found
-
-
-@dataclass(slots=True)
-class HostClocks:
-    """The clocks of each distinct host when the object was made. Tools use the clocks of their host."""
-
-    hosts: Sequence[Host]
-    _before: dict[Host, validity.ClockReading] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._before = self._read()
-
-    def reasons(self) -> list[str]:
-        """Return a reason for each clock that was set since then."""
-        now = self._read()
-        return [
-            f"{host.name}: {reason}" if host.remote else reason
-            for host, before in self._before.items()
-            for reason in validity.clock_reasons(before, now[host])
-        ]
-
-    def _read(self) -> dict[Host, validity.ClockReading]:
-        return {host: _clock(host) for host in self.hosts}
-
-
-def _clock(host: Host) -> validity.ClockReading:
-    if not isinstance(host, SshHost):
-        return validity.ClockReading.now()
-    sample = host.clock()
-    return validity.ClockReading(sample.guest_s, sample.guest_real_s)

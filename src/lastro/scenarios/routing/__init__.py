@@ -242,7 +242,7 @@ class RoutingScenario(OnLinks):
         hello_s = int(config["hello_s"])
         protocol = Protocol(hello_s, DEAD_HELLOS * hello_s, str(config["network_type"]), str(config["timers"]))
         with (
-            clock_kept(outcome),
+            clock_kept(self.testbed, config, outcome),
             observers(self.testbed, platform) as watch,
             watched(watch) as course,
             ExitStack() as stack,

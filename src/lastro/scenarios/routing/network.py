@@ -132,7 +132,7 @@ class RouterNetwork:
         for name, before, after in zip(self.names, *self.clocks, strict=True):
             if before and after:
                 drifts[f"router {name}"] = validity.drift(before, after)
-                reasons += validity.clock_reasons(_reading(before), _reading(after), f"router {name}")
+                reasons += validity.clock_reasons(before.reading, after.reading, f"router {name}")
         return reasons + validity.drift_reasons(drifts, limit)
 
     # Resource usage
@@ -177,10 +177,6 @@ def _on_host(before: ClockSample, after: ClockSample) -> Callable[[float], float
     found = validity.drift(before, after)
     rate = found.ratio if found.significant and found.ratio > 0 else 1.0
     return lambda real_s: before.host_s + (real_s - before.guest_real_s) / rate
-
-
-def _reading(clock: ClockSample) -> ClockReading:
-    return ClockReading(clock.guest_s, clock.guest_real_s)
 
 
 def table(text: str) -> Table:

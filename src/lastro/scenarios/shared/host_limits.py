@@ -1,16 +1,19 @@
-"""Checks that nothing disturbed a host during a measurement, and that its clock was not set."""
+"""Checks that nothing disturbed a host during a measurement, and that its clock was right."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 from lastro import validity
+from lastro.host.base import Host
 from lastro.meters.host import HostMeter
 from lastro.results.samples import Outcome
 from lastro.scenarios.base import Config
 from lastro.study.model import Setting
+from lastro.testbed import Testbed
 
 # Settings of every scenario that judges its hosts; `lastro.validity` and `lastro.campaign.quiet` read them.
 HOST_LIMITS = (
@@ -32,9 +35,44 @@ def judge_host(host: HostMeter, own_user_s: float, config: Config, outcome: Outc
     outcome.invalidate(reasons)
 
 
+@dataclass(slots=True)
+class HostClocks:
+    """The clocks of each distinct host when the object was made. Tools, and the kernel's counters, use them."""
+
+    hosts: Sequence[Host]
+    _before: dict[Host, validity.ClockSample] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._before = {host: host.clock() for host in dict.fromkeys(self.hosts)}
+
+    def judge(self, outcome: Outcome, limit: float | None) -> None:
+        """Invalidate the trial if a clock was set since then, or if that of a remote host drifted beyond the limit.
+
+        `limit` is a fraction, such as 0.001; None if the trial does not depend on it. The drift is noted anyway."""
+        for host, before in self._before.items():
+            after = host.clock()
+            reasons = validity.clock_reasons(before.reading, after.reading)
+            if host.remote:
+                found = validity.drift(before, after)
+                _note(host, found, outcome)
+                if limit is not None:
+                    reasons += validity.drift_reasons({"host": found}, limit, "the controller's")
+                reasons = [f"{host.name}: {reason}" for reason in reasons]
+            outcome.invalidate(reasons)
+
+
+def _note(host: Host, found: validity.ClockDrift, outcome: Outcome) -> None:
+    """Note the drift of a host's clock beside those of guests."""
+    clocks = outcome.notes.setdefault("clocks", {})
+    assert isinstance(clocks, dict)
+    clocks[host.name] = {"drift": found.ratio - 1, "uncertainty": found.uncertainty}
+
+
 @contextmanager
-def clock_kept(outcome: Outcome) -> Iterator[None]:
-    """Invalidate the trial if the host's clock was set while the block ran."""
-    before = validity.ClockReading.now()
+def clock_kept(testbed: Testbed, config: Config, outcome: Outcome) -> Iterator[None]:
+    """Invalidate the trial if the host's clock was set while the block ran, or if that of a remote host drifted.
+
+    A drift may be `max_drift_percent`; in a scenario without this setting, the controller measures all times."""
+    clocks, most = HostClocks([testbed.host]), config.get("max_drift_percent")
     yield
-    outcome.invalidate(validity.clock_reasons(before, validity.ClockReading.now()))
+    clocks.judge(outcome, None if most is None else float(most) / 100)

@@ -145,7 +145,7 @@ class UplinkScenario(OnLinks):
         isolations, own_cgroups = isolations_of(config), (*platform.own_cgroups, *links.own_cgroups)
         native, towards = self.pool.native, str(config["towards"])
         with (
-            clock_kept(outcome),
+            clock_kept(self.testbed, config, outcome),
             joined(self.testbed, native, platform, links, limited_spec(config, self.testbed, INSTANCE)) as pair,
             flow_end(self.testbed, native, links, pair, towards) as end,
         ):
