@@ -83,9 +83,9 @@ class _Idle(Process):
         return self._ended
 
 
-def recording_testbed(host: RecordingHost, directory: Path) -> Testbed:
-    """A testbed of session `0a1b2c` whose state lies in `directory`."""
-    session = Session(Ledger(directory), "0a1b2c", host)
+def recording_testbed(host: RecordingHost, directory: Path, state: Path | None = None) -> Testbed:
+    """A testbed of session `0a1b2c` whose state lies in `directory`; that of its host elsewhere, if it is a remote one."""
+    session = Session(Ledger(directory), "0a1b2c", host, state)
     trees = directory / "cgroup"
     (trees / "memory").mkdir(parents=True)
     image = Image("f00d" * 16, directory / "rootfs" / "f00d")

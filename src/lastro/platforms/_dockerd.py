@@ -45,7 +45,7 @@ class Daemon:
         hide: str | None = None,
         remapped: bool = False,
     ) -> None:
-        self.data_root = testbed.session.ledger.state / name
+        self.data_root = testbed.session.state / name
         self.cgroup = f"{testbed.session.cgroup}/{name}-daemon"
         self.storage = storage
         self._testbed, self._runtimes, self._hide, self._remapped = testbed, runtimes, hide, remapped

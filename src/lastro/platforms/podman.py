@@ -72,7 +72,7 @@ class Podman(Platform):
         yield
 
     def _configure(self, testbed: Testbed) -> None:
-        cache, runtime = testbed.session.ledger.state / "podman", str(self.chosen["runtime"])
+        cache, runtime = testbed.session.state / "podman", str(self.chosen["runtime"])
         files = {
             "containers.conf": _containers_conf(runtime, testbed.host.which(runtime) or runtime, _ulimits(testbed)),
             "storage.conf": _storage_conf(self._scratch / "store", "storage", cache),
@@ -82,7 +82,7 @@ class Podman(Platform):
         for name, text in files.items():
             testbed.host.write_text(str(self._home / name), text)
         hidden = second_tree(testbed) if runtime == "crun" else None
-        mounts = _mounts(self._home, self._scratch, testbed.session.ledger.state)
+        mounts = _mounts(self._home, self._scratch, testbed.session.state)
         mounts += [f"umount {hidden}"] if hidden else []
         # Later mounts, such as network namespaces, must be visible there too.
         testbed.host.run(["sh", "-e"], stdin=kept_mounts(self._home, *mounts, propagation="slave"))
