@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from lastro.report.pool_tables import opening
 from lastro.report.pool_text import markdown, terminal_lines
 from lastro.results.samples import Metric
 from lastro.study.load_claims import parse_claims
-from lastro.study.model import Level, Study
+from lastro.study.model import Factor, Level, Study, among
 
 from ..campaigns import PROVENANCE, Levels, make_campaign, make_study
 
@@ -106,6 +107,22 @@ def test_two_hosts_give_no_mean_and_no_spread(tmp_path: Path) -> None:
     assert runc.absent_because == ("too few hosts have this effect: 2; it takes 3 to show how much hosts differ",)
     assert {one.pooled.verdict for one in found.claims} == {"untestable here"}
     assert "Two hosts cannot show how much hosts differ" in " ".join(terminal_lines(found, 100, ENGLISH))
+
+
+def test_a_host_that_lacks_the_baseline_does_not_choose_the_reference(tmp_path: Path) -> None:
+    """Without native, `--only` makes runc the baseline of its campaign; the others still compare with native."""
+    factors = (Factor("platform", ("runc",)), *STUDY.factors[1:])
+    baseline = among(STUDY.design.baseline, factors)
+    lacking = replace(STUDY, factors=factors, design=replace(STUDY.design, baseline=baseline))
+    first, *others = RUNC
+    directories = [campaign(tmp_path, first, lacking), *(campaign(tmp_path, host) for host in others)]
+    found = effects(pool_hosts(hosts_of(directories)))
+    assert list(found) == ["runc", "cgroups"] and found["runc"].reference == "native"
+    assert [one.ratio is None for one in found["runc"].hosts] == [True, False, False, False]
+    assert found["runc"].pooled is not None and found["cgroups"].pooled is not None
+    with pytest.raises(InputError, match="the baseline's platform is runc and native"):
+        renamed = replace(STUDY, design=replace(STUDY.design, baseline={"platform": "runc", "isolation": "none"}))
+        hosts_of([campaign(tmp_path, "edge-9", renamed), *directories[1:]])
 
 
 def test_campaigns_of_one_host_count_as_one(tmp_path: Path) -> None:

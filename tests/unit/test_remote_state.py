@@ -33,4 +33,4 @@ def test_so_does_podmans_cache(tmp_path: Path) -> None:
 def test_the_disk_space_of_instances_is_counted_there(tmp_path: Path) -> None:
     host = RecordingHost(lambda argv: answer("4\n"))
     footprint._disk(recording_testbed(host, tmp_path, STATE))
-    assert [str(STATE), f"--exclude={STATE}/rootfs"] == [word for word in host.command("-cskx")[2:4]][::-1]
+    assert host.command("-cskx")[2:4] == [f"--exclude={STATE}/rootfs", str(STATE)]

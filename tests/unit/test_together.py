@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from lastro import cli
+from lastro import cli, papers
 from lastro.analysis import analyse
 from lastro.analysis.across import across_campaigns
 from lastro.analysis.build import build_report
@@ -26,10 +26,21 @@ from lastro.results.read import CampaignData, load_campaign
 from lastro.results.samples import Series
 from lastro.results.store import Store
 from lastro.results.together import together
+from lastro.scenarios.base import schemas
+from lastro.study.load import load
+from lastro.study.model import Design, Factor, among
+from lastro.study.selection import Selection
 
 from ..campaigns import PROVENANCE, Levels, make_campaign, make_study, plausible_value
 
 SPEED = {"native": 1.0, "lxc": 0.9, "xen": 0.8}
+FILE = '[design]\nbaseline = { platform = "native" }\n'
+CLAIM = """[[claim]]
+id = "xen"
+says = "Xen carries less than LXC."
+direction = "lower"
+compare = { metric = "throughput", of = { platform = "xen" }, to = { platform = "lxc" } }
+"""
 Made = Callable[..., Path]
 
 
@@ -46,8 +57,12 @@ def made(tmp_path: Path) -> Made:
 
         provenance = copy.deepcopy(PROVENANCE)
         provenance["host"].update({"kernel": "6.1"} | (host or {}))
+        factors = (Factor("platform", platforms),)
         study = make_study(
-            {"platform": platforms}, replicates=others.pop("replicates", 3), baseline={"platform": "native"}
+            {"platform": platforms},
+            replicates=others.pop("replicates", 3),
+            baseline=among({"platform": "native"}, factors),  # as `--only` leaves it
+            source=FILE,
         )
         study = replace(study, **others.pop("study", {}))
         return make_campaign(tmp_path / name, study, value=value, series=series, provenance=provenance, **others)
@@ -123,12 +138,80 @@ def test_how_they_differ_and_what_links_them(made: Made) -> None:
     assert across_campaigns(build_report(together(loaded(a)))) is None
 
 
+def baseline_of(*campaigns: CampaignData) -> object:
+    return together(campaigns).study.design.baseline["platform"]
+
+
+def test_a_campaign_without_the_baseline_is_compared_with_it_through_what_both_measured(made: Made) -> None:
+    a, b = made("a", ("lxc", "xen")), made("b", ("native", "lxc"), day=1.2)
+    assert loaded(a)[0].study.design.baseline == {"platform": "lxc"}
+    whole = together(loaded(a, b))
+    assert whole.study.design.baseline == {"platform": "native"}
+    rows = build_report(whole).rows
+    cells = {str(row.treatment.levels["platform"]): row.cells[0] for row in rows}
+    assert {str(row.baseline.levels["platform"]) for row in rows if row.baseline} == {"native"}
+    for platform in ("lxc", "xen"):
+        ratio = cells[platform].ratio
+        assert ratio and ratio.interval and ratio.interval.holds(SPEED[platform]), platform
+
+
+def test_of_several_possible_baselines_it_is_that_of_the_file_else_of_the_earliest_campaign(made: Made) -> None:
+    """LXC alone, and Xen with the bare host: either may be what the study compares with."""
+    a, b = loaded(made("a", ("lxc",)), made("b", ("native", "xen")))
+    assert baseline_of(a, b) == baseline_of(b, a) == "native"
+    texts = ("", "not TOML", "design = 1", "[design]\nbaseline = 1", "[[design]]", '[design.baseline]\nplatform = "no"')
+    for text in texts:
+        unnamed = [replace(each, study=replace(each.study, source=text)) for each in (a, b)]
+        assert (baseline_of(*unnamed), baseline_of(*reversed(unnamed))) == ("lxc", "native"), text
+    cells = {row.treatment.label: row.cells[0] for row in build_report(together([a, b])).rows}
+    assert cells["xen"].ratio and cells["xen"].ratio.interval and cells["xen"].ratio.interval.holds(0.8)
+    lxc = cells["lxc"]
+    assert lxc.summary and lxc.ratio and (lxc.ratio.value, lxc.decision) == (None, "unknown"), "nothing links them"
+
+
+def test_levels_that_no_campaign_compares_with_the_baseline(
+    made: Made, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    both = [str(made("a", ("lxc",))), str(made("b", ("xen",), host={"kernel": "6.12"}))]
+    assert baseline_of(*loaded(*map(Path, both))) == "lxc"
+    claims = tmp_path / "claims.toml"
+    claims.write_text(CLAIM)
+    assert cli.main(["claims", *both, "--claims", str(claims), "--json"]) == 0
+    (claim,) = json.loads(capsys.readouterr().out)["claims"]
+    assert claim["verdict"] == "untestable here" and "no common treatment" in claim["reason"], claim
+
+
+def test_the_levels_of_a_paper_that_need_two_kernels(tmp_path: Path) -> None:
+    """Measured as `--only` says, without the bare host or with it on one of the kernels."""
+    study = load(papers.find("correa2011"), schemas()).with_profile("quick")
+    study = replace(study, design=replace(study.design, replicates=2))
+
+    def part(*platforms: str) -> CampaignData:
+        chosen = Selection(only=(f"platform={','.join(platforms)}",)).of(study, schemas()[study.scenario])
+        name = tmp_path / "-".join(platforms)
+        return loaded(make_campaign(name, chosen, value=lambda levels, block, metric: 1.0 + block))[0]
+
+    lxc, xen, both = part("lxc"), part("xen"), part("native", "xen")
+    assert [each.study.design.baseline["platform"] for each in (lxc, xen, both)] == ["lxc", "xen", "native"]
+    assert (baseline_of(lxc, xen), baseline_of(lxc, both), baseline_of(xen, both)) == ("lxc", "native", "native")
+
+
+def test_campaigns_that_have_both_levels_and_another_baseline_are_refused(made: Made) -> None:
+    other = {"design": Design(replicates=3, baseline={"platform": "lxc"})}
+    campaigns = [made("c", ("xen",)), made("a", ("native", "lxc")), made("b", ("native", "lxc"), study=other)]
+    with pytest.raises(InputError, match="the baseline's platform is native and lxc"):
+        together(loaded(*campaigns[1:]))
+    with pytest.raises(InputError, match=r"c and .*b are not .* the baseline's platform is xen and lxc"):
+        together(loaded(*campaigns))
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
         ({"settings": {"tcp_s": 30, "anomaly": "none", "platform": "runc"}}, "the setting tcp_s is 15 and 30"),
         ({"name": "other"}, "the study name is small and other"),
         ({"metrics": ()}, "the list of metrics is"),
+        ({"design": Design(replicates=3)}, "the list of factors of the baseline is platform and none"),
     ],
 )
 def test_other_studies_are_refused(made: Made, changes: dict[str, Any], words: str) -> None:
@@ -142,10 +225,7 @@ def test_other_studies_are_refused(made: Made, changes: dict[str, Any], words: s
 def test_each_command_takes_several(made: Made, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     both = [str(made("a", ("native", "lxc"))), str(made("b", ("native", "xen"), host={"kernel": "6.12"}))]
     claims = tmp_path / "claims.toml"
-    claims.write_text(
-        '[[claim]]\nid = "xen"\nsays = "Xen carries less than LXC."\ndirection = "lower"\n'
-        'compare = { metric = "throughput", of = { platform = "xen" }, to = { platform = "lxc" } }\n'
-    )
+    claims.write_text(CLAIM)
     assert cli.main(["results", *both]) == 0
     assert "The numbers are of 2 campaigns" in capsys.readouterr().out.replace("\n", " ")
     assert cli.main(["claims", *both, "--claims", str(claims), "--json"]) == 0

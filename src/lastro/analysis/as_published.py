@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from lastro.analysis.campaign import Report
 from lastro.analysis.claim_cells import Cells, Untestable
 from lastro.analysis.claim_stand_ins import StoodIn, as_measured
-from lastro.results.samples import Metric
+from lastro.results.samples import Metric, depends_on_speed
 from lastro.stats.contrasts import Contrast
 from lastro.stats.notes import Note
 from lastro.study.claims import Absolute, Claim, Claims, Compare, Recovery
@@ -226,13 +226,17 @@ def _mark(claim: Claim, claims: Claims, report: Report) -> PublishedMark | None:
 
 
 def _against(claim: Claim, of: Levels, to: Levels, report: Report) -> PublishedMark | None:
+    """Return the mark of a published ratio or difference.
+
+    No difference is added to a time or a rate that a guest in software measured."""
     base = mean_here(report, claim.statement.metric, to).mean
     published = claim.published
+    emulated = report.guest is not None and report.guest.emulated
     if base is None or base.value is None or published is None:
         return None
     if published.ratio is not None:
         return PublishedMark(claim, of, base.value * published.ratio, "", relative=True)
-    if published.difference is not None:
+    if published.difference is not None and not (emulated and depends_on_speed(published.unit)):
         return PublishedMark(claim, of, base.value + published.difference, "", relative=True)
     return None
 

@@ -14,6 +14,7 @@ from lastro.results.members import Member
 from lastro.results.samples import GENERATOR_LIMITED, Metric
 from lastro.stats.contrasts import MeanComparison
 from lastro.stats.intervals import Summary
+from lastro.stats.notes import N_, Note
 from lastro.stats.ratios import Ratio
 from lastro.study.design import Treatment
 from lastro.study.model import Factor, Study
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 
 Status = Literal["measured", "partly", "invalid", "unavailable", "pending"]
 Decision = Literal["different", "same", "unknown"]
+
+_CAMPAIGNS_IN = N_("{n} of {all} campaigns in {guests}")
+_TESTBEDS_IN = N_("{n} of {all} testbeds in {guests}")
 
 
 class Point(NamedTuple):
@@ -199,10 +203,32 @@ class MetricView:
 class MeasuredIn:
     """A virtual machine that was the host, such as 'a guest on KVM (2G, cgroup v2)'.
 
-    If it was emulated in software, its times are not comparable with those of any other host."""
+    If it was emulated in software, its times are not comparable with those of any other host. Of several campaigns or
+    testbeds that differ, `title` is a note, which counts the guests and names each kind once: `emulated` is true if any
+    of them was, and `partly` if others were not such guests."""
 
     title: str
     emulated: bool
+    partly: bool = False
+
+    @classmethod
+    def of(cls, provenance: Mapping[str, Any]) -> MeasuredIn | None:
+        """Return the guest of one campaign or testbed; None for a real host."""
+        found = provenance.get("guest", {})
+        title = found.get("full_title") or found.get("title")
+        return cls(title, found.get("emulated") is True) if title else None
+
+    @classmethod
+    def of_several(cls, members: Sequence[Member], counted: str) -> MeasuredIn | None:
+        """Return the guests among campaigns or testbeds, `counted` by this note; None if all are real hosts."""
+        found = [cls.of(member.provenance) for member in members]
+        guests = [each for each in found if each is not None]
+        if not guests or set(found) == {guests[0]}:
+            return guests[0] if guests else None
+        titles = "; ".join(dict.fromkeys(guest.title for guest in guests))
+        emulated = sum(guest.emulated for guest in guests)
+        title = Note(counted, n=len(guests), all=len(found), guests=titles)
+        return cls(title, emulated > 0, partly=(emulated or len(guests)) < len(found))
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,10 +274,10 @@ class Report:
 
     @property
     def guest(self) -> MeasuredIn | None:
-        """The virtual machine that was the host; None for a real host."""
-        found = self.provenance.get("guest", {})
-        title = found.get("full_title") or found.get("title")
-        return MeasuredIn(title, found.get("emulated") is True) if title else None
+        """The virtual machine that was the host, or those among several; None for real hosts."""
+        if not self.members:
+            return MeasuredIn.of(self.provenance)
+        return MeasuredIn.of_several(self.members, _TESTBEDS_IN if self.of_fleet else _CAMPAIGNS_IN)
 
     @property
     def views(self) -> tuple[MetricView, ...]:

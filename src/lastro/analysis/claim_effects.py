@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from lastro.analysis.campaign import Report
 from lastro.analysis.claim_cells import Cells, Comparisons, Untestable, Weights, not_varied
+from lastro.results.samples import depends_on_speed
 from lastro.stats.censored import BOTH_ARE_BOUNDS, RATIO_IS_BOUND
 from lastro.stats.contrasts import Contrast
 from lastro.stats.intervals import Bound
@@ -32,6 +33,8 @@ class Part:
 
     `under_floor`: the effect is smaller than the noise floor of this host, which changes no verdict.
 
+    `incomparable`: why no published difference can be compared with that in the unit of the metric.
+
     `open_for`: a mean is only a lower bound, and its true value could overturn the evidence for the part.
     `open_against`: it could overturn the evidence against the part. `bound` is the side of `effect` on which the true
     effect lies. See `_opened`."""
@@ -46,6 +49,7 @@ class Part:
     open_for: bool = False
     open_against: bool = False
     bound: Bound | None = ""  # None: the true effect may lie on either side
+    incomparable: Note | None = None
 
     @property
     def open(self) -> bool:
@@ -71,13 +75,25 @@ def effects_of(statement: Statement, margin: float | None, report: Report, confi
     """Return the effects that a statement depends on; `confidence` of the intervals is by default the study's.
 
     Raises: Untestable, with the reason, when the campaign lacks the data that the statement needs."""
-    if isinstance(statement, Absolute) and report.guest and report.guest.emulated:
-        raise Untestable(Note(_EMULATED))
+    emulated = _emulated(report)
+    if isinstance(statement, Absolute) and emulated:
+        raise Untestable(emulated)
     cells = Cells(report, statement.metric, confidence)
-    return replace(effects_in(statement, margin, cells), bounded=cells.bounds_used())
+    found = effects_in(statement, margin, cells)
+    if emulated and depends_on_speed(cells.metric.unit):
+        found = replace(found, parts=tuple(replace(part, incomparable=emulated) for part in found.parts))
+    return replace(found, bounded=cells.bounds_used())
+
+
+def _emulated(report: Report) -> Note | None:
+    """Return why a figure of a host cannot be compared with this report; None unless a guest in software measured."""
+    if report.guest is None or not report.guest.emulated:
+        return None
+    return Note(_PARTLY_EMULATED if report.guest.partly else _EMULATED)
 
 
 _EMULATED = N_("it is about a figure of a host, and the host was a guest emulated in software")
+_PARTLY_EMULATED = N_("it is about a figure of a host, and some of it was measured in a guest emulated in software")
 
 
 def effects_in(statement: Statement, margin: float | None, cells: Comparisons) -> Effects:

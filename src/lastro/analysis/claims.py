@@ -18,6 +18,8 @@ The rule, which docs/explanation-claims.md explains in full:
 4. Otherwise, if the data support the contrary, the claim is contradicted.
 5. Otherwise, the claim is reproduced if no figure was published with it, or if the whole interval of the effect lies
    within the tolerance of the published figure. If not, it holds in the same direction only.
+   A published difference in a unit that depends on the speed of the processor is not compared with what a guest in
+   software measured.
 
 Sources: Schuirmann, J. Pharmacokinet. Biopharm. 15 (1987) 657-680 (two one-sided tests); Berger, Technometrics 24
 (1982) 295-300 (every part at its full level); Holm, Scand. J. Statist. 6 (1979) 65-70.
@@ -209,8 +211,12 @@ def tolerated(claim: Claim) -> tuple[float, float]:
 
 
 def judged_interval(claim: Claim, part: Part) -> Interval | None:
-    """Return the interval of the effect, converted to the measure of the published figure if there is one."""
+    """Return the interval of the effect, converted to the measure of the published figure if there is one.
+
+    None for a difference that no published figure can be compared with."""
     measure = claim.published.judged[0] if claim.published and claim.published.tolerance is not None else part.measure
+    if measure == "difference" and part.incomparable:
+        return None
     if part.measure == measure:
         return part.effect.interval
     return part.beside.interval if measure == "difference" and part.beside is not None else None

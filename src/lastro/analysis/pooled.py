@@ -30,6 +30,7 @@ from lastro.stats.intervals import Interval, satterthwaite, t_quantile
 from lastro.stats.notes import Note
 from lastro.stats.pooling import Estimator, MeasuredEffect, Pooled
 from lastro.stats.student import t_p
+from lastro.study.baseline import common_baseline
 from lastro.study.claims import Claim, Claims
 from lastro.study.model import Level, Study
 from lastro.study.sides import Levels
@@ -158,13 +159,14 @@ def _metric(name: str, hosts: Sequence[PooledHost]) -> Metric:
 def _levels(reports: Sequence[Report]) -> Iterator[tuple[str, Level, Level]]:
     """Yield (factor, level, reference level) of every level that some host measured, except the reference.
 
-    The reference is the baseline's level if some host measured it, otherwise the first measured level."""
+    The reference is the level of the common baseline if some host measured it, otherwise the first measured level."""
     measured = measured_levels(reports)
+    baseline = common_baseline([report.study for report in reports])
     for same in zip(*(report.study.factors for report in reports), strict=True):
         name = same[0].name
         written = dict.fromkeys(level for factor in same for level in factor.levels)
         levels = [level for level in written if level in measured.get(name, ())]
-        wished = reports[0].study.design.baseline.get(name)
+        wished = baseline.get(name)
         reference = wished if wished in levels else next(iter(levels), None)
         yield from ((name, level, reference) for level in levels if reference is not None and level != reference)
 

@@ -53,9 +53,9 @@ def hosts_of(directories: Sequence[Path]) -> tuple[PooledHost, ...]:
     campaigns = [each for campaign in _loaded_all(directories) for each in testbeds_apart(campaign)]
     if len(campaigns) == 1:
         raise InputError("one campaign is of one host", "give the campaigns of three hosts or more")
+    require_one_study(campaigns)
     by_machine: dict[tuple[str | None, ...], list[CampaignData]] = {}
     for campaign in campaigns:
-        require_one_study(campaigns[0], campaign)
         own = machine(campaign.provenance)
         if own[0] is None:
             raise InputError(

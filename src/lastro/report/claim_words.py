@@ -126,6 +126,8 @@ def _reproduced(claim: Claim, part: Part, say: Language) -> str:
 def _direction_only(claim: Claim, part: Part, say: Language) -> str:
     low, high = tolerated(claim)
     found = judged_interval(claim, part)
+    if found is None and part.incomparable and claim.published and claim.published.judged[0] == "difference":
+        return say.note(part.incomparable)
     if found is None and part.bound:
         return say("only a bound on the magnitude is known, because a mean is only a lower bound")
     if found is None:

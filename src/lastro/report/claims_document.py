@@ -3,7 +3,8 @@
     format     "lastro-claims/1"
     directory  the campaign's directory
     study      its name
-    guest      the virtual machine that was the host, as in `report.document`; null for a real host
+    guest      the virtual machine that was the host (title, emulated, partly), as in `report.document`; null for a real
+               host
     file       the claims file
     source     title, authors, year
     confidence of every interval; a claim is significant where p_adjusted is below 1 - confidence

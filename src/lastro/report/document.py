@@ -6,7 +6,8 @@
                  settings, confidence, replicates, stopping, seed, baseline {factor: level}
     counts       trials by state (pending, running, valid, invalid, unavailable), trials, attempts, invalid_attempts
     guest        the virtual machine that was the host: title, emulated (in software: its times are not comparable with
-                 those of a host); null for a real host
+                 those of a host), partly (of several campaigns or testbeds, some were not
+                 measured so; then title counts those in guests); null for a real host
     testbeds     [{name, blocks [number], facts {name: text or null}}] of a fleet on which several testbeds measured;
                  empty for one host
     finished     whether all trials have run

@@ -17,7 +17,7 @@ from lastro.report.remark_words import meaning, sign
 from lastro.results.samples import MAX_ATTEMPTS, Metric
 from lastro.stats.censored import BOTH_ARE_BOUNDS, RATIO_IS_BOUND
 from lastro.stats.contrasts import NO_SPREAD
-from lastro.stats.notes import N_
+from lastro.stats.notes import N_, Note
 from lastro.stats.ratios import Ratio
 from lastro.units import human_bytes, human_duration
 
@@ -61,23 +61,35 @@ def premises(report: Report, say: Language) -> tuple[str, ...]:
 
 
 def _of_guest(report: Report, say: Language) -> Iterator[str]:
-    """Yield that the host was a virtual machine; nothing for a real host."""
-    if report.guest is None:
+    """Yield that the host, or some of several, was a virtual machine; nothing for real hosts."""
+    guest = report.guest
+    if guest is None:
         return
-    if report.guest.emulated:
+    if isinstance(guest.title, Note):
+        sentence = N_("Measured in guests: {guest}. The figures in them are those of virtual machines.")
+        if guest.emulated:
+            sentence = N_(
+                "Measured in guests: {guest}. Times and rates in an emulated guest are not comparable with those of "
+                "any host. Ratios within it compare treatments under emulation, which may slow one of them down more "
+                "than another."
+            )
+        yield say(sentence, guest=say.note(guest.title))
+    elif guest.emulated:
         yield say(
             "Measured in {guest}: times and rates are not comparable with those of any host. Ratios compare "
             "treatments under emulation, which may slow one of them down more than another.",
-            guest=report.guest.title,
+            guest=guest.title,
         )
     else:
-        yield say("Measured in {guest}: the figures are those of a virtual machine.", guest=report.guest.title)
+        yield say("Measured in {guest}: the figures are those of a virtual machine.", guest=guest.title)
 
 
 def place(report: Report, say: Language) -> str:
     """Return 'in an emulated guest', for the captions of tables and figures, which are read alone; empty for a host."""
     if report.guest is None:
         return ""
+    if report.guest.partly:
+        return say("partly in an emulated guest") if report.guest.emulated else say("partly in a guest")
     return say("in an emulated guest") if report.guest.emulated else say("in a guest")
 
 

@@ -17,6 +17,12 @@ _AMOUNTS = frozenset(
     {"1", "%", "bit", "kbit", "Mbit", "Gbit", "B", "kB", "MB", "GB", "KiB", "MiB", "GiB", "ns", "us", "µs", "ms", "s"}
     | {"min", "h", "CPU", "CPUs", "J", "W", "Hz"}
 )
+_OF_SPEED = frozenset({"%", "ns", "us", "µs", "ms", "s", "min", "h", "CPU", "CPUs"})
+
+
+def depends_on_speed(unit: str) -> bool:
+    """Return whether values in a unit depend on how fast a processor is: times, rates, CPU use, and percentages."""
+    return not _OF_SPEED.isdisjoint(unit.split("/"))
 
 
 @dataclass(frozen=True, slots=True)

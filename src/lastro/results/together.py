@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from lastro.errors import InputError
 from lastro.results.members import Member
 from lastro.results.read import CampaignData, shared
+from lastro.study.baseline import accepts, common_baseline
 from lastro.study.design import Treatment
 from lastro.study.model import PATIENCE, Factor, Level, Study
 
@@ -32,8 +33,8 @@ def together(campaigns: Sequence[CampaignData]) -> CampaignData:
     if len(campaigns) == 1:
         return campaigns[0]
     ordered = sorted(campaigns, key=_begun)
+    require_one_study(ordered)
     for at, campaign in enumerate(ordered):
-        require_one_study(ordered[0], campaign)
         if campaign.directory in {other.directory for other in ordered[:at]}:
             raise InputError(f"{campaign.directory} is given twice", "name each campaign once")
     spans = list(_spans(ordered))
@@ -76,15 +77,25 @@ def _begun(campaign: CampaignData) -> str:
     return min((attempt.started_utc for attempt in campaign.attempts), default="~")
 
 
-def require_one_study(first: CampaignData, other: CampaignData) -> None:
-    """Raise InputError if two campaigns differ in what is measured, and not only in levels and replicates."""
-    a, b = first.study, other.study
-    if found := next(_differences(a, b), None):
-        what, of_a, of_b = found
-        raise InputError(
-            f"{first.directory} and {other.directory} are not campaigns of one study: {what} is {of_a} and {of_b}",
-            "only levels and replicates may differ; `lastro compare` compares campaigns before and after a change",
-        )
+def require_one_study(campaigns: Sequence[CampaignData]) -> None:
+    """Raise InputError if campaigns differ in what is measured, and not only in levels and replicates."""
+    first, *others = campaigns
+    for other in others:
+        if found := next(_differences(first.study, other.study), None):
+            raise _refused(first, other, *found)
+    common = common_baseline([campaign.study for campaign in campaigns])
+    for name, level in first.study.design.baseline.items():
+        if name not in common:
+            other = next(campaign for campaign in others if not accepts(campaign.study, name, level))
+            of_other = other.study.design.baseline[name]
+            raise _refused(first, other, f"the baseline's {name}", str(level), str(of_other))
+
+
+def _refused(first: CampaignData, other: CampaignData, what: str, of_first: str, of_other: str) -> InputError:
+    return InputError(
+        f"{first.directory} and {other.directory} are not campaigns of one study: {what} is {of_first} and {of_other}",
+        "only levels and replicates may differ; `lastro compare` compares campaigns before and after a change",
+    )
 
 
 def _differences(a: Study, b: Study) -> Iterator[tuple[str, str, str]]:
@@ -95,7 +106,8 @@ def _differences(a: Study, b: Study) -> Iterator[tuple[str, str, str]]:
     yield from _unequal("the setting", _binding(a.settings), _binding(b.settings))
     names = [", ".join(metric.name for metric in study.metrics) for study in (a, b)]
     yield from _unequal("the list of", {"metrics": names[0]}, {"metrics": names[1]})
-    yield from _unequal("the baseline's", dict(a.design.baseline), dict(b.design.baseline))
+    names = [", ".join(sorted(study.design.baseline)) or "none" for study in (a, b)]
+    yield from _unequal("the list of", {"factors of the baseline": names[0]}, {"factors of the baseline": names[1]})
     yield from _unequal("the", {"confidence": a.design.confidence}, {"confidence": b.design.confidence})
 
 
@@ -164,9 +176,10 @@ def _levels(studies: Sequence[Study]) -> dict[str, tuple[Level, ...]]:
 
 
 def _whole(studies: Sequence[Study]) -> Study:
-    """Return the study with the levels and the blocks of all."""
+    """Return the study with the levels and the blocks of all, and their common baseline."""
     first = studies[0]
-    design = replace(first.design, replicates=sum(study.design.replicates for study in studies))
+    replicates = sum(study.design.replicates for study in studies)
+    design = replace(first.design, replicates=replicates, baseline=common_baseline(studies))
     factors = tuple(Factor(name, levels) for name, levels in _levels(studies).items())
     return replace(first, factors=factors, design=design)
 

@@ -1,0 +1,222 @@
+"""Numbers of guests where they could be taken for those of hosts: among other campaigns, and beside published ones."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lastro.analysis.as_published import BarsHere
+from lastro.analysis.build import build_report
+from lastro.analysis.campaign import Report
+from lastro.analysis.claims import Judgement, judge
+from lastro.app.contents import content_of, loaded_together
+from lastro.guest import _facts
+from lastro.host.testbed_file import load
+from lastro.report.claim_words import reason_text
+from lastro.report.claims_document import claims_document
+from lastro.report.content import Content
+from lastro.report.document import document
+from lastro.report.language import ENGLISH, language
+from lastro.report.tables import Table, captioned
+from lastro.report.words import place, premises
+from lastro.results.members import Member
+from lastro.results.samples import Metric, depends_on_speed
+from lastro.study.claims import Absolute, Claim, Claims, Source
+from lastro.study.load_claims import parse_claims
+
+from ..campaigns import PROVENANCE, Levels, make_campaign, make_study
+from .test_eiras2018 import published_value, study_of
+from .test_guest_host import guest_of
+from .test_report_model import report_of
+
+PORTUGUESE = language("pt-BR")
+
+
+def in_guest(accelerator: str, cgroups: str = "v2") -> dict[str, Any]:
+    plan = replace(guest_of(load(Path("guest"))), cgroups=cgroups)
+    return {**PROVENANCE, "guest": _facts(plan, accelerator, "")}
+
+
+TCG, TCG_V1, KVM = in_guest("tcg"), in_guest("tcg", "v1"), in_guest("kvm")
+SOFTWARE, SOFTWARE_V1 = (f"a guest emulated in software (2G, cgroup {version}, AppArmor)" for version in ("v2", "v1"))
+ON_KVM = "a guest on KVM (2G, cgroup v2, AppArmor)"
+
+
+# Several campaigns, or several testbeds
+
+
+def whole(directory: Path, *provenances: dict[str, Any]) -> Report:
+    """The report of campaigns of one study that were measured in these places."""
+    made = [
+        make_campaign(directory / str(at), make_study(replicates=2), provenance=each)
+        for at, each in enumerate(provenances)
+    ]
+    return build_report(loaded_together(made))
+
+
+@pytest.mark.parametrize(
+    ("provenances", "title", "emulated", "partly", "caption"),
+    [
+        ((TCG, TCG), SOFTWARE, True, False, "in an emulated guest"),
+        (
+            (TCG_V1, TCG), f"2 of 2 campaigns in {SOFTWARE_V1}; {SOFTWARE}",
+            True, False, "in an emulated guest",
+        ),
+        ((PROVENANCE, TCG, TCG), f"2 of 3 campaigns in {SOFTWARE}", True, True, "partly in an emulated guest"),
+        ((KVM, TCG), f"2 of 2 campaigns in {ON_KVM}; {SOFTWARE}", True, True, "partly in an emulated guest"),
+        ((KVM, PROVENANCE), f"1 of 2 campaigns in {ON_KVM}", False, True, "partly in a guest"),
+    ],
+)  # fmt: skip
+def test_a_guest_among_several_campaigns_is_named(
+    provenances: tuple[dict[str, Any], ...], title: str, emulated: bool, partly: bool, caption: str, tmp_path: Path
+) -> None:
+    report = whole(tmp_path, *provenances)
+    assert document(report)["guest"] == {"title": title, "emulated": emulated, "partly": partly}
+    table = Table("results", "Throughput", ("platform",), (("native",),))
+    assert captioned(table, report, ENGLISH).title == f"Throughput, {caption}"
+    said = premises(report, ENGLISH)[0]
+    assert title in said and ("not comparable with those of any host" in said) == emulated
+
+
+def test_hosts_alone_are_no_guest(tmp_path: Path) -> None:
+    report = whole(tmp_path, PROVENANCE, PROVENANCE)
+    assert report.members and report.guest is None and place(report, ENGLISH) == ""
+
+
+def test_it_is_said_in_portuguese_too(tmp_path: Path) -> None:
+    report = whole(tmp_path, PROVENANCE, TCG)
+    assert place(report, PORTUGUESE) == "em parte em uma máquina virtual emulada"
+    said = premises(report, PORTUGUESE)[0]
+    assert said.startswith(f"Medido em máquinas virtuais: 1 de 2 campanhas em {SOFTWARE}.") and "não são comp" in said
+
+
+def test_a_guest_among_the_testbeds_of_a_fleet_is_named(tmp_path: Path) -> None:
+    report = report_of(make_campaign(tmp_path, make_study(replicates=3)))
+    beds = {"ada": PROVENANCE, "bea": PROVENANCE, "vm": TCG}
+    members = [Member(name, found, {at}, (), testbed=True) for at, (name, found) in enumerate(beds.items(), 1)]
+    fleet = replace(report, members=tuple(members))
+    assert fleet.guest is not None and fleet.guest.emulated and fleet.guest.partly
+    assert fleet.guest.title == f"1 of 3 testbeds in {SOFTWARE}" and place(fleet, ENGLISH) != ""
+
+
+def test_a_stated_level_is_not_judged_if_a_part_is_emulated(tmp_path: Path) -> None:
+    claims = Claims(Source(), (Claim("f", "it is fast", {}, "", Absolute("throughput", 1.0, 2.0, "Mbit/s", {})),))
+    mixed, hosts = whole(tmp_path / "mixed", PROVENANCE, TCG), whole(tmp_path / "hosts", PROVENANCE, PROVENANCE)
+    (found,) = judge(claims, mixed)
+    assert found.verdict == "untestable here" and "some of it was measured in a guest" in reason_text(found)
+    assert claims_document(claims, [found], mixed)["guest"]["partly"] is True
+    assert judge(claims, hosts)[0].verdict == "contradicted"
+
+
+# Published differences
+
+
+def scaled(directory: Path, provenance: dict[str, Any]) -> Content:
+    """A campaign in which what eiras2018 published of several proxies is so."""
+    make_campaign(
+        directory, study_of("eiras2018/scaling"), value=published_value, provenance=provenance,
+        notes=lambda levels, block: {},
+    )  # fmt: skip
+    return content_of([directory], ENGLISH, all_metrics=False)
+
+
+def marked(found: Content) -> set[str]:
+    assert found.published is not None
+    return {
+        bar.mark.claim.id
+        for figure in found.published.figures
+        if isinstance(figure, BarsHere)
+        for panel in figure.panels
+        for bar in panel.bars
+        if bar.mark is not None
+    }
+
+
+@pytest.mark.parametrize(
+    ("provenance", "verdict", "marks"),
+    [(PROVENANCE, "reproduced", 2), (KVM, "reproduced", 2), (TCG, "same direction only", 0)],
+)
+def test_milliseconds_of_a_host_are_not_reproduced_in_software(
+    provenance: dict[str, Any], verdict: str, marks: int, tmp_path: Path
+) -> None:
+    found = scaled(tmp_path, provenance)
+    judged = {one.claim.id: one for one in found.judgements}
+    for name in ("two-over-one-nat", "two-over-one-routed"):
+        one = judged[name]
+        assert one.verdict == verdict, reason_text(one)
+        in_software = "it is about a figure of a host, and the host was a guest emulated in software"
+        assert (reason_text(one) == in_software) == ("emulada" in reason_text(one, PORTUGUESE)) == (marks == 0)
+        assert one.part and one.part.beside and one.part.beside.interval, "the difference is still shown"
+    assert len(marked(found)) == marks
+    assert judged["more-than-two-nat"].verdict == "reproduced", "a ratio is judged everywhere"
+
+
+DIFFERENCES = """
+[[claim]]
+id = "time"
+says = "runc answers 10 ms sooner"
+compare = { metric = "delay", of = { platform = "runc" }, to = { platform = "native" } }
+direction = "lower"
+published = { difference = -10, unit = "ms", tolerance = 5 }
+[[claim]]
+id = "ratio"
+says = "runc takes a tenth less"
+compare = { metric = "delay", of = { platform = "runc" }, to = { platform = "native" } }
+direction = "lower"
+published = { ratio = 0.9, difference = -10, unit = "ms", tolerance = 0.05 }
+[[claim]]
+id = "memory"
+says = "runc takes 10 MiB less"
+compare = { metric = "memory", of = { platform = "runc" }, to = { platform = "native" } }
+direction = "lower"
+published = { difference = -10, unit = "MiB", tolerance = 5 }
+[[claim]]
+id = "without-ratio"
+says = "with runc it is 10 ms earlier, and before the deadline"
+compare = { metric = "delay_after", of = { platform = "runc" }, to = { platform = "native" } }
+direction = "lower"
+published = { difference = -10, unit = "ms", tolerance = 5 }
+[[claim]]
+id = "far"
+says = "runc answers 50 ms sooner"
+compare = { metric = "noisy", of = { platform = "runc" }, to = { platform = "native" } }
+direction = "lower"
+published = { difference = -50, unit = "ms", tolerance = 5 }
+"""
+
+
+def differences(directory: Path, provenance: dict[str, Any]) -> dict[str, Judgement]:
+    def value(levels: Levels, block: int, metric: str) -> float:
+        noise = random.Random(f"{sorted(levels.items())}:{block}:{metric}").gauss(0, 1)
+        if metric == "noisy":
+            return 100.0 + 5 * noise
+        return (90.0 if levels["platform"] == "runc" else 100.0) + noise - (95.0 if metric == "delay_after" else 0.0)
+
+    units = {"delay": "ms", "delay_after": "ms", "memory": "MiB", "noisy": "ms"}
+    metrics = tuple(Metric(name, unit, "lower", "", signed=True) for name, unit in units.items())
+    study = make_study({"platform": ("native", "runc")}, replicates=6, metrics=metrics)
+    made = make_campaign(directory, study, value=value, provenance=provenance, notes=lambda levels, block: {})
+    judged = judge(parse_claims(DIFFERENCES, "claims.toml", study), report_of(made))
+    return {one.claim.id: one for one in judged}
+
+
+def test_ratios_and_sizes_are_judged_in_software_as_on_a_host(tmp_path: Path) -> None:
+    host, guest = (differences(tmp_path / str(at), each) for at, each in enumerate((PROVENANCE, TCG)))
+    assert {name: one.verdict for name, one in host.items()} == {
+        "time": "reproduced", "ratio": "reproduced", "memory": "reproduced", "without-ratio": "reproduced",
+        "far": "not distinguishable here",
+    }  # fmt: skip
+    changed = {name: one.verdict for name, one in guest.items() if one.verdict != host[name].verdict}
+    assert changed == {"time": "same direction only", "without-ratio": "same direction only"}
+    assert host["without-ratio"].part and host["without-ratio"].part.measure == "difference"
+    assert "would have been detected" in reason_text(host["far"]), "50 ms are beyond its interval"
+    assert "would have been detected" not in reason_text(guest["far"]), "but not 50 ms of another machine"
+
+
+def test_times_rates_and_use_depend_on_the_speed_of_the_processor() -> None:
+    assert all(map(depends_on_speed, ("ms", "s", "µs", "1/s", "Mbit/s", "MiB/s", "ms/s", "CPU", "%")))
+    assert not any(map(depends_on_speed, ("MiB", "B", "1", "")))
