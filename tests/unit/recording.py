@@ -84,7 +84,7 @@ class _Idle(Process):
 
 
 def recording_testbed(host: RecordingHost, directory: Path, state: Path | None = None) -> Testbed:
-    """A testbed of session `0a1b2c` whose ledger lies in `directory`; the state of its host, too, unless it is given."""
+    """A testbed of session `0a1b2c` whose ledger is in `directory`, and the state of its host, unless that is given."""
     session = Session(Ledger(directory), "0a1b2c", host, state)
     trees = directory / "cgroup"
     (trees / "memory").mkdir(parents=True)
