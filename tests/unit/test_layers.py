@@ -17,9 +17,9 @@ SOURCE = Path(lastro.__file__).parent
 # From the bottom to the top. A module may import what is on a lower line, and what is in its own package.
 # Packages on one line do not know each other.
 LAYERS = (
-    ("errors", "interrupts", "requirements", "shapes", "results.samples", "host.files", "plain"),
+    ("errors", "interrupts", "requirements", "shapes", "results.samples", "host.files", "plain", "validity"),
     ("console", "files", "units", "registry", "stats", "papers", "host.base"),
-    ("study", "validity"),
+    ("study",),
     ("results",),
     ("host",),
     ("image",),
