@@ -187,19 +187,19 @@ def _bisected(bounds: Bounds, lost: Callable[[float], float]) -> float:
 
 
 def covered(bed: Testbed) -> int:
-    """Return how many of the searches have an interval that holds the rate of the bottleneck.
+    """Return how many of the searches have an interval that holds the true PDR, but for the error of a rate.
 
-    In a probe, the bottleneck lets out its rate, and what its bucket and its queue hold."""
+    In a probe, the bottleneck lets out its rate, and what its bucket and its queue hold. Of the true PDR, that is all
+    but the allowed loss."""
     rng, held = random.Random(9971), 0
     with _searching(bed, _config(function="none"), Trafgen(), _BRIEF) as (netns, search_once):
         for _ in range(_SEARCHES):
             capacity_fps = rng.uniform(*_BRIEF_FPS)
             _narrow(netns, capacity_fps)
             found = search_once()
-            least_fps = capacity_fps / (1 - _LOSS)
-            most_fps = (capacity_fps + (_BURST + _QUEUE) / _BRIEF.final_s) / (1 - _LOSS)
+            true_fps = (capacity_fps + (_BURST + _QUEUE) / _BRIEF.final_s) / (1 - _LOSS)
             upper_fps = found.upper_fps or float(_BRIEF.most_fps)
-            held += found.lower_fps <= most_fps * (1 + _EXACT) and upper_fps >= least_fps * (1 - _EXACT)
+            held += found.lower_fps * (1 - _EXACT) <= true_fps <= upper_fps * (1 + _EXACT)
     return held
 
 

@@ -1,4 +1,4 @@
-"""Latency under an open load between real instances, while the one that answers is frozen for a moment."""
+"""Latency under an open load between real instances, while the one that answers or forwards is frozen for a moment."""
 
 from __future__ import annotations
 
@@ -12,14 +12,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from lastro import registry
+from lastro.attachments.veth_direct import VethDirect
 from lastro.instruments._load_generator import PORT, Traffic, Way
 from lastro.instruments.sockperf_latency import SockperfLatency
 from lastro.platforms.base import Instance
+from lastro.scenarios.shared.chain import deployed
 from lastro.scenarios.shared.pools import PlatformPool
 from lastro.testbed import Testbed
 from lastro.testing.network import RIGHT, joined
 from lastro.testing.subject import Subject
 
+from ..conftest import needs_runsc
 from ..scenarios import image_needs
 
 pytestmark = pytest.mark.root
@@ -75,9 +79,20 @@ def way(testbed: Testbed, pool: PlatformPool) -> Iterator[Way]:
 
 
 def test_every_packet_due_in_a_freeze_counts_with_its_waiting(way: Way) -> None:
+    require_all_counted(way, way.receiver)
+
+
+@needs_runsc
+def test_so_it_does_where_a_function_is_frozen_whose_kernel_is_a_process(testbed: Testbed, pool: PlatformPool) -> None:
+    gvisor, forwarding = pool.get("gvisor"), registry.get("function", "none")()
+    with deployed(testbed, gvisor, VethDirect(), forwarding, offloads=False) as chain:
+        require_all_counted(Way(chain.source, chain.sink, chain.path.sink), chain.instances["function"])
+
+
+def require_all_counted(way: Way, stopped: Instance) -> None:
     """1,000 packets a second, of which every tenth is answered: one is due every 10 ms, also in the freeze."""
     meter = SockperfLatency()
-    with meter.answering(way), frozen(way.receiver, SLEEPS_S + 1.2):
+    with meter.answering(way), frozen(stopped, SLEEPS_S + 1.2):
         trips = meter.round_trips(way, Traffic((64,)), 1100, 2)
     assert trips.lost == 0 and trips.rate_fps == pytest.approx(1100, rel=0.01)
     waits_ms, answered_ms = (trips.answered_ns - trips.due_ns) / 1e6, trips.answered_ns / 1e6

@@ -80,7 +80,7 @@ def test_a_bottleneck_of_known_rate_lies_in_the_interval(running: LoadScenario) 
     chosen = {"probe_s": 0.5, "first_probe_s": 0.5, "deciding_s": 1.5, "width_percent": 3, "most_fps": 20_000}
     for _ in range(3):  # a busy machine may keep the generator below the bottleneck
         outcome = searched(running, function="bottleneck", **chosen)
-        if "pdr_upper" in outcome.measurements:
+        if {"ndr_upper", "pdr_upper"} <= outcome.measurements.keys():
             break
     found, waiting = outcome.measurements, (_BURST + _QUEUE) / 0.5
     for goal, loss in (("ndr", 0.0), ("pdr", 0.005)):
@@ -140,7 +140,7 @@ def test_a_function_that_is_too_slow_loses_frames_and_does_not_block_its_generat
         pytest.skip("with one CPU, the function blocks its generator")
     for _ in range(3):  # a busy machine may keep the generator below what the function carries
         outcome = searched(running, function="dpi:signatures=1000", instrument=instrument, least_fps=100)
-        if "pdr_upper" in outcome.measurements:
+        if {"ndr_upper", "pdr_upper"} <= outcome.measurements.keys():
             break
     assert outcome.measurements["pdr_upper"] < 20_000
     probes = outcome.notes["probes"]

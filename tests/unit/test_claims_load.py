@@ -131,6 +131,13 @@ WRONG = {
         "claim[0].published: the figure contradicts the direction 'lower'", "",
     ),
     COMPARE + 'direction = "lower"\npublished = { ratio = 0.9 }': ("claim[0].published: tolerance is missing", "ratio"),
+    COMPARE + 'direction = "lower"\npublished = { ratio = 0.9, tolerance = 1 }': (
+        "claim[0].published: the tolerance 1 is larger than the figure itself, 0.9", "a smaller one",
+    ),
+    'recovery = { metric = "jitter", ideal = { anomaly = "none" }, without = { anomaly = "io" }, '
+    'protected = { anomaly = "cpu" } }\npublished = { share = 0.4, tolerance = 2 }': (
+        "claim[0].published: the tolerance 2 is larger than all of the loss, 1", "a smaller one",
+    ),
     COMPARE + 'direction = "lower"\npublished = { tolerance = 0.9 }': (
         "claim[0].published: has a tolerance but no figure", "",
     ),

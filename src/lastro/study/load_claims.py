@@ -333,7 +333,19 @@ def _check_published(table: ClaimTable, kind: str) -> None:
         raise FieldError("has a tolerance but no figure", "name a ratio, a share or a difference")
     if published.difference is not None and not published.unit:
         raise FieldError("a difference needs a unit")
+    _check_tolerance(published)
     _check_sign(published, table.direction)
+
+
+def _check_tolerance(published: PublishedTable) -> None:
+    """Reject a tolerance so large that almost any effect would be near the figure: beyond the figure, or all of a loss."""
+    largest = 1.0 if published.share is not None else abs(published.ratio or published.difference or 0.0)
+    if published.tolerance is not None and published.tolerance > largest:
+        what = "all of the loss" if published.share is not None else "the figure itself"
+        raise FieldError(
+            f"the tolerance {published.tolerance:g} is larger than {what}, {largest:g}",
+            "almost any effect would be near the figure: give a smaller one",
+        )
 
 
 def _check_unit(published: PublishedTable | None, name: str, study: Study) -> None:
