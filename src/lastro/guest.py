@@ -120,13 +120,14 @@ def in_turn(facts: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Return the chapter of several guests that share the treatments of a campaign, from that of each, by name.
 
     `full_title` names their kernels, if these differ. `title` does not: it identifies the guests, and the chapter of
-    the host has the kernels."""
+    the host has the kernels. `partly` is true if only some of them are emulated."""
     found: dict[str, Any] = {"title": _in_turn({name: str(each["title"]) for name, each in facts.items()})}
     if len({each["kernel"] for each in facts.values()}) > 1:
         found["full_title"] = _in_turn({name: f"{each['title']} with {each['kernel']}" for name, each in facts.items()})
     fixed = [name for name, each in facts.items() if "address_randomization" in each]
     found |= {"address_randomization": f"off in {', '.join(fixed)}"} if fixed else {}
-    return found | {"emulated": any(each["emulated"] for each in facts.values())}
+    emulated = [bool(each["emulated"]) for each in facts.values()]
+    return found | {"emulated": any(emulated)} | ({"partly": True} if any(emulated) and not all(emulated) else {})
 
 
 def _in_turn(titles: Mapping[str, str]) -> str:

@@ -258,7 +258,7 @@ def lacking(**files: str) -> Any:
 def test_where_a_kernel_lacks_a_level_the_remedy_names_the_guest() -> None:
     found = AppArmor().probe(lacking(), Native())
     assert "without AppArmor" in str(found.reason) and "--testbed guest" in str(found.remedy)
-    for name in ("ipvlan", "macvlan-bridge", "macvtap", "vxlan"):
+    for name in ("ipvlan", "macvlan-bridge", "macvtap", "nat", "routed", "vxlan"):
         assert "--testbed guest" in str(registry.get("attachment", name).remedy)
 
 

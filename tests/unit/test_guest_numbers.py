@@ -2,33 +2,51 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 import random
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from lastro import cli
 from lastro.analysis.as_published import BarsHere
 from lastro.analysis.build import build_report
 from lastro.analysis.campaign import Report
 from lastro.analysis.claims import Judgement, judge
-from lastro.app.contents import content_of, loaded_together
-from lastro.guest import _facts
+from lastro.analysis.compare import compare, facts
+from lastro.analysis.pooled import machine, pool_hosts
+from lastro.app.contents import content_of, hosts_of, loaded, loaded_together
+from lastro.app.provenance import changes_between
+from lastro.campaign.duration import emulated_guests
+from lastro.guest import _facts, in_turn
 from lastro.host.testbed_file import load
 from lastro.report.claim_words import reason_text
 from lastro.report.claims_document import claims_document
+from lastro.report.compare_text import markdown
+from lastro.report.compare_words import not_compared, notes
 from lastro.report.content import Content
 from lastro.report.document import document
+from lastro.report.figures import pictures
 from lastro.report.language import ENGLISH, language
+from lastro.report.pool_html import render_pool
+from lastro.report.pool_tables import warnings
+from lastro.report.pool_text import tables as pool_tables
+from lastro.report.suite import StudySection, render_suite
 from lastro.report.tables import Table, captioned
 from lastro.report.words import place, premises
+from lastro.results.export import to_csv
 from lastro.results.members import Member
 from lastro.results.samples import Metric, depends_on_speed
+from lastro.results.store import Store
 from lastro.study.claims import Absolute, Claim, Claims, Source
 from lastro.study.load_claims import parse_claims
 
-from ..campaigns import PROVENANCE, Levels, make_campaign, make_study
+from ..campaigns import PROVENANCE, Levels, make_campaign, make_study, plausible_value
 from .test_eiras2018 import published_value, study_of
 from .test_guest_host import guest_of
 from .test_report_model import report_of
@@ -220,3 +238,106 @@ def test_ratios_and_sizes_are_judged_in_software_as_on_a_host(tmp_path: Path) ->
 def test_times_rates_and_use_depend_on_the_speed_of_the_processor() -> None:
     assert all(map(depends_on_speed, ("ms", "s", "µs", "1/s", "Mbit/s", "MiB/s", "ms/s", "CPU", "%")))
     assert not any(map(depends_on_speed, ("MiB", "B", "1", "")))
+
+
+# Comparisons, pools and suites
+
+
+def below(provenance: dict[str, Any], name: str) -> dict[str, Any]:
+    return {**provenance, "controller": {"hostname": name, "machine": f"id of {name}"}}
+
+
+def test_a_guest_on_another_machine_is_another_host() -> None:
+    """Inside, all guests have one name, and in software one CPU model."""
+    here, there = below(TCG, "ada"), below(TCG, "bea")
+    assert facts(here)["host"] == "ada" and machine(here) != machine(there)
+    assert facts(below(PROVENANCE, "ada"))["host"] == PROVENANCE["host"]["hostname"], "the controller of a real host"
+    assert changes_between(here, below(TCG, "ada")) == changes_between(TCG, here) == []
+    assert changes_between(here, there) == [
+        "machine below the guest was ada, is bea",
+        "ID of the machine below the guest was id of ada, is id of bea",
+    ]
+    assert changes_between(below(PROVENANCE, "ada"), below(PROVENANCE, "bea")) == []
+
+
+def of(directory: Path, provenance: dict[str, Any], shift: float = 1.0, **study: Any) -> Report:
+    def value(levels: Levels, block: int, metric: str) -> float:
+        return shift * (plausible_value(levels, block, metric) or 0.0)
+
+    return report_of(make_campaign(directory, make_study(replicates=4, **study), value=value, provenance=provenance))
+
+
+def test_a_comparison_of_two_guests_says_so(tmp_path: Path) -> None:
+    guests, hosts = (
+        compare(of(tmp_path / f"{at}a", each), of(tmp_path / f"{at}b", each, 1.01))
+        for at, each in enumerate((TCG, PROVENANCE))
+    )
+    assert f"A and B: Measured in {SOFTWARE}" in markdown(guests) and "Measured in" not in markdown(hosts)
+    mixed = compare(of(tmp_path / "c", PROVENANCE), of(tmp_path / "d", KVM, 1.01))
+    assert any(note.startswith(f"B: Measured in {ON_KVM}") for note in notes(mixed)) and mixed.n_tests
+
+
+def test_no_time_of_an_emulated_guest_is_compared_with_a_host(tmp_path: Path) -> None:
+    metrics = (Metric("delay", "ms", "lower", ""), Metric("memory", "MiB", "lower", ""))
+    places = enumerate((PROVENANCE, TCG))
+    found = compare(*(of(tmp_path / str(at), each, 1 + at / 100, metrics=metrics) for at, each in places))
+    tested = {cell.metric.name: cell.test is not None for cell in found.cells}
+    assert tested == {"delay": False, "memory": True}
+    (why,) = {not_compared(cell) for cell in found.cells if cell.metric.name == "delay"}
+    assert why and "emulated" in why and all(cell.ratio is None for cell in found.cells if cell.metric.name == "delay")
+
+
+def test_a_pool_names_its_guests_and_each_caption_says_so(tmp_path: Path) -> None:
+    places = (PROVENANCE, below(TCG, "ada"), below(TCG, "bea"))
+    found = pool_hosts(hosts_of([_made(tmp_path / str(at), each) for at, each in enumerate(places)]))
+    assert [host.name for host in found.hosts] == ["edge-7", "ada", "bea"]
+    (said,) = (each for each in warnings(found, ENGLISH) if "Measured in" in each)
+    assert said.startswith(f"ada and bea: Measured in {SOFTWARE}")
+    titles = [table.title for table in pool_tables(found, ENGLISH, everything=True)]
+    assert len(titles) > 2 and all(title.endswith(", partly in an emulated guest") for title in titles)
+    page = render_pool(found, ENGLISH)
+    assert page.count(", partly in an emulated guest") > len(titles)
+
+
+def _made(directory: Path, provenance: dict[str, Any]) -> Path:
+    return make_campaign(directory, make_study(replicates=4), provenance=provenance)
+
+
+def test_a_page_of_a_suite_says_it_in_its_captions(tmp_path: Path) -> None:
+    made = [_made(tmp_path / str(at), each) for at, each in enumerate((TCG, PROVENANCE))]
+    contents = [content_of([each], ENGLISH, all_metrics=False) for each in made]
+    pages = [
+        render_suite("s", "", "out", [StudySection("one", "", content, None, False, "one.html")], ENGLISH)
+        for content in contents
+    ]
+    captions = [re.findall(r"<figcaption><b>(.*?)</b>", page) for page in pages]
+    assert captions[0] == [f"{title}, in an emulated guest" for title in captions[1]] != []
+
+
+def test_a_figure_in_a_file_says_it_in_its_title(tmp_path: Path) -> None:
+    content = content_of([_made(tmp_path, TCG)], ENGLISH, all_metrics=False)
+    picture = next(pictures(content.report, content.analysis))
+    assert picture.title.endswith(", in an emulated guest")
+
+
+def test_guests_of_one_campaign_of_which_one_is_emulated(tmp_path: Path) -> None:
+    two = {"old": _facts(guest_of(load(Path("guest"))), "kvm", ""), "new": TCG["guest"]}
+    provenance = {**PROVENANCE, "guest": in_turn(two), "guests": {name: {"guest": each} for name, each in two.items()}}
+    study = make_study({"guest": ("old", "new")}, replicates=2)
+    made = make_campaign(tmp_path, study, provenance=provenance, notes=lambda levels, block: {})
+    assert place(report_of(made), ENGLISH) == "partly in an emulated guest"
+    rows = list(csv.DictReader(io.StringIO(to_csv(loaded(made)))))
+    assert {(row["guest"], row["measured_in"]) for row in rows} == {("old", "guest"), ("new", "emulated guest")}
+    with Store.open(made, readonly=True) as store:
+        assert emulated_guests(store) == 1
+
+
+def test_a_trial_is_shown_with_its_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    places = (("tcg", TCG, ", in an emulated guest"), ("host", PROVENANCE, ""))
+    for name, provenance, head in places:
+        directory = str(_made(tmp_path / name, provenance))
+        assert cli.main(["show", directory, "1"]) == 0
+        assert f"measurements{head}\n" in capsys.readouterr().out
+        assert cli.main(["show", directory, "1", "--json"]) == 0
+        (attempt,) = json.loads(capsys.readouterr().out)["attempts"]
+        assert attempt.get("measured_in") == (None if name == "host" else "emulated guest")

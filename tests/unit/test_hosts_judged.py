@@ -102,6 +102,27 @@ def test_starts_are_judged_without_what_lastros_own_commands_used(
     assert found.invalid_because == [told] and set(found.notes) == {"host at start"}
 
 
+def test_in_a_guest_foreign_load_is_that_of_the_machine_below(
+    clock: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also while proxies start. But it is no work of the guest: what its own processes used is."""
+    under = SimpleNamespace(foreign_cpus=0.75, totals=SimpleNamespace(steal_percent=0.0), stop=lambda: None)
+    monkeypatch.setattr("lastro.meters.host._Under", lambda near, rivals: under)
+    guest = Counted("the guest", remote=True)
+    bed = SimpleNamespace(host=guest, cgroups=None, near=object(), rivals=frozenset())
+    place = SimpleNamespace(testbed=bed)
+    hosts = HostsMeter(SimpleNamespace(client=place, dut=place, server=place), ())  # type: ignore[arg-type]
+    hosts.start()
+    guest.user, clock[0] = 400, 110.0
+    hosts.stop()
+    everyone: Any = {"proxy0": place}
+    found = hosts.judge_starts({"proxy0": user(3.0)}, everyone, LIMITS)
+    assert found.invalid_because == [
+        "while the proxies started, the host was disturbed: other processes used 0.75 CPUs (limit 0.3)"
+    ]
+    assert hosts.dut.foreign_cpus(3.0) == 0.75 and hosts.dut.others_user_s(3.0) == pytest.approx(1.0)
+
+
 # Clocks
 
 

@@ -71,6 +71,7 @@ PURE = (
     "report.reasons",
     "report.topology_text",
     "report.topology_words",
+    "report.words",
     "analysis",
     "report.analysis_document",
     "results.additions",

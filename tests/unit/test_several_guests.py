@@ -141,6 +141,7 @@ def test_results_name_each_guest_and_whether_one_is_emulated() -> None:
         " new: a guest emulated in software (2G, cgroup v2, AppArmor) with linux-image-amd64/trixie)",
         "address_randomization": "off in new",
         "emulated": True,
+        "partly": True,
     }
     same = in_turn({name: _facts(plans["old"], "kvm", "") for name in ("a", "b")})
     assert same.keys() == {"title", "emulated"}

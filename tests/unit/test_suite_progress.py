@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,9 +13,13 @@ from typing import Any
 import pytest
 
 from lastro.app import plans
+from lastro.app import suites as app_suites
 from lastro.app.campaigns import How
+from lastro.app.status import status_of_suite
+from lastro.app.studies import GivenSuite
 from lastro.app.suites import SuiteRun
 from lastro.campaign import suite as suites
+from lastro.campaign.duration import EMULATED_TRIAL_S, emulated_guests
 from lastro.campaign.progress import Plain, SuitePosition
 from lastro.campaign.suite import Suite, read_folder
 from lastro.platforms.base import AVAILABLE
@@ -114,3 +119,45 @@ def test_a_plan_counts_what_a_campaign_will_probe_again_and_not_what_is_built_by
     _, probing_s, emulated = plans._probe(studies[0], treatments, plans.Probing(), None, missing, "study 1 of 3: one: ")
     assert (probing_s, emulated) == (130 - 100 + 20, 0)
     assert capsys.readouterr().err == "study 1 of 3: one: probing what this host can run …\n"
+
+
+def test_a_suite_goes_on_where_it_began(tmp_path: Path, studies: list[Study], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also for a study that had not begun when Lastro was killed."""
+    given = GivenSuite("mine", read_folder(tmp_path), tuple(studies))
+    places: list[Any] = []
+
+    def begin(directory: Path, study: Study, *, file: Any, fleet: Any, **_: Any) -> None:
+        places.append((file and file.place, fleet and fleet.place))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(app_suites.campaigns, "begin", begin)
+    with pytest.raises(KeyboardInterrupt):
+        app_suites.begin(tmp_path / "out", given, How(testbed=Path("guest")))
+    for how in (How(), How(testbed=Path("guest"))):
+        with pytest.raises(KeyboardInterrupt):
+            app_suites.resume(tmp_path / "out", how)
+    assert places == [("guest", None)] * 3
+    fleet = tmp_path / "fleet" / "fleet.toml"
+    fleet.parent.mkdir()
+    fleet.write_text('[testbeds]\nvm = "guest"\n')
+    with pytest.raises(KeyboardInterrupt):
+        app_suites.begin(tmp_path / "fleet-out", given, How(fleet=fleet))
+    with pytest.raises(KeyboardInterrupt):
+        app_suites.resume(tmp_path / "fleet-out", How())
+    assert places[3:] == [(None, str(fleet))] * 2
+
+
+def test_studies_to_come_allow_for_a_guest_in_software(tmp_path: Path, studies: list[Study], suite: Suite) -> None:
+    place, first = tmp_path / "out", suite.fronts[0]
+    expected = {}
+    for name, provenance in (("host", {}), ("guest", {"guest": {"title": "a guest", "emulated": True}})):
+        rows = design.treatments(studies[0])
+        made = Store.create(place / first.name, studies[0], rows, design.trials(studies[0], len(rows)), provenance)
+        with made as store:
+            assert emulated_guests(store) == (name == "guest")
+        later_s = SuiteRun(place, suite, How())._among(first, suite.fronts[1:]).later_s
+        left_s = status_of_suite(place, suite)["fronts"][1]["remaining_s"]
+        assert left_s == pytest.approx(later_s)
+        expected[name] = later_s
+        shutil.rmtree(place / first.name)
+    assert expected["guest"] >= expected["host"] + 6 * EMULATED_TRIAL_S

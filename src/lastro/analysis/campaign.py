@@ -205,7 +205,7 @@ class MeasuredIn:
 
     If it was emulated in software, its times are not comparable with those of any other host. Of several campaigns or
     testbeds that differ, `title` is a note, which counts the guests and names each kind once: `emulated` is true if any
-    of them was, and `partly` if others were not such guests."""
+    of them was, and `partly` if others were not such guests. So it is for guests that share one campaign."""
 
     title: str
     emulated: bool
@@ -216,7 +216,7 @@ class MeasuredIn:
         """Return the guest of one campaign or testbed; None for a real host."""
         found = provenance.get("guest", {})
         title = found.get("full_title") or found.get("title")
-        return cls(title, found.get("emulated") is True) if title else None
+        return cls(title, found.get("emulated") is True, found.get("partly") is True) if title else None
 
     @classmethod
     def of_several(cls, members: Sequence[Member], counted: str) -> MeasuredIn | None:
@@ -228,7 +228,8 @@ class MeasuredIn:
         titles = "; ".join(dict.fromkeys(guest.title for guest in guests))
         emulated = sum(guest.emulated for guest in guests)
         title = Note(counted, n=len(guests), all=len(found), guests=titles)
-        return cls(title, emulated > 0, partly=(emulated or len(guests)) < len(found))
+        partly = (emulated or len(guests)) < len(found) or any(guest.partly for guest in guests)
+        return cls(title, emulated > 0, partly)
 
 
 @dataclass(frozen=True, slots=True)

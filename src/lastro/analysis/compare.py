@@ -18,7 +18,7 @@ from lastro.analysis.comparison import Absent, Compared, Comparison, Different, 
 from lastro.analysis.trends import TrialOrder, correlated_orders
 from lastro.analysis.verdicts import Verdict
 from lastro.errors import InputError, did_you_mean
-from lastro.results.samples import Metric
+from lastro.results.samples import Metric, depends_on_speed
 from lastro.stats.adjust import holm
 from lastro.stats.intervals import unit_of
 from lastro.stats.margins import Candidate, gate, ratio_test
@@ -28,18 +28,21 @@ from lastro.stats.resolution import resolution
 from lastro.stats.sampled import Between, SampledMean
 from lastro.study.model import PATIENCE, Study
 
+OTHER_SPEED = "one of A and B was emulated, so times, rates and CPU use are not comparable with those of the other"
 _WORST_FIRST: tuple[Verdict, ...] = ("worse", "higher", "lower", "same", "better", "")
 
 
 class Uncertainty(NamedTuple):
     """What makes means vary more than independent trials: {metric: correlated trials} of A and B, and a shift.
 
-    `between` is {metric: the spread between equal campaigns}, and `steps` {metric: the resolution of its readings}."""
+    `between` is {metric: the spread between equal campaigns}, and `steps` {metric: the resolution of its readings}.
+    `other_speed` is true if only one campaign ran on emulated processors, so that no time is comparable."""
 
     order_a: Mapping[str, TrialOrder]
     order_b: Mapping[str, TrialOrder]
     between: Mapping[str, Between]
     steps: Mapping[str, float]
+    other_speed: bool = False
 
 
 def compare(
@@ -62,7 +65,8 @@ def compare(
     order_a, order_b = (correlated_orders(report.views, alpha) for report in (a, b))
     between = kept_between(a.noise_floor) or kept_between(b.noise_floor)
     steps = {metric.name: _step(metric, [*rows_a.values(), *rows_b.values()]) for metric in chosen}
-    noise = Uncertainty(order_a, order_b, between.spreads if between else {}, steps)
+    emulated = {report.guest is not None and report.guest.emulated for report in (a, b)}
+    noise = Uncertainty(order_a, order_b, between.spreads if between else {}, steps, len(emulated) > 1)
     cells = [
         _compared(metric, levels, _cell(rows_a[levels], metric), _cell(rows_b[levels], metric), noise, confidence)
         for metric in chosen
@@ -161,7 +165,9 @@ def _compared(
     factors = tuple(
         order.variance_factor(cell) if order else 1.0 for order, (_, cell) in zip(orders, (a, b), strict=True)
     )
-    if not absent:
+    if noise.other_speed and depends_on_speed(metric.unit) and not absent:
+        no_test = OTHER_SPEED
+    elif not absent:
         between, unit = noise.between.get(metric.name), unit_of(values_a, values_b)
         means_a, means_b = (
             SampledMean.of([value / unit for value in values], factor, between, noise.steps[metric.name] / unit)
@@ -228,8 +234,12 @@ USUAL = {"guest": "none", RANDOMIZATION: "on"}  # the facts of a host itself, wh
 
 
 def facts(provenance: Mapping[str, Any]) -> dict[str, str | None]:
-    """Return the facts by which two campaigns may differ, apart from their studies; None for those not recorded."""
-    return {name: _at(provenance, keys) or USUAL.get(name) for name, keys in _PROVENANCE}
+    """Return the facts by which two campaigns may differ, apart from their studies; None for those not recorded.
+
+    All guests have the same name, and in software the same CPU model. So the host of one is the machine below it."""
+    found = {name: _at(provenance, keys) or USUAL.get(name) for name, keys in _PROVENANCE}
+    below = _at(provenance, ("controller", "hostname")) if provenance.get("guest") else None
+    return found | ({"host": below} if below else {})
 
 
 def differing(found: Sequence[Mapping[str, str | None]]) -> dict[str, tuple[str | None, ...]]:

@@ -217,7 +217,8 @@ def _copy_index(directory: Path, target: Path, wanted: Wanted) -> None:
         return text and reduce(lambda words, each: each.clean(words), found, text)
 
     fronts = tuple(replace(each, stopped=clean(each.stopped), remedy=clean(each.remedy)) for each in suite.fronts)
-    suites.write(target, replace(suite, source=Path(suite.source).name, fronts=fronts))
+    source, testbed, fleet = (Path(place).name for place in (suite.source, suite.testbed, suite.fleet))
+    suites.write(target, replace(suite, source=source, testbed=testbed, fleet=fleet, fronts=fronts))
 
 
 def _crate(directory: Path, campaigns: Sequence[CrateCampaign], wanted: Wanted) -> Crate:

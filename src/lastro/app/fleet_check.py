@@ -45,7 +45,7 @@ def ask(fleet: FleetFile, *, wait: bool = False) -> list[AskedTestbed]:
 
 def _asked(near: Session, image: Image, name: str, file: TestbedFile, *, wait: bool) -> AskedTestbed:
     try:
-        with placed(near, image, file, guests_to_boot(file), _PURPOSE, wait_reporter(wait)) as bed:
+        with placed(near, image, file, guests_to_boot(file, tuple(file.guests)), _PURPOSE, wait_reporter(wait)) as bed:
             kernels = {held.host.read_text(_BOOT_ID).strip() for held in bed.sessions}
             return AskedTestbed(name, hosts(file), provenance_of(bed, file), frozenset(kernels))
     except LastroError as error:

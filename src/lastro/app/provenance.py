@@ -27,6 +27,7 @@ _IDENTITY = (
 )
 _USUAL = {"address_randomization": "on"}  # where it is not recorded
 _OF_EACH_GUEST = ("host", "kernel", "isolation", "tools")
+_BELOW = {"hostname": "machine below the guest", "machine": "ID of the machine below the guest"}
 
 
 def provenance(study: Study, scenario: Scenario, file: TestbedFile | None = None) -> dict[str, Any]:
@@ -79,8 +80,10 @@ def identity(scenario: Scenario) -> dict[str, Any]:
         return facts.machine(LocalHost())
     found = _identity_of(scenario.testbed)
     if beds := {name: each.testbed for name, each in scenario.guests.items()}:
-        kernels = {name: facts.machine(bed.host)["host"]["kernel"] for name, bed in beds.items()}
-        found["host"]["kernel"] = ", ".join(f"{kernel} ({name})" for name, kernel in kernels.items())
+        machines = {name: facts.machine(bed.host)["host"] for name, bed in beds.items()}
+        apart = len({each["cpus"] for each in machines.values()}) > 1
+        for key in ("kernel", "cpus") if apart else ("kernel",):
+            found["host"][key] = ", ".join(f"{each[key]} ({name})" for name, each in machines.items())
         found["guest"] = in_turn({name: bed.guest or {} for name, bed in beds.items()})
     return found
 
@@ -89,6 +92,7 @@ def _identity_of(bed: Testbed) -> dict[str, Any]:
     found = facts.machine(bed.host)
     if bed.guest is not None:
         found["guest"] = dict(bed.guest)
+        found["controller"] = facts.controller()  # the machine below: all guests have the same name
     found["root_filesystem"] = {"sha256": bed.image.digest}
     if bed.image.snapshot:
         found["root_filesystem"]["debian_snapshot"] = bed.image.snapshot
@@ -103,4 +107,9 @@ def changes_between(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
         if was != is_:
             name = "guest" if key == "title" else key.replace("_", " ")
             found.append(f"{name} was {was}, is {is_}")
+    if before.get("guest") and now.get("guest"):
+        for key, name in _BELOW.items():
+            was, is_ = (facts.get("controller", {}).get(key) for facts in (before, now))
+            if was and is_ and was != is_:
+                found.append(f"{name} was {was}, is {is_}")
     return found

@@ -13,7 +13,7 @@ from lastro import registry
 from lastro.app.places import open_campaign
 from lastro.app.studies import load_member
 from lastro.campaign import suite as suites
-from lastro.campaign.duration import forecast, missing, missing_trials, pace_of, scenario_of
+from lastro.campaign.duration import emulated_guests, forecast, missing, missing_trials, pace_of, scenario_of
 from lastro.campaign.suite import Suite, SuiteStudy
 from lastro.results.store import Store
 from lastro.study import design
@@ -79,12 +79,13 @@ def _testbeds(store: Store) -> list[dict[str, Any]]:
 
 def status_of_suite(directory: Path, suite: Suite) -> dict[str, Any]:
     """Return the status of a suite: of each study, and the total."""
-    gone = set[str]()
+    gone, emulated = set[str](), 0
     for member in suite.fronts:
         if suites.begun(directory, member):
             with Store.open(directory / member.name, readonly=True) as store:
                 gone |= missing(store)
-    members = [_study_status(directory, suite, member, gone) for member in suite.fronts]
+                emulated = max(emulated, emulated_guests(store))
+    members = [_study_status(directory, suite, member, gone, emulated) for member in suite.fronts]
     finished = all(member["finished"] for member in members)
     command = "report" if finished else "status" if any(member.get("running") for member in members) else "resume"
     left = [member["remaining_s"] for member in members]
@@ -102,10 +103,11 @@ def status_of_suite(directory: Path, suite: Suite) -> dict[str, Any]:
     }
 
 
-def _study_status(directory: Path, suite: Suite, member: SuiteStudy, gone: set[str]) -> dict[str, Any]:
+def _study_status(directory: Path, suite: Suite, member: SuiteStudy, gone: set[str], emulated: int) -> dict[str, Any]:
     """Return the status of a study: that of its campaign, or all trials pending before the campaign begins.
 
-    The remaining time is then that of the plan, without platforms that other studies found missing."""
+    The remaining time is then that of the plan, without platforms that other studies found missing. `emulated` is the
+    number of guests in software in which they ran."""
     head = {
         "front": member.name,
         "begun": suites.begun(directory, member),
@@ -117,6 +119,7 @@ def _study_status(directory: Path, suite: Suite, member: SuiteStudy, gone: set[s
         return {**head, **status_of(directory / member.name)}
     study = load_member(suites.study_file(directory, member), suite.selection)
     trials = len(design.treatments(study)) * study.design.replicates
+    kind, rows = registry.get("scenario", study.scenario), missing_trials(study, gone)
     return {
         **head,
         "study": study.name,
@@ -124,5 +127,5 @@ def _study_status(directory: Path, suite: Suite, member: SuiteStudy, gone: set[s
         "counts": {state: trials if state == "pending" else 0 for state in STATES},
         "trials": trials,
         "finished": False,
-        "remaining_s": forecast(study, registry.get("scenario", study.scenario), missing_trials(study, gone)).total_s,
+        "remaining_s": forecast(study, kind, rows, emulated=emulated).total_s,
     }

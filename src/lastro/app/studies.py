@@ -38,12 +38,25 @@ def testbed_of(store: Store) -> TestbedFile | None:
     """Load the testbed file with which a campaign began; None if it began without one.
 
     Raises: StudyError when the file is not valid, or belongs to another user."""
-    began = store.provenance.get("testbed", {}).get("file")
-    if not began:
+    return named_testbed(store.provenance.get("testbed", {}).get("file"))
+
+
+def named_testbed(place: str | None) -> TestbedFile | None:
+    """Load the testbed file that a campaign or a suite names; None if it names none. Raises: as `testbed_of`."""
+    if not place:
         return None
     from lastro.host.testbed_file import load_named
 
-    return load_named(Path(began))
+    return load_named(Path(place))
+
+
+def named_fleet(place: str) -> FleetFile | None:
+    """Load the fleet file that a suite names; None if it names none. Raises: as `testbed_of`."""
+    if not place:
+        return None
+    from lastro.host.fleet_file import load_named
+
+    return load_named(Path(place))
 
 
 def load_study(name: str, selection: Selection = WHOLE) -> Study:

@@ -6,27 +6,42 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lastro import papers, registry
 from lastro.app import campaigns
 from lastro.app.campaigns import How
 from lastro.app.messages import say
 from lastro.app.places import check_place
-from lastro.app.studies import GivenSuite, load_fleet, load_member, load_testbed
+from lastro.app.studies import GivenSuite, load_fleet, load_member, load_testbed, named_fleet, named_testbed
 from lastro.campaign import suite as suites
-from lastro.campaign.duration import forecast, missing, missing_trials, pace_of, scenario_of
+from lastro.campaign.duration import emulated_guests, forecast, missing, missing_trials, pace_of, scenario_of
 from lastro.campaign.progress import Place, SuitePosition
 from lastro.campaign.suite import Suite, SuiteStudy
 from lastro.errors import HostBusy, HostError, LastroError, TrialError
 from lastro.results.store import Store
 from lastro.study.model import Study
 
+if TYPE_CHECKING:
+    from lastro.host.fleet_file import FleetFile
+    from lastro.host.testbed_file import TestbedFile
+
 
 def begin(directory: Path, given: GivenSuite, how: How) -> None:
     """Create a suite in a directory, and run it to its end. Raises: as `SuiteRun.run`."""
     for place in (directory, *(directory / file.stem for file in given.folder.files)):
         check_place(place)  # a campaign already there would be mistaken for one of the suite
-    suite = suites.create(directory, given.folder, given.source, given.studies, papers.claims, given.selection)
+    file, fleet = load_testbed(how.testbed), load_fleet(how.fleet) if how.fleet else None
+    suite = suites.create(
+        directory,
+        given.folder,
+        given.source,
+        given.studies,
+        papers.claims,
+        given.selection,
+        testbed=file.place if file else "",
+        fleet=fleet.place if fleet else "",
+    )
     SuiteRun(directory, suite, how).run(suite.fronts)
 
 
@@ -88,10 +103,16 @@ class SuiteRun:
         if suites.begun(self.directory, member):
             self.ran |= campaigns.resume(directory, self.how, place)
         else:
-            file = load_testbed(self.how.testbed)
-            fleet = load_fleet(self.how.fleet) if self.how.fleet else None
+            file, fleet = self._hosts()
             campaigns.begin(directory, self.study(member), wait=self.how.wait, place=place, file=file, fleet=fleet)
             self.ran = True
+
+    def _hosts(self) -> tuple[TestbedFile | None, FleetFile | None]:
+        """Return the testbed or fleet for a study that has not begun: the given one, else that of the suite."""
+        how = self.how
+        if how.testbed or how.fleet:
+            return load_testbed(how.testbed), load_fleet(how.fleet) if how.fleet else None
+        return named_testbed(self.suite.testbed), named_fleet(self.suite.fleet)
 
     def is_unfinished(self, member: SuiteStudy) -> bool:
         if not suites.begun(self.directory, member):
@@ -109,11 +130,12 @@ class SuiteRun:
 
         Treatments on platforms that a study found missing are not counted. Later studies are assumed to be as slow as
         the studies so far."""
-        trials, done, begun_s, later_s, gone = 0, 0, 0.0, 0.0, set[str]()
+        trials, done, begun_s, later_s, emulated, gone = 0, 0, 0.0, 0.0, 0, set[str]()
         took_s = wanted_s = 0.0
         for other in (each for each in self.suite.fronts if suites.begun(self.directory, each)):
             with Store.open(self.directory / other.name, readonly=True) as store:
                 gone |= missing(store)
+                emulated = max(emulated, emulated_guests(store))
                 pace, counts = pace_of(store, scenario_of(store.study)), store.counts()
             took_s, wanted_s = took_s + pace.seen_s[0], wanted_s + pace.seen_s[1]
             if other != member:
@@ -123,5 +145,5 @@ class SuiteRun:
         for study in (self.study(other) for other in later if not suites.begun(self.directory, other)):
             rows = missing_trials(study, gone)
             trials += len(rows) * study.design.replicates
-            later_s += forecast(study, registry.get("scenario", study.scenario), rows).total_s
+            later_s += forecast(study, registry.get("scenario", study.scenario), rows, emulated=emulated).total_s
         return SuitePosition(member.name, trials, done, begun_s + later_s * (took_s / wanted_s if wanted_s else 1.0))

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from lastro.attachments._hosting import GATEWAY, NETWORK, Hosted, Hosting
 from lastro.attachments._routing import Side, behind, destinations, directions, forwarded, inside, let_forward, routes
 from lastro.attachments.base import Attachment, Segment, dut_end, made
-from lastro.testbed import Testbed
+from lastro.testbed import IN_A_GUEST, Testbed
 
 _PREFIX = "br-"
 _TABLE = "ip hub"
@@ -28,7 +28,7 @@ _HOSTING_TABLE = "ip published"
 class NatAttachment(Hosting, Attachment):
     name = "nat"
     summary = "a bridge for each port; the DUT routes between them and translates addresses, as for containers"
-    remedy = "it needs nftables and a kernel with policy routing and NAT"
+    remedy = f"install nftables, and use a kernel with policy routing and NAT, {IN_A_GUEST}"
     router_prefix = _PREFIX
     lasting = frozenset({"translated"})  # counts connections: an instance keeps its own, and with a cache needs none
 

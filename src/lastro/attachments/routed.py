@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from lastro.attachments._hosting import GATEWAY, Hosted, Hosting
 from lastro.attachments._routing import directions, forwarded, let_forward, routes
 from lastro.attachments.base import Attachment, Segment, dut_end
-from lastro.testbed import Testbed
+from lastro.testbed import IN_A_GUEST, Testbed
 
 _PREFIX = "hub-"
 
@@ -19,7 +19,7 @@ _PREFIX = "hub-"
 class Routed(Hosting, Attachment):
     name = "routed"
     summary = "a veth pair (a tap, for a virtual machine) for each port, between which the DUT routes at layer 3"
-    remedy = "it needs a kernel with policy routing"
+    remedy = f"use a kernel with policy routing, {IN_A_GUEST}"
     router_prefix = _PREFIX
 
     def compile(self, segments: Sequence[Segment]) -> list[str]:

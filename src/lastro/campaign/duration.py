@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from lastro import registry
 from lastro.errors import LastroError
@@ -90,6 +91,17 @@ def _platform(study: Study, row: Treatment) -> str:
     return split_options(str(configuration(study, row).get("platform", "")))[0]
 
 
+def emulated_guests(store: Store) -> int:
+    """Return the number of guests in software that were the hosts of a campaign, or of one testbed of its fleet."""
+    found = [store.provenance, *(row.provenance for row in store.testbeds())]
+    return max(map(_emulated, found))
+
+
+def _emulated(provenance: Mapping[str, Any]) -> int:
+    several = [each.get("guest", {}) for each in provenance.get("guests", {}).values()]
+    return sum(bool(guest.get("emulated")) for guest in several or [provenance.get("guest", {})])
+
+
 def expected_s(
     study: Study, scenario: type[Scenario] | None, treatments: Iterable[Treatment], *, emulated: bool = False
 ) -> dict[int, float]:
@@ -112,8 +124,7 @@ def pace_of(store: Store, scenario: type[Scenario] | None) -> EtaEstimator:
     """Return the current pace of a campaign, from its remaining trials and the durations of its attempts."""
     rows = [row.treatment for row in store.treatments()]
     try:
-        emulated = store.provenance.get("guest", {}).get("emulated", False)
-        expected = expected_s(store.study, scenario, rows, emulated=emulated)
+        expected = expected_s(store.study, scenario, rows, emulated=emulated_guests(store) > 0)
     except (KeyError, ValueError, TypeError, LastroError):  # another version's study: only its own trials count then
         expected = {}
     pace = EtaEstimator(expected, store.left())

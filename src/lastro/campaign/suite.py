@@ -57,7 +57,9 @@ class SuiteStudy:
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """A suite as its index stores it. `source` is paper:NAME or a folder, as the user typed it."""
+    """A suite as its index stores it. `source` is paper:NAME or a folder, as the user typed it.
+
+    `testbed` and `fleet` are the files with which it began: absolute paths, or the word `guest`; empty without one."""
 
     name: str
     title: str
@@ -68,6 +70,8 @@ class Suite:
     only: tuple[str, ...] = ()
     settings: tuple[str, ...] = ()
     replicates: int | None = None
+    testbed: str = ""
+    fleet: str = ""
 
     @property
     def selection(self) -> Selection:
@@ -200,12 +204,15 @@ def create(
     studies: Sequence[Study],
     published: Callable[[str], Path | None],
     selection: Selection = WHOLE,
+    *,
+    testbed: str = "",
+    fleet: str = "",
 ) -> Suite:
     """Create a suite in `directory` from the studies of a folder. Nothing runs yet.
 
     `published` returns the file with a paper's claims about the study of a given name. Those claims are read from the
-    paper whenever they are needed; other claims in the folder are copied. Raises: StoreError when the directory cannot
-    be written."""
+    paper whenever they are needed; other claims in the folder are copied. `testbed` and `fleet` are as in `Suite`.
+    Raises: StoreError when the directory cannot be written."""
     members = []
     for file, study in zip(folder.files, studies, strict=True):
         members.append(SuiteStudy(file.stem, study.name, study.title, study.design.seed, digest=_digest(study.source)))
@@ -216,7 +223,7 @@ def create(
             write_atomically(directory / file.stem / "claims.toml", text, durable=True)
     sync_directory(directory)  # the index relies on the names of the studies
     head = (folder.name, folder.title, folder.description, source, selection.profile)
-    suite = Suite(*head, tuple(members), selection.only, selection.settings, selection.replicates)
+    suite = Suite(*head, tuple(members), selection.only, selection.settings, selection.replicates, testbed, fleet)
     write(directory, suite)  # last, so that a suite is complete or does not exist
     return suite
 

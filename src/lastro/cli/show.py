@@ -26,6 +26,7 @@ from lastro.cli._topology import show_topology
 from lastro.errors import InputError
 from lastro.plain import json_text
 from lastro.report.encoder import encode, only
+from lastro.results.export import HOST, measured_in
 from lastro.results.rows import Attempt, TrialRow
 from lastro.results.store import Store
 from lastro.results.topology import TOPOLOGY
@@ -128,11 +129,20 @@ def _attempt_document(store: Store, attempt: Attempt) -> dict[str, Any]:
     series, histograms = store.series(*place), store.histograms(*place)
     return {
         **({"testbed": attempt.testbed} if attempt.testbed else {}),
+        **({"measured_in": place} if (place := _measured_in(store, attempt)) != HOST else {}),
         **only(attempt, "attempt started_utc duration_s valid reasons measurements notes"),
         "series": {each.name: {"unit": each.unit, "values": list(each.values)} for each in series},
         **({"histograms": {each.name: _histogram_document(each) for each in histograms}} if histograms else {}),
         "transcript": store.transcript(attempt.trial, attempt.attempt),
     }
+
+
+def _measured_in(store: Store, attempt: Attempt) -> str:
+    """Return host, guest, or emulated guest, as in the exported rows."""
+    of_bed = (row.provenance for row in store.testbeds() if row.name == attempt.testbed)
+    trial = store.trial(attempt.trial)
+    name = {**store.study.settings, **_levels(store, trial)}.get("guest", "")
+    return measured_in(next(of_bed, store.provenance), str(name))
 
 
 def _histogram_document(found: NamedHistogram) -> dict[str, Any]:
@@ -170,7 +180,8 @@ def _columns(rows: Sequence[Sequence[str]], right: Iterable[int] = ()) -> list[s
 def _measurements(store: Store, trial: TrialRow, attempt: Attempt) -> list[str]:
     units = {metric.name: metric.unit for metric in store.study.all_metrics}
     rows = [(name, significant(value), units.get(name, "")) for name, value in attempt.measurements.items()]
-    lines = ["", "measurements", *_columns(rows, right={1})]
+    place = {"guest": ", in a guest", "emulated guest": ", in an emulated guest"}.get(_measured_in(store, attempt), "")
+    lines = ["", f"measurements{place}", *_columns(rows, right={1})]
     for series in store.series(trial.number, attempt.attempt):
         lines.append(f"  series {series.name}: {len(series.values)} samples in {series.unit}")
     for each in store.histograms(trial.number, attempt.attempt):

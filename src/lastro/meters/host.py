@@ -100,7 +100,11 @@ class HostMeter(Meter):
         guest, only Lastro runs, so these are the processes of the machine under it."""
         if self._under:
             return self._under.foreign_cpus
-        return max(0.0, self.totals.user_s - instances_user_s - self.own_user_s - self.daemons_user_s) / self.elapsed_s
+        return self.others_user_s(instances_user_s) / self.elapsed_s
+
+    def others_user_s(self, instances_user_s: float) -> float:
+        """Return the seconds in which the same processes, but of this host even if it is a guest, ran in user mode."""
+        return max(0.0, self.totals.user_s - instances_user_s - self.own_user_s - self.daemons_user_s)
 
     def notes(self) -> dict[str, Any]:
         return {

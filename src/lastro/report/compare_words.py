@@ -11,6 +11,7 @@ from lastro.analysis.comparison import Absent, Compared, Comparison, OneSided
 from lastro.report.language import ENGLISH
 from lastro.report.numbers import STATUS_WORDS, count, percent
 from lastro.report.remark_words import meaning
+from lastro.report.words import of_guest
 from lastro.results.samples import GENERATOR_LIMITED
 from lastro.units import human_duration
 
@@ -88,6 +89,11 @@ def notes(comparison: Comparison) -> Iterator[str]:
             "WARNING: A and B ran on different kinds of machines, at least one of them a guest: a ratio B / A compares "
             "these machines, not what the study varies."
         )
+    measured: dict[str, list[str]] = {}
+    for side, report in comparison.sides:
+        for sentence in of_guest(report, ENGLISH):
+            measured.setdefault(sentence, []).append(side)
+    yield from (f"{' and '.join(sides)}: {sentence}" for sentence, sides in measured.items())
     for side, report in comparison.sides:
         counts = report.progress.counts
         if not report.progress.finished:

@@ -16,6 +16,7 @@ from lastro.report.pool_tables import (
     means_table,
     notes,
     opening,
+    place,
     pooled_claims_table,
     warnings,
 )
@@ -34,6 +35,7 @@ def render_pool(found: PooledStudy, say: Language) -> str:
         "words": words,
         "version": __version__,
         "title": found.study.title or found.study.name,
+        "place": place(found, say),
         "opening": list(opening(found, say)),
         "warnings": list(warnings(found, say)),
         "hosts": hosts_table(found, say),

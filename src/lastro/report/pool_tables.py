@@ -17,7 +17,7 @@ from lastro.report.numbers import VERDICT_MARKS, contrast_ratio, direction_text,
 from lastro.report.phrases import joined
 from lastro.report.stat_tables import claims_table
 from lastro.report.tables import Table
-from lastro.report.words import percent, premises
+from lastro.report.words import percent, place_of, premises
 from lastro.results.samples import Metric
 from lastro.stats.contrasts import Contrast
 from lastro.stats.notes import N_
@@ -122,7 +122,17 @@ def warnings(found: PooledStudy, say: Language) -> Iterator[str]:
             yield say("The campaigns {names} are of one host, {host}, and count as one.", names=names, host=host.name)
         if not host.report.progress.finished:
             yield say("The campaign of {host} is unfinished.", host=host.name)
-    yield from dict.fromkeys(premise for host in found.hosts for premise in premises(host.report, say))
+    known: dict[str, list[str]] = {}
+    for host in found.hosts:
+        for premise in premises(host.report, say):
+            known.setdefault(premise, []).append(host.name)
+    for premise, names in known.items():
+        yield premise if len(names) == len(found.hosts) else f"{joined(names, say)}: {premise}"
+
+
+def place(found: PooledStudy, say: Language) -> str:
+    """Return whether guests measured, for captions: as `words.place`."""
+    return place_of([host.report.guest for host in found.hosts], say)
 
 
 # Tables

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from lastro.analysis.pooled import PooledStudy
 from lastro.plain import plain
@@ -16,6 +17,7 @@ from lastro.report.pool_tables import (
     means_table,
     notes,
     opening,
+    place,
     pooled_claims_table,
     warnings,
 )
@@ -47,6 +49,12 @@ def markdown(found: PooledStudy, say: Language, figures: Mapping[str, str] | Non
 
 def tables(found: PooledStudy, say: Language, *, everything: bool) -> Iterator[Table]:
     """Yield the tables that have rows. The ratios on each host are also there where nothing else is."""
+    measured = place(found, say)
+    for table in _tables(found, say, everything=everything):
+        yield replace(table, title=f"{table.title}, {measured}") if measured else table
+
+
+def _tables(found: PooledStudy, say: Language, *, everything: bool) -> Iterator[Table]:
     yield hosts_table(found, say)
     for metric in found.metrics:
         own = [table for table in (means_table(found, metric, say), apart_table(found, metric, say)) if table]

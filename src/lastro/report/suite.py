@@ -116,7 +116,8 @@ def _key_figure(content: Content) -> dict[str, Any] | None:
     for kind in _KEY_FIGURES:
         for plan in (plan for plan in found if plan.kind == kind):
             if (drawn := _drawn(plan)) is not None:
-                return drawn
+                measured = words.place(content.report, content.say)
+                return drawn | ({"title": f"{plan.title}, {measured}"} if measured else {})
     return None
 
 
@@ -135,13 +136,14 @@ def _claims(sections: Sequence[StudySection], say: Language) -> Table | None:
     if not tables:
         return None
     first = tables[0][1]
+    judged = [f.content.report.guest for f in sections if f.content and f.content.judgements]
     notes = (
         explanation(next(f.content.report for f in sections if f.content), say),
         say("The claims of each study are a separate family."),
     )
     return Table(
         first.name,
-        first.title,
+        ", ".join(filter(None, (first.title, words.place_of(judged, say)))),
         (say("study"), *first.columns),
         tuple((name, *row) for name, table in tables for row in table.rows),
         frozenset(column + 1 for column in first.right),

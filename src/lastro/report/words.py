@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from lastro.analysis.across import across_campaigns
-from lastro.analysis.campaign import Report
+from lastro.analysis.campaign import MeasuredIn, Report
 from lastro.analysis.properties import PropertyTable
 from lastro.report.language import Language
 from lastro.report.numbers import direction_text
@@ -57,10 +57,10 @@ def premises(report: Report, say: Language) -> tuple[str, ...]:
     """Return what a reader must know before any number: changes of the study, a guest, and several campaigns."""
     changes = report.study.changes
     found = [say("The study was changed by {options}.", options=shlex.join(changes))] if changes else []
-    return (*found, *_of_guest(report, say), *_several_campaigns(report, say))
+    return (*found, *of_guest(report, say), *_several_campaigns(report, say))
 
 
-def _of_guest(report: Report, say: Language) -> Iterator[str]:
+def of_guest(report: Report, say: Language) -> Iterator[str]:
     """Yield that the host, or some of several, was a virtual machine; nothing for real hosts."""
     guest = report.guest
     if guest is None:
@@ -86,11 +86,18 @@ def _of_guest(report: Report, say: Language) -> Iterator[str]:
 
 def place(report: Report, say: Language) -> str:
     """Return 'in an emulated guest', for the captions of tables and figures, which are read alone; empty for a host."""
-    if report.guest is None:
+    return place_of([report.guest], say)
+
+
+def place_of(found: Sequence[MeasuredIn | None], say: Language) -> str:
+    """Return the same for what was measured in all of these places; None is a real host."""
+    guests = [guest for guest in found if guest is not None]
+    if not guests:
         return ""
-    if report.guest.partly:
-        return say("partly in an emulated guest") if report.guest.emulated else say("partly in a guest")
-    return say("in an emulated guest") if report.guest.emulated else say("in a guest")
+    emulated = any(guest.emulated for guest in guests)
+    if len(guests) < len(found) or any(guest.partly or guest.emulated != emulated for guest in guests):
+        return say("partly in an emulated guest") if emulated else say("partly in a guest")
+    return say("in an emulated guest") if emulated else say("in a guest")
 
 
 def _several_campaigns(report: Report, say: Language) -> Iterator[str]:

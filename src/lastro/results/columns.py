@@ -49,11 +49,17 @@ class _Gap(TypedDict):
 class _Guest(TypedDict, total=False):
     title: str
     emulated: bool
+    partly: bool
+
+
+class _InTurn(TypedDict, total=False):
+    guest: _Guest
 
 
 class _Provenance(TypedDict, total=False):
     host: dict[str, Any]
     guest: _Guest
+    guests: dict[str, _InTurn]
     controller: _Machine
     testbed: _Testbed
     fleet: _Fleet

@@ -43,7 +43,8 @@ _AFTER = {
     "at_least": "BOOLEAN",
 }
 _MORE = {"testbed": "VARCHAR", "measured_in": "VARCHAR"}  # the last columns, of a fleet and of a guest
-_HOST = "host"  # the value of `measured_in` for what was not measured in a guest
+HOST = "host"  # the value of `measured_in` for what was not measured in a guest
+_GUEST = "guest"  # the factor or setting that names one of several guests
 _NULL = "\\N"  # in the file that DuckDB reads, where an empty text and no text must differ
 _BEGIN_A_FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")  # the full-width ones for spreadsheets in East Asia
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
@@ -60,14 +61,15 @@ def _more(data: CampaignData) -> dict[str, str]:
     """Return the columns of `_MORE` that this campaign has."""
     fleet = any(attempt.testbed for attempt in data.attempts)
     found = [data.provenance, *(member.provenance for member in data.members)]
-    guest = any(_machine(provenance) != _HOST for provenance in found)
+    guest = any(measured_in(provenance) != HOST for provenance in found)
     return {name: kind for (name, kind), has in zip(_MORE.items(), (fleet, guest), strict=True) if has}
 
 
-def _machine(provenance: Mapping[str, Any]) -> str:
-    guest = provenance.get("guest")
+def measured_in(provenance: Mapping[str, Any], name: str = "") -> str:
+    """Return the value of `measured_in`; `name` is that of one of several guests that share the treatments."""
+    guest = provenance.get("guests", {}).get(name, provenance).get("guest")
     if not guest:
-        return _HOST
+        return HOST
     return "emulated guest" if guest.get("emulated") else "guest"
 
 
@@ -91,15 +93,15 @@ def rows(data: CampaignData) -> Iterator[tuple[Value, ...]]:
     attempts: dict[int, list[Attempt]] = defaultdict(list)
     for attempt in data.attempts:
         attempts[attempt.trial].append(attempt)
-    machines = {block: _machine(member.provenance) for member in data.members for block in member.blocks}
-    whole, more = _machine(data.provenance), _more(data)
+    places = {block: member.provenance for member in data.members for block in member.blocks}
+    setting, more = data.study.settings.get(_GUEST), _more(data)
     for trial in data.trials:
         row = treatments[trial.treatment]
         head = (row.treatment.id, *(row.treatment.levels[factor.name] for factor in data.study.factors))
         place = (trial.block, trial.number, trial.state)
+        machine = measured_in(places.get(trial.block, data.provenance), str(row.treatment.levels.get(_GUEST, setting)))
         for testbed, *tail in _tails(trial, row, attempts[trial.number], units):
-            machine = None if tail[0] is None else machines.get(trial.block, whole)
-            last = {"testbed": testbed, "measured_in": machine}
+            last = {"testbed": testbed, "measured_in": None if tail[0] is None else machine}
             yield (*head, *place, *tail, *(last[name] for name in more))
 
 

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
@@ -18,6 +18,7 @@ from lastro.report.added import figures_of
 from lastro.report.figures.style import NARROW_IN, WIDE_IN, Picture, file_stem, style
 from lastro.report.language import ENGLISH, Language
 from lastro.report.published_tables import title_of
+from lastro.report.words import place
 from lastro.results.additions import (
     AlignedSeries,
     Milestones,
@@ -76,10 +77,11 @@ def pictures(
     judgements: Sequence[Judgement] = (),
     published: AsPublished | None = None,
 ) -> Iterator[Picture]:
-    """Yield every figure for which the campaign has data, drawn one after the other."""
+    """Yield every figure for which the campaign has data, drawn one after the other; titles say if it is of a guest."""
+    measured = place(report, say)
     for plan in plans(report, analysis, say, judgements, published):
         if (picture := plan.picture()) is not None:
-            yield picture
+            yield replace(picture, title=f"{picture.title}, {measured}") if measured else picture
 
 
 def plans(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from lastro.report.figures.scale import interval_bar
 from lastro.report.figures.style import FAINT, GREY, file_stem, headed, metric_title, new_figure
 from lastro.report.language import Language
 from lastro.report.numbers import VERDICT_MARKS, contrast_ratio, no_exponent, ratio_range
-from lastro.report.pool_tables import ratio_on
+from lastro.report.pool_tables import place, ratio_on
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,8 +39,10 @@ def plans(found: PooledStudy, say: Language) -> Iterator[FigurePlan]:
 
 
 def pictures(found: PooledStudy, say: Language) -> Iterator[Picture]:
-    """Yield the forest plots that have data, drawn one after the other."""
-    return filter(None, (plan.picture() for plan in plans(found, say)))
+    """Yield the forest plots that have data, drawn one after the other; titles say if guests measured."""
+    measured = place(found, say)
+    for picture in filter(None, (plan.picture() for plan in plans(found, say))):
+        yield replace(picture, title=f"{picture.title}, {measured}") if measured else picture
 
 
 def draw_forest(found: PooledStudy, effects: Sequence[PooledEffect], say: Language) -> Figure | None:

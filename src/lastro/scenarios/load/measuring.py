@@ -217,7 +217,7 @@ def _measure_cost(
     used = {role: each.cpu_s / usage.elapsed_s for role, each in usage.used.items()}
     outcome.measurements |= {**host.read(), **usage.read()}
     outcome.measurements |= {f"{role}_cpus": used[role] for role in ("source", "sink")}
-    apart_s = host.own_cpu_s + host.foreign_cpus(usage.user_s) * host.elapsed_s
+    apart_s = host.own_cpu_s + host.others_user_s(usage.user_s)
     apart_s += sum(each.cpu_s for role, each in usage.used.items() if role not in chain.instances)
     apart_s += usage.used["source"].user_s if generator.spins else 0.0
     if (cost_s := host.busy_s - apart_s) > 0:

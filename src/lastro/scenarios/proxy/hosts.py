@@ -44,7 +44,8 @@ class HostsMeter:
     def judge_starts(self, used: Mapping[str, Usage], everyone: Mapping[str, Instance], config: Config) -> Outcome:
         """Judge a time in which Lastro started many commands, whose CPU time is not foreign; return notes and reasons.
 
-        On a remote host that CPU time is not known, so only the time that its hypervisor stole is judged there."""
+        On a remote host that CPU time is not known, so only the time that its hypervisor stole is judged there. In a
+        guest it is known: the guest is a process of the machine below, on which foreign load is measured."""
         found = self._judged(used, everyone, config, starts=True)
         reasons = [f"while the proxies started, {reason}" for reason in found.invalid_because]
         return Outcome(notes={f"{name} at start": note for name, note in found.notes.items()}, invalid_because=reasons)
@@ -57,7 +58,8 @@ class HostsMeter:
             own_s = sum(each.user_s for role, each in used.items() if everyone[role].testbed.host is host)
             foreign_cpus = meter.foreign_cpus(own_s + starts * self._children_s)
             if starts:
-                foreign_cpus *= 0.0 if host.remote else min(1.0, meter.elapsed_s / _LEAST_S)
+                unknown = host.remote and not meter.testbed.near
+                foreign_cpus *= 0.0 if unknown else min(1.0, meter.elapsed_s / _LEAST_S)
             note, reasons = judged(meter, foreign_cpus, config)
             note |= meter.pressure()
             if meter is self.dut:
