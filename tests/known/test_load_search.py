@@ -181,6 +181,11 @@ def test_a_slope_is_cut_where_it_crosses_each_goal() -> None:
     assert of(found, "pdr").conditional_fps <= of(found, "pdr").lower_fps
 
 
+def test_a_goal_of_one_s_own_may_be_that_of_another_name() -> None:
+    found = search("mlrsearch", (*GOALS, own_goal("0.5%")), BOUNDS, function(step(100_000)))
+    assert replace(of(found, "own"), goal=of(found, "pdr").goal) == of(found, "pdr")
+
+
 @pytest.mark.parametrize("often", [0.05, 0.2])
 def test_rare_bursts_of_loss_are_borne_by_the_exceed_ratio_and_told_with_it(often: float) -> None:
     """A burst takes 2 % of the frames of a probe. Three probes out of five decide; goals without exceed bear none."""
@@ -293,7 +298,9 @@ def test_a_goal_of_one_s_own_is_read(text: str, goal: Goal) -> None:
     assert own_goal(text) == goal
 
 
-@pytest.mark.parametrize("text", ["", "1", "1% 2%", "101%", "1% exceed", "exceed 1%", "nan%", "-1%", "1% exceed 100%"])
+@pytest.mark.parametrize(
+    "text", ["", "1", "1% 2%", "101%", "1% exceed", "1% exceed exceed", "exceed 1%", "nan%", "-1%", "1% exceed 100%"]
+)
 def test_what_is_not_a_goal_is_refused(text: str) -> None:
     with pytest.raises(InputError, match="is not a goal of loss"):
         own_goal(text)

@@ -338,7 +338,7 @@ def _check_published(table: ClaimTable, kind: str) -> None:
 
 
 def _check_tolerance(published: PublishedTable) -> None:
-    """Reject a tolerance so large that almost any effect would be near the figure: beyond the figure, or all of a loss."""
+    """Reject a tolerance larger than the figure, or than all of a loss: almost any effect would be near the figure."""
     largest = 1.0 if published.share is not None else abs(published.ratio or published.difference or 0.0)
     if published.tolerance is not None and published.tolerance > largest:
         what = "all of the loss" if published.share is not None else "the figure itself"

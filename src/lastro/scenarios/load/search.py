@@ -169,7 +169,7 @@ def mlrsearch(goals: Sequence[Goal], bounds: Bounds, measure: Measure) -> Ends:
         for goal in goals
     }
     config = Config(
-        goals=list(wanted.values()),
+        goals=list(dict.fromkeys(wanted.values())),  # of equal goals, the library takes one
         min_load=bounds.least_fps,
         max_load=bounds.most_fps,
         search_duration_max=bounds.limit_s,
@@ -280,7 +280,9 @@ def own_goal(text: str) -> Goal:
     words = text.replace("%", " ").split()
     try:
         numbers = [float(word) / 100 for word in words if word != "exceed"]
-        shaped = text.count("%") == len(numbers) and words[1:2] in ([], ["exceed"]) and len(words) in (1, 3)
+        shaped = (
+            text.count("%") == len(numbers) and words[1:2] in ([], ["exceed"]) and len(words) == 2 * len(numbers) - 1
+        )
         if shaped and all(math.isfinite(number) and 0 <= number < 1 for number in numbers):
             return Goal("own", *numbers)
     except ValueError:
