@@ -129,7 +129,7 @@ def _attempt_document(store: Store, attempt: Attempt) -> dict[str, Any]:
     series, histograms = store.series(*place), store.histograms(*place)
     return {
         **({"testbed": attempt.testbed} if attempt.testbed else {}),
-        **({"measured_in": place} if (place := _measured_in(store, attempt)) != HOST else {}),
+        **({"measured_in": where} if (where := _measured_in(store, attempt)) != HOST else {}),
         **only(attempt, "attempt started_utc duration_s valid reasons measurements notes"),
         "series": {each.name: {"unit": each.unit, "values": list(each.values)} for each in series},
         **({"histograms": {each.name: _histogram_document(each) for each in histograms}} if histograms else {}),

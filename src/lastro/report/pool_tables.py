@@ -126,8 +126,8 @@ def warnings(found: PooledStudy, say: Language) -> Iterator[str]:
     for host in found.hosts:
         for premise in premises(host.report, say):
             known.setdefault(premise, []).append(host.name)
-    for premise, names in known.items():
-        yield premise if len(names) == len(found.hosts) else f"{joined(names, say)}: {premise}"
+    for premise, hosts in known.items():
+        yield premise if len(hosts) == len(found.hosts) else f"{joined(hosts, say)}: {premise}"
 
 
 def place(found: PooledStudy, say: Language) -> str:
