@@ -1,4 +1,4 @@
-"""Functions on a real Click, where this host has one: TCP passes, and its decisions are those of the kernel.
+"""Functions on a real Click or FastClick, where this host has one: flows pass, and it decides as the kernel does.
 
 The packets are generated. The source sends them raw, and the sink reads them raw."""
 
@@ -95,7 +95,8 @@ def test_tcp_udp_and_ping_pass_and_are_counted(testbed: Testbed, pool: PlatformP
         for instrument in (Iperf3Tcp(), Iperf3Udp(), Ping()):
             before = chain.counted()
             reading = instrument.measure(chain.source, chain.sink, chain.path.sink, SETTINGS)
-            assert not reading.invalid_because and all(reading.measurements.values()), (instrument.name, reading)
+            assert not reading.invalid_because and reading.measurements, (instrument.name, reading)
+            assert reading.measurements.get("udp_loss", 0.0) < 5, reading
             seen = difference(before, chain.counted())
             assert crossings(instrument.name, chain, seen, reading.payload_bytes) == []
             assert reading.payload_bytes > 100_000 or instrument.name == Ping.name, (instrument.name, reading)
@@ -227,7 +228,7 @@ class Misspelt(Function):
 
 def test_clicks_own_words_on_an_element_that_it_does_not_have(testbed: Testbed, pool: PlatformPool) -> None:
     links = registry.get("attachment", "veth-direct")()
-    wanted = r"click ended at its start: .*function\.click:\d+: unknown element class 'Serch'"
+    wanted = r"click ended at its start: .*function\.click:\d+: (unknown element class|undeclared element) 'Serch'"
     with (
         links.prepare(testbed),
         pytest.raises(PlatformError, match=wanted),

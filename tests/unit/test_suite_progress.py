@@ -19,7 +19,7 @@ from lastro.app.status import status_of_suite
 from lastro.app.studies import GivenSuite
 from lastro.app.suites import SuiteRun
 from lastro.campaign import suite as suites
-from lastro.campaign.duration import EMULATED_TRIAL_S, emulated_guests
+from lastro.campaign.duration import EMULATED_TRIAL_S, emulated_guests, missing, missing_trials
 from lastro.campaign.progress import Plain, SuitePosition
 from lastro.campaign.suite import Suite, read_folder
 from lastro.platforms.base import AVAILABLE
@@ -76,6 +76,23 @@ def test_studies_to_come_have_no_trials_on_platforms_that_this_one_has_just_foun
         after = run._among(first, suite.fronts[1:])
     assert (after.other_trials, after.other_done) == (3, 0)
     assert 3 * 20 < after.later_s < before.later_s - 3 * 20
+
+
+def test_what_is_missing_is_a_platform_or_an_instrument_that_an_available_platform_lacks(tmp_path: Path) -> None:
+    (tmp_path / "three.toml").write_text(
+        COMPUTE.format(name="three", time_s=10).replace('["sysbench-cpu"]', '["sysbench-cpu", "john"]')
+    )
+    study = load(tmp_path / "three.toml", schemas())
+    rows = design.treatments(study)
+    with begun(tmp_path / "out", study) as store:
+        for row in rows:
+            if row.levels["platform"] == "kvm":
+                store.mark_unavailable(row.index, "no guest boots", None)
+        assert missing(store) == {"platform kvm"}
+        (johns,) = (row.index for row in rows if row.levels == {"platform": "native", "instrument": "john"})
+        store.mark_unavailable(johns, "no john", None)
+        assert missing(store) == {"platform kvm", "instrument john"}
+        assert [row.levels["instrument"] for row in missing_trials(study, missing(store))] == ["sysbench-cpu"]
 
 
 def test_progress_asks_for_its_place_once_more_when_it_is_known_what_can_run() -> None:

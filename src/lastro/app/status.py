@@ -106,7 +106,7 @@ def status_of_suite(directory: Path, suite: Suite) -> dict[str, Any]:
 def _study_status(directory: Path, suite: Suite, member: SuiteStudy, gone: set[str], emulated: int) -> dict[str, Any]:
     """Return the status of a study: that of its campaign, or all trials pending before the campaign begins.
 
-    The remaining time is then that of the plan, without platforms that other studies found missing. `emulated` is the
+    The remaining time is then that of the plan, without what other studies found missing. `emulated` is the
     number of guests in software in which they ran."""
     head = {
         "front": member.name,

@@ -128,8 +128,8 @@ class SuiteRun:
     def _among(self, member: SuiteStudy, later: Sequence[SuiteStudy]) -> SuitePosition:
         """Return the position of a study in the suite, for its progress.
 
-        Treatments on platforms that a study found missing are not counted. Later studies are assumed to be as slow as
-        the studies so far."""
+        Treatments with a platform or an instrument that a study found missing are not counted. Later studies are
+        assumed to be as slow as the studies so far."""
         trials, done, begun_s, later_s, emulated, gone = 0, 0, 0.0, 0.0, 0, set[str]()
         took_s = wanted_s = 0.0
         for other in (each for each in self.suite.fronts if suites.begun(self.directory, each)):

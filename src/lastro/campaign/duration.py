@@ -28,6 +28,7 @@ _SESSION_S = 1.5  # approximate: lock the host, collect facts about it and its t
 EMULATED_TRIAL_S = 15.0  # measured with chains on a processor of 2.6 GHz: 12 to 17 s
 _EMULATED_BOOT_S = 60.0  # approximate: of each guest, one after the other
 _REPORT_S = 6.0  # approximate: results, figures and the page
+_KINDS = ("platform", "instrument")  # of parts that a study may find missing on this host
 
 
 def configuration(study: Study, treatment: Treatment) -> Config:
@@ -75,20 +76,29 @@ def forecast(
 
 
 def missing(store: Store) -> set[str]:
-    """Return the platforms of a campaign on which no treatment can run here."""
-    study, rows = store.study, store.treatments()
-    some = {_platform(study, row.treatment) for row in rows if not row.unavailable}
-    return {_platform(study, row.treatment) for row in rows} - some - {""}
+    """Return the platforms and instruments of a campaign with which no treatment can run here, each after its kind."""
+    rows = [(_parts(store.study, row.treatment), bool(row.unavailable)) for row in store.treatments()]
+    some = {part for parts, unavailable in rows if not unavailable for part in parts.items()}
+    gone: set[str] = set()
+    for kind in _KINDS:  # of an instrument, a platform that is missing shows nothing
+        known = {parts[kind] for parts, _ in rows if kind in parts and not _named(parts) & gone}
+        gone |= {f"{kind} {name}" for name in known if (kind, name) not in some}
+    return gone
 
 
 def missing_trials(study: Study, gone: Collection[str]) -> list[Treatment]:
-    """Return the treatments that may run although these platforms are missing."""
-    return [row for row in design.treatments(study) if _platform(study, row) not in gone]
+    """Return the treatments that may run although these platforms and instruments are missing."""
+    return [row for row in design.treatments(study) if not _named(_parts(study, row)) & set(gone)]
 
 
-def _platform(study: Study, row: Treatment) -> str:
-    """Return the platform's name without its options; empty if the scenario has no platforms."""
-    return split_options(str(configuration(study, row).get("platform", "")))[0]
+def _parts(study: Study, row: Treatment) -> dict[str, str]:
+    """Return the names of the platform and the instrument without their options, as far as the scenario has them."""
+    config = configuration(study, row)
+    return {kind: split_options(str(config[kind]))[0] for kind in _KINDS if config.get(kind)}
+
+
+def _named(parts: Mapping[str, str]) -> set[str]:
+    return {f"{kind} {name}" for kind, name in parts.items()}
 
 
 def emulated_guests(store: Store) -> int:

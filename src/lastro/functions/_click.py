@@ -1,6 +1,6 @@
 """Functions on the Click modular router: the configuration around a function's elements, and a Click that runs it.
 
-Tried with Click 2.1. All elements are in FastClick, too. Source: the element documentation in Click's source files.
+Tried with Click 2.1, and with FastClick of June 2026. Source: the element documentation in Click's source files.
 
 Click reads packets as the sender's kernel left them for a network card. Links inside one host have no such card, so two
 things are done in its place. Click completes the checksums of TCP and UDP. The kernels at both ends of the flow send
@@ -105,7 +105,7 @@ class ClickRouter:
             words = "; ".join(line.strip() for line in (done.error_text or done.text).splitlines() if line.strip())
             raise PlatformError(
                 f"click ended {doing}: {words[:_MOST_WORDS] or f'exit code {done.returncode}'}",
-                "these are Click's own words on the function's elements; those of Lastro were tried with Click 2.1",
+                "these are Click's own words on the function's elements; those of Lastro were tried with Click 2.1 and FastClick",
             )
 
 
