@@ -105,7 +105,7 @@ class ClickRouter:
             words = "; ".join(line.strip() for line in (done.error_text or done.text).splitlines() if line.strip())
             raise PlatformError(
                 f"click ended {doing}: {words[:_MOST_WORDS] or f'exit code {done.returncode}'}",
-                "these are Click's own words on the elements; those of Lastro's functions work in Click 2.1 and FastClick",
+                "these are Click's own words on the elements; those of Lastro work in Click 2.1 and FastClick",
             )
 
 
