@@ -219,4 +219,5 @@ if __name__ == "__main__":
     pairs = int(sys.argv[sys.argv.index("--pairs") + 1]) if "--pairs" in sys.argv else N_PAIRS
     chosen = [word for word in words() if word in _BOUNDS] or list(_BOUNDS)
     with _host() as bed:
-        show([ratio(bed, what, pairs) for what in chosen])
+        for what in chosen:  # one that the generator limits takes no result of another with it
+            show([ratio(bed, what, pairs)])
