@@ -83,6 +83,7 @@ def test_every_packet_due_in_a_freeze_counts_with_its_waiting(way: Way) -> None:
 
 
 @needs_runsc
+@pytest.mark.measures  # three kernels that are processes keep both CPUs busy
 def test_so_it_does_where_a_function_is_frozen_whose_kernel_is_a_process(testbed: Testbed, pool: PlatformPool) -> None:
     gvisor, forwarding = pool.get("gvisor"), registry.get("function", "none")()
     with deployed(testbed, gvisor, VethDirect(), forwarding, offloads=False) as chain:
