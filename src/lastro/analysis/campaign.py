@@ -205,7 +205,7 @@ class MeasuredIn:
 
     If it was emulated in software, its times are not comparable with those of any other host. Of several campaigns or
     testbeds that differ, `title` is a note, which counts the guests and names each kind once: `emulated` is true if any
-    of them was, and `partly` if others were not such guests. So it is for guests that share one campaign."""
+    of them was, and `partly` if others were not such guests. The same holds for guests that share a campaign."""
 
     title: str
     emulated: bool

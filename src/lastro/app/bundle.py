@@ -76,9 +76,7 @@ def place_for_bundle(directory: Path) -> Path:
 
 
 def write_bundle(directory: Path, output: Path, wanted: Wanted) -> Written:
-    """Write the bundle of a campaign or a suite.
-
-    It is a zip if `output` ends with .zip, and otherwise a directory.
+    """Write the bundle of a campaign or a suite: a zip if `output` ends with .zip, otherwise a directory.
 
     Raises: InputError when there is no campaign, no trial has run, one is running, or `output` exists and is not a zip;
     StoreError when a database is damaged; OutputError when the bundle cannot be written."""

@@ -1,7 +1,7 @@
-"""Layer-3 routing by the DUT.
+"""The DUT routes between the two ends of a segment.
 
-Each port has its own link to the DUT, which routes between the two ends of a segment. There is no bridge and no
-address translation, as with Calico. The DUT is one more hop on the path of each segment."""
+Each port has its own link to the DUT. There is no bridge and no address translation, as with Calico. The DUT is one
+more hop on the path of each segment."""
 
 from __future__ import annotations
 

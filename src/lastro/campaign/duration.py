@@ -76,7 +76,7 @@ def forecast(
 
 
 def missing(store: Store) -> set[str]:
-    """Return the platforms and instruments of a campaign with which no treatment can run here, each after its kind."""
+    """Return the platforms and instruments of a campaign with which no treatment can run here, as 'platform kvm'."""
     rows = [(_parts(store.study, row.treatment), bool(row.unavailable)) for row in store.treatments()]
     some = {part for parts, unavailable in rows if not unavailable for part in parts.items()}
     gone: set[str] = set()

@@ -103,7 +103,7 @@ class HostMeter(Meter):
         return self.others_user_s(instances_user_s) / self.elapsed_s
 
     def others_user_s(self, instances_user_s: float) -> float:
-        """Return the seconds in which the same processes, but of this host even if it is a guest, ran in user mode."""
+        """Return the seconds in user mode of such processes on this host, even if it is a guest."""
         return max(0.0, self.totals.user_s - instances_user_s - self.own_user_s - self.daemons_user_s)
 
     def notes(self) -> dict[str, Any]:

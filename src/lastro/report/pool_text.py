@@ -22,6 +22,7 @@ from lastro.report.pool_tables import (
     warnings,
 )
 from lastro.report.tables import Table
+from lastro.report.words import titled
 
 
 def terminal_lines(found: PooledStudy, width: int, say: Language, *, everything: bool = False) -> list[str]:
@@ -51,7 +52,7 @@ def tables(found: PooledStudy, say: Language, *, everything: bool) -> Iterator[T
     """Yield the tables that have rows. The ratios on each host are also there where nothing else is."""
     measured = place(found, say)
     for table in _tables(found, say, everything=everything):
-        yield replace(table, title=f"{table.title}, {measured}") if measured else table
+        yield replace(table, title=titled(table.title, measured))
 
 
 def _tables(found: PooledStudy, say: Language, *, everything: bool) -> Iterator[Table]:

@@ -116,8 +116,7 @@ def _key_figure(content: Content) -> dict[str, Any] | None:
     for kind in _KEY_FIGURES:
         for plan in (plan for plan in found if plan.kind == kind):
             if (drawn := _drawn(plan)) is not None:
-                measured = words.place(content.report, content.say)
-                return drawn | ({"title": f"{plan.title}, {measured}"} if measured else {})
+                return drawn | {"title": words.titled(plan.title, words.place(content.report, content.say))}
     return None
 
 
@@ -143,7 +142,7 @@ def _claims(sections: Sequence[StudySection], say: Language) -> Table | None:
     )
     return Table(
         first.name,
-        ", ".join(filter(None, (first.title, words.place_of(judged, say)))),
+        words.titled(first.title, words.place_of(judged, say)),
         (say("study"), *first.columns),
         tuple((name, *row) for name, table in tables for row in table.rows),
         frozenset(column + 1 for column in first.right),

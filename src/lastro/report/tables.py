@@ -61,8 +61,7 @@ class Table:
 
 def captioned(table: Table, report: Report, say: Language) -> Table:
     """Return a table whose title says if it is of a guest, since a table in a paper stands alone."""
-    place = words.place(report, say)
-    return replace(table, title=f"{table.title}, {place}") if table.title and place else table
+    return replace(table, title=words.titled(table.title, words.place(report, say)))
 
 
 def results_table(content: Content, view: MetricView) -> Table:

@@ -100,6 +100,11 @@ def place_of(found: Sequence[MeasuredIn | None], say: Language) -> str:
     return say("in an emulated guest") if emulated else say("in a guest")
 
 
+def titled(title: str, place: str) -> str:
+    """Return the title of a table or figure with its place, if it has both."""
+    return f"{title}, {place}" if title and place else title
+
+
 def _several_campaigns(report: Report, say: Language) -> Iterator[str]:
     if (found := across_campaigns(report)) is None:
         return

@@ -344,7 +344,7 @@ def _check_tolerance(published: PublishedTable) -> None:
         what = "all of the loss" if published.share is not None else "the figure itself"
         raise FieldError(
             f"the tolerance {published.tolerance:g} is larger than {what}, {largest:g}",
-            "almost any effect would be near the figure: give a smaller one",
+            "with it, almost any effect would be near the figure: give a smaller one",
         )
 
 

@@ -18,7 +18,7 @@ from lastro.report.added import figures_of
 from lastro.report.figures.style import NARROW_IN, WIDE_IN, Picture, file_stem, style
 from lastro.report.language import ENGLISH, Language
 from lastro.report.published_tables import title_of
-from lastro.report.words import place
+from lastro.report.words import place, titled
 from lastro.results.additions import (
     AlignedSeries,
     Milestones,
@@ -81,7 +81,7 @@ def pictures(
     measured = place(report, say)
     for plan in plans(report, analysis, say, judgements, published):
         if (picture := plan.picture()) is not None:
-            yield replace(picture, title=f"{picture.title}, {measured}") if measured else picture
+            yield replace(picture, title=titled(picture.title, measured))
 
 
 def plans(

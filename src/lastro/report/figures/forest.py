@@ -17,6 +17,7 @@ from lastro.report.figures.style import FAINT, GREY, file_stem, headed, metric_t
 from lastro.report.language import Language
 from lastro.report.numbers import VERDICT_MARKS, contrast_ratio, no_exponent, ratio_range
 from lastro.report.pool_tables import place, ratio_on
+from lastro.report.words import titled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,7 +43,7 @@ def pictures(found: PooledStudy, say: Language) -> Iterator[Picture]:
     """Yield the forest plots that have data, drawn one after the other; titles say if guests measured."""
     measured = place(found, say)
     for picture in filter(None, (plan.picture() for plan in plans(found, say))):
-        yield replace(picture, title=f"{picture.title}, {measured}") if measured else picture
+        yield replace(picture, title=titled(picture.title, measured))
 
 
 def draw_forest(found: PooledStudy, effects: Sequence[PooledEffect], say: Language) -> Figure | None:
