@@ -167,3 +167,21 @@ def test_a_level_is_a_number_or_none(level: Level) -> None:
 def test_rates_and_sizes_are_numbers_with_a_prefix() -> None:
     assert [number_of(text) for text in ("300M", "1G", "16K", "1.5g", "10", "4KiB")] == [3e8, 1e9, 16e3, 1.5e9, 10, 4e3]
     assert [number_of(text) for text in ("", "native", "1x", "M", "-1", True)] == [None] * 6
+
+
+def test_what_holds_for_several_panels_is_said_once(tmp_path: Path) -> None:
+    """The intervals of one panel extend below 0 and above the axis, those of the other beyond the axis alone."""
+    factors: dict[str, tuple[Level, ...]] = {"platform": ("native", "runc"), "mode": ("far", "near")}
+    factors["instrument.threads"] = (1, 2)
+    study = make_study(factors, metrics=METRICS[:1], replicates=2)
+    report = report_of(
+        make_campaign(
+            tmp_path / "c", study,
+            value=lambda levels, block, metric: (100.0 if levels["mode"] == "far" else 1.0) + block,
+        )
+    )  # fmt: skip
+    (plan,) = drawn(report, "curve")
+    picture = plan.picture()
+    assert picture is not None
+    said = texts(picture.svg())
+    assert said.count("arrow: the interval") == 1 and said.count("intervals are cut at 0") == 1

@@ -44,7 +44,7 @@ def draw_claims(judgements: Sequence[Judgement], say: Language, metrics: Sequenc
     for axes, (group, found) in zip(stacked, groups.items(), strict=True):
         found_reach = _reach(found, *group, metrics)
         drawn.append((axes, _panel(axes, group, found, found_reach, say)))
-        arrows[found_reach.words(group[1], say)] = None
+        arrows.update(dict.fromkeys(found_reach.words(group[1], say)))
     there = {one.verdict for found in groups.values() for one in found}
     marks = ", ".join(f"{mark} {say(VERDICT_WORDS[v])}" for v, mark in VERDICT_MARKS.items() if v in there)
     headed(

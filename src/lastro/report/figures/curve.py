@@ -88,7 +88,7 @@ def draw_curve(view: MetricView, curve: Curve, say: Language) -> Figure | None:
     arrows: dict[str, None] = {}
     for axes, panel in zip(stacked, shown, strict=True):
         ends = _value_axis(axes, shown if alike else [panel], view)
-        arrows[ends.words(metric.name, say)] = None
+        arrows.update(dict.fromkeys(ends.words(metric.name, say)))
         _panel(axes, panel, view, axis, looks)
         if named := [f"{name} = {level}" for name, level in zip(curve.others, panel.levels, strict=True)]:
             titled(axes, " · ".join(named))

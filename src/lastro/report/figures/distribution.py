@@ -115,8 +115,8 @@ def draw_distribution(view: MetricView, say: Language, analysis: MetricAnalysis)
         if ends is not None:
             numbers_in(axes, say)
     stacked[-1].set_xlabel(wrapped(axis_title(metric), 40, 90))
-    arrows = ends.words(metric.name, say) if ends is not None else ""
-    headed(figure, metric_title(metric, say), *_how_to_read(view, grid, usual_n, say), arrows)
+    arrows = ends.words(metric.name, say) if ends is not None else ()
+    headed(figure, metric_title(metric, say), *_how_to_read(view, grid, usual_n, say), *arrows)
     _legend(figure, view, grid, say)
     return fit(figure, list(stacked), grid.slots * _SLOT_IN * len(grid.panels))
 

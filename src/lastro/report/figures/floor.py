@@ -38,7 +38,7 @@ def draw_floor(report: Report, say: Language) -> Figure | None:
     axes.set_xlabel(say("ratio of the baseline to itself"))
     how = say("band: how far equal treatments differ here; dot: the baseline against itself, with its interval")
     notes = dict.fromkeys(say.note(floor.note) for floor, _ in found.values() if floor.note is not None)
-    headed(figure, say("Noise floor of this host"), how, *notes, ends.words(say("ratio"), say))
+    headed(figure, say("Noise floor of this host"), how, *notes, *ends.words(say("ratio"), say))
     fit_rows(figure, [(axes, rows)])
     return figure
 

@@ -60,7 +60,7 @@ def draw_milestones(milestones: Milestones, report: Report, say: Language) -> Fi
     numbers_in(axes, say)
     n_most = max(row.n_valid for row in rows)
     how = say("mean of the valid trials with its interval, n = {n} at most", n=say.integer(n_most))
-    headed(figure, say(milestones.title), how, ends.words(say("time"), say))
+    headed(figure, say(milestones.title), how, *ends.words(say("time"), say))
     return fit(figure, [axes], row_in * len(rows))
 
 

@@ -57,7 +57,7 @@ def draw_resources(report: Report, say: Language) -> Figure | None:
         }
         ends = _reach(list(found.values()))
         axes.set_xlim(ends.low, ends.high)
-        arrows[ends.words(say(label), say)] = None
+        arrows.update(dict.fromkeys(ends.words(say(label), say)))
         for y, role, level in places:
             if level is not None:
                 _dot(axes, y, found.get((role, level)), say)

@@ -27,11 +27,11 @@ class Reach:
     cut: bool = False
     beyond: bool = False
 
-    def words(self, name: str, say: Language) -> str:
-        """Return a text on intervals that are longer than drawn, which have arrow heads."""
+    def words(self, name: str, say: Language) -> tuple[str, ...]:
+        """Return what a reader must know of intervals that are longer than drawn, which have arrow heads."""
         cut = say("intervals are cut at 0, because {metric} cannot be negative", metric=name) if self.cut else ""
         beyond = say("arrow: the interval extends beyond the axis") if self.beyond else ""
-        return "; ".join(part for part in (cut, beyond) if part)
+        return tuple(filter(None, (cut, beyond)))
 
 
 def reach(metric: Metric, values: Sequence[float], intervals: Sequence[Ends], means: Sequence[float] = ()) -> Reach:

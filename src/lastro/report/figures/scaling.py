@@ -68,7 +68,7 @@ def draw_scaling(view: MetricView, scaling: Scaling, analysis: MetricAnalysis, s
     percent = say.number(f"{100 * confidence:g}") + " %"
     how = say("every trial, the line through them and the {confidence} band of its mean", confidence=percent)
     some = say("{n} of {all} combinations", n=len(shown), all=len(panels)) if len(shown) < len(panels) else ""
-    headed(figure, metric_title(analysis.metric, say), how, some, ends.words(analysis.metric.name, say))
+    headed(figure, metric_title(analysis.metric, say), how, some, *ends.words(analysis.metric.name, say))
     return fit(figure, list(stacked), _PANEL_IN * len(shown))
 
 
