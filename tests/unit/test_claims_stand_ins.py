@@ -83,7 +83,7 @@ def test_a_verdict_on_a_stand_in_says_so_everywhere(tmp_path: Path) -> None:
     assert verdict_text(slower, language("pt-BR")) == "✓ reproduzida, substituto"
     assert reason_text(slower).startswith("stand-in: runc in place of crun; ")
     assert reason_text(slower, language("pt-BR")).startswith("substituto: runc no lugar de crun; ")
-    assert tally_text([slower, first]).endswith("(2 on a stand-in)")
+    assert tally_text([slower, first]).endswith("(2 on a stand-in).")
     assert verdict_text(first) == "✕ contradicted, stand-in", "by the metric of the stand-in"
     assert document["claims"][1]["metric"] == "latency_max"
     assert document["claims"][0]["verdict"] == "reproduced, stand-in"

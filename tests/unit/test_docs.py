@@ -445,7 +445,7 @@ def limits_table() -> str:
         ("clock", f"that of a host was set by more than {validity._CLOCK_STEP_S:g} s during the trial"),
         ("clock", "that of a remote host, or of a guest as testbed, drifted by more than `max_drift_percent`"),
         ("isolation", "a requested isolation is not in force on an instance"),
-        ("tools", "a command failed, did not end in time, or printed something else than a measurement"),
+        ("tools", "a command failed, did not end in time, or printed anything but a measurement"),
         (
             "calibration",
             f"none of the {MAX_ATTEMPTS} runs that measure the profile for `cgroups` was valid, and neither was"

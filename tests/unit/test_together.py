@@ -196,6 +196,17 @@ def test_the_levels_of_a_paper_that_need_two_kernels(tmp_path: Path) -> None:
     assert (baseline_of(lxc, xen), baseline_of(lxc, both), baseline_of(xen, both)) == ("lxc", "native", "native")
 
 
+def test_the_options_of_each_campaign_are_told_unless_all_had_the_same(made: Made) -> None:
+    options = [("--only", f"platform=native,{other}") for other in ("lxc", "xen")]
+    a, b = (made(words[1][-3:], ("native", words[1][-3:]), study={"changes": words}) for words in options)
+    told = " ".join(premises(build_report(together(loaded(a, b))), ENGLISH))
+    assert all(f"; changed by --only platform=native,{other})" in told for other in ("lxc", "xen")), told
+    assert "The study was changed" not in told, "not the whole of it"
+    same = [made(f"same-{name}", ("native", "lxc"), study={"changes": options[0]}) for name in "ab"]
+    told = " ".join(premises(build_report(together(loaded(*same))), ENGLISH))
+    assert "The study was changed by --only platform=native,lxc." in told and "; changed by" not in told
+
+
 def test_campaigns_that_have_both_levels_and_another_baseline_are_refused(made: Made) -> None:
     other = {"design": Design(replicates=3, baseline={"platform": "lxc"})}
     campaigns = [made("c", ("xen",)), made("a", ("native", "lxc")), made("b", ("native", "lxc"), study=other)]

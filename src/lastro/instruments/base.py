@@ -147,7 +147,7 @@ class Workload(ABC):
 
         `run_timed` enters `watch` only for the command of the workload, not for commands before or after it.
 
-        Raises: InstrumentError when the tool was killed, filled the disk, or printed something else than a measurement;
+        Raises: InstrumentError when the tool was killed, filled the disk, or printed anything but a measurement;
         CommandFailed; CommandTimeout."""
         timed = run_timed(instance, self.argv(), limit_s, watch=watch, name=self.name)
         return with_host_time(self.read(timed.done.text), timed)

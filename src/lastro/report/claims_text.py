@@ -56,13 +56,13 @@ def source_text(source: Source) -> str:
 
 
 def tally_text(judgements: Sequence[Judgement], say: Language = ENGLISH) -> str:
-    """Format the tally of verdicts: '27 claims: 20 reproduced, 7 untestable here'."""
+    """Format the tally of verdicts: '27 claims: 20 reproduced, 7 untestable here.'"""
     counts = [say(TALLY_WORDS[verdict], n=n) for verdict, n in tally(judgements).items() if n]
     stand_ins = sum(1 for one in judgements if one.stand_in)
     among = f" ({say('{n} on a stand-in', n=stand_ins)})" if stand_ins else ""
-    text = f"{say.count(len(judgements), 'claim')}: {', '.join(counts)}{among}"
+    text = f"{say.count(len(judgements), 'claim')}: {', '.join(counts)}{among}."
     if judgements and all(one.n_blocks < 2 for one in judgements):
-        text += f". {say('Claims are tested from two blocks on: run the study with --replicates 2 or more.')}"
+        text += f" {say('Claims are tested from two blocks on: run the study with --replicates 2 or more.')}"
     return text
 
 

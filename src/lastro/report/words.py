@@ -144,10 +144,13 @@ def _several_campaigns(report: Report, say: Language) -> Iterator[str]:
 def _campaigns(report: Report, say: Language) -> str:
     listed = [
         say(
-            "{directory} (blocks {blocks}, trials {trials})",
+            N_("{directory} (blocks {blocks}, trials {trials}; changed by {options})")
+            if member.changes
+            else N_("{directory} (blocks {blocks}, trials {trials})"),
             directory=member.directory,
             blocks=_span(member.blocks),
             trials=_span(member.trials),
+            options=shlex.join(member.changes),
         )
         for member in report.members
     ]

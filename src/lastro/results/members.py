@@ -11,13 +11,15 @@ from typing import Any
 class Member:
     """One of several campaigns: its directory and provenance, and which blocks and trials of the whole it measured.
 
-    For a `testbed` of a fleet, its name instead of a directory. Its trials are those of its blocks."""
+    For a `testbed` of a fleet, its name instead of a directory. Its trials are those of its blocks. `changes` are the
+    options by which its study differs from the file, if those of another campaign are different."""
 
     directory: str
     provenance: Mapping[str, Any]
     blocks: Collection[int]
     trials: Collection[int]
     testbed: bool = False
+    changes: tuple[str, ...] = ()
 
 
 def campaigns_of_blocks(members: Sequence[Member]) -> dict[int, int] | None:

@@ -54,10 +54,11 @@ def together(campaigns: Sequence[CampaignData]) -> CampaignData:
                 replace(one, trial=one.trial + number, block=one.block + block, treatment=index[one.treatment])
             )
     spanned = list(zip(spans, ordered, strict=True))
+    whole = _whole([campaign.study for campaign in ordered])
     return replace(
         ordered[0],
         directory=", ".join(campaign.directory for campaign in ordered),
-        study=_whole([campaign.study for campaign in ordered]),
+        study=whole,
         treatments=list(rows.values()),
         trials=trials,
         attempts=attempts,
@@ -69,7 +70,7 @@ def together(campaigns: Sequence[CampaignData]) -> CampaignData:
         ),
         later_series=partial(_later, tuple((span.trials, each.later_series) for span, each in spanned)),
         later_histograms=partial(_later, tuple((span.trials, each.later_histograms) for span, each in spanned)),
-        members=tuple(member for span, campaign in spanned for member in _members(span, campaign)),
+        members=tuple(member for span, campaign in spanned for member in _members(span, campaign, whole)),
     )
 
 
@@ -137,10 +138,11 @@ def _spans(campaigns: Iterable[CampaignData]) -> Iterator[_Span]:
         block, trial = blocks.stop, trials.stop
 
 
-def _members(span: _Span, campaign: CampaignData) -> Iterator[Member]:
+def _members(span: _Span, campaign: CampaignData, whole: Study) -> Iterator[Member]:
     """Yield a campaign, or its testbeds if it has a fleet."""
+    changes = campaign.study.changes if campaign.study.changes != whole.changes else ()
     if not campaign.members:
-        yield Member(campaign.directory, campaign.provenance, span.blocks, span.trials)
+        yield Member(campaign.directory, campaign.provenance, span.blocks, span.trials, changes=changes)
     for own in campaign.members:
         yield replace(
             own,
@@ -148,6 +150,7 @@ def _members(span: _Span, campaign: CampaignData) -> Iterator[Member]:
             blocks=frozenset(block + span.blocks.start - 1 for block in own.blocks),
             testbed=False,  # the campaigns differ, too
             trials=frozenset(trial + span.trials.start - 1 for trial in own.trials),
+            changes=changes,
         )
 
 
@@ -176,12 +179,13 @@ def _levels(studies: Sequence[Study]) -> dict[str, tuple[Level, ...]]:
 
 
 def _whole(studies: Sequence[Study]) -> Study:
-    """Return the study with the levels and the blocks of all, and their common baseline."""
+    """Return the study with the levels and the blocks of all, their common baseline, and changes made for each."""
     first = studies[0]
+    changes = first.changes if len({study.changes for study in studies}) == 1 else ()
     replicates = sum(study.design.replicates for study in studies)
     design = replace(first.design, replicates=replicates, baseline=common_baseline(studies))
     factors = tuple(Factor(name, levels) for name, levels in _levels(studies).items())
-    return replace(first, factors=factors, design=design)
+    return replace(first, factors=factors, design=design, changes=changes)
 
 
 def _later(
