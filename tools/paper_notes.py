@@ -24,11 +24,11 @@ _BEHIND = re.compile(r"(paper|open|ours)\b[:,]? ?(.*)")
 _KEY = re.compile(r'("[^"]+"|[\w.-]+) = (.*)')
 _SHARED = re.compile(r"\b([\w-]+)\.toml\s+(?:#\s+)?describes\s+(?:#\s+)?what\s+(?:#\s+)?all\s+studies")
 _OPENS = ("[", "{", '"""')
-HEAD = "the whole study"
+HEAD, CLAIMS = "the whole study", "its claims"
 
 
 class Note(NamedTuple):
-    """A note on an item of a study: the name of a key, of a table, or HEAD."""
+    """A note on an item of a study: the name of a key, of a table, HEAD or CLAIMS."""
 
     item: str
     value: str
@@ -62,6 +62,14 @@ def notes(source: str) -> list[Note]:
     return found
 
 
+def all_notes(name: str) -> list[Note]:
+    """Return the notes of a published study, and those on its claims."""
+    file = papers.claims(name.replace("/", "-"))
+    on_claims = notes(file.read_text(encoding="utf-8")) if file else []
+    own = notes(papers.find(name).read_text(encoding="utf-8"))
+    return own + [note._replace(item=CLAIMS, value="") for note in on_claims]
+
+
 def _above(item: str, value: str, lines: list[str]) -> Iterator[Note]:
     """Yield the notes of the comment above an item. A note ends with its paragraph."""
     for paragraph in "\n".join(lines).split("\n\n"):
@@ -89,14 +97,14 @@ def page(table: Callable[[Iterable[str], Iterable[Iterable[object]]], str]) -> s
     lines = [
         "# Papers, item by item\n",
         "What the published studies take from their papers, and where they differ. This page is made from the comments"
-        " in the study files; `lastro new --from paper:NAME` writes such a file to read or to edit.\n",
+        " in the files of studies and claims; `lastro new --from paper:NAME` writes such a file to read or to edit.\n",
         "- *cannot be had here*: no current system has what the paper used; the note says what replaces it.\n"
         "- *deviates*: the paper says otherwise.\n- *not published; chosen here*: the paper does not say.\n"
         "- *added here*: not in the paper.\n- *as published*: the paper says so.\n",
     ]
     for name in papers.names():
         source = papers.find(name).read_text(encoding="utf-8")
-        ranked = sorted(notes(source), key=lambda note: [*STATES].index(note.word))
+        ranked = sorted(all_notes(name), key=lambda note: [*STATES].index(note.word))
         rows = [(_item(note), STATES[note.word], note.text) for note in ranked]
         if rows:
             title = tomllib.loads(source)["study"]["title"]
@@ -113,6 +121,6 @@ def _shared(name: str, source: str) -> Iterator[str]:
 
 
 def _item(note: Note) -> str:
-    if note.item == HEAD:
-        return HEAD
+    if note.item in (HEAD, CLAIMS):
+        return note.item
     return f"`{note.item} = {note.value}`" if note.value else f"`{note.item}`"

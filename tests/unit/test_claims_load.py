@@ -131,8 +131,8 @@ WRONG = {
         "claim[0].published: the figure contradicts the direction 'lower'", "",
     ),
     COMPARE + 'direction = "lower"\npublished = { ratio = 0.9 }': ("claim[0].published: tolerance is missing", "ratio"),
-    COMPARE + 'direction = "lower"\npublished = { ratio = 0.9, tolerance = 1 }': (
-        "claim[0].published: the tolerance 1 is larger than the figure itself, 0.9", "a smaller one",
+    COMPARE + 'direction = "lower"\npublished = { ratio = 0.9, tolerance = 0.11 }': (
+        "claim[0].published: the tolerance 0.11 is larger than the effect itself, 0.1", "a smaller one",
     ),
     'recovery = { metric = "jitter", ideal = { anomaly = "none" }, without = { anomaly = "io" }, '
     'protected = { anomaly = "cpu" } }\npublished = { share = 0.4, tolerance = 2 }': (

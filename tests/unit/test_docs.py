@@ -81,8 +81,9 @@ other = 6  # paper
 
 @pytest.mark.parametrize("name", papers.names())
 def test_every_note_of_a_study_is_on_the_page_of_papers(name: str) -> None:
-    source = papers.find(name).read_text(encoding="utf-8")
-    found = paper_notes.notes(source)
+    claims = papers.claims(name.replace("/", "-"))
+    source = "".join(file.read_text(encoding="utf-8") for file in (papers.find(name), claims) if file)
+    found = paper_notes.all_notes(name)
     section = paper_notes.page(hooks.table).partition(f"## paper:{name}\n")[2].partition("\n## ")[0]
     for word, state in paper_notes.STATES.items():
         own = [note for note in found if note.word == word]

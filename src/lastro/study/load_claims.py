@@ -170,6 +170,7 @@ def _ends(table: LevelTable) -> tuple[float, float]:
 
 # Checks that the models cannot make
 
+_ROUNDING = 1e-9  # of 0.9 - 1, for example
 _BOTH_WAYS = "a claim can come out both ways: reproduced on some host, and contradicted on another"
 
 
@@ -338,10 +339,11 @@ def _check_published(table: ClaimTable, kind: str) -> None:
 
 
 def _check_tolerance(published: PublishedTable) -> None:
-    """Reject a tolerance larger than the figure, or than all of a loss: almost any effect would be near the figure."""
-    largest = 1.0 if published.share is not None else abs(published.ratio or published.difference or 0.0)
-    if published.tolerance is not None and published.tolerance > largest:
-        what = "all of the loss" if published.share is not None else "the figure itself"
+    """Reject a tolerance larger than the published effect, or than all of a loss: almost any effect would be near."""
+    effect = published.difference if published.ratio is None else published.ratio - 1
+    largest = 1.0 if published.share is not None else abs(effect or 0.0)
+    if published.tolerance is not None and published.tolerance > largest * (1 + _ROUNDING):
+        what = "all of the loss" if published.share is not None else "the effect itself"
         raise FieldError(
             f"the tolerance {published.tolerance:g} is larger than {what}, {largest:g}",
             "with it, almost any effect would be near the figure: give a smaller one",
