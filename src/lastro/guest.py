@@ -32,6 +32,7 @@ _QEMU = "qemu-system-x86_64"
 _REMEDY = "lastro setup qemu-tcg"
 # By KVM, a guest that boots at all does so in seconds; in software, in about a minute of one CPU.
 _PATIENCE_S = {"kvm": 30, "tcg": 420}
+_CONNECT_S = 60  # in software, sshd takes seconds for a key exchange, and longer beside what a lost trial left running
 _POLL_S = 0.25
 _PORTS_TRIED = 5
 # Without AppArmor, Debian's kernel would start SELinux: `none` names the modules without profiles or labels.
@@ -149,7 +150,8 @@ def _furnish(host: Host, home: Path, files: GuestHost) -> None:
 
 def _reach(home: Path, port: int, name: str = "") -> SshTarget:
     called = f"{CALLED} {name}".strip()
-    return SshTarget("127.0.0.1", "root", port, str(home / "key"), str(home / "known_hosts"), called=called)
+    keys = str(home / "key"), str(home / "known_hosts")
+    return SshTarget("127.0.0.1", "root", port, *keys, connect_s=_CONNECT_S, called=called)
 
 
 @dataclass(frozen=True, slots=True)

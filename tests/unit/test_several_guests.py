@@ -230,3 +230,26 @@ def test_what_another_guest_uses_is_foreign_load(monkeypatch: pytest.MonkeyPatch
         under = _Under(cast(Any, Near()), rivals)
         under.stop()
         assert under.foreign_cpus == pytest.approx(foreign, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("first", "total_s", "of_others_s", "foreign_s"),
+    [
+        ("kthreadd", 1.6, 0.1, 0.1),  # the host counts a whole tick for what wakes with it: 0.25 s are nobody's
+        ("kthreadd", 1.25, 0.9, 0.0),  # a parent has just got what its child used long ago
+        ("kthreadd", 2.15, 0.9, 0.9),  # both agree
+        ("sh", 1.6, 0.1, 0.35),  # in a container, which does not see the processes of its host
+    ],
+)
+def test_foreign_load_is_the_smaller_of_two_counts(
+    first: str, total_s: float, of_others_s: float, foreign_s: float
+) -> None:
+    def seen(at_s: float, user_s: float, others_s: float) -> Look:
+        processes = (
+            ActiveProcess(2, first, 0.0), ActiveProcess(11, "qemu", 1.2 * at_s), ActiveProcess(12, "make", others_s),
+        )  # fmt: skip
+        totals = Totals({"user": user_s, "nice": 0.0, "steal": 0.0}, {})
+        return Look(at_s, totals, {each.pid: each for each in processes})
+
+    before, now = seen(1.0, 7.0, 3.0), seen(2.0, 7.0 + total_s, 3.0 + of_others_s)
+    assert now.foreign_user_s(before, {11}, 0.05) == pytest.approx(foreign_s)

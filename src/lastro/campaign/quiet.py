@@ -106,11 +106,10 @@ class _Glance:
         (before, own_before_s), (now, own_s) = (self._before, self._own_s), self._look()
         self._before, self._own_s = now, own_s
         elapsed_s, totals = now.at_s - before.at_s, now.totals.since(before.totals)
-        foreign_s = totals.user_s - (own_s - own_before_s)
-        if foreign_s / elapsed_s <= float(config["max_foreign_cpus"]):
+        if (totals.user_s - (own_s - own_before_s)) / elapsed_s <= float(config["max_foreign_cpus"]):
             found = validity.disturbances(totals.steal_percent, 0.0, config)
         else:
-            found = self._foreign(before, now, foreign_s, totals.steal_percent, config)
+            found = self._foreign(before, now, own_s - own_before_s, totals.steal_percent, config)
         found += [
             f"processes waited for {name} {100 * seconds / elapsed_s:.0f} % of the time"
             f" (limit {MAX_PRESSURE_PERCENT:g} %)"
@@ -120,15 +119,11 @@ class _Glance:
         return [f"{self._session.host.name}: {reason}" for reason in found] if self._session.host.remote else found
 
     def _foreign(
-        self, before: Look, now: Look, foreign_s: float, steal_percent: float, config: Mapping[str, Any]
+        self, before: Look, now: Look, own_s: float, steal_percent: float, config: Mapping[str, Any]
     ) -> list[str]:
         """Report disturbances by processes that are not ours. Our daemons are searched for only now: it takes long."""
         ours, elapsed_s = {*self._session.pids(), os.getpid()}, now.at_s - before.at_s
-        foreign_s -= sum(
-            now.processes[pid].user_s - before.processes[pid].user_s
-            for pid in ours - {os.getpid()}
-            if pid in now.processes and pid in before.processes
-        )
+        foreign_s = now.foreign_user_s(before, ours, own_s)
         who = now.busiest(before, ours)
         named = f"{who[0].name}, process {who[0].pid}: {who[1]:.2f} CPUs" if who else ""
-        return validity.disturbances(steal_percent, max(0.0, foreign_s) / elapsed_s, config, named)
+        return validity.disturbances(steal_percent, foreign_s / elapsed_s, config, named)

@@ -16,7 +16,7 @@ from pathlib import Path
 from lastro.errors import HostError, HostUnfit
 
 _CONNECT_S = 10
-_PATIENCE_S = 30.0
+_PATIENCE = 3  # times as long, for all that ssh does before it is connected
 _ALIVE_S = 5  # between two probes of the remote side; three without an answer are a loss
 _AT_ONCE = 8  # commands at the same time over one master
 LOST = 255  # ssh's own exit code; a command's may be the same
@@ -26,7 +26,7 @@ LOST = 255  # ssh's own exit code; a command's may be the same
 class SshTarget:
     """The address of a remote host, the options of ssh, and the directory of Lastro on that host.
 
-    Where a value is None, the user's ssh_config(5) decides. Host keys are always checked: a key that is not in the
+    Where a value is None, the user's ssh_config(5) decides. `connect_s` is the time limit of a connection. Host keys are always checked: a key that is not in the
     known hosts is refused, and this cannot be switched off."""
 
     address: str
@@ -36,6 +36,7 @@ class SshTarget:
     known_hosts: str | None = None
     state: str = "/var/lib/lastro"
     run: str = "/run/lastro"
+    connect_s: int = _CONNECT_S
     called: str = ""  # instead of the address, for a host whose address says nothing to a user
 
     @property
@@ -124,21 +125,22 @@ class Connections:
         argv = [
             "ssh", "-M", "-S", str(socket), "-f", "-N", "-o", "ControlPersist=no", "-o", "ForwardX11=no",
             "-o", "ForwardAgent=no", "-o", "PermitLocalCommand=no",
-            "-o", f"ConnectTimeout={_CONNECT_S}", "-o", f"ServerAliveInterval={_ALIVE_S}",
+            "-o", f"ConnectTimeout={self.reach.connect_s}", "-o", f"ServerAliveInterval={_ALIVE_S}",
             "-o", "ServerAliveCountMax=3",
             *self.reach.argv(),
         ]  # fmt: skip
+        patience_s = _PATIENCE * self.reach.connect_s
         with open(os.memfd_create("ssh"), "w+b") as words:  # not a pipe: the master keeps it open
             try:
                 self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
                 code = subprocess.run(
                     argv, env=self._environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=words,
-                    timeout=_PATIENCE_S, check=False, start_new_session=True,
+                    timeout=patience_s, check=False, start_new_session=True,
                 ).returncode  # fmt: skip
             except FileNotFoundError as error:
                 raise HostUnfit("this host has no program 'ssh'", "apt-get install openssh-client") from error
             except subprocess.TimeoutExpired:
-                code, message = LOST, f"no answer within {_PATIENCE_S:g} s"
+                code, message = LOST, f"no answer within {patience_s} s"
             else:
                 words.seek(0)
                 message = words.read().decode(errors="replace")

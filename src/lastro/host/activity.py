@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from lastro.errors import CommandFailed
 from lastro.host.base import Host
 
 _TICKS = os.sysconf("SC_CLK_TCK")
+_KTHREADD = 2  # its PID on every host
 _MODES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 _RESOURCES = ("cpu", "memory", "io")
 # Prints the first line of each existing file, after the file's name. It is one command, also on a remote host.
@@ -92,6 +93,25 @@ class Look:
         ]
         found = max(used, key=lambda each: each[1], default=None)
         return found if found and found[1] > 0 else None
+
+    def foreign_user_s(self, before: Look, own: Collection[int], own_s: float) -> float:
+        """Return the seconds in user mode since `before` of all processes that are not in `own`.
+
+        `own_s` is the time of this process and of its ended children; 0 on a remote host. Each of two counts may be too
+        large, so the smaller one is taken. The host's total, less what is ours, has whole ticks: what wakes with the
+        tick, such as the processors of a guest, seems to use more than it does. The times of processes are exact, but a
+        parent gets that of a child when the child has ended, however long ago it was used. From a PID namespace that is
+        not the host's, where the first thread of the kernel is not in sight, other processes cannot be counted."""
+        used = {
+            pid: process.user_s - (before.processes[pid].user_s if pid in before.processes else 0.0)
+            for pid, process in self.processes.items()
+            if pid != os.getpid()
+        }
+        ours_s = own_s + sum(used[pid] for pid in own if pid in used)
+        counts = [self.totals.since(before.totals).user_s - ours_s]
+        if (first := self.processes.get(_KTHREADD)) and first.name == "kthreadd":
+            counts.append(sum(max(0.0, seconds) for pid, seconds in used.items() if pid not in own))
+        return max(0.0, min(counts))
 
 
 def look(host: Host) -> Look:

@@ -25,11 +25,9 @@ class _Under:
     def stop(self) -> None:
         now, own = self._look(), os.times()
         self.totals, elapsed_s = now.totals.since(self._before.totals), now.at_s - self._before.at_s
-        ours = self._session.pids() & now.processes.keys() & self._before.processes.keys() - {os.getpid()}
-        ours -= self._rivals
-        own_user_s = own.user + own.children_user - self._own.user - self._own.children_user
-        own_user_s += sum(now.processes[pid].user_s - self._before.processes[pid].user_s for pid in ours)
-        self.foreign_cpus = max(0.0, self.totals.user_s - own_user_s) / elapsed_s
+        own_s = own.user + own.children_user - self._own.user - self._own.children_user
+        foreign_s = now.foreign_user_s(self._before, self._session.pids() - self._rivals, own_s)
+        self.foreign_cpus = foreign_s / elapsed_s
 
     def _look(self) -> Look:
         with self._session.host.recorded():
