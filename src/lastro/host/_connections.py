@@ -26,8 +26,8 @@ LOST = 255  # ssh's own exit code; a command's may be the same
 class SshTarget:
     """The address of a remote host, the options of ssh, and the directory of Lastro on that host.
 
-    Where a value is None, the user's ssh_config(5) decides. `connect_s` is the time limit of a connection. Host keys are always checked: a key that is not in the
-    known hosts is refused, and this cannot be switched off."""
+    Where a value is None, the user's ssh_config(5) decides. `connect_s` is the time limit for a connection. Host keys
+    are always checked: a key that is not in the known hosts is refused, and this cannot be switched off."""
 
     address: str
     user: str | None = None
