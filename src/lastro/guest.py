@@ -32,7 +32,7 @@ _QEMU = "qemu-system-x86_64"
 _REMEDY = "lastro setup qemu-tcg"
 # By KVM, a guest that boots at all does so in seconds; in software, in about a minute of one CPU.
 _PATIENCE_S = {"kvm": 30, "tcg": 420}
-_CONNECT_S = 60  # in software, sshd takes seconds for a key exchange, and longer beside what a lost trial left running
+_CONNECT_S = 40  # in software, sshd takes seconds for an exchange of keys, and longer where all parts are tried at once
 _POLL_S = 0.25
 _PORTS_TRIED = 5
 # Without AppArmor, Debian's kernel would start SELinux: `none` names the modules without profiles or labels.

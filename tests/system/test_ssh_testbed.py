@@ -11,13 +11,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from lastro.app.hosts import image_of
 from lastro.errors import ConnectionLost, HostBusy, PlatformError, Unavailable
-from lastro.host import _connections
 from lastro.host.files import LocalFiles
 from lastro.host.ledger import RUN_DIR, STATE_DIR, Session, session
 from lastro.host.lock import silently
@@ -285,11 +285,9 @@ def holder(held: Session) -> int:
     return pids.pop()
 
 
-def test_a_loss_that_the_remote_side_has_not_seen_is_recovered_from(
-    two: list[Machine], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(_connections, "_ALIVE_S", 1)
-    with session("tests", wait=silently) as near, remote_session(near, two[1].reach, "tests") as held:
+def test_a_loss_that_the_remote_side_has_not_seen_is_recovered_from(two: list[Machine]) -> None:
+    reach = replace(two[1].reach, connect_s=2)
+    with session("tests", wait=silently) as near, remote_session(near, reach, "tests") as held:
         first = holder(held)
         with two[1].unaware():
             with pytest.raises(ConnectionLost, match="was lost"):
@@ -297,7 +295,7 @@ def test_a_loss_that_the_remote_side_has_not_seen_is_recovered_from(
             held.host.recover()
             assert holder(held) != first
             assert (Path(two[1].reach.state) / "lock").read_text() == "tests"
-            with pytest.raises(HostBusy, match="in use by tests"), remote_session(near, two[1].reach, "second"):
+            with pytest.raises(HostBusy, match="in use by tests"), remote_session(near, reach, "second"):
                 pass
     assert nothing_is_left(two[1])
 

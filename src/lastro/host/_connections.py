@@ -17,7 +17,6 @@ from lastro.errors import HostError, HostUnfit
 
 _CONNECT_S = 10
 _PATIENCE = 3  # times as long, for all that ssh does before it is connected
-_ALIVE_S = 5  # between two probes of the remote side; three without an answer are a loss
 _AT_ONCE = 8  # commands at the same time over one master
 LOST = 255  # ssh's own exit code; a command's may be the same
 
@@ -26,8 +25,9 @@ LOST = 255  # ssh's own exit code; a command's may be the same
 class SshTarget:
     """The address of a remote host, the options of ssh, and the directory of Lastro on that host.
 
-    Where a value is None, the user's ssh_config(5) decides. `connect_s` is the time limit for a connection. Host keys
-    are always checked: a key that is not in the known hosts is refused, and this cannot be switched off."""
+    Where a value is None, the user's ssh_config(5) decides. `connect_s` is the time limit for a connection. The
+    remote side is probed twice in that time, and three probes without an answer are a loss. Host keys are always
+    checked: a key that is not in the known hosts is refused, and this cannot be switched off."""
 
     address: str
     user: str | None = None
@@ -122,10 +122,11 @@ class Connections:
     def _master(self) -> Path:
         self._made += 1
         socket = self._directory / f"{self._made}"
+        alive_s = max(1, self.reach.connect_s // 2)  # while connecting, too, an answer may take three probes
         argv = [
             "ssh", "-M", "-S", str(socket), "-f", "-N", "-o", "ControlPersist=no", "-o", "ForwardX11=no",
             "-o", "ForwardAgent=no", "-o", "PermitLocalCommand=no",
-            "-o", f"ConnectTimeout={self.reach.connect_s}", "-o", f"ServerAliveInterval={_ALIVE_S}",
+            "-o", f"ConnectTimeout={self.reach.connect_s}", "-o", f"ServerAliveInterval={alive_s}",
             "-o", "ServerAliveCountMax=3",
             *self.reach.argv(),
         ]  # fmt: skip
