@@ -195,7 +195,7 @@ class _Start:
 
     def _booted(self, accelerator: str) -> tuple[int, Process]:
         """Boot with one accelerator. Raises: PlatformError."""
-        if accelerator == "kvm" and not os.access("/dev/kvm", os.W_OK):
+        if accelerator == "kvm" and not _has_kvm():
             raise PlatformError("this host has no usable /dev/kvm")
         for tried in range(_PORTS_TRIED):
             port = _free_port()
@@ -271,6 +271,15 @@ class _Start:
             self.host.run(argv, timeout_s=patience_s)
         except (CommandFailed, CommandTimeout) as error:
             raise PlatformError(f"its sshd does not answer: {shlex.join(error.message.splitlines()[-1:])}") from error
+
+
+def surely_emulated(plan: GuestPlan) -> bool:
+    """Return whether a guest will be emulated, as far as that is known without booting it."""
+    return plan.accelerator == "tcg" or (plan.accelerator == "auto" and not _has_kvm())
+
+
+def _has_kvm() -> bool:
+    return os.access("/dev/kvm", os.W_OK)
 
 
 def _free_port() -> int:
