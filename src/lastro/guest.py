@@ -41,6 +41,9 @@ _LSM = {
     "none": ("lsm=landlock,lockdown,yama,bpf",),
 }
 _NAMES = {"apparmor": "AppArmor"}
+# What a guest boots, apart from the image of instances: the same `uname -r` may hide other programs or another build.
+_BOOTED = ("release", "userland_sha256", "kernel_sha256")
+_DIGEST_CHARS = 12  # as in the name of an image
 _NETWORK = "198.19.255"
 _SSHD = """Port 22
 ListenAddress {network}.15
@@ -93,7 +96,7 @@ def booted(near: Session, image: Image, plan: GuestPlan) -> Iterator[BootedGuest
             start = _Start(host, image, plan, files, home, scratch)
             accelerator, why_not, port, qemu = start.first_that_boots()
         stack.callback(qemu.stop)
-        reach, facts = _reach(home, port, plan.name), _facts(plan, accelerator, why_not)
+        reach, facts = _reach(home, port, plan.name), _facts(plan, accelerator, why_not) | files.digests
         pid = int(host.read_text(str(home / "qemu.pid")))
         machine = BootedGuest(reach, home, pid, facts, tuple(transcript.records))
         try:
@@ -121,14 +124,23 @@ def in_turn(facts: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Return the chapter of several guests that share the treatments of a campaign, from that of each, by name.
 
     `full_title` names their kernels, if these differ. `title` does not: it identifies the guests, and the chapter of
-    the host has the kernels. `partly` is true if only some of them are emulated."""
+    the host has the kernels. What they boot is named once if it is the same, otherwise for each guest. `partly` is true
+    if only some of them are emulated."""
     found: dict[str, Any] = {"title": _in_turn({name: str(each["title"]) for name, each in facts.items()})}
     if len({each["kernel"] for each in facts.values()}) > 1:
         found["full_title"] = _in_turn({name: f"{each['title']} with {each['kernel']}" for name, each in facts.items()})
+    known = [key for key in _BOOTED if all(key in each for each in facts.values())]
+    found |= {key: _of_each({name: str(each[key]) for name, each in facts.items()}) for key in known}
     fixed = [name for name, each in facts.items() if "address_randomization" in each]
     found |= {"address_randomization": f"off in {', '.join(fixed)}"} if fixed else {}
     emulated = [bool(each["emulated"]) for each in facts.values()]
     return found | {"emulated": any(emulated)} | ({"partly": True} if any(emulated) and not all(emulated) else {})
+
+
+def _of_each(values: Mapping[str, str]) -> str:
+    if len(set(values.values())) == 1:
+        return next(iter(values.values()))
+    return ", ".join(f"{value[:_DIGEST_CHARS]} ({name})" for name, value in values.items())
 
 
 def _in_turn(titles: Mapping[str, str]) -> str:
@@ -185,7 +197,7 @@ class _Start:
 
     def _booted(self, accelerator: str) -> tuple[int, Process]:
         """Boot with one accelerator. Raises: PlatformError."""
-        if accelerator == "kvm" and not os.access("/dev/kvm", os.W_OK):
+        if accelerator == "kvm" and not _has_kvm():
             raise PlatformError("this host has no usable /dev/kvm")
         for tried in range(_PORTS_TRIED):
             port = _free_port()
@@ -261,6 +273,15 @@ class _Start:
             self.host.run(argv, timeout_s=patience_s)
         except (CommandFailed, CommandTimeout) as error:
             raise PlatformError(f"its sshd does not answer: {shlex.join(error.message.splitlines()[-1:])}") from error
+
+
+def surely_emulated(plan: GuestPlan) -> bool:
+    """Return whether a guest will be emulated, as far as that is known without booting it."""
+    return plan.accelerator == "tcg" or (plan.accelerator == "auto" and not _has_kvm())
+
+
+def _has_kvm() -> bool:
+    return os.access("/dev/kvm", os.W_OK)
 
 
 def _free_port() -> int:

@@ -1,11 +1,10 @@
-"""The contracts in a guest: platforms under cgroup v2, isolations under a kernel with AppArmor, links of its modules.
+"""The contracts in a guest: platforms and meters under cgroup v2, isolations with AppArmor, links of its modules.
 
 The machine that runs the tests may have neither. One guest serves all tests here; in software, each takes its time."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -22,21 +21,21 @@ from lastro.scenarios.shared.pools import PlatformPool
 from lastro.testbed import Testbed, guest_testbed
 from lastro.testing import AttachmentContract, IsolationContract
 from lastro.testing.commands import Commands
+from lastro.testing.ending import Ending
 from lastro.testing.limits import Limits
 from lastro.testing.network import Network
 from lastro.testing.platforms import OnPlatform
 from lastro.testing.world import World
 
+from .test_meters import TestExposure, TestHost, TestInterfaces, TestUsage
+
 pytestmark = [pytest.mark.root, pytest.mark.slow]
+__all__ = ["TestExposure", "TestHost", "TestInterfaces", "TestUsage"]  # meters, here with the testbed below
 
 CONTAINERS = ("runc", "crun", "docker")
-PROPERTIES: dict[str, dict[str, Any]] = {
-    "apparmor": {"platforms": CONTAINERS},
-    "capabilities": {},
-    "cgroups": {},
-    "landlock": {},
-    "read-only-root": {},
-    "seccomp": {},
+ISOLATIONS: dict[str, tuple[str, ...]] = {
+    "apparmor": CONTAINERS,
+    **dict.fromkeys(("capabilities", "cgroups", "landlock", "read-only-root", "seccomp"), ("native", *CONTAINERS)),
 }
 
 
@@ -51,10 +50,11 @@ def testbed() -> Iterator[Testbed]:
             yield made
 
 
-class InGuest(OnPlatform, Commands, Limits, World, Network):
-    """Without the tests that kill another Lastro, which would need a guest of its own."""
+class InGuest(OnPlatform, Commands, Limits, World, Network, Ending):
+    """Without the test that kills another Lastro, which would need a guest of its own."""
 
     many = 4
+    test_killed_and_cleaned_up_after_it_leaves_nothing = None  # type: ignore[assignment]
 
 
 class TestNative(InGuest):
@@ -74,9 +74,9 @@ class TestDocker(InGuest):
     platform = "docker"
 
 
-for name, properties in PROPERTIES.items():
+for name, platforms in ISOLATIONS.items():
     title = "".join(map(str.capitalize, name.split("-")))
-    attributes = {"isolation": name, "__module__": __name__, **properties}
+    attributes = {"isolation": name, "platforms": platforms, "__module__": __name__}
     globals()[f"Test{title}"] = type(f"Test{title}", (IsolationContract,), attributes)
 
 

@@ -139,6 +139,28 @@ def test_two_guests_share_the_blocks_of_a_campaign_which_resumes(tmp_path: Path)
 
 @pytest.mark.slow
 @pytest.mark.measures
+def test_two_kernels_alternate_in_one_campaign(tmp_path: Path) -> None:
+    """The newer one is fetched here, which needs the network. Each trial notes the kernel that it saw."""
+    words = write(tmp_path, {"guest": ["old", "new"], "platform": ["native"]}, replicates=2)
+    (tmp_path / "guest.toml").write_text(f'{SMALL}[guests.old]\n[guests.new]\nkernel = "linux-image-amd64/trixie"\n')
+    done = finish(start("run", *words, "-o", tmp_path / "campaign", "--no-report"), 2 * PATIENCE_S)
+    assert done.code == 0, done.err
+    with Store.open(tmp_path / "campaign", readonly=True) as store:
+        assert ran(store) == len(store.trials()) == 4, done.err
+        provenance, levels = store.provenance, [str(row.treatment.levels["guest"]) for row in store.treatments()]
+        blocks = [sorted(levels[row.treatment] for row in store.trials() if row.block == block) for block in (1, 2)]
+        seen = {(levels[each.treatment], each.notes["residuals"]["kernel"]) for each in store.attempts()}
+    kernels = {name: each["host"]["kernel"] for name, each in provenance["guests"].items()}
+    assert kernels["old"].startswith("6.1.") and kernels["new"].startswith("6.12")
+    assert provenance["host"]["kernel"] == f"{kernels['old']} (old), {kernels['new']} (new)"
+    assert blocks == [["new", "old"]] * 2 and seen == {(name, f"Linux {kernel}") for name, kernel in kernels.items()}
+    old, new = (provenance["guests"][name]["guest"] for name in ("old", "new"))
+    assert old["kernel_sha256"] != new["kernel_sha256"] and old["userland_sha256"] == new["userland_sha256"]
+    assert not guests()
+
+
+@pytest.mark.slow
+@pytest.mark.measures
 def test_debian_13_is_a_userland_too(tmp_path: Path) -> None:
     """It is built here, which needs the network. Its sshd, its tools and its runtimes are of other versions."""
     words = write(tmp_path, {"platform": ["native", "crun"]})

@@ -11,14 +11,18 @@ from typing import Any
 import pytest
 
 from lastro import registry
+from lastro.app import noise_floor
 from lastro.campaign.duration import EMULATED_TRIAL_S, EtaEstimator, expected_s, forecast, pace_of, scenario_of
+from lastro.host.testbed_file import load as load_testbed
+from lastro.host.testbed_file import parse as parse_testbed
 from lastro.results.store import Store
 from lastro.scenarios.base import Scenario, schemas
 from lastro.study.design import Treatment, treatments
 from lastro.study.load import parse
 from lastro.study.model import Study
+from lastro.units import human_duration
 
-from ..campaigns import make_campaign
+from ..campaigns import PROVENANCE, make_campaign
 from .caches import cache_of
 
 RECORDED: list[dict[str, Any]] = json.loads(
@@ -116,6 +120,60 @@ def test_a_guest_in_software_boots_first_and_takes_longer_for_each_trial() -> No
     assert guest.trials_s == pytest.approx(host.trials_s + 4 * EMULATED_TRIAL_S)
     longer = expected_s(study, scenario, rows, emulated=True)
     assert longer == {at: each + EMULATED_TRIAL_S for at, each in expected_s(study, scenario, rows).items()}
+
+
+@pytest.fixture
+def begun(monkeypatch: pytest.MonkeyPatch) -> list[Study]:
+    """The A/A studies that were to run. None does, and none needs root."""
+    found: list[Study] = []
+    monkeypatch.setattr(noise_floor, "require_root", lambda name: None)
+    monkeypatch.setattr(noise_floor.campaigns, "begin", lambda directory, study, **how: found.append(study))
+    return found
+
+
+def baseline_of_two() -> Study:
+    """Its A/A campaign takes three quarters of an hour on a host, and twice as long in a guest in software."""
+    levels = ["sysbench-cpu:time_s=10,primes=1000", "sysbench-cpu:time_s=10,primes=2000"]
+    text = COMPUTE.format(platforms='"native", "runc"', replicates=60).replace('["sysbench-cpu"]', json.dumps(levels))
+    text = text.replace('"instrument.sysbench-cpu.time_s" = 10\n', "")
+    return study_of(f'{text}baseline = {{ platform = "native" }}\n')[0]
+
+
+def said_of(aa: Study, emulated: int, fitting: int) -> str:
+    """What is said of an A/A campaign before it runs."""
+    seconds = forecast(aa, registry.get("scenario", aa.scenario), treatments(aa), emulated=emulated).total_s
+    return f"{fitting} of 2 baseline treatments, 120 blocks, {fitting * 120} trials, about {human_duration(seconds)}"
+
+
+@pytest.mark.parametrize(("accelerator", "emulated", "fitting"), [("tcg", 1, 1), ("kvm", 0, 2)])
+def test_an_a_a_campaign_in_a_guest_in_software_has_what_fits_in_an_hour_there(
+    begun: list[Study],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    accelerator: str,
+    emulated: int,
+    fitting: int,
+) -> None:
+    file = parse_testbed(f'kind = "guest"\naccelerator = "{accelerator}"\n', "guest.toml")
+    noise_floor.run(baseline_of_two(), tmp_path / "aa", None, file, everything=False, wait=False)
+    (aa,) = begun
+    assert said_of(aa, emulated, fitting) in capsys.readouterr().err
+
+
+def test_an_a_a_campaign_is_as_emulated_as_the_one_that_it_is_for(
+    begun: list[Study], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is a /dev/kvm here, and yet no guest booted on it."""
+    monkeypatch.setattr("lastro.guest._has_kvm", lambda: True)
+    study, guest = baseline_of_two(), {"guest": {"title": "a guest", "emulated": True}}
+    judged = make_campaign(
+        tmp_path / "judged", study, stop_after=0, provenance={**PROVENANCE, **guest, "testbed": {"file": "guest"}}
+    )
+    noise_floor.run(study, tmp_path / "aa", judged, None, everything=False, wait=False)
+    noise_floor.run(study, tmp_path / "other", judged, load_testbed(Path("guest")), everything=False, wait=False)
+    said = capsys.readouterr().err.splitlines()
+    for line, aa, emulated, fitting in zip(said, begun, (1, 0), (1, 2), strict=True):
+        assert said_of(aa, emulated, fitting) in line
 
 
 def test_status_knows_that_a_campaign_runs_in_a_guest_in_software(tmp_path: Path) -> None:

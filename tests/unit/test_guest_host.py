@@ -123,7 +123,7 @@ def test_its_root_has_what_setup_would_install_for_its_parts() -> None:
 
 def start(tmp_path: Path, **changes: Any) -> _Start:
     (tmp_path / "image/rootfs").mkdir(parents=True)
-    files = GuestHost(*map(Path, ("/k", "/i", "/root.img", "/instances.img", "/modules.img")), profile="")
+    files = GuestHost(*map(Path, ("/k", "/i", "/root.img", "/instances.img", "/modules.img")), profile="", digests={})
     plan = replace(guest_of(load(Path("guest"))), **changes)
     return _Start(LocalHost(), Image("ab" * 32, tmp_path / "image"), plan, files, Path("/run/x"), Path("/scratch/x"))
 
@@ -231,6 +231,27 @@ def test_a_campaign_is_not_resumed_in_another_kind_of_machine() -> None:
     del before["guest"]["address_randomization"]  # as it was recorded while it was on there, too
     assert changes_between(before, in_guest("tcg")) == [randomness]
     assert len(changes_between(PROVENANCE, in_guest("kvm"))) == 1
+
+
+@pytest.mark.parametrize(
+    ("key", "what"),
+    [
+        ("release", "release of the guest"),
+        ("userland_sha256", "userland of the guest"),
+        ("kernel_sha256", "kernel file of the guest"),
+    ],
+)
+def test_a_guest_that_boots_something_else_is_another_one(key: str, what: str) -> None:
+    """Of one title and one `uname -r`: with another runc, or with a kernel that was built again."""
+    digests = {"userland_sha256": "ab" * 32, "kernel_sha256": "cd" * 32}
+    before, now = ({**PROVENANCE, "guest": in_guest("tcg")["guest"] | digests} for _ in range(2))
+    assert changes_between(before, now) == [] and facts(before) == facts(now)
+    was, now["guest"][key] = now["guest"][key], "another"
+    assert changes_between(before, now) == [f"{what} was {was}, is another"]
+    assert facts(before).items() ^ facts(now).items() == {(what, was), (what, "another")}
+    del before["guest"][key]  # as in campaigns of earlier versions: unknown, and no reason to refuse
+    assert changes_between(before, now) == changes_between(now, before) == []
+    assert facts(before)[what] is None and facts(PROVENANCE)[what] == "none"
 
 
 def test_doctor_says_what_the_guest_adds() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import lzma
 import os
 from dataclasses import dataclass, field
@@ -139,13 +140,26 @@ def test_results_name_each_guest_and_whether_one_is_emulated() -> None:
         " new: a guest emulated in software (2G, cgroup v2, AppArmor))",
         "full_title": "2 guests in turn (old: a guest on KVM (1G, cgroup v2, AppArmor) with linux-image-amd64;"
         " new: a guest emulated in software (2G, cgroup v2, AppArmor) with linux-image-amd64/trixie)",
+        "release": "bookworm",
         "address_randomization": "off in new",
         "emulated": True,
         "partly": True,
     }
     same = in_turn({name: _facts(plans["old"], "kvm", "") for name in ("a", "b")})
-    assert same.keys() == {"title", "emulated"}
+    assert same.keys() == {"title", "release", "emulated"}
     assert same["title"].endswith("b: a guest on KVM (1G, cgroup v2, AppArmor))")
+
+
+def test_results_name_what_each_guest_boots() -> None:
+    plans, userland = two().guests, {"userland_sha256": "c" * 64}
+    old, new = (
+        _facts(plans[name], "kvm", "") | userland | {"kernel_sha256": digit * 64}
+        for name, digit in (("old", "a"), ("new", "b"))
+    )
+    found = in_turn({"old": old, "new": new | {"release": "trixie"}})
+    assert found["release"] == "bookworm (old), trixie (new)"
+    assert found["kernel_sha256"] == f"{'a' * 12} (old), {'b' * 12} (new)"
+    assert found["userland_sha256"] == "c" * 64, "the same for all"
 
 
 def test_a_kernel_of_debian_13_is_laid_out_as_one_of_debian_12(tmp_path: Path) -> None:
@@ -159,6 +173,24 @@ def test_a_kernel_of_debian_13_is_laid_out_as_one_of_debian_12(tmp_path: Path) -
     assert (tmp_path / "sbin").is_dir() and (tmp_path / "lib64").readlink() == Path("usr/lib64")
 
 
+@pytest.fixture
+def built(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Any]:
+    """What a guest has to build first, in its order; nothing is fetched."""
+    found: list[Any] = []
+    image = SimpleNamespace(tree=tmp_path, digest="ab" * 32)
+    made = SimpleNamespace(elf=None, image=tmp_path / "vmlinuz", modules_disk=None)
+    made.image.write_bytes(b"of Debian")
+    monkeypatch.setattr(guest_host.rootfs, "ensure", lambda recipe, *_: found.append(recipe.release) or image)
+    monkeypatch.setattr(guest_host.guest, "ensure_kernel", lambda *words: found.append((words[2], words[4])) or made)
+    for step in ("ensure_initramfs", "ensure_disk"):
+        monkeypatch.setattr(guest_host.guest, step, lambda *_: tmp_path)
+    return found
+
+
+def files_of(place: Path, release: str, kernel: str) -> guest_host.GuestHost:
+    return guest_host.ensure(cast(Any, SimpleNamespace(snapshot="")), place, cast(Any, None), release, kernel)
+
+
 @pytest.mark.parametrize(
     ("release", "kernel", "asked"),
     [
@@ -167,17 +199,21 @@ def test_a_kernel_of_debian_13_is_laid_out_as_one_of_debian_12(tmp_path: Path) -
     ],
 )
 def test_a_kernel_may_be_of_another_release_than_the_userland(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, release: str, kernel: str, asked: tuple[str, str]
+    built: list[Any], tmp_path: Path, release: str, kernel: str, asked: tuple[str, str]
 ) -> None:
-    built: list[Any] = []
-    image = SimpleNamespace(snapshot="", tree=tmp_path)
-    made = SimpleNamespace(elf=None, image=tmp_path / "vmlinuz", modules_disk=None)
-    monkeypatch.setattr(guest_host.rootfs, "ensure", lambda recipe, *_: built.append(recipe.release) or image)
-    monkeypatch.setattr(guest_host.guest, "ensure_kernel", lambda *words: built.append((words[2], words[4])) or made)
-    for step in ("ensure_initramfs", "ensure_disk"):
-        monkeypatch.setattr(guest_host.guest, step, lambda *_: tmp_path)
-    files = guest_host.ensure(cast(Any, image), tmp_path, cast(Any, None), release, kernel)
+    files = files_of(tmp_path, release, kernel)
     assert built == [release, asked] and files.kernel == tmp_path / "vmlinuz"
+
+
+def test_a_kernel_file_that_is_built_again_has_another_digest(built: list[Any], tmp_path: Path) -> None:
+    own, digests = tmp_path / "bzImage", []
+    for content in (b"first", b"again"):
+        own.write_bytes(content)
+        digests.append(files_of(tmp_path, "bookworm", str(own)).digests)
+    kernels = [hashlib.sha256(content).hexdigest() for content in (b"first", b"again")]
+    assert digests == [{"userland_sha256": "ab" * 32, "kernel_sha256": kernel} for kernel in kernels]
+    of_debian = files_of(tmp_path, "bookworm", "linux-image-amd64").digests
+    assert of_debian["kernel_sha256"] == hashlib.sha256(b"of Debian").hexdigest()
 
 
 @pytest.mark.parametrize(

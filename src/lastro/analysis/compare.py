@@ -220,6 +220,11 @@ def _one_sided(side: Side, study: Study, here: Mapping[Levels, Row], there: Mapp
 # Provenance, settings and design
 
 RANDOMIZATION = N_("address randomization")
+_OF_GUEST = {
+    N_("release of the guest"): "release",
+    N_("userland of the guest"): "userland_sha256",
+    N_("kernel file of the guest"): "kernel_sha256",
+}
 _PROVENANCE = (
     (N_("host"), ("host", "hostname")),
     (N_("kernel"), ("host", "kernel")),
@@ -229,6 +234,7 @@ _PROVENANCE = (
     ("Lastro", ("lastro", "version")),
     (N_("guest"), ("guest", "title")),
     (RANDOMIZATION, ("guest", "address_randomization")),
+    *((name, ("guest", key)) for name, key in _OF_GUEST.items()),
 )
 USUAL = {"guest": "none", RANDOMIZATION: "on"}  # the facts of a host itself, which records neither
 
@@ -238,7 +244,9 @@ def facts(provenance: Mapping[str, Any]) -> dict[str, str | None]:
 
     All guests have the same name, and in software the same CPU model. So the host of one is the machine below it."""
     found = {name: _at(provenance, keys) or USUAL.get(name) for name, keys in _PROVENANCE}
-    below = _at(provenance, ("controller", "hostname")) if provenance.get("guest") else None
+    if not provenance.get("guest"):
+        return found | dict.fromkeys(_OF_GUEST, USUAL["guest"])
+    below = _at(provenance, ("controller", "hostname"))
     return found | ({"host": below} if below else {})
 
 

@@ -77,6 +77,12 @@ def guests_to_boot(file: TestbedFile | None, names: Sequence[str] = ()) -> list[
     return plans or ([file.guest] if file and file.guest else [])
 
 
+def guest_names(study: Study) -> list[str]:
+    """Return the guests that the treatments of a study name, each once."""
+    configs = (configuration(study, treatment) for treatment in design.treatments(study))
+    return [name for name in dict.fromkeys(map(guest_of, configs)) if name]
+
+
 def placed(
     held: Session,
     image: rootfs.Image,
@@ -160,8 +166,7 @@ def scenario_on_host(
         with one_interrupt():
             yield kind(None)
         return
-    configs = [configuration(study, treatment) for treatment in design.treatments(study)]
-    names = [name for name in dict.fromkeys(map(guest_of, configs)) if name]
+    names = guest_names(study)
     with (
         testbed(purpose, wait=wait, needs=needs_of(study), file=file, guests=names, beside=beside) as bed,
         ExitStack() as stack,

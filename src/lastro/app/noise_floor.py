@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any
 from lastro import registry
 from lastro.app import campaigns
 from lastro.app.contents import report_of
-from lastro.app.hosts import require_runnable
+from lastro.app.hosts import guest_names, guests_to_boot, require_runnable
 from lastro.app.messages import say
 from lastro.app.places import check_place, open_campaign
 from lastro.app.provenance import changes_between
 from lastro.app.rights import require_root
 from lastro.app.studies import testbed_of
-from lastro.campaign.duration import forecast
+from lastro.campaign.duration import emulated_guests, forecast
 from lastro.campaign.runner import utc_now
 from lastro.errors import InputError
+from lastro.guest import surely_emulated
 from lastro.results.store import Store
 from lastro.scenarios.base import Scenario
 from lastro.study import design
@@ -54,25 +55,35 @@ def run(
     scenario_class: type[Scenario] = registry.get("scenario", study.scenario)
     if scenario_class.needs_root:
         require_root("noise-floor")
+    emulated = 0
     if judged:
         with open_campaign(judged) as store:
             require_runnable(store)
+            emulated = 0 if file else emulated_guests(store)
             file = file or testbed_of(store)  # a floor holds only where it was measured
     check_place(directory)
-    aa, described = _bounded(aa_study(study), scenario_class, everything=everything)
+    aa = aa_study(study)
+    if scenario_class.needs_root:
+        plans = guests_to_boot(file, guest_names(aa))
+        emulated = min(len(plans), max(emulated, sum(map(surely_emulated, plans))))
+    aa, described = _bounded(aa, scenario_class, emulated, everything=everything)
     say(f"{described}; in {directory}")
     campaigns.begin(directory, aa, wait=wait, file=file, marks={MARK: study.name})
 
 
-def _bounded(aa: Study, scenario: type[Scenario], *, everything: bool) -> tuple[Study, str]:
+def _bounded(aa: Study, scenario: type[Scenario], emulated: int, *, everything: bool) -> tuple[Study, str]:
     """Return the A/A study, shortened unless `everything`, and a description of what is about to run."""
+
+    def expected_s(chosen: Study, treatments: Sequence[design.Treatment]) -> float:
+        return forecast(chosen, scenario, treatments, emulated=emulated).total_s
+
     found = design.treatments(aa)
     fitting = len(found)
-    while not everything and fitting > 1 and forecast(aa, scenario, found[:fitting]).total_s > SHORT_S:
+    while not everything and fitting > 1 and expected_s(aa, found[:fitting]) > SHORT_S:
         fitting -= 1
     chosen = aa if fitting == len(found) else first_treatments(aa, fitting)
     blocks = aa.design.replicates
-    seconds = forecast(chosen, scenario, found[:fitting]).total_s
+    seconds = expected_s(chosen, found[:fitting])
     words = f"A/A campaign: {fitting} of {len(found)} baseline treatments, {blocks} blocks, {fitting * blocks} trials"
     more = "" if fitting == len(found) else " (--all runs all of them)"
     return chosen, f"{words}, about {human_duration(seconds)}{more}"

@@ -27,7 +27,14 @@ _IDENTITY = (
 )
 _USUAL = {"address_randomization": "on"}  # where it is not recorded
 _OF_EACH_GUEST = ("host", "kernel", "isolation", "tools")
-_BELOW = {"hostname": "machine below the guest", "machine": "ID of the machine below the guest"}
+# Of guests, where both sides recorded it: earlier versions did not.
+_OF_GUESTS = (
+    ("controller", "hostname", "machine below the guest"),
+    ("controller", "machine", "ID of the machine below the guest"),
+    ("guest", "release", "release of the guest"),
+    ("guest", "userland_sha256", "userland of the guest"),
+    ("guest", "kernel_sha256", "kernel file of the guest"),
+)
 
 
 def provenance(study: Study, scenario: Scenario, file: TestbedFile | None = None) -> dict[str, Any]:
@@ -108,8 +115,8 @@ def changes_between(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
             name = "guest" if key == "title" else key.replace("_", " ")
             found.append(f"{name} was {was}, is {is_}")
     if before.get("guest") and now.get("guest"):
-        for key, name in _BELOW.items():
-            was, is_ = (facts.get("controller", {}).get(key) for facts in (before, now))
+        for chapter, key, name in _OF_GUESTS:
+            was, is_ = (facts.get(chapter, {}).get(key) for facts in (before, now))
             if was and is_ and was != is_:
                 found.append(f"{name} was {was}, is {is_}")
     return found

@@ -6,6 +6,7 @@ the platforms boot."""
 
 from __future__ import annotations
 
+import hashlib
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,6 +56,7 @@ class GuestHost:
     instances: Path
     modules: Path | None
     profile: str  # of AppArmor, as text; empty if there is none
+    digests: dict[str, str]  # of the userland and the kernel, for provenance
 
 
 def ensure(image: Image, state: Path, host: Host, release: str, kernel: str) -> GuestHost:
@@ -72,14 +74,21 @@ def ensure(image: Image, state: Path, host: Host, release: str, kernel: str) -> 
         debian = guest.ensure_kernel(store, host, origin, image.snapshot, package, _MODULES)
         if own and not Path(kernel).is_file():
             raise ImageError(f"{kernel}, the kernel of the guest, is not a file", "set `kernel` to a bzImage")
+        booted = Path(kernel) if own else debian.elf or debian.image
         return GuestHost(
-            Path(kernel) if own else debian.elf or debian.image,
+            booted,
             guest.ensure_initramfs(debian, store, _INSIDE, _APPLETS),
             guest.ensure_disk(userland, store, host),
             guest.ensure_disk(image, store, host),
             None if own else debian.modules_disk,
             docker_profile(userland.tree / "usr/sbin/dockerd"),
+            {"userland_sha256": userland.digest, "kernel_sha256": _sha256(booted)},
         )
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def to_build(image: Image, state: Path, release: str, kernel: str) -> list[str]:

@@ -9,7 +9,7 @@ import pytest
 from lastro.errors import TrialError
 from lastro.host.cgroups import Resources
 from lastro.testing.killing import nothing_is_left_after_a_kill
-from lastro.testing.subject import Subject, owned_processes
+from lastro.testing.subject import Subject
 
 _WORK = """
 platform = pool.get(sys.argv[2])
@@ -24,7 +24,7 @@ class Ending:
 
     def test_stopping_leaves_nothing_and_ends_even_what_keeps_forking(self, subject: Subject) -> None:
         """Each process lives for a moment and leaves a child: listing them and then signalling misses some."""
-        before = subject.leftovers()
+        before, session, view = subject.leftovers(), subject.testbed.session, subject.testbed.host.view
         hop = 'n=$1; [ "$n" -gt 0 ] || exit 0; sh -c "$0" "$0" $((n - 1)) & exit 0'
         with subject.start() as instance:
             instance.spawn(["sleep", "86395"])
@@ -37,13 +37,13 @@ class Ending:
             hops = "3000" if not self.contained else "300" if self.shares_kernel else "30"
             for _ in range(4):
                 instance.run(["sh", "-c", hop, hop, hops])
-            pids, marked = instance.pids(), owned_processes(subject.testbed.session.token)
+            pids, marked = instance.pids(), view.owned_pids(session.token)
             group = instance.cgroup
             assert pids
         assert subject.leftovers() == before
         assert not subject.live(pids)
-        assert len(owned_processes(subject.testbed.session.token)) < len(marked)
-        assert not any(directory.exists() for directory in subject.testbed.cgroups.directories(group))
+        assert len(view.owned_pids(session.token)) < len(marked)
+        assert not any(view.exists(str(directory)) for directory in subject.testbed.cgroups.directories(group))
 
     def test_after_a_start_that_failed_and_an_error_nothing_is_left_and_the_name_is_free(
         self, subject: Subject

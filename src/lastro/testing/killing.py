@@ -11,9 +11,10 @@ import pytest
 
 from lastro.errors import LastroError
 from lastro.host.cgroups import detect
+from lastro.host.files import LocalFiles
 from lastro.host.ledger import NETNS_DIR, RUN_DIR, Ledger
 from lastro.testbed import Testbed
-from lastro.testing.subject import live, owned_processes
+from lastro.testing.subject import live
 
 # A Lastro process that puts something to work, and then hangs until it is killed. This session has checked the image.
 _VICTIM = """
@@ -53,7 +54,7 @@ def nothing_is_left_after_a_kill(testbed: Testbed, state: Path, work: str, *word
             assert victim.stdout is not None
             started, _, token = victim.stdout.readline().strip().partition(" ")
             assert started == "started", "the victim did not get to work"
-            marked = owned_processes(token)
+            marked = LocalFiles().owned_pids(token)
             assert list(NETNS_DIR.glob(f"*{token}*"))
         finally:
             victim.kill()
@@ -67,7 +68,7 @@ def nothing_is_left_after_a_kill(testbed: Testbed, state: Path, work: str, *word
         ledger.close()
     time.sleep(0.2)
     assert not live(marked)
-    assert not owned_processes(token)
+    assert not LocalFiles().owned_pids(token)
     assert not [group for group in detect().directories(f"/lastro/{token}") if group.exists()]
     assert not list(NETNS_DIR.glob(f"*{token}*"))
     assert token not in Path("/proc/self/mountinfo").read_text()

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lastro.host.files import OWNER_VARIABLE
+from lastro.host.files import start_time
 from lastro.host.ledger import NETNS_DIR
 from lastro.platforms.base import Instance, InstanceSpec, Platform, start_all
 from lastro.testbed import Testbed
@@ -68,20 +67,8 @@ def status(instance: Instance) -> dict[str, str]:
 
 
 def live(pids: set[int]) -> set[int]:
-    """Return the processes that still run; zombies do not count."""
-    return {pid for pid in pids if not _is_zombie(pid)}
-
-
-def owned_processes(token: str) -> set[int]:
-    """Return the live processes that carry a session's mark in their environment."""
-    mark = f"{OWNER_VARIABLE}={token}".encode()
-    found = set()
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with suppress(OSError):
-                if mark in (entry / "environ").read_bytes().split(b"\0") and not _is_zombie(int(entry.name)):
-                    found.add(int(entry.name))
-    return found - {os.getpid()}
+    """Return the processes of this machine that still run; zombies do not count."""
+    return {pid for pid in pids if start_time(pid) is not None}
 
 
 def left(testbed: Testbed, switch: Path | None = None) -> dict[str, Any]:
@@ -94,13 +81,6 @@ def left(testbed: Testbed, switch: Path | None = None) -> dict[str, Any]:
         "ledger": testbed.session.mark(),
         "namespaces": sorted(path.name for path in NETNS_DIR.glob(f"*{testbed.session.token}*")),
         "links": {each["ifname"] for each in links},
-        "processes": owned_processes(testbed.session.token) - daemons,
+        "processes": testbed.host.view.owned_pids(testbed.session.token) - daemons,
         "run directory": sorted(path.name for path in testbed.run_dir.iterdir()),
     }
-
-
-def _is_zombie(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except (OSError, IndexError):
-        return True
