@@ -90,7 +90,7 @@ def test_the_schedule_is_the_planned_one(campaign: Path) -> None:
 def test_status(campaign: Path) -> None:
     facts = lastro("status", campaign, "--json").json
     assert set(facts) == {
-        "study", "title", "profile", "stopping", "most_replicates",
+        "study", "title", "profile", "guest", "stopping", "most_replicates",
         "counts", "trials", "attempts", "invalid_attempts", "finished", "remaining_s",
         "running", "last_event", "next",
     }  # fmt: skip

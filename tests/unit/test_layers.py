@@ -54,6 +54,7 @@ PURE = (
     "report.encoder",
     "report.estimates",
     "report.gate_plan_text",
+    "report.guest_words",
     "report.figures.scale",
     "report.figures.svg",
     "report.figures.text",

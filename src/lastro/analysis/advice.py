@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from statistics import fmean, median
 from typing import TYPE_CHECKING
 
-from lastro.analysis.campaign import MetricView, Point, Report
+from lastro.analysis.campaign import MeasuredIn, MetricView, Point, Report
 from lastro.results.samples import Metric, Series
 from lastro.stats.intervals import sample_mean, unit_of
 from lastro.stats.replication import optimum_repetitions, variance_components
@@ -90,7 +90,7 @@ class Advice:
     `likely_blocks` and `sure_blocks` suffice for each metric whose spread is known. They are None if there is no such
     metric, or if one of them needs more than a million. `unknown` lists the metrics whose spread is not known.
     `block_s` is the time of a block of this campaign, including repetitions of invalid trials; None before any trial
-    has run."""
+    has run. `guest` is that of this campaign; None for a real host."""
 
     directory: str
     title: str
@@ -101,6 +101,7 @@ class Advice:
     block_s: float | None
     metrics: tuple[MetricAdvice, ...]
     splits: tuple[Split, ...]
+    guest: MeasuredIn | None = None
 
     @property
     def likely_blocks(self) -> int | None:
@@ -141,6 +142,7 @@ def advise(report: Report, precision: float, series: SeriesByAttempt) -> Advice:
         block_s=_block_s(report),
         metrics=tuple(_metric_advice(view, precision, of_ratio) for view in report.views),
         splits=tuple(_splits(report, series)),
+        guest=report.guest,
     )
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Status = Literal["measured", "partly", "invalid", "unavailable", "pending"]
 Decision = Literal["different", "same", "unknown"]
 
-_CAMPAIGNS_IN = N_("{n} of {all} campaigns in {guests}")
+CAMPAIGNS_IN = N_("{n} of {all} campaigns in {guests}")
 _TESTBEDS_IN = N_("{n} of {all} testbeds in {guests}")
 
 
@@ -219,9 +219,16 @@ class MeasuredIn:
         return cls(title, found.get("emulated") is True, found.get("partly") is True) if title else None
 
     @classmethod
-    def of_several(cls, members: Sequence[Member], counted: str) -> MeasuredIn | None:
-        """Return the guests among campaigns or testbeds, `counted` by this note; None if all are real hosts."""
-        found = [cls.of(member.provenance) for member in members]
+    def of_data(cls, provenance: Mapping[str, Any], members: Sequence[Member]) -> MeasuredIn | None:
+        """Return the guest of a campaign, or those among the campaigns or testbeds behind it; None for real hosts."""
+        if not members:
+            return cls.of(provenance)
+        counted = _TESTBEDS_IN if all(member.testbed for member in members) else CAMPAIGNS_IN
+        return cls.among([cls.of(member.provenance) for member in members], counted)
+
+    @classmethod
+    def among(cls, found: Sequence[MeasuredIn | None], counted: str) -> MeasuredIn | None:
+        """Return the guests among several places, `counted` by this note; None if all are real hosts."""
         guests = [each for each in found if each is not None]
         if not guests or set(found) == {guests[0]}:
             return guests[0] if guests else None
@@ -230,6 +237,10 @@ class MeasuredIn:
         title = Note(counted, n=len(guests), all=len(found), guests=titles)
         partly = (emulated or len(guests)) < len(found) or any(guest.partly for guest in guests)
         return cls(title, emulated > 0, partly)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON-serializable data, as `guest` in JSON documents."""
+        return {"title": self.title, "emulated": self.emulated, "partly": self.partly}
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,9 +287,7 @@ class Report:
     @property
     def guest(self) -> MeasuredIn | None:
         """The virtual machine that was the host, or those among several; None for real hosts."""
-        if not self.members:
-            return MeasuredIn.of(self.provenance)
-        return MeasuredIn.of_several(self.members, _TESTBEDS_IN if self.of_fleet else _CAMPAIGNS_IN)
+        return MeasuredIn.of_data(self.provenance, self.members)
 
     @property
     def views(self) -> tuple[MetricView, ...]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from lastro.analysis.between import BetweenCampaigns, seconds_between
-from lastro.analysis.campaign import Cell, Report, Row
+from lastro.analysis.campaign import CAMPAIGNS_IN, Cell, MeasuredIn, Report, Row
 from lastro.analysis.verdicts import Verdict, direction
 from lastro.results.samples import Metric
 from lastro.stats.autocorrelation import LEAST_FACTOR
@@ -171,6 +171,11 @@ class Comparison:
     @property
     def sides(self) -> tuple[tuple[Side, Report], ...]:
         return ("A", self.a), ("B", self.b)
+
+    @property
+    def guest(self) -> MeasuredIn | None:
+        """The guests among both campaigns; None if both ran on real hosts."""
+        return MeasuredIn.among([self.a.guest, self.b.guest], CAMPAIGNS_IN)
 
     @property
     def alpha(self) -> float:

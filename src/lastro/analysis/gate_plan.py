@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 from lastro.analysis.between import spreads_of
-from lastro.analysis.campaign import MetricView, Report
+from lastro.analysis.campaign import MeasuredIn, MetricView, Report
 from lastro.analysis.trends import correlated_orders
 from lastro.errors import InputError, did_you_mean
 from lastro.results.samples import Metric
@@ -72,7 +72,7 @@ class GatePlan:
 
     `cells` are from the least noisy to the noisiest; `n_treatments` times `metrics` are judged. `unknown` are the
     metrics whose noise the pilot does not show; they are judged too. `other_settings` are those in which the pilot
-    differs from the study."""
+    differs from the study. `guest` is that of the pilot; None for a real host."""
 
     pilot: str
     margin: float
@@ -84,6 +84,7 @@ class GatePlan:
     unknown: tuple[str, ...]
     other_settings: tuple[str, ...]
     duration_s: Callable[[int], float]
+    guest: MeasuredIn | None = None
 
     @property
     def tests(self) -> int:
@@ -192,6 +193,7 @@ def gate_plan(
         unknown=tuple(metric.name for metric in chosen if not known.get(metric.name)),
         other_settings=tuple(_other_settings(study, pilot.study)),
         duration_s=duration_s,
+        guest=pilot.guest,
     )
 
 

@@ -10,7 +10,9 @@ The format in which a campaign stores them:
                  of the baseline treatment with the highest floor, a fraction (0.03: 3 %)
                  observed, resampled: false positives {count, n, interval}
     observed     the same over all metrics and treatments; metrics of one trial depend on each other
-    between      the spread between several A/A campaigns, as `analysis.between` describes it; null for one"""
+    between      the spread between several A/A campaigns, as `analysis.between` describes it; null for one
+    guest        the virtual machine that was the host {title, emulated, partly}, as in `lastro results --json`; null
+                 for a real host"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ from typing import Any
 
 from lastro.analysis.between import BetweenCampaigns, between_campaigns
 from lastro.analysis.between import to_dict as between_dict
-from lastro.analysis.campaign import MetricView, Report, by_block
+from lastro.analysis.campaign import CAMPAIGNS_IN, MeasuredIn, MetricView, Report, by_block
 from lastro.results.samples import Metric
 from lastro.stats.intervals import Interval
 from lastro.stats.noise_floor import FORMAT, NoiseFloor, Rate, distance, noise_floor, pairs_of, rate, rescaled
@@ -53,7 +55,8 @@ class NoiseFloors:
     """The noise floors of an A/A campaign; the two trials of a pair are `apart` blocks from each other.
 
     `metrics` has the noisiest treatment of each metric; `observed` counts false positives over all metrics and
-    treatments. `between` is None for a single A/A campaign."""
+    treatments. `between` is None for a single A/A campaign. `guest` is where all A/A campaigns ran; None for real
+    hosts."""
 
     directory: str
     blocks: int
@@ -63,6 +66,7 @@ class NoiseFloors:
     metrics: tuple[MetricFloor, ...]
     observed: Rate
     between: BetweenCampaigns | None = None
+    guest: MeasuredIn | None = None
 
 
 def noise_floors(reports: Sequence[Report], study: Study) -> NoiseFloors:
@@ -88,6 +92,7 @@ def noise_floors(reports: Sequence[Report], study: Study) -> NoiseFloors:
         metrics=tuple(_noisiest([each for each in found if each.metric == metric]) for metric in report.metrics),
         observed=_pooled([each.found.observed for each in found], design.confidence),
         between=between_campaigns(reports),
+        guest=MeasuredIn.among([report.guest for report in reports], CAMPAIGNS_IN),
     )
 
 
@@ -141,6 +146,7 @@ def to_dict(floors: NoiseFloors, at_utc: str) -> dict[str, Any]:
         "metrics": {each.metric.name: _metric(each) for each in floors.metrics},
         "observed": _rate(floors.observed),
         "between": between_dict(floors.between),
+        "guest": floors.guest and floors.guest.to_dict(),
     }
 
 

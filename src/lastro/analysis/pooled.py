@@ -14,7 +14,7 @@ from typing import Any
 
 from lastro.analysis.across import MACHINE
 from lastro.analysis.build import decide
-from lastro.analysis.campaign import Report
+from lastro.analysis.campaign import MeasuredIn, Report
 from lastro.analysis.claim_cells import Untestable
 from lastro.analysis.claim_effects import Effects, effects_in
 from lastro.analysis.claim_stand_ins import measured_levels
@@ -27,13 +27,15 @@ from lastro.results.samples import Metric
 from lastro.stats.adjust import holm
 from lastro.stats.contrasts import Contrast, exponential
 from lastro.stats.intervals import Interval, satterthwaite, t_quantile
-from lastro.stats.notes import Note
+from lastro.stats.notes import N_, Note
 from lastro.stats.pooling import Estimator, MeasuredEffect, Pooled
 from lastro.stats.student import t_p
 from lastro.study.baseline import common_baseline
 from lastro.study.claims import Claim, Claims
 from lastro.study.model import Level, Study
 from lastro.study.sides import Levels
+
+_HOSTS_IN = N_("{n} of {all} hosts in {guests}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +109,11 @@ class PooledStudy:
     @property
     def confidence(self) -> float:
         return self.study.design.confidence
+
+    @property
+    def guest(self) -> MeasuredIn | None:
+        """The guests among the hosts; None if all are real."""
+        return MeasuredIn.among([host.report.guest for host in self.hosts], _HOSTS_IN)
 
     def of(self, metric: Metric) -> tuple[PooledEffect, ...]:
         return tuple(effect for effect in self.effects if effect.metric == metric)

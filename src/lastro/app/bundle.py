@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from lastro import __version__
+from lastro.analysis.campaign import MeasuredIn
 from lastro.app.contents import claims_of
 from lastro.app.documents import CAMPAIGN, documents
 from lastro.app.private import private
@@ -29,8 +30,8 @@ from lastro.report import crate_words
 from lastro.report.crate import METADATA, Author, Crate, CrateCampaign, CrateFile, metadata
 from lastro.report.language import language
 from lastro.results.container import MANIFEST, write_zip
-from lastro.results.copied import copy_store
-from lastro.results.read import load_campaign, shared
+from lastro.results.copied import Clean, cleaned, copy_store
+from lastro.results.read import CampaignData, load_campaign, shared
 from lastro.results.rows import Attempt
 from lastro.results.store import Store
 from lastro.study.document import read_text
@@ -171,7 +172,14 @@ def _copy(directory: Path, member: SuiteStudy | None, target: Path, wanted: Want
         began=data.attempts[0].started_utc if data.attempts else "",
         ended=_end(data.attempts[-1]) if data.attempts else "",
         provenance=found.provenance | shared([row.provenance for row in found.testbeds.values()]),
+        guest=_guest(data, found.clean),
     )
+
+
+def _guest(data: CampaignData, clean: Clean) -> MeasuredIn | None:
+    """Return the guest that was the host, without private words."""
+    members = [replace(each, provenance=cleaned(each.provenance, clean)) for each in data.members]
+    return MeasuredIn.of_data(cleaned(data.provenance, clean), members)
 
 
 def _end(attempt: Attempt) -> str:

@@ -23,20 +23,22 @@ _SUITE_FORMAT = "lastro-suite-status/1"
 
 
 def status_of(directory: Path) -> dict[str, Any]:
-    """Return the status of a campaign."""
+    """Return the status of a campaign; `guest` is that of `lastro results --json`, null for a real host."""
     from lastro.analysis.build import progress_of
+    from lastro.analysis.campaign import MeasuredIn
     from lastro.results.read import load_campaign
 
     with open_campaign(directory) as store:
         data = load_campaign(store)
         pace, runner, testbeds = pace_of(store, scenario_of(data.study)), store.runner(), _testbeds(store)
-    study, progress = data.study, progress_of(data)
+    study, progress, guest = data.study, progress_of(data), MeasuredIn.of_data(data.provenance, data.members)
     at_work = _at_work(data.events, testbeds) if runner else len(testbeds)
     command = "report" if progress.finished else "status" if runner else "resume"
     return {
         "study": study.name,
         "title": study.title,
         "profile": study.profile,
+        "guest": guest and guest.to_dict(),
         "stopping": study.design.stopping,
         "most_replicates": study.design.most_blocks,
         "counts": {state: progress.counts.get(state, 0) for state in STATES},

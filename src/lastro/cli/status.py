@@ -5,7 +5,8 @@ Works while the campaign runs; needs no root. For a suite, it shows each study a
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+import textwrap
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lastro.app.status import STATES, status_of, status_of_suite
@@ -46,6 +47,7 @@ def _text(facts: dict[str, Any]) -> str:
     title = facts["title"] or facts["study"]
     lines = [
         plain(f"{title} (profile {facts['profile']})" if facts["profile"] else title),
+        *_of_guests([("", facts)]),
         _bar(counts),
         ", ".join(f"{n:,} {state}" for state, n in counts.items() if n),
     ]
@@ -65,6 +67,18 @@ def _text(facts: dict[str, Any]) -> str:
     return "\n".join(lines if facts["running"] else [*lines, f"next: {facts['next']}"])
 
 
+def _of_guests(measured: Sequence[tuple[str, Mapping[str, Any]]]) -> list[str]:
+    """Return in which guests campaigns are measured, from their names and statuses; empty for real hosts."""
+    if not any(facts["guest"] for _, facts in measured):
+        return []
+    from lastro.analysis.campaign import MeasuredIn
+    from lastro.report.guest_words import of_guests
+    from lastro.report.language import ENGLISH
+
+    places = [(name, MeasuredIn(**facts["guest"]) if facts["guest"] else None) for name, facts in measured]
+    return [line for sentence in of_guests(places, ENGLISH) for line in textwrap.wrap(plain(sentence), 100)]
+
+
 def _testbed_row(testbed: dict[str, Any]) -> tuple[str, ...]:
     now = str(testbed["block"] or "·")
     return testbed["name"], f"{testbed['blocks']:,}", f"{testbed['valid_trials']:,}", now
@@ -73,7 +87,8 @@ def _testbed_row(testbed: dict[str, Any]) -> tuple[str, ...]:
 def suite_text(suite: Suite, facts: dict[str, Any]) -> str:
     """Return the status of a suite as text, without the next command."""
     profile = f" (profile {suite.profile})" if suite.profile else ""
-    lines = [plain(f"{suite.label}{profile}"), _bar(facts["counts"]), ""]
+    measured = [(member["front"], member) for member in facts["fronts"] if member["begun"]]
+    lines = [plain(f"{suite.label}{profile}"), *_of_guests(measured), _bar(facts["counts"]), ""]
     rows = [("study", *STATES, ""), *(_row(member) for member in facts["fronts"])]
     lines += table(rows)
     lines += [plain(line) for member in facts["fronts"] for line in _why_stopped(member)]

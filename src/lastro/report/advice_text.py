@@ -2,6 +2,7 @@
 
     format      "lastro-advice/1"
     directory, precision, confidence, of ("ratio to the baseline" or "mean"), replicates (of this campaign), block_s
+    guest       the virtual machine that was the host {title, emulated, partly}, as in `lastro results --json`
     assurance   {likely, sure}: the probability that a number of blocks is enough, as stated
     blocks      {likely, sure}: enough for each metric whose spread is known, for all of its intervals together
     duration_s  {likely, sure}: the duration of these blocks
@@ -22,7 +23,9 @@ from typing import Any
 from lastro.analysis.advice import LIKELY, PROBABLE, SURE, VAGUE, Advice, BlocksAdvice, MetricAdvice, Split
 from lastro.plain import aligned, json_text, plain
 from lastro.report.encoder import Forms, encode, only, own
+from lastro.report.language import ENGLISH
 from lastro.report.numbers import percent
+from lastro.report.words import of_guest, place_of
 from lastro.results.samples import Metric
 from lastro.units import human_duration, significant
 
@@ -35,9 +38,10 @@ _FORMS: Forms = {
 
 def advice_text(advice: Advice) -> str:
     what = "ratios to the baseline" if advice.of_ratio else "means"
-    lines = [advice.title]
+    where = place_of([advice.guest], ENGLISH) or "here"
+    lines = [advice.title, *(line for text in of_guest(advice.guest, ENGLISH) for line in _wrapped(text))]
     if advice.block_s is not None:
-        lines.append(f"{advice.replicates} blocks planned; a block takes {human_duration(advice.block_s)} here")
+        lines.append(f"{advice.replicates} blocks planned; a block takes {human_duration(advice.block_s)} {where}")
     lines += [
         "",
         f"Blocks for {_whole(advice.confidence)} intervals of at most ±{percent(advice.precision)} around the {what}:",
@@ -148,7 +152,7 @@ def document(advice: Advice) -> dict[str, Any]:
     likely, sure = advice.likely_blocks, advice.sure_blocks
     found = {
         "format": "lastro-advice/1",
-        **only(advice, "directory precision confidence"),
+        **only(advice, "directory precision confidence guest"),
         "of": "ratio to the baseline" if advice.of_ratio else "mean",
         **only(advice, "replicates block_s"),
         "assurance": {"likely": LIKELY, "sure": SURE},

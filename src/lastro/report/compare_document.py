@@ -3,6 +3,8 @@
     format       "lastro-compare/1"
     a, b         the campaigns' directories
     study        name and title, of A
+    guest        {title, emulated, partly}, as in `lastro results A B --json`; partly if only one of them was measured
+                 so (differences has that of each); null for real hosts
     confidence   of the intervals; 1 - confidence is the family-wise error rate of verdicts and gate
     between      {campaigns, first_utc, last_utc, spreads {metric: spread}}: the spread between equal campaigns that all
                  intervals and tests contain, a standard deviation as a fraction of the mean; null if it is not known
@@ -27,7 +29,8 @@
 
 A value that does not exist is null, never absent and never NaN.
 
-JUnit: a testsuite for each metric, a testcase for each treatment. Only the gate produces failures."""
+JUnit: a testsuite for each metric, a testcase for each treatment. Only the gate produces failures. If a campaign is of
+a guest, each testsuite has a property `guest` with the sentences on that."""
 
 from __future__ import annotations
 
@@ -39,7 +42,7 @@ from lastro.analysis.between import to_dict
 from lastro.analysis.comparison import Compared, Comparison
 from lastro.plain import json_text
 from lastro.report.compare_text import p_text
-from lastro.report.compare_words import differences, label, not_compared, notes, why_only
+from lastro.report.compare_words import differences, guest_notes, label, not_compared, notes, why_only
 from lastro.report.encoder import Forms, encode, only, own
 from lastro.report.numbers import ratio_text
 from lastro.stats.intervals import Interval, sample_mean
@@ -62,6 +65,7 @@ def document(comparison: Comparison) -> dict[str, Any]:
         "a": comparison.a.directory,
         "b": comparison.b.directory,
         "study": only(comparison.study, "name title"),
+        "guest": comparison.guest,
         "confidence": comparison.confidence,
         "between": to_dict(comparison.between),
         "differences": [{"what": what, "a": a, "b": b} for what, a, b in differences(comparison)],
@@ -124,9 +128,13 @@ _FORMS: Forms = {
 def junit(comparison: Comparison, *, fail_lost: bool = False) -> bytes:
     """Return UTF-8 XML for CI systems; with `fail_lost`, a cell that only A measured is also a failure."""
     root = ElementTree.Element("testsuites", name=_xml(f"lastro compare {comparison.study.name}"))
+    measured = " ".join(guest_notes(comparison))
     for metric in comparison.metrics:
         cells = [cell for cell in comparison.cells if cell.metric.name == metric.name]
         suite = ElementTree.SubElement(root, "testsuite", name=_xml(metric.name), errors="0", time="0")
+        if measured:
+            properties = ElementTree.SubElement(suite, "properties")
+            ElementTree.SubElement(properties, "property", name="guest", value=_xml(measured))
         for cell in cells:
             case = ElementTree.SubElement(
                 suite, "testcase", name=_xml(label(cell)), classname=_xml(f"{comparison.study.name}.{metric.name}"),

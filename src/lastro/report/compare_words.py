@@ -81,8 +81,8 @@ def between_notes(comparison: Comparison) -> Iterator[str]:
         )
 
 
-def notes(comparison: Comparison) -> Iterator[str]:
-    """Yield caveats on each campaign, and the metrics that only one of them has."""
+def guest_notes(comparison: Comparison) -> Iterator[str]:
+    """Yield which campaigns are of guests, and whether the campaigns ran on different kinds of machines."""
     apart = {each.what for each in comparison.differences if each.kind == "provenance"}
     if len({report.guest for _, report in comparison.sides}) > 1 or RANDOMIZATION in apart:
         yield (
@@ -91,9 +91,14 @@ def notes(comparison: Comparison) -> Iterator[str]:
         )
     measured: dict[str, list[str]] = {}
     for side, report in comparison.sides:
-        for sentence in of_guest(report, ENGLISH):
+        for sentence in of_guest(report.guest, ENGLISH):
             measured.setdefault(sentence, []).append(side)
     yield from (f"{' and '.join(sides)}: {sentence}" for sentence, sides in measured.items())
+
+
+def notes(comparison: Comparison) -> Iterator[str]:
+    """Yield caveats on each campaign, and the metrics that only one of them has."""
+    yield from guest_notes(comparison)
     for side, report in comparison.sides:
         counts = report.progress.counts
         if not report.progress.finished:

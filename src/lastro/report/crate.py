@@ -10,11 +10,14 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from lastro.errors import InputError
 from lastro.plain import json_text
+
+if TYPE_CHECKING:
+    from lastro.analysis.campaign import MeasuredIn
 
 METADATA = "ro-crate-metadata.json"
 HOME = "https://w3id.org/ro/crate/1.1"
@@ -95,7 +98,9 @@ class CrateFile:
 
 @dataclass(frozen=True, slots=True)
 class CrateCampaign:
-    """A campaign of a bundle. `folder` holds its database; `began` and `ended` are UTC times, empty if no trial ran."""
+    """A campaign of a bundle. `folder` holds its database; `began` and `ended` are UTC times, empty if no trial ran.
+
+    `guest` is the virtual machine that was the host; None for a real host."""
 
     folder: str
     name: str
@@ -106,6 +111,7 @@ class CrateCampaign:
     began: str
     ended: str
     provenance: Mapping[str, Any]
+    guest: MeasuredIn | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,8 @@ import json
 from collections.abc import Iterator
 
 from lastro.report.crate import Crate, licence_url
+from lastro.report.guest_words import of_guests
+from lastro.report.language import ENGLISH
 from lastro.report.markdown import escape
 
 SOFTWARE_TITLE = "Lastro: what virtualization costs a network function, and what isolation saves"
@@ -64,6 +66,7 @@ def _readme(crate: Crate) -> Iterator[str]:
     many = "These are the results of several campaigns" if len(runs) > 1 else "These are the results of a campaign"
     yield f"{many} of Lastro, which measures what virtualization costs a network function:"
     yield "\n".join(runs)
+    yield from map(escape, of_guests([(each.title or each.name, each.guest) for each in crate.campaigns], ENGLISH))
     if crate.authors:
         yield f"Authors: {'; '.join(escape(each.name) for each in crate.authors)}"
     licence = (

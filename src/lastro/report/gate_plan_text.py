@@ -11,7 +11,8 @@ powers       [{blocks, median, noisiest, shown, duration_s}]; the least loss fou
 blocks_to_find                    {metric: the least number that finds a loss of twice the margin in any one cell}
 blocks_to_show                    the least number that probably shows that nothing regressed; null above 1,000
 unknown      metrics without a known noise
-other_settings                    those in which the pilot differs from the study"""
+other_settings                    those in which the pilot differs from the study
+guest        that of the pilot {title, emulated, partly}, as in `lastro results --json`; null for a real host"""
 
 from __future__ import annotations
 
@@ -24,7 +25,9 @@ from typing import Any
 from lastro.analysis.gate_plan import GatePlan, GatePower
 from lastro.plain import aligned, plain
 from lastro.report.encoder import Forms, encode, only
+from lastro.report.language import ENGLISH
 from lastro.report.numbers import count, percent
+from lastro.report.words import place_of
 from lastro.results.samples import Metric
 from lastro.stats.gate_power import POWER
 from lastro.units import human_duration
@@ -98,6 +101,8 @@ def _noise(plan: GatePlan) -> Iterator[str]:
         yield f"It shows no noise of {', '.join(plan.unknown)}."
     if plan.other_settings:
         yield f"It ran with other settings ({', '.join(plan.other_settings)}), so its noise may differ."
+    if where := place_of([plan.guest], ENGLISH):
+        yield f"It was measured {where}, so the noise of a gate on a host, or in another guest, may differ."
     yield "What changes between two days is not included; see docs/howto-gate-in-ci.md."
 
 
@@ -121,6 +126,6 @@ def gate_plan_document(plan: GatePlan) -> dict[str, Any]:
         "format": "lastro-gate-plan/1",
         **only(plan, "pilot margin confidence tests metrics n_treatments"),
         "noise": plan.cells,
-        **only(plan, "powers blocks_to_find blocks_to_show unknown other_settings"),
+        **only(plan, "powers blocks_to_find blocks_to_show unknown other_settings guest"),
     }
     return encode(found, _FORMS)

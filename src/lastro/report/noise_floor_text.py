@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Iterable
 
 from lastro.analysis.between import BetweenCampaigns
 from lastro.analysis.noise_floor import MetricFloor, NoiseFloors
-from lastro.plain import aligned
+from lastro.plain import aligned, plain
+from lastro.report.language import ENGLISH
 from lastro.report.numbers import ratio_text
+from lastro.report.words import of_guest, place_of
 from lastro.stats.noise_floor import Rate
 from lastro.units import human_duration, significant
 
 
 def noise_floor_text(floors: NoiseFloors) -> str:
-    """Return the table of noise floors, with an explanation below it."""
+    """Return the table of noise floors, below the guest that has them, if any, and above an explanation."""
     heads = ("metric", "noise floor", "A/A ratio", "excludes 1", "noisiest baseline")
     stated = f"{100 * (1 - floors.confidence):.4g} %"
     table = aligned([heads, *(_row(each) for each in floors.metrics)])
+    place = place_of([floors.guest], ENGLISH)
+    where = f", {place}," if place else " on this host"
+    above = _wrapped(map(plain, of_guest(floors.guest, ENGLISH)))
     below = [
-        f"Noise floor: with {floors.blocks} blocks, the baseline differs from itself on this host by more than that in "
+        f"Noise floor: with {floors.blocks} blocks, the baseline differs from itself{where} by more than that in "
         f"{stated} of campaigns. Excludes 1: how often an interval shows a difference that is "
         f"not there, in pseudo-experiments on the pairs; the stated rate is {stated}.",
         "The two trials of a pair were as far apart as in a block of the study: "
@@ -38,7 +44,11 @@ def noise_floor_text(floors: NoiseFloors) -> str:
         )
     if floors.between is not None:
         below.append(_between(floors.between))
-    return "\n".join([*table, "", *(line for text in below for line in textwrap.wrap(text, 100))])
+    return "\n".join([*above, *([""] if above else []), *table, "", *_wrapped(below)])
+
+
+def _wrapped(texts: Iterable[str]) -> list[str]:
+    return [line for text in texts for line in textwrap.wrap(text, 100)]
 
 
 def _between(found: BetweenCampaigns) -> str:

@@ -2,9 +2,10 @@
 
     format       "lastro-pool/1"
     study        name and title
+    guest        guests among the hosts {title, emulated, partly}, as in `lastro results --json`; null for real hosts
     confidence   of every interval
     estimator    of tau squared: "reml" or "paule-mandel"
-    hosts        [{name, campaigns [directory], facts {fact: text}, finished}]
+    hosts        [{name, campaigns [directory], guest, facts {fact: text}, finished}]; guest is that of the host alone
     effects      [{metric, unit, better, factor, level, reference, strata, all_strata, hosts, mean, tau, prediction,
                  heterogeneity, apart, p, p_adjusted, verdict, reason}], by metric, factor and level
                  an effect is the ratio of the mean of a level to that of the reference, over `strata` of `all_strata`
@@ -49,6 +50,7 @@ def document(found: PooledStudy) -> dict[str, Any]:
     whole = {
         "format": FORMAT,
         "study": only(found.study, "name title"),
+        "guest": found.guest,
         "confidence": found.confidence,
         "estimator": found.estimator,
         "hosts": [_host(host) for host in found.hosts],
@@ -60,7 +62,7 @@ def document(found: PooledStudy) -> dict[str, Any]:
 
 def _host(host: PooledHost) -> dict[str, Any]:
     known = {"facts": facts(host.report.provenance), "finished": host.report.progress.finished}
-    return only(host, "name campaigns") | known
+    return only(host, "name campaigns") | {"guest": host.report.guest} | known
 
 
 def _effect(effect: PooledEffect, names: list[str]) -> dict[str, Any]:

@@ -57,12 +57,11 @@ def premises(report: Report, say: Language) -> tuple[str, ...]:
     """Return what a reader must know before any number: changes of the study, a guest, and several campaigns."""
     changes = report.study.changes
     found = [say("The study was changed by {options}.", options=shlex.join(changes))] if changes else []
-    return (*found, *of_guest(report, say), *_several_campaigns(report, say))
+    return (*found, *of_guest(report.guest, say), *_several_campaigns(report, say))
 
 
-def of_guest(report: Report, say: Language) -> Iterator[str]:
+def of_guest(guest: MeasuredIn | None, say: Language) -> Iterator[str]:
     """Yield that the host, or some of several, was a virtual machine; nothing for real hosts."""
-    guest = report.guest
     if guest is None:
         return
     if isinstance(guest.title, Note):
