@@ -86,6 +86,8 @@ def test_a_file_chooses_its_kernel_size_and_isolation(tmp_path: Path) -> None:
         ('memory = "much"', "not a size"),
         ('cgroup = "v2"', "did you mean 'cgroups'"),
         ('cgroups = "v3"', "must be 'v2' or 'v1'"),
+        ('lsm = "smack"', "must be 'apparmor' or 'none'"),
+        ('lsm = "selinux"', "but is 'selinux' (Debian's SELinux policy did not load"),
         ('kernel = "linux image"', "neither a Debian package"),
         ("cpus = 65", "at most 64"),
         ("[dut]", "unknown key"),
@@ -266,4 +268,5 @@ def test_selinux_without_a_type_for_containers_is_unavailable() -> None:
     said = {mode: SELinux().probe(lacking(enforce=mode), Native()) for mode in ("0", "1")}
     assert "permissive" in str(said["0"].reason)
     assert "no type for containers (container_t)" in str(said["1"].reason) and "Fedora" in str(said["1"].remedy)
+    assert "without the module `container`" in str(said["1"].reason)
     assert "without SELinux" in str(SELinux().probe(lacking(), Native()).reason)
