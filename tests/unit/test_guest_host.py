@@ -5,10 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import re
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -22,12 +23,15 @@ from lastro.app.provenance import changes_between
 from lastro.cli.doctor import _added
 from lastro.errors import CommandFailed, StudyError
 from lastro.guest import _facts, _Start
+from lastro.host._connections import SshTarget
 from lastro.host.local import LocalHost
+from lastro.host.ssh import SshHost
 from lastro.host.testbed_file import GuestPlan, TestbedFile, load, load_named, parse
 from lastro.image.guest_host import GuestHost, docker_profile, recipe_of
 from lastro.image.rootfs import Image
 from lastro.isolation.apparmor import AppArmor
 from lastro.isolation.selinux import SELinux
+from lastro.platforms.base import AVAILABLE, Availability
 from lastro.platforms.native import Native
 from lastro.report.claims_document import claims_document
 from lastro.report.compare_words import differences, notes
@@ -39,9 +43,13 @@ from lastro.report.markdown import render_markdown
 from lastro.report.tables import results_table
 from lastro.report.words import place, premises
 from lastro.results.export import to_csv
+from lastro.scenarios.shared.availability_probes import Probes
+from lastro.scenarios.shared.pools import PlatformPool
 from lastro.study.claims import Absolute, Claim, Claims, Source
+from lastro.testbed import Testbed
 
 from ..campaigns import PROVENANCE, make_campaign, make_study
+from .recording import recording_testbed
 from .test_report_model import report_of
 
 TEMPLATE = b"""junk
@@ -270,3 +278,52 @@ def test_selinux_without_a_type_for_containers_is_unavailable() -> None:
     assert "no type for containers (container_t)" in str(said["1"].reason) and "Fedora" in str(said["1"].remedy)
     assert "without the module `container`" in str(said["1"].reason)
     assert "without SELinux" in str(SELinux().probe(lacking(), Native()).reason)
+
+
+class Inside(SshHost):
+    """A guest that has no program beside those of `_which`, and is not there."""
+
+    def ask(self, query: Any, words: Any, stdin: str | None = None) -> str:
+        return ""
+
+
+def inside(tmp_path: Path, called: str = "the guest") -> Testbed:
+    host: Any = Inside(SshTarget("127.0.0.1", called=called), tmp_path / "s", "0a1b2c")
+    return replace(recording_testbed(host, tmp_path), guest={"emulated": True} if called else None)
+
+
+@pytest.mark.parametrize("name", ["podman", "lxc", "nspawn", "gvisor", "qemu-tcg", "kvm"])
+def test_what_a_guest_does_not_contain_is_measured_on_a_host(name: str, tmp_path: Path) -> None:
+    """It has no network from which anything could be installed, and Lastro does not run in it."""
+    with ExitStack() as stack:
+        found = PlatformPool(inside(tmp_path), stack).availability(name)
+    assert re.search("the guest does not contain program|not in a guest", str(found.reason))
+    assert found.remedy == "measure it on a host, without a guest as its testbed"
+
+
+def test_on_a_host_that_ssh_reaches_the_remedy_says_what_to_install(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        pool = PlatformPool(inside(tmp_path, called=""), stack)
+        assert pool.availability("podman") == Availability("127.0.0.1 has no program 'podman'", "apt-get install podman")
+        assert "run Lastro on the DUT itself" in str(pool.availability("kvm").remedy)
+
+
+def test_in_a_guest_no_remedy_is_another_guest(tmp_path: Path) -> None:
+    bed = inside(tmp_path)
+
+    class Works:
+        def get(self, name: str) -> Any:
+            return SimpleNamespace(name=name)
+
+        def availability(self, name: str) -> Availability:
+            return AVAILABLE
+
+    class Fails:
+        def get(self, name: str) -> Any:
+            remedy = registry.get("attachment", name).remedy
+            return SimpleNamespace(probe=lambda testbed, platform: Availability("it has none", remedy))
+
+    for testbed, said in ((bed, False), (replace(bed, guest=None), True)):
+        found = Probes(testbed, cast(Any, Works()), cast(Any, Fails())).attachment("ipvlan", "native")
+        assert ("--testbed guest" in str(found.remedy)) is said
+        assert str(found.remedy).startswith("use a kernel with ipvlan")
