@@ -27,7 +27,7 @@ from lastro.host._connections import SshTarget
 from lastro.host.local import LocalHost
 from lastro.host.ssh import SshHost
 from lastro.host.testbed_file import GuestPlan, TestbedFile, load, load_named, parse
-from lastro.image.guest_host import GuestHost, docker_profile, recipe_of
+from lastro.image.guest_host import PARTS, GuestHost, docker_profile, recipe_of
 from lastro.image.rootfs import Image
 from lastro.isolation.apparmor import AppArmor
 from lastro.isolation.selinux import SELinux
@@ -327,3 +327,11 @@ def test_in_a_guest_no_remedy_is_another_guest(tmp_path: Path) -> None:
         found = Probes(testbed, cast(Any, Works()), cast(Any, Fails())).attachment("ipvlan", "native")
         assert ("--testbed guest" in str(found.remedy)) is said
         assert str(found.remedy).startswith("use a kernel with ipvlan")
+
+
+def test_the_documentation_lists_each_platform_that_no_guest_has() -> None:
+    text = (Path(__file__).parents[2] / "docs/howto-guest.md").read_text()
+    _, _, text = text.partition("These are unavailable, each with its reason:\n")
+    named = set(re.findall(r"`([a-z-]+)`", text.partition("\ndockerd waits")[0]))
+    assert named & registry.names("platform") == registry.names("platform") - set(PARTS["platform"])
+    assert named - registry.names("platform") == {"user-namespace", "routing", "jmeter", "vegeta"}
