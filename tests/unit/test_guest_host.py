@@ -20,7 +20,8 @@ from lastro.analysis.compare import compare, facts
 from lastro.analysis.pooled import machine
 from lastro.app.contents import content_of, loaded
 from lastro.app.provenance import changes_between
-from lastro.cli.doctor import _added
+from lastro.attachments.ovs import Ovs
+from lastro.cli._guest_adds import added, added_isolation, links_of
 from lastro.errors import CommandFailed, StudyError
 from lastro.guest import _facts, _Start
 from lastro.host._connections import SshTarget
@@ -49,9 +50,10 @@ from lastro.study.claims import Absolute, Claim, Claims, Source
 from lastro.testbed import Testbed
 
 from ..campaigns import PROVENANCE, make_campaign, make_study
-from .recording import recording_testbed
+from .recording import RecordingHost, recording_testbed
 from .test_report_model import report_of
 
+LSM = {"security_modules": "capability"}
 TEMPLATE = b"""junk
 profile {{.Name}} flags=(attach_disconnected) {
 {{range $value := .InnerImports}}
@@ -246,8 +248,46 @@ def test_a_campaign_is_not_resumed_in_another_kind_of_machine() -> None:
 def test_doctor_says_what_the_guest_adds() -> None:
     here = {"apparmor": "absent", "cgroup_version": 1, "security_modules": "capability,landlock"}
     guest = {"apparmor": "Y", "cgroup_version": 2, "security_modules": "capability,landlock,yama,apparmor"}
-    assert _added(here, guest) == ["AppArmor", "cgroup v2", "yama"]
-    assert _added(guest, guest) == _added(guest, here) == []
+    assert added_isolation(here, guest) == ["AppArmor", "cgroup v2", "yama"]
+    assert added_isolation(guest, guest) == added_isolation(guest, here) == []
+
+
+class Links:
+    """Probes and links of a host whose kernel has ipvlan or not, and Open vSwitch with this datapath, if any."""
+
+    def __init__(self, ipvlan: bool, datapath: str, native: bool = True) -> None:
+        self._works = {"ipvlan": ipvlan, "ovs": bool(datapath), "native": native}
+        self._ovs = Ovs()
+        self._ovs._datapath = datapath
+
+    def platform(self, name: str) -> Availability:
+        return AVAILABLE if self._works[name] else Availability("it does not start")
+
+    def attachment(self, name: str, platform: str) -> Availability:
+        return AVAILABLE if self._works[name] else Availability("it does not work")
+
+    def residuals(self, name: str) -> dict[str, str]:
+        return {f"{name}: {what}": text for what, text in self._ovs.residuals(cast(Any, None)).items()}
+
+
+@pytest.mark.parametrize(
+    ("here", "adds"),
+    [
+        (Links(ipvlan=False, datapath="netdev"), ["ipvlan", "Open vSwitch's datapath in the kernel"]),
+        (Links(ipvlan=True, datapath="netdev"), ["Open vSwitch's datapath in the kernel"]),
+        (Links(ipvlan=False, datapath="system"), ["ipvlan"]),
+        (Links(ipvlan=False, datapath=""), ["ipvlan"]),  # not installed: what its kernel has cannot be tried
+        (Links(ipvlan=False, datapath="netdev", native=False), []),
+    ],
+)
+def test_doctor_says_which_links_the_guest_adds(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, here: Any, adds: list[str]
+) -> None:
+    monkeypatch.setattr("lastro.cli._guest_adds._links_below", lambda near: links_of(here, here))
+    monkeypatch.setattr("lastro.host.facts.isolation", lambda host: {"apparmor": "Y", "cgroup_version": 2} | LSM)
+    bed, guest = recording_testbed(RecordingHost(), tmp_path), cast(Any, Links(ipvlan=True, datapath="system"))
+    assert added(replace(bed, near=bed.session), guest, guest) == adds
+    assert added(bed, guest, guest) == []
 
 
 def lacking(**files: str) -> Any:
