@@ -19,7 +19,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,7 +28,8 @@ from lastro.app.rights import require_root
 from lastro.app.studies import load_fleet, load_study, load_testbed
 from lastro.cli._common import testbed_argument
 from lastro.cli._matrix import ProbedPart, cells, lines, parts, summary
-from lastro.errors import HostBusy, HostError, InputError, did_you_mean
+from lastro.errors import HostBusy, HostError, InputError, LastroError, did_you_mean
+from lastro.host.base import Host
 from lastro.plain import plain, unfiltered
 from lastro.platforms.base import Availability
 from lastro.scenarios.base import start_s
@@ -82,6 +83,7 @@ def run(args: argparse.Namespace) -> int:
             probes = ChainProbes(bed, PlatformPool(bed, stack), links)
             adds = added(bed, probes, links)
             findings = examine(probes, wanted, say)
+            versions = _versions(bed.host, findings) if args.json else {}
     except HostBusy as error:
         if not args.quick:
             raise
@@ -90,7 +92,8 @@ def run(args: argparse.Namespace) -> int:
         return 0
     if args.json:
         guest = {"guest": {**bed.guest, "adds": adds}} if bed.guest else {}
-        print(json.dumps({"host": host, **guest, "parts": parts(findings), "matrix": cells(findings)}, indent=2))
+        tried = {"parts": parts(findings, versions), "matrix": cells(findings)}
+        print(json.dumps({"host": host, **guest, **tried}, indent=2))
         return 0
     for role, other in bed.others.items():
         print(f"{role}: {other.host.name} is reachable and meets the requirements")
@@ -107,6 +110,19 @@ def run(args: argparse.Namespace) -> int:
     if not everything:
         print("\n`lastro doctor --all` shows every part, with reasons and remedies")
     return 0
+
+
+def _versions(host: Host, findings: Sequence[ProbedPart]) -> dict[str, str]:
+    """Return the versions of the platforms that work, as their own programs print them."""
+    from lastro.host import facts
+
+    found = {}
+    for each in findings:
+        if each.kind == "platform" and each.availability:
+            argv = registry.get("platform", split_options(each.name)[0]).version_argv
+            with suppress(LastroError):
+                found |= {each.name: facts.version(host, argv)} if argv else {}
+    return found
 
 
 def _width() -> int:
