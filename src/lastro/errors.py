@@ -28,7 +28,8 @@ A `TrialError` that reaches the command line (a probe, say) exits with 3.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 _LONG_WORD = 120
 
@@ -108,6 +109,16 @@ class CommandFailed(TrialError):
         last_words = " / ".join(line.strip() for line in stderr.strip().splitlines()[-3:]) or "it printed no reason"
         super().__init__(f"`{_shown(argv)}` exited with {returncode}: {last_words[:600]}")
         self.argv, self.returncode, self.stderr = tuple(argv), returncode, stderr
+
+
+@contextmanager
+def hinted(remedy: str | None) -> Iterator[None]:
+    """Give the error of a command that fails in the block a hint, unless it has one."""
+    try:
+        yield
+    except CommandFailed as error:
+        error.hint = error.hint or remedy
+        raise
 
 
 class CommandTimeout(TrialError):

@@ -17,6 +17,7 @@ from lastro.platforms.base import AVAILABLE, Availability
 from lastro.scenarios.chain import ChainScenario
 
 from ..cli.conftest import study_text
+from .recording import RecordingHost, answer
 
 PLATFORMS = ("crun", "docker", "gvisor", "kvm", "lxc", "lxd", "native", "nspawn", "podman", "qemu-tcg", "runc")
 ATTACHMENTS = ("ipvlan", "macvlan-bridge", "nat", "ovs", "routed", "veth-bridge", "veth-direct", "vxlan")
@@ -94,7 +95,9 @@ def test_what_was_not_tried_is_no_failure() -> None:
     ]
     text = list(lines(findings, 80))
     assert "native    ✗1" in text and "runc      ·" in text
-    assert parts(findings)[0]["on"] is None and parts(findings)[2]["on"] == "native"
+    native, runc, click = parts(findings, {"runc": "runc version 1.1.5"})
+    assert native["on"] is None and click["on"] == "native"
+    assert (native["version"], runc["version"], "version" in click) == (None, "runc version 1.1.5", False)
 
 
 class Probes:
@@ -168,3 +171,16 @@ def test_platforms_by_name() -> None:
     with pytest.raises(InputError, match="no platform is named 'dokcer'") as caught:
         doctor._platforms(["dokcer"])
     assert "did you mean 'docker'?" in str(caught.value.hint)
+
+
+def test_the_version_is_that_of_each_platform_that_works() -> None:
+    findings = [
+        ProbedPart("platform", "native", "native", AVAILABLE),  # it has no program of its own
+        ProbedPart("platform", "crun", "crun", AVAILABLE),
+        ProbedPart("platform", "docker:storage=vfs", "docker:storage=vfs", AVAILABLE),
+        ProbedPart("platform", "lxc", "lxc", Availability("it does not start")),
+        ProbedPart("attachment", "nat", "crun", AVAILABLE),
+    ]
+    host = RecordingHost(lambda argv: answer(f"{argv[0]} version 1\nand more\n"))
+    assert doctor._versions(host, findings) == {"crun": "crun version 1", "docker:storage=vfs": "dockerd version 1"}
+    assert host.commands == [["crun", "--version"], ["dockerd", "--version"]]

@@ -5,10 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import re
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -19,15 +20,19 @@ from lastro.analysis.compare import compare, facts
 from lastro.analysis.pooled import machine
 from lastro.app.contents import content_of, loaded
 from lastro.app.provenance import changes_between
-from lastro.cli.doctor import _added
+from lastro.attachments.ovs import Ovs
+from lastro.cli._guest_adds import added, added_isolation, links_of
 from lastro.errors import CommandFailed, StudyError
 from lastro.guest import _facts, _Start
+from lastro.host._connections import SshTarget
 from lastro.host.local import LocalHost
+from lastro.host.ssh import SshHost
 from lastro.host.testbed_file import GuestPlan, TestbedFile, load, load_named, parse
-from lastro.image.guest_host import GuestHost, docker_profile, recipe_of
+from lastro.image.guest_host import PARTS, GuestHost, docker_profile, recipe_of
 from lastro.image.rootfs import Image
 from lastro.isolation.apparmor import AppArmor
 from lastro.isolation.selinux import SELinux
+from lastro.platforms.base import AVAILABLE, Availability
 from lastro.platforms.native import Native
 from lastro.report.claims_document import claims_document
 from lastro.report.compare_words import differences, notes
@@ -39,11 +44,16 @@ from lastro.report.markdown import render_markdown
 from lastro.report.tables import results_table
 from lastro.report.words import place, premises
 from lastro.results.export import to_csv
+from lastro.scenarios.shared.availability_probes import Probes
+from lastro.scenarios.shared.pools import PlatformPool
 from lastro.study.claims import Absolute, Claim, Claims, Source
+from lastro.testbed import Testbed
 
 from ..campaigns import PROVENANCE, make_campaign, make_study
+from .recording import RecordingHost, recording_testbed
 from .test_report_model import report_of
 
+LSM = {"security_modules": "capability"}
 TEMPLATE = b"""junk
 profile {{.Name}} flags=(attach_disconnected) {
 {{range $value := .InnerImports}}
@@ -86,6 +96,8 @@ def test_a_file_chooses_its_kernel_size_and_isolation(tmp_path: Path) -> None:
         ('memory = "much"', "not a size"),
         ('cgroup = "v2"', "did you mean 'cgroups'"),
         ('cgroups = "v3"', "must be 'v2' or 'v1'"),
+        ('lsm = "smack"', "must be 'apparmor' or 'none'"),
+        ('lsm = "selinux"', "but is 'selinux' (Debian's SELinux policy did not load"),
         ('kernel = "linux image"', "neither a Debian package"),
         ("cpus = 65", "at most 64"),
         ("[dut]", "unknown key"),
@@ -257,8 +269,46 @@ def test_a_guest_that_boots_something_else_is_another_one(key: str, what: str) -
 def test_doctor_says_what_the_guest_adds() -> None:
     here = {"apparmor": "absent", "cgroup_version": 1, "security_modules": "capability,landlock"}
     guest = {"apparmor": "Y", "cgroup_version": 2, "security_modules": "capability,landlock,yama,apparmor"}
-    assert _added(here, guest) == ["AppArmor", "cgroup v2", "yama"]
-    assert _added(guest, guest) == _added(guest, here) == []
+    assert added_isolation(here, guest) == ["AppArmor", "cgroup v2", "yama"]
+    assert added_isolation(guest, guest) == added_isolation(guest, here) == []
+
+
+class Links:
+    """Probes and links of a host whose kernel has ipvlan or not, and Open vSwitch with this datapath, if any."""
+
+    def __init__(self, ipvlan: bool, datapath: str, native: bool = True) -> None:
+        self._works = {"ipvlan": ipvlan, "ovs": bool(datapath), "native": native}
+        self._ovs = Ovs()
+        self._ovs._datapath = datapath
+
+    def platform(self, name: str) -> Availability:
+        return AVAILABLE if self._works[name] else Availability("it does not start")
+
+    def attachment(self, name: str, platform: str) -> Availability:
+        return AVAILABLE if self._works[name] else Availability("it does not work")
+
+    def residuals(self, name: str) -> dict[str, str]:
+        return {f"{name}: {what}": text for what, text in self._ovs.residuals(cast(Any, None)).items()}
+
+
+@pytest.mark.parametrize(
+    ("here", "adds"),
+    [
+        (Links(ipvlan=False, datapath="netdev"), ["ipvlan", "Open vSwitch's datapath in the kernel"]),
+        (Links(ipvlan=True, datapath="netdev"), ["Open vSwitch's datapath in the kernel"]),
+        (Links(ipvlan=False, datapath="system"), ["ipvlan"]),
+        (Links(ipvlan=False, datapath=""), ["ipvlan"]),  # not installed: what its kernel has cannot be tried
+        (Links(ipvlan=False, datapath="netdev", native=False), []),
+    ],
+)
+def test_doctor_says_which_links_the_guest_adds(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, here: Any, adds: list[str]
+) -> None:
+    monkeypatch.setattr("lastro.cli._guest_adds._links_below", lambda near: links_of(here, here))
+    monkeypatch.setattr("lastro.host.facts.isolation", lambda host: {"apparmor": "Y", "cgroup_version": 2} | LSM)
+    bed, guest = recording_testbed(RecordingHost(), tmp_path), cast(Any, Links(ipvlan=True, datapath="system"))
+    assert added(replace(bed, near=bed.session), guest, guest) == adds
+    assert added(bed, guest, guest) == []
 
 
 def lacking(**files: str) -> Any:
@@ -287,4 +337,62 @@ def test_selinux_without_a_type_for_containers_is_unavailable() -> None:
     said = {mode: SELinux().probe(lacking(enforce=mode), Native()) for mode in ("0", "1")}
     assert "permissive" in str(said["0"].reason)
     assert "no type for containers (container_t)" in str(said["1"].reason) and "Fedora" in str(said["1"].remedy)
+    assert "without the module `container`" in str(said["1"].reason)
     assert "without SELinux" in str(SELinux().probe(lacking(), Native()).reason)
+
+
+class Inside(SshHost):
+    """A guest that has no program beside those of `_which`, and is not there."""
+
+    def ask(self, query: Any, words: Any, stdin: str | None = None) -> str:
+        return ""
+
+
+def inside(tmp_path: Path, called: str = "the guest") -> Testbed:
+    host: Any = Inside(SshTarget("127.0.0.1", called=called), tmp_path / "s", "0a1b2c")
+    return replace(recording_testbed(host, tmp_path), guest={"emulated": True} if called else None)
+
+
+@pytest.mark.parametrize("name", ["podman", "lxc", "nspawn", "gvisor", "qemu-tcg", "kvm"])
+def test_what_a_guest_does_not_contain_is_measured_on_a_host(name: str, tmp_path: Path) -> None:
+    """It has no network from which anything could be installed, and Lastro does not run in it."""
+    with ExitStack() as stack:
+        found = PlatformPool(inside(tmp_path), stack).availability(name)
+    assert re.search("the guest does not contain program|not in a guest", str(found.reason))
+    assert found.remedy == "measure it on a host, without a guest as its testbed"
+
+
+def test_on_a_host_that_ssh_reaches_the_remedy_says_what_to_install(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        pool = PlatformPool(inside(tmp_path, called=""), stack)
+        assert pool.availability("podman") == Availability("127.0.0.1 has no program 'podman'", "apt-get install podman")
+        assert "run Lastro on the DUT itself" in str(pool.availability("kvm").remedy)
+
+
+def test_in_a_guest_no_remedy_is_another_guest(tmp_path: Path) -> None:
+    bed = inside(tmp_path)
+
+    class Works:
+        def get(self, name: str) -> Any:
+            return SimpleNamespace(name=name)
+
+        def availability(self, name: str) -> Availability:
+            return AVAILABLE
+
+    class Fails:
+        def get(self, name: str) -> Any:
+            remedy = registry.get("attachment", name).remedy
+            return SimpleNamespace(probe=lambda testbed, platform: Availability("it has none", remedy))
+
+    for testbed, said in ((bed, False), (replace(bed, guest=None), True)):
+        found = Probes(testbed, cast(Any, Works()), cast(Any, Fails())).attachment("ipvlan", "native")
+        assert ("--testbed guest" in str(found.remedy)) is said
+        assert str(found.remedy).startswith("use a kernel with ipvlan")
+
+
+def test_the_documentation_lists_each_platform_that_no_guest_has() -> None:
+    text = (Path(__file__).parents[2] / "docs/howto-guest.md").read_text()
+    _, _, text = text.partition("These are unavailable, each with its reason:\n")
+    named = set(re.findall(r"`([a-z-]+)`", text.partition("\ndockerd waits")[0]))
+    assert named & registry.names("platform") == registry.names("platform") - set(PARTS["platform"])
+    assert named - registry.names("platform") == {"user-namespace", "routing", "jmeter", "vegeta"}

@@ -14,10 +14,12 @@ import pytest
 from lastro import registry
 from lastro.anomalies.base import Anomaly, Demand, Dose, KernelUse
 from lastro.anomalies.conntrack import ruleset
-from lastro.errors import PlatformError, Unavailable
+from lastro.errors import CommandFailed, PlatformError, Unavailable
 from lastro.functions.base import PATHS
-from lastro.host.cgroups import CgroupsV2, Resources, Usage
+from lastro.host.cgroups import CgroupsV1, CgroupsV2, Resources, Usage
 from lastro.host.local import LocalHost
+from lastro.instruments._load_generator import Traffic
+from lastro.instruments.trafgen import Trafgen
 from lastro.isolation.base import NEIGHBOUR, MeasuredUse, Profile
 from lastro.isolation.cgroups import CgroupLimits
 from lastro.isolation.seccomp import DENIED, filter_profile
@@ -28,7 +30,7 @@ from lastro.scenarios.load import LoadScenario
 from lastro.scenarios.shared.disturbance import bounded
 from lastro.shapes import made
 
-from .recording import RecordingHost, recording_testbed
+from .recording import RecordingHost, answer, recording_testbed
 
 MIB = 1 << 20
 
@@ -303,3 +305,86 @@ def test_a_guest_counts_its_own_files_and_sockets() -> None:
 def test_a_need_is_a_use_per_second() -> None:
     used = Usage(cpu_s=5.0, memory_peak_bytes=7, read_bytes=100, write_bytes=200, read_ops=10, write_ops=20)
     assert MeasuredUse.of(used, 10.0) == MeasuredUse(0.5, 7, 10, 20, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("controllers", "lacking"), [("cpuset cpu io memory", "pids"), ("cpuset cpu io memory pids", "")]
+)
+def test_where_a_kernel_lacks_a_controller_the_remedy_names_the_guest(
+    controllers: str, lacking: str, tmp_path: Path
+) -> None:
+    (tmp_path / "cgroup.controllers").write_text(f"{controllers}\n")
+    groups = CgroupsV2(tmp_path)
+    testbed: Any = SimpleNamespace(cgroups=groups, host=LocalHost(), usable_cpus=[0, 1], scratch_dir=tmp_path)
+
+    class Careless:
+        """A platform that ignores limits that the kernel does not have."""
+
+        name = "careless"
+
+        def start(self, testbed: Any, spec: InstanceSpec) -> Any:
+            return nullcontext(SimpleNamespace(testbed=testbed, spec=spec, cgroup="/group"))
+
+    found = CgroupLimits().probe(testbed, Careless())  # type: ignore[arg-type]
+    assert "cannot be read" in str(found.reason)
+    assert (f"no cgroup controller {lacking}" in str(found.reason)) is bool(lacking)
+    assert ("--testbed guest" in str(found.remedy)) is bool(lacking)
+    assert groups.lacking() == lacking.split()
+
+
+def test_the_controllers_of_version_1_have_a_tree_each_or_share_one(tmp_path: Path) -> None:
+    for tree in ("cpu,cpuacct", "cpuset", "memory"):
+        (tmp_path / tree).mkdir()
+    assert CgroupsV1(tmp_path).lacking() == ["blkio", "pids"]
+
+
+def refusing(program: str) -> RecordingHost:
+    """A host whose kernel refuses what one program asks for."""
+    return RecordingHost(lambda argv: answer(code=2, error="Operation not supported") if program in argv else None)
+
+
+@pytest.mark.parametrize(
+    ("name", "program", "lacks"),
+    [
+        ("none", "nft", "nftables"),
+        ("firewall", "nft", "nftables"),
+        ("nat", "nft", "NAT"),
+        ("dpi", "iptables-nft-restore", "string match"),
+    ],
+)
+@pytest.mark.parametrize("shared", [True, False])
+def test_where_a_kernel_lacks_what_a_function_needs_the_remedy_names_the_guest(
+    name: str, program: str, lacks: str, shared: bool
+) -> None:
+    """Not where the instance has a kernel of its own, which no guest replaces."""
+    instance: Any = SimpleNamespace(has_nftables=True, shares_kernel=shared, run=refusing(program).run)
+    with pytest.raises(CommandFailed) as caught, registry.get("function", name)().installed(instance, PATHS["4"]):
+        pass
+    assert (caught.value.hint is None) is not shared
+    assert not shared or (lacks in str(caught.value.hint) and "--testbed guest" in str(caught.value.hint))
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_without_a_token_bucket_the_generator_names_the_guest(shared: bool) -> None:
+    testbed = SimpleNamespace(host=refusing("tc"))
+    run = testbed.host.run
+    sender: Any = SimpleNamespace(testbed=testbed, netns="one", shares_kernel=shared, takes_taps=not shared, run=run)
+    with pytest.raises(CommandFailed) as caught:
+        Trafgen()._pace(sender, "pace0", Traffic.of("128"), 1000.0)
+    assert ("sch_tbf" in str(caught.value.hint)) is ("--testbed guest" in str(caught.value.hint)) is shared
+
+
+@pytest.mark.parametrize(
+    ("name", "program", "lacks"), [("network", "tc", "sch_tbf"), ("conntrack", "nft", "connection tracking")]
+)
+def test_where_a_kernel_lacks_what_a_neighbour_needs_the_remedy_names_the_guest(
+    name: str, program: str, lacks: str, tmp_path: Path
+) -> None:
+    testbed = recording_testbed(refusing(program), tmp_path)
+    neighbour: Any = SimpleNamespace(
+        testbed=testbed, spec=InstanceSpec("near", NEIGHBOUR), netns="one", takes_taps=False, starts_on_links=False,
+        plug=lambda ports, taps: None,
+    )  # fmt: skip
+    with pytest.raises(CommandFailed) as caught, anomaly(name).prepared(neighbour):
+        pass
+    assert lacks in str(caught.value.hint) and "--testbed guest" in str(caught.value.hint)

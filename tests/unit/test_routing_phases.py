@@ -425,11 +425,15 @@ def test_guests_are_left_alone_until_an_update_or_until_neighbours_must_be_dead(
 # Where it runs, and what a file may name
 
 
-def test_routing_is_refused_where_its_links_cannot_be_watched() -> None:
+@pytest.mark.parametrize(("guest", "reason", "remedy"), [
+    (None, "reached by SSH", "run Lastro on the DUT itself"),
+    ({"emulated": True}, "not in a guest", "measure it on a host, without a guest as its testbed"),
+])  # fmt: skip
+def test_routing_is_refused_where_its_links_cannot_be_watched(guest: Any, reason: str, remedy: str) -> None:
     scenario: Any = object.__new__(RoutingScenario)
-    scenario._testbed = SimpleNamespace(host=SimpleNamespace(remote=True))
+    scenario._testbed = SimpleNamespace(host=SimpleNamespace(remote=True), guest=guest)
     found = scenario.availability({"platform": "runc", "attachment": "veth-bridge"})
-    assert not found and "reached by SSH" in str(found.reason) and found.remedy == "run Lastro on the DUT itself"
+    assert not found and reason in str(found.reason) and found.remedy == remedy
 
 
 @pytest.mark.parametrize(("shares_kernel", "failure", "can"), [

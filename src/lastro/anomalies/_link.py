@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from lastro.anomalies.base import KernelUse
-from lastro.errors import Unavailable
+from lastro.errors import Unavailable, hinted
 from lastro.host.base import Host
 from lastro.platforms.base import Instance, Port
-from lastro.testbed import beside, set_sysctls
+from lastro.testbed import IN_A_GUEST, beside, set_sysctls
 
 PEER = "198.19.254.2"
 MOST_BPS = 1_000_000_000  # of a neighbour whose rate no isolation limits
@@ -25,6 +25,7 @@ _ONWARDS_FROM, _ONWARDS_TO = "198.19.255.5", "198.19.255.6"  # from an instance 
 _DEVICE, PEER_DEVICE, ONWARDS_DEVICE, _END_DEVICE = "load0", "peer0", "onwards0", "end0"
 _BURST_S, _LEAST_BURST_BYTES = 0.01, 4096  # of the bucket
 _QUEUE = "250ms"  # longer than a period of a CPU quota (100 ms): a sender waits, and the link does not idle
+_REMEDY = f"use a kernel with sch_tbf, {IN_A_GUEST}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,8 @@ def own_link(neighbour: Instance, through: Instance | None = None) -> Iterator[N
                 host.run(["ip", "-n", near, "-batch", "-"], stdin=onwards)
                 host.run(["ip", "-n", bed.dut, "-batch", "-"], stdin=_up(_END_DEVICE, _ONWARDS_TO))
                 host.run(["ip", "-n", near, "route", "add", BEYOND, "via", _ONWARDS_TO])
-            host.run(["tc", "-n", neighbour.netns, "qdisc", "add", "dev", _DEVICE, "root", *_bucket(bps)])
+            with hinted(_REMEDY):
+                host.run(["tc", "-n", neighbour.netns, "qdisc", "add", "dev", _DEVICE, "root", *_bucket(bps)])
             neighbour.plug([Port(neighbour, _DEVICE, f"{_NEIGHBOUR}/{_PREFIX}", (f"{BEYOND}/32 via {PEER}",))], {})
             yield NeighbourLink(host, neighbour.netns, near)
         finally:

@@ -23,12 +23,13 @@ from dataclasses import replace
 from lastro.anomalies._link import BEYOND, ONWARDS_DEVICE, PEER, PEER_DEVICE, NeighbourLink, own_link
 from lastro.anomalies.base import OVER_LIMIT, Anomaly, Demand, Dose, KernelUse, put_program
 from lastro.anomalies.network import FLOOD
-from lastro.errors import PlatformError
+from lastro.errors import PlatformError, hinted
 from lastro.host.base import Host
 from lastro.host.cgroups import Resources
 from lastro.host.ledger import NETNS_DIR
 from lastro.platforms.base import Instance
 from lastro.requirements import Requirements
+from lastro.testbed import IN_A_GUEST
 
 HELD = 16_000  # connections
 LEAST_SHARE = 0.5
@@ -37,6 +38,7 @@ _PER_S = 2000  # datagrams once all connections are there: each connection gets 
 _TIMEOUT_S = 30  # of a connection that nothing answers
 _SYSCTLS = "/proc/sys/net/netfilter"
 _TABLE, _COUNTER = "neighbour", "refused"  # beside the function's own table
+_REMEDY = f"use a kernel with nftables and connection tracking, {IN_A_GUEST}"
 
 
 class Conntrack(Anomaly):
@@ -63,7 +65,8 @@ class Conntrack(Anomaly):
         host = neighbour.testbed.host
         with own_link(neighbour, self._function) as link:
             inside = ["nsenter", f"--net={NETNS_DIR / link.next_netns}"]
-            host.run([*inside, "nft", "-f", "-"], stdin=ruleset(neighbour.spec.resources.connections))
+            with hinted(_REMEDY):
+                host.run([*inside, "nft", "-f", "-"], stdin=ruleset(neighbour.spec.resources.connections))
             _require_room(host, inside)
             put_program(neighbour, FLOOD)
             yield lambda: _tracked(host, inside, link)

@@ -14,6 +14,7 @@ from lastro.anomalies.base import Anomaly, Demand, Dose, KernelUse
 from lastro.errors import PlatformError
 from lastro.host.cgroups import Resources
 from lastro.platforms.base import Instance
+from lastro.testbed import IN_A_GUEST
 
 HELD = 1000  # processes that the workers hold together, unless limited
 _LEAST_SHARE = 0.5
@@ -66,7 +67,8 @@ def _require_limit(neighbour: Instance) -> None:
     if neighbour.spec.resources.pids is None or found != str(neighbour.spec.resources.pids):
         raise PlatformError(
             f"the anomaly 'fork' did not start: {file} is {found}, so the host could run out of processes",
-            "use a platform and a kernel that limit the processes of a container (cgroup controller `pids`)",
+            "use a platform and a kernel that limit the processes of a container (cgroup controller `pids`),"
+            f" {IN_A_GUEST}",
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,10 +48,11 @@ def _plain(found: Availability) -> dict[str, Any]:
     }
 
 
-def parts(findings: Sequence[ProbedPart]) -> list[dict[str, Any]]:
-    """Return the result of every probe."""
+def parts(findings: Sequence[ProbedPart], versions: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return the result of every probe. `versions` are those of platforms, by name; a platform may have none."""
     return [
         {"kind": each.kind, "name": each.name, "on": None if each.kind == "platform" else each.on}
+        | ({"version": versions.get(each.name)} if each.kind == "platform" else {})
         | _plain(each.availability)
         for each in findings
     ]

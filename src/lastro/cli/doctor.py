@@ -19,17 +19,17 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from lastro import registry
 from lastro.app.rights import require_root
 from lastro.app.studies import load_fleet, load_study, load_testbed
 from lastro.cli._common import testbed_argument
 from lastro.cli._matrix import ProbedPart, cells, lines, parts, summary
-from lastro.errors import HostBusy, HostError, InputError, did_you_mean
+from lastro.errors import HostBusy, HostError, InputError, LastroError, did_you_mean
+from lastro.host.base import Host
 from lastro.plain import plain, unfiltered
 from lastro.platforms.base import Availability
 from lastro.scenarios.base import start_s
@@ -64,6 +64,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from lastro.app.hosts import testbed
+    from lastro.cli._guest_adds import added
     from lastro.host import facts
 
     if args.fleet:
@@ -78,8 +79,11 @@ def run(args: argparse.Namespace) -> int:
         with testbed("lastro doctor", wait=args.wait, file=file) as bed, ExitStack() as stack:
             say = stack.enter_context(_Progress(wanted))
             host = facts.collect(bed.host)
-            added = _added(facts.isolation(bed.near.host), host["isolation"]) if bed.near else []
-            findings = examine(ChainProbes(bed, PlatformPool(bed, stack), AttachmentPool(bed, stack)), wanted, say)
+            links = AttachmentPool(bed, stack)
+            probes = ChainProbes(bed, PlatformPool(bed, stack), links)
+            adds = added(bed, probes, links)
+            findings = examine(probes, wanted, say)
+            versions = _versions(bed.host, findings) if args.json else {}
     except HostBusy as error:
         if not args.quick:
             raise
@@ -87,8 +91,9 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps({"busy": error.message}) if args.json else reason)
         return 0
     if args.json:
-        guest = {"guest": {**bed.guest, "adds": added}} if bed.guest else {}
-        print(json.dumps({"host": host, **guest, "parts": parts(findings), "matrix": cells(findings)}, indent=2))
+        guest = {"guest": {**bed.guest, "adds": adds}} if bed.guest else {}
+        tried = {"parts": parts(findings, versions), "matrix": cells(findings)}
+        print(json.dumps({"host": host, **guest, **tried}, indent=2))
         return 0
     for role, other in bed.others.items():
         print(f"{role}: {other.host.name} is reachable and meets the requirements")
@@ -98,13 +103,26 @@ def run(args: argparse.Namespace) -> int:
     if bed.guest:
         why_not = f"; without KVM, because {bed.guest['why_not_kvm']}" if "why_not_kvm" in bed.guest else ""
         print(f"{bed.guest['title']}{why_not}")
-        print(f"what this machine lacks and the guest has: {', '.join(added) or 'nothing'}")
+        print(f"what this machine lacks and the guest has: {', '.join(adds) or 'nothing'}")
     print()
     everything = args.all and not args.quick
     print("\n".join(lines(findings, _width()) if everything else summary(findings, _width())))
     if not everything:
         print("\n`lastro doctor --all` shows every part, with reasons and remedies")
     return 0
+
+
+def _versions(host: Host, findings: Sequence[ProbedPart]) -> dict[str, str]:
+    """Return the versions of the platforms that work, as their own programs print them."""
+    from lastro.host import facts
+
+    found = {}
+    for each in findings:
+        if each.kind == "platform" and each.availability:
+            argv = registry.get("platform", split_options(each.name)[0]).version_argv
+            with suppress(LastroError):
+                found |= {each.name: facts.version(host, argv)} if argv else {}
+    return found
 
 
 def _width() -> int:
@@ -133,19 +151,6 @@ def _run_fleet(args: argparse.Namespace) -> int:
     else:
         print("\n".join(_fleet_lines.lines(testbeds, found, _width())))
     return 0 if found.groups else HostError.exit_code
-
-
-def _added(here: Mapping[str, Any], guest: Mapping[str, Any]) -> list[str]:
-    """Return what a guest's kernel offers to isolate instances and this machine's does not.
-
-    Both are the chapter of `host.facts`."""
-    found = ["AppArmor"] if guest["apparmor"] == "Y" != here["apparmor"] else []
-    version = guest["cgroup_version"]
-    found += [f"cgroup v{version}"] if version > here["cgroup_version"] else []
-    if here["security_modules"] == "unknown":
-        return found
-    ours, theirs = (set(str(each["security_modules"]).split(",")) - {"apparmor"} for each in (here, guest))
-    return [*found, *sorted(theirs - ours)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
-from lastro.errors import Unavailable
+from lastro.errors import Unavailable, hinted
 from lastro.functions import _click
 from lastro.functions._click import BROKEN
 from lastro.functions._click import CONDITION as ON_CLICK
@@ -18,6 +18,7 @@ from lastro.functions._path import PATHS, Counted, Path
 from lastro.platforms.base import Instance
 from lastro.requirements import NOTHING, Requirements
 from lastro.study.model import Level, Setting
+from lastro.testbed import IN_A_GUEST
 
 _TABLE = "lastro"
 _USUAL_PATH = PATHS["4"]
@@ -35,13 +36,15 @@ class Function(ABC):
     """A network function; a new one defines its rules in the kernel and, if it can, as a Click configuration.
 
     `rules` are statements of nftables inside the table `lastro` of the path's address family. Each may count in
-    counters of its own. A study may choose `options` by a level such as `firewall:rules=1000`."""
+    counters of its own. A study may choose `options` by a level such as `firewall:rules=1000`.
+    `remedy` is what to do on a host whose kernel refuses the rules."""
 
     kind = "function"
     name: ClassVar[str]
     summary: ClassVar[str]
     requirements: ClassVar[Requirements] = NOTHING  # of the host; `lastro setup` installs them
     options: ClassVar[tuple[Setting, ...]] = ()
+    remedy: ClassVar[str] = f"use a kernel with nftables, {IN_A_GUEST}"
     capabilities: ClassVar[tuple[str, ...]] = ("CAP_NET_ADMIN",)
     witnesses: ClassVar[tuple[str, ...]] = ()  # counters of its own that every new flow must move
     per_packet: ClassVar[bool] = False  # whether its work on each packet, besides forwarding it, may limit the rate
@@ -78,15 +81,16 @@ class Function(ABC):
             yield partial(self.counters, instance, path)
 
     def _load(self, instance: Instance, path: Path) -> None:
-        if instance.has_nftables:
-            instance.run(["nft", "-f", "-"], stdin=self.ruleset(path))
-        elif self.rules(path) or self.more_steps(path):
-            raise Unavailable(
-                f"function '{self.name}' needs nftables, which the kernel of this platform does not have",
-                'measure plain forwarding on it: function = "none"',
-            )
-        for step in self.more_steps(path):
-            instance.run(step.argv, stdin=step.stdin)
+        with hinted(self.remedy if instance.shares_kernel else None):
+            if instance.has_nftables:
+                instance.run(["nft", "-f", "-"], stdin=self.ruleset(path))
+            elif self.rules(path) or self.more_steps(path):
+                raise Unavailable(
+                    f"function '{self.name}' needs nftables, which the kernel of this platform does not have",
+                    'measure plain forwarding on it: function = "none"',
+                )
+            for step in self.more_steps(path):
+                instance.run(step.argv, stdin=step.stdin)
 
     def ruleset(self, path: Path) -> str:
         """Return the whole table. `crossed` counts every packet that the kernel forwards from inside to outside."""

@@ -20,6 +20,7 @@ from itertools import pairwise
 from lastro.errors import Unavailable
 from lastro.functions.base import Function, Path, Step
 from lastro.study.model import Setting
+from lastro.testbed import IN_A_GUEST
 
 SIGNATURE = "X-Lastro-Suspect"
 DETOUR = ("detour0", "detour1")
@@ -32,6 +33,7 @@ _DETOUR_ADDRESSES = {"4": ("198.18.2.1", "198.18.2.2"), "6": ("2001:2:0:2::1", "
 class Dpi(Function):
     name = "dpi"
     summary = "searches every payload for a signature, and redirects packets that have it"
+    remedy = f"use a kernel with nftables and the string match of iptables (xt_string), {IN_A_GUEST}"
     per_packet = True
     options = (Setting("signatures", 1, "signatures for which every payload is searched", 1, 1_000),)
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from lastro.functions.base import Function, Path
+from lastro.testbed import IN_A_GUEST
 
 
 class NatFunction(Function):
     name = "nat"
     summary = "rewrites the source address of every packet, and restores it for replies"
+    remedy = f"use a kernel with nftables and NAT, {IN_A_GUEST}"
     witnesses = ("translated",)
     per_packet = True
     tracks = True

@@ -25,6 +25,7 @@ ENVIRONMENT = {
     "HOME": "/nonexistent",
     "LC_ALL": "C.UTF-8",
 }
+ON_A_HOST = "measure it on a host, without a guest as its testbed"  # the remedy for what no guest contains
 _KEEP_BYTES = 200_000  # of each stream in a transcript: an iperf3 report of a minute has about 40 kB
 
 
@@ -147,8 +148,12 @@ class Host(ABC):
     def require(self, program: str, remedy: str) -> str:
         """Return the path of a program. Raises: Unavailable, with the remedy, when the host does not have it."""
         if (found := self.which(program)) is None:
-            raise Unavailable(f"this host has no program '{program}'", remedy)
+            raise self.lacks(f"program '{program}'", remedy)
         return found
+
+    def lacks(self, what: str, remedy: str) -> Unavailable:
+        """Return the error for what is not installed. `remedy` says how to install it."""
+        return Unavailable(f"this host has no {what}", remedy)
 
     def clock(self) -> ClockSample:
         """Read the host's clocks against the controller's, without a command if they are the same."""

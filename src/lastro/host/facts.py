@@ -6,7 +6,7 @@ import hashlib
 import hmac
 import platform
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -107,10 +107,15 @@ def tools(host: Host, commands: Mapping[str, tuple[str, ...]]) -> dict[str, Any]
         if path is None:
             continue
         with suppress(LastroError):
-            words = host.run(argv, timeout_s=20, check=False)
-            lines = (words.text or words.error_text).strip().splitlines()
-            found[name] = {"version": lines[0] if lines else "", "path": path, "sha256": _sha256(host, path)}
+            found[name] = {"version": version(host, argv), "path": path, "sha256": _sha256(host, path)}
     return found
+
+
+def version(host: Host, argv: Sequence[str]) -> str:
+    """Return the first line that a command prints, which is its version. Raises: LastroError."""
+    done = host.run(argv, timeout_s=20, check=False)
+    lines = (done.text or done.error_text).strip().splitlines()
+    return lines[0] if lines else ""
 
 
 def _sha256(host: Host, path: str) -> str:

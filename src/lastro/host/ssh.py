@@ -30,7 +30,7 @@ from lastro.host._child import GRACE_S, ended_within, kill_group, memory_file
 from lastro.host._connections import LOST, Connections, SshTarget
 from lastro.host._remote_files import RemoteFiles
 from lastro.host._remote_shell import PATIENCE_S, Answer, Lost, NoPlace, Query, Shell, Shells
-from lastro.host.base import ENVIRONMENT, Completed, Host, Process
+from lastro.host.base import ENVIRONMENT, ON_A_HOST, Completed, Host, Process
 from lastro.host.files import OWNER_VARIABLE
 from lastro.host.local import LocalProcess
 from lastro.validity import ClockSample
@@ -154,9 +154,7 @@ class SshHost(Host):
         if done.returncode == _KILLED and done.duration_s >= timeout_s:
             raise CommandTimeout(argv, timeout_s)
         if done.returncode == _NO_PROGRAM and done.error_text.startswith("env: ") and argv[0] in done.error_text:
-            raise Unavailable(
-                f"{self.name} has no program '{argv[0]}'", "install it there; `lastro doctor` shows what is missing"
-            )
+            raise self.lacks(f"program '{argv[0]}'", "install it there; `lastro doctor` shows what is missing")
         if check and done.returncode != 0:
             raise CommandFailed(argv, done.returncode, done.error_text or done.text)
         return done
@@ -180,7 +178,7 @@ class SshHost(Host):
             self._connections.release(socket)
             if pid is None:
                 raise self.lose(_last_line(err.content()))
-            raise Unavailable(f"{self.name} has no program '{argv[0]}'", "install it there")
+            raise self.lacks(f"program '{argv[0]}'", "install it there")
         started = SshProcess(self, tuple(argv), process, err, nonce, pid, lambda: self._connections.release(socket))
         if lasting:
             with self._turn:
@@ -284,6 +282,12 @@ class SshHost(Host):
         if program not in self._which:
             self._which[program] = self.ask('command -v -- "$1" || :', [program]).strip() or None
         return self._which[program]
+
+    def lacks(self, what: str, remedy: str) -> Unavailable:
+        """Return the error for what is not installed. In a guest, which has no network, nothing can be."""
+        if self.reach.called:  # only a guest has a name of this kind
+            return Unavailable(f"{self.name} does not contain {what}", ON_A_HOST)
+        return Unavailable(f"{self.name} has no {what}", remedy)
 
     def clock(self) -> ClockSample:
         """Read the host's clocks against the controller's; the uncertainty is half of the round trip.

@@ -30,6 +30,10 @@ ROLES = ("client", "dut", "server")
 NEIGHBOURS = {"client": ("dut",), "dut": ("client", "server"), "server": ("dut",)}
 _KERNEL = "is neither a Debian package, such as linux-image-amd64 or linux-image-amd64/trixie, nor an absolute path"
 _LEAST_MEMORY_BYTES = 512 << 20
+_NO_SELINUX = (
+    "Debian's SELinux policy did not load in a guest, and Debian builds it without the module `container`, which has"
+    " the type container_t: the isolation selinux needs a host with container-selinux (Fedora, RHEL, Alma)"
+)
 _HINT = "docs/reference-testbed.md describes the file; examples/testbeds/three-machines.toml is an example"
 
 
@@ -57,6 +61,12 @@ def _memory(value: Any) -> Any:
         raise PydanticCustomError("memory", "is not a size, such as 2G") from error
     if n_bytes < _LEAST_MEMORY_BYTES:
         raise PydanticCustomError("memory", "is too little for a guest with instances: give at least 512M")
+    return value
+
+
+def _lsm(value: Any) -> Any:
+    if value == "selinux":
+        raise PydanticCustomError("lsm", "must be 'apparmor' or 'none', but is 'selinux'", {"hint": _NO_SELINUX})
     return value
 
 
@@ -113,7 +123,7 @@ class GuestTable(StrictTable):
     cpus: Annotated[int, Field(ge=0, le=64)] = 0
     memory: Annotated[OneLine, BeforeValidator(_memory)] = "2G"
     cgroups: Literal["v2", "v1"] = "v2"
-    lsm: Literal["apparmor", "none"] = "apparmor"
+    lsm: Annotated[Literal["apparmor", "none"], BeforeValidator(_lsm)] = "apparmor"
     accelerator: Literal["auto", "kvm", "tcg"] = "auto"
 
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
-from lastro.errors import CommandFailed, InstrumentError, Unavailable
+from lastro.errors import CommandFailed, InstrumentError
 from lastro.host.base import Host
 from lastro.instruments import _http, _jmeter_plan
 from lastro.instruments._http import ClosedLoad, Endpoint, HttpLoad, Request, Station
@@ -51,11 +51,11 @@ class Jmeter(HttpLoad):
     @classmethod
     def require(cls, host: Host) -> str:
         if host.which("java") is None:
-            raise Unavailable("JMeter needs Java, and this host has none", cls.requirements.install)
+            raise host.lacks("Java, which JMeter needs", cls.requirements.install)
         try:
             host.run(["test", "-r", _JAR])
         except CommandFailed as error:
-            raise Unavailable(f"there is no JMeter in {HOME}", cls.requirements.remedy) from error
+            raise host.lacks(f"JMeter in {HOME}", str(cls.requirements.remedy)) from error
         return f"Apache JMeter {VERSION}"
 
     def measure(self, station: Station, load: ClosedLoad) -> Reading:

@@ -17,10 +17,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
-from lastro.errors import CommandFailed, InstrumentError
+from lastro.errors import CommandFailed, InstrumentError, hinted
 from lastro.host.base import Completed, Process
 from lastro.instruments._load_generator import MOST_BYTES, PORT, LoadGenerator, Offered, Traffic, Way, checked
 from lastro.platforms.base import Instance
+from lastro.testbed import IN_A_GUEST
 
 _PATIENCE_S = 15.0
 _FIRST_PORT = 20_000
@@ -35,6 +36,7 @@ code=$?
 tc -s qdisc show dev "$0" root
 exit $code"""
 _BUCKET, _END, _TABLE = "pace0", "pace1", "lastro_pace"
+_REMEDY = f"use a kernel with sch_tbf, {IN_A_GUEST}"
 _SENT = re.compile(r"^\s*(\d{1,15}) packets outgoing\s*$", re.MULTILINE)
 _LASTED = re.compile(r"(\d{1,9}) sec, (\d{1,6}) usec on CPU")
 _QUEUED = re.compile(r"^\s*backlog \w+ (\d{1,9})p ", re.MULTILINE)
@@ -93,7 +95,8 @@ class Trafgen(LoadGenerator):
         rate_bps = 8 * rate_fps * traffic.counted_bytes
         burst = max(2 * MOST_BYTES if len(traffic.sizes) > 1 else 2 * traffic.sizes[0], _BUCKET_S * rate_bps / 8)
         bucket = ["rate", f"{rate_bps:.0f}bit", "burst", f"{burst:.0f}", "limit", str(_QUEUE_BYTES)]
-        _tc(sender, ["qdisc", "replace", "dev", device, "root", "tbf", *bucket])
+        with hinted(_REMEDY if sender.shares_kernel else None):
+            _tc(sender, ["qdisc", "replace", "dev", device, "root", "tbf", *bucket])
 
     def _release(self, sender: Instance, hop: _Hop) -> None:
         if hop.bucket == hop.device:

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
-from lastro.errors import CommandFailed, InstrumentError, Unavailable
+from lastro.errors import CommandFailed, InstrumentError
 from lastro.host.base import Host
 from lastro.instruments import _http
 from lastro.instruments._http import Endpoint, HttpLoad, OpenLoad, Page, Request, Station
@@ -55,7 +55,7 @@ class Vegeta(HttpLoad):
     @classmethod
     def require(cls, host: Host) -> str:
         if host.which("vegeta") is None:
-            raise Unavailable("this host has no vegeta", _REMEDY)
+            raise host.lacks("vegeta", _REMEDY)
         version = re.search(r"^Version: (\S+)$", host.run(["vegeta", "-version"]).text, re.MULTILINE)
         return f"vegeta {version[1] if version else 'of unknown version'}"
 

@@ -17,7 +17,8 @@ from dataclasses import replace
 
 from lastro.host.cgroups import Resources
 from lastro.isolation.base import NEIGHBOUR, Isolation, MeasuredUse, Profile
-from lastro.platforms.base import Instance, InstanceSpec
+from lastro.platforms.base import Availability, Instance, InstanceSpec, Platform
+from lastro.testbed import IN_A_GUEST, Testbed
 
 HEADROOM = 2.0
 _IDLE = MeasuredUse(0, 0, 0, 0, 0, 0)
@@ -44,13 +45,26 @@ class CgroupLimits(Isolation):
     def verify(self, instance: Instance) -> str | None:
         groups = instance.testbed.cgroups
         for file, wanted in groups.settings(instance.spec.resources):
-            found = instance.testbed.host.read_text(str(groups.root / file.format(name=instance.cgroup.strip("/"))))
+            path = groups.root / file.format(name=instance.cgroup.strip("/"))
+            try:
+                found = instance.testbed.host.read_text(str(path))
+            except OSError:  # the kernel lacks the controller, and the platform did not mind
+                return f"{path} cannot be read"
             if not set(wanted.split()) <= set(found.split()):
                 return f"{file} is {found.strip()!r}, not {wanted!r}"
         if most := instance.spec.resources.open_files:
             found = instance.run(["sh", "-c", "ulimit -H -n"]).text.strip()
             return None if found == str(most) else f"a process may open {found} files, not {most}"
         return None
+
+    def probe(self, testbed: Testbed, platform: Platform) -> Availability:
+        found = super().probe(testbed, platform)
+        if found or found.remedy or not (lacking := testbed.cgroups.lacking()):
+            return found
+        return Availability(
+            f"{found.reason}; this host has no cgroup controller {', '.join(lacking)}",
+            f"use a kernel that has the cgroup controller, {IN_A_GUEST}",
+        )
 
 
 def _reservation(role: str, profile: Profile) -> Resources:

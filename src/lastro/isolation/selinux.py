@@ -1,7 +1,8 @@
 """Mandatory access control by SELinux, with the type that container-selinux gives every container: container_t.
 
-Written from the documentation of the OCI and of Docker. Debian's policy has no type for containers, so on Debian it is
-unavailable; it has not yet run with the policy container-selinux."""
+Written from the documentation of the OCI and of Docker. The type is in the policy container-selinux, and in the module
+`container` of the reference policy. Debian 12 builds selinux-policy-default without this module, so there it is
+unavailable. It has not yet run with a policy that has the type."""
 
 from __future__ import annotations
 
@@ -40,7 +41,8 @@ class SELinux(Isolation):
             testbed.host.run(["sh", "-c", _KNOWS, "sh", f"system_u:system_r:{TYPE}:s0"])
         except CommandFailed:
             return Availability(
-                f"the SELinux policy of this host has no type for containers ({TYPE}); Debian's has none",
+                f"the SELinux policy of this host has no type for containers ({TYPE}): Debian, for"
+                " one, builds selinux-policy-default without the module `container`, which has it",
                 "use a distribution with the package container-selinux (Fedora, RHEL, Alma)",
             )
         return super().probe(testbed, platform)

@@ -174,7 +174,7 @@ def _program(host: Host, flavour: Flavour) -> str:
             flavour.remedy,
         )
     if found is None or host.which(flavour.client) is None:
-        raise Unavailable(f"this host has no program '{flavour.client if found else flavour.daemon}'", flavour.remedy)
+        raise host.lacks(f"program '{flavour.client if found else flavour.daemon}'", flavour.remedy)
     return found
 
 

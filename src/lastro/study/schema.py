@@ -212,7 +212,7 @@ def _message(detail: ErrorDetails) -> str:
 
 def _hint(detail: ErrorDetails, model: type[StrictTable]) -> str | Callable[[], str]:
     if detail["type"] != "extra_forbidden":
-        return ""
+        return str(detail.get("ctx", {}).get("hint", ""))  # of a check of our own
     *way, key = detail["loc"]
     for step in way:
         if isinstance(step, str):

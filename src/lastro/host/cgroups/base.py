@@ -98,6 +98,10 @@ class Cgroups(ABC):
         """Return the group's directory in every tree."""
 
     @abstractmethod
+    def lacking(self) -> list[str]:
+        """Return the controllers that limit resources and that this host does not have."""
+
+    @abstractmethod
     def usage(self, name: str) -> Usage: ...
 
     @abstractmethod

@@ -15,6 +15,7 @@ class CgroupsV1(Cgroups):
     """Control groups on version 1, and on hybrid hosts, whose version 2 tree has no controller that we need."""
 
     version = 1
+    _controllers = ("cpuset", "cpu", "blkio", "memory", "pids")
 
     def directories(self, name: str) -> list[Path]:
         return [self.root / tree / name.strip("/") for tree in self.files.directories(str(self.root))]
@@ -34,6 +35,10 @@ class CgroupsV1(Cgroups):
                 if not found:
                     missing.append((str(group / kind), values[kind]))
         return missing
+
+    def lacking(self) -> list[str]:
+        trees = {each for tree in self.files.directories(str(self.root)) for each in tree.split(",")}
+        return [each for each in self._controllers if each not in trees]
 
     def pids_directory(self, name: str) -> Path:
         return self.root / "pids" / name.strip("/")

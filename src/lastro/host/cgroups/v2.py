@@ -26,6 +26,11 @@ class CgroupsV2(Cgroups):
         ]
         return [(str(group / "cgroup.subtree_control"), wanted) for group in above if wanted]
 
+    def lacking(self) -> list[str]:
+        file = str(self.root / "cgroup.controllers")
+        available = self.files.read([file]).get(file, "").split()
+        return [each for each in self._controllers if each not in available]
+
     def pids_directory(self, name: str) -> Path:
         return self.root / name.strip("/")
 

@@ -16,7 +16,7 @@ from lastro.attachments._separable import Separable
 from lastro.errors import LastroError
 from lastro.functions._ospf import NETWORK_TYPES, TIMERS, Protocol
 from lastro.functions.ospf_router import ROUTERS, OspfRouter
-from lastro.host.base import Host
+from lastro.host.base import ON_A_HOST, Host
 from lastro.image.rootfs import Needs
 from lastro.meters.host import HostMeter
 from lastro.platforms.base import AVAILABLE, Availability, InstanceSpec, unavailable
@@ -45,6 +45,7 @@ _FAR = Availability(
     "Lastro watches links and routes only on the machine where it runs, but the DUT is reached by SSH",
     "run Lastro on the DUT itself",
 )
+_INSIDE = Availability("Lastro watches links and routes only on the machine where it runs, not in a guest", ON_A_HOST)
 
 _TREE = Availability("the topology is a tree: no link can fail without splitting it", 'set failure = "none"')
 _NO_CARRIER = Availability(
@@ -181,7 +182,7 @@ class RoutingScenario(OnLinks):
 
     def availability(self, config: Config) -> Availability:
         if self.testbed.host.remote:
-            return _FAR
+            return _FAR if self.testbed.guest is None else _INSIDE
         if not (found := patient(config)):
             return found
         if config["failure"] != "none" and not read_topology(str(config["topology"])).spare_links():

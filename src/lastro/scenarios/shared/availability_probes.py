@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from lastro import registry
 from lastro.errors import LastroError
 from lastro.platforms.base import Availability, Platform, unavailable
 from lastro.scenarios.shared.pools import AttachmentPool, PlatformPool
 from lastro.study.levels import NONE
-from lastro.testbed import Testbed
+from lastro.testbed import IN_A_GUEST, Testbed
 
 
 class Probes:
@@ -35,9 +36,10 @@ class Probes:
         if key not in self._probed:
             try:
                 found = self.platform(key[1])
-                self._probed[key] = probe(self._pool.get(key[1]), *key[2:]) if found else found
+                found = probe(self._pool.get(key[1]), *key[2:]) if found else found
             except LastroError as error:
-                self._probed[key] = unavailable(error)
+                found = unavailable(error)
+            self._probed[key] = _not_once_more(found) if self._testbed.guest else found
         return self._probed[key]
 
     def _probe_attachment(self, platform: Platform, name: str) -> Availability:
@@ -45,3 +47,8 @@ class Probes:
 
     def _probe_isolation(self, platform: Platform, name: str) -> Availability:
         return registry.get("isolation", name)().probe(self._testbed, platform)  # type: ignore[no-any-return]
+
+
+def _not_once_more(found: Availability) -> Availability:
+    """Return what was found in a guest, without the advice to measure in one."""
+    return replace(found, remedy=(found.remedy or "").replace(f", {IN_A_GUEST}", "") or None)

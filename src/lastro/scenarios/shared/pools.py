@@ -10,6 +10,7 @@ from typing import Any
 from lastro import registry
 from lastro.attachments.base import Attachment
 from lastro.errors import ImageError, LastroError, Unavailable
+from lastro.host.base import ON_A_HOST
 from lastro.instruments.base import WORK_DIR
 from lastro.platforms.base import Availability, Instance, InstanceSpec, Platform, unavailable
 from lastro.platforms.native import Native
@@ -58,15 +59,19 @@ class PlatformPool:
         if name not in self._ready:
             platform: Platform = make_part("platform", name)
             if self._testbed.host.remote and not platform.over_ssh:
-                raise Unavailable(
-                    f"{platform.name} runs only on the machine where Lastro runs, but the DUT is reached by SSH",
-                    "run Lastro on the DUT itself, and reach the other roles from there",
-                )
+                raise self._out_of_reach(platform.name)
             with self._testbed.host.recorded() as transcript:
                 self._stack.enter_context(platform.prepare(self._testbed))
             self._ready[name] = platform
             self.preparations[name] = transcript.records
         return self._ready[name]
+
+    def _out_of_reach(self, name: str) -> Unavailable:
+        where = f"{name} runs only on the machine where Lastro runs"
+        if self._testbed.guest is not None:
+            return Unavailable(f"{where}, not in a guest", ON_A_HOST)
+        remedy = "run Lastro on the DUT itself, and reach the other roles from there"
+        return Unavailable(f"{where}, but the DUT is reached by SSH", remedy)
 
     @property
     def native(self) -> Platform:
