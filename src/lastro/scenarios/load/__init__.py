@@ -59,7 +59,7 @@ _NO_GOAL = "none"
 class _AtPdr(TypedDict):
     """The notes of a trial from which a profile is made."""
 
-    elapsed_s: float
+    elapsed_s: float  # of the load
     usage: dict[str, Usage]  # by role
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from lastro.errors import InputError, InstrumentError
@@ -59,6 +59,11 @@ class Probe:
     def reached(self) -> bool:
         """False if the generator did not send the rate that it was asked for: its limit, not the function's loss."""
         return self.sent_fps >= REACHED * self.rate_fps
+
+    def as_note(self) -> dict[str, object]:
+        """Return the probe as plain data, to keep with the trial."""
+        rounded = {"loss_ratio": round(self.loss_ratio, 6), "reached": self.reached}
+        return {**asdict(self), "lost_at": dict(self.lost_at), **rounded}
 
 
 Measure = Callable[[float, float], Probe]  # rate in frames a second, duration in seconds
