@@ -25,7 +25,7 @@ from lastro.scenarios.load import LoadScenario, _require_able, settling
 from lastro.scenarios.load import probing as probing_module
 from lastro.scenarios.load.measuring import METRICS, bounds_of, goals_of, record
 from lastro.scenarios.load.probing import BOTH, Prober
-from lastro.scenarios.load.search import Found, Goal, Probe, Searched, UnmetGoal
+from lastro.scenarios.load.search import REACHED, Found, Goal, Probe, Searched, UnmetGoal
 from lastro.scenarios.load.steering import _mask, short_buffer, steer
 
 from ..scenarios import configured
@@ -239,13 +239,27 @@ def counters(sent: int, received: int, refused: int = 0, size: int = 60) -> dict
 Counted = dict[str, dict[str, int]]
 
 
-def prober(monkeypatch: pytest.MonkeyPatch, counted: Counted, sent: int, directions: str, *later: Counted) -> Prober:
-    """A prober whose interfaces count from 0; `later` are readings after `counted`."""
+def both_ways(there: int, back: int) -> Counted:
+    """What interfaces count of two flows that lose nothing, one in each direction."""
+    found = counters(there, there)
+    for counted in found.values():
+        empty = "tx" if counted["rx_packets"] else "rx"
+        counted |= {f"{empty}_packets": back, f"{empty}_bytes": 60 * back}
+    return found
+
+
+def prober(
+    monkeypatch: pytest.MonkeyPatch, counted: Counted, sent: int, directions: str, *later: Counted, back: int = 0
+) -> Prober:
+    """A prober whose interfaces count from 0; `later` are readings after `counted`.
+
+    Its generator reports `sent` frames, and `back` in the other direction."""
     zero = {port: dict.fromkeys(each, 0) for port, each in counted.items()}
     now = iter([zero, counted, *(later or (counted,))])
     monkeypatch.setattr(probing_module, "InterfaceMeter", lambda *_: SimpleNamespace(now=lambda: next(now)))
     monkeypatch.setattr(settling.time, "sleep", lambda _: None)
-    generator = SimpleNamespace(offer=lambda *_: Offered(sent, sent, 1.0))
+    reported = {"source": Offered(sent, sent, 1.0), "sink": Offered(back, back, 1.0)}
+    generator = SimpleNamespace(offer=lambda way, *_: reported[way.sender])
     roles = {role: SimpleNamespace(usage=dict) for role in ("source", "function", "sink")}
     chain = SimpleNamespace(path=PATHS["4"], instances=roles, source="source", sink="sink")
     return Prober(cast(Any, None), cast(Any, chain), cast(Any, generator), Traffic.of("64"), directions)
@@ -261,15 +275,15 @@ def test_a_probe_is_what_the_interfaces_counted(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_both_directions_share_the_rate(monkeypatch: pytest.MonkeyPatch) -> None:
-    moved = counters(5_000, 5_000)
-    mirrored = {"source.out0": "sink.in0", "function.in0": "function.out0"}
-    for one, other in mirrored.items():
-        for side, far in (("rx", "tx"), ("tx", "rx")):
-            for what in ("bytes", "packets"):
-                moved[one][f"{side}_{what}"] = moved[other][f"{side}_{what}"] = 5_000 * (60 if what == "bytes" else 1)
-                assert far
-    probe = prober(monkeypatch, moved, 5_000, BOTH).probe(10_000, 1)
+    probe = prober(monkeypatch, both_ways(5_000, 5_000), 5_000, BOTH, back=5_000).probe(10_000, 1)
     assert (probe.rate_fps, probe.sent, probe.received, probe.loss_ratio) == (10_000, 10_000, 10_000, 0)
+    assert probe.reached
+
+
+def test_one_direction_that_falls_short_is_not_hidden_by_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    probe = prober(monkeypatch, both_ways(5_000, 4_960), 5_000, BOTH, back=4_960).probe(10_000, 1)
+    assert probe.sent_fps >= REACHED * probe.rate_fps, "the sum does not show it"
+    assert probe.part_sent == pytest.approx(4_960 / 5_000) and not probe.reached
 
 
 def test_a_probe_that_was_not_sent_is_the_generator_s_limit_and_no_loss(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -178,7 +178,7 @@ def _near(counted: int, reported: int) -> bool:
 
 
 def _together(probes: Sequence[Probe], rate_fps: float) -> Probe:
-    """Return the sum of simultaneous probes in all directions."""
+    """Return the sum of simultaneous probes in all directions. It hides no direction that fell short."""
     first, *others = probes
     if not others:
         return first
@@ -191,4 +191,5 @@ def _together(probes: Sequence[Probe], rate_fps: float) -> Probe:
         max(probe.lasted_s for probe in probes),
         lost_at,
         sum(probe.late for probe in probes),
+        min(probe.part_sent for probe in probes),
     )

@@ -37,7 +37,8 @@ class Probe:
     """One trial of a search, in the words of RFC 2544: frames offered at a rate for a time, and frames received.
 
     Rates are frames a second, over all directions. `lost_at` has the frames lost at each hop; those that the first link
-    did not take were sent, too. `late` of the received frames arrived after the generator had ended, from queues."""
+    did not take were sent, too. `late` of the received frames arrived after the generator had ended, from queues. If
+    the load has two directions, `least_part` is the part of its share that one of them sent, the lesser of the two."""
 
     rate_fps: float
     duration_s: float
@@ -46,6 +47,7 @@ class Probe:
     lasted_s: float
     lost_at: Mapping[str, int]
     late: int = 0
+    least_part: float | None = None
 
     @property
     def loss_ratio(self) -> float:
@@ -56,9 +58,14 @@ class Probe:
         return self.sent / max(self.lasted_s, 1e-9)
 
     @property
+    def part_sent(self) -> float:
+        """The part of the rate that the generator sent; in two directions, of the one that fell short by more."""
+        return self.sent_fps / self.rate_fps if self.least_part is None else self.least_part
+
+    @property
     def reached(self) -> bool:
         """False if the generator did not send the rate that it was asked for: its limit, not the function's loss."""
-        return self.sent_fps >= REACHED * self.rate_fps
+        return self.part_sent >= REACHED
 
     def as_note(self) -> dict[str, object]:
         """Return the probe as plain data, to keep with the trial."""
@@ -251,7 +258,7 @@ def search(method: str, goals: Sequence[Goal], bounds: Bounds, measure: Measure)
             probes.append(probe)
             if probe.reached:
                 return probe
-            best = max(best, probe.sent_fps)
+            best = max(best, probe.part_sent * rate_fps)
             if best < REACHED * REACHED * rate_fps:  # so far below that no busy moment of the host explains it
                 break
         raise _GeneratorLimit(min(best, rate_fps))
@@ -275,7 +282,8 @@ def search(method: str, goals: Sequence[Goal], bounds: Bounds, measure: Measure)
         most = min(2 * most, bounds.most_fps)
     last = probes[-1]
     raise InstrumentError(
-        f"the generator did not hold a rate: it sent {last.sent_fps:,.0f} of {last.rate_fps:,.0f} frames a second",
+        f"the generator did not hold a rate: it sent {last.part_sent * last.rate_fps:,.0f} of {last.rate_fps:,.0f}"
+        " frames a second",
         "the host is too busy for it: give it a CPU of its own, or search at smaller loads",
     )
 
