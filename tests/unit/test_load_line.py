@@ -23,9 +23,10 @@ from lastro.results.samples import AT_LEAST, GENERATOR_LIMITED, Outcome
 from lastro.scenarios.base import schema
 from lastro.scenarios.load import LoadScenario, _require_able, settling
 from lastro.scenarios.load import probing as probing_module
+from lastro.scenarios.load.goals import Goal, UnmetGoal
 from lastro.scenarios.load.measuring import METRICS, bounds_of, goals_of, record
 from lastro.scenarios.load.probing import BOTH, Prober
-from lastro.scenarios.load.search import REACHED, Found, Goal, Probe, Searched, UnmetGoal
+from lastro.scenarios.load.search import REACHED, Found, Probe, Searched
 from lastro.scenarios.load.steering import _mask, short_buffer, steer
 
 from ..scenarios import configured
@@ -392,6 +393,11 @@ def test_an_interval_is_recorded_with_what_ended_the_search() -> None:
     json.dumps(outcome.notes)
 
 
+def test_a_goal_without_loss_is_missed_where_frames_were_lost() -> None:
+    assert Goal("ndr", 0.0).missed_at(81_000) == "frames were lost at 81,000 frames a second"
+    assert Goal("pdr", 0.005).missed_at(81_000) == "more than 0.5 % lost at 81,000 frames a second"
+
+
 @pytest.mark.parametrize(("late", "said"), [(2_000, True), (500, False)])
 def test_a_load_that_queues_took_is_told_with_its_end(late: int, said: bool) -> None:
     probes = (Probe(80_000, 1, 80_000, 80_000, 1.0, {}, late), Probe(80_000, 0.2, 16_000, 16_000, 0.2, {}, 9_000))
@@ -419,7 +425,7 @@ def test_a_goal_that_no_load_meets_has_no_values_and_no_mean() -> None:
     record(Searched(found, PROBES, 98_000, False, (UnmetGoal(Goal("ndr", 0.0), 1_000),)), outcome)
     assert outcome.measurements.keys() == {"pdr", "pdr_upper", "pdr_conditional", "pdr_exceed"}
     (remark,) = Noted.of(outcome.notes).remarks
-    assert remark.text.startswith("no rate meets the goal ndr: more than 0 % ")
+    assert remark.text.startswith("no rate meets the goal ndr: frames were lost at 1,000 frames a second")
     assert set(remark.metrics) == {"ndr", "ndr_upper", "ndr_conditional", "ndr_exceed"}
     attempt = Attempt(1, 1, 0, 1, "", 60.0, True, (), outcome.notes, outcome.measurements)
     assert lost_by_its_size("ndr", [attempt], marks_by_metric([attempt], {"ndr"})["ndr"])

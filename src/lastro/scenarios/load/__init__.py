@@ -27,12 +27,13 @@ from lastro.results.additions import ScenarioFigure
 from lastro.results.samples import Metric, Outcome
 from lastro.scenarios.base import CalibrationKind, Config, platform_level, platform_of, start_s
 from lastro.scenarios.load.additions import figures_of
+from lastro.scenarios.load.goals import own_goal
 from lastro.scenarios.load.latency import DEFAULT_AT, OFF, YES, latency_s, metrics_at
 from lastro.scenarios.load.latency import SETTINGS as LATENCY_SETTINGS
 from lastro.scenarios.load.measuring import METRICS, bounds_of, measure, traffic_of
 from lastro.scenarios.load.probes import LoadProbes
 from lastro.scenarios.load.probing import BOTH, FORWARD
-from lastro.scenarios.load.search import METHODS, own_goal
+from lastro.scenarios.load.search import METHODS
 from lastro.scenarios.load.steering import APART, OWN_CPU, SENDER, SHARED_CPU, apart, short_buffer, steer
 from lastro.scenarios.shared.calibration import calibrated, calibration_key
 from lastro.scenarios.shared.flow import rest

@@ -15,9 +15,10 @@ from lastro.results.samples import AT_LEAST, GOAL_NOT_MET, Metric, Outcome, Rema
 from lastro.scenarios.base import Config
 from lastro.scenarios.load.cost import METRICS as COST_METRICS
 from lastro.scenarios.load.cost import measure_cost
+from lastro.scenarios.load.goals import Goal, own_goal
 from lastro.scenarios.load.latency import measure_latency
 from lastro.scenarios.load.probing import Prober
-from lastro.scenarios.load.search import Bounds, Found, Goal, Probe, Searched, own_goal, search
+from lastro.scenarios.load.search import Bounds, Found, Probe, Searched, search
 from lastro.scenarios.shared.chain import Chain
 from lastro.scenarios.shared.clock_policy import clocks_of, judge_clocks
 from lastro.scenarios.shared.crossings import difference, judge_crossings
@@ -157,8 +158,7 @@ def record(found: Searched, outcome: Outcome) -> None:
 
 def _ending(each: Found, found: Searched) -> str:
     if each.upper_fps is not None:
-        end = f"more than {100 * each.goal.loss_ratio:g} % lost at {each.upper_fps:,.0f} frames a second"
-        return end + _queued(each.lower_fps, found.probes)
+        return each.goal.missed_at(each.upper_fps) + _queued(each.lower_fps, found.probes)
     if found.limited:
         return f"the generator did not send more than {found.most_fps:,.0f} frames a second"
     return f"the study offers {found.most_fps:,.0f} frames a second at most"

@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from lastro.errors import InputError, InstrumentError
+from lastro.errors import InstrumentError
+from lastro.scenarios.load.goals import Goal, UnmetGoal
 
 REACHED = 0.995  # of the asked rate: below it, a probe shows the limit of its generator
 _RETRIES = 2  # of a probe that its generator did not reach: the host may have been busy for a moment
@@ -21,15 +22,6 @@ _BELOW = 0.98  # times the rate that a generator reached is its next limit, whic
 _EXPANSION = 2
 _WIDEST = 0.7  # of all loads: the library never ends if the interval of a goal is as wide as all loads
 _PRECEDING = 2  # coarser targets before the final one
-
-
-@dataclass(frozen=True, slots=True)
-class Goal:
-    """A goal of loss: at most `loss_ratio` in a probe, in all but the fraction `exceed_ratio` of the time."""
-
-    name: str
-    loss_ratio: float
-    exceed_ratio: float = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,21 +103,6 @@ class Found:
     upper_fps: float | None
     conditional_fps: float
     exceed_ratio: float
-
-
-@dataclass(frozen=True, slots=True)
-class UnmetGoal:
-    """A goal that no load meets: more frames were lost at `rate_fps`, the smallest load, than it allows."""
-
-    goal: Goal
-    rate_fps: float
-
-    @property
-    def reason(self) -> str:
-        return (
-            f"no rate meets the goal {self.goal.name}: more than {100 * self.goal.loss_ratio:g} % of the frames were"
-            f" lost at {self.rate_fps:,.0f} a second, the smallest load of the search"
-        )
 
 
 Ends = tuple[Found | UnmetGoal, ...]
@@ -286,18 +263,3 @@ def search(method: str, goals: Sequence[Goal], bounds: Bounds, measure: Measure)
         " frames a second",
         "the host is too busy for it: give it a CPU of its own, or search at smaller loads",
     )
-
-
-def own_goal(text: str) -> Goal:
-    """Parse a goal of the user: '1%', or '1% exceed 20%'. Raises: InputError."""
-    words = text.replace("%", " ").split()
-    try:
-        numbers = [float(word) / 100 for word in words if word != "exceed"]
-        shaped = (
-            text.count("%") == len(numbers) and words[1:2] in ([], ["exceed"]) and len(words) == 2 * len(numbers) - 1
-        )
-        if shaped and all(math.isfinite(number) and 0 <= number < 1 for number in numbers):
-            return Goal("own", *numbers)
-    except ValueError:
-        pass
-    raise InputError(f"'{text}' is not a goal of loss", "write a percentage of frames, such as '1%' or '1% exceed 20%'")
