@@ -5,6 +5,7 @@ appendix B, from the probes alone: what the library MLRsearch found must agree."
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections import defaultdict
 from collections.abc import Callable
@@ -246,6 +247,33 @@ def test_a_moment_in_which_the_generator_is_late_costs_one_probe_not_the_search(
     agrees_with_the_rfc(found, BOUNDS)
 
 
+def stalling(first: int, n_stalls: int, part: float = 0.5) -> Callable[[float, float], Probe]:
+    """A bottleneck whose generator sends only a part of the rate in some probes, counted from 0."""
+    sound, numbers = function(step(50_000)), itertools.count()
+
+    def measure(rate_fps: float, duration_s: float) -> Probe:
+        if first <= next(numbers) < first + n_stalls:
+            return replace(sound(part * rate_fps, duration_s), rate_fps=rate_fps)
+        return sound(rate_fps, duration_s)
+
+    return measure
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_one_stall_of_the_generator_does_not_bound_the_search_wherever_it_is(method: str) -> None:
+    undisturbed = search(method, GOALS, BOUNDS, stalling(0, 0))
+    for number in range(len(undisturbed.probes)):
+        found = search(method, GOALS, BOUNDS, stalling(number, 1))
+        assert [probe.reached for probe in found.probes].count(False) == 1
+        assert not found.limited and found.found == undisturbed.found, number
+
+
+def test_a_host_too_busy_for_a_rate_that_its_generator_has_sent_is_an_error_and_no_limit() -> None:
+    with pytest.raises(InstrumentError, match=r"the generator sent .* a second, and had sent more before") as caught:
+        search("mlrsearch", GOALS, BOUNDS, stalling(10, 1_000))
+    assert "busy" in str(caught.value.hint)
+
+
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("most_fps", [1_001, 1_100, 2_000])
 def test_a_range_no_wider_than_the_interval_ends_the_search(method: str, most_fps: float) -> None:
@@ -281,7 +309,7 @@ def test_a_generator_that_holds_no_rate_is_one_clear_error() -> None:
 
     with pytest.raises(InstrumentError, match="the generator did not hold a rate: it sent "):
         search("mlrsearch", GOALS, BOUNDS, always_late)
-    assert len(asked) <= 12
+    assert len(asked) <= 24, "two probes at each rate"
 
 
 def test_a_search_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:

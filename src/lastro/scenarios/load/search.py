@@ -17,8 +17,11 @@ from lastro.scenarios.load.goals import Goal, UnmetGoal
 
 REACHED = 0.995  # of the asked rate: below it, a probe shows the limit of its generator
 _RETRIES = 2  # of a probe that its generator did not reach: the host may have been busy for a moment
+_PATIENCE = 6  # retries, if the generator has sent clearly more before, and so cannot be the limit
+_MORE, _MUCH_MORE = 1.05, 2.0  # times a rate is clearly more: in a probe as long, or in a shorter one
 _MOST_LIMITS = 12  # lower limits of the generator in one search
 _BELOW = 0.98  # times the rate that a generator reached is its next limit, which is lowered each time
+_TOO_BUSY = "the host is too busy for it: give it a CPU of its own, or search at smaller loads"
 _EXPANSION = 2
 _WIDEST = 0.7  # of all loads: the library never ends if the interval of a goal is as wide as all loads
 _PRECEDING = 2  # coarser targets before the final one
@@ -217,7 +220,10 @@ METHODS: Mapping[str, Callable[[Sequence[Goal], Bounds, Measure], Ends]] = {
 
 
 def search(method: str, goals: Sequence[Goal], bounds: Bounds, measure: Measure) -> Searched:
-    """Search by a method. A probe that its generator did not reach is repeated; then it lowers the largest load.
+    """Search by a method.
+
+    A probe that its generator did not reach is repeated. Then it lowers the largest load, unless the generator has sent
+    clearly more before: the host is too busy now.
 
     A search begins below `begin_fps`, and goes on above it while a goal is met there.
 
@@ -227,8 +233,8 @@ def search(method: str, goals: Sequence[Goal], bounds: Bounds, measure: Measure)
     ends_s = time.monotonic() + bounds.limit_s
 
     def reached(rate_fps: float, duration_s: float) -> Probe:
-        best = 0.0
-        for _ in range(1 + _RETRIES):
+        able, best = _has_sent_more(probes, rate_fps, duration_s), 0.0
+        for n_before in range(1 + (_PATIENCE if able else _RETRIES)):
             if time.monotonic() > ends_s:
                 raise InstrumentError(f"the search did not end within {bounds.limit_s:g} s", "raise `search_limit_s`")
             probe = measure(rate_fps, duration_s)
@@ -236,8 +242,13 @@ def search(method: str, goals: Sequence[Goal], bounds: Bounds, measure: Measure)
             if probe.reached:
                 return probe
             best = max(best, probe.part_sent * rate_fps)
-            if best < REACHED * REACHED * rate_fps:  # so far below that no busy moment of the host explains it
+            if not able and n_before and best < REACHED * REACHED * rate_fps:  # twice so far below: no busy moment
                 break
+        if able:
+            raise InstrumentError(
+                f"the generator sent {best:,.0f} of {rate_fps:,.0f} frames a second, and had sent more before",
+                _TOO_BUSY,
+            )
         raise _GeneratorLimit(min(best, rate_fps))
 
     most, n_limits = min(bounds.most_fps, max(bounds.begin_fps, 2 * bounds.least_fps)), 0
@@ -261,5 +272,13 @@ def search(method: str, goals: Sequence[Goal], bounds: Bounds, measure: Measure)
     raise InstrumentError(
         f"the generator did not hold a rate: it sent {last.part_sent * last.rate_fps:,.0f} of {last.rate_fps:,.0f}"
         " frames a second",
-        "the host is too busy for it: give it a CPU of its own, or search at smaller loads",
+        _TOO_BUSY,
+    )
+
+
+def _has_sent_more(probes: Sequence[Probe], rate_fps: float, duration_s: float) -> bool:
+    """Return whether the generator has sent clearly more than this rate before."""
+    return any(
+        probe.reached and probe.rate_fps >= rate_fps * (_MORE if probe.duration_s >= duration_s else _MUCH_MORE)
+        for probe in probes
     )
