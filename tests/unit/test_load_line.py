@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -11,6 +12,7 @@ from typing import Any, cast
 import pytest
 
 from lastro.analysis.remarks import lost_by_its_size, marks_by_metric
+from lastro.campaign.executor import Executor
 from lastro.errors import CommandFailed, InputError, InstrumentError, Unavailable
 from lastro.functions.base import PATHS
 from lastro.host.base import Completed
@@ -24,7 +26,7 @@ from lastro.scenarios.base import schema
 from lastro.scenarios.load import LoadScenario, _require_able, settling
 from lastro.scenarios.load import probing as probing_module
 from lastro.scenarios.load.goals import Goal, UnmetGoal
-from lastro.scenarios.load.measuring import METRICS, bounds_of, goals_of, record
+from lastro.scenarios.load.measuring import METRICS, bounds_of, goals_of, leave_out, record
 from lastro.scenarios.load.probing import BOTH, Prober
 from lastro.scenarios.load.search import REACHED, Found, Probe, Searched
 from lastro.scenarios.load.steering import _mask, short_buffer, steer
@@ -429,6 +431,30 @@ def test_a_goal_that_no_load_meets_has_no_values_and_no_mean() -> None:
     assert set(remark.metrics) == {"ndr", "ndr_upper", "ndr_conditional", "ndr_exceed"}
     attempt = Attempt(1, 1, 0, 1, "", 60.0, True, (), outcome.notes, outcome.measurements)
     assert lost_by_its_size("ndr", [attempt], marks_by_metric([attempt], {"ndr"})["ndr"])
+
+
+def test_a_trial_whose_pdr_no_load_meets_is_valid_and_has_no_cost_and_no_latency() -> None:
+    outcome, unmet = Outcome(), (UnmetGoal(Goal("pdr", 0.005), 1_000), UnmetGoal(Goal("ndr", 0.0), 1_000))
+    found = Searched((), PROBES, 98_000, False, unmet)
+    record(found, outcome)
+    leave_out(config(at="50%"), found, outcome)
+    assert outcome.valid and not outcome.measurements
+    attempt = Attempt(1, 1, 0, 1, "", 60.0, True, (), outcome.notes, outcome.measurements)
+    for name in ("pdr", "pdr_conditional", "ndr", "frames_per_cpu_s", "host_cpus", "latency_p99_at_50pct"):
+        assert lost_by_its_size(name, [attempt], marks_by_metric([attempt], {name})[name]), name
+    with pytest.raises(InstrumentError, match="no PDR"):
+        LoadScenario.calibration_value(cast(Any, None), "profile/native", outcome)
+
+
+def test_a_valid_calibration_run_without_its_result_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> None:
+        raise InstrumentError("no PDR")
+
+    scenario = SimpleNamespace(sessions=(), attempt=nullcontext, run=lambda *_: Outcome(), calibration_value=refuse)
+    scenario.at = lambda _: scenario
+    monkeypatch.setattr(Executor, "_wait", lambda *_: None)
+    found = Executor(cast(Any, scenario), cast(Any, None)).calibrate("profile/native", {}, 3, 0)
+    assert (found.value, found.failed_because) == (None, "no PDR")
 
 
 def test_pdr_and_latency_at_half_of_it_lead_where_a_study_names_no_metrics() -> None:

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from typing import Any, TypedDict
 
 from lastro import registry
-from lastro.errors import LastroError, Unavailable
+from lastro.errors import InstrumentError, LastroError, Unavailable
 from lastro.functions.base import PATHS
 from lastro.host.base import Host
 from lastro.host.cgroups import Usage, block_device_of
@@ -190,6 +190,8 @@ class LoadScenario(OnChain):
     def calibration_value(self, key: str, outcome: Outcome) -> Any:
         if key.startswith(_CEILING):
             return outcome.notes["most_fps"]
+        if "usage" not in outcome.notes:
+            raise InstrumentError("the undisturbed chain has no PDR at which to measure its needs", "lower `least_fps`")
         noted: _AtPdr = made(_AtPdr, outcome.notes)
         return {
             "needs": {role: asdict(MeasuredUse.of(used, noted["elapsed_s"])) for role, used in noted["usage"].items()},

@@ -1,4 +1,7 @@
-"""The measuring part of a trial: the search, the cost of a frame at the rate that it found, and latency under load."""
+"""The measuring part of a trial: the search, the cost of a frame at the rate that it found, and latency under load.
+
+Where no load meets the PDR, there is no rate for the last two. The trial stays valid: whether it meets a goal is a
+result."""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from lastro.scenarios.base import Config
 from lastro.scenarios.load.cost import METRICS as COST_METRICS
 from lastro.scenarios.load.cost import measure_cost
 from lastro.scenarios.load.goals import Goal, own_goal
-from lastro.scenarios.load.latency import measure_latency
+from lastro.scenarios.load.latency import measure_latency, metrics_at
 from lastro.scenarios.load.probing import Prober
 from lastro.scenarios.load.search import Bounds, Found, Probe, Searched, search
 from lastro.scenarios.shared.chain import Chain
@@ -82,7 +85,7 @@ def traffic_of(config: Config) -> Traffic:
 def measure(testbed: Testbed, config: Config, standing: StandingChain, bounds: Bounds, outcome: Outcome) -> None:
     """Add all measurements of a trial, and all reasons for its invalidity, to `outcome`.
 
-    Raises: TrialError when the search has no result."""
+    Raises: TrialError when the search does not end."""
     chain, everyone, disturbance = standing.chain, standing.everyone, standing.disturbance
     generator: LoadGenerator = registry.get("instrument", str(config["instrument"]))()
     traffic = traffic_of(config)
@@ -97,12 +100,18 @@ def measure(testbed: Testbed, config: Config, standing: StandingChain, bounds: B
     with prober.ready():
         found = search(str(config["search"]), goals_of(config), bounds, prober.probe)
         record(found, outcome)
-        before_cost, pdr_fps = chain.counted(), found.found[0].lower_fps
-        measure_cost(testbed, standing, prober, generator, pdr_fps, float(config["cost_s"]), outcome)
-        seen, new_flows = (difference(since, chain.counted()) for since in (before_cost, counted))
-        seen |= {name: new_flows[name] for name in chain.function.witnesses if name in new_flows}  # flows may go on
+        since = counted
+        if pdr := found.of(PDR):
+            since = chain.counted()
+            measure_cost(testbed, standing, prober, generator, pdr.lower_fps, float(config["cost_s"]), outcome)
+        else:
+            leave_out(config, found, outcome)
+        after = chain.counted()
+        seen, new_flows = difference(since, after), difference(counted, after)  # flows of the search may go on
+        seen |= {name: new_flows[name] for name in chain.function.witnesses if name in new_flows}
         _judge_path(prober, generator.name, chain, seen, str(config["implementation"]), outcome)
-    measure_latency(testbed, config, chain, traffic, pdr_fps, outcome)
+    if pdr:
+        measure_latency(testbed, config, chain, traffic, pdr.lower_fps, outcome)
     host.stop()
     usage.stop()
     judge_clocks(clocks, clocks_of(everyone), float(config["max_drift_percent"]) / 100, outcome)
@@ -125,6 +134,13 @@ def _judge_path(
         outcome.notes["frames_after_their_probe"] = prober.overdue
     judge_crossings(generator, chain, seen, prober.carried_bytes, implementation, outcome)
     outcome.notes["witness"] = {generator: prober.moved}
+
+
+def leave_out(config: Config, found: Searched, outcome: Outcome) -> None:
+    """Mark what needs a PDR as dropped, where no load meets it: the trials that have one are a selection."""
+    needing = (*COST_METRICS, *UsageMeter.metrics, *HostMeter.metrics, *metrics_at(config["at"]))
+    reason = next(missed.reason for missed in found.unmet if missed.goal.name == PDR)
+    outcome.add_caveat(Remark(GOAL_NOT_MET, reason, tuple(metric.name for metric in needing)))
 
 
 def record(found: Searched, outcome: Outcome) -> None:

@@ -115,14 +115,18 @@ Ends = tuple[Found | UnmetGoal, ...]
 class Searched:
     """The result of a search, and all its probes in order.
 
-    `most_fps` is the largest load that was offered. `limited` is true if the generator, not the study, set it. The
-    first goal is among `found`; others may be `unmet`."""
+    `most_fps` is the largest load that was offered. `limited` is true if the generator, not the study, set it.
+    Each goal is in `found` or in `unmet`."""
 
     found: tuple[Found, ...]
     probes: tuple[Probe, ...]
     most_fps: float
     limited: bool
     unmet: tuple[UnmetGoal, ...] = ()
+
+    def of(self, goal: str) -> Found | None:
+        """Return the interval of the goal with this name; None if no load met it."""
+        return next((each for each in self.found if each.goal.name == goal), None)
 
 
 class _GeneratorLimit(Exception):
@@ -227,8 +231,7 @@ def search(method: str, goals: Sequence[Goal], bounds: Bounds, measure: Measure)
 
     A search begins below `begin_fps`, and goes on above it while a goal is met there.
 
-    Raises: InstrumentError when no rate meets the first goal, when the generator holds no rate, or when it takes too
-    long."""
+    Raises: InstrumentError when the generator holds no rate, or when it takes too long."""
     probes: list[Probe] = []
     ends_s = time.monotonic() + bounds.limit_s
 
@@ -259,10 +262,6 @@ def search(method: str, goals: Sequence[Goal], bounds: Bounds, measure: Measure)
             n_limits += 1
             most = _BELOW**n_limits * limit.fps
             continue
-        if isinstance(ends[0], UnmetGoal):
-            raise InstrumentError(
-                ends[0].reason, "search at smaller loads, by `least_fps`, or for a goal that allows more loss"
-            )
         found = tuple(end for end in ends if isinstance(end, Found))
         if n_limits or most == bounds.most_fps or all(each.upper_fps for each in found):
             unmet = tuple(end for end in ends if isinstance(end, UnmetGoal))
