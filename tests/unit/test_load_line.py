@@ -415,9 +415,22 @@ def test_a_goal_that_is_met_everywhere_is_a_lower_bound(limited: bool) -> None:
     record(Searched((Found(Goal("pdr", 0.005), 98_000, None, 98_000, 0.0),), PROBES, 98_000, limited), outcome)
     noted = Noted.of(outcome.notes)
     assert "pdr_upper" not in outcome.measurements
-    assert noted.only_at_least("pdr") and noted.only_at_least("pdr_conditional")
+    assert all(noted.only_at_least(name) for name in ("pdr", "pdr_conditional", "pdr_upper"))
     assert {remark.kind for remark in noted.remarks} == ({AT_LEAST, GENERATOR_LIMITED} if limited else {AT_LEAST})
     assert ("the generator did not send more than" in noted.stopped_by["pdr"]) is limited
+
+
+def test_upper_ends_have_no_mean_where_a_trial_has_none() -> None:
+    """It would be the mean of the trials with a smaller PDR, and so might be smaller than the mean PDR."""
+    attempts = []
+    for trial, upper_fps in enumerate((81_000.0, None)):
+        outcome = Outcome()
+        record(Searched((Found(Goal("pdr", 0.005), 80_000, upper_fps, 80_000, 0.0),), PROBES, 98_000, True), outcome)
+        attempts.append(Attempt(trial, 1, 0, trial, "", 60.0, True, (), outcome.notes, outcome.measurements))
+    marks = marks_by_metric(attempts, {"pdr", "pdr_upper"})
+    assert [mark.kind for mark in marks["pdr_upper"]] == [AT_LEAST]
+    assert lost_by_its_size("pdr_upper", attempts, marks["pdr_upper"])
+    assert not lost_by_its_size("pdr", attempts, marks["pdr"])
 
 
 def test_a_goal_that_no_load_meets_has_no_values_and_no_mean() -> None:

@@ -146,8 +146,8 @@ def leave_out(config: Config, found: Searched, outcome: Outcome) -> None:
 def record(found: Searched, outcome: Outcome) -> None:
     """Record the intervals of a search, its probes as series, and what ended it at each goal.
 
-    A goal that is met at the largest load is a lower bound; the generator's limit is marked. So is a goal that no load
-    met, which has no values."""
+    A goal that is met at the largest load is a lower bound without an upper end; the generator's limit is marked. So is
+    a goal that no load met, which has no values."""
     bounded = [each for each in found.found if each.upper_fps is None]
     steps = [probe.as_note() for probe in found.probes]
     for each in found.found:
@@ -159,7 +159,7 @@ def record(found: Searched, outcome: Outcome) -> None:
         outcome.measurements[f"{name}_exceed"] = 100 * each.exceed_ratio
         outcome.notes |= SearchEnd("frames a second", int(each.lower_fps), end, []).as_notes(name)
         if each.upper_fps is None:
-            outcome.add_caveat(Remark(AT_LEAST, end, (name, f"{name}_conditional")))
+            outcome.add_caveat(Remark(AT_LEAST, end, (name, f"{name}_conditional", f"{name}_upper")))
     for missed in found.unmet:
         names = tuple(f"{missed.goal.name}{end}" for end in ("", "_upper", "_conditional", "_exceed"))
         outcome.add_caveat(Remark(GOAL_NOT_MET, missed.reason, names))
