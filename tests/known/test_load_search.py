@@ -170,6 +170,12 @@ def test_the_capacity_of_a_bottleneck_lies_in_the_interval(method: str) -> None:
     assert right >= LEAST_RIGHT
 
 
+def test_a_binary_search_has_no_exceed_ratio() -> None:
+    """It decides by one probe: of the time at a load, it knows nothing."""
+    found = search("binary", GOALS, BOUNDS, function(step(50_000)))
+    assert [each.exceed_ratio for each in found.found] == [None, None]
+
+
 def test_a_slope_is_cut_where_it_crosses_each_goal() -> None:
     def slope(rate_fps: float, _: float) -> float:
         return max(0.0, (rate_fps - 100_000) / 1_000_000)
@@ -200,7 +206,7 @@ def test_rare_bursts_of_loss_are_borne_by_the_exceed_ratio_and_told_with_it(ofte
         found = search("mlrsearch", GOALS, bounds, function(bursts))
         agrees_with_the_rfc(found, bounds)
         near += of(found, "ndr").lower_fps >= 0.97 * 200_000
-        exceeds += of(found, "ndr").exceed_ratio > 0
+        exceeds += bool(of(found, "ndr").exceed_ratio)
         none = search("mlrsearch", (Goal("ndr", 0.0, 0.0),), bounds, function(bursts))
         strict += any(each.lower_fps >= 0.97 * 200_000 for each in none.found)  # none: a burst at the smallest load
     assert near >= 85

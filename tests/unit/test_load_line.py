@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -34,6 +35,7 @@ from lastro.scenarios.load.steering import _mask, short_buffer, steer
 from ..scenarios import configured
 from .recording import RecordingHost, answer
 
+ROOT = Path(__file__).parents[2]
 SENT_BY_SOCKPERF = (
     "sockperf: Total of 100013 messages sent in 1.000 sec\n\nsockperf: Summary: Message Rate is 100000 [msg/sec]\n"
 )
@@ -418,6 +420,20 @@ def test_a_goal_that_is_met_everywhere_is_a_lower_bound(limited: bool) -> None:
     assert all(noted.only_at_least(name) for name in ("pdr", "pdr_conditional", "pdr_upper"))
     assert {remark.kind for remark in noted.remarks} == ({AT_LEAST, GENERATOR_LIMITED} if limited else {AT_LEAST})
     assert ("the generator did not send more than" in noted.stopped_by["pdr"]) is limited
+
+
+def test_an_exceed_ratio_that_a_search_does_not_know_is_not_recorded_as_zero() -> None:
+    outcome = Outcome()
+    record(Searched((Found(Goal("ndr", 0.0), 80_000, 81_000, 80_000, None),), PROBES, 98_000, False), outcome)
+    assert outcome.measurements.keys() == {"ndr", "ndr_upper", "ndr_conditional"}
+
+
+@pytest.mark.parametrize("text", [Path("examples/load.toml"), Path("docs/howto-packet-rates.md")], ids=str)
+def test_a_study_that_names_ndr_names_its_exceed_ratio(text: Path) -> None:
+    """RFC 9971: a host with other work loses frames now and then, so that a bare NDR says little."""
+    found = re.findall(r"metrics = \[.*?\]", (ROOT / text).read_text(encoding="utf-8"), re.DOTALL)
+    assert any('"ndr"' in metrics for metrics in found)
+    assert all('"ndr_exceed"' in metrics for metrics in found if '"ndr"' in metrics)
 
 
 def test_upper_ends_have_no_mean_where_a_trial_has_none() -> None:

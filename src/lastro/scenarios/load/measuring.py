@@ -156,7 +156,8 @@ def record(found: Searched, outcome: Outcome) -> None:
         if each.upper_fps is not None:
             outcome.measurements[f"{name}_upper"] = each.upper_fps
         outcome.measurements[f"{name}_conditional"] = each.conditional_fps
-        outcome.measurements[f"{name}_exceed"] = 100 * each.exceed_ratio
+        if each.exceed_ratio is not None:
+            outcome.measurements[f"{name}_exceed"] = 100 * each.exceed_ratio
         outcome.notes |= SearchEnd("frames a second", int(each.lower_fps), end, []).as_notes(name)
         if each.upper_fps is None:
             outcome.add_caveat(Remark(AT_LEAST, end, (name, f"{name}_conditional", f"{name}_upper")))

@@ -99,13 +99,14 @@ class Found:
     """The interval of a goal: the relevant lower bound met it, and the relevant upper bound did not.
 
     `upper_fps` is None if no load failed: the goal is met at the largest load. `conditional_fps` is the conditional
-    throughput, `exceed_ratio` the fraction of the time at the lower bound in which loss exceeded the goal."""
+    throughput, `exceed_ratio` the fraction of the time at the lower bound in which loss exceeded the goal; None in a
+    search that decides by a single probe."""
 
     goal: Goal
     lower_fps: float
     upper_fps: float | None
     conditional_fps: float
-    exceed_ratio: float
+    exceed_ratio: float | None
 
 
 Ends = tuple[Found | UnmetGoal, ...]
@@ -183,7 +184,7 @@ def mlrsearch(goals: Sequence[Goal], bounds: Bounds, measure: Measure) -> Ends:
             ends.append(UnmetGoal(goal, float(upper)))
             continue
         (stat,) = lower.target_to_stat.values()
-        exceed = stat.bad_long / (stat.good_long + stat.bad_long) if stat.good_long + stat.bad_long else 0.0
+        exceed = stat.bad_long / (stat.good_long + stat.bad_long) if stat.good_long + stat.bad_long else None
         upper_fps = None if upper is None else float(upper)
         ends.append(Found(goal, float(lower), upper_fps, float(result.conditional_throughput), exceed))
     return tuple(ends)
@@ -214,7 +215,7 @@ def _bisected(goal: Goal, bounds: Bounds, measure: Measure) -> Found | UnmetGoal
 
 
 def _exactly(goal: Goal, lower: float, upper: float | None, best: Probe) -> Found:
-    return Found(goal, lower, upper, lower * (1 - best.loss_ratio), 0.0)
+    return Found(goal, lower, upper, lower * (1 - best.loss_ratio), None)
 
 
 METHODS: Mapping[str, Callable[[Sequence[Goal], Bounds, Measure], Ends]] = {
