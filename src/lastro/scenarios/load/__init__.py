@@ -2,8 +2,9 @@
 
 A search is one observation. Its probes offer a rate for a time, and read from the counters of interfaces what was sent
 and what arrived. The search leads with PDR: the partial drop rate, at most 0.5 % of the frames lost. NDR, the non-drop
-rate, allows no loss, except in a part of the time (RFC 9971). After the search, the chain carries its PDR for a while,
-and the CPU time of each role is read. Finally, latency is measured at fractions of the PDR and at other loads."""
+rate, allows no loss. Both may be exceeded in a part of the time (RFC 9971). After the search, the chain carries its PDR
+for a while, and the CPU time of each role is read. Finally, latency is measured at fractions of the PDR and at other
+loads."""
 
 from __future__ import annotations
 
