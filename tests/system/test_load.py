@@ -23,6 +23,7 @@ from lastro.platforms.native import Native
 from lastro.results.noted import remarks_of
 from lastro.results.samples import GOAL_NOT_MET, Outcome
 from lastro.scenarios.load import LoadScenario
+from lastro.scenarios.load.addresses import keep_addresses
 from lastro.scenarios.load.probing import Prober
 from lastro.scenarios.shared.chain import deployed
 from lastro.testbed import Testbed
@@ -112,6 +113,21 @@ def test_frames_that_a_queue_holds_belong_to_the_probe_that_sent_them(testbed: T
     assert first.late > 500
     assert second.sent == pytest.approx(400, abs=5) and second.received == pytest.approx(400, abs=5)
     assert prober.overdue == 0
+
+
+def test_no_hardware_address_is_asked_for_among_counted_frames(testbed: Testbed) -> None:
+    """A kernel that did not know a neighbour for good would ask for it after 15 to 45 seconds."""
+    function: Function = registry.get("function", "firewall")()
+    with deployed(testbed, Native(), VethDirect(), function, offloads=False) as chain:
+        assert keep_addresses(chain, 1.0) == {}
+        for role, instance in chain.instances.items():
+            known = testbed.host.run_json(["ip", "-n", instance.netns, "-j", "neigh", "show"])
+            assert len(known) == (2 if role == "function" else 1)
+            assert [each["state"] for each in known] == [["PERMANENT"]] * len(known), role
+        prober = Prober(testbed, chain, Trafgen(), Traffic.of("64"))
+        with prober.ready():
+            probe = prober.probe(2_000, 0.5)
+    assert probe.loss_ratio == 0 and probe.sent == pytest.approx(1_000, abs=2)
 
 
 @pytest.mark.parametrize(

@@ -364,6 +364,18 @@ def test_frames_that_never_stand_still_are_foreign_traffic(monkeypatch: pytest.M
     assert counted["sink.in0"]["rx_packets"] == pytest.approx(2 / 3 * reading[0], abs=2)
 
 
+@pytest.mark.parametrize(("refresh_s", "n_pings"), [(0.0, 1), (30.0, 0)])
+def test_a_ping_before_a_probe_reminds_switches_of_an_end_that_only_receives(
+    monkeypatch: pytest.MonkeyPatch, refresh_s: float, n_pings: int
+) -> None:
+    pings: list[Sequence[str]] = []
+    found = prober(monkeypatch, counters(10_000, 10_000), 10_000, "forward")
+    monkeypatch.setattr(probing_module, "_REFRESH_S", refresh_s)
+    monkeypatch.setattr(found._chain, "source", SimpleNamespace(run=lambda argv, **_: pings.append(argv)))
+    assert found.probe(10_000, 1).loss_ratio == 0
+    assert [argv[0] for argv in pings] == n_pings * ["ping"]
+
+
 def test_segments_beyond_the_frame_are_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     found = prober(monkeypatch, counters(10_000, 10_000, size=600), 10_000, "forward")
     found.probe(10_000, 1)

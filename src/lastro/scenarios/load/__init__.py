@@ -28,13 +28,14 @@ from lastro.results.additions import ScenarioFigure
 from lastro.results.samples import Metric, Outcome
 from lastro.scenarios.base import CalibrationKind, Config, platform_level, platform_of, start_s
 from lastro.scenarios.load.additions import figures_of
+from lastro.scenarios.load.addresses import keep_addresses
 from lastro.scenarios.load.goals import own_goal
 from lastro.scenarios.load.latency import DEFAULT_AT, OFF, YES, latency_s, metrics_at
 from lastro.scenarios.load.latency import SETTINGS as LATENCY_SETTINGS
 from lastro.scenarios.load.measuring import METRICS, bounds_of, measure, traffic_of
 from lastro.scenarios.load.probes import LoadProbes
 from lastro.scenarios.load.probing import BOTH, FORWARD
-from lastro.scenarios.load.search import METHODS
+from lastro.scenarios.load.search import METHODS, Bounds
 from lastro.scenarios.load.steering import APART, OWN_CPU, SENDER, SHARED_CPU, apart, short_buffer, steer
 from lastro.scenarios.shared.calibration import calibrated, calibration_key
 from lastro.scenarios.shared.flow import rest
@@ -207,9 +208,10 @@ class LoadScenario(OnChain):
         outcome = Outcome()
         with clock_kept(self.testbed, config, outcome), self.standing(config, calibrations, outcome) as standing:
             steered = steer(standing.chain, str(config["steering"]))
-            outcome.add_condition(steered | short_buffer(self.testbed.host, str(config["instrument"])))
-            rest(float(config["settle_s"]))
             bounds = bounds_of(config, calibrated(calibrations, _CEILING))
+            asked = keep_addresses(standing.chain, max(_longest_s(config, bounds), float(config["cost_s"])))
+            outcome.add_condition(steered | asked | short_buffer(self.testbed.host, str(config["instrument"])))
+            rest(float(config["settle_s"]))
             measure(self.testbed, config, standing, bounds, outcome)
         return outcome
 
@@ -224,6 +226,11 @@ class LoadScenario(OnChain):
         except LastroError as error:
             found["not_told"] = error.message
         return found
+
+
+def _longest_s(config: Config, bounds: Bounds) -> float:
+    """Return the time of the longest probe of a search."""
+    return bounds.sum_s if config["search"] == "binary" else bounds.final_s
 
 
 def _generator(name: str) -> type[LoadGenerator]:

@@ -5,6 +5,7 @@ or when nothing moves any more, and the next one begins when nothing moves."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from lastro.testbed import Testbed
 
 FORWARD, BOTH = "forward", "both"
 _SLACK = 100  # frames of others: ARP, a ping
+_REFRESH_S = 30.0  # a switch forgets an address that sends nothing for five minutes
 _TOLERANCE = 0.05  # of frames that the sender's interface counted and its generator did not
 _HEADERS_BYTES = 14  # of Ethernet, which the counters of a function do not include
 _SIZE_TOLERANCE = 0.02  # of the mean size of frames
@@ -59,6 +61,7 @@ class Prober:
         self._meter = InterfaceMeter(testbed, chain.instances)
         self._ended: Counters | None = None  # the reading at the end of the last probe
         self.moved: Counters = {}  # in the last probe
+        self._refreshed_s = time.monotonic()
         self.overdue = 0  # frames that arrived when their probe had ended, in which they are lost
 
     @contextmanager
@@ -67,7 +70,13 @@ class Prober:
         with ExitStack() as stack:
             for way in self.ways:
                 stack.enter_context(self._generator.receiving(way))
+            self._refresh()
             yield
+
+    def _refresh(self) -> None:
+        """Ping from end to end, so that switches still know where an end is that only receives."""
+        self._chain.source.run(["ping", "-n", "-c", "1", "-w", "5", self._chain.path.sink], timeout_s=20, check=False)
+        self._refreshed_s = time.monotonic()
 
     def probe(self, rate_fps: float, duration_s: float) -> Probe:
         """Offer a rate, over all directions, for a time.
@@ -91,6 +100,8 @@ class Prober:
 
     def _began(self, each_fps: float) -> Counters:
         """Return the reading with which a probe begins, when what the last one left in queues has come out."""
+        if time.monotonic() - self._refreshed_s > _REFRESH_S:
+            self._refresh()
         now = self._meter.now()
         if self._ended is None or not (came := self._received(moved(self._ended, now))):
             return now
