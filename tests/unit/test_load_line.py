@@ -301,6 +301,7 @@ def test_a_probe_that_was_not_sent_is_the_generator_s_limit_and_no_loss(monkeypa
     [
         (counters(5_000, 5_000), r"reports 10,000 frames sent, but its interface source.out0 counted 5,000"),
         (counters(10_000, 11_000), r"sink.in0 received 11,000 frames of 10,000 sent: foreign traffic"),
+        (counters(10_000, 10_006), r"sink.in0 received 10,006 frames of 10,000 sent: foreign traffic"),
         ({"source.out0": counters(1, 1)["source.out0"]}, "no counters for function.in0, function.out0, sink.in0"),
     ],
 )
@@ -309,6 +310,19 @@ def test_counters_that_contradict_the_generator_end_the_trial(
 ) -> None:
     with pytest.raises(InstrumentError, match=match):
         prober(monkeypatch, moved, 10_000, "forward").probe(10_000, 1)
+
+
+def test_a_few_frames_of_others_are_borne(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert prober(monkeypatch, counters(10_000, 10_005), 10_000, "forward").probe(10_000, 1).loss_ratio == 0
+
+
+def test_foreign_frames_are_found_in_either_direction(monkeypatch: pytest.MonkeyPatch) -> None:
+    """300 frames of others arrive at the source, and 300 of its own are lost on their way to the sink."""
+    moved = both_ways(5_000, 5_000)
+    moved["source.out0"]["rx_packets"] += 300
+    moved["sink.in0"]["rx_packets"] -= 300
+    with pytest.raises(InstrumentError, match=r"source.out0 received 5,300 frames of 5,000 sent: foreign traffic"):
+        prober(monkeypatch, moved, 5_000, BOTH, back=5_000).probe(10_000, 1)
 
 
 def test_late_frames_are_those_of_their_own_probe(monkeypatch: pytest.MonkeyPatch) -> None:
