@@ -25,7 +25,7 @@ from lastro.results.samples import GOAL_NOT_MET, Outcome
 from lastro.scenarios.load import LoadScenario
 from lastro.scenarios.load.addresses import keep_addresses
 from lastro.scenarios.load.probing import Prober
-from lastro.scenarios.shared.chain import deployed
+from lastro.scenarios.shared.chain import Chain, deployed
 from lastro.testbed import Testbed
 from lastro.testing.subject import left
 
@@ -37,6 +37,7 @@ __all__ = ["image_needs"]  # what `testbed` builds
 CAPACITY_FPS = 4_000
 _BURST, _QUEUE = 10, 20  # frames
 _HELD = 1500  # frames, which leave a longer queue in 375 ms
+_TRACKED = "/proc/sys/net/netfilter/nf_conntrack_count"
 _BOTTLENECK = f'''"""A bottleneck of known rate: {CAPACITY_FPS} frames of 64 bytes in a second, behind a short queue."""
 
 from lastro.functions.base import Function, Path, Step
@@ -76,6 +77,16 @@ def searched(running: LoadScenario, **chosen: Any) -> Outcome:
     outcome = attempted(running, config)
     assert outcome.valid, outcome.invalid_because
     return outcome
+
+
+def noted(outcome: Outcome, name: str) -> Any:
+    return outcome.notes[name]
+
+
+def tracked(chain: Chain) -> int:
+    """The connections that the kernel of the function tracks."""
+    argv = ["ip", "netns", "exec", chain.instances["function"].netns, "cat", _TRACKED]
+    return int(chain.source.testbed.host.run(argv).text)
 
 
 def test_a_bottleneck_of_known_rate_lies_in_the_interval(running: LoadScenario) -> None:
@@ -142,10 +153,13 @@ def test_no_hardware_address_is_asked_for_among_counted_frames(testbed: Testbed)
 )
 def test_traffic_of_every_kind_passes_a_firewall(running: LoadScenario, traffic: dict[str, Any]) -> None:
     outcome = searched(running, function="firewall", most_fps=4_000, **traffic)
-    assert 1_000 <= outcome.measurements["pdr"] <= 4_000
-    probes = outcome.notes["probes"]
-    assert isinstance(probes, list) and all(probe["sent"] > 0 for probe in probes)
-    assert outcome.notes["really"]
+    sent_bytes = Traffic.of(traffic["frame_size"], ip=traffic.get("ip", "4")).counted_bytes
+    assert outcome.measurements["frame_mean"] == pytest.approx(sent_bytes, rel=0.01)
+    cost, moved = noted(outcome, "cost"), noted(outcome, "witness")[traffic["instrument"]]
+    shares = 2 if traffic.get("direction") == "both" else 1
+    assert moved["source.out0"]["tx_packets"] == pytest.approx(cost["sent"] / shares, rel=0.005, abs=5)
+    back = cost["sent"] / 2 if shares == 2 else 0
+    assert moved["sink.in0"]["tx_packets"] == pytest.approx(back, rel=0.005, abs=5)
 
 
 @pytest.mark.parametrize("instrument", ["trafgen", pytest.param("sockperf", marks=pytest.mark.slow)])
@@ -165,8 +179,21 @@ def test_a_function_that_is_too_slow_loses_frames_and_does_not_block_its_generat
 
 
 def test_nat_counts_flows_that_began_before_the_last_probe(running: LoadScenario) -> None:
+    """The trial would be invalid: no flow of the last probe is new to its counter."""
     outcome = searched(running, function="nat", flows=10, most_fps=2_000)
-    assert outcome.measurements["pdr"] >= 1_000
+    assert outcome.measurements["frame_mean"] == pytest.approx(60, abs=0.5)
+
+
+def test_a_function_that_tracks_connections_has_an_entry_for_each_flow(testbed: Testbed) -> None:
+    function: Function = registry.get("function", "nat")()
+    with deployed(testbed, Native(), VethDirect(), function, offloads=False) as chain:
+        prober = Prober(testbed, chain, Trafgen(), Traffic.of("64", flows=500))
+        with prober.ready():
+            before = tracked(chain)
+            probe = prober.probe(2_000, 0.5)
+            entries = tracked(chain) - before
+    assert probe.sent == pytest.approx(1_000, abs=5)
+    assert 500 <= entries <= 505, "and one or two for pings"
 
 
 def test_a_rate_above_any_ceiling_is_the_generator_s_limit(running: LoadScenario) -> None:
