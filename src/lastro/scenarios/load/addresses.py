@@ -28,7 +28,7 @@ _Ip = Callable[[Sequence[str], str | None], str]  # words for `ip` and its stand
 def keep_addresses(chain: Chain, longest_s: float) -> dict[str, str]:
     """Make the neighbours of the chain's instances and of the DUT permanent; return the condition if some are not.
 
-    `longest_s` is the time of the longest probe. A stack that is neither Linux nor seen from outside has no command."""
+    `longest_s` is the time of the longest probe. The stack of gVisor has no command that makes an entry permanent."""
     if longest_s > LONGEST_S:
         return {_CONDITION: f"asked for again, since a probe may last longer than {LONGEST_S:g} s"}
     bed, version = chain.source.testbed, chain.path.version
