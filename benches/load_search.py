@@ -13,7 +13,8 @@ import sys
 from collections.abc import Callable
 
 from _harness import Ratio, interleaved, show
-from lastro.scenarios.load.search import Bounds, Goal, Probe, search
+from lastro.scenarios.load.goals import Goal
+from lastro.scenarios.load.search import Bounds, Probe, search
 
 _GOALS = (Goal("pdr", 0.005), Goal("ndr", 0.0))
 _PAIRS = 100

@@ -33,7 +33,7 @@ from lastro.instruments.sockperf import Sockperf
 from lastro.instruments.trafgen import Trafgen
 from lastro.results.samples import Outcome
 from lastro.scenarios.load import LoadScenario
-from lastro.scenarios.load.measuring import goals_of
+from lastro.scenarios.load.measuring import PDR, goals_of
 from lastro.scenarios.load.probing import Prober
 from lastro.scenarios.load.search import REACHED, Bounds, Found, search
 from lastro.scenarios.load.steering import APART, steer
@@ -106,9 +106,9 @@ def _searching(
             def once() -> Found:
                 for _ in range(_TRIES):
                     found = search("mlrsearch", goals_of(chosen), bounds, prober.probe)
-                    if not found.limited:
-                        return found.found[0]
-                raise SystemExit("the generator was the limit")
+                    if (pdr := found.of(PDR)) and not found.limited:
+                        return pdr
+                raise SystemExit("no rate meets the PDR, or the generator was the limit")
 
             yield standing.chain.instances["function"].netns, once
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -11,6 +13,7 @@ from typing import Any, cast
 import pytest
 
 from lastro.analysis.remarks import lost_by_its_size, marks_by_metric
+from lastro.campaign.executor import Executor
 from lastro.errors import CommandFailed, InputError, InstrumentError, Unavailable
 from lastro.functions.base import PATHS
 from lastro.host.base import Completed
@@ -23,14 +26,16 @@ from lastro.results.samples import AT_LEAST, GENERATOR_LIMITED, Outcome
 from lastro.scenarios.base import schema
 from lastro.scenarios.load import LoadScenario, _require_able, settling
 from lastro.scenarios.load import probing as probing_module
-from lastro.scenarios.load.measuring import METRICS, bounds_of, goals_of, record
+from lastro.scenarios.load.goals import Goal, UnmetGoal
+from lastro.scenarios.load.measuring import METRICS, bounds_of, goals_of, leave_out, record
 from lastro.scenarios.load.probing import BOTH, Prober
-from lastro.scenarios.load.search import Found, Goal, Probe, Searched, UnmetGoal
+from lastro.scenarios.load.search import REACHED, Found, Probe, Searched
 from lastro.scenarios.load.steering import _mask, short_buffer, steer
 
 from ..scenarios import configured
 from .recording import RecordingHost, answer
 
+ROOT = Path(__file__).parents[2]
 SENT_BY_SOCKPERF = (
     "sockperf: Total of 100013 messages sent in 1.000 sec\n\nsockperf: Summary: Message Rate is 100000 [msg/sec]\n"
 )
@@ -239,13 +244,27 @@ def counters(sent: int, received: int, refused: int = 0, size: int = 60) -> dict
 Counted = dict[str, dict[str, int]]
 
 
-def prober(monkeypatch: pytest.MonkeyPatch, counted: Counted, sent: int, directions: str, *later: Counted) -> Prober:
-    """A prober whose interfaces count from 0; `later` are readings after `counted`."""
+def both_ways(there: int, back: int) -> Counted:
+    """What interfaces count of two flows that lose nothing, one in each direction."""
+    found = counters(there, there)
+    for counted in found.values():
+        empty = "tx" if counted["rx_packets"] else "rx"
+        counted |= {f"{empty}_packets": back, f"{empty}_bytes": 60 * back}
+    return found
+
+
+def prober(
+    monkeypatch: pytest.MonkeyPatch, counted: Counted, sent: int, directions: str, *later: Counted, back: int = 0
+) -> Prober:
+    """A prober whose interfaces count from 0; `later` are readings after `counted`.
+
+    Its generator reports `sent` frames, and `back` in the other direction."""
     zero = {port: dict.fromkeys(each, 0) for port, each in counted.items()}
     now = iter([zero, counted, *(later or (counted,))])
     monkeypatch.setattr(probing_module, "InterfaceMeter", lambda *_: SimpleNamespace(now=lambda: next(now)))
     monkeypatch.setattr(settling.time, "sleep", lambda _: None)
-    generator = SimpleNamespace(offer=lambda *_: Offered(sent, sent, 1.0))
+    reported = {"source": Offered(sent, sent, 1.0), "sink": Offered(back, back, 1.0)}
+    generator = SimpleNamespace(offer=lambda way, *_: reported[way.sender])
     roles = {role: SimpleNamespace(usage=dict) for role in ("source", "function", "sink")}
     chain = SimpleNamespace(path=PATHS["4"], instances=roles, source="source", sink="sink")
     return Prober(cast(Any, None), cast(Any, chain), cast(Any, generator), Traffic.of("64"), directions)
@@ -261,15 +280,15 @@ def test_a_probe_is_what_the_interfaces_counted(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_both_directions_share_the_rate(monkeypatch: pytest.MonkeyPatch) -> None:
-    moved = counters(5_000, 5_000)
-    mirrored = {"source.out0": "sink.in0", "function.in0": "function.out0"}
-    for one, other in mirrored.items():
-        for side, far in (("rx", "tx"), ("tx", "rx")):
-            for what in ("bytes", "packets"):
-                moved[one][f"{side}_{what}"] = moved[other][f"{side}_{what}"] = 5_000 * (60 if what == "bytes" else 1)
-                assert far
-    probe = prober(monkeypatch, moved, 5_000, BOTH).probe(10_000, 1)
+    probe = prober(monkeypatch, both_ways(5_000, 5_000), 5_000, BOTH, back=5_000).probe(10_000, 1)
     assert (probe.rate_fps, probe.sent, probe.received, probe.loss_ratio) == (10_000, 10_000, 10_000, 0)
+    assert probe.reached
+
+
+def test_one_direction_that_falls_short_is_not_hidden_by_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    probe = prober(monkeypatch, both_ways(5_000, 4_960), 5_000, BOTH, back=4_960).probe(10_000, 1)
+    assert probe.sent_fps >= REACHED * probe.rate_fps, "the sum does not show it"
+    assert probe.part_sent == pytest.approx(4_960 / 5_000) and not probe.reached
 
 
 def test_a_probe_that_was_not_sent_is_the_generator_s_limit_and_no_loss(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -282,6 +301,7 @@ def test_a_probe_that_was_not_sent_is_the_generator_s_limit_and_no_loss(monkeypa
     [
         (counters(5_000, 5_000), r"reports 10,000 frames sent, but its interface source.out0 counted 5,000"),
         (counters(10_000, 11_000), r"sink.in0 received 11,000 frames of 10,000 sent: foreign traffic"),
+        (counters(10_000, 10_006), r"sink.in0 received 10,006 frames of 10,000 sent: foreign traffic"),
         ({"source.out0": counters(1, 1)["source.out0"]}, "no counters for function.in0, function.out0, sink.in0"),
     ],
 )
@@ -290,6 +310,19 @@ def test_counters_that_contradict_the_generator_end_the_trial(
 ) -> None:
     with pytest.raises(InstrumentError, match=match):
         prober(monkeypatch, moved, 10_000, "forward").probe(10_000, 1)
+
+
+def test_a_few_frames_of_others_are_borne(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert prober(monkeypatch, counters(10_000, 10_005), 10_000, "forward").probe(10_000, 1).loss_ratio == 0
+
+
+def test_foreign_frames_are_found_in_either_direction(monkeypatch: pytest.MonkeyPatch) -> None:
+    """300 frames of others arrive at the source, and 300 of its own are lost on their way to the sink."""
+    moved = both_ways(5_000, 5_000)
+    moved["source.out0"]["rx_packets"] += 300
+    moved["sink.in0"]["rx_packets"] -= 300
+    with pytest.raises(InstrumentError, match=r"source.out0 received 5,300 frames of 5,000 sent: foreign traffic"):
+        prober(monkeypatch, moved, 5_000, BOTH, back=5_000).probe(10_000, 1)
 
 
 def test_late_frames_are_those_of_their_own_probe(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -345,6 +378,18 @@ def test_frames_that_never_stand_still_are_foreign_traffic(monkeypatch: pytest.M
     assert counted["sink.in0"]["rx_packets"] == pytest.approx(2 / 3 * reading[0], abs=2)
 
 
+@pytest.mark.parametrize(("refresh_s", "n_pings"), [(0.0, 1), (30.0, 0)])
+def test_a_ping_before_a_probe_reminds_switches_of_an_end_that_only_receives(
+    monkeypatch: pytest.MonkeyPatch, refresh_s: float, n_pings: int
+) -> None:
+    pings: list[Sequence[str]] = []
+    found = prober(monkeypatch, counters(10_000, 10_000), 10_000, "forward")
+    monkeypatch.setattr(probing_module, "_REFRESH_S", refresh_s)
+    monkeypatch.setattr(found._chain, "source", SimpleNamespace(run=lambda argv, **_: pings.append(argv)))
+    assert found.probe(10_000, 1).loss_ratio == 0
+    assert [argv[0] for argv in pings] == n_pings * ["ping"]
+
+
 def test_segments_beyond_the_frame_are_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     found = prober(monkeypatch, counters(10_000, 10_000, size=600), 10_000, "forward")
     found.probe(10_000, 1)
@@ -378,6 +423,11 @@ def test_an_interval_is_recorded_with_what_ended_the_search() -> None:
     json.dumps(outcome.notes)
 
 
+def test_a_goal_without_loss_is_missed_where_frames_were_lost() -> None:
+    assert Goal("ndr", 0.0).missed_at(81_000) == "frames were lost at 81,000 frames a second"
+    assert Goal("pdr", 0.005).missed_at(81_000) == "more than 0.5 % lost at 81,000 frames a second"
+
+
 @pytest.mark.parametrize(("late", "said"), [(2_000, True), (500, False)])
 def test_a_load_that_queues_took_is_told_with_its_end(late: int, said: bool) -> None:
     probes = (Probe(80_000, 1, 80_000, 80_000, 1.0, {}, late), Probe(80_000, 0.2, 16_000, 16_000, 0.2, {}, 9_000))
@@ -393,9 +443,36 @@ def test_a_goal_that_is_met_everywhere_is_a_lower_bound(limited: bool) -> None:
     record(Searched((Found(Goal("pdr", 0.005), 98_000, None, 98_000, 0.0),), PROBES, 98_000, limited), outcome)
     noted = Noted.of(outcome.notes)
     assert "pdr_upper" not in outcome.measurements
-    assert noted.only_at_least("pdr") and noted.only_at_least("pdr_conditional")
+    assert all(noted.only_at_least(name) for name in ("pdr", "pdr_conditional", "pdr_upper"))
     assert {remark.kind for remark in noted.remarks} == ({AT_LEAST, GENERATOR_LIMITED} if limited else {AT_LEAST})
     assert ("the generator did not send more than" in noted.stopped_by["pdr"]) is limited
+
+
+def test_an_exceed_ratio_that_a_search_does_not_know_is_not_recorded_as_zero() -> None:
+    outcome = Outcome()
+    record(Searched((Found(Goal("ndr", 0.0), 80_000, 81_000, 80_000, None),), PROBES, 98_000, False), outcome)
+    assert outcome.measurements.keys() == {"ndr", "ndr_upper", "ndr_conditional"}
+
+
+@pytest.mark.parametrize("text", [Path("examples/load.toml"), Path("docs/howto-packet-rates.md")], ids=str)
+def test_a_study_that_names_ndr_names_its_exceed_ratio(text: Path) -> None:
+    """RFC 9971: a host with other work loses frames now and then, so that a bare NDR says little."""
+    found = re.findall(r"metrics = \[.*?\]", (ROOT / text).read_text(encoding="utf-8"), re.DOTALL)
+    assert any('"ndr"' in metrics for metrics in found)
+    assert all('"ndr_exceed"' in metrics for metrics in found if '"ndr"' in metrics)
+
+
+def test_upper_ends_have_no_mean_where_a_trial_has_none() -> None:
+    """It would be the mean of the trials with a smaller PDR, and so might be smaller than the mean PDR."""
+    attempts = []
+    for trial, upper_fps in enumerate((81_000.0, None)):
+        outcome = Outcome()
+        record(Searched((Found(Goal("pdr", 0.005), 80_000, upper_fps, 80_000, 0.0),), PROBES, 98_000, True), outcome)
+        attempts.append(Attempt(trial, 1, 0, trial, "", 60.0, True, (), outcome.notes, outcome.measurements))
+    marks = marks_by_metric(attempts, {"pdr", "pdr_upper"})
+    assert [mark.kind for mark in marks["pdr_upper"]] == [AT_LEAST]
+    assert lost_by_its_size("pdr_upper", attempts, marks["pdr_upper"])
+    assert not lost_by_its_size("pdr", attempts, marks["pdr"])
 
 
 def test_a_goal_that_no_load_meets_has_no_values_and_no_mean() -> None:
@@ -405,10 +482,34 @@ def test_a_goal_that_no_load_meets_has_no_values_and_no_mean() -> None:
     record(Searched(found, PROBES, 98_000, False, (UnmetGoal(Goal("ndr", 0.0), 1_000),)), outcome)
     assert outcome.measurements.keys() == {"pdr", "pdr_upper", "pdr_conditional", "pdr_exceed"}
     (remark,) = Noted.of(outcome.notes).remarks
-    assert remark.text.startswith("no rate meets the goal ndr: more than 0 % ")
+    assert remark.text.startswith("no rate meets the goal ndr: frames were lost at 1,000 frames a second")
     assert set(remark.metrics) == {"ndr", "ndr_upper", "ndr_conditional", "ndr_exceed"}
     attempt = Attempt(1, 1, 0, 1, "", 60.0, True, (), outcome.notes, outcome.measurements)
     assert lost_by_its_size("ndr", [attempt], marks_by_metric([attempt], {"ndr"})["ndr"])
+
+
+def test_a_trial_whose_pdr_no_load_meets_is_valid_and_has_no_cost_and_no_latency() -> None:
+    outcome, unmet = Outcome(), (UnmetGoal(Goal("pdr", 0.005), 1_000), UnmetGoal(Goal("ndr", 0.0), 1_000))
+    found = Searched((), PROBES, 98_000, False, unmet)
+    record(found, outcome)
+    leave_out(config(at="50%"), found, outcome)
+    assert outcome.valid and not outcome.measurements
+    attempt = Attempt(1, 1, 0, 1, "", 60.0, True, (), outcome.notes, outcome.measurements)
+    for name in ("pdr", "pdr_conditional", "ndr", "frames_per_cpu_s", "host_cpus", "latency_p99_at_50pct"):
+        assert lost_by_its_size(name, [attempt], marks_by_metric([attempt], {name})[name]), name
+    with pytest.raises(InstrumentError, match="no PDR"):
+        LoadScenario.calibration_value(cast(Any, None), "profile/native", outcome)
+
+
+def test_a_valid_calibration_run_without_its_result_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> None:
+        raise InstrumentError("no PDR")
+
+    scenario = SimpleNamespace(sessions=(), attempt=nullcontext, run=lambda *_: Outcome(), calibration_value=refuse)
+    scenario.at = lambda _: scenario
+    monkeypatch.setattr(Executor, "_wait", lambda *_: None)
+    found = Executor(cast(Any, scenario), cast(Any, None)).calibrate("profile/native", {}, 3, 0)
+    assert (found.value, found.failed_because) == (None, "no PDR")
 
 
 def test_pdr_and_latency_at_half_of_it_lead_where_a_study_names_no_metrics() -> None:

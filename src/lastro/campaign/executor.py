@@ -79,7 +79,10 @@ class Executor:
             with scenario.attempt():
                 outcome = _outcome(lambda: scenario.run(config, {}))
             if outcome.valid:
-                return Calibrated(scenario.calibration_value(key, outcome), None, self._taken_events())
+                try:
+                    return Calibrated(scenario.calibration_value(key, outcome), None, self._taken_events())
+                except TrialError as error:  # the run is valid, and does not have this result
+                    return Calibrated(None, str(error), self._taken_events())
         return Calibrated(None, "; ".join(outcome.invalid_because), self._taken_events())
 
     def attempt(self, config: Config, calibrations: Mapping[str, Any], failed_attempts: int) -> Attempted:

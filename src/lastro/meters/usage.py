@@ -38,11 +38,13 @@ class UsageMeter(Meter):
     def _readings(self) -> dict[str, Usage]:
         return {role: instance.usage() for role, instance in self.instances.items()}
 
-    def read(self) -> dict[str, float]:
+    def read(self, work_s: float | None = None) -> dict[str, float]:
+        """Return the metrics. `work_s` is the time of the work, if the meter ran longer."""
+        elapsed_s = work_s or self.elapsed_s
         chain = {role: used for role, used in self.used.items() if role != _NEIGHBOUR}
         return {
-            "chain_cpus": sum(used.cpu_s for used in chain.values()) / self.elapsed_s,
-            "function_cpus": self.used["function"].cpu_s / self.elapsed_s,
+            "chain_cpus": sum(used.cpu_s for used in chain.values()) / elapsed_s,
+            "function_cpus": self.used["function"].cpu_s / elapsed_s,
             "chain_memory": sum(used.memory_peak_bytes for used in chain.values()) / 2**20,
         }
 

@@ -87,7 +87,8 @@ MEANINGS = {
     ),
     AT_LEAST: N_(
         "the search ended before it found a limit, by the study or by the generator: the number is a lower bound; if "
-        "time ran out in a search for instances, it shows how fast they start, not how many the host can run."
+        "time ran out in a search for instances, it shows how fast they start, not how many the host can run. Without a "
+        "limit, an interval has no upper end; if any trial has none, no mean of the others is shown."
     ),
     OVERLOADED: N_(
         "requests came faster than they were answered, so more and more of them waited: the times grow with the "
@@ -115,8 +116,8 @@ MEANINGS = {
         "is another, so it has no latency."
     ),
     GOAL_NOT_MET: N_(
-        "in some trial, no load of the search met this goal: too many frames were lost even at the smallest. No mean "
-        "of the other trials is shown, because they would be a selection."
+        "in some trial, no load of the search met this goal, or the PDR that this value needs: too many frames were "
+        "lost even at the smallest. No mean of the other trials is shown, because they would be a selection."
     ),
     FEWER_BLOCKS: N_(
         "trials are missing, so the ratio is over fewer blocks than the mean: only those with a valid trial of both "
@@ -146,7 +147,7 @@ SHORT = {
     TOO_FEW: N_("fewer than ten packets beyond it: dropped"),
     AMONG_LOST: N_("the percentile of lost packets: dropped"),
     OTHER_TRAFFIC: N_("no latency of this traffic"),
-    GOAL_NOT_MET: N_("no load met this goal: dropped"),
+    GOAL_NOT_MET: N_("no load met the goal: dropped"),
     FEWER_BLOCKS: N_("the ratio is over fewer blocks than the mean"),
     LOST_TRIALS: N_("more than a tenth of the trials lost"),
     SECOND_MODE: N_("some trials lie apart: a second mode"),

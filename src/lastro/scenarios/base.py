@@ -194,7 +194,9 @@ class Scenario(Declaration, OnTestbed):
         return kind is not None and kind.optional
 
     def calibration_value(self, key: str, outcome: Outcome) -> Any:
-        """Return the result of a calibration run, as plain data of the shape of its kind, to be stored."""
+        """Return the result of a calibration run, as plain data of the shape of its kind, to be stored.
+
+        Raises: TrialError when a valid run does not have this result."""
         raise NotImplementedError
 
     @abstractmethod

@@ -2,8 +2,9 @@
 
 A search is one observation. Its probes offer a rate for a time, and read from the counters of interfaces what was sent
 and what arrived. The search leads with PDR: the partial drop rate, at most 0.5 % of the frames lost. NDR, the non-drop
-rate, allows no loss, except in a part of the time (RFC 9971). After the search, the chain carries its PDR for a while,
-and the CPU time of each role is read. Finally, latency is measured at fractions of the PDR and at other loads."""
+rate, allows no loss. Both may be exceeded in a part of the time (RFC 9971). After the search, the chain carries its PDR
+for a while, and the CPU time of each role is read. Finally, latency is measured at fractions of the PDR and at other
+loads."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from dataclasses import asdict
 from typing import Any, TypedDict
 
 from lastro import registry
-from lastro.errors import LastroError, Unavailable
+from lastro.errors import InstrumentError, LastroError, Unavailable
 from lastro.functions.base import PATHS
 from lastro.host.base import Host
 from lastro.host.cgroups import Usage, block_device_of
@@ -27,12 +28,14 @@ from lastro.results.additions import ScenarioFigure
 from lastro.results.samples import Metric, Outcome
 from lastro.scenarios.base import CalibrationKind, Config, platform_level, platform_of, start_s
 from lastro.scenarios.load.additions import figures_of
+from lastro.scenarios.load.addresses import keep_addresses
+from lastro.scenarios.load.goals import own_goal
 from lastro.scenarios.load.latency import DEFAULT_AT, OFF, YES, latency_s, metrics_at
 from lastro.scenarios.load.latency import SETTINGS as LATENCY_SETTINGS
 from lastro.scenarios.load.measuring import METRICS, bounds_of, measure, traffic_of
 from lastro.scenarios.load.probes import LoadProbes
 from lastro.scenarios.load.probing import BOTH, FORWARD
-from lastro.scenarios.load.search import METHODS, own_goal
+from lastro.scenarios.load.search import METHODS, Bounds
 from lastro.scenarios.load.steering import APART, OWN_CPU, SENDER, SHARED_CPU, apart, short_buffer, steer
 from lastro.scenarios.shared.calibration import calibrated, calibration_key
 from lastro.scenarios.shared.flow import rest
@@ -59,7 +62,7 @@ _NO_GOAL = "none"
 class _AtPdr(TypedDict):
     """The notes of a trial from which a profile is made."""
 
-    elapsed_s: float
+    elapsed_s: float  # of the load
     usage: dict[str, Usage]  # by role
 
 
@@ -189,6 +192,8 @@ class LoadScenario(OnChain):
     def calibration_value(self, key: str, outcome: Outcome) -> Any:
         if key.startswith(_CEILING):
             return outcome.notes["most_fps"]
+        if "usage" not in outcome.notes:
+            raise InstrumentError("the undisturbed chain has no PDR at which to measure its needs", "lower `least_fps`")
         noted: _AtPdr = made(_AtPdr, outcome.notes)
         return {
             "needs": {role: asdict(MeasuredUse.of(used, noted["elapsed_s"])) for role, used in noted["usage"].items()},
@@ -203,9 +208,10 @@ class LoadScenario(OnChain):
         outcome = Outcome()
         with clock_kept(self.testbed, config, outcome), self.standing(config, calibrations, outcome) as standing:
             steered = steer(standing.chain, str(config["steering"]))
-            outcome.add_condition(steered | short_buffer(self.testbed.host, str(config["instrument"])))
-            rest(float(config["settle_s"]))
             bounds = bounds_of(config, calibrated(calibrations, _CEILING))
+            asked = keep_addresses(standing.chain, max(_longest_s(config, bounds), float(config["cost_s"])))
+            outcome.add_condition(steered | asked | short_buffer(self.testbed.host, str(config["instrument"])))
+            rest(float(config["settle_s"]))
             measure(self.testbed, config, standing, bounds, outcome)
         return outcome
 
@@ -220,6 +226,11 @@ class LoadScenario(OnChain):
         except LastroError as error:
             found["not_told"] = error.message
         return found
+
+
+def _longest_s(config: Config, bounds: Bounds) -> float:
+    """Return the time of the longest probe of a search."""
+    return bounds.sum_s if config["search"] == "binary" else bounds.final_s
 
 
 def _generator(name: str) -> type[LoadGenerator]:

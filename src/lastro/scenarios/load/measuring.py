@@ -1,10 +1,12 @@
-"""The measuring part of a trial: the search, the cost of a frame at the rate that it found, and latency under load."""
+"""The measuring part of a trial: the search, the cost of a frame at the rate that it found, and latency under load.
+
+Where no load meets the PDR, there is no rate for the last two. The trial stays valid: whether it meets a goal is a
+result."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
 
 from lastro import registry
 from lastro.functions.base import Counted
@@ -14,15 +16,19 @@ from lastro.meters.usage import UsageMeter
 from lastro.results.noted import Ceiling, SearchEnd
 from lastro.results.samples import AT_LEAST, GOAL_NOT_MET, Metric, Outcome, Remark, Series
 from lastro.scenarios.base import Config
-from lastro.scenarios.load.latency import measure_latency
+from lastro.scenarios.load.cost import METRICS as COST_METRICS
+from lastro.scenarios.load.cost import measure_cost
+from lastro.scenarios.load.goals import Goal, own_goal
+from lastro.scenarios.load.latency import measure_latency, metrics_at
 from lastro.scenarios.load.probing import Prober
-from lastro.scenarios.load.search import Bounds, Found, Goal, Probe, Searched, own_goal, search
+from lastro.scenarios.load.search import Bounds, Found, Probe, Searched, search
+from lastro.scenarios.shared.chain import Chain
 from lastro.scenarios.shared.clock_policy import clocks_of, judge_clocks
 from lastro.scenarios.shared.crossings import difference, judge_crossings
 from lastro.scenarios.shared.flow import judge_links
 from lastro.scenarios.shared.host_limits import judge_host
 from lastro.scenarios.shared.on_chain import StandingChain
-from lastro.scenarios.shared.topology import note_load, note_meter, note_witness
+from lastro.scenarios.shared.topology import note_load, note_witness
 from lastro.testbed import Testbed
 
 PDR, NDR, OWN = "pdr", "ndr", "own"
@@ -41,20 +47,7 @@ def _metrics_of(goal: str, words: str) -> tuple[Metric, ...]:
     )
 
 
-COST = Metric(
-    "frames_per_cpu_s",
-    "1/s",
-    "higher",
-    "frames that arrived for each CPU-second of the host, without the neighbour's and those in which a generator waits",
-)
-FRAME_MEAN = Metric("frame_mean", "B", "neither", "mean size of the frames that the function received, as links count")
-METRICS = (
-    *(metric for goal, words in _WORDS.items() for metric in _metrics_of(goal, words)),
-    COST,
-    FRAME_MEAN,
-    Metric("source_cpus", "CPU", "neither", "CPUs used by the source's processes at the PDR, generator included"),
-    Metric("sink_cpus", "CPU", "lower", "CPUs used by the sink's processes at the PDR"),
-)
+METRICS = (*(metric for goal, words in _WORDS.items() for metric in _metrics_of(goal, words)), *COST_METRICS)
 
 
 def bounds_of(config: Config, ceiling_fps: float | None = None) -> Bounds:
@@ -92,7 +85,7 @@ def traffic_of(config: Config) -> Traffic:
 def measure(testbed: Testbed, config: Config, standing: StandingChain, bounds: Bounds, outcome: Outcome) -> None:
     """Add all measurements of a trial, and all reasons for its invalidity, to `outcome`.
 
-    Raises: TrialError when the search has no result."""
+    Raises: TrialError when the search does not end."""
     chain, everyone, disturbance = standing.chain, standing.everyone, standing.disturbance
     generator: LoadGenerator = registry.get("instrument", str(config["instrument"]))()
     traffic = traffic_of(config)
@@ -107,13 +100,18 @@ def measure(testbed: Testbed, config: Config, standing: StandingChain, bounds: B
     with prober.ready():
         found = search(str(config["search"]), goals_of(config), bounds, prober.probe)
         record(found, outcome)
-        seen = _measure_cost(testbed, config, standing, prober, generator, found.found[0].lower_fps, outcome)
-        if prober.overdue:
-            outcome.notes["frames_after_their_probe"] = prober.overdue
-        new_flows = difference(counted, chain.counted())  # those of the search may go on
+        since = counted
+        if pdr := found.of(PDR):
+            since = chain.counted()
+            measure_cost(testbed, standing, prober, generator, pdr.lower_fps, float(config["cost_s"]), outcome)
+        else:
+            leave_out(config, found, outcome)
+        after = chain.counted()
+        seen, new_flows = difference(since, after), difference(counted, after)  # flows of the search may go on
         seen |= {name: new_flows[name] for name in chain.function.witnesses if name in new_flows}
-        judge_crossings(generator.name, chain, seen, prober.carried_bytes, str(config["implementation"]), outcome)
-    measure_latency(testbed, config, chain, traffic, found.found[0].lower_fps, outcome)
+        _judge_path(prober, generator.name, chain, seen, str(config["implementation"]), outcome)
+    if pdr:
+        measure_latency(testbed, config, chain, traffic, pdr.lower_fps, outcome)
     host.stop()
     usage.stop()
     judge_clocks(clocks, clocks_of(everyone), float(config["max_drift_percent"]) / 100, outcome)
@@ -125,23 +123,44 @@ def measure(testbed: Testbed, config: Config, standing: StandingChain, bounds: B
         disturbance.judge_dose("the anomaly", before, usage.elapsed_s, host, outcome)
 
 
+def _judge_path(
+    prober: Prober, generator: str, chain: Chain, seen: Mapping[str, Counted], implementation: str, outcome: Outcome
+) -> None:
+    """Invalidate the trial unless its frames took the path; `seen` is what the function counted of the last probe."""
+    note_load(outcome, generator, chain.source.spec.role, chain.sink.spec.role)
+    note_witness(outcome, "interfaces", "frames sent and received at every hop", tuple(chain.instances))
+    outcome.invalidate(prober.size_reasons())
+    if prober.overdue:
+        outcome.notes["frames_after_their_probe"] = prober.overdue
+    judge_crossings(generator, chain, seen, prober.carried_bytes, implementation, outcome)
+    outcome.notes["witness"] = {generator: prober.moved}
+
+
+def leave_out(config: Config, found: Searched, outcome: Outcome) -> None:
+    """Mark what needs a PDR as dropped, where no load meets it: the trials that have one are a selection."""
+    needing = (*COST_METRICS, *UsageMeter.metrics, *HostMeter.metrics, *metrics_at(config["at"]))
+    reason = next(missed.reason for missed in found.unmet if missed.goal.name == PDR)
+    outcome.add_caveat(Remark(GOAL_NOT_MET, reason, tuple(metric.name for metric in needing)))
+
+
 def record(found: Searched, outcome: Outcome) -> None:
     """Record the intervals of a search, its probes as series, and what ended it at each goal.
 
-    A goal that is met at the largest load is a lower bound; the generator's limit is marked. So is a goal that no load
-    met, which has no values."""
+    A goal that is met at the largest load is a lower bound without an upper end; the generator's limit is marked. So is
+    a goal that no load met, which has no values."""
     bounded = [each for each in found.found if each.upper_fps is None]
-    steps = [_step(probe) for probe in found.probes]
+    steps = [probe.as_note() for probe in found.probes]
     for each in found.found:
         name, end = each.goal.name, _ending(each, found)
         outcome.measurements[name] = each.lower_fps
         if each.upper_fps is not None:
             outcome.measurements[f"{name}_upper"] = each.upper_fps
         outcome.measurements[f"{name}_conditional"] = each.conditional_fps
-        outcome.measurements[f"{name}_exceed"] = 100 * each.exceed_ratio
+        if each.exceed_ratio is not None:
+            outcome.measurements[f"{name}_exceed"] = 100 * each.exceed_ratio
         outcome.notes |= SearchEnd("frames a second", int(each.lower_fps), end, []).as_notes(name)
         if each.upper_fps is None:
-            outcome.add_caveat(Remark(AT_LEAST, end, (name, f"{name}_conditional")))
+            outcome.add_caveat(Remark(AT_LEAST, end, (name, f"{name}_conditional", f"{name}_upper")))
     for missed in found.unmet:
         names = tuple(f"{missed.goal.name}{end}" for end in ("", "_upper", "_conditional", "_exceed"))
         outcome.add_caveat(Remark(GOAL_NOT_MET, missed.reason, names))
@@ -156,8 +175,7 @@ def record(found: Searched, outcome: Outcome) -> None:
 
 def _ending(each: Found, found: Searched) -> str:
     if each.upper_fps is not None:
-        end = f"more than {100 * each.goal.loss_ratio:g} % lost at {each.upper_fps:,.0f} frames a second"
-        return end + _queued(each.lower_fps, found.probes)
+        return each.goal.missed_at(each.upper_fps) + _queued(each.lower_fps, found.probes)
     if found.limited:
         return f"the generator did not send more than {found.most_fps:,.0f} frames a second"
     return f"the study offers {found.most_fps:,.0f} frames a second at most"
@@ -176,11 +194,6 @@ def _queued(rate_fps: float, probes: Sequence[Probe]) -> str:
     )
 
 
-def _step(probe: Probe) -> dict[str, object]:
-    rounded = {"loss_ratio": round(probe.loss_ratio, 6), "reached": probe.reached}
-    return {**asdict(probe), "lost_at": dict(probe.lost_at), **rounded}
-
-
 def _series(probes: Sequence[Probe]) -> list[Series]:
     """Return the probes in order: the rates that were asked for and sent, and the loss."""
     return [
@@ -188,42 +201,3 @@ def _series(probes: Sequence[Probe]) -> list[Series]:
         Series(PROBE_SENT, "1/s", tuple(probe.sent_fps for probe in probes)),
         Series(PROBE_LOSS, "%", tuple(100 * probe.loss_ratio for probe in probes)),
     ]
-
-
-def _measure_cost(
-    testbed: Testbed,
-    config: Config,
-    standing: StandingChain,
-    prober: Prober,
-    generator: LoadGenerator,
-    rate_fps: float,
-    outcome: Outcome,
-) -> dict[str, Counted]:
-    """Carry the rate for a while, with meters around, and check the frames; return what the function counted."""
-    chain, everyone = standing.chain, standing.everyone
-    host, usage = HostMeter(testbed, everyone, standing.own_cgroups), UsageMeter(testbed, everyone)
-    counted = chain.counted()
-    usage.start()
-    host.start()
-    probe = prober.probe(rate_fps, float(config["cost_s"]))
-    host.stop()
-    usage.stop()
-    seen = difference(counted, chain.counted())
-    note_load(outcome, generator.name, chain.source.spec.role, chain.sink.spec.role)
-    note_meter(outcome, usage)
-    note_meter(outcome, host)
-    note_witness(outcome, "interfaces", "frames sent and received at every hop", tuple(chain.instances))
-    outcome.invalidate(prober.size_reasons())
-    used = {role: each.cpu_s / usage.elapsed_s for role, each in usage.used.items()}
-    outcome.measurements |= {**host.read(), **usage.read()}
-    outcome.measurements |= {f"{role}_cpus": used[role] for role in ("source", "sink")}
-    apart_s = host.own_cpu_s + host.others_user_s(usage.user_s)
-    apart_s += sum(each.cpu_s for role, each in usage.used.items() if role not in chain.instances)
-    apart_s += usage.used["source"].user_s if generator.spins else 0.0
-    if (cost_s := host.busy_s - apart_s) > 0:
-        outcome.measurements[COST.name] = probe.received / cost_s
-    if (size := prober.mean_bytes) is not None:
-        outcome.measurements[FRAME_MEAN.name] = size
-    outcome.notes |= {**usage.notes(), "elapsed_s": usage.elapsed_s, "witness": {generator.name: prober.moved}}
-    outcome.notes["cost"] = _step(probe)
-    return seen

@@ -9,27 +9,22 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from lastro.errors import InputError, InstrumentError
+from lastro.errors import InstrumentError
+from lastro.scenarios.load.goals import Goal, UnmetGoal
 
 REACHED = 0.995  # of the asked rate: below it, a probe shows the limit of its generator
 _RETRIES = 2  # of a probe that its generator did not reach: the host may have been busy for a moment
+_PATIENCE = 6  # retries, if the generator has sent clearly more before, and so cannot be the limit
+_MORE, _MUCH_MORE = 1.05, 2.0  # times a rate is clearly more: in a probe as long, or in a shorter one
 _MOST_LIMITS = 12  # lower limits of the generator in one search
 _BELOW = 0.98  # times the rate that a generator reached is its next limit, which is lowered each time
+_TOO_BUSY = "the host is too busy for it: give it a CPU of its own, or search at smaller loads"
 _EXPANSION = 2
 _WIDEST = 0.7  # of all loads: the library never ends if the interval of a goal is as wide as all loads
 _PRECEDING = 2  # coarser targets before the final one
-
-
-@dataclass(frozen=True, slots=True)
-class Goal:
-    """A goal of loss: at most `loss_ratio` in a probe, in all but the fraction `exceed_ratio` of the time."""
-
-    name: str
-    loss_ratio: float
-    exceed_ratio: float = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +32,8 @@ class Probe:
     """One trial of a search, in the words of RFC 2544: frames offered at a rate for a time, and frames received.
 
     Rates are frames a second, over all directions. `lost_at` has the frames lost at each hop; those that the first link
-    did not take were sent, too. `late` of the received frames arrived after the generator had ended, from queues."""
+    did not take were sent, too. `late` of the received frames arrived after the generator had ended, from queues. If
+    the load has two directions, `least_part` is the part of its share that one of them sent, the lesser of the two."""
 
     rate_fps: float
     duration_s: float
@@ -46,6 +42,7 @@ class Probe:
     lasted_s: float
     lost_at: Mapping[str, int]
     late: int = 0
+    least_part: float | None = None
 
     @property
     def loss_ratio(self) -> float:
@@ -56,9 +53,19 @@ class Probe:
         return self.sent / max(self.lasted_s, 1e-9)
 
     @property
+    def part_sent(self) -> float:
+        """The part of the rate that the generator sent; in two directions, of the one that fell short by more."""
+        return self.sent_fps / self.rate_fps if self.least_part is None else self.least_part
+
+    @property
     def reached(self) -> bool:
         """False if the generator did not send the rate that it was asked for: its limit, not the function's loss."""
-        return self.sent_fps >= REACHED * self.rate_fps
+        return self.part_sent >= REACHED
+
+    def as_note(self) -> dict[str, object]:
+        """Return the probe as plain data, to keep with the trial."""
+        rounded = {"loss_ratio": round(self.loss_ratio, 6), "reached": self.reached}
+        return {**asdict(self), "lost_at": dict(self.lost_at), **rounded}
 
 
 Measure = Callable[[float, float], Probe]  # rate in frames a second, duration in seconds
@@ -92,28 +99,14 @@ class Found:
     """The interval of a goal: the relevant lower bound met it, and the relevant upper bound did not.
 
     `upper_fps` is None if no load failed: the goal is met at the largest load. `conditional_fps` is the conditional
-    throughput, `exceed_ratio` the fraction of the time at the lower bound in which loss exceeded the goal."""
+    throughput, `exceed_ratio` the fraction of the time at the lower bound in which loss exceeded the goal; None in a
+    search that decides by a single probe."""
 
     goal: Goal
     lower_fps: float
     upper_fps: float | None
     conditional_fps: float
-    exceed_ratio: float
-
-
-@dataclass(frozen=True, slots=True)
-class UnmetGoal:
-    """A goal that no load meets: more frames were lost at `rate_fps`, the smallest load, than it allows."""
-
-    goal: Goal
-    rate_fps: float
-
-    @property
-    def reason(self) -> str:
-        return (
-            f"no rate meets the goal {self.goal.name}: more than {100 * self.goal.loss_ratio:g} % of the frames were"
-            f" lost at {self.rate_fps:,.0f} a second, the smallest load of the search"
-        )
+    exceed_ratio: float | None
 
 
 Ends = tuple[Found | UnmetGoal, ...]
@@ -123,14 +116,18 @@ Ends = tuple[Found | UnmetGoal, ...]
 class Searched:
     """The result of a search, and all its probes in order.
 
-    `most_fps` is the largest load that was offered. `limited` is true if the generator, not the study, set it. The
-    first goal is among `found`; others may be `unmet`."""
+    `most_fps` is the largest load that was offered. `limited` is true if the generator, not the study, set it.
+    Each goal is in `found` or in `unmet`."""
 
     found: tuple[Found, ...]
     probes: tuple[Probe, ...]
     most_fps: float
     limited: bool
     unmet: tuple[UnmetGoal, ...] = ()
+
+    def of(self, goal: str) -> Found | None:
+        """Return the interval of the goal with this name; None if no load met it."""
+        return next((each for each in self.found if each.goal.name == goal), None)
 
 
 class _GeneratorLimit(Exception):
@@ -187,7 +184,7 @@ def mlrsearch(goals: Sequence[Goal], bounds: Bounds, measure: Measure) -> Ends:
             ends.append(UnmetGoal(goal, float(upper)))
             continue
         (stat,) = lower.target_to_stat.values()
-        exceed = stat.bad_long / (stat.good_long + stat.bad_long) if stat.good_long + stat.bad_long else 0.0
+        exceed = stat.bad_long / (stat.good_long + stat.bad_long) if stat.good_long + stat.bad_long else None
         upper_fps = None if upper is None else float(upper)
         ends.append(Found(goal, float(lower), upper_fps, float(result.conditional_throughput), exceed))
     return tuple(ends)
@@ -218,7 +215,7 @@ def _bisected(goal: Goal, bounds: Bounds, measure: Measure) -> Found | UnmetGoal
 
 
 def _exactly(goal: Goal, lower: float, upper: float | None, best: Probe) -> Found:
-    return Found(goal, lower, upper, lower * (1 - best.loss_ratio), 0.0)
+    return Found(goal, lower, upper, lower * (1 - best.loss_ratio), None)
 
 
 METHODS: Mapping[str, Callable[[Sequence[Goal], Bounds, Measure], Ends]] = {
@@ -228,27 +225,34 @@ METHODS: Mapping[str, Callable[[Sequence[Goal], Bounds, Measure], Ends]] = {
 
 
 def search(method: str, goals: Sequence[Goal], bounds: Bounds, measure: Measure) -> Searched:
-    """Search by a method. A probe that its generator did not reach is repeated; then it lowers the largest load.
+    """Search by a method.
+
+    A probe that its generator did not reach is repeated. Then it lowers the largest load, unless the generator has sent
+    clearly more before: the host is too busy now.
 
     A search begins below `begin_fps`, and goes on above it while a goal is met there.
 
-    Raises: InstrumentError when no rate meets the first goal, when the generator holds no rate, or when it takes too
-    long."""
+    Raises: InstrumentError when the generator holds no rate, or when it takes too long."""
     probes: list[Probe] = []
     ends_s = time.monotonic() + bounds.limit_s
 
     def reached(rate_fps: float, duration_s: float) -> Probe:
-        best = 0.0
-        for _ in range(1 + _RETRIES):
+        able, best = _has_sent_more(probes, rate_fps, duration_s), 0.0
+        for n_before in range(1 + (_PATIENCE if able else _RETRIES)):
             if time.monotonic() > ends_s:
                 raise InstrumentError(f"the search did not end within {bounds.limit_s:g} s", "raise `search_limit_s`")
             probe = measure(rate_fps, duration_s)
             probes.append(probe)
             if probe.reached:
                 return probe
-            best = max(best, probe.sent_fps)
-            if best < REACHED * REACHED * rate_fps:  # so far below that no busy moment of the host explains it
+            best = max(best, probe.part_sent * rate_fps)
+            if not able and n_before and best < REACHED * REACHED * rate_fps:  # twice so far below: no busy moment
                 break
+        if able:
+            raise InstrumentError(
+                f"the generator sent {best:,.0f} of {rate_fps:,.0f} frames a second, and had sent more before",
+                _TOO_BUSY,
+            )
         raise _GeneratorLimit(min(best, rate_fps))
 
     most, n_limits = min(bounds.most_fps, max(bounds.begin_fps, 2 * bounds.least_fps)), 0
@@ -259,10 +263,6 @@ def search(method: str, goals: Sequence[Goal], bounds: Bounds, measure: Measure)
             n_limits += 1
             most = _BELOW**n_limits * limit.fps
             continue
-        if isinstance(ends[0], UnmetGoal):
-            raise InstrumentError(
-                ends[0].reason, "search at smaller loads, by `least_fps`, or for a goal that allows more loss"
-            )
         found = tuple(end for end in ends if isinstance(end, Found))
         if n_limits or most == bounds.most_fps or all(each.upper_fps for each in found):
             unmet = tuple(end for end in ends if isinstance(end, UnmetGoal))
@@ -270,21 +270,15 @@ def search(method: str, goals: Sequence[Goal], bounds: Bounds, measure: Measure)
         most = min(2 * most, bounds.most_fps)
     last = probes[-1]
     raise InstrumentError(
-        f"the generator did not hold a rate: it sent {last.sent_fps:,.0f} of {last.rate_fps:,.0f} frames a second",
-        "the host is too busy for it: give it a CPU of its own, or search at smaller loads",
+        f"the generator did not hold a rate: it sent {last.part_sent * last.rate_fps:,.0f} of {last.rate_fps:,.0f}"
+        " frames a second",
+        _TOO_BUSY,
     )
 
 
-def own_goal(text: str) -> Goal:
-    """Parse a goal of the user: '1%', or '1% exceed 20%'. Raises: InputError."""
-    words = text.replace("%", " ").split()
-    try:
-        numbers = [float(word) / 100 for word in words if word != "exceed"]
-        shaped = (
-            text.count("%") == len(numbers) and words[1:2] in ([], ["exceed"]) and len(words) == 2 * len(numbers) - 1
-        )
-        if shaped and all(math.isfinite(number) and 0 <= number < 1 for number in numbers):
-            return Goal("own", *numbers)
-    except ValueError:
-        pass
-    raise InputError(f"'{text}' is not a goal of loss", "write a percentage of frames, such as '1%' or '1% exceed 20%'")
+def _has_sent_more(probes: Sequence[Probe], rate_fps: float, duration_s: float) -> bool:
+    """Return whether the generator has sent clearly more than this rate before."""
+    return any(
+        probe.reached and probe.rate_fps >= rate_fps * (_MORE if probe.duration_s >= duration_s else _MUCH_MORE)
+        for probe in probes
+    )

@@ -1,0 +1,64 @@
+"""Hardware addresses that stay known, so that no ARP and no neighbour discovery of IPv6 is among counted frames.
+
+A kernel asks again for the address of a neighbour every half minute or so (RFC 4861, section 7.3). An interface counts
+a request like a frame of the load, so it makes a lost frame, or hides one, where a goal allows none. The ping through
+the chain has made all neighbours known: their entries become permanent.
+
+An end that only receives then sends nothing. A switch forgets its address after five minutes, and sends its frames to
+every port. So a `Prober` pings now and then between two probes, and entries stay as they are if one probe may last
+nearly as long."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from lastro.platforms.base import Instance
+from lastro.scenarios.shared.chain import SINK_PORT, SOURCE_PORT, Chain
+from lastro.testbed import Testbed
+
+LONGEST_S = 200.0  # of a probe
+_CONDITION = "hardware addresses"
+_SETTLED = frozenset({"FAILED", "INCOMPLETE", "NOARP", "PERMANENT"})  # not known, or never asked for
+
+_Ip = Callable[[Sequence[str], str | None], str]  # words for `ip` and its standard input -> what it prints
+
+
+def keep_addresses(chain: Chain, longest_s: float) -> dict[str, str]:
+    """Make the neighbours of the chain's instances and of the DUT permanent; return the condition if some are not.
+
+    `longest_s` is the time of the longest probe. The stack of gVisor has no command that makes an entry permanent."""
+    if longest_s > LONGEST_S:
+        return {_CONDITION: f"asked for again, since a probe may last longer than {LONGEST_S:g} s"}
+    bed, version = chain.source.testbed, chain.path.version
+    asking = [role for role, each in chain.instances.items() if not (each.shares_kernel or each.takes_taps)]
+    for role, instance in chain.instances.items():
+        if role not in asking:
+            _make_permanent(partial(_of_instance, instance), version)
+    _make_permanent(partial(_of_namespace, bed, bed.dut), version)
+    if version == "6":  # hosts of IPv6 ask for routers, too, as long as none answers
+        for end, port in ((chain.source, SOURCE_PORT), (chain.sink, SINK_PORT)):
+            end.set_sysctls({f"net.ipv6.conf.{port}.accept_ra": "0"})
+    return {_CONDITION: f"asked for again by the network stack of {', '.join(asking)}"} if asking else {}
+
+
+def _make_permanent(ip: _Ip, version: str) -> None:
+    found = json.loads(ip([f"-{version}", "-j", "neigh", "show"], None) or "[]")
+    lines = [
+        f"neigh replace {each['dst']} lladdr {each['lladdr']} dev {each['dev']} nud permanent\n"
+        for each in found
+        if "lladdr" in each and _SETTLED.isdisjoint(each["state"])
+    ]
+    if lines:
+        ip(["-batch", "-"], "".join(lines))
+
+
+def _of_instance(instance: Instance, words: Sequence[str], stdin: str | None) -> str:
+    if instance.takes_taps:  # the neighbours are those of the machine's kernel
+        return instance.run(["ip", *words], stdin=stdin).text
+    return _of_namespace(instance.testbed, instance.netns, words, stdin)
+
+
+def _of_namespace(bed: Testbed, netns: str, words: Sequence[str], stdin: str | None) -> str:
+    return bed.host.run(["ip", "-n", netns, *words], stdin=stdin).text

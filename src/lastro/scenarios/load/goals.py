@@ -1,0 +1,50 @@
+"""Goals of loss: what a load must meet, as the scenario or a user states it, and goals that no load meets."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from lastro.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """A goal of loss: at most `loss_ratio` in a probe, in all but the fraction `exceed_ratio` of the time."""
+
+    name: str
+    loss_ratio: float
+    exceed_ratio: float = 0.5
+
+    def missed_at(self, rate_fps: float) -> str:
+        """Return what is said of a load that misses the goal: 'more than 0.5 % lost at 81,000 frames a second'."""
+        lost = f"more than {100 * self.loss_ratio:g} % lost" if self.loss_ratio else "frames were lost"
+        return f"{lost} at {rate_fps:,.0f} frames a second"
+
+
+@dataclass(frozen=True, slots=True)
+class UnmetGoal:
+    """A goal that no load meets: more frames were lost at `rate_fps`, the smallest load, than it allows."""
+
+    goal: Goal
+    rate_fps: float
+
+    @property
+    def reason(self) -> str:
+        missed = self.goal.missed_at(self.rate_fps)
+        return f"no rate meets the goal {self.goal.name}: {missed}, the smallest load of the search"
+
+
+def own_goal(text: str) -> Goal:
+    """Parse a goal of the user: '1%', or '1% exceed 20%'. Raises: InputError."""
+    words = text.replace("%", " ").split()
+    try:
+        numbers = [float(word) / 100 for word in words if word != "exceed"]
+        shaped = (
+            text.count("%") == len(numbers) and words[1:2] in ([], ["exceed"]) and len(words) == 2 * len(numbers) - 1
+        )
+        if shaped and all(math.isfinite(number) and 0 <= number < 1 for number in numbers):
+            return Goal("own", *numbers)
+    except ValueError:
+        pass
+    raise InputError(f"'{text}' is not a goal of loss", "write a percentage of frames, such as '1%' or '1% exceed 20%'")
