@@ -53,6 +53,7 @@ def probes(levels: Levels, block: int) -> list[Series]:
     rng, pdr = random.Random(block), value(levels, block, "pdr")
     rates = tuple(pdr * rng.uniform(0.5, 2) for _ in range(10))
     return [
+        Series("probe rate", "1/s", (*rates[:-1], 1.01 * rates[-1], 1000.0)),
         Series("probe sent", "1/s", (*rates, 0.0)),
         Series("probe loss", "%", (*(max(0.0, 100 * (1 - pdr / rate)) for rate in rates), 100.0)),
     ]
@@ -98,7 +99,7 @@ def test_each_figure_says_what_it_shows(report: Report) -> None:
     shown = {name: texts(plan.picture().svg()) for name, plan in added(report).items()}  # type: ignore[union-attr]
     assert (
         "goal: 0.5 %" in shown["loss"]
-        and "one probe" in shown["loss"]
+        and "one probe whose rate the generator did not reach" in shown["loss"]
         and "pdr: mean and its interval" in shown["loss"]
     )
     assert "pdr: mean, only a lower bound" in shown["loss"], "of runc without a neighbour"
@@ -107,6 +108,14 @@ def test_each_figure_says_what_it_shows(report: Report) -> None:
     assert "Latency at 50% of the PDR" in curves and "the generator alone" in curves and "the rest was lost" in curves
     assert "99.9 %" in curves, "15,000 packets have 15 beyond"
     assert "Latency at 20kpps" in shown["latency-20kpps"]
+
+
+def test_probes_that_the_generator_did_not_reach_are_hollow(report: Report) -> None:
+    picture = added(report)["loss"].picture()
+    assert picture is not None
+    points = [line for axes in picture.figure.axes for line in axes.get_lines() if line.get_marker() == "o"]
+    counts = {str(line.get_markerfacecolor()) == "none": len(line.get_xdata()) for line in points}
+    assert counts == {False: 27, True: 3}, "of three trials with ten probes that sent something"
 
 
 def test_without_data_nothing_is_drawn(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from lastro.results.additions import LoadedHistogram, PairedSeries, QuantileCurves, QuantilesByLoad, ScenarioFigure
 from lastro.scenarios.load.latency import OWN_DELAY, all_loads
 from lastro.scenarios.load.measuring import NDR, PDR, PROBE_LOSS, PROBE_SENT, goals_of
+from lastro.scenarios.load.search import REACHED
 from lastro.stats.notes import N_
 from lastro.study.model import Level
 
@@ -14,6 +15,7 @@ _FROM_DUE = N_("round trips, each from when its packet was due; an answer for on
 _AXIS = N_("round trip in µs")
 _QUANTILES = (("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999))
 _NS_PER_US, _KPPS = 1000.0, 1000.0
+_PROBE_RATE = "probe rate"  # the series of the rates that were asked for
 _USUAL: dict[str, Level] = {"exceed_percent": 50.0, "own_goal": "none"}  # where a factor varies them
 
 
@@ -34,6 +36,9 @@ def _loss(settings: Mapping[str, Level]) -> PairedSeries:
         goals=tuple(100 * goal.loss_ratio for goal in goals_of(_USUAL | dict(settings)) if goal.loss_ratio),
         found=(PDR, NDR),
         per_unit=_KPPS,
+        asked=_PROBE_RATE,
+        reached=REACHED,
+        missed=N_("one probe whose rate the generator did not reach"),
     )
 
 
