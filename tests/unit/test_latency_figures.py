@@ -16,7 +16,7 @@ from lastro.report.figures.quantiles import nines
 from lastro.report.language import ENGLISH, language
 from lastro.results import hdr
 from lastro.results.samples import AT_LEAST, REMARKS, Metric, PackedHistogram, Series
-from lastro.scenarios.load.latency import OWN_DELAY, loads_of
+from lastro.scenarios.load.loads import loads_of
 from lastro.stats.histograms import Histogram
 from lastro.study.model import Study
 
@@ -42,7 +42,7 @@ def value(levels: Levels, block: int, metric: str) -> float:
 def histograms(levels: Levels, block: int) -> list[PackedHistogram]:
     rng = np.random.default_rng(block)
     lost = 200 if levels.get("anomaly") == "cpu" else 0
-    times = {HALF.histogram: 40_000, FIXED.histogram: 30_000, OWN_DELAY: 9_000}
+    times = {HALF.histogram: 40_000, FIXED.histogram: 30_000, HALF.own_histogram: 9_000, FIXED.own_histogram: 8_000}
     return [
         PackedHistogram(name, "ns", hdr.packed(Histogram.of(rng.lognormal(np.log(ns), 0.5, 5000).astype(int), lost)))
         for name, ns in times.items()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from lastro.results.additions import LoadedHistogram, PairedSeries, QuantileCurves, QuantilesByLoad, ScenarioFigure
-from lastro.scenarios.load.latency import OWN_DELAY, all_loads
+from lastro.scenarios.load.loads import all_loads
 from lastro.scenarios.load.measuring import NDR, PDR, PROBE_LOSS, PROBE_SENT, goals_of
 from lastro.scenarios.load.search import REACHED
 from lastro.stats.notes import N_
@@ -65,7 +65,7 @@ def _latency(at: object) -> tuple[ScenarioFigure, ...]:
             how=_FROM_DUE,
             y_axis=_AXIS,
             histogram=load.histogram,
-            own=OWN_DELAY,
+            own=load.own_histogram,
             per_unit=_NS_PER_US,
         )
         for load in loads
