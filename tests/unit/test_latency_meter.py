@@ -110,3 +110,10 @@ def test_a_percentile_of_lost_packets_has_no_value_and_the_maximum_is_of_the_ans
 def test_what_is_mostly_the_generators_own_delay_is_dropped() -> None:
     found, why = reading_of(10_000, own_us=51)
     assert found == {} and set(why.values()) == {GENERATOR_DELAY}
+
+
+@pytest.mark.parametrize(("n_own", "dropped"), [(9_999, {"p99_9"}), (999, {"p99", "p99_9"}), (10_000, set())])
+def test_what_the_generator_does_alone_is_not_known_from_few_packets(n_own: int, dropped: set[str]) -> None:
+    found = judged(Histogram.of([100 * US] * 10_000), Histogram.of([9 * US] * n_own), "{}".format)
+    assert {remark.metrics[0]: remark.kind for remark in found.remarks} == dict.fromkeys(dropped, TOO_FEW)
+    assert not dropped & found.measurements.keys() and "max" in found.measurements

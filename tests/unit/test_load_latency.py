@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 from lastro.errors import InputError, InstrumentError, StudyError
-from lastro.instruments._latency import RoundTrips
+from lastro.instruments._latency import STATISTICS, RoundTrips
+from lastro.instruments._load_generator import Traffic
 from lastro.results.additions import LoadedHistogram, QuantileCurves, QuantilesByLoad
 from lastro.results.noted import Noted, remarks_of
-from lastro.results.samples import AMONG_LOST, GENERATOR_DELAY, Outcome
+from lastro.results.samples import AMONG_LOST, GENERATOR_DELAY, TOO_FEW, Outcome
 from lastro.scenarios.base import schemas
 from lastro.scenarios.load import LoadScenario
+from lastro.scenarios.load import latency as latency_module
 from lastro.scenarios.load.latency import (
     _bound_fractions,
     _lost_by_receiver,
     _record,
+    _record_own,
     latency_s,
-    loads_of,
+    measure_latency,
     metrics_at,
 )
+from lastro.scenarios.load.loads import loads_of
 from lastro.scenarios.shared.chain import SINK_PORT, SOURCE_PORT
-from lastro.stats.histograms import Histogram
 from lastro.study.load import parse
 from lastro.study.model import Study
 from lastro.study.selection import Selection
@@ -69,7 +75,7 @@ def test_a_study_may_list_them_and_has_their_metrics() -> None:
     found = study('at = ["50%", "100kpps"]', 'metrics = ["pdr", "latency_p99_at_100kpps"]')
     assert found.settings["at"] == "50%, 100kpps"
     names = {metric.name for metric in found.all_metrics}
-    assert {"latency_p99_9_at_50pct", "load_at_100kpps", "own_delay_p99"} <= names
+    assert {"latency_p99_9_at_50pct", "load_at_100kpps", "own_delay_p99_at_50pct", "own_delay_max_at_100kpps"} <= names
     assert not any("at_10pct" in name or "at_90pct" in name for name in names)
 
 
@@ -109,8 +115,12 @@ def test_the_command_line_and_profiles_may_change_them() -> None:
 
 def test_a_trial_takes_longer_for_each_load() -> None:
     config: dict[str, Any] = {"at": "10%, 50%", "latency_s": 3, "own_delay_s": 1, "one_way": "no"}
-    assert latency_s(config) == 2 * (3 + 3) + 1 + 3
+    assert latency_s(config) == 2 * (3 + 3 + 1 + 3), "and for each, the generator is measured alone"
     assert latency_s(config | {"at": "none"}) == 0
+
+
+def percentiles(key: str) -> tuple[str, ...]:
+    return tuple(f"latency_{name}_at_{key}" for name in ("p50", "p90", "p99", "p99_9"))
 
 
 def test_figures_are_those_of_the_loads() -> None:
@@ -118,10 +128,12 @@ def test_figures_are_those_of_the_loads() -> None:
     assert getattr(loss, "goals", None) == (0.5, 2.0)
     assert isinstance(by_load, QuantilesByLoad)
     assert by_load.points == (
-        LoadedHistogram("round trip at 50%", "load_at_50pct"),
-        LoadedHistogram("round trip at 9kpps", "load_at_9kpps"),
+        LoadedHistogram("round trip at 50%", "own delay at 50%", "load_at_50pct", percentiles("50pct")),
+        LoadedHistogram("round trip at 9kpps", "own delay at 9kpps", "load_at_9kpps", percentiles("9kpps")),
     )
-    assert [each.name for each in curves if isinstance(each, QuantileCurves)] == ["latency-50pct", "latency-9kpps"]
+    assert [(each.name, each.own) for each in curves if isinstance(each, QuantileCurves)] == [
+        ("latency-50pct", "own delay at 50%"), ("latency-9kpps", "own delay at 9kpps"),
+    ]  # fmt: skip
     assert len(LoadScenario.figures_for(study('at = "none"'))) == 1
 
 
@@ -135,9 +147,9 @@ def trips_of(rate_fps: float, n: int = 2000, took_ns: int = 50_000) -> RoundTrip
     return RoundTrips(due, due, due + took_ns, 0, round(rate_fps * 10 / 11), round(rate_fps / 11), 1.0)
 
 
-def recorded(trips: RoundTrips, asked_fps: float) -> Outcome:
+def recorded(trips: RoundTrips, asked_fps: float, own: RoundTrips | None = None) -> Outcome:
     outcome = Outcome()
-    _record(loads_of("50%")[0], asked_fps, trips, Histogram.of([9_000] * 2000), outcome)
+    _record(loads_of("50%")[0], asked_fps, trips, own or trips_of(asked_fps, took_ns=9_000), outcome)
     return outcome
 
 
@@ -157,11 +169,69 @@ def test_a_generator_that_is_too_slow_yields_no_percentile() -> None:
     assert [each.name for each in outcome.histograms] == ["round trip at 50%, generator late"], "in no figure"
 
 
+def test_a_generator_that_is_too_slow_alone_has_an_unknown_delay() -> None:
+    """Percentiles that have another reason to be missing keep it."""
+    outcome = recorded(trips_of(11_000), 11_000, own=trips_of(10_000, took_ns=9_000))
+    assert outcome.measurements == {"load_at_50pct": 11_000}
+    few, unknown = remarks_of(outcome.notes)
+    assert (few.kind, few.metrics) == (TOO_FEW, ("latency_p99_9_at_50pct",))
+    assert unknown.kind == GENERATOR_DELAY and "on its loopback, the generator sent 10,000 of 11,000" in unknown.text
+    assert len(unknown.metrics) == 4
+    assert [each.name for each in outcome.histograms] == ["round trip at 50%"], "its time is that of the path"
+
+
+class _Meter:
+    """A generator that takes 9 µs alone, loses most packets on its loopback at high loads, and 50 µs on the path."""
+
+    name, answers_every = "sockperf-latency", 10
+
+    def own_delay(self, _sender: object, _traffic: Traffic, rate_fps: float, duration_s: float) -> RoundTrips:
+        assert duration_s == 2
+        trips = trips_of(rate_fps, took_ns=9_000)
+        return trips if rate_fps < 400_000 else replace(trips_of(rate_fps, n=200, took_ns=9_000), lost=1800)
+
+    def round_trips(self, _way: object, _traffic: Traffic, rate_fps: float, duration_s: float) -> RoundTrips:
+        assert duration_s == 3
+        return trips_of(rate_fps)
+
+    @contextmanager
+    def answering(self, _way: object) -> Iterator[None]:
+        yield
+
+
+def test_each_load_is_judged_by_the_generator_at_the_same_load(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(latency_module, "SockperfLatency", _Meter)
+    still = SimpleNamespace(start=lambda: None, stop=lambda: None, moved={})
+    monkeypatch.setattr(latency_module, "InterfaceMeter", lambda *_: still)
+    monkeypatch.setattr(latency_module, "path_reasons", lambda *_: [])
+    ends = {role: SimpleNamespace(spec=SimpleNamespace(role=role)) for role in ("source", "sink")}
+    chain: Any = SimpleNamespace(**ends, path=SimpleNamespace(sink="198.18.1.10"), instances={})
+    config = {"at": "10%, 500kpps", "latency_s": 3, "own_delay_s": 2, "one_way": "no", "direction": "forward"}
+    outcome = Outcome()
+    measure_latency(cast(Any, None), config, chain, Traffic.of("64"), 110_000, outcome)
+    assert outcome.measurements["latency_p99_at_10pct"] == pytest.approx(50, rel=1e-3)
+    assert outcome.measurements["own_delay_p99_at_10pct"] == pytest.approx(9, rel=1e-3)
+    (lost,) = [each for each in remarks_of(outcome.notes) if "latency_p99_at_500kpps" in each.metrics]
+    assert lost.kind == GENERATOR_DELAY and "on its loopback: lost packets" in lost.text
+    assert [each.name for each in outcome.histograms] == [
+        "own delay at 10%", "round trip at 10%", "own delay at 500kpps", "round trip at 500kpps",
+    ]  # fmt: skip
+
+
+def test_the_generator_alone_has_no_percentiles_if_it_was_too_slow() -> None:
+    outcome = Outcome()
+    _record_own(loads_of("50%")[0], 11_000, trips_of(10_000, took_ns=9_000), outcome)
+    (remark,) = remarks_of(outcome.notes)
+    assert outcome.measurements == {} and remark.kind == GENERATOR_DELAY
+    assert remark.metrics == tuple(f"own_delay_{name}_at_50pct" for name in STATISTICS)
+    assert [each.name for each in outcome.histograms] == ["own delay at 50%, generator late"], "in no figure"
+
+
 def test_no_answer_at_a_load_that_was_carried_before_is_a_failure_and_beyond_it_a_result() -> None:
     with pytest.raises(InstrumentError, match="no packet was answered at 50%"):
         recorded(trips_of(11_000, n=0), 11_000)
     outcome, silent = Outcome(), replace(trips_of(990_000, n=0), lost=90_000)
-    _record(loads_of("990kpps")[0], 990_000, silent, Histogram.of([9_000]), outcome)
+    _record(loads_of("990kpps")[0], 990_000, silent, trips_of(990_000, took_ns=9_000), outcome)
     assert {remark.kind for remark in remarks_of(outcome.notes)} == {AMONG_LOST}
 
 
@@ -177,7 +247,7 @@ def test_packets_that_the_receiver_lost_are_not_the_function_s(received: int, ki
     lost = _lost_by_receiver(trips, ports, 10)
     assert lost == (2000 if received == 22_000 else 0) and _lost_by_receiver(trips, {}, 10) == 0
     outcome = Outcome()
-    _record(loads_of("50%")[0], trips.rate_fps, trips, Histogram.of([9_000] * 2000), outcome, lost)
+    _record(loads_of("50%")[0], trips.rate_fps, trips, trips_of(trips.rate_fps, took_ns=9_000), outcome, lost)
     dropped = {remark.kind for remark in remarks_of(outcome.notes) if "latency_p50_at_50pct" in remark.metrics}
     assert dropped == {kind}
 

@@ -152,7 +152,7 @@ def test_trafgen_is_paced_by_a_token_bucket_on_its_link() -> None:
     assert paced == 2 * [["tc", "-n", "N1", *f"qdisc replace dev pace0 root tbf {bucket}".split()]]
     assert sender.stdin == (
         "{ eth(da=02:00:00:00:00:01, sa=02:00:00:00:00:0a), ipv4(sa=198.18.0.10, da=198.18.1.10, ttl=64, df), "
-        "udp(sp=dinc(20000, 20099), dp=11111), fill(0x00, 18) }\n"
+        "udp(sp=dinc(20000, 20099, 1), dp=11111), fill(0x00, 18) }\n"
     )
     runs = [argv for argv in sender.commands if "trafgen" in argv]
     assert all(argv[3:5] == ["pace0", "1.400"] for argv in runs) and len(runs) == 2
@@ -189,6 +189,20 @@ def test_a_mix_is_a_frame_for_each_size() -> None:
     sender = _Sender(SENT_BY_TRAFGEN)
     Trafgen().offer(way(sender), Traffic.of("imix"), 50_000, 1)
     assert sender.stdin and sender.stdin.count("{ eth(") == 12 and "sp=20000," in sender.stdin
+
+
+@pytest.mark.parametrize("flows", [1, 2, 11, 12, 13, 30, 100, 10_000])
+def test_the_flows_of_a_mix_are_those_of_its_rounds(flows: int) -> None:
+    """As trafgen counts: from the first port by steps, and again from the first one after the last."""
+    sender = _Sender(SENT_BY_TRAFGEN)
+    Trafgen().offer(way(sender), Traffic.of("imix", flows), 50_000, 1)
+    found = re.findall(r"udp\(sp=(?:dinc\((\d+), (\d+), (\d+)\)|(\d+)), ", str(sender.stdin))
+    counters = [range(int(first or only), int(last or only) + 1, int(step or 1)) for first, last, step, only in found]
+    assert len(counters) == 12 and all(int(first) < int(last) for first, last, *_ in found if first)
+    rounds = -(-flows // 12)
+    sent = [counter[at % len(counter)] for at in range(rounds) for counter in counters]
+    assert set(sent) == set(range(20_000, 20_000 + flows)), "in one frame for each flow, rounded up to whole rounds"
+    assert len(set(sent[:12])) == min(12, flows), "and each round has as many flows as it can"
 
 
 @pytest.mark.parametrize(("size", "filled"), [("66", ""), ("70", ", fill(0x00, 4)")])

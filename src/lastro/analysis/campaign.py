@@ -315,6 +315,14 @@ class Report:
             found.setdefault(tuple(str(row.treatment.levels[name]) for name in factors), []).append(row)
         return found
 
+    def valid_attempts(self) -> dict[int, list[Attempt]]:
+        """Return the valid attempts of each treatment that has any, in running order."""
+        found: dict[int, list[Attempt]] = {}
+        for attempt in self.attempts:
+            if attempt.valid:
+                found.setdefault(attempt.treatment, []).append(attempt)
+        return found
+
     @property
     def n_limited(self) -> int:
         """The number of treatments with a metric that the generator limited."""

@@ -104,10 +104,10 @@ def judged(
 ) -> Reading:
     """Return the percentiles in microseconds that the samples allow; `name` makes a metric's name of 'p99' or 'max'.
 
-    A percentile is dropped, with a remark, if fewer than ten packets lie beyond it, if it lies among packets without an
-    answer, or if more than half of it may be the own delay of the generator, which `own_is` describes. Of the packets
-    without an answer, `lost_by_receiver` had reached the receiver: if these are most of them, they are the generator's.
-    """
+    A percentile is dropped, with a remark, if fewer than ten packets lie beyond it, here or with the generator alone;
+    if it lies among packets without an answer; or if more than half of it may be the own delay of the generator, which
+    `own_is` describes. Of the packets without an answer, `lost_by_receiver` had reached the receiver: if these are most
+    of them, they are the generator's."""
     found: dict[str, float] = {}
     remarks = []
     for statistic, q in (*QUANTILES, (MAX, 1.0)):
@@ -124,6 +124,9 @@ def judged(
                 remarks.append(Remark(GENERATOR_DELAY, text, (metric,)))
             else:
                 remarks.append(Remark(AMONG_LOST, text, (metric,)))
+        elif own is not None and q < 1 and not own.is_estimable(q):
+            text = f"{own.n_in_all} packets of the generator alone: fewer than ten are beyond it"
+            remarks.append(Remark(TOO_FEW, text, (metric,)))
         elif own_us > MOST_OWN * value:
             alone = "lost packets" if math.isinf(own_us) else f"{own_us:.1f} µs"
             text = f"{value:.1f} µs; {own_is}: {alone}"

@@ -161,16 +161,24 @@ nft 'table netdev {_TABLE} {{ chain copied {{ {chain} }}; }}'
 
 def _frames(hop: _Hop, traffic: Traffic) -> str:
     """Return the configuration: a frame for each size; flows differ by their source port."""
-    last = _FIRST_PORT + traffic.flows - 1
-    port = f"dinc({_FIRST_PORT}, {last})" if traffic.flows > 1 else str(_FIRST_PORT)
     ends = f"sa={hop.source}, da={hop.target}"
     packet = f"ipv6({ends}, hl=64)" if traffic.ip == "6" else f"ipv4({ends}, ttl=64, df)"
+    n = len(traffic.sizes)
     lines = [
-        f"{{ eth(da={hop.next_mac}, sa={hop.own_mac}), {packet}, udp(sp={port}, dp={PORT})"
+        f"{{ eth(da={hop.next_mac}, sa={hop.own_mac}), {packet}, udp(sp={_ports(at, n, traffic.flows)}, dp={PORT})"
         f"{f', fill(0x00, {payload})' if payload else ''} }}"
-        for payload in traffic.payload_bytes
+        for at, payload in enumerate(traffic.payload_bytes)
     ]
     return "\n".join(lines) + "\n"
+
+
+def _ports(at: int, n: int, flows: int) -> str:
+    """Return the source ports of one of `n` frames: each n-th, so that a round of all frames has n flows, or all.
+
+    trafgen has a counter for each frame: if all were alike, a round of a mix would have one flow. A counter begins
+    again when it exceeds its end, and needs two ports."""
+    ports = range(_FIRST_PORT + at % flows, _FIRST_PORT + flows, n)
+    return f"dinc({ports[0]}, {ports[-1]}, {n})" if len(ports) > 1 else str(ports[0])
 
 
 def _tc(instance: Instance, words: Sequence[str]) -> Completed:

@@ -48,7 +48,8 @@ class PairedSeries:
     `name` is the stem of its file; `how` describes the points. `x` and `y` are names of series whose samples belong
     together; those of `y` are percentages, drawn on a scale that has room for 0 and for thousandths. `goals` are lines
     at a percentage. The means of the metrics `found` are marked on the horizontal axis, which is logarithmic. Its
-    values are divided by `per_unit`."""
+    values are divided by `per_unit`. `asked` is a series of what `x` should have been: pairs whose x is below the
+    fraction `reached` of it are hollow, and described by `missed`."""
 
     name: str
     title: str
@@ -60,22 +61,29 @@ class PairedSeries:
     goals: tuple[float, ...]
     found: tuple[str, ...]
     per_unit: float
+    asked: str
+    reached: float
+    missed: str
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedHistogram:
-    """A histogram of each trial, and the metric of the load under which it was taken."""
+    """A histogram of each trial, that of the generator alone, the metric of their load, and those of the quantiles."""
 
     histogram: str
+    own: str
     load: str
+    metrics: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class QuantilesByLoad:
     """A figure of quantiles of histograms against the load under which each was taken: a panel for each treatment.
 
-    `quantiles` are the lines, by their label. For the axes, values of the histograms are divided by `per_unit`, and
-    loads by `load_per_unit`."""
+    `quantiles` are the lines, by their label, in the order of the metrics of each point. Where a trial dropped one
+    because of its size, it is not drawn, as tables have no mean of it; nor is one of which more than the fraction
+    `most_own` may be the generator's. For the axes, values of the histograms are divided by `per_unit`, and loads by
+    `load_per_unit`."""
 
     name: str
     title: str
@@ -86,6 +94,7 @@ class QuantilesByLoad:
     quantiles: tuple[tuple[str, float], ...]
     per_unit: float
     load_per_unit: float
+    most_own: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from lastro.analysis.campaign import MetricView, Report, Row
 from lastro.report.figures.panels import MOST_PANELS, not_all, panels_of, treatment_label
@@ -28,18 +28,23 @@ _LINES: dict[Literal["-", ":"], str] = {
     _AT_LEAST: N_("{metric}: mean, only a lower bound"),
 }
 _TICKS = (0.0, 0.01, 0.1, 1.0, 10.0, 100.0)
+_POINT: dict[str, Any] = {"linestyle": "none", "marker": "o", "color": colour_of(0)}
+_LOOKS: dict[bool, dict[str, Any]] = {True: {**_POINT, "mew": 0}, False: {**_POINT, "mew": 0.6, "mfc": "none"}}
 
-Pairs = tuple[Sequence[float], Sequence[float]]
+
+class _Pair(NamedTuple):
+    """A point; `reached` is false if its x is less than what was asked for."""
+
+    x: float
+    y: float
+    reached: bool
 
 
 def draw_paired(paired: PairedSeries, report: Report, say: Language) -> Figure | None:
     """Draw all pairs of the valid trials whose x is positive; None if no trial has both series."""
-    attempts: dict[int, list[Attempt]] = {}
-    for attempt in report.attempts:
-        if attempt.valid:
-            attempts.setdefault(attempt.treatment, []).append(attempt)
+    attempts = report.valid_attempts()
     rows = [(row, _pairs(report, attempts.get(row.treatment.index, []), paired)) for row in report.rows]
-    measured = [(row, pairs) for row, pairs in rows if pairs[0]]
+    measured = [(row, pairs) for row, pairs in rows if pairs]
     if not measured:
         return None
     shown = measured[:MOST_PANELS]
@@ -51,26 +56,32 @@ def draw_paired(paired: PairedSeries, report: Report, say: Language) -> Figure |
         grid.label(at, treatment_label(report, row, row.n_valid, grid.room, say))
         _scale(axes, say)
     figure.supylabel(say(paired.y_axis), fontsize=SMALL_PT)
-    handles = _handles(paired, views, [row for row, _ in shown], say)
+    missed = any(not pair.reached for _, pairs in shown for pair in pairs)
+    handles = _handles(paired, views, [row for row, _ in shown], missed, say)
     legend(figure, handles, say(paired.x_axis), most=3)
     headed(figure, say(paired.title), say(paired.how), not_all(len(measured), say))
     return fit(figure, grid.stacked, _PANEL_IN * grid.deep)
 
 
-def _pairs(report: Report, attempts: Sequence[Attempt], paired: PairedSeries) -> Pairs:
-    x: list[float] = []
-    y: list[float] = []
+def _pairs(report: Report, attempts: Sequence[Attempt], paired: PairedSeries) -> list[_Pair]:
+    pairs: list[_Pair] = []
     for series in report.later_series([(attempt.trial, attempt.attempt) for attempt in attempts]):
         found: dict[str, Series] = {each.name: each for each in series}
         if paired.x in found and paired.y in found:
-            both = [pair for pair in zip(found[paired.x].values, found[paired.y].values, strict=False) if pair[0] > 0]
-            x += [pair[0] / paired.per_unit for pair in both]
-            y += [pair[1] for pair in both]
-    return x, y
+            x, y = found[paired.x].values, found[paired.y].values
+            asked = found[paired.asked].values if paired.asked in found else (0.0,) * len(x)
+            pairs += [
+                _Pair(one_x / paired.per_unit, one_y, one_x >= paired.reached * one_asked)
+                for one_x, one_y, one_asked in zip(x, y, asked, strict=False)
+                if one_x > 0
+            ]
+    return pairs
 
 
-def _panel(axes: Axes, row: Row, pairs: Pairs, paired: PairedSeries, views: Sequence[MetricView]) -> None:
-    axes.plot(*pairs, linestyle="none", marker="o", ms=2.6, mew=0, color=colour_of(0), alpha=0.55, zorder=3)
+def _panel(axes: Axes, row: Row, pairs: Sequence[_Pair], paired: PairedSeries, views: Sequence[MetricView]) -> None:
+    for reached, look in _LOOKS.items():
+        shown = [pair for pair in pairs if pair.reached == reached]
+        axes.plot([pair.x for pair in shown], [pair.y for pair in shown], ms=2.6, alpha=0.55, zorder=3, **look)
     for goal in paired.goals:
         axes.axhline(goal, **DASHED)
     for at, view in enumerate(views):
@@ -98,12 +109,14 @@ def _scale(axes: Axes, say: Language) -> None:
     numbers_in(axes, say)
 
 
-def _handles(paired: PairedSeries, views: Sequence[MetricView], rows: Sequence[Row], say: Language) -> list[object]:
+def _handles(
+    paired: PairedSeries, views: Sequence[MetricView], rows: Sequence[Row], missed: bool, say: Language
+) -> list[object]:
     from matplotlib.lines import Line2D
 
-    found: list[object] = [
-        Line2D([], [], linestyle="none", marker="o", ms=3.5, mew=0, color=colour_of(0), label=say("one probe"))
-    ]
+    found: list[object] = [Line2D([], [], ms=3.5, label=say("one probe"), **_LOOKS[True])]
+    if missed:
+        found.append(Line2D([], [], ms=3.5, label=say(paired.missed), **_LOOKS[False]))
     goals = ", ".join(say.number(f"{goal:g}") + " %" for goal in paired.goals)
     if goals:
         found.append(Line2D([], [], label=say("goal: {goals}", goals=goals), **DASHED))

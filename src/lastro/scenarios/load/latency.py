@@ -6,13 +6,11 @@ with the same work. A load counts all packets: those that are sent, and the answ
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
-from lastro.errors import InputError, InstrumentError
+from lastro.errors import InstrumentError
 from lastro.instruments._latency import STATISTICS, RoundTrips, judged, stored
 from lastro.instruments._load_generator import Traffic, Way
 from lastro.instruments.sockperf_latency import SockperfLatency
@@ -20,6 +18,8 @@ from lastro.meters.interfaces import Counters, InterfaceMeter
 from lastro.results.noted import Noted
 from lastro.results.samples import AT_LEAST, CLOCK_NOT_VERIFIED, GENERATOR_DELAY, OTHER_TRAFFIC, Metric, Outcome, Remark
 from lastro.scenarios.base import Config
+from lastro.scenarios.load.loads import OFF as OFF
+from lastro.scenarios.load.loads import LatencyLoad, all_loads, loads_of
 from lastro.scenarios.load.one_way import Ends, both_ends, have_one_clock
 from lastro.scenarios.load.probing import FORWARD
 from lastro.scenarios.load.search import REACHED
@@ -29,83 +29,18 @@ from lastro.study.model import Setting
 from lastro.testbed import Testbed
 from lastro.validity import path_reasons
 
-if TYPE_CHECKING:
-    from lastro.stats.histograms import Histogram
-
 DEFAULT_AT = "10%, 50%, 90%"
-OFF = "none"
 NO, YES = "no", "yes"
-_MOST = 8  # loads of a trial
 _ETHERNET_BYTES = 14
 _GRAIN_FPS = 2.0  # sockperf sends whole packets in a second
 _CAPTURES_S = 1.6  # until captures have begun and ended
 _STARTS_S = 3.0  # what a measurement takes besides its time: sockperf sleeps for 2 s before it begins
-_FRACTION = re.compile(r"(\d{1,3}(?:\.\d{1,2})?)%")
-_RATE = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)([kM]?)pps")
-_PREFIX = {"": 1.0, "k": 1e3, "M": 1e6}
-OWN_DELAY = "own delay"  # the histogram of the generator alone
+_LATE = "{}, generator late"  # the name of a histogram that is in no figure
 _US = "µs"
 _WORDS = {
     "p50": "median", "p90": "90th percentile", "p99": "99th percentile", "p99_9": "99.9th percentile",
     "max": "maximum",
 }  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class LatencyLoad:
-    """A load at which latency is measured, as a study writes it: '50%' of the PDR, or '100kpps'."""
-
-    text: str
-    fraction: float | None
-    fps: float
-
-    @property
-    def key(self) -> str:
-        """The load in the names of metrics: '50pct', '100kpps'."""
-        return self.text.replace("%", "pct").replace(".", "_")
-
-    @property
-    def histogram(self) -> str:
-        return f"round trip at {self.text}"
-
-    @property
-    def one_way_histogram(self) -> str:
-        return f"one way at {self.text}"
-
-    def metric(self, statistic: str) -> str:
-        return f"latency_{statistic}_at_{self.key}"
-
-    def one_way_metric(self, statistic: str) -> str:
-        return f"one_way_{statistic}_at_{self.key}"
-
-    @property
-    def load_metric(self) -> str:
-        return f"load_at_{self.key}"
-
-    def rate_fps(self, pdr_fps: float) -> float:
-        return self.fps if self.fraction is None else self.fraction * pdr_fps
-
-
-def loads_of(text: str) -> tuple[LatencyLoad, ...]:
-    """Parse the setting `at`: '10%, 50%, 100kpps'; 'none' is no load. Raises: InputError."""
-    if text.strip() == OFF:
-        return ()
-    found = {load.key: load for load in map(_load, text.split(","))}
-    if len(found) > _MOST or len(found) < len(text.split(",")):
-        raise InputError(f"'{text}' has a load twice, or more than {_MOST}", "name each load once")
-    return tuple(found.values())
-
-
-def _load(text: str) -> LatencyLoad:
-    word = text.strip()
-    if (match := _FRACTION.fullmatch(word)) and 0 < float(match[1]) <= 200:
-        return LatencyLoad(word, float(match[1]) / 100, 0.0)
-    if (match := _RATE.fullmatch(word)) and float(match[1]) > 0:
-        return LatencyLoad(word, None, float(match[1]) * _PREFIX[match[2]])
-    raise InputError(
-        f"'{word}' is not a load", "write a percentage of the PDR, such as 50%, or a rate, such as 100kpps"
-    )
-
 
 SETTINGS = (
     Setting(
@@ -124,57 +59,48 @@ SETTINGS = (
         choices=(NO, YES),
         by_profile=True,
     ),
-    Setting("own_delay_s", 1.0, "length of the measurement of the generator's own delay", 1, 86_400),
+    Setting("own_delay_s", 3.0, "length of the measurement of the generator's own delay at each load", 1, 86_400),
 )
-OWN_METRICS = tuple(
-    Metric(f"own_delay_{name}", _US, "neither", f"{_WORDS[name]} of the generator's own round trips, on its loopback")
-    for name in STATISTICS
-)
-
-
-def all_loads(at: object) -> tuple[LatencyLoad, ...]:
-    """Return the loads of a setting, or those of all levels of a factor, which are the keys of a mapping."""
-    texts = [at] if isinstance(at, str) else list(at) if isinstance(at, Mapping) else []
-    loads = {load.key: load for text in texts for load in loads_of(str(text))}
-    return tuple(loads.values())
 
 
 def metrics_at(at: object) -> tuple[Metric, ...]:
     """Return the metrics of the loads of a setting, or of a factor's levels."""
+    loads = all_loads(at)
     metrics = [
         metric
-        for load in all_loads(at)
+        for load in loads
         for metric in (
-            Metric(load.load_metric, "1/s", "neither", f"packets sent in a second, with answers, at {_place(load)}"),
+            Metric(load.load_metric, "1/s", "neither", f"packets sent in a second, with answers, at {load.place}"),
             *(
-                Metric(load.metric(name), _US, "lower", f"{_WORDS[name]} of round trips at {_place(load)}")
+                Metric(load.metric(name), _US, "lower", f"{_WORDS[name]} of round trips at {load.place}")
                 for name in STATISTICS
             ),
             *(
-                Metric(load.one_way_metric(name), _US, "lower", f"{_WORDS[name]} of one-way delays at {_place(load)}")
+                Metric(load.one_way_metric(name), _US, "lower", f"{_WORDS[name]} of one-way delays at {load.place}")
                 for name in STATISTICS
             ),
         )
     ]
-    return (*metrics, *(OWN_METRICS if metrics else ()))
-
-
-def _place(load: LatencyLoad) -> str:
-    return f"{load.text} of the PDR" if load.fraction is not None else load.text
+    own = "of the generator's own round trips, on its loopback, at"
+    of_generator = (
+        Metric(load.own_metric(name), _US, "neither", f"{_WORDS[name]} {own} {load.place}")
+        for load in loads
+        for name in STATISTICS
+    )
+    return (*metrics, *of_generator)
 
 
 def latency_s(config: Config) -> float:
-    """Return how long the latency of a treatment is measured."""
-    loads = loads_of(str(config["at"]))
-    own_s = float(config["own_delay_s"]) + _STARTS_S
+    """Return how long the latency of a treatment is measured: at each load, and at each that of the generator alone."""
     captures_s = _CAPTURES_S if config["one_way"] == YES else 0.0
-    return len(loads) * (float(config["latency_s"]) + _STARTS_S + captures_s) + (own_s if loads else 0.0)
+    each_s = float(config["own_delay_s"]) + float(config["latency_s"]) + 2 * _STARTS_S + captures_s
+    return len(loads_of(str(config["at"]))) * each_s
 
 
 def measure_latency(
     testbed: Testbed, config: Config, chain: Chain, traffic: Traffic, pdr_fps: float, outcome: Outcome
 ) -> None:
-    """Measure at each load, and judge each percentile by the generator's own delay at the largest of them.
+    """Measure at each load, and judge each percentile by the generator's own delay at the same load.
 
     Traffic that is not one flow of one frame size over IPv4, one way, has no latency: a remark says so.
 
@@ -187,26 +113,26 @@ def measure_latency(
         outcome.add_caveat(Remark(OTHER_TRAFFIC, text, tuple(metric.name for metric in metrics_at(config["at"]))))
         return
     way = Way(chain.source, chain.sink, chain.path.sink)
-    rates = {load.text: load.rate_fps(pdr_fps) for load in loads}
-    own = tool.own_delay(chain.source, traffic, max(rates.values()), float(config["own_delay_s"])).histogram
-    outcome.histograms.append(stored(OWN_DELAY, own))
-    outcome.add(judged(own, None, "own_delay_{}".format))
     note_load(outcome, tool.name, chain.source.spec.role, chain.sink.spec.role)
     notes: dict[str, object] = {}
     with both_ends(testbed, chain) if _is_one_way(config, chain, outcome) else nullcontext() as ends:
         for load in loads:
+            rate_fps = load.rate_fps(pdr_fps)
+            own = tool.own_delay(chain.source, traffic, rate_fps, float(config["own_delay_s"]))
             counters = InterfaceMeter(testbed, chain.instances)
             counters.start()
             with tool.answering(way), ends.running() if ends else nullcontext():
-                trips = tool.round_trips(way, traffic, rates[load.text], float(config["latency_s"]))
+                trips = tool.round_trips(way, traffic, rate_fps, float(config["latency_s"]))
             counters.stop()
             answered_bytes = int(len(trips.due_ns) * (traffic.counted_bytes - _ETHERNET_BYTES))
             outcome.invalidate(path_reasons(f"{tool.name} at {load.text}", counters.moved, answered_bytes))
             lost = _lost_by_receiver(trips, counters.moved, tool.answers_every)
-            _record(load, rates[load.text], trips, own, outcome, lost)
+            _record_own(load, rate_fps, own, outcome)
+            _record(load, rate_fps, trips, own, outcome, lost)
             if ends:
-                _record_one_way(load, rates[load.text], trips, ends, outcome)
-            notes[load.text] = _note(rates[load.text], trips) | {"lost_by_receiver": lost}
+                _record_one_way(load, rate_fps, trips, ends, outcome)
+            alone = {"generator_alone": _note(rate_fps, own)}
+            notes[load.text] = {**_note(rate_fps, trips), "lost_by_receiver": lost, **alone}
     outcome.notes["latency"] = notes
     if Noted.of(outcome.notes).only_at_least("pdr"):
         _bound_fractions(loads, outcome)
@@ -243,11 +169,21 @@ def _lost_by_receiver(trips: RoundTrips, moved: Counters, answers_every: int) ->
     return max(0, trips.lost - math.ceil(there / answers_every) - back)
 
 
+def _record_own(load: LatencyLoad, asked_fps: float, own: RoundTrips, outcome: Outcome) -> None:
+    """Add the percentiles of the generator alone at a load, unless it did not hold its rate."""
+    if _held(own, asked_fps):
+        outcome.histograms.append(stored(load.own_histogram, own.histogram))
+        outcome.add(judged(own.histogram, None, load.own_metric))
+    else:
+        outcome.histograms.append(stored(_LATE.format(load.own_histogram), own.histogram))
+        outcome.add_caveat(Remark(GENERATOR_DELAY, _late(own, asked_fps), tuple(map(load.own_metric, STATISTICS))))
+
+
 def _record(
     load: LatencyLoad,
     asked_fps: float,
     trips: RoundTrips,
-    own: Histogram,
+    own: RoundTrips,
     outcome: Outcome,
     lost_by_receiver: int = 0,
 ) -> None:
@@ -256,12 +192,17 @@ def _record(
         raise InstrumentError(f"no packet was answered at {load.text} of the rate that the function carried before")
     outcome.measurements[load.load_metric] = trips.rate_fps
     if not _held(trips, asked_fps):
-        text = f"the generator sent {trips.rate_fps:,.0f} of {asked_fps:,.0f} packets a second, and so was late itself"
-        outcome.add_caveat(Remark(GENERATOR_DELAY, text, tuple(map(load.metric, STATISTICS))))
-        outcome.histograms.append(stored(f"{load.histogram}, generator late", trips.histogram))  # in no figure
-    else:
-        outcome.histograms.append(stored(load.histogram, trips.histogram))
-        outcome.add(judged(trips.histogram, own, load.metric, lost_by_receiver))
+        outcome.add_caveat(Remark(GENERATOR_DELAY, _late(trips, asked_fps), tuple(map(load.metric, STATISTICS))))
+        outcome.histograms.append(stored(_LATE.format(load.histogram), trips.histogram))
+        return
+    outcome.histograms.append(stored(load.histogram, trips.histogram))
+    known = _held(own, asked_fps)
+    reading = judged(trips.histogram, own.histogram if known else None, load.metric, lost_by_receiver)
+    if not known and reading.measurements:
+        text = f"its own delay at this load is not known: on its loopback, {_late(own, asked_fps)}"
+        unjudged = Remark(GENERATOR_DELAY, text, tuple(reading.measurements))
+        reading = replace(reading, measurements={}, remarks=(*reading.remarks, unjudged))
+    outcome.add(reading)
 
 
 def _record_one_way(load: LatencyLoad, asked_fps: float, trips: RoundTrips, ends: Ends, outcome: Outcome) -> None:
@@ -278,6 +219,10 @@ def _record_one_way(load: LatencyLoad, asked_fps: float, trips: RoundTrips, ends
 def _held(trips: RoundTrips, asked_fps: float) -> bool:
     """Return whether the generator held its rate; if not, delays are its own."""
     return trips.rate_fps >= REACHED * asked_fps - _GRAIN_FPS
+
+
+def _late(trips: RoundTrips, asked_fps: float) -> str:
+    return f"the generator sent {trips.rate_fps:,.0f} of {asked_fps:,.0f} packets a second, and so was late itself"
 
 
 def _note(asked_fps: float, trips: RoundTrips) -> dict[str, object]:

@@ -1,0 +1,91 @@
+"""The loads at which latency is measured, as a study writes them, with their names in metrics and histograms. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from lastro.errors import InputError
+
+OFF = "none"
+_MOST = 8  # loads of a trial
+_FRACTION = re.compile(r"(\d{1,3}(?:\.\d{1,2})?)%")
+_RATE = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)([kM]?)pps")
+_PREFIX = {"": 1.0, "k": 1e3, "M": 1e6}
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyLoad:
+    """A load at which latency is measured, as a study writes it: '50%' of the PDR, or '100kpps'."""
+
+    text: str
+    fraction: float | None
+    fps: float
+
+    @property
+    def key(self) -> str:
+        """The load in the names of metrics: '50pct', '100kpps'."""
+        return self.text.replace("%", "pct").replace(".", "_")
+
+    @property
+    def place(self) -> str:
+        """The load in a sentence."""
+        return f"{self.text} of the PDR" if self.fraction is not None else self.text
+
+    @property
+    def histogram(self) -> str:
+        return f"round trip at {self.text}"
+
+    @property
+    def one_way_histogram(self) -> str:
+        return f"one way at {self.text}"
+
+    @property
+    def own_histogram(self) -> str:
+        """The round trips of the generator alone."""
+        return f"own delay at {self.text}"
+
+    def metric(self, statistic: str) -> str:
+        return f"latency_{statistic}_at_{self.key}"
+
+    def one_way_metric(self, statistic: str) -> str:
+        return f"one_way_{statistic}_at_{self.key}"
+
+    def own_metric(self, statistic: str) -> str:
+        return f"own_delay_{statistic}_at_{self.key}"
+
+    @property
+    def load_metric(self) -> str:
+        return f"load_at_{self.key}"
+
+    def rate_fps(self, pdr_fps: float) -> float:
+        return self.fps if self.fraction is None else self.fraction * pdr_fps
+
+
+def loads_of(text: str) -> tuple[LatencyLoad, ...]:
+    """Parse the setting `at`: '10%, 50%, 100kpps'; 'none' is no load. Raises: InputError."""
+    if text.strip() == OFF:
+        return ()
+    found = {load.key: load for load in map(_load, text.split(","))}
+    if len(found) > _MOST or len(found) < len(text.split(",")):
+        raise InputError(f"'{text}' has a load twice, or more than {_MOST}", "name each load once")
+    return tuple(found.values())
+
+
+def all_loads(at: object) -> tuple[LatencyLoad, ...]:
+    """Return the loads of a setting, or those of all levels of a factor, which are the keys of a mapping."""
+    texts = [at] if isinstance(at, str) else list(at) if isinstance(at, Mapping) else []
+    loads = {load.key: load for text in texts for load in loads_of(str(text))}
+    return tuple(loads.values())
+
+
+def _load(text: str) -> LatencyLoad:
+    word = text.strip()
+    if (match := _FRACTION.fullmatch(word)) and 0 < float(match[1]) <= 200:
+        return LatencyLoad(word, float(match[1]) / 100, 0.0)
+    if (match := _RATE.fullmatch(word)) and float(match[1]) > 0:
+        return LatencyLoad(word, None, float(match[1]) * _PREFIX[match[2]])
+    raise InputError(
+        f"'{word}' is not a load", "write a percentage of the PDR, such as 50%, or a rate, such as 100kpps"
+    )
