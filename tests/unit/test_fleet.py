@@ -23,7 +23,7 @@ from lastro.campaign.duration import pace_of
 from lastro.campaign.executor import AttemptCall, Call, Executor
 from lastro.campaign.fleet import Fleet
 from lastro.campaign.seat import Failed, Opened
-from lastro.errors import HostBusy, HostError, HostUnfit, InputError, LastroError
+from lastro.errors import HostBusy, HostError, HostUnfit, InputError, LastroError, StoreError
 from lastro.platforms.base import AVAILABLE, Availability
 from lastro.results.read import load_campaign
 from lastro.results.rows import TestbedRow
@@ -88,7 +88,7 @@ class Crew:
     """Testbeds without processes. They answer in turns, and `fails` says what comes instead of the n-th answer."""
 
     beds: dict[str, Toy]
-    fails: Callable[[str, int], LastroError | None] = lambda testbed, n: None
+    fails: Callable[[str, int], Exception | None] = lambda testbed, n: None
     kernel: dict[str, str] = field(default_factory=dict)
     answers: Answers = field(default_factory=queue.SimpleQueue)
     asked: dict[str, list[Call]] = field(default_factory=lambda: defaultdict(list))
@@ -468,6 +468,22 @@ def test_a_defect_ends_the_campaign(tmp_path: Path) -> None:
         fleet._opened = {}
         with pytest.raises(LastroError, match="a defect on a testbed: ZeroDivisionError: on purpose"):
             fleet.run(store, Toy, Silent())
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        BlockingIOError("no process can be started"), PermissionError("/dev/kvm"), FileNotFoundError("/sys/x"),
+        TimeoutError("no answer"), ConnectionResetError("by peer"), StoreError("ledger.db: disk full", "free some"),
+    ],
+)  # fmt: skip
+def test_an_error_of_the_system_is_of_its_testbed_alone(tmp_path: Path, error: Exception) -> None:
+    crew = Crew(beds("ada", "bea"), lambda testbed, n: error if (testbed, n) == ("ada", 4) else None)
+    with campaign(tmp_path / "c", study_of(4)) as store:
+        lines = run(store, crew).lines
+        assert store.counts()["valid"] == 12 == len(store.attempts())
+    assert f"ada: is lost: {Failed.of(error).message}" in lines and "ada: is back" in lines
+    assert isinstance(Failed.of(error).error(), HostError)
 
 
 def test_a_trial_that_ends_while_the_attempts_are_read_leaves_them_readable(
