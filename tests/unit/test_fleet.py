@@ -7,9 +7,10 @@ import queue
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,10 +21,10 @@ from lastro.campaign import dask_crew
 from lastro.campaign import fleet as fleets
 from lastro.campaign.crew import Answers
 from lastro.campaign.duration import pace_of
-from lastro.campaign.executor import AttemptCall, Call, Executor
+from lastro.campaign.executor import AttemptCall, Call, Executor, ReachCall
 from lastro.campaign.fleet import Fleet
 from lastro.campaign.seat import Failed, Opened
-from lastro.errors import HostBusy, HostError, HostUnfit, InputError, LastroError, StoreError
+from lastro.errors import ConnectionLost, HostBusy, HostError, HostUnfit, InputError, LastroError, StoreError
 from lastro.platforms.base import AVAILABLE, Availability
 from lastro.results.read import load_campaign
 from lastro.results.rows import TestbedRow
@@ -237,6 +238,44 @@ def test_attempts_on_another_testbed_do_not_count_as_repetitions(
             ("ada", 1), ("ada", 2), ("bea", 3), ("bea", 4), ("bea", 5),
         ]  # fmt: skip
         assert store.counts()["invalid"] == 1
+
+
+def test_an_idle_testbed_that_cannot_be_reached_takes_no_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody has spoken to it for a while, so only the next call shows that its link is broken."""
+    monkeypatch.setattr(fleets, "GRACE_S", 0.0)
+    away = {"ada": range(4, 40), "bea": range(6, 10_000)}  # bea is open, probed, and has measured a block of 3 trials
+    crew = Crew(beds("ada", "bea"), lambda name, n: HostError("no route to host") if n in away[name] else None)
+    with campaign(tmp_path / "c", study_of(2)) as store:
+        lines = run(store, crew).lines
+        assert on(store) == {1: {"ada"}, 2: {"bea"}} and len(store.attempts()) == 6, "nothing is set aside"
+        assert "moved" not in {kind for _, kind, _ in store.events()}
+    assert isinstance(crew.asked["bea"][-1], ReachCall) and "bea: is lost: no route to host" in lines
+
+
+def test_a_testbed_is_reached_when_each_of_its_hosts_answers() -> None:
+    ran: list[str] = []
+
+    class Host:
+        recorded = nullcontext
+
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def run(self, argv: Sequence[str]) -> None:
+            if self.name == "away":
+                raise ConnectionLost(self.name, "no answer")
+            ran.append(self.name)
+
+    def executor(*names: str) -> Executor:
+        bed: Any = SimpleNamespace(watched=(), sessions=[SimpleNamespace(host=Host(name)) for name in names])
+        return Executor(Toy(bed), Silent())
+
+    assert ReachCall().on(executor("dut", "client")) and ran == ["dut", "client"]
+    with pytest.raises(ConnectionLost):
+        ReachCall().on(executor("dut", "away"))
+    both = executor()
+    both.scenario.guests = {"new": executor("new").scenario, "old": executor("old").scenario}
+    assert ReachCall().on(both) and ran[2:] == ["new", "old"]
 
 
 def test_a_lost_testbed_keeps_its_block_while_there_are_others_to_take(

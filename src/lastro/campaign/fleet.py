@@ -5,7 +5,7 @@ the last one is in the database, which this process alone writes.
 
 A testbed is lost when its session cannot go on: its host is down, or the link to it. Its running trial is withdrawn,
 finished trials are safe, and it is opened again and again. Its block waits for it while there are other blocks to take,
-and for `GRACE_S` more; then an idle testbed begins it again, from its first trial.
+and for `GRACE_S` more; then an idle testbed that can be reached begins it again, from its first trial.
 
 When a campaign starts, a testbed that needs a repair by its user is left out. Later, the same error may pass: a host
 that reboots refuses a key for a while."""
@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from lastro.campaign.crew import Crew
-from lastro.campaign.executor import Call, utc_now
+from lastro.campaign.executor import Call, ReachCall, utc_now
 from lastro.campaign.runner import Campaign, Lane, Observer, Steps, require_any
 from lastro.campaign.seat import Failed, Opened, Seen
 from lastro.errors import HostBusy, HostError, HostUnfit, LastroError, Unavailable
@@ -141,12 +141,22 @@ class Fleet:
         self._unplaced = deque(block for block in found if block not in self._where)
 
     def _take(self, post: _Post) -> int | None:
-        """Return the next block of a testbed: its own, one that is on no testbed, or one of a lost testbed."""
-        own = [block for block in self._waiting() if self._where[block] == post.name]
-        block = own[0] if own else self._unplaced.popleft() if self._unplaced else self._abandoned()
-        if block is not None and self._where.get(block) != post.name:
-            self._place(block, post)
+        """Return the next block of a testbed: its own, or one that is on no testbed."""
+        if own := [block for block in self._waiting() if self._where[block] == post.name]:
+            return own[0]
+        if not self._unplaced:
+            return None
+        block = self._unplaced.popleft()
+        self._place(block, post)
         return block
+
+    def _take_over(self, post: _Post) -> Steps[None]:
+        """Begin a block of a lost testbed again, if this one can be reached, and the other is still lost then."""
+        yield ReachCall()
+        if (block := self._abandoned()) is not None:
+            self._place(block, post)
+            post.block = block
+            yield from self._trials(post, block)
 
     def _place(self, block: int, post: _Post) -> None:
         before = self._where.get(block)
@@ -178,10 +188,16 @@ class Fleet:
 
     def _assign(self) -> None:
         for post in self._posts.values():
-            if post.state == "idle" and (block := self._take(post)) is not None:
-                post.state, post.block = "working", block
-                post.steps = self._trials(post, block)
-                self._advance(post, None)
+            if post.state != "idle":
+                continue
+            if (block := self._take(post)) is not None:
+                steps = self._trials(post, block)
+            elif self._abandoned() is not None:
+                steps = self._take_over(post)
+            else:
+                continue
+            post.state, post.block, post.steps = "working", block, steps
+            self._advance(post, None)
         self.campaign.lanes = sum(post.state == "working" for post in self._posts.values())
 
     def _trials(self, post: _Post, block: int) -> Steps[None]:

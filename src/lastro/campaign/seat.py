@@ -28,7 +28,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from lastro import __version__, errors
 from lastro.campaign.duration import scenario_of
-from lastro.campaign.executor import AttemptCall, CalibrateCall, Call, Executor, ProbeCall
+from lastro.campaign.executor import AttemptCall, CalibrateCall, Call, Executor, ProbeCall, ReachCall
 from lastro.errors import HostError, LastroError, StoreError, TrialError
 from lastro.units import human_duration
 
@@ -163,6 +163,8 @@ class Seat:
             match message:
                 case ProbeCall():  # each probe is a step of its own
                     return STEP_S + _PROBE_S
+                case ReachCall():
+                    return STEP_S
                 case AttemptCall(config=config) if self._scenario:
                     return STEP_S + self._scenario.longest_s(config)
                 case CalibrateCall(config=config, attempts=attempts) if self._scenario:
