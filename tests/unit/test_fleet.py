@@ -96,6 +96,7 @@ class Crew:
     n: Counter[str] = field(default_factory=Counter)
     open_now: set[str] = field(default_factory=set)
     silent: frozenset[str] = frozenset()  # they never open
+    grows: bool = False
 
     def names(self) -> Sequence[str]:
         return list(self.beds)

@@ -26,11 +26,13 @@ from lastro.errors import HostError
 _CONNECT_S = 15.0
 _LOOK_S = 2.0  # between two looks at the workers
 _KEEP_S = 10.0  # between two signs of life to an idle seat
-_LEASE_S = 40.0  # after which a worker releases a seat that got no sign of life
+LEASE_S = 40.0  # after which a worker releases a seat that got no sign of life
 
 
 class DaskCrew:
     """The workers of a scheduler, one for each host. The name of a testbed is that of its host."""
+
+    grows = True
 
     def __init__(self, address: str, order: SeatOrder) -> None:
         """Connect. Raises: HostError when dask.distributed is not installed, or the scheduler does not answer."""
@@ -192,7 +194,7 @@ def _while_held(token: str, action: Callable[[], Any]) -> Any:
     if isinstance(answer, Failed):
         _release(token)
     else:
-        _extend(token, time.monotonic() + _LEASE_S)
+        _extend(token, time.monotonic() + LEASE_S)
     return answer
 
 
@@ -205,7 +207,7 @@ def _extend(token: str, until_s: float) -> None:
 def _watch() -> None:
     """Release seats whose campaign has ended without a word."""
     while True:
-        time.sleep(_LEASE_S / 10)
+        time.sleep(LEASE_S / 10)
         with _turn:
             over = [token for token, (_, until_s) in _seats.items() if time.monotonic() > until_s]
             if not _seats:
