@@ -104,7 +104,8 @@ class Fleet:
         while not self._opened:
             self._open_due()
             if not self._posts and time.monotonic() - self._began_s > WORKERS_S:
-                raise HostError("the scheduler of the fleet has no workers", "start them, on the hosts to measure on")
+                message = "the scheduler of the fleet has no workers that answer"
+                raise HostError(message, "start them on the hosts to measure on")
             if (found := self._answer()) is None:
                 continue
             testbed, answer = found
