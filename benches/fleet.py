@@ -30,7 +30,7 @@ MOST_CPU_MS, MOST_GROWTH, MOST_MB = 1.0, 1.2, 500.0
 
 def seat() -> None:
     """Answer the calls of a coordinator, without a testbed."""
-    from lastro.campaign.executor import AttemptCall, Attempted, ProbeCall
+    from lastro.campaign.executor import AttemptCall, Attempted, ProbeCall, ReachCall
     from lastro.campaign.seat import Opened, receive, send
     from lastro.platforms.base import AVAILABLE
     from lastro.results.samples import Outcome
@@ -47,6 +47,8 @@ def seat() -> None:
             match receive(calls):
                 case ProbeCall(configs):
                     send(answers, dict.fromkeys(configs, AVAILABLE))
+                case ReachCall():
+                    send(answers, True)
                 case AttemptCall():
                     send(answers, answer)
     except (EOFError, BrokenPipeError):

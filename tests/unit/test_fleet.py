@@ -7,9 +7,10 @@ import queue
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,10 +21,10 @@ from lastro.campaign import dask_crew
 from lastro.campaign import fleet as fleets
 from lastro.campaign.crew import Answers
 from lastro.campaign.duration import pace_of
-from lastro.campaign.executor import AttemptCall, Call, Executor
+from lastro.campaign.executor import AttemptCall, Call, Executor, ReachCall
 from lastro.campaign.fleet import Fleet
 from lastro.campaign.seat import Failed, Opened
-from lastro.errors import HostBusy, HostError, HostUnfit, InputError, LastroError
+from lastro.errors import ConnectionLost, HostBusy, HostError, HostUnfit, InputError, LastroError, StoreError
 from lastro.platforms.base import AVAILABLE, Availability
 from lastro.results.read import load_campaign
 from lastro.results.rows import TestbedRow
@@ -88,13 +89,14 @@ class Crew:
     """Testbeds without processes. They answer in turns, and `fails` says what comes instead of the n-th answer."""
 
     beds: dict[str, Toy]
-    fails: Callable[[str, int], LastroError | None] = lambda testbed, n: None
+    fails: Callable[[str, int], Exception | None] = lambda testbed, n: None
     kernel: dict[str, str] = field(default_factory=dict)
     answers: Answers = field(default_factory=queue.SimpleQueue)
     asked: dict[str, list[Call]] = field(default_factory=lambda: defaultdict(list))
     n: Counter[str] = field(default_factory=Counter)
     open_now: set[str] = field(default_factory=set)
     silent: frozenset[str] = frozenset()  # they never open
+    grows: bool = False
 
     def names(self) -> Sequence[str]:
         return list(self.beds)
@@ -237,6 +239,44 @@ def test_attempts_on_another_testbed_do_not_count_as_repetitions(
             ("ada", 1), ("ada", 2), ("bea", 3), ("bea", 4), ("bea", 5),
         ]  # fmt: skip
         assert store.counts()["invalid"] == 1
+
+
+def test_an_idle_testbed_that_cannot_be_reached_takes_no_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody has spoken to it for a while, so only the next call shows that its link is broken."""
+    monkeypatch.setattr(fleets, "GRACE_S", 0.0)
+    away = {"ada": range(4, 40), "bea": range(6, 10_000)}  # bea is open, probed, and has measured a block of 3 trials
+    crew = Crew(beds("ada", "bea"), lambda name, n: HostError("no route to host") if n in away[name] else None)
+    with campaign(tmp_path / "c", study_of(2)) as store:
+        lines = run(store, crew).lines
+        assert on(store) == {1: {"ada"}, 2: {"bea"}} and len(store.attempts()) == 6, "nothing is set aside"
+        assert "moved" not in {kind for _, kind, _ in store.events()}
+    assert isinstance(crew.asked["bea"][-1], ReachCall) and "bea: is lost: no route to host" in lines
+
+
+def test_a_testbed_is_reached_when_each_of_its_hosts_answers() -> None:
+    ran: list[str] = []
+
+    class Host:
+        recorded = nullcontext
+
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def run(self, argv: Sequence[str]) -> None:
+            if self.name == "away":
+                raise ConnectionLost(self.name, "no answer")
+            ran.append(self.name)
+
+    def executor(*names: str) -> Executor:
+        bed: Any = SimpleNamespace(watched=(), sessions=[SimpleNamespace(host=Host(name)) for name in names])
+        return Executor(Toy(bed), Silent())
+
+    assert ReachCall().on(executor("dut", "client")) and ran == ["dut", "client"]
+    with pytest.raises(ConnectionLost):
+        ReachCall().on(executor("dut", "away"))
+    both = executor()
+    both.scenario.guests = {"new": executor("new").scenario, "old": executor("old").scenario}
+    assert ReachCall().on(both) and ran[2:] == ["new", "old"]
 
 
 def test_a_lost_testbed_keeps_its_block_while_there_are_others_to_take(
@@ -468,6 +508,22 @@ def test_a_defect_ends_the_campaign(tmp_path: Path) -> None:
         fleet._opened = {}
         with pytest.raises(LastroError, match="a defect on a testbed: ZeroDivisionError: on purpose"):
             fleet.run(store, Toy, Silent())
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        BlockingIOError("no process can be started"), PermissionError("/dev/kvm"), FileNotFoundError("/sys/x"),
+        TimeoutError("no answer"), ConnectionResetError("by peer"), StoreError("ledger.db: disk full", "free some"),
+    ],
+)  # fmt: skip
+def test_an_error_of_the_system_is_of_its_testbed_alone(tmp_path: Path, error: Exception) -> None:
+    crew = Crew(beds("ada", "bea"), lambda testbed, n: error if (testbed, n) == ("ada", 4) else None)
+    with campaign(tmp_path / "c", study_of(4)) as store:
+        lines = run(store, crew).lines
+        assert store.counts()["valid"] == 12 == len(store.attempts())
+    assert f"ada: is lost: {Failed.of(error).message}" in lines and "ada: is back" in lines
+    assert isinstance(Failed.of(error).error(), HostError)
 
 
 def test_a_trial_that_ends_while_the_attempts_are_read_leaves_them_readable(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -63,6 +63,7 @@ def begin(
     with (
         scenario_on_host(study, f"campaign {directory.resolve()}", wait=wait, file=file) as scenario,
         Store.create(directory, study, *schedule(study), {**provenance(study, scenario, file), **marks}) as store,
+        _taken(store),
     ):
         _run_trials(store, partial(runner.run, store, scenario), "started", place)
 
@@ -75,7 +76,7 @@ def _begin_on_fleet(
     with fleets.fleet_held(study, f"campaign {directory.resolve()}", file, wait=wait) as fleet:
         fleet.wait_for_first(fleets.said)
         found = {**fleets.provenance(file), **marks}
-        with Store.create(directory, study, *schedule(study), found, fleet=True) as store:
+        with Store.create(directory, study, *schedule(study), found, fleet=True) as store, _taken(store):
             _run_trials(store, partial(fleet.run, store, _kind(study)), "started", place)
 
 
@@ -120,7 +121,8 @@ def _carry_on(store: Store, how: How, place: Place) -> None:
     if how.fleet:
         raise InputError(f"{store.directory} was not started with a fleet", "continue it without --fleet")
     study, file = store.study, load_testbed(how.testbed) or testbed_of(store)
-    with scenario_on_host(study, f"campaign {store.directory.resolve()}", wait=how.wait, file=file) as scenario:
+    purpose = f"campaign {store.directory.resolve()}"
+    with scenario_on_host(study, purpose, wait=how.wait, file=file) as scenario, _taken(store, how):
         if changes := changes_between(store.provenance, identity(scenario)):
             if not how.changed_host:
                 raise InputError(
@@ -139,10 +141,26 @@ def _carry_on_with_fleet(store: Store, how: How, place: Place) -> None:
         raise InputError(f"{store.directory} was started with a fleet", "continue it with --fleet, not --testbed")
     study, purpose = store.study, f"campaign {store.directory.resolve()}"
     file = fleets.fleet_of(store, how.fleet)
-    with fleets.fleet_held(study, purpose, file, wait=how.wait, changed_host=how.changed_host, again=True) as fleet:
+    with (
+        fleets.fleet_held(study, purpose, file, wait=how.wait, changed_host=how.changed_host, again=True) as fleet,
+        _taken(store, how),
+    ):
         fleet.wait_for_first(fleets.said)
         _reopen(store, how)
         _run_trials(store, partial(fleet.run, store, _kind(study)), "resumed", place)
+
+
+@contextmanager
+def _taken(store: Store, how: How | None = None) -> Iterator[None]:
+    """Run a campaign as the only process that does. With a scheduler, no lock of this machine sees to that.
+
+    Raises, before anything is written: HostBusy when another process runs it."""
+    store.take(utc_now(), ended_elsewhere=how is not None and how.changed_host)
+    try:
+        yield
+    finally:
+        with suppress(LastroError):
+            store.let_go()
 
 
 def _reopen(store: Store, how: How) -> None:
@@ -163,7 +181,6 @@ def _run_trials(store: Store, run: Callable[[Plain], None], event: str, place: P
     total = sum(counts.values())
     headline = tuple((metric.name, metric.unit) for metric in study.metrics)
     observer = (Bar if sys.stderr.isatty() else Plain)(total, counts["valid"] + counts["invalid"], headline, place)
-    store.take(utc_now())
     store.log(utc_now(), event, f"{counts['pending'] + counts['running']} trials to run")
     try:
         with observer:
@@ -175,9 +192,6 @@ def _run_trials(store: Store, run: Callable[[Plain], None], event: str, place: P
     except LastroError as error:
         _log(store, "stopped", error.message)
         raise
-    finally:
-        with suppress(LastroError):
-            store.let_go()
     store.log(utc_now(), "finished", _done(store))
 
 

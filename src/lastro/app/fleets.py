@@ -13,6 +13,8 @@ from lastro.app.messages import say
 from lastro.app.provenance import changes_between
 from lastro.app.waiting import wait_reporter
 from lastro.campaign.crew import Crew, SeatCrew
+from lastro.campaign.dask_crew import LEASE_S, DaskCrew
+from lastro.campaign.duration import configuration
 from lastro.campaign.fleet import BUSY_S, Fleet
 from lastro.campaign.seat import SeatOrder
 from lastro.errors import InputError
@@ -20,6 +22,8 @@ from lastro.host import facts
 from lastro.host.ledger import session
 from lastro.interrupts import one_interrupt
 from lastro.results.store import Store
+from lastro.scenarios.base import Scenario
+from lastro.study import design
 from lastro.study.model import Study
 
 if TYPE_CHECKING:
@@ -51,19 +55,29 @@ def fleet_held(
 ) -> Iterator[Fleet]:
     """Hold this machine, if trials need a host, and yield the fleet; its testbeds are released after the block.
 
-    Processes of a campaign that was killed may still clean up testbeds. If it is run `again`, wait for them."""
+    Processes of a campaign that was killed may still clean up testbeds. If it is run `again`, wait for them. A worker
+    of Dask ends its running trial before, and then waits for its lease."""
     with one_interrupt() as ignore, ExitStack() as stack:
         crew = _crew(stack, study, purpose, file, wait=wait)
         stack.callback(crew.close)
         stack.callback(ignore)
-        busy_s = BUSY_S if again else 0.0
-        yield Fleet(crew, changes=changes_between, changed_host=changed_host, busy_s=busy_s)
+        busy_s = trial_s = 0.0
+        if again:
+            busy_s, trial_s = (BUSY_S + LEASE_S, _longest_s(study)) if crew.grows else (BUSY_S, 0.0)
+        yield Fleet(crew, changes=changes_between, changed_host=changed_host, busy_s=busy_s, trial_s=trial_s)
+
+
+def _longest_s(study: Study) -> float:
+    """Return a time that no trial of a study exceeds; 0 if its parts do not know one."""
+    kind: type[Scenario] = registry.get("scenario", study.scenario)
+    try:
+        return max(kind.longest_s(configuration(study, treatment)) for treatment in design.treatments(study))
+    except Exception:  # of a part, as in `Seat`
+        return 0.0
 
 
 def _crew(stack: ExitStack, study: Study, purpose: str, file: FleetFile, *, wait: bool) -> Crew:
     if file.scheduler:
-        from lastro.campaign.dask_crew import DaskCrew
-
         crew = DaskCrew(file.scheduler, SeatOrder(study, purpose, wait=wait))
         say(f"Dask's dashboard: {crew.dashboard}")
         return crew

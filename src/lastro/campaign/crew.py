@@ -20,6 +20,7 @@ class Crew(Protocol):
     """Testbeds that execute one call at a time each. After Failed, a testbed must be opened again."""
 
     answers: Answers
+    grows: bool  # testbeds may join later
 
     def names(self) -> Sequence[str]:
         """List the testbeds that can be opened now."""
@@ -35,6 +36,8 @@ class Crew(Protocol):
 
 class SeatCrew:
     """Testbeds with a seat each on this machine. A thread for each waits for its answers."""
+
+    grows = False
 
     def __init__(self, orders: Mapping[str, SeatOrder], clean: Callable[[], object] = lambda: None) -> None:
         """Take an order for each testbed. `clean` removes what killed seats left on this machine."""

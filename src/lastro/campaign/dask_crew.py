@@ -25,12 +25,15 @@ from lastro.errors import HostError
 
 _CONNECT_S = 15.0
 _LOOK_S = 2.0  # between two looks at the workers
+_ANSWER_S = 1.0  # for new workers to name their hosts, before the campaign goes on without them
 _KEEP_S = 10.0  # between two signs of life to an idle seat
-_LEASE_S = 40.0  # after which a worker releases a seat that got no sign of life
+LEASE_S = 40.0  # after which a worker releases a seat that got no sign of life
 
 
 class DaskCrew:
     """The workers of a scheduler, one for each host. The name of a testbed is that of its host."""
+
+    grows = True
 
     def __init__(self, address: str, order: SeatOrder) -> None:
         """Connect. Raises: HostError when dask.distributed is not installed, or the scheduler does not answer."""
@@ -45,6 +48,7 @@ class DaskCrew:
         self._order, self._token, self._numbers = order, secrets.token_hex(4), itertools.count(1)
         self._workers: dict[str, str] = {}  # {testbed: address of its worker}
         self._hosts: dict[str, str] = {}  # {address: testbed}
+        self._asked = set[str]()  # addresses of workers that have not answered yet
         self._futures: dict[str, Any] = {}  # the running task of each testbed
         self._spoken_s: dict[str, float] = {}  # when an open testbed was last spoken to
         self._looked_s = 0.0
@@ -77,8 +81,10 @@ class DaskCrew:
         if self._client.status != "running":
             raise HostError("the Dask scheduler is gone", "start it again; `lastro resume` continues the campaign")
         present = self._client.scheduler_info(n_workers=-1)["workers"]
-        if new := [address for address in present if address not in self._hosts]:
-            self._hosts |= self._client.run(socket.gethostname, workers=new, on_error="ignore")
+        new = [address for address in present if address not in self._hosts and address not in self._asked]
+        self._asked.update(new)
+        asked = [_apart(self._ask_host, address) for address in new]
+        _join(asked, _ANSWER_S)
         for testbed, address in list(self._workers.items()):
             if address not in present:
                 del self._workers[testbed]
@@ -89,6 +95,13 @@ class DaskCrew:
         for address in present:
             if address in self._hosts:
                 self._workers.setdefault(self._hosts[address], address)
+
+    def _ask_host(self, address: str) -> None:
+        """Find out the host of a worker. One that hangs does not answer, and is not asked again meanwhile."""
+        try:
+            self._hosts.update(self._client.run(socket.gethostname, workers=[address], on_error="ignore"))
+        finally:
+            self._asked.discard(address)
 
     def _keep(self) -> None:
         now_s = time.monotonic()
@@ -106,10 +119,13 @@ class DaskCrew:
 
     def close(self) -> None:
         if self._client.status == "running":
-            with suppress(Exception):  # what cannot be reached any more ends with its lease
-                self._client.run(_release_apart, self._token, workers=list(self._workers.values()), on_error="ignore")
+            _join([_apart(self._release_all)], END_S)
         with suppress(Exception):
             self._client.close(timeout=END_S)
+
+    def _release_all(self) -> None:
+        """Release the seats of all workers. What cannot be reached any more ends with its lease."""
+        self._client.run(_release_apart, self._token, workers=list(self._workers.values()), on_error="ignore")
 
     def _task(self, testbed: str, function: Callable[..., object], *values: object) -> None:
         if testbed not in self._workers:
@@ -136,6 +152,24 @@ class DaskCrew:
     def _seen(self, event: tuple[float, dict[str, Any]]) -> None:
         _, told = event
         self.answers.put((told["testbed"], Seen(told["method"], tuple(told["values"]))))
+
+
+def _apart(function: Callable[..., object], *values: object) -> threading.Thread:
+    """Call a function in a thread: it waits for workers, and one that hangs must not hold up the campaign."""
+
+    def call() -> None:
+        with suppress(Exception):  # of a worker that is gone
+            function(*values)
+
+    thread = threading.Thread(target=call, daemon=True)
+    thread.start()
+    return thread
+
+
+def _join(threads: Sequence[threading.Thread], patience_s: float) -> None:
+    deadline_s = time.monotonic() + patience_s
+    for thread in threads:
+        thread.join(max(0.0, deadline_s - time.monotonic()))
 
 
 def _result(future: Any) -> object:
@@ -192,7 +226,7 @@ def _while_held(token: str, action: Callable[[], Any]) -> Any:
     if isinstance(answer, Failed):
         _release(token)
     else:
-        _extend(token, time.monotonic() + _LEASE_S)
+        _extend(token, time.monotonic() + LEASE_S)
     return answer
 
 
@@ -205,7 +239,7 @@ def _extend(token: str, until_s: float) -> None:
 def _watch() -> None:
     """Release seats whose campaign has ended without a word."""
     while True:
-        time.sleep(_LEASE_S / 10)
+        time.sleep(LEASE_S / 10)
         with _turn:
             over = [token for token, (_, until_s) in _seats.items() if time.monotonic() > until_s]
             if not _seats:

@@ -71,6 +71,12 @@ class Executor:
             found[treatment] = self.scenario.availability_at(config)
         return found
 
+    def reach(self) -> bool:
+        """Have each host run a command that does nothing. Raises: TrialError when one does not answer."""
+        for scenario in self.scenario.guests.values() or [self.scenario]:
+            scenario.require_reachable()
+        return True
+
     def calibrate(self, key: str, config: Config, attempts: int, failed_attempts: int) -> Calibrated:
         """Run a calibration, up to `attempts` times; `failed_attempts` counts those of the trial that needs it."""
         outcome, scenario = Outcome(), self.scenario.at(config)
@@ -122,6 +128,14 @@ class ProbeCall:
 
 
 @dataclass(frozen=True, slots=True)
+class ReachCall:
+    """Its answer shows that the hosts can be reached."""
+
+    def on(self, executor: Executor) -> bool:
+        return executor.reach()
+
+
+@dataclass(frozen=True, slots=True)
 class CalibrateCall:
     key: str
     config: Config
@@ -142,7 +156,7 @@ class AttemptCall:
         return executor.attempt(self.config, self.calibrations, self.failed_attempts)
 
 
-Call = ProbeCall | CalibrateCall | AttemptCall
+Call = ProbeCall | ReachCall | CalibrateCall | AttemptCall
 
 
 def _outcome(run_trial: Callable[[], Outcome]) -> Outcome:

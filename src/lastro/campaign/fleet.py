@@ -5,13 +5,14 @@ the last one is in the database, which this process alone writes.
 
 A testbed is lost when its session cannot go on: its host is down, or the link to it. Its running trial is withdrawn,
 finished trials are safe, and it is opened again and again. Its block waits for it while there are other blocks to take,
-and for `GRACE_S` more; then an idle testbed begins it again, from its first trial.
+and for `GRACE_S` more; then an idle testbed that can be reached begins it again, from its first trial.
 
 When a campaign starts, a testbed that needs a repair by its user is left out. Later, the same error may pass: a host
 that reboots refuses a key for a while."""
 
 from __future__ import annotations
 
+import math
 import queue
 import time
 from collections import deque
@@ -20,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from lastro.campaign.crew import Crew
-from lastro.campaign.executor import Call, utc_now
+from lastro.campaign.executor import Call, ReachCall, utc_now
 from lastro.campaign.runner import Campaign, Lane, Observer, Steps, require_any
 from lastro.campaign.seat import Failed, Opened, Seen
 from lastro.errors import HostBusy, HostError, HostUnfit, LastroError, Unavailable
@@ -61,6 +62,7 @@ class _Post:
     block: int | None = None
     steps: Steps[None] | None = None
     error: LastroError = field(default_factory=lambda: LastroError(""))
+    opened_s: float = 0.0  # when it was last opened
     lost_s: float = field(default_factory=time.monotonic)
     again_s: float = 0.0
     was_open: bool = False  # in this run
@@ -76,10 +78,19 @@ class Fleet:
     """Runs what remains of a campaign on a crew. `changes` compares the provenance of a testbed with what it was.
 
     A testbed that has changed is left out unless `changed_host`. A testbed that is in use is tried again for
-    `busy_s`."""
+    `busy_s`. One that is opened for the first time may first end a trial of a killed process, within `trial_s`."""
 
-    def __init__(self, crew: Crew, *, changes: Changes, changed_host: bool = False, busy_s: float = 0.0) -> None:
-        self.crew, self._changes, self._changed_host, self._busy_s = crew, changes, changed_host, busy_s
+    def __init__(
+        self,
+        crew: Crew,
+        *,
+        changes: Changes,
+        changed_host: bool = False,
+        busy_s: float = 0.0,
+        trial_s: float = 0.0,
+    ) -> None:
+        self.crew, self._changes, self._changed_host = crew, changes, changed_host
+        self._busy_s, self._trial_s = busy_s, trial_s
         self._posts: dict[str, _Post] = {}
         self._opened: dict[str, Opened] = {}
         self._began_s = self._alive_s = time.monotonic()
@@ -89,11 +100,12 @@ class Fleet:
         """Open every testbed, and wait for the first one.
 
         Raises: HostError when none can be opened; HostBusy when all are in use; an error that is not of a testbed."""
-        failed: dict[str, LastroError] = {}
+        failed = set[str]()
         while not self._opened:
             self._open_due()
             if not self._posts and time.monotonic() - self._began_s > WORKERS_S:
-                raise HostError("the scheduler of the fleet has no workers", "start them, on the hosts to measure on")
+                message = "the scheduler of the fleet has no workers that answer"
+                raise HostError(message, "start them on the hosts to measure on")
             if (found := self._answer()) is None:
                 continue
             testbed, answer = found
@@ -103,9 +115,9 @@ class Fleet:
                 case Opened():
                     self._opened[testbed] = answer
                 case Failed():
-                    failed[testbed] = answer.error()
-                    self._note_failure(self._posts[testbed], failed[testbed])
-            if failed.keys() == self._posts.keys() and not any(map(self._may_end, failed.values())):
+                    failed.add(testbed)
+                    self._note_failure(self._posts[testbed], answer.error())
+            if self._posts.keys() <= failed and not any(map(self._may_end, self._posts.values())):
                 raise _none_left(self._posts.values())
         return self._opened
 
@@ -141,12 +153,22 @@ class Fleet:
         self._unplaced = deque(block for block in found if block not in self._where)
 
     def _take(self, post: _Post) -> int | None:
-        """Return the next block of a testbed: its own, one that is on no testbed, or one of a lost testbed."""
-        own = [block for block in self._waiting() if self._where[block] == post.name]
-        block = own[0] if own else self._unplaced.popleft() if self._unplaced else self._abandoned()
-        if block is not None and self._where.get(block) != post.name:
-            self._place(block, post)
+        """Return the next block of a testbed: its own, or one that is on no testbed."""
+        if own := [block for block in self._waiting() if self._where[block] == post.name]:
+            return own[0]
+        if not self._unplaced:
+            return None
+        block = self._unplaced.popleft()
+        self._place(block, post)
         return block
+
+    def _take_over(self, post: _Post) -> Steps[None]:
+        """Begin a block of a lost testbed again, if this one can be reached, and the other is still lost then."""
+        yield ReachCall()
+        if (block := self._abandoned(post)) is not None:
+            self._place(block, post)
+            post.block = block
+            yield from self._trials(post, block)
 
     def _place(self, block: int, post: _Post) -> None:
         before = self._where.get(block)
@@ -163,25 +185,39 @@ class Fleet:
         """List the blocks that have begun on a testbed, and on which no testbed works."""
         return sorted(self._begun - {post.block for post in self._posts.values() if post.state == "working"})
 
-    def _abandoned(self) -> int | None:
-        """Return a block whose testbed is not in the fleet any more, or has been away for longer than the grace.
-
-        A testbed that has not been open in this run, since another process uses it, is away as well."""
+    def _abandoned(self, taker: _Post) -> int | None:
+        """Return a block that a testbed may take from another one."""
         now_s = time.monotonic()
-        for block in self._waiting():
-            owner = self._posts.get(self._where[block])
-            if owner is None or owner.state == "out":
-                return block
-            if owner.state in ("lost", "opening") and now_s - owner.lost_s >= GRACE_S:
-                return block
-        return None
+        return next((block for block in self._waiting() if now_s >= self._kept_until_s(block, taker)), None)
+
+    def _kept_until_s(self, block: int, taker: _Post) -> float:
+        """Return until when a block is kept for its testbed: for ever while it is open, not at all if it is gone.
+
+        Otherwise, for the grace. It begins when the testbed was lost, or later when the other one was opened: of those
+        that come back from an outage together, one is the first. A testbed that has not been open in this run, since
+        another process uses it, is away as well."""
+        owner = self._posts.get(self._where[block])
+        if owner is None:
+            return taker.opened_s + GRACE_S if self.crew.grows else 0.0
+        if owner.state == "out":
+            return 0.0
+        if owner.state not in ("lost", "opening"):
+            return math.inf
+        ending_s = self._trial_s if owner.state == "opening" and not owner.was_open else 0.0
+        return max(owner.lost_s, taker.opened_s) + GRACE_S + ending_s
 
     def _assign(self) -> None:
         for post in self._posts.values():
-            if post.state == "idle" and (block := self._take(post)) is not None:
-                post.state, post.block = "working", block
-                post.steps = self._trials(post, block)
-                self._advance(post, None)
+            if post.state != "idle":
+                continue
+            if (block := self._take(post)) is not None:
+                steps = self._trials(post, block)
+            elif self._abandoned(post) is not None:
+                steps = self._take_over(post)
+            else:
+                continue
+            post.state, post.block, post.steps = "working", block, steps
+            self._advance(post, None)
         self.campaign.lanes = sum(post.state == "working" for post in self._posts.values())
 
     def _trials(self, post: _Post, block: int) -> Steps[None]:
@@ -204,7 +240,7 @@ class Fleet:
 
     def _enter(self, post: _Post, opened: Opened) -> None:
         """Take a testbed that is ready, unless it is not the one that it was."""
-        post.was_open = True
+        post.was_open, post.opened_s = True, time.monotonic()
         before = next((row for row in self.store.testbeds() if row.name == post.name), None)
         changes = self._changes(before.provenance, opened.provenance) if before else []
         if changes and not self._changed_host:
@@ -254,7 +290,7 @@ class Fleet:
         reason = post.reason + (f" (remedy: {post.error.hint})" if lasts and post.error.hint else "")
         if post.state == "out":
             self._report(post, f"is left out: {reason}")
-        elif not post.missed and not self._may_end(post.error):
+        elif not post.missed and not self._may_end(post):
             post.missed = True
             self._report(post, f"{what}: {reason}")
 
@@ -323,9 +359,11 @@ class Fleet:
         self._note_failure(post, error)
         self._report_failure(post, "is lost")
 
-    def _may_end(self, error: LastroError) -> bool:
-        """Return whether an error may be of seats that are about to end."""
-        return isinstance(error, HostBusy) and time.monotonic() - self._began_s < self._busy_s
+    def _may_end(self, post: _Post) -> bool:
+        """Return whether a testbed may be in use by a seat that is about to end.
+
+        The time begins with its first answer: a worker of Dask ends the running trial before it answers."""
+        return isinstance(post.error, HostBusy) and time.monotonic() - post.lost_s < self._busy_s
 
 
 def _none_left(posts: Collection[_Post]) -> LastroError:

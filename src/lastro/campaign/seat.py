@@ -28,8 +28,8 @@ from typing import IO, TYPE_CHECKING, Any
 
 from lastro import __version__, errors
 from lastro.campaign.duration import scenario_of
-from lastro.campaign.executor import AttemptCall, CalibrateCall, Call, Executor, ProbeCall
-from lastro.errors import HostError, LastroError, TrialError
+from lastro.campaign.executor import AttemptCall, CalibrateCall, Call, Executor, ProbeCall, ReachCall
+from lastro.errors import HostError, LastroError, StoreError, TrialError
 from lastro.units import human_duration
 
 if TYPE_CHECKING:
@@ -80,7 +80,8 @@ class Failed:
     def of(cls, error: BaseException) -> Failed:
         if isinstance(error, LastroError):
             return cls(type(error).__name__, error.message, error.hint)
-        return cls(type(error).__name__, f"{type(error).__name__}: {error}")
+        kind = "OSError" if isinstance(error, OSError) else type(error).__name__  # it has many subclasses
+        return cls(kind, f"{type(error).__name__}: {error}")
 
     def error(self) -> LastroError:
         """Return an error of the same kind for the campaign: a HostError where the testbed failed, or its host is busy.
@@ -88,11 +89,11 @@ class Failed:
         Other errors end the campaign."""
         kind = getattr(errors, self.kind, None)
         if kind is None or not issubclass(kind, LastroError):
-            of_host = self.kind in ("OSError", "SeatEnded") or self.kind.endswith(("ConnectionError", "PipeError"))
+            of_host = self.kind in ("OSError", "SeatEnded")
             return HostError(self.message) if of_host else LastroError(f"a defect on a testbed: {self.message}")
         if issubclass(kind, errors.StudyError):
             return errors.InputError(self.message, self.hint)
-        if issubclass(kind, TrialError):
+        if issubclass(kind, TrialError | StoreError):  # of a ledger; a seat does not write the campaign
             return HostError(self.message, self.hint)
         return kind(self.message, self.hint)  # type: ignore[no-any-return]
 
@@ -162,6 +163,8 @@ class Seat:
             match message:
                 case ProbeCall():  # each probe is a step of its own
                     return STEP_S + _PROBE_S
+                case ReachCall():
+                    return STEP_S
                 case AttemptCall(config=config) if self._scenario:
                     return STEP_S + self._scenario.longest_s(config)
                 case CalibrateCall(config=config, attempts=attempts) if self._scenario:

@@ -151,6 +151,14 @@ def _end(look: Callable[[], set[int]]) -> set[int]:
             os.close(descriptor)
 
 
+def boot_id() -> str:
+    """Return what identifies the current boot of this machine; empty if its kernel does not tell."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
 def start_time(pid: int) -> int | None:
     """Return the start of a local process in clock ticks since boot, which identifies a PID; None when it has ended."""
     try:

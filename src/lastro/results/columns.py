@@ -174,9 +174,11 @@ def _state(value: object) -> State:
 
 
 def _process(value: object) -> list[Any]:
+    """Read a process: its ID, its start, a time, and the boot and name of its machine, which older ones lack."""
     found: list[Any] = _json(list[int | str | None])(value)
+    found += ["", ""] if len(found) == 3 else []
     kinds = [type(each) for each in found]
-    if kinds not in ([int, int, str], [int, NoneType, str]):
+    if kinds not in ([int, int, str, str, str], [int, NoneType, str, str, str]):
         raise Misshapen(f"is {value!r:.60}, but must be a process ID, its start and a time")
     return found
 

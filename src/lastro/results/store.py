@@ -13,9 +13,9 @@ from dataclasses import astuple, replace
 from pathlib import Path
 from typing import Any
 
-from lastro.errors import InputError
+from lastro.errors import HostBusy, InputError
 from lastro.files import require_own_directory
-from lastro.host.files import start_time
+from lastro.host.files import boot_id, start_time
 from lastro.results.columns import State
 from lastro.results.database import DB_NAME, new_campaign, pack, translated
 from lastro.results.files import write_atomically
@@ -215,13 +215,30 @@ class Store(StoreReader):
         with self._transaction():
             self._db.execute("INSERT OR REPLACE INTO meta VALUES ('noise_floor', ?)", (json.dumps(value),))
 
-    def take(self, at_utc: str) -> None:
-        """Record that this process runs the campaign."""
-        pid = os.getpid()
+    def take(self, at_utc: str, *, ended_elsewhere: bool = False) -> None:
+        """Record that this process runs the campaign.
+
+        Raises: HostBusy when another process runs it, or one on another machine did not record its end; its user may
+        know that it has `ended_elsewhere`."""
+        pid, boot, machine = os.getpid(), boot_id(), os.uname().nodename
         with self._transaction():
-            self._db.execute(
-                "INSERT OR REPLACE INTO meta VALUES ('process', ?)", (json.dumps([pid, start_time(pid), at_utc]),)
+            self._require_free(boot, machine, ended_elsewhere=ended_elsewhere)
+            process = json.dumps([pid, start_time(pid), at_utc, boot, machine])
+            self._db.execute("INSERT OR REPLACE INTO meta VALUES ('process', ?)", (process,))
+
+    def _require_free(self, boot: str, machine: str, *, ended_elsewhere: bool) -> None:
+        """Raise HostBusy when another process runs the campaign, or may do so on another machine."""
+        if (runner := self.runner()) is not None and runner.pid != os.getpid():
+            raise HostBusy(
+                f"{self.directory} is running, by process {runner.pid} since {_minute(runner.since_utc)}",
+                "wait for its end, or interrupt it with Ctrl-C and continue it later with `lastro resume`",
             )
+        for pid, _, since_utc, its_boot, its_machine in self._process():
+            if its_machine not in ("", machine) and its_boot != boot and not ended_elsewhere:
+                raise HostBusy(
+                    f"{self.directory} may be running on {its_machine}, by process {pid} since {_minute(since_utc)}",
+                    f"if that has ended, `lastro resume {self.directory} --changed-host` continues it here",
+                )
 
     def let_go(self) -> None:
         """Record that this process no longer runs the campaign."""
@@ -258,6 +275,10 @@ def gaps_text(row: TestbedRow) -> str:
     """Return what a testbed cannot run, as its column has it."""
     gaps = row.unavailable.items()
     return json.dumps({str(treatment): {"reason": reason, "remedy": remedy} for treatment, (reason, remedy) in gaps})
+
+
+def _minute(at_utc: str) -> str:
+    return f"{at_utc[:16].replace('T', ' ')} UTC"
 
 
 def _readable(notes: dict[str, object]) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from lastro.errors import InputError, StoreError
-from lastro.host.files import start_time
+from lastro.host.files import boot_id, start_time
 from lastro.results.columns import META, STATES, Record, State, is_histogram, samples_of, transcript_of, typed, wrong
 from lastro.results.database import DB_NAME, damaged, translated
 from lastro.results.gate import Bounded
@@ -220,11 +220,14 @@ class StoreReader:
 
     def runner(self) -> Runner | None:
         """Return the process that runs the campaign; None if it has ended in any way, or ran on another machine."""
-        found = self._values("SELECT key, value FROM meta WHERE key = 'process'", "process")
-        if not found:
-            return None
-        pid, started, since_utc = found[0]
-        return Runner(pid, since_utc) if start_time(pid) == started else None
+        for pid, started, since_utc, boot, _ in self._process():
+            if boot in ("", boot_id()) and start_time(pid) == started:
+                return Runner(pid, since_utc)
+        return None
+
+    def _process(self) -> list[Any]:
+        """Return the process that took the campaign and has not let it go: none, or one."""
+        return self._values("SELECT key, value FROM meta WHERE key = 'process'", "process")
 
     # What the trials yielded
 

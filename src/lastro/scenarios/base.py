@@ -149,6 +149,12 @@ class OnTestbed:
         """One session for each host that must be quiet."""
         return () if self._testbed is None else self._testbed.watched
 
+    def require_reachable(self) -> None:
+        """Have each host of the testbed run a command that does nothing. Raises: TrialError if one does not answer."""
+        for session in () if self._testbed is None else self._testbed.sessions:
+            with session.host.recorded():
+                session.host.run(["true"])
+
     def close(self) -> None:
         """Tear down what was prepared for the session, such as daemons."""
         self._stack.close()

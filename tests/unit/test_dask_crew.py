@@ -1,0 +1,84 @@
+"""A crew of Dask workers, without Dask: one of them hangs."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from lastro.app.studies import load_study
+from lastro.campaign import dask_crew
+from lastro.campaign.dask_crew import DaskCrew
+from lastro.campaign.seat import SeatOrder
+
+
+class Client:
+    """A client whose workers answer that their host is that of their address. `hung` ones wait until `goes_on`."""
+
+    def __init__(self, *words: Any, **options: Any) -> None:
+        self.status, self.dashboard_link = "running", ""
+        self.hosts = {"tcp://ada:1": "ada", "tcp://bea:1": "bea"}
+        self.hung, self.goes_on = {"tcp://bea:1"}, threading.Event()
+        self.asked: list[list[str]] = []
+
+    def subscribe_topic(self, topic: str, handler: object) -> None:
+        pass
+
+    def scheduler_info(self, n_workers: int) -> dict[str, Any]:
+        return {"workers": dict.fromkeys(self.hosts)}
+
+    def run(self, function: object, *words: Any, workers: list[str], on_error: str) -> dict[str, str]:
+        self.asked.append(workers)
+        if self.hung & set(workers):
+            self.goes_on.wait()
+        return {address: self.hosts[address] for address in workers}
+
+    def close(self, timeout: float) -> None:
+        self.status = "closed"
+
+
+@pytest.fixture
+def crew(monkeypatch: pytest.MonkeyPatch) -> Iterator[DaskCrew]:
+    for name, value in (("_ANSWER_S", 0.2), ("_LOOK_S", 0.0), ("END_S", 0.2)):
+        monkeypatch.setattr(dask_crew, name, value, raising=False)
+    monkeypatch.setitem(sys.modules, "distributed", SimpleNamespace(Client=Client))
+    made = DaskCrew("tcp://scheduler:1", SeatOrder(load_study("paper:kagami2017"), "tests"))
+    yield made
+    made._client.goes_on.set()
+
+
+def soon(action: Callable[[], object]) -> object:
+    """The result of something that must not wait for a worker."""
+    found: list[object] = []
+    thread = threading.Thread(target=lambda: found.append(action()), daemon=True)
+    thread.start()
+    thread.join(20)
+    assert found, "it waits"
+    return found[0]
+
+
+def test_a_new_worker_that_hangs_does_not_hold_up_the_others(crew: DaskCrew) -> None:
+    assert soon(crew.names) == ["ada"]
+    assert soon(crew.names) == ["ada"] and crew._client.asked.count(["tcp://bea:1"]) == 1, "it is asked once"
+    crew._client.goes_on.set()
+    for _ in range(100):
+        if soon(crew.names) == ["ada", "bea"]:
+            return
+        threading.Event().wait(0.05)
+    raise AssertionError("it is taken when it answers")
+
+
+def test_a_worker_that_hangs_does_not_keep_a_campaign_from_its_end(crew: DaskCrew) -> None:
+    crew._client.hung = set()
+    assert soon(crew.names) == ["ada", "bea"]
+    crew._client.hung = {"tcp://bea:1"}
+
+    def end() -> str:
+        crew.close()
+        return str(crew._client.status)
+
+    assert soon(end) == "closed"
