@@ -80,3 +80,21 @@ def test_a_zip_of_another_program_verifies_but_not_with_more_after_its_end(folde
     assert [(each.file, each.reason) for each in verify(other).damaged] == [
         ("the zip itself", "bytes are missing, changed or added at its end")
     ]
+
+
+def test_no_altered_list_of_hashes_verifies(folder: Path) -> None:
+    """In a directory, nothing but its own lines protects the list."""
+    whole = (folder / MANIFEST).read_bytes()
+    assert verified(folder)
+    for how, data in altered(whole):
+        (folder / MANIFEST).write_bytes(data)
+        assert not verified(folder), how
+
+
+def test_a_list_with_another_character_for_a_newline_is_named(folder: Path) -> None:
+    whole = (folder / MANIFEST).read_bytes()
+    for other in b"\v\f\r\x1c\x1d\x1e":
+        (folder / MANIFEST).write_bytes(whole[:-1] + bytes([other]))
+        assert {each.file for each in verify(folder).damaged} >= {MANIFEST}, other
+        (folder / MANIFEST).write_bytes(whole.replace(b"\n", bytes([other]), 1))
+        assert {each.file for each in verify(folder).damaged} >= {MANIFEST}, other

@@ -112,7 +112,7 @@ def _check_hashes(
     expected: dict[str, str] = {}
     for number, line in enumerate(_lines(bundle, found), 1):
         match = _LINE.fullmatch(line)
-        if match is None:
+        if match is None or not line.isprintable():
             found.damaged.append(Finding(MANIFEST, f"line {number} is not a SHA-256 and a name: {line[:_SHOWN]!r}"))
         else:
             expected[match[2]] = match[1]
@@ -131,11 +131,15 @@ def _check_hashes(
 
 def _lines(bundle: Container, found: Verification) -> list[str]:
     try:
-        return content(bundle, MANIFEST, _MOST_TEXT_BYTES).decode().splitlines()
+        *lines, rest = content(bundle, MANIFEST, _MOST_TEXT_BYTES).decode().split("\n")
     except UnicodeDecodeError:
         found.damaged.append(Finding(MANIFEST, "is not UTF-8"))
     except Damaged as error:
         found.damaged.append(Finding(MANIFEST, str(error)))
+    else:
+        if rest or not lines:
+            found.damaged.append(Finding(MANIFEST, "does not end with a newline"))
+        return [*lines, rest] if rest else lines
     return []
 
 
