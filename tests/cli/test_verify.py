@@ -18,6 +18,7 @@ import pytest
 
 from lastro.app import documents, verify
 from lastro.cli import main
+from lastro.report.crate import METADATA
 from lastro.results.container import MANIFEST
 
 from .bundled import small
@@ -121,6 +122,20 @@ def test_files_that_are_missing_added_or_forged(
     assert "  report/more.txt: is not listed in SHA256SUMS" in out
     assert re.search(r"report/report.html: line \d+ is .*<path d=\"M 1", out)
     assert "9 randomised blocks" in out and "but the database yields" in out and "3 randomised blocks" in out
+
+
+def test_a_forged_file_that_is_too_large_to_compare_by_lines_is_found(
+    unpacked: Path, made_once: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    most = max((unpacked / name).stat().st_size for name in (METADATA, MANIFEST))
+    monkeypatch.setattr(verify, "_MOST_TEXT_BYTES", most)
+    assert main(["verify", str(unpacked)]) == 0, "the page with its figures is larger, and is compared by its hash"
+    assert (unpacked / "report" / "report.html").stat().st_size > most
+    forge(unpacked, "report/report.html", '<path d="M ', '<path d="M 1')
+    assert main(["verify", str(unpacked)]) == 9
+    out = capsys.readouterr().out
+    assert re.search(r"  report/report.html: SHA-256 is \w{64}, but the database yields \w{64}\n", out)
+    assert out.endswith("not verified: the database yields other files\n")
 
 
 def test_a_wrong_hash_in_the_list_is_not_blamed_on_the_file(

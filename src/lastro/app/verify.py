@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -18,7 +19,7 @@ from lastro.report.language import LANGUAGES, Language, language
 from lastro.results.container import MANIFEST, Container, Damaged, chunks, content, digest, opened
 from lastro.shapes import parsed
 
-_MOST_TEXT_BYTES = 256 << 20  # of the description and of the list of hashes
+_MOST_TEXT_BYTES = 256 << 20  # of the description, of the list of hashes, and of files that are compared line by line
 _LINE = re.compile(r"([0-9a-f]{64})  (.+)")
 _SHOWN = 60  # characters of a line that differs
 _HINT = "give a bundle, as `lastro bundle` wrote it"
@@ -203,6 +204,8 @@ def _rebuild(bundle: Container, folder: Path, say: Language, expected: Mapping[s
 def _difference(bundle: Container, name: str, wanted: bytes, found: Verification) -> str:
     """Describe how a file differs from what the database yields; empty if at most the version of Lastro differs."""
     try:
+        if bundle.sizes[name] > _MOST_TEXT_BYTES:
+            return _other_digest(digest(bundle, name), sha256(wanted).hexdigest())
         actual = content(bundle, name, _MOST_TEXT_BYTES)
     except Damaged:
         return ""  # already reported with its hash
@@ -215,6 +218,10 @@ def _difference(bundle: Container, name: str, wanted: bytes, found: Verification
     at = _first_difference(has, should)
     is_now, yielded = _shown(has, should, at), _shown(should, has, at)
     return f"line {at + 1} is {is_now or 'missing'}, but the database yields {yielded or 'no such line'}"
+
+
+def _other_digest(actual: str, wanted: str) -> str:
+    return "" if actual == wanted else f"SHA-256 is {actual}, but the database yields {wanted}"
 
 
 def _first_difference(a: Sequence[object], b: Sequence[object]) -> int:
