@@ -150,6 +150,35 @@ def test_a_wrong_hash_in_the_list_is_not_blamed_on_the_file(
     assert "is not a SHA-256 and a name: 'what is this'" in out
 
 
+def test_a_wrong_hash_of_what_the_database_yields_is_not_blamed_on_the_file(
+    unpacked: Path, made_once: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The description of the bundle has no hash of a transcript, but the database has the transcript."""
+    name = "record/transcripts/trial-1-attempt-1.json"
+    actual = hashlib.sha256((unpacked / name).read_bytes()).hexdigest()
+    wrong = actual[:-1] + ("1" if actual[-1] == "0" else "0")
+    manifest = unpacked / MANIFEST
+    manifest.write_text(manifest.read_text().replace(f"{actual}  {name}", f"{wrong}  {name}"))
+    assert main(["verify", str(unpacked), "--json"]) == 9
+    found = json.loads(capsys.readouterr().out)
+    reason = f"lists SHA-256 {wrong} for {name}, but the file has {actual}, and the database yields it"
+    assert found["damaged"] == [{"file": MANIFEST, "reason": reason}] and found["different"] == []
+
+
+@pytest.mark.parametrize(("data", "reason"), [(b"\xff", "is not UTF-8"), (b"", "does not end with a newline")])
+def test_a_list_of_hashes_that_cannot_be_read_is_the_only_finding(
+    data: bytes, reason: str, unpacked: Path, made_once: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (unpacked / MANIFEST).write_bytes(data)
+    assert main(["verify", str(unpacked)]) == 9
+    assert capsys.readouterr().out.splitlines() == [
+        "0 files compared with their SHA-256: 1 damaged",
+        f"  SHA256SUMS: {reason}",
+        "Nothing was made again from the database, since the campaign or the list of hashes is damaged.",
+        "not verified: damaged",
+    ]
+
+
 def test_another_version_that_yields_another_file_is_said(
     bundled_campaign: Path,
     tmp_path: Path,

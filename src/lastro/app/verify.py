@@ -38,7 +38,8 @@ class Verification:
     """What was checked. `made_with` and `here` are the versions that made the bundle, and those that checked it.
 
     `damaged` files do not have the hash that the bundle lists. `different` files have it, but the database in the
-    bundle yields other contents here. Nothing was made again if the campaign itself is damaged."""
+    bundle yields other contents here. Nothing was made again if the campaign itself is damaged, or if the list of
+    hashes cannot be read."""
 
     made_with: Mapping[str, str]
     here: Mapping[str, str]
@@ -65,7 +66,7 @@ def verify(place: Path) -> Verification:
         description = _description(place, bundle)
         found = Verification(_versions(description), versions())
         expected = _check_hashes(bundle, description, found)
-        if not any(_is_in(finding.file, CAMPAIGN) for finding in found.damaged):
+        if expected and not any(_is_in(finding.file, CAMPAIGN) for finding in found.damaged):
             with _campaign_of(place, bundle) as folder:
                 _rebuild(bundle, folder, _language(description), expected, found)
     return found
@@ -109,15 +110,16 @@ def _language(description: Mapping[str, Mapping[str, Any]]) -> Language:
 def _check_hashes(
     bundle: Container, description: Mapping[str, Mapping[str, Any]], found: Verification
 ) -> dict[str, str]:
-    """Compare every file with its hash, and return the hashes by name."""
+    """Compare every file with its hash, and return the hashes by name; none if the list of hashes cannot be read."""
     expected: dict[str, str] = {}
-    for number, line in enumerate(_lines(bundle, found), 1):
+    lines = _lines(bundle, found)
+    for number, line in enumerate(lines, 1):
         match = _LINE.fullmatch(line)
         if match is None or not line.isprintable():
             found.damaged.append(Finding(MANIFEST, f"line {number} is not a SHA-256 and a name: {line[:_SHOWN]!r}"))
         else:
             expected[match[2]] = match[1]
-    for name in sorted({*expected, *bundle.sizes} - {MANIFEST}):
+    for name in sorted({*expected, *bundle.sizes} - {MANIFEST}) if lines else ():
         found.files += 1
         if name not in bundle.sizes:
             found.damaged.append(Finding(name, f"is missing, but {MANIFEST} lists it"))
@@ -131,6 +133,7 @@ def _check_hashes(
 
 
 def _lines(bundle: Container, found: Verification) -> list[str]:
+    """Return the lines of the list of hashes; none if it cannot be read, with a finding that says so."""
     try:
         *lines, rest = content(bundle, MANIFEST, _MOST_TEXT_BYTES).decode().split("\n")
     except UnicodeDecodeError:
@@ -157,7 +160,15 @@ def _compared(
     if description.get(name, {}).get("sha256") == actual:
         yield Finding(MANIFEST, f"lists SHA-256 {expected} for {name}, but the file and {METADATA} have {actual}")
     else:
-        yield Finding(name, f"SHA-256 is {actual}, expected {expected}")
+        yield _mismatch(name, actual, expected)
+
+
+def _mismatch(name: str, actual: str, expected: str) -> Finding:
+    return Finding(name, f"SHA-256 is {actual}, expected {expected}")
+
+
+def _list_is_wrong(name: str, actual: str, expected: str) -> Finding:
+    return Finding(MANIFEST, f"lists SHA-256 {expected} for {name}, but the file has {actual}, and the database yields it")
 
 
 # Contents
@@ -187,6 +198,7 @@ def _campaign_of(place: Path, bundle: Container) -> Iterator[Path]:
 def _rebuild(bundle: Container, folder: Path, say: Language, expected: Mapping[str, str], found: Verification) -> None:
     """Make everything again that follows from the campaign, and compare it with the bundle."""
     made = set()
+    suspected, innocent = {finding.file for finding in found.damaged}, dict[Finding, Finding]()
     found.was_rebuilt = True
     for name, wanted in documents(folder, say):
         made.add(name)
@@ -196,6 +208,10 @@ def _rebuild(bundle: Container, folder: Path, say: Language, expected: Mapping[s
                 found.different.append(Finding(name, "is not in the bundle, but follows from its database"))
         elif reason := _difference(bundle, name, wanted, found):
             found.different.append(Finding(name, reason))
+        elif name in suspected and name in expected:
+            pair = sha256(wanted).hexdigest(), expected[name]
+            innocent[_mismatch(name, *pair)] = _list_is_wrong(name, *pair)
+    found.damaged = [innocent.get(finding, finding) for finding in found.damaged]
     for name in bundle.sizes:
         if (_is_in(name, REPORT) or _is_in(name, RECORD)) and name in expected and name not in made:
             found.different.append(Finding(name, "does not follow from the database"))
