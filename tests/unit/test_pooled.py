@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from lastro.analysis.pooled import PooledEffect, PooledStudy, pool_hosts
-from lastro.app.contents import hosts_of
+from lastro.app.contents import hosts_of, loaded
 from lastro.errors import InputError
 from lastro.report.figures import NARROW_IN, WIDE_IN
 from lastro.report.figures.forest import plans
@@ -20,7 +20,9 @@ from lastro.report.language import ENGLISH, language
 from lastro.report.numbers import ratio_range
 from lastro.report.pool_tables import opening
 from lastro.report.pool_text import markdown, terminal_lines
+from lastro.results.read import CampaignData
 from lastro.results.samples import Metric
+from lastro.results.together import together
 from lastro.study.load_claims import parse_claims
 from lastro.study.model import Factor, Level, Study, among
 
@@ -150,6 +152,42 @@ def test_one_host_an_unknown_host_and_another_study_are_refused(tmp_path: Path) 
 def test_hosts_of_one_name_are_told_apart_by_their_processors(tmp_path: Path) -> None:
     made = [campaign(tmp_path, "debian", name=f"c{n}", provenance=on("debian", cpus=n)) for n in (2, 4, 8)]
     assert [host.name for host in hosts_of(made)] == ["debian (EPYC, 2)", "debian (EPYC, 4)", "debian (EPYC, 8)"]
+
+
+def fleet(home: Path, testbeds: Sequence[str], hosts: Sequence[str]) -> CampaignData:
+    """A campaign in which testbeds of these names measured, each on a host that is called as told."""
+    whole = together([loaded(campaign(home, host, name=name)) for name, host in zip(testbeds, hosts, strict=True)])
+    members = zip(whole.members, testbeds, strict=True)
+    return replace(
+        whole,
+        directory=str(home),
+        members=tuple(replace(member, directory=name, testbed=True) for member, name in members),
+    )
+
+
+def test_testbeds_of_a_fleet_are_hosts_even_if_they_are_clones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names, home = ("rack-1", "rack-2", "rack-3"), tmp_path / "f"
+    data = fleet(home, names, ("debian", "debian", "edge-1"))
+    monkeypatch.setattr("lastro.app.contents._loaded_all", lambda directories: [data])
+    hosts = hosts_of([home])
+    assert [host.name for host in hosts] == ["debian (EPYC, 2, rack-1)", "debian (EPYC, 2, rack-2)", "edge-1"]
+    again = loaded(campaign(tmp_path, "edge-1"))
+    monkeypatch.setattr("lastro.app.contents._loaded_all", lambda directories: [data, again])
+    (merged,) = (host for host in hosts_of([home, tmp_path]) if host.name == "edge-1")
+    assert merged.campaigns == (f"{home}: rack-3", again.directory), "its testbed has another name than its host"
+
+
+def test_anonymous_hosts_are_taken_as_different_and_the_pool_says_so(tmp_path: Path) -> None:
+    made = [campaign(tmp_path, "anonymous", name=name) for name in ("c1", "c2", "c3")]
+    found = pool_hosts(hosts_of(made))
+    assert [host.campaigns for host in found.hosts] == [(str(each),) for each in made]
+    assert effects(found)["runc"].pooled is not None
+    said = "Hosts named anonymous are taken as different from each other and from all other hosts."
+    assert said in " ".join(" ".join(terminal_lines(found, 100, ENGLISH)).split())
+    with pytest.raises(InputError, match="all of these campaigns are of one host"):
+        hosts_of([made[0], made[0]])
 
 
 def test_means_are_over_what_every_host_measured(tmp_path: Path) -> None:
