@@ -14,6 +14,7 @@ import pytest
 from lastro.analysis.pooled import PooledEffect, PooledStudy, pool_hosts
 from lastro.app.contents import hosts_of, loaded
 from lastro.errors import InputError
+from lastro.report.claim_words import reason_text
 from lastro.report.figures import NARROW_IN, WIDE_IN
 from lastro.report.figures.forest import plans
 from lastro.report.language import ENGLISH, language
@@ -98,6 +99,23 @@ def test_claims_are_judged_over_hosts_and_on_each(tmp_path: Path) -> None:
     assert [one.verdict for one in slower.on_each] == ["reproduced"] * 4
     assert rate.pooled.verdict == "untestable here" and "only ratios of two means" in rate.pooled.why_not[0]
     assert [one.verdict for one in rate.on_each] == ["reproduced"] * 4
+
+
+def test_a_published_difference_is_not_compared_over_hosts_and_the_reason_is_told(tmp_path: Path) -> None:
+    text = """
+[[claim]]
+id = "slower"
+says = "runc is about 90 Mbit/s slower than native"
+compare = { metric = "throughput", of = { platform = "runc" }, to = { platform = "native" } }
+direction = "lower"
+published = { difference = -90, unit = "Mbit/s", tolerance = 80, printed = "90 Mbit/s" }
+"""
+    hosts = hosts_of([campaign(tmp_path, host) for host in RUNC])
+    (claim,) = pool_hosts(hosts, claims=parse_claims(text, "claims.toml", STUDY)).claims
+    assert [one.verdict for one in claim.on_each] == ["reproduced"] * 4
+    why = "the published figure is a difference, and only ratios are pooled over hosts"
+    assert claim.pooled.verdict == "same direction only" and reason_text(claim.pooled) == why
+    assert "só razões são reunidas" in reason_text(claim.pooled, language("pt-BR"))
 
 
 def test_two_hosts_give_no_mean_and_no_spread(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from lastro.results.samples import Metric
 from lastro.stats.adjust import holm
 from lastro.stats.contrasts import Contrast, exponential
 from lastro.stats.intervals import Interval, satterthwaite, t_quantile
-from lastro.stats.notes import Note
+from lastro.stats.notes import N_, Note
 from lastro.stats.pooling import Estimator, MeasuredEffect, Pooled
 from lastro.stats.student import t_p
 from lastro.study.baseline import common_baseline
@@ -216,11 +216,14 @@ def _decided(effects: Sequence[PooledEffect], alpha: float) -> Iterator[PooledEf
         yield replace(one, p_adjusted=p_apart if p is None else p, verdict=verdict)
 
 
+_NO_DIFFERENCE = N_("the published figure is a difference, and only ratios are pooled over hosts")
+
+
 def _judged(claims: Claims, reports: Sequence[Report], estimator: Estimator) -> tuple[JudgedClaim, ...]:
     def effects(claim: Claim) -> Effects:
         found = effects_in(claim.statement, claim.margin, HostCells(reports, claim.statement.metric, estimator))
-        # A difference in the unit of the metric is not pooled.
-        return replace(found, parts=tuple(replace(part, beside=None) for part in found.parts))
+        why = Note(_NO_DIFFERENCE)
+        return replace(found, parts=tuple(replace(part, beside=None, incomparable=why) for part in found.parts))
 
     pooled = judge_by(claims, reports, effects)
     on_each = zip(*(judge(claims, report) for report in reports), strict=True)
