@@ -48,6 +48,11 @@ margin = 0.05
 id = "rate"
 says = "at least 10 Mbit/s"
 level = { metric = "throughput", at_least = 10, unit = "Mbit/s" }
+[[claim]]
+id = "sum"
+says = "isolation costs the same on both platforms"
+additive = { metric = "throughput", factors = ["platform", "isolation"] }
+margin = 0.05
 """
 
 
@@ -93,12 +98,14 @@ def test_the_mean_over_hosts_is_that_of_their_ratios_whatever_their_speed(tmp_pa
 
 
 def test_claims_are_judged_over_hosts_and_on_each(tmp_path: Path) -> None:
-    slower, alike, rate = pooled(tmp_path).claims
+    slower, alike, rate, added = pooled(tmp_path).claims
     assert (slower.pooled.verdict, alike.pooled.verdict) == ("reproduced", "reproduced")
     assert slower.pooled.part is not None and slower.pooled.part.effect.n == 4 and slower.pooled.part.beside is None
     assert [one.verdict for one in slower.on_each] == ["reproduced"] * 4
-    assert rate.pooled.verdict == "untestable here" and "only ratios of two means" in rate.pooled.why_not[0]
-    assert [one.verdict for one in rate.on_each] == ["reproduced"] * 4
+    for alone in (rate, added):
+        assert alone.pooled.verdict == "untestable here", "neither is about a ratio of two means"
+        assert alone.pooled.why_not[0].endswith("other effects are judged on each host alone")
+        assert [one.verdict for one in alone.on_each] == ["reproduced"] * 4
 
 
 def test_a_published_difference_is_not_compared_over_hosts_and_the_reason_is_told(tmp_path: Path) -> None:
