@@ -1,6 +1,6 @@
 """How often the intervals of `lastro pool` hold what they should, by simulation.
 
-    .venv/bin/python benches/pooling.py [REPEATS]
+    .venv/bin/python benches/pooling.py [REPEATS [paule-mandel]]
 
 Hosts whose true ratios of a treatment to its baseline differ, normally on logarithms, with a standard deviation tau.
 On each, a campaign of 5 blocks that vary by 5 %; the noise of a trial is 2 %, or, where hosts differ in it, 1 % on the
@@ -62,12 +62,13 @@ def covered(hosts: int, tau: float, *, unequal: bool, repeats: int, estimator: E
 
 def main() -> None:
     repeats = int(sys.argv[1]) if len(sys.argv) > 1 else 300
-    print(f"truth within the interval, of {repeats} studies")
+    estimator: Estimator = "paule-mandel" if "paule-mandel" in sys.argv else "reml"
+    print(f"truth within the interval, of {repeats} studies, by {estimator}")
     print(f"{'noise':9}{'hosts':>6}{'tau':>7}{'mean':>9}{'tau':>9}{'new host':>10}{'width':>8}")
     for unequal in (False, True):
         for hosts in HOSTS:
             for tau in TAUS:
-                rates = covered(hosts, tau, unequal=unequal, repeats=repeats)
+                rates = covered(hosts, tau, unequal=unequal, repeats=repeats, estimator=estimator)
                 rest = f"{rates.mean:9.1%}{rates.tau:9.1%}{rates.new_host:10.1%}{rates.width:8.3g}"
                 print(f"{'unequal' if unequal else 'equal':9}{hosts:6}{tau:7.2f}{rest}", flush=True)
 

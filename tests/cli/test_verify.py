@@ -18,6 +18,7 @@ import pytest
 
 from lastro.app import documents, verify
 from lastro.cli import main
+from lastro.report.crate import METADATA
 from lastro.results.container import MANIFEST
 
 from .bundled import small
@@ -123,6 +124,20 @@ def test_files_that_are_missing_added_or_forged(
     assert "9 randomised blocks" in out and "but the database yields" in out and "3 randomised blocks" in out
 
 
+def test_a_forged_file_that_is_too_large_to_compare_by_lines_is_found(
+    unpacked: Path, made_once: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    most = max((unpacked / name).stat().st_size for name in (METADATA, MANIFEST))
+    monkeypatch.setattr(verify, "_MOST_TEXT_BYTES", most)
+    assert main(["verify", str(unpacked)]) == 0, "the page with its figures is larger, and is compared by its hash"
+    assert (unpacked / "report" / "report.html").stat().st_size > most
+    forge(unpacked, "report/report.html", '<path d="M ', '<path d="M 1')
+    assert main(["verify", str(unpacked)]) == 9
+    out = capsys.readouterr().out
+    assert re.search(r"  report/report.html: SHA-256 is \w{64}, but the database yields \w{64}\n", out)
+    assert out.endswith("not verified: the database yields other files\n")
+
+
 def test_a_wrong_hash_in_the_list_is_not_blamed_on_the_file(
     unpacked: Path, made_once: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -133,6 +148,35 @@ def test_a_wrong_hash_in_the_list_is_not_blamed_on_the_file(
     out = capsys.readouterr().out
     assert f"SHA256SUMS: lists SHA-256 {'0' * 64} for report/report.tex, but the file and" in out
     assert "is not a SHA-256 and a name: 'what is this'" in out
+
+
+def test_a_wrong_hash_of_what_the_database_yields_is_not_blamed_on_the_file(
+    unpacked: Path, made_once: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The description of the bundle has no hash of a transcript, but the database has the transcript."""
+    name = "record/transcripts/trial-1-attempt-1.json"
+    actual = hashlib.sha256((unpacked / name).read_bytes()).hexdigest()
+    wrong = actual[:-1] + ("1" if actual[-1] == "0" else "0")
+    manifest = unpacked / MANIFEST
+    manifest.write_text(manifest.read_text().replace(f"{actual}  {name}", f"{wrong}  {name}"))
+    assert main(["verify", str(unpacked), "--json"]) == 9
+    found = json.loads(capsys.readouterr().out)
+    reason = f"lists SHA-256 {wrong} for {name}, but the file has {actual}, and the database yields it"
+    assert found["damaged"] == [{"file": MANIFEST, "reason": reason}] and found["different"] == []
+
+
+@pytest.mark.parametrize(("data", "reason"), [(b"\xff", "is not UTF-8"), (b"", "does not end with a newline")])
+def test_a_list_of_hashes_that_cannot_be_read_is_the_only_finding(
+    data: bytes, reason: str, unpacked: Path, made_once: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (unpacked / MANIFEST).write_bytes(data)
+    assert main(["verify", str(unpacked)]) == 9
+    assert capsys.readouterr().out.splitlines() == [
+        "0 files compared with their SHA-256: 1 damaged",
+        f"  SHA256SUMS: {reason}",
+        "Nothing was made again from the database, since the campaign or the list of hashes is damaged.",
+        "not verified: damaged",
+    ]
 
 
 def test_another_version_that_yields_another_file_is_said(

@@ -165,3 +165,8 @@ def test_at_five_hosts_the_intervals_hold_what_they_should(tau: float, unequal: 
     """`benches/pooling.py` has more of them; docs/explanation-pool.md has its table."""
     rates = bench.covered(5, tau, unequal=unequal, repeats=150)
     assert rates.mean >= 0.93 and rates.new_host >= 0.93 and rates.tau >= 0.9
+
+
+def test_at_five_hosts_the_intervals_by_paule_and_mandel_hold_as_much() -> None:
+    rates = bench.covered(5, 0.03, unequal=True, repeats=150, estimator="paule-mandel")
+    assert rates.mean >= 0.93 and rates.new_host >= 0.93 and rates.tau >= 0.9

@@ -12,15 +12,18 @@ from typing import Any
 import pytest
 
 from lastro.analysis.pooled import PooledEffect, PooledStudy, pool_hosts
-from lastro.app.contents import hosts_of
+from lastro.app.contents import hosts_of, loaded
 from lastro.errors import InputError
+from lastro.report.claim_words import reason_text
 from lastro.report.figures import NARROW_IN, WIDE_IN
 from lastro.report.figures.forest import plans
 from lastro.report.language import ENGLISH, language
 from lastro.report.numbers import ratio_range
 from lastro.report.pool_tables import opening
 from lastro.report.pool_text import markdown, terminal_lines
+from lastro.results.read import CampaignData
 from lastro.results.samples import Metric
+from lastro.results.together import together
 from lastro.study.load_claims import parse_claims
 from lastro.study.model import Factor, Level, Study, among
 
@@ -45,6 +48,11 @@ margin = 0.05
 id = "rate"
 says = "at least 10 Mbit/s"
 level = { metric = "throughput", at_least = 10, unit = "Mbit/s" }
+[[claim]]
+id = "sum"
+says = "isolation costs the same on both platforms"
+additive = { metric = "throughput", factors = ["platform", "isolation"] }
+margin = 0.05
 """
 
 
@@ -90,12 +98,31 @@ def test_the_mean_over_hosts_is_that_of_their_ratios_whatever_their_speed(tmp_pa
 
 
 def test_claims_are_judged_over_hosts_and_on_each(tmp_path: Path) -> None:
-    slower, alike, rate = pooled(tmp_path).claims
+    slower, alike, rate, added = pooled(tmp_path).claims
     assert (slower.pooled.verdict, alike.pooled.verdict) == ("reproduced", "reproduced")
     assert slower.pooled.part is not None and slower.pooled.part.effect.n == 4 and slower.pooled.part.beside is None
     assert [one.verdict for one in slower.on_each] == ["reproduced"] * 4
-    assert rate.pooled.verdict == "untestable here" and "only ratios of two means" in rate.pooled.why_not[0]
-    assert [one.verdict for one in rate.on_each] == ["reproduced"] * 4
+    for alone in (rate, added):
+        assert alone.pooled.verdict == "untestable here", "neither is about a ratio of two means"
+        assert alone.pooled.why_not[0].endswith("other effects are judged on each host alone")
+        assert [one.verdict for one in alone.on_each] == ["reproduced"] * 4
+
+
+def test_a_published_difference_is_not_compared_over_hosts_and_the_reason_is_told(tmp_path: Path) -> None:
+    text = """
+[[claim]]
+id = "slower"
+says = "runc is about 90 Mbit/s slower than native"
+compare = { metric = "throughput", of = { platform = "runc" }, to = { platform = "native" } }
+direction = "lower"
+published = { difference = -90, unit = "Mbit/s", tolerance = 80, printed = "90 Mbit/s" }
+"""
+    hosts = hosts_of([campaign(tmp_path, host) for host in RUNC])
+    (claim,) = pool_hosts(hosts, claims=parse_claims(text, "claims.toml", STUDY)).claims
+    assert [one.verdict for one in claim.on_each] == ["reproduced"] * 4
+    why = "the published figure is a difference, and only ratios are pooled over hosts"
+    assert claim.pooled.verdict == "same direction only" and reason_text(claim.pooled) == why
+    assert "só razões são reunidas" in reason_text(claim.pooled, language("pt-BR"))
 
 
 def test_two_hosts_give_no_mean_and_no_spread(tmp_path: Path) -> None:
@@ -150,6 +177,42 @@ def test_one_host_an_unknown_host_and_another_study_are_refused(tmp_path: Path) 
 def test_hosts_of_one_name_are_told_apart_by_their_processors(tmp_path: Path) -> None:
     made = [campaign(tmp_path, "debian", name=f"c{n}", provenance=on("debian", cpus=n)) for n in (2, 4, 8)]
     assert [host.name for host in hosts_of(made)] == ["debian (EPYC, 2)", "debian (EPYC, 4)", "debian (EPYC, 8)"]
+
+
+def fleet(home: Path, testbeds: Sequence[str], hosts: Sequence[str]) -> CampaignData:
+    """A campaign in which testbeds of these names measured, each on a host that is called as told."""
+    whole = together([loaded(campaign(home, host, name=name)) for name, host in zip(testbeds, hosts, strict=True)])
+    members = zip(whole.members, testbeds, strict=True)
+    return replace(
+        whole,
+        directory=str(home),
+        members=tuple(replace(member, directory=name, testbed=True) for member, name in members),
+    )
+
+
+def test_testbeds_of_a_fleet_are_hosts_even_if_they_are_clones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names, home = ("rack-1", "rack-2", "rack-3"), tmp_path / "f"
+    data = fleet(home, names, ("debian", "debian", "edge-1"))
+    monkeypatch.setattr("lastro.app.contents._loaded_all", lambda directories: [data])
+    hosts = hosts_of([home])
+    assert [host.name for host in hosts] == ["debian (EPYC, 2, rack-1)", "debian (EPYC, 2, rack-2)", "edge-1"]
+    again = loaded(campaign(tmp_path, "edge-1"))
+    monkeypatch.setattr("lastro.app.contents._loaded_all", lambda directories: [data, again])
+    (merged,) = (host for host in hosts_of([home, tmp_path]) if host.name == "edge-1")
+    assert merged.campaigns == (f"{home}: rack-3", again.directory), "its testbed has another name than its host"
+
+
+def test_anonymous_hosts_are_taken_as_different_and_the_pool_says_so(tmp_path: Path) -> None:
+    made = [campaign(tmp_path, "anonymous", name=name) for name in ("c1", "c2", "c3")]
+    found = pool_hosts(hosts_of(made))
+    assert [host.campaigns for host in found.hosts] == [(str(each),) for each in made]
+    assert effects(found)["runc"].pooled is not None
+    said = "Hosts named anonymous are taken as different from each other and from all other hosts."
+    assert said in " ".join(" ".join(terminal_lines(found, 100, ENGLISH)).split())
+    with pytest.raises(InputError, match="all of these campaigns are of one host"):
+        hosts_of([made[0], made[0]])
 
 
 def test_means_are_over_what_every_host_measured(tmp_path: Path) -> None:

@@ -148,7 +148,7 @@ class HostCells:
         return False
 
 
-_NOT_A_RATIO = N_("only ratios of two means are pooled over hosts: other effects depend on the machine")
+_NOT_A_RATIO = N_("only ratios of two means are pooled over hosts; other effects are judged on each host alone")
 
 
 def too_few_hosts(effects: Sequence[HostEffect]) -> Note:

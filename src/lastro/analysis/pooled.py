@@ -223,11 +223,14 @@ def _decided(effects: Sequence[PooledEffect], alpha: float) -> Iterator[PooledEf
         yield replace(one, p_adjusted=p_apart if p is None else p, verdict=verdict)
 
 
+_NO_DIFFERENCE = N_("the published figure is a difference, and only ratios are pooled over hosts")
+
+
 def _judged(claims: Claims, reports: Sequence[Report], estimator: Estimator) -> tuple[JudgedClaim, ...]:
     def effects(claim: Claim) -> Effects:
         found = effects_in(claim.statement, claim.margin, HostCells(reports, claim.statement.metric, estimator))
-        # A difference in the unit of the metric is not pooled.
-        return replace(found, parts=tuple(replace(part, beside=None) for part in found.parts))
+        why = Note(_NO_DIFFERENCE)
+        return replace(found, parts=tuple(replace(part, beside=None, incomparable=why) for part in found.parts))
 
     pooled = judge_by(claims, reports, effects)
     on_each = zip(*(judge(claims, report) for report in reports), strict=True)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from lastro.app.places import open_campaign
 from lastro.campaign import suite as suites
 from lastro.campaign.suite import SuiteStudy
 from lastro.errors import InputError
 from lastro.report.language import Language
+from lastro.results.members import NAMELESS
 
 if TYPE_CHECKING:
     from lastro.analysis.as_published import AsPublished
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from lastro.report.suite import StudySection
     from lastro.results.read import CampaignData
     from lastro.study.claims import Claims
+
+Identity: TypeAlias = tuple[str | None, ...]
 
 
 def loaded(directory: Path) -> CampaignData:
@@ -42,21 +46,22 @@ def loaded_together(directories: Sequence[Path]) -> CampaignData:
 def hosts_of(directories: Sequence[Path]) -> tuple[PooledHost, ...]:
     """Return the hosts of these campaigns of one study, in the order given; campaigns of one host are put together.
 
-    The testbeds of a fleet are hosts of their own. Their reports have all metrics.
+    The testbeds of a fleet are hosts of their own, even if they share a name and a processor, and so are the hosts of
+    anonymous campaigns. Their reports have all metrics.
 
     Raises: as `loaded_together`; InputError if the hosts are not known, or if there is only one."""
     from lastro.analysis.build import build_report
-    from lastro.analysis.pooled import PooledHost, machine
+    from lastro.analysis.pooled import PooledHost
     from lastro.results.read import testbeds_apart
     from lastro.results.together import require_one_study, together
 
-    campaigns = [each for campaign in _loaded_all(directories) for each in testbeds_apart(campaign)]
+    given = _loaded_all(directories)
+    campaigns = [each for campaign in given for each in testbeds_apart(campaign)]
     if len(campaigns) == 1:
         raise InputError("one campaign is of one host", "give the campaigns of three hosts or more")
     require_one_study(campaigns)
-    by_machine: dict[tuple[str | None, ...], list[CampaignData]] = {}
-    for campaign in campaigns:
-        own = machine(campaign.provenance)
+    by_machine: dict[Identity, list[CampaignData]] = {}
+    for campaign, own in zip(campaigns, _identities(given), strict=True):
         if own[0] is None:
             raise InputError(
                 f"{campaign.directory} does not record its host", "pool campaigns whose provenance names the host"
@@ -76,6 +81,25 @@ def hosts_of(directories: Sequence[Path]) -> tuple[PooledHost, ...]:
         )
         for (name, *more), own in by_machine.items()
     )
+
+
+def _identities(campaigns: Sequence[CampaignData]) -> Iterator[Identity]:
+    """Yield what tells the host of each campaign apart from others: one for each testbed of a fleet.
+
+    The name of a testbed counts only where another one of its fleet has the same facts, as clones have: in other
+    campaigns, its host may have another name or none. A host without a name may be any host."""
+    from lastro.analysis.pooled import machine
+
+    fleets = [Counter(machine(member.provenance) for member in campaign.members) for campaign in campaigns]
+    clones = {facts for fleet in fleets for facts, n in fleet.items() if n > 1}
+    for campaign in campaigns:
+        testbeds = [(member.directory, member.provenance) for member in campaign.members]
+        for name, provenance in testbeds or [("", campaign.provenance)]:
+            facts = machine(provenance)
+            if facts[0] == NAMELESS:
+                yield (*facts, campaign.directory, name)
+            else:
+                yield (*facts, name) if facts in clones else facts
 
 
 def _loaded_all(directories: Sequence[Path]) -> list[CampaignData]:

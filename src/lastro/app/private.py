@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lastro.results.copied import Clean, cleaned
+from lastro.results.members import NAMELESS
 from lastro.results.rows import TestbedRow
 
-NAMELESS = "anonymous"
 _LEAST = 3  # characters: a shorter name is not replaced everywhere, since it may occur inside other words
 _HOME = re.compile(r"(?<![\w.-])/home/[^/\s:'\"]+")
 

@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -18,7 +19,7 @@ from lastro.report.language import LANGUAGES, Language, language
 from lastro.results.container import MANIFEST, Container, Damaged, chunks, content, digest, opened
 from lastro.shapes import parsed
 
-_MOST_TEXT_BYTES = 256 << 20  # of the description and of the list of hashes
+_MOST_TEXT_BYTES = 256 << 20  # of the description, of the list of hashes, and of files that are compared line by line
 _LINE = re.compile(r"([0-9a-f]{64})  (.+)")
 _SHOWN = 60  # characters of a line that differs
 _HINT = "give a bundle, as `lastro bundle` wrote it"
@@ -37,7 +38,8 @@ class Verification:
     """What was checked. `made_with` and `here` are the versions that made the bundle, and those that checked it.
 
     `damaged` files do not have the hash that the bundle lists. `different` files have it, but the database in the
-    bundle yields other contents here. Nothing was made again if the campaign itself is damaged."""
+    bundle yields other contents here. Nothing was made again if the campaign itself is damaged, or if the list of
+    hashes cannot be read."""
 
     made_with: Mapping[str, str]
     here: Mapping[str, str]
@@ -64,7 +66,7 @@ def verify(place: Path) -> Verification:
         description = _description(place, bundle)
         found = Verification(_versions(description), versions())
         expected = _check_hashes(bundle, description, found)
-        if not any(_is_in(finding.file, CAMPAIGN) for finding in found.damaged):
+        if expected and not any(_is_in(finding.file, CAMPAIGN) for finding in found.damaged):
             with _campaign_of(place, bundle) as folder:
                 _rebuild(bundle, folder, _language(description), expected, found)
     return found
@@ -108,15 +110,16 @@ def _language(description: Mapping[str, Mapping[str, Any]]) -> Language:
 def _check_hashes(
     bundle: Container, description: Mapping[str, Mapping[str, Any]], found: Verification
 ) -> dict[str, str]:
-    """Compare every file with its hash, and return the hashes by name."""
+    """Compare every file with its hash, and return the hashes by name; none if the list of hashes cannot be read."""
     expected: dict[str, str] = {}
-    for number, line in enumerate(_lines(bundle, found), 1):
+    lines = _lines(bundle, found)
+    for number, line in enumerate(lines, 1):
         match = _LINE.fullmatch(line)
-        if match is None:
+        if match is None or not line.isprintable():
             found.damaged.append(Finding(MANIFEST, f"line {number} is not a SHA-256 and a name: {line[:_SHOWN]!r}"))
         else:
             expected[match[2]] = match[1]
-    for name in sorted({*expected, *bundle.sizes} - {MANIFEST}):
+    for name in sorted({*expected, *bundle.sizes} - {MANIFEST}) if lines else ():
         found.files += 1
         if name not in bundle.sizes:
             found.damaged.append(Finding(name, f"is missing, but {MANIFEST} lists it"))
@@ -130,12 +133,17 @@ def _check_hashes(
 
 
 def _lines(bundle: Container, found: Verification) -> list[str]:
+    """Return the lines of the list of hashes; none if it cannot be read, with a finding that says so."""
     try:
-        return content(bundle, MANIFEST, _MOST_TEXT_BYTES).decode().splitlines()
+        *lines, rest = content(bundle, MANIFEST, _MOST_TEXT_BYTES).decode().split("\n")
     except UnicodeDecodeError:
         found.damaged.append(Finding(MANIFEST, "is not UTF-8"))
     except Damaged as error:
         found.damaged.append(Finding(MANIFEST, str(error)))
+    else:
+        if rest or not lines:
+            found.damaged.append(Finding(MANIFEST, "does not end with a newline"))
+        return [*lines, rest] if rest else lines
     return []
 
 
@@ -152,7 +160,15 @@ def _compared(
     if description.get(name, {}).get("sha256") == actual:
         yield Finding(MANIFEST, f"lists SHA-256 {expected} for {name}, but the file and {METADATA} have {actual}")
     else:
-        yield Finding(name, f"SHA-256 is {actual}, expected {expected}")
+        yield _mismatch(name, actual, expected)
+
+
+def _mismatch(name: str, actual: str, expected: str) -> Finding:
+    return Finding(name, f"SHA-256 is {actual}, expected {expected}")
+
+
+def _list_is_wrong(name: str, actual: str, expected: str) -> Finding:
+    return Finding(MANIFEST, f"lists SHA-256 {expected} for {name}, but the file has {actual}, and the database yields it")
 
 
 # Contents
@@ -182,6 +198,7 @@ def _campaign_of(place: Path, bundle: Container) -> Iterator[Path]:
 def _rebuild(bundle: Container, folder: Path, say: Language, expected: Mapping[str, str], found: Verification) -> None:
     """Make everything again that follows from the campaign, and compare it with the bundle."""
     made = set()
+    suspected, innocent = {finding.file for finding in found.damaged}, dict[Finding, Finding]()
     found.was_rebuilt = True
     for name, wanted in documents(folder, say):
         made.add(name)
@@ -191,6 +208,10 @@ def _rebuild(bundle: Container, folder: Path, say: Language, expected: Mapping[s
                 found.different.append(Finding(name, "is not in the bundle, but follows from its database"))
         elif reason := _difference(bundle, name, wanted, found):
             found.different.append(Finding(name, reason))
+        elif name in suspected and name in expected:
+            pair = sha256(wanted).hexdigest(), expected[name]
+            innocent[_mismatch(name, *pair)] = _list_is_wrong(name, *pair)
+    found.damaged = [innocent.get(finding, finding) for finding in found.damaged]
     for name in bundle.sizes:
         if (_is_in(name, REPORT) or _is_in(name, RECORD)) and name in expected and name not in made:
             found.different.append(Finding(name, "does not follow from the database"))
@@ -199,6 +220,8 @@ def _rebuild(bundle: Container, folder: Path, say: Language, expected: Mapping[s
 def _difference(bundle: Container, name: str, wanted: bytes, found: Verification) -> str:
     """Describe how a file differs from what the database yields; empty if at most the version of Lastro differs."""
     try:
+        if bundle.sizes[name] > _MOST_TEXT_BYTES:
+            return _other_digest(digest(bundle, name), sha256(wanted).hexdigest())
         actual = content(bundle, name, _MOST_TEXT_BYTES)
     except Damaged:
         return ""  # already reported with its hash
@@ -211,6 +234,10 @@ def _difference(bundle: Container, name: str, wanted: bytes, found: Verification
     at = _first_difference(has, should)
     is_now, yielded = _shown(has, should, at), _shown(should, has, at)
     return f"line {at + 1} is {is_now or 'missing'}, but the database yields {yielded or 'no such line'}"
+
+
+def _other_digest(actual: str, wanted: str) -> str:
+    return "" if actual == wanted else f"SHA-256 is {actual}, but the database yields {wanted}"
 
 
 def _first_difference(a: Sequence[object], b: Sequence[object]) -> int:

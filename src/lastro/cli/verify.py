@@ -66,7 +66,7 @@ def _lines(found: Verification, verdict: str) -> list[str]:
         made = "reports, tables, figures and records made again from the database"
         lines += [f"{found.rebuilt} {made}: {_count(found.different, 'different')}", *_findings(found.different)]
     else:
-        lines.append("Nothing was made again from the database, since the campaign itself is damaged.")
+        lines.append("Nothing was made again from the database, since the campaign or the list of hashes is damaged.")
     if found.other_versions:
         lines.append("Other versions than those that made the bundle:")
         lines += [f"  {name} {there}, here {here}" for name, (there, here) in found.other_versions.items()]

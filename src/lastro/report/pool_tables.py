@@ -18,6 +18,7 @@ from lastro.report.phrases import joined
 from lastro.report.stat_tables import claims_table
 from lastro.report.tables import Table
 from lastro.report.words import percent, place_of, premises
+from lastro.results.members import NAMELESS
 from lastro.results.samples import Metric
 from lastro.stats.contrasts import Contrast
 from lastro.stats.notes import N_
@@ -115,13 +116,15 @@ def notes(found: PooledStudy, say: Language) -> Iterator[str]:
 
 
 def warnings(found: PooledStudy, say: Language) -> Iterator[str]:
-    """Yield what a reader must know of a host before any number: unfinished campaigns, and several of one host."""
+    """Yield what a reader must know of hosts before any number: unfinished or several campaigns, and missing names."""
     for host in found.hosts:
         if len(host.campaigns) > 1:
             names = joined(host.campaigns, say)
             yield say("The campaigns {names} are of one host, {host}, and count as one.", names=names, host=host.name)
         if not host.report.progress.finished:
             yield say("The campaign of {host} is unfinished.", host=host.name)
+    if any(facts(host.report.provenance)["host"] == NAMELESS for host in found.hosts):
+        yield say("Hosts named anonymous are taken as different from each other and from all other hosts.")
     known: dict[str, list[str]] = {}
     for host in found.hosts:
         for premise in premises(host.report, say):

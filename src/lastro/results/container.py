@@ -23,6 +23,7 @@ MANIFEST = "SHA256SUMS"
 _CHUNK = 1 << 20
 _SEAL = b"sha256:"
 _DIGITS = 64
+_END = 22  # bytes of the end record, without a comment
 _MOST_FILES = 1_000_000
 _MOST_RATIO = 1100  # deflate packs no data by more than 1032: RFC 1951, and zlib's own FAQ
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the oldest that a zip can hold
@@ -197,10 +198,20 @@ def _digest_before_seal(file: Path) -> str:
     return found.hexdigest()
 
 
+def _ends_with_record(file: Path) -> bool:
+    """Return whether the last bytes are the end record of a zip without a comment: APPNOTE 4.3.16.
+
+    `zipfile` also accepts a comment that is shorter or longer than its record says, so that a seal could be cut off."""
+    with file.open("rb") as source:
+        source.seek(-_END, os.SEEK_END)
+        record = source.read()
+    return record.startswith(b"PK\x05\x06") and record.endswith(b"\0\0")
+
+
 def _broken_seal(file: Path, comment: bytes) -> str:
     """Describe a seal that does not match; empty if it does, or for a zip by another program, which has none."""
     if not comment:
-        return ""
+        return "" if _ends_with_record(file) else "bytes are missing, changed or added at its end"
     if not comment.startswith(_SEAL):
         return f"it ends with {comment[:80]!r}, not with its SHA-256"
     if len(comment) != len(_SEAL) + _DIGITS:

@@ -6,6 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+NAMELESS = "anonymous"  # the name of every host in an anonymous bundle
+
 
 @dataclass(frozen=True, slots=True)
 class Member:
