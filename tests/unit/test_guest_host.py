@@ -365,7 +365,9 @@ def test_what_a_guest_does_not_contain_is_measured_on_a_host(name: str, tmp_path
 def test_on_a_host_that_ssh_reaches_the_remedy_says_what_to_install(tmp_path: Path) -> None:
     with ExitStack() as stack:
         pool = PlatformPool(inside(tmp_path, called=""), stack)
-        assert pool.availability("podman") == Availability("127.0.0.1 has no program 'podman'", "apt-get install podman")
+        assert pool.availability("podman") == Availability(
+            "127.0.0.1 has no program 'podman'", "apt-get install podman"
+        )
         assert "run Lastro on the DUT itself" in str(pool.availability("kvm").remedy)
 
 

@@ -190,9 +190,7 @@ def fleet(home: Path, testbeds: Sequence[str], hosts: Sequence[str]) -> Campaign
     )
 
 
-def test_testbeds_of_a_fleet_are_hosts_even_if_they_are_clones(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_testbeds_of_a_fleet_are_hosts_even_if_they_are_clones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names, home = ("rack-1", "rack-2", "rack-3"), tmp_path / "f"
     data = fleet(home, names, ("debian", "debian", "edge-1"))
     monkeypatch.setattr("lastro.app.contents._loaded_all", lambda directories: [data])

@@ -168,7 +168,9 @@ def _mismatch(name: str, actual: str, expected: str) -> Finding:
 
 
 def _list_is_wrong(name: str, actual: str, expected: str) -> Finding:
-    return Finding(MANIFEST, f"lists SHA-256 {expected} for {name}, but the file has {actual}, and the database yields it")
+    return Finding(
+        MANIFEST, f"lists SHA-256 {expected} for {name}, but the file has {actual}, and the database yields it"
+    )
 
 
 # Contents

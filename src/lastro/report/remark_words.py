@@ -87,8 +87,8 @@ MEANINGS = {
     ),
     AT_LEAST: N_(
         "the search ended before it found a limit, by the study or by the generator: the number is a lower bound; if "
-        "time ran out in a search for instances, it shows how fast they start, not how many the host can run. Without a "
-        "limit, an interval has no upper end; if any trial has none, no mean of the others is shown."
+        "time ran out in a search for instances, it shows how fast they start, not how many the host can run. Without "
+        "a limit, an interval has no upper end; if any trial has none, no mean of the others is shown."
     ),
     OVERLOADED: N_(
         "requests came faster than they were answered, so more and more of them waited: the times grow with the "
