@@ -116,7 +116,7 @@ def _versions(host: Host, findings: Sequence[ProbedPart]) -> dict[str, str]:
     """Return the versions of the platforms that work, as their own programs print them."""
     from lastro.host import facts
 
-    found = {}
+    found: dict[str, str] = {}
     for each in findings:
         if each.kind == "platform" and each.availability:
             argv = registry.get("platform", split_options(each.name)[0]).version_argv
