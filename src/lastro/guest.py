@@ -44,6 +44,7 @@ _NAMES = {"apparmor": "AppArmor"}
 # What a guest boots, apart from the image of instances: the same `uname -r` may hide other programs or another build.
 _BOOTED = ("release", "userland_sha256", "kernel_sha256")
 _DIGEST_CHARS = 12  # as in the name of an image
+_FAULTS = ("BUG: ", "Kernel panic", "self-detected stall")  # in messages of a kernel that hangs or ends
 _NETWORK = "198.19.255"
 _SSHD = """Port 22
 ListenAddress {network}.15
@@ -102,12 +103,10 @@ def booted(near: Session, image: Image, plan: GuestPlan) -> Iterator[BootedGuest
         try:
             yield machine
         except LastroError as error:
-            if qemu.alive():
+            if qemu.alive() and not (isinstance(error, HostError) and (fault := _fault(host, home))):
                 raise
-            raise HostError(
-                f"{reach.called} has ended: {_last_words(host, home, qemu)}",
-                "`lastro resume` boots another and continues",
-            ) from error
+            why = f"hangs; its kernel says: {fault}" if qemu.alive() else f"has ended: {_last_words(host, home, qemu)}"
+            raise HostError(f"{reach.called} {why}", "`lastro resume` boots another and continues") from error
 
 
 def _facts(plan: GuestPlan, accelerator: str, why_not_kvm: str) -> dict[str, Any]:
@@ -295,6 +294,12 @@ def _console(host: Host, home: Path) -> str:
         return host.read_text(str(home / "console.log"))
     except OSError:
         return ""
+
+
+def _fault(host: Host, home: Path) -> str:
+    """Return the last message of a guest's kernel that it cannot go on; empty if there is none."""
+    lines = [line.strip() for line in _console(host, home).splitlines() if any(fault in line for fault in _FAULTS)]
+    return lines[-1][-300:] if lines else ""
 
 
 def _last_words(host: Host, home: Path, qemu: Process) -> str:

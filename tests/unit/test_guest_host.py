@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,8 +22,8 @@ from lastro.app.contents import content_of, loaded
 from lastro.app.provenance import changes_between
 from lastro.attachments.ovs import Ovs
 from lastro.cli._guest_adds import added, added_isolation, links_of
-from lastro.errors import CommandFailed, StudyError
-from lastro.guest import _facts, _Start
+from lastro.errors import CommandFailed, HostError, StudyError
+from lastro.guest import _facts, _Start, booted
 from lastro.host._connections import SshTarget
 from lastro.host.local import LocalHost
 from lastro.host.ssh import SshHost
@@ -398,3 +398,38 @@ def test_the_documentation_lists_each_platform_that_no_guest_has() -> None:
     named = set(re.findall(r"`([a-z-]+)`", text.partition("\ndockerd waits")[0]))
     assert named & registry.names("platform") == registry.names("platform") - set(PARTS["platform"])
     assert named - registry.names("platform") == {"user-namespace", "routing", "jmeter", "vegeta"}
+
+
+HANGS = """lastro: sshd starts
+[ 1674.93] rcu: INFO: rcu_preempt self-detected stall on CPU
+[ 1700.60] watchdog: BUG: soft lockup - CPU#1 stuck for 44s! [ksoftirqd/1:21]
+[ 1701.02] a last word of something else
+"""
+
+
+@pytest.mark.parametrize(
+    ("alive", "console", "said"),
+    [
+        (True, HANGS, "the guest hangs; its kernel says: [ 1700.60] watchdog: BUG: soft lockup"),
+        (True, "lastro: sshd starts\n", "cannot be reached"),
+        (False, "", "the guest has ended: QEMU exited with 9"),
+    ],
+)
+def test_a_guest_that_is_lost_says_why(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, alive: bool, console: str, said: str
+) -> None:
+    """Without an answer of sshd, only its console knows more."""
+    (tmp_path / "guest").mkdir()
+    (tmp_path / "guest/qemu.pid").write_text("4711")
+    (tmp_path / "guest/console.log").write_text(console)
+    qemu = SimpleNamespace(alive=lambda: alive, stop=lambda: SimpleNamespace(error_text="", returncode=9))
+    monkeypatch.setattr(LocalHost, "require", lambda *_: None)
+    monkeypatch.setattr("lastro.guest.guest_host.ensure", lambda *_: SimpleNamespace(digests={}))
+    monkeypatch.setattr("lastro.guest._furnish", lambda *_: None)
+    monkeypatch.setattr(_Start, "first_that_boots", lambda self: ("tcg", "", 2222, qemu))
+    near: Any = SimpleNamespace(
+        host=LocalHost("t"), run_dir=tmp_path, scratch_dir=tmp_path, ledger=SimpleNamespace(state=tmp_path),
+        building=nullcontext, owned=lambda *_: nullcontext(),
+    )  # fmt: skip
+    with pytest.raises(HostError, match=re.escape(said)), booted(near, cast(Any, None), guest_of(load(Path("guest")))):
+        raise HostError("the guest cannot be reached: Connection timed out")
