@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from lastro.analysis import analyse
 from lastro.analysis.campaign import Report
-from lastro.analysis.histograms import histograms_of, means_of
+from lastro.analysis.histograms import histograms_of, pooled
 from lastro.report.figures import NARROW_IN, WIDE_IN, FigurePlan, plans
 from lastro.report.figures.quantiles import nines
 from lastro.report.language import ENGLISH, language
 from lastro.results import hdr
-from lastro.results.samples import AT_LEAST, REMARKS, Metric, PackedHistogram, Series
+from lastro.results.samples import AT_LEAST, GENERATOR_DELAY, REMARKS, Metric, PackedHistogram, Series
 from lastro.scenarios.load.loads import loads_of
 from lastro.stats.histograms import Histogram
 from lastro.study.model import Study
@@ -39,14 +40,15 @@ def value(levels: Levels, block: int, metric: str) -> float:
     return {"pdr": pdr, HALF.load_metric: pdr / 2}.get(metric, 20_000.0)
 
 
+def round_trips(name: str, ns: float, rng: np.random.Generator, lost: int = 0) -> PackedHistogram:
+    return PackedHistogram(name, "ns", hdr.packed(Histogram.of(rng.lognormal(np.log(ns), 0.5, 5000).astype(int), lost)))
+
+
 def histograms(levels: Levels, block: int) -> list[PackedHistogram]:
     rng = np.random.default_rng(block)
     lost = 200 if levels.get("anomaly") == "cpu" else 0
     times = {HALF.histogram: 40_000, FIXED.histogram: 30_000, HALF.own_histogram: 9_000, FIXED.own_histogram: 8_000}
-    return [
-        PackedHistogram(name, "ns", hdr.packed(Histogram.of(rng.lognormal(np.log(ns), 0.5, 5000).astype(int), lost)))
-        for name, ns in times.items()
-    ]
+    return [round_trips(name, ns, rng, lost) for name, ns in times.items()]
 
 
 def probes(levels: Levels, block: int) -> list[Series]:
@@ -83,7 +85,8 @@ def test_histograms_of_trials_are_added_up(report: Report) -> None:
     assert [(named[HALF.histogram].n, named[HALF.histogram].lost) for _, named in sorted(found.items())] == [
         (15_000, 0), (15_000, 600), (15_000, 0), (15_000, 600),
     ]  # fmt: skip
-    assert means_of(report, {FIXED.load_metric, "never"})[0] == {FIXED.load_metric: 20_000}
+    pool = pooled(report, {FIXED.histogram, "never"})[0][FIXED.histogram]
+    assert pool.mean(FIXED.load_metric) == 20_000 and pool.mean("never") is None and len(pool.attempts) == 3
 
 
 @pytest.mark.parametrize(("width_in", "code"), [(WIDE_IN, "en"), (NARROW_IN, "pt-BR")])
@@ -116,6 +119,46 @@ def test_probes_that_the_generator_did_not_reach_are_hollow(report: Report) -> N
     points = [line for axes in picture.figure.axes for line in axes.get_lines() if line.get_marker() == "o"]
     counts = {str(line.get_markerfacecolor()) == "none": len(line.get_xdata()) for line in points}
     assert counts == {False: 27, True: 3}, "of three trials with ten probes that sent something"
+
+
+def drawn_by_load(directory: Path, **made: Any) -> list[dict[str, list[float]]]:
+    """{quantile: its loads in thousands} of each panel of latency against the load."""
+    one = study({"platform": ("native", "runc")})
+    given: dict[str, Any] = {"value": value, "histograms": histograms, **made}
+    picture = added(report_of(make_campaign(directory / "c", one, **given)))["latency-load"].picture()
+    quantiles = ("p50", "p90", "p99", "p99.9")
+    return [
+        {name: [float(x) for x in line.get_xdata()] for name, line in zip(quantiles, axes.get_lines(), strict=True)}
+        for axes in (picture.figure.axes if picture else [])
+    ]
+
+
+def test_a_percentile_that_tables_drop_is_not_drawn(tmp_path: Path) -> None:
+    def dropped(levels: Levels, block: int) -> dict[str, object]:
+        mark = {"kind": GENERATOR_DELAY, "text": "its own", "metrics": [HALF.metric("p99")]}
+        return {REMARKS: [mark] if levels["platform"] == "runc" and block == 1 else []}
+
+    native, runc = drawn_by_load(tmp_path, notes=dropped)
+    assert native == {name: [20.0, pytest.approx(51)] for name in ("p50", "p90", "p99", "p99.9")}
+    assert runc["p99"] == [20.0] and len(runc["p90"]) == 2
+
+
+def test_a_percentile_that_is_the_generator_s_by_all_trials_is_not_drawn(tmp_path: Path) -> None:
+    def busy(levels: Levels, block: int) -> list[PackedHistogram]:
+        rng = np.random.default_rng(block)
+        times = {HALF.histogram: 40_000, FIXED.histogram: 30_000, FIXED.own_histogram: 16_000}
+        return [round_trips(name, ns, rng) for name, ns in times.items()]
+
+    native, _ = drawn_by_load(tmp_path, histograms=busy)
+    assert native["p50"] == [pytest.approx(51)], "16 of 30 µs at the other load"
+
+
+def test_the_load_is_that_of_the_trials_whose_histograms_are_drawn(tmp_path: Path) -> None:
+    def late(levels: Levels, block: int) -> list[PackedHistogram]:
+        return [each for each in histograms(levels, block) if block < 3 or each.name != HALF.histogram]
+
+    native, _ = drawn_by_load(tmp_path, histograms=late)
+    assert native["p50"] == [20.0, pytest.approx(50.75)], "of the blocks 1 and 2: 50,500 and 51,000 packets a second"
 
 
 def test_without_data_nothing_is_drawn(tmp_path: Path) -> None:

@@ -119,13 +119,17 @@ def test_a_trial_takes_longer_for_each_load() -> None:
     assert latency_s(config | {"at": "none"}) == 0
 
 
+def percentiles(key: str) -> tuple[str, ...]:
+    return tuple(f"latency_{name}_at_{key}" for name in ("p50", "p90", "p99", "p99_9"))
+
+
 def test_figures_are_those_of_the_loads() -> None:
     loss, by_load, *curves = LoadScenario.figures_for(study('at = ["50%", "9kpps"]\nown_goal = "2%"'))
     assert getattr(loss, "goals", None) == (0.5, 2.0)
     assert isinstance(by_load, QuantilesByLoad)
     assert by_load.points == (
-        LoadedHistogram("round trip at 50%", "load_at_50pct"),
-        LoadedHistogram("round trip at 9kpps", "load_at_9kpps"),
+        LoadedHistogram("round trip at 50%", "own delay at 50%", "load_at_50pct", percentiles("50pct")),
+        LoadedHistogram("round trip at 9kpps", "own delay at 9kpps", "load_at_9kpps", percentiles("9kpps")),
     )
     assert [(each.name, each.own) for each in curves if isinstance(each, QuantileCurves)] == [
         ("latency-50pct", "own delay at 50%"), ("latency-9kpps", "own delay at 9kpps"),

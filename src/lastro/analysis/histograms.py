@@ -1,35 +1,50 @@
-"""The valid trials of a treatment as one: their histograms, added up, and the means of any measurement. Pure."""
+"""The valid trials of a treatment as one: their histograms, added up, and the trials that have one. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 
 from lastro.analysis.campaign import Report
+from lastro.results.rows import Attempt
 from lastro.stats.histograms import Histogram
 from lastro.stats.intervals import sample_mean
 
 
-def histograms_of(report: Report, names: Collection[str]) -> dict[int, dict[str, Histogram]]:
+@dataclass(frozen=True, slots=True)
+class Pooled:
+    """The histograms of several trials as one, and the attempts that have one, in order."""
+
+    histogram: Histogram
+    attempts: tuple[Attempt, ...]
+
+    def mean(self, metric: str) -> float | None:
+        """Return the mean of a measurement of these attempts, also of one that the study does not report."""
+        values = [attempt.measurements[metric] for attempt in self.attempts if metric in attempt.measurements]
+        return sample_mean(values) if values else None
+
+
+def pooled(report: Report, names: Collection[str]) -> dict[int, dict[str, Pooled]]:
     """Return the histograms with these names by treatment and name; those without any event are left out.
 
     Trials are added up, so that a rare event counts as often as it occurred."""
     valid = [attempt for attempt in report.attempts if attempt.valid]
-    found: dict[int, dict[str, list[Histogram]]] = {}
+    found: dict[int, dict[str, list[tuple[Attempt, Histogram]]]] = {}
     stored = report.later_histograms([(attempt.trial, attempt.attempt) for attempt in valid])
     for attempt, histograms in zip(valid, stored, strict=True):
         for each in histograms:
             if each.name in names and each.histogram.n_in_all:
-                found.setdefault(attempt.treatment, {}).setdefault(each.name, []).append(each.histogram)
+                found.setdefault(attempt.treatment, {}).setdefault(each.name, []).append((attempt, each.histogram))
+    return {treatment: {name: _pool(each) for name, each in named.items()} for treatment, named in found.items()}
+
+
+def _pool(found: Collection[tuple[Attempt, Histogram]]) -> Pooled:
+    return Pooled(Histogram.merged(histogram for _, histogram in found), tuple(attempt for attempt, _ in found))
+
+
+def histograms_of(report: Report, names: Collection[str]) -> Mapping[int, Mapping[str, Histogram]]:
+    """Return the pooled histograms alone, as `pooled`."""
     return {
-        treatment: {name: Histogram.merged(each) for name, each in named.items()} for treatment, named in found.items()
+        treatment: {name: each.histogram for name, each in named.items()}
+        for treatment, named in pooled(report, names).items()
     }
-
-
-def means_of(report: Report, names: Collection[str]) -> dict[int, dict[str, float]]:
-    """Return the means of measurements by treatment and name, also of those that the study does not report."""
-    found: dict[int, dict[str, list[float]]] = {}
-    for attempt in report.attempts:
-        for name in names:
-            if attempt.valid and name in attempt.measurements:
-                found.setdefault(attempt.treatment, {}).setdefault(name, []).append(attempt.measurements[name])
-    return {treatment: {name: sample_mean(each) for name, each in named.items()} for treatment, named in found.items()}

@@ -68,18 +68,22 @@ class PairedSeries:
 
 @dataclass(frozen=True, slots=True)
 class LoadedHistogram:
-    """A histogram of each trial, and the metric of the load under which it was taken."""
+    """A histogram of each trial, that of the generator alone, the metric of their load, and those of the quantiles."""
 
     histogram: str
+    own: str
     load: str
+    metrics: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class QuantilesByLoad:
     """A figure of quantiles of histograms against the load under which each was taken: a panel for each treatment.
 
-    `quantiles` are the lines, by their label. For the axes, values of the histograms are divided by `per_unit`, and
-    loads by `load_per_unit`."""
+    `quantiles` are the lines, by their label, in the order of the metrics of each point. Where a trial dropped one
+    because of its size, it is not drawn, as tables have no mean of it; nor is one of which more than the fraction
+    `most_own` may be the generator's. For the axes, values of the histograms are divided by `per_unit`, and loads by
+    `load_per_unit`."""
 
     name: str
     title: str
@@ -90,6 +94,7 @@ class QuantilesByLoad:
     quantiles: tuple[tuple[str, float], ...]
     per_unit: float
     load_per_unit: float
+    most_own: float
 
 
 @dataclass(frozen=True, slots=True)

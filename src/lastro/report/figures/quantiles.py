@@ -5,13 +5,14 @@ A quantile with fewer than ten events beyond it is not drawn, and neither is one
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lastro.analysis.campaign import Report, Row
-from lastro.analysis.histograms import histograms_of, means_of
+from lastro.analysis.histograms import Pooled, histograms_of, pooled
+from lastro.analysis.remarks import lost_by_its_size, marks_by_metric
 from lastro.report.figures.panels import MOST_PANELS, not_all, panels_of, treatment_label
 from lastro.report.figures.style import (
     GREY,
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from lastro.results.rows import Attempt
+
 _PANEL_IN = 1.15
 _CURVE_IN = {1: 2.4, 2: 1.9}  # 1.5 for more panels
 _MOST_CURVES = 12  # panels in one figure
@@ -47,16 +50,20 @@ _NINES = (0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999)
 _STROKES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.2, 1.5)))
 _OWN: dict[str, Any] = {"color": GREY, "linestyle": (0, (2, 1.5)), "linewidth": 1.0}
 _NOT_DRAWN = N_("not drawn: percentiles with fewer than ten packets beyond them, or among lost packets")
+_NOT_DRAWN_BY_LOAD = N_(
+    "not drawn: percentiles with fewer than ten packets beyond them, among lost packets, or with too much of the "
+    "generator’s own delay"
+)
 
 Found = Mapping[int, Mapping[str, Histogram]]  # by treatment and name
 
 
 def draw_quantiles_by_load(shown: QuantilesByLoad, report: Report, say: Language) -> Figure | None:
     """Draw a line for each quantile against the load; None if no treatment has a histogram and its load."""
-    found = histograms_of(report, {point.histogram for point in shown.points})
-    loads = means_of(report, {point.load for point in shown.points})
+    names = {name for point in shown.points for name in (point.histogram, point.own)}
+    found, attempts = pooled(report, names), report.valid_attempts()
     lines = [
-        (row, _by_load(shown, found.get(row.treatment.index, {}), loads.get(row.treatment.index, {})))
+        (row, _by_load(shown, found.get(row.treatment.index, {}), attempts.get(row.treatment.index, [])))
         for row in report.rows
     ]
     measured = [(row, points) for row, points in lines if any(points.values())]
@@ -77,21 +84,35 @@ def draw_quantiles_by_load(shown: QuantilesByLoad, report: Report, say: Language
     figure.supylabel(say(shown.y_axis), fontsize=SMALL_PT)
     handles, _ = grid.axes[0].get_legend_handles_labels()
     legend(figure, handles, say(shown.x_axis), most=5)
-    headed(figure, say(shown.title), say(shown.how), say(_NOT_DRAWN), not_all(len(measured), say))
+    headed(figure, say(shown.title), say(shown.how), say(_NOT_DRAWN_BY_LOAD), not_all(len(measured), say))
     return fit(figure, grid.stacked, _PANEL_IN * grid.deep)
 
 
 def _by_load(
-    shown: QuantilesByLoad, found: Mapping[str, Histogram], loads: Mapping[str, float]
+    shown: QuantilesByLoad, found: Mapping[str, Pooled], attempts: Sequence[Attempt]
 ) -> dict[str, list[tuple[float, float]]]:
-    """Return {label of a quantile: (load, value) in the order of the loads}."""
+    """Return {label of a quantile: (load, value) in the order of the loads}.
+
+    The load is that of the trials whose histograms are drawn. A quantile that some trial dropped because of its size is
+    left out, as in tables: the others are a selection. So is one of which too much may be the generator's."""
     points: dict[str, list[tuple[float, float]]] = {label: [] for label, _ in shown.quantiles}
     for point in shown.points:
-        if point.histogram in found and point.load in loads:
-            for label, q in shown.quantiles:
-                if (value := _drawable(found[point.histogram], q)) is not None:
-                    points[label].append((loads[point.load] / shown.load_per_unit, value / shown.per_unit))
+        pool = found.get(point.histogram)
+        if pool is None or (load := pool.mean(point.load)) is None:
+            continue
+        marks = marks_by_metric(attempts, point.metrics)
+        for (label, q), metric in zip(shown.quantiles, point.metrics, strict=True):
+            value = _drawable(pool.histogram, q)
+            if value is None or lost_by_its_size(metric, attempts, marks.get(metric, ())):
+                continue
+            if (own := found.get(point.own)) is None or _own_at_most(own.histogram, q, shown.most_own * value):
+                points[label].append((load / shown.load_per_unit, value / shown.per_unit))
     return {label: sorted(each) for label, each in points.items()}
+
+
+def _own_at_most(own: Histogram, q: float, most: float) -> bool:
+    value = _drawable(own, q)
+    return value is not None and value <= most
 
 
 def _drawable(histogram: Histogram, q: float) -> float | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from lastro.instruments._latency import MOST_OWN, QUANTILES
 from lastro.results.additions import LoadedHistogram, PairedSeries, QuantileCurves, QuantilesByLoad, ScenarioFigure
 from lastro.scenarios.load.loads import all_loads
 from lastro.scenarios.load.measuring import NDR, PDR, PROBE_LOSS, PROBE_SENT, goals_of
@@ -13,7 +14,7 @@ from lastro.study.model import Level
 
 _FROM_DUE = N_("round trips, each from when its packet was due; an answer for one packet in ten")
 _AXIS = N_("round trip in µs")
-_QUANTILES = (("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999))
+_NAMES = tuple(name for name, _ in QUANTILES)
 _NS_PER_US, _KPPS = 1000.0, 1000.0
 _PROBE_RATE = "probe rate"  # the series of the rates that were asked for
 _USUAL: dict[str, Level] = {"exceed_percent": 50.0, "own_goal": "none"}  # where a factor varies them
@@ -52,10 +53,14 @@ def _latency(at: object) -> tuple[ScenarioFigure, ...]:
         how=_FROM_DUE,
         x_axis=N_("thousands of packets in a second, sent and answered"),
         y_axis=_AXIS,
-        points=tuple(LoadedHistogram(load.histogram, load.load_metric) for load in loads),
-        quantiles=_QUANTILES,
+        points=tuple(
+            LoadedHistogram(load.histogram, load.own_histogram, load.load_metric, tuple(map(load.metric, _NAMES)))
+            for load in loads
+        ),
+        quantiles=tuple((name.replace("_", "."), q) for name, q in QUANTILES),
         per_unit=_NS_PER_US,
         load_per_unit=_KPPS,
+        most_own=MOST_OWN,
     )
     curves = (
         QuantileCurves(
