@@ -99,6 +99,30 @@ def test_a_generator_refuses_what_it_cannot_send(kind: Any, traffic: Traffic, re
     assert kind.refusal(traffic) == refusal
 
 
+@pytest.mark.parametrize(
+    ("chosen", "hint"),
+    [
+        ({"instrument": "trafgen", "frame_size": "imix", "ip": "6"}, "use one frame size of 66 B or more"),
+        ({"instrument": "trafgen", "frame_size": "64", "ip": "6"}, "raise frame_size to 66"),
+        ({"instrument": "sockperf", "frame_size": "64", "ip": "6"}, "raise frame_size to 80"),
+        ({"instrument": "sockperf", "frame_size": "64", "ip": "6", "flows": 2}, 'use instrument = "trafgen"'),
+        ({"instrument": "sockperf", "frame_size": "imix", "ip": "6"}, 'use instrument = "trafgen"'),
+    ],
+)
+def test_what_it_cannot_send_has_a_hint_that_helps(chosen: dict[str, Any], hint: str) -> None:
+    with pytest.raises(Unavailable) as caught:
+        _require_able(config(**chosen), [0, 1])
+    assert caught.value.hint == hint
+
+
+def test_a_generator_that_keeps_its_cpu_busy_sends_in_one_direction() -> None:
+    """Two would take turns on one CPU, and each send in bursts what it had missed."""
+    with pytest.raises(Unavailable, match="sockperf keeps CPU 2 busy for one direction"):
+        _require_able(config(instrument="sockperf", direction="both"), [2, 3])
+    _require_able(config(instrument="trafgen", direction="both"), [0, 1])
+    _require_able(config(instrument="sockperf", direction="both", platform="qemu-tcg"), [2, 3])  # in each guest
+
+
 class _Sender:
     """An instance that answers as a source does, and keeps what it was asked."""
 

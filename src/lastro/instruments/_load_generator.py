@@ -159,6 +159,14 @@ class LoadGenerator(Instrument):
             return f"{cls.name} needs frames of {smallest + lacking} B for UDP over IPv{traffic.ip}, not {smallest} B"
         return ""
 
+    @classmethod
+    def remedy(cls, traffic: Traffic) -> str:
+        """Return what to do about traffic that it refuses."""
+        if traffic.flows > cls.most_flows or (len(traffic.sizes) > 1 and not cls.mixes):
+            return 'use instrument = "trafgen"'
+        least = min(traffic.sizes) + cls.least_payload_bytes - min(traffic.payload_bytes)
+        return f"use one frame size of {least} B or more" if len(traffic.sizes) > 1 else f"raise frame_size to {least}"
+
     def measure(self, client: Instance, server: Instance, target: str, settings: Mapping[str, Level]) -> Reading:
         """Offer `offered_fps` frames a second for `probe_s`, of the size `frame_size`, in this number of `flows`."""
         way, traffic = Way(client, server, target), Traffic.of(str(settings["frame_size"]), int(settings["flows"]))

@@ -247,8 +247,12 @@ def _require_able(config: Config, usable_cpus: Sequence[int]) -> None:
             f'use instrument = "sockperf", or let Lastro use CPU {kind.bound_to}',
         )
     if refusal := kind.refusal(traffic_of(config)):
-        small = min(traffic_of(config).payload_bytes) < kind.least_payload_bytes
-        raise Unavailable(refusal, "raise frame_size" if small else 'use instrument = "trafgen"')
+        raise Unavailable(refusal, kind.remedy(traffic_of(config)))
+    if kind.spins and config["direction"] == BOTH and not platform_of(config).guests:
+        raise Unavailable(
+            f"{kind.name} keeps CPU {usable_cpus[0]} busy for one direction, and cannot share it with the other",
+            'use instrument = "trafgen", or direction = "forward"',
+        )
     if not float(config["first_probe_s"]) <= float(config["probe_s"]) <= float(config["deciding_s"]):
         raise Unavailable("first_probe_s, probe_s and deciding_s must not decrease", "make deciding_s the longest")
     if int(config["least_fps"]) >= int(config["most_fps"]):
