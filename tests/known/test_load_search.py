@@ -274,7 +274,7 @@ def test_one_stall_of_the_generator_does_not_bound_the_search_wherever_it_is(met
 
 def test_a_host_too_busy_for_a_rate_that_its_generator_has_sent_is_an_error_and_no_limit() -> None:
     with pytest.raises(InstrumentError, match=r"the generator sent .* a second, and had sent more before") as caught:
-        search("mlrsearch", GOALS, BOUNDS, stalling(10, 1_000))
+        search("mlrsearch", GOALS, BOUNDS, stalling(4, 1_000))
     assert "busy" in str(caught.value.hint)
 
 

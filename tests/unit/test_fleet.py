@@ -276,7 +276,7 @@ def test_a_testbed_is_reached_when_each_of_its_hosts_answers() -> None:
         ReachCall().on(executor("dut", "away"))
     both = executor()
     both.scenario.guests = {"new": executor("new").scenario, "old": executor("old").scenario}
-    assert ReachCall().on(both) and ran[2:] == ["new", "old"]
+    assert ReachCall().on(both) and ran[3:] == ["new", "old"]
 
 
 def test_a_lost_testbed_keeps_its_block_while_there_are_others_to_take(

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from lastro.analysis.campaign import Report
-from lastro.results.rows import Attempt
 from lastro.stats.histograms import Histogram
 from lastro.stats.intervals import sample_mean
 
+if TYPE_CHECKING:
+    from lastro.results.rows import Attempt
+
 
 @dataclass(frozen=True, slots=True)
-class Pooled:
+class PooledHistogram:
     """The histograms of several trials as one, and the attempts that have one, in order."""
 
     histogram: Histogram
@@ -24,7 +27,7 @@ class Pooled:
         return sample_mean(values) if values else None
 
 
-def pooled(report: Report, names: Collection[str]) -> dict[int, dict[str, Pooled]]:
+def pooled(report: Report, names: Collection[str]) -> dict[int, dict[str, PooledHistogram]]:
     """Return the histograms with these names by treatment and name; those without any event are left out.
 
     Trials are added up, so that a rare event counts as often as it occurred."""
@@ -38,8 +41,10 @@ def pooled(report: Report, names: Collection[str]) -> dict[int, dict[str, Pooled
     return {treatment: {name: _pool(each) for name, each in named.items()} for treatment, named in found.items()}
 
 
-def _pool(found: Collection[tuple[Attempt, Histogram]]) -> Pooled:
-    return Pooled(Histogram.merged(histogram for _, histogram in found), tuple(attempt for attempt, _ in found))
+def _pool(found: Collection[tuple[Attempt, Histogram]]) -> PooledHistogram:
+    return PooledHistogram(
+        Histogram.merged(histogram for _, histogram in found), tuple(attempt for attempt, _ in found)
+    )
 
 
 def histograms_of(report: Report, names: Collection[str]) -> Mapping[int, Mapping[str, Histogram]]:

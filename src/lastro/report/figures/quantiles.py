@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lastro.analysis.campaign import Report, Row
-from lastro.analysis.histograms import Pooled, histograms_of, pooled
+from lastro.analysis.histograms import PooledHistogram, histograms_of, pooled
 from lastro.analysis.remarks import lost_by_its_size, marks_by_metric
 from lastro.report.figures.panels import MOST_PANELS, not_all, panels_of, treatment_label
 from lastro.report.figures.style import (
@@ -89,7 +89,7 @@ def draw_quantiles_by_load(shown: QuantilesByLoad, report: Report, say: Language
 
 
 def _by_load(
-    shown: QuantilesByLoad, found: Mapping[str, Pooled], attempts: Sequence[Attempt]
+    shown: QuantilesByLoad, found: Mapping[str, PooledHistogram], attempts: Sequence[Attempt]
 ) -> dict[str, list[tuple[float, float]]]:
     """Return {label of a quantile: (load, value) in the order of the loads}.
 
