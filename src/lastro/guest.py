@@ -103,9 +103,12 @@ def booted(near: Session, image: Image, plan: GuestPlan) -> Iterator[BootedGuest
         try:
             yield machine
         except LastroError as error:
-            if qemu.alive() and not (isinstance(error, HostError) and (fault := _fault(host, home))):
+            if not qemu.alive():
+                why = f"has ended: {_last_words(host, home, qemu)}"
+            elif error.message.startswith(f"{reach.name} cannot be reached") and (fault := _fault(host, home)):
+                why = f"hangs; its kernel says: {fault}"
+            else:
                 raise
-            why = f"hangs; its kernel says: {fault}" if qemu.alive() else f"has ended: {_last_words(host, home, qemu)}"
             raise HostError(f"{reach.called} {why}", "`lastro resume` boots another and continues") from error
 
 

@@ -433,3 +433,9 @@ def test_a_guest_that_is_lost_says_why(
     )  # fmt: skip
     with pytest.raises(HostError, match=re.escape(said)), booted(near, cast(Any, None), guest_of(load(Path("guest")))):
         raise HostError("the guest cannot be reached: Connection timed out")
+    if alive:  # a stall that it survived is not why something else fails
+        with (
+            pytest.raises(HostError, match=r"^no part can run$"),
+            booted(near, cast(Any, None), guest_of(load(Path("guest")))),
+        ):
+            raise HostError("no part can run")

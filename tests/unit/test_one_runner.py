@@ -71,11 +71,13 @@ def test_a_process_id_that_is_used_again_is_not_that_process(
     assert store.runner() is not None
 
 
-def test_a_process_on_another_machine_may_be_alive(store: Store) -> None:
+@pytest.mark.parametrize("boot", ["another", "of this kernel, in another container"])
+def test_a_process_on_another_machine_may_be_alive(store: Store, boot: str) -> None:
     """The directory is on a shared file system, or was moved here after a crash."""
-    taken_by(store, os.getpid(), start_time(os.getpid()), AT, "another", "login-2")
+    its_boot = "another" if boot == "another" else boot_id()
+    taken_by(store, os.getpid() if boot == "another" else 2**22 + 1, 7, AT, its_boot, "login-2")
     assert store.runner() is None
-    with pytest.raises(HostBusy, match=f"may be running on login-2, by process {os.getpid()}") as caught:
+    with pytest.raises(HostBusy, match="may be running on login-2, by process ") as caught:
         store.take(AT)
     assert "--changed-host" in str(caught.value.hint)
     store.take(AT, ended_elsewhere=True)

@@ -303,7 +303,8 @@ class Fleet:
         now_s, posts = time.monotonic(), self._posts.values()
         if any(post.state in ("idle", "working") and not post.losses for post in posts):
             self._alive_s = now_s
-        at_work = any(post.state == "working" for post in posts)  # a trial may take longer than our patience
+        # A trial may take longer than our patience, and an idle testbed may wait for a block that is kept for another.
+        at_work = any(post.state in ("idle", "working") for post in posts)
         if all(post.state == "out" for post in posts) or (now_s - self._alive_s > PATIENCE_S and not at_work):
             raise _none_left(self._posts.values())
 

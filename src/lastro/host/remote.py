@@ -45,7 +45,9 @@ def remote_session(
     directory = directory or _directory(near.ledger.state, reach)
     with ExitStack() as stack:
         ledger = stack.enter_context(closing(Ledger(directory)))
-        (directory / "reach.json").write_text(json.dumps(asdict(reach), indent=1))
+        usual = asdict(SshTarget(""))  # is left out: another version may not know it
+        known = {name: value for name, value in asdict(reach).items() if value != usual[name]}
+        (directory / "reach.json").write_text(json.dumps({"address": reach.address, **known}, indent=1))
         token = secrets.token_hex(3)
         host = SshHost(reach, near.run_dir / f"ssh-{token}", token, near.token)
         stack.callback(host.close)

@@ -222,22 +222,22 @@ class Store(StoreReader):
         know that it has `ended_elsewhere`."""
         pid, boot, machine = os.getpid(), boot_id(), os.uname().nodename
         with self._transaction():
-            self._require_free(boot, machine, ended_elsewhere=ended_elsewhere)
+            self._require_free(machine, ended_elsewhere=ended_elsewhere)
             process = json.dumps([pid, start_time(pid), at_utc, boot, machine])
             self._db.execute("INSERT OR REPLACE INTO meta VALUES ('process', ?)", (process,))
 
-    def _require_free(self, boot: str, machine: str, *, ended_elsewhere: bool) -> None:
+    def _require_free(self, machine: str, *, ended_elsewhere: bool) -> None:
         """Raise HostBusy when another process runs the campaign, or may do so on another machine."""
         if (runner := self.runner()) is not None and runner.pid != os.getpid():
             raise HostBusy(
                 f"{self.directory} is running, by process {runner.pid} since {_minute(runner.since_utc)}",
                 "wait for its end, or interrupt it with Ctrl-C and continue it later with `lastro resume`",
             )
-        for pid, _, since_utc, its_boot, its_machine in self._process():
-            if its_machine not in ("", machine) and its_boot != boot and not ended_elsewhere:
+        for pid, _, since_utc, _, its_machine in self._process():
+            if its_machine not in ("", machine) and not ended_elsewhere:
                 raise HostBusy(
                     f"{self.directory} may be running on {its_machine}, by process {pid} since {_minute(since_utc)}",
-                    f"if that has ended, `lastro resume {self.directory} --changed-host` continues it here",
+                    "if that has ended, `lastro resume` with `--changed-host` continues it here",
                 )
 
     def let_go(self) -> None:

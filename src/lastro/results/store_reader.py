@@ -221,7 +221,7 @@ class StoreReader:
     def runner(self) -> Runner | None:
         """Return the process that runs the campaign; None if it has ended in any way, or ran on another machine."""
         for pid, started, since_utc, boot, _ in self._process():
-            if boot in ("", boot_id()) and start_time(pid) == started:
+            if started is not None and boot in ("", boot_id()) and start_time(pid) == started:
                 return Runner(pid, since_utc)
         return None
 

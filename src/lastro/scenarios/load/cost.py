@@ -40,6 +40,7 @@ def measure_cost(
     """Carry the rate for this time, with meters around, and add what it cost to `outcome`."""
     everyone = standing.everyone
     host, usage = HostMeter(testbed, everyone, standing.own_cgroups), UsageMeter(testbed, everyone)
+    prober.refresh()  # not among what is measured
     usage.start()
     host.start()
     probe = prober.probe(rate_fps, duration_s)

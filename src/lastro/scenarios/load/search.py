@@ -17,7 +17,7 @@ from lastro.scenarios.load.goals import Goal, UnmetGoal
 
 REACHED = 0.995  # of the asked rate: below it, a probe shows the limit of its generator
 _RETRIES = 2  # of a probe that its generator did not reach: the host may have been busy for a moment
-_PATIENCE = 6  # retries, if the generator has sent clearly more before, and so cannot be the limit
+_PATIENCE = 6  # retries, if the generator has sent clearly more before
 _MORE, _MUCH_MORE = 1.05, 2.0  # times a rate is clearly more: in a probe as long, or in a shorter one
 _MOST_LIMITS = 12  # lower limits of the generator in one search
 _BELOW = 0.98  # times the rate that a generator reached is its next limit, which is lowered each time
@@ -227,8 +227,8 @@ METHODS: Mapping[str, Callable[[Sequence[Goal], Bounds, Measure], Ends]] = {
 def search(method: str, goals: Sequence[Goal], bounds: Bounds, measure: Measure) -> Searched:
     """Search by a method.
 
-    A probe that its generator did not reach is repeated. Then it lowers the largest load, unless the generator has sent
-    clearly more before: the host is too busy now.
+    A probe that its generator did not reach is repeated, more often if the generator has sent clearly more before: the
+    host may have been busy. Then it lowers the largest load.
 
     A search begins below `begin_fps`, and goes on above it while a goal is met there.
 
@@ -248,11 +248,6 @@ def search(method: str, goals: Sequence[Goal], bounds: Bounds, measure: Measure)
             best = max(best, probe.part_sent * rate_fps)
             if not able and n_before and best < REACHED * REACHED * rate_fps:  # twice so far below: no busy moment
                 break
-        if able:
-            raise InstrumentError(
-                f"the generator sent {best:,.0f} of {rate_fps:,.0f} frames a second, and had sent more before",
-                _TOO_BUSY,
-            )
         raise _GeneratorLimit(min(best, rate_fps))
 
     most, n_limits = min(bounds.most_fps, max(bounds.begin_fps, 2 * bounds.least_fps)), 0
