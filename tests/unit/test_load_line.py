@@ -28,7 +28,7 @@ from lastro.scenarios.load import LoadScenario, _require_able, settling
 from lastro.scenarios.load import probing as probing_module
 from lastro.scenarios.load.goals import Goal, UnmetGoal
 from lastro.scenarios.load.measuring import METRICS, bounds_of, goals_of, leave_out, record
-from lastro.scenarios.load.probing import BOTH, Prober
+from lastro.scenarios.load.probing import BOTH, Prober, TooManyFrames
 from lastro.scenarios.load.search import REACHED, Found, Probe, Searched
 from lastro.scenarios.load.steering import _mask, short_buffer, steer
 
@@ -346,8 +346,28 @@ def test_a_probe_that_was_not_sent_is_the_generator_s_limit_and_no_loss(monkeypa
 def test_counters_that_contradict_the_generator_end_the_trial(
     monkeypatch: pytest.MonkeyPatch, moved: dict[str, dict[str, int]], match: str
 ) -> None:
+    monkeypatch.setattr(probing_module, "_REPEATS", 0)
     with pytest.raises(InstrumentError, match=match):
         prober(monkeypatch, moved, 10_000, "forward").probe(10_000, 1)
+
+
+@pytest.mark.parametrize("n_held", [0, 1, 2, 3])
+def test_a_probe_with_frames_of_an_earlier_one_is_repeated(monkeypatch: pytest.MonkeyPatch, n_held: int) -> None:
+    """A function that stands still holds them. The third such probe makes the trial invalid."""
+    found, times = prober(monkeypatch, counters(1, 1), 1, "forward"), iter(range(9))
+    sound = Probe(10_000, 1, 10_000, 10_000, 1.0, {})
+
+    def once(rate_fps: float, duration_s: float) -> Probe:
+        if next(times) < n_held:
+            raise TooManyFrames("sink.in0 received more than was sent")
+        return sound
+
+    monkeypatch.setattr(found, "_probe", once)
+    if n_held < 3:
+        assert found.probe(10_000, 1) is sound
+    else:
+        with pytest.raises(TooManyFrames):
+            found.probe(10_000, 1)
 
 
 def test_a_few_frames_of_others_are_borne(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -359,6 +379,7 @@ def test_foreign_frames_are_found_in_either_direction(monkeypatch: pytest.Monkey
     moved = both_ways(5_000, 5_000)
     moved["source.out0"]["rx_packets"] += 300
     moved["sink.in0"]["rx_packets"] -= 300
+    monkeypatch.setattr(probing_module, "_REPEATS", 0)
     with pytest.raises(InstrumentError, match=r"source.out0 received 5,300 frames of 5,000 sent: foreign traffic"):
         prober(monkeypatch, moved, 5_000, BOTH, back=5_000).probe(10_000, 1)
 
