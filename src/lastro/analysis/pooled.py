@@ -138,9 +138,9 @@ def pool_hosts(
 
 
 def machine(provenance: Mapping[str, Any]) -> tuple[str | None, ...]:
-    """Return the facts that tell two machines apart, in the order of `MACHINE`; None for one that was not recorded.
+    """Return the facts by which machines differ, in the order of `MACHINE`; None for a fact that was not recorded.
 
-    Reports print them behind the names of hosts that share a name, so "off" is preceded by what is off."""
+    Reports print them after a host name that several hosts share, so a mere "off" says what is off."""
     known = {name: None if value == USUAL.get(name) else value for name, value in facts(provenance).items()}
     if known[RANDOMIZATION]:
         known[RANDOMIZATION] = f"{RANDOMIZATION} {known[RANDOMIZATION]}"

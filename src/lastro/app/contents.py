@@ -84,10 +84,10 @@ def hosts_of(directories: Sequence[Path]) -> tuple[PooledHost, ...]:
 
 
 def _identities(campaigns: Sequence[CampaignData]) -> Iterator[Identity]:
-    """Yield what tells the host of each campaign apart from others: one for each testbed of a fleet.
+    """Yield a key for the host of each campaign, and for each testbed of a fleet: equal keys mean the same host.
 
-    The name of a testbed counts only where another one of its fleet has the same facts, as clones have: in other
-    campaigns, its host may have another name or none. A host without a name may be any host."""
+    The name of a testbed is part of the key only if another testbed of its fleet has the same facts, as clones do: in
+    other campaigns, the same host may have another name, or none. Anonymous hosts are never the same host."""
     from lastro.analysis.pooled import machine
 
     fleets = [Counter(machine(member.provenance) for member in campaign.members) for campaign in campaigns]

@@ -58,7 +58,7 @@ class Verification:
 
 
 def verify(place: Path) -> Verification:
-    """Check a bundle: its hashes, and its documents against new ones from its database.
+    """Check the hashes of a bundle, and compare its documents with those that its database yields here.
 
     Raises: InputError when it is not a bundle, or is not safe to read; OutputError when there is no room to unpack its
     campaign; StoreError when a newer Lastro wrote it."""
@@ -178,7 +178,7 @@ def _list_is_wrong(name: str, actual: str, expected: str) -> Finding:
 
 @contextmanager
 def _campaign_of(place: Path, bundle: Container) -> Iterator[Path]:
-    """Unpack the campaign of a bundle into a temporary directory, which the end of the block removes.
+    """Unpack the campaign of a bundle into a temporary directory, and remove it after the block.
 
     Raises: OutputError when there is no room for it."""
     with ExitStack() as stack:

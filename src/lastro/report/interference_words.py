@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from lastro.analysis.interference import Change, Interference, Tested
 from lastro.report.language import Language
-from lastro.report.phrases import PERCENT, Amount, behind_number, sentence
+from lastro.report.phrases import PERCENT, Amount, behind_number, joined, sentence
 from lastro.stats.notes import N_
 
 _MOST = 4  # sentences on neighbours
@@ -107,7 +107,7 @@ class _Sentences:
             yield self._listed(N_("isolation by {level} makes it {share} larger"), harms)
         if rest := [one for one in decided if not one.distinguishable]:
             yield self._nothing_back(rest)
-        if open_ := ", ".join(str(one.level) for one in known if not one.decided):
+        if open_ := joined([str(one.level) for one in known if not one.decided], say):
             text = N_("how much of it isolation by {levels} recovers is undecided")
             yield say(text if higher else N_("how much of it isolation by {levels} removes is undecided"), levels=open_)
         for why, levels in self._by_reason(recoveries).items():
@@ -122,7 +122,7 @@ class _Sentences:
         text = N_("the recovery by {levels} is not distinguishable from zero ({shares})")
         if self.metric.better != "higher":
             text = N_("the reduction by {levels} is not distinguishable from zero ({shares})")
-        levels = ", ".join(str(one.level) for one in tested)
+        levels = joined([str(one.level) for one in tested], say)
         return say(text, levels=levels, shares="; ".join(filter(None, (shares, self._by_correction(tested)))))
 
     def _listed(self, first: str, shares: Sequence[tuple[Tested, str]], **words: str) -> str:

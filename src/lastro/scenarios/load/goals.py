@@ -24,7 +24,7 @@ class Goal:
 
 @dataclass(frozen=True, slots=True)
 class UnmetGoal:
-    """A goal that no load meets: more frames were lost at `rate_fps`, the smallest load, than it allows."""
+    """A goal that no load meets: even at `rate_fps`, the smallest load, more frames were lost than it allows."""
 
     goal: Goal
     rate_fps: float
