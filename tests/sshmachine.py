@@ -1,6 +1,7 @@
 """Machines to reach by SSH: each a network namespace with a real sshd of its own, with its own keys and port.
 
-They share this machine's kernel and files, so each gets directories of its own for what Lastro keeps on it."""
+They share this machine's kernel and files, so each gets directories of its own for what Lastro keeps on it. Its logins
+have a home of their own, too: what the user's start-up files run is nothing to break off in the middle."""
 
 from __future__ import annotations
 
@@ -28,6 +29,7 @@ UsePAM no
 PasswordAuthentication no
 KbdInteractiveAuthentication no
 PermitRootLogin prohibit-password
+SetEnv HOME={home}
 {more}
 """
 

@@ -16,8 +16,8 @@ from lastro.app.provenance import changes_between
 from lastro.app.studies import load_study
 from lastro.campaign import fleet as fleets
 from lastro.campaign.dask_crew import LEASE_S
-from lastro.campaign.fleet import BUSY_S, GRACE_S, Fleet
-from lastro.errors import HostBusy, HostError
+from lastro.campaign.fleet import BOOT_S, BUSY_S, GRACE_S, Fleet
+from lastro.errors import HostBusy, HostError, HostUnfit
 from lastro.results.store import Store
 
 from .test_fleet import Crew, beds, campaign, hurried, on, run, stopped_after, study_of
@@ -122,10 +122,34 @@ def test_a_seat_gets_time_to_end_from_the_first_answer_on(clock: Clock) -> None:
     assert list(Fleet(crew, changes=changes_between, busy_s=60).wait_for_first(print)) == ["ada"]
 
 
-def test_a_resumed_campaign_allows_workers_of_dask_a_trial_and_a_lease(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hosts_that_lost_power_with_the_campaign_get_time_to_boot(clock: Clock) -> None:
+    lines = list[str]()
+
+    def off(testbed: str, n: int) -> HostError:
+        clock.later_s += 10
+        return HostError(f"{testbed} is off")
+
+    def opened(crew: Crew) -> object:
+        fleet = Fleet(crew, changes=changes_between, boot_s=60)
+        return fleet.wait_for_first(lambda testbed, line: lines.append(f"{testbed}: {line}"))
+
+    assert opened(Crew(beds("ada", "bea"), lambda testbed, n: off(testbed, n) if n < 2 else None))
+    assert lines == [f"{name}: cannot be used: {name} is off; it is tried again for 60 s" for name in ("ada", "bea")]
+    with pytest.raises(HostError, match="no testbed of the fleet can be used: ada: ada is off; bea: bea is off"):
+        opened(away := Crew(beds("ada", "bea"), off))
+    assert away.n["ada"] == 5
+    with pytest.raises(HostError, match="ada lacks tar"):
+        opened(unfit := Crew(beds("ada"), lambda testbed, n: HostUnfit("ada lacks tar")))
+    assert unfit.n["ada"] == 1
+
+
+def test_a_resumed_campaign_allows_hosts_a_boot_and_workers_of_dask_a_trial_and_a_lease(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     study, file = load_study("paper:kagami2017"), SimpleNamespace()
     monkeypatch.setattr(app, "one_interrupt", lambda: nullcontext(lambda: None))
     for grows, again, found in ((True, False, 0.0), (False, True, BUSY_S), (True, True, BUSY_S + LEASE_S)):
         monkeypatch.setattr(app, "_crew", lambda *_, grows=grows, **__: Crew({}, grows=grows))
         with app.fleet_held(study, "tests", file, wait=False, again=again) as fleet:  # type: ignore[arg-type]
-            assert fleet._busy_s == found and (fleet._trial_s > 60) is (grows and again)
+            assert (fleet._busy_s, fleet._boot_s) == (found, BOOT_S if again else 0.0)
+            assert (fleet._trial_s > 60) is (grows and again)

@@ -191,6 +191,19 @@ def test_a_login_that_says_nothing_more_is_a_loss(tmp_path: Path) -> None:
         host.spawn(["echo", "ready"])
 
 
+def test_a_login_that_does_not_get_to_its_shell_is_a_loss_that_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_remote_shell, "_START_S", 0.1)
+    with (
+        host_of(tmp_path, "5ca1a7", ("sh", "-c", "sleep 5")) as host,
+        pytest.raises(
+            ConnectionLost, match=r"did not start within 0\.1 s; start-up files, such as ~/\.bashrc, delay it"
+        ),
+    ):
+        host.run(["echo", "ready"])
+
+
 # A shell, in both languages
 
 

@@ -15,7 +15,7 @@ from lastro.app.waiting import wait_reporter
 from lastro.campaign.crew import Crew, SeatCrew
 from lastro.campaign.dask_crew import LEASE_S, DaskCrew
 from lastro.campaign.duration import configuration
-from lastro.campaign.fleet import BUSY_S, Fleet
+from lastro.campaign.fleet import BOOT_S, BUSY_S, Fleet
 from lastro.campaign.seat import SeatOrder
 from lastro.errors import InputError
 from lastro.host import facts
@@ -56,15 +56,18 @@ def fleet_held(
     """Hold this machine, if trials need a host, and yield the fleet; its testbeds are released after the block.
 
     Processes of a campaign that was killed may still clean up testbeds. If it is run `again`, wait for them. A worker
-    of Dask ends its running trial before, and then waits for its lease."""
+    of Dask ends its running trial before, and then waits for its lease. Wait, too, for hosts that lost power with the
+    campaign."""
     with one_interrupt() as ignore, ExitStack() as stack:
         crew = _crew(stack, study, purpose, file, wait=wait)
         stack.callback(crew.close)
         stack.callback(ignore)
-        busy_s = trial_s = 0.0
+        waits = dict[str, float]()
         if again:
-            busy_s, trial_s = (BUSY_S + LEASE_S, _longest_s(study)) if crew.grows else (BUSY_S, 0.0)
-        yield Fleet(crew, changes=changes_between, changed_host=changed_host, busy_s=busy_s, trial_s=trial_s)
+            waits = {"busy_s": BUSY_S, "boot_s": BOOT_S}
+            if crew.grows:
+                waits |= {"busy_s": BUSY_S + LEASE_S, "trial_s": _longest_s(study)}
+        yield Fleet(crew, changes=changes_between, changed_host=changed_host, **waits)
 
 
 def _longest_s(study: Study) -> float:

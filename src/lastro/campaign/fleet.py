@@ -33,6 +33,7 @@ GRACE_S = 120.0  # for a lost testbed to come back to its block, although anothe
 PATIENCE_S = 600.0  # with no testbed at all, or none that finishes a trial
 WORKERS_S = 60.0  # for a scheduler to have a worker
 BUSY_S = 60.0  # for the seats of a killed campaign to leave their testbeds
+BOOT_S = 120.0  # for testbeds that lost power with the campaign to come back
 _AGAIN_S = (2.0, 30.0)  # between two attempts to open a lost testbed: at first, and at most
 _MOST_DOUBLINGS = 8
 _LASTING = HostUnfit, Unavailable  # errors that last until the user repairs the testbed
@@ -77,8 +78,9 @@ class _Post:
 class Fleet:
     """Runs what remains of a campaign on a crew. `changes` compares the provenance of a testbed with what it was.
 
-    A testbed that has changed is left out unless `changed_host`. A testbed that is in use is tried again for
-    `busy_s`. One that is opened for the first time may first end a trial of a killed process, within `trial_s`."""
+    A testbed that has changed is left out unless `changed_host`. At the start, a testbed that is in use is tried again
+    for `busy_s`, and when none can be reached, all are tried again for `boot_s`. One that is opened for the first time
+    may first end a trial of a killed process, within `trial_s`."""
 
     def __init__(
         self,
@@ -87,10 +89,11 @@ class Fleet:
         changes: Changes,
         changed_host: bool = False,
         busy_s: float = 0.0,
+        boot_s: float = 0.0,
         trial_s: float = 0.0,
     ) -> None:
         self.crew, self._changes, self._changed_host = crew, changes, changed_host
-        self._busy_s, self._trial_s = busy_s, trial_s
+        self._busy_s, self._boot_s, self._trial_s = busy_s, boot_s, trial_s
         self._posts: dict[str, _Post] = {}
         self._opened: dict[str, Opened] = {}
         self._began_s = self._alive_s = time.monotonic()
@@ -100,7 +103,7 @@ class Fleet:
         """Open every testbed, and wait for the first one.
 
         Raises: HostError when none can be opened; HostBusy when all are in use; an error that is not of a testbed."""
-        failed = set[str]()
+        failed, told = set[str](), False
         while not self._opened:
             self._open_due()
             if not self._posts and time.monotonic() - self._began_s > WORKERS_S:
@@ -118,7 +121,12 @@ class Fleet:
                     failed.add(testbed)
                     self._note_failure(self._posts[testbed], answer.error())
             if self._posts.keys() <= failed and not any(map(self._may_end, self._posts.values())):
-                raise _none_left(self._posts.values())
+                away = [post for post in self._posts.values() if self._may_boot(post)]
+                if not away:
+                    raise _none_left(self._posts.values())
+                for post in () if told else away:
+                    said(post.name, f"cannot be used: {post.reason}; it is tried again for {self._boot_s:g} s")
+                told = True
         return self._opened
 
     def run(self, store: Store, kind: type[Scenario], observer: FleetObserver) -> None:
@@ -365,6 +373,10 @@ class Fleet:
 
         The time begins with its first answer: a worker of Dask ends the running trial before it answers."""
         return isinstance(post.error, HostBusy) and time.monotonic() - post.lost_s < self._busy_s
+
+    def _may_boot(self, post: _Post) -> bool:
+        """Return whether a testbed that cannot be reached may come back soon."""
+        return post.state != "out" and time.monotonic() - post.lost_s < self._boot_s
 
 
 def _none_left(posts: Collection[_Post]) -> LastroError:

@@ -55,7 +55,7 @@ PATIENCE_S = 20.0  # beyond a command's own timeout: three unanswered ServerAliv
 
 
 class Lost(Exception):
-    """The shell has ended or does not answer. The text is the last line that ssh printed."""
+    """The shell has ended or does not answer. The text is the last line that ssh printed, if any."""
 
 
 class NoPlace(Exception):
@@ -93,12 +93,14 @@ class Shell:
             start_new_session=True,
         )  # fmt: skip
         self._unread = b""
+        self._late = f"its login shell did not start within {_START_S:g} s; start-up files, such as ~/.bashrc, delay it"
         ready = secrets.token_hex(8)
         self._send((_OPEN % (shlex.quote(_PERL.read_text()), ready, ready)).encode())
         self.perl = self._said(ready) == "perl"
         if not self.perl:
             self._send(_PRELUDE.replace("READY", ready).encode())
             self._said(ready)
+        self._late = "no answer"
 
     def _said(self, ready: str) -> str:
         """Return what follows `ready` on its line; before it, a login may print a greeting. Raises: Lost, NoPlace."""
@@ -193,7 +195,7 @@ class Shell:
     def _more(self, deadline_s: float) -> bytes:
         assert self._process.stdout is not None
         if not select.select([self._process.stdout], [], [], max(0.0, deadline_s - time.monotonic()))[0]:
-            raise Lost("no answer")
+            raise Lost(self._late)
         data = self._process.stdout.read(1 << 16)
         if not data:
             raise self._lost()
