@@ -168,6 +168,19 @@ def test_the_process_of_a_testbed_imports_nothing_from_the_working_directory(tmp
     assert done.returncode != 0 and not (tmp_path / "executed").exists()
 
 
+def test_a_seat_that_is_stopped_while_it_imports_goes_on_when_its_parent_ends(tmp_path: Path) -> None:
+    place, went_on = tmp_path / "lastro" / "app", tmp_path / "went-on"
+    place.mkdir(parents=True)
+    for package in place.parent, place:
+        (package / "__init__.py").touch()
+    stopped = f"import os, signal; os.kill(os.getpid(), signal.SIGSTOP); open({str(went_on)!r}, 'w')"
+    (place / "seat.py").write_text(stopped)
+    start_it = f"import os, subprocess; seat = subprocess.Popen({[sys.executable, *PROGRAM]!r}, start_new_session=True)"
+    parent = [sys.executable, "-c", f"{start_it}; os.waitpid(seat.pid, os.WUNTRACED)"]
+    subprocess.run(parent, env={**ENVIRONMENT, "PYTHONPATH": str(tmp_path)}, stdin=subprocess.DEVNULL, timeout=60)
+    until(went_on.exists, "the seat to go on", 30)
+
+
 # A seat whose first call is done immediately, and whose second never ends.
 HANGS = """
 import sys, time

@@ -45,8 +45,10 @@ def attempts_of(campaign: Path) -> list[Attempt]:
         return store.attempts()
 
 
-def seats() -> list[int]:
-    found = subprocess.run(["pgrep", "-f", "lastro.app.seat"], capture_output=True, text=True, check=False)
+def seats(parent: int | None = None) -> list[int]:
+    """The processes that hold a testbed: for a coordinator, or for any, also for one that was killed."""
+    of = [] if parent is None else ["-P", str(parent)]
+    found = subprocess.run(["pgrep", *of, "-f", "lastro.app.seat"], capture_output=True, text=True, check=False)
     return [int(pid) for pid in found.stdout.split()]
 
 
@@ -148,8 +150,8 @@ def test_a_storm_over_coordinator_seats_links_and_hosts_loses_nothing(
         while kinds.total() < 40 and process.poll() is None:
             kind, host = chance.choice(["coordinator", "seat", "link", "sshd", "power"]), chance.choice(four_hosts)
             if kind == "coordinator":
-                if (held := seats()) and chance.random() < 0.5:
-                    os.kill(chance.choice(held), signal.SIGSTOP)  # it must end, too
+                if (held := seats(process.pid)) and chance.random() < 0.5:
+                    os.kill(chance.choice(held), signal.SIGSTOP)  # it must end, too: the kernel continues it
                 process.kill()
                 process.communicate()
                 process = start("resume", campaign, "--no-report")

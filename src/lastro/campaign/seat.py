@@ -6,7 +6,7 @@ only the two processes hold. The seat ends, and cleans up, when its input ends: 
 way.
 
 A seat that works gives signs of life. One that is stopped, or takes longer for a step than its time limits allow, is
-killed. A stopped one whose parent has ended is continued by the kernel, and so it ends, too."""
+killed. The kernel continues a stopped one when its parent ends, and so it ends, too."""
 
 from __future__ import annotations
 
@@ -36,14 +36,20 @@ if TYPE_CHECKING:
     from lastro.host.testbed_file import TestbedFile
     from lastro.study.model import Study
 
-PROGRAM = ("-P", "-m", "lastro.app.seat")  # -P: no module of the working directory, which may be another user's
+_PR_SET_PDEATHSIG = 1  # prctl(2)
+# A seat asks for SIGCONT at its parent's end: if it is stopped then, it would not notice, and never clean up. It asks
+# before it imports anything else, since that takes a second in which it may be stopped, too.
+_START = (
+    f"import ctypes; ctypes.CDLL(None).prctl({_PR_SET_PDEATHSIG}, {signal.SIGCONT:d}, 0, 0, 0);"
+    " import runpy; runpy.run_module('lastro.app.seat', run_name='__main__')"
+)
+PROGRAM = ("-P", "-c", _START)  # -P: no module of the working directory, which may be another user's
 _LENGTH_BYTES = 8
 END_S = 90.0  # for a seat to clean up: a lost connection takes 30 s to be given up
 BEAT_S = 5.0  # between two signs of life
 SILENT_BEATS = 12  # which may be missing: other work on this machine delays them
 START_BEATS = 120  # before the first: many seats start, and import their modules, at the same time
 STEP_S = 1800.0  # for a step of a call, beyond its own time limits
-_PR_SET_PDEATHSIG = 1  # prctl(2)
 _PROBE_S = 7200.0  # the longest probe of an instrument takes an hour, after those of other parts
 
 
@@ -236,22 +242,11 @@ def _read(pipe: IO[bytes], n_bytes: int) -> bytes:
     return data
 
 
-def _be_continued_without_parent() -> None:
-    """Have the kernel send SIGCONT when the parent ends: a stopped process would not notice, and never clean up.
-
-    To a process that runs, the signal means nothing."""
-    import ctypes  # here: the parent's side does not need it
-
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGCONT), 0, 0, 0)
-
-
 class Parent:
     """The seat's side: the calls of its parent, one after the other, and what is reported to it."""
 
     def __init__(self) -> None:
         """Take standard input and output for calls and answers. Programs that the seat runs get neither."""
-        _be_continued_without_parent()
         self._in: BufferedReader = os.fdopen(os.dup(0), "rb")
         self._out: BufferedWriter = os.fdopen(os.dup(1), "wb")
         null = os.open(os.devnull, os.O_RDWR)
