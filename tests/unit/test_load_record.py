@@ -46,6 +46,7 @@ def test_an_interval_is_recorded_with_what_ended_the_search() -> None:
         "probe rate": (200_000, 90_000),
         "probe sent": (100_000, 90_000),
         "probe loss": (0, pytest.approx(10)),
+        "probe reached": (0, 1),
     }
     json.dumps(outcome.notes)
 
