@@ -19,13 +19,16 @@ from lastro.scenarios.load.steering import _mask, short_buffer, steer
 from .loading import config
 from .recording import RecordingHost
 
+OWN_KERNEL = ("qemu-tcg", "kvm", "xen", "gvisor", "kata", "docker:runtime=runsc", "docker:runtime=kata")
+
 
 def test_a_generator_that_binds_itself_to_a_cpu_needs_it() -> None:
     with pytest.raises(Unavailable, match=r"trafgen binds itself to CPU 0, and the first .* is 2") as caught:
         _require_able(config(instrument="trafgen"), [2, 3])
     assert "sockperf" in str(caught.value.hint)
     _require_able(config(instrument="trafgen"), [0, 1])
-    _require_able(config(instrument="trafgen", platform="qemu-tcg"), [2, 3])  # it has CPUs of its own
+    for platform in OWN_KERNEL:  # which has CPUs of its own
+        _require_able(config(instrument="trafgen", platform=platform), [2, 3])
     _require_able(config(instrument="sockperf"), [2, 3])
 
 
@@ -47,10 +50,20 @@ def test_what_it_cannot_send_has_a_hint_that_helps(chosen: dict[str, Any], hint:
 
 def test_a_generator_that_keeps_its_cpu_busy_sends_in_one_direction() -> None:
     """Two would take turns on one CPU, and each send in bursts what it had missed."""
-    with pytest.raises(Unavailable, match="sockperf keeps CPU 2 busy for one direction"):
-        _require_able(config(instrument="sockperf", direction="both"), [2, 3])
+    for platform in ("native", "runc", "docker", "docker:runtime=crun", "lxc", "podman"):
+        with pytest.raises(Unavailable, match="sockperf keeps CPU 2 busy for one direction"):
+            _require_able(config(instrument="sockperf", direction="both", platform=platform), [2, 3, 4, 5])
     _require_able(config(instrument="trafgen", direction="both"), [0, 1])
-    _require_able(config(instrument="sockperf", direction="both", platform="qemu-tcg"), [2, 3])  # in each guest
+
+
+@pytest.mark.parametrize("platform", OWN_KERNEL)
+def test_on_kernels_of_their_own_two_that_keep_cpus_busy_leave_one_to_the_function(platform: str) -> None:
+    both = config(instrument="sockperf", direction="both", platform=platform)
+    for usable, n in (([0, 1], 2), ([3], 1)):
+        with pytest.raises(Unavailable, match=f"busy for each direction, and Lastro may use only {n} for both and the"):
+            _require_able(both, usable)
+    _require_able(both, [0, 1, 2])
+    _require_able(config(instrument="sockperf", platform=platform), [0, 1])
 
 
 def test_goals_and_bounds_are_those_of_the_study() -> None:

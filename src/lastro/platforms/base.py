@@ -283,6 +283,7 @@ class Platform(ABC):
     options: ClassVar[tuple[Setting, ...]] = ()
     confines: frozenset[str] = frozenset()  # it may depend on options
     sends_by_host: bool = False
+    shares_kernel: bool = True  # whether its instances run on the host's kernel; it may depend on options
     start_s: ClassVar[float] = 0.15  # seconds to start and end an instance, about; for plans without measurements
     slowdown: ClassVar[float] = 1.0  # of a computation against the bare host, about; for plans only
     bare: ClassVar[bool] = False  # whether its instances are processes of the host itself, without virtualization
