@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any, cast
@@ -14,7 +16,7 @@ from lastro.errors import CommandFailed, InputError, InstrumentError
 from lastro.functions.base import PATHS
 from lastro.host.base import Completed
 from lastro.instruments._load_generator import Offered, Traffic, Way
-from lastro.instruments.sockperf import Sockperf
+from lastro.instruments.sockperf import _TIMED, _WAITED, Sockperf
 from lastro.instruments.trafgen import Trafgen
 
 from .recording import RecordingHost, answer
@@ -69,6 +71,7 @@ class _Sender:
     """An instance that answers as a source does, and keeps what it was asked."""
 
     takes_taps, shares_kernel, netns = False, True, "N1"
+    error = "waited 0.912\n"  # of sockperf's shell
 
     def __init__(self, report: str, code: int = 0) -> None:
         self.host = RecordingHost()
@@ -87,7 +90,7 @@ class _Sender:
         }
         if argv[0] == "ip":
             return answer(json.dumps(replies[argv[2]]))
-        return answer(self._report, code=self._code)
+        return answer(self._report, code=self._code, error=self.error)
 
 
 def way(sender: _Sender) -> Way:
@@ -97,11 +100,28 @@ def way(sender: _Sender) -> Way:
 def test_sockperf_sends_at_a_rate_for_whole_seconds_on_one_cpu() -> None:
     sender = _Sender(SENT_BY_SOCKPERF)
     found = Sockperf().offer(way(sender), Traffic.of("64"), 100_000.4, 0.2)
-    assert found == Offered(100_000, 100_013, 1.0)
+    assert found == Offered(100_000, 100_013, 1.0, waited_s=0.912)
     (argv,) = sender.commands
     words = "sockperf throughput --ip 198.18.1.10 --port 11111 --time 1 --mps 100000 --msg-size 18"
     words += " --buffer-size 4000000"
-    assert argv == ["taskset", "--cpu-list", "2", *words.split()]
+    assert argv[:2] == ["bash", "-c"] and argv[4:] == ["taskset", "--cpu-list", "2", *words.split()]
+
+
+@pytest.mark.parametrize("error", ["", "waited -1.000\n", "waited 0.912\nwaited 0.912\n"])
+def test_the_time_in_which_sockperf_waited_must_be_known(error: str) -> None:
+    sender = _Sender(SENT_BY_SOCKPERF)
+    sender.error = error
+    with pytest.raises(InstrumentError, match="user time is not known"):
+        Sockperf().offer(way(sender), Traffic.of("64"), 100_000, 1)
+
+
+def test_a_shell_reports_the_user_time_of_what_it_runs_and_its_exit_code() -> None:
+    """A loop that takes a tenth of a second of user time, and ends with an error."""
+    code = "import sys, time\nwhile time.process_time() < 0.1: pass\nprint(chr(33), file=sys.stderr)\nsys.exit(7)"
+    argv = ["bash", "-c", _TIMED, "bash", sys.executable, "-c", code]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    (waited,) = _WAITED.findall(done.stderr)
+    assert done.returncode == 7 and done.stderr.startswith("!\n") and 0.02 < float(waited) < 5
 
 
 def test_trafgen_is_paced_by_a_token_bucket_on_its_link() -> None:

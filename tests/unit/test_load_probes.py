@@ -47,12 +47,12 @@ def prober(
 ) -> Prober:
     """A prober whose interfaces count from 0; `later` are readings after `counted`.
 
-    Its generator reports `sent` frames, and `back` in the other direction."""
+    Its generator reports `sent` frames, and `back` in the other direction; it waits for 0.25 and 0.5 CPU-seconds."""
     zero = {port: dict.fromkeys(each, 0) for port, each in counted.items()}
     now = iter([zero, counted, *(later or (counted,))])
     monkeypatch.setattr(probing_module, "InterfaceMeter", lambda *_: SimpleNamespace(now=lambda: next(now)))
     monkeypatch.setattr(settling.time, "sleep", lambda _: None)
-    reported = {"source": Offered(sent, sent, 1.0), "sink": Offered(back, back, 1.0)}
+    reported = {"source": Offered(sent, sent, 1.0, None, 0.25), "sink": Offered(back, back, 1.0, None, 0.5)}
     generator = SimpleNamespace(offer=lambda way, *_: reported[way.sender])
     roles = {role: SimpleNamespace(usage=dict) for role in ("source", "function", "sink")}
     chain = SimpleNamespace(path=PATHS["4"], instances=roles, source="source", sink="sink")
@@ -65,13 +65,13 @@ def test_a_probe_is_what_the_interfaces_counted(monkeypatch: pytest.MonkeyPatch)
     assert (probe.sent, probe.received, probe.loss_ratio, probe.reached) == (10_000, 9_000, pytest.approx(0.1), True)
     assert probe.lost_at == {"to the function": 100, "in the function": 900, "from the function": 0}
     assert found.size_reasons() == []
-    assert found.carried_bytes == 9_000 * 46 and found.mean_bytes == 60
+    assert found.carried_bytes == 9_000 * 46 and found.mean_bytes == 60 and probe.waited_s == 0.25
 
 
 def test_both_directions_share_the_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     probe = prober(monkeypatch, both_ways(5_000, 5_000), 5_000, BOTH, back=5_000).probe(10_000, 1)
     assert (probe.rate_fps, probe.sent, probe.received, probe.loss_ratio) == (10_000, 10_000, 10_000, 0)
-    assert probe.reached
+    assert probe.reached and probe.waited_s == 0.75
 
 
 def test_one_direction_that_falls_short_is_not_hidden_by_the_other(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -103,7 +103,7 @@ def measure(testbed: Testbed, config: Config, standing: StandingChain, bounds: B
         since = counted
         if pdr := found.of(PDR):
             since = chain.counted()
-            measure_cost(testbed, standing, prober, generator, pdr.lower_fps, float(config["cost_s"]), outcome)
+            measure_cost(testbed, standing, prober, pdr.lower_fps, float(config["cost_s"]), outcome)
         else:
             leave_out(config, found, outcome)
         after = chain.counted()
