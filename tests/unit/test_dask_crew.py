@@ -102,3 +102,17 @@ def test_a_worker_of_dask_answers_while_it_releases_a_testbed(monkeypatch: pytes
 
     asyncio.run(worker())
     assert ended == [True] and "token" not in dask_crew._seats
+
+
+def test_a_worker_whose_testbed_is_left_out_releases_its_host_at_once(crew: DaskCrew) -> None:
+    crew._client.hung = set()
+    assert soon(crew.names) == ["ada", "bea"]
+    crew._spoken_s["bea"] = 0.0
+    crew._client.asked.clear()
+    crew.release("bea")
+    crew.release("cid")  # which is gone
+    for _ in range(200):
+        if crew._client.asked:
+            break
+        threading.Event().wait(0.05)
+    assert crew._client.asked == [["tcp://bea:1"]] and "bea" not in crew._spoken_s, "and it is not kept alive"

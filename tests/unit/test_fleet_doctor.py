@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -103,3 +104,23 @@ def test_its_exit_code_and_its_options(
     file.write_text('scheduler = "tcp://h:8786"')
     assert main(["doctor", "--fleet", str(file)]) == 2
     assert "workers of a Dask scheduler" in capsys.readouterr().err
+
+
+BUSY = AskedTestbed("again", ("again:22",), None, machines=frozenset("m"), reason="again is in use", remedy="wait")
+
+
+@pytest.mark.parametrize("second", ["in use by the first", "with a lock of its own"])
+def test_a_host_with_two_names_is_one_testbed(second: str) -> None:
+    first, bea = replace(asked("ada"), machines=frozenset("m")), asked("bea")
+    testbeds = [BUSY, bea, first] if second.startswith("in use") else [first, bea, replace(first, name="again")]
+    found = fleet_check.each_once(testbeds)
+    assert [each.name for each in found] == [each.name for each in testbeds]
+    refused = next(each for each in found if each.name == "again")
+    assert refused.reason == "it uses the same host as testbed ada" and refused.remedy != BUSY.remedy
+    assert refused.provenance is None and not refused.kernels
+    assert {each.name for each in found if each.provenance} == {"ada", "bea"}
+
+
+def test_a_host_in_use_by_others_is_that_of_its_testbed() -> None:
+    testbeds = [replace(asked("ada"), machines=frozenset("n")), BUSY]
+    assert fleet_check.each_once(testbeds) == testbeds

@@ -100,3 +100,70 @@ def test_a_defect_ends_the_campaign(tmp_path: Path) -> None:
         fleet._opened = {}
         with pytest.raises(LastroError, match="a defect on a testbed: ZeroDivisionError: on purpose"):
             fleet.run(store, Toy, Silent())
+
+
+def lines_of(testbed: str, lines: list[str]) -> list[str]:
+    return [line for line in lines if line.startswith(f"{testbed}: ")]
+
+
+def test_a_host_with_two_names_is_one_testbed(tmp_path: Path) -> None:
+    """Each testbed file gives it a state of its own, so its lock does not keep the second one away."""
+    crew = Crew(beds("ada", "bea", "again"), machines={"ada": ["m"], "again": ["n", "m"]})
+    with campaign(tmp_path / "c", study_of(6)) as store:
+        (line,) = lines_of("again", run(store, crew).lines)
+        assert line.startswith("again: is left out: it uses the same host as testbed ada (remedy: in the fleet file, ")
+        assert {name for names in on(store).values() for name in names} == {"ada", "bea"}
+        assert [row.name for row in store.testbeds()] == ["ada", "bea"] and "again" not in crew.open_now
+
+
+def test_a_testbed_whose_host_is_in_use_as_another_one_is_left_out(tmp_path: Path) -> None:
+    def fails(testbed: str, n: int) -> HostBusy | None:
+        busy = testbed == "again" and "ada" in crew.open_now
+        return HostBusy("root@again is in use by campaign c", "wait", "m") if busy else None
+
+    crew = Crew(beds("ada", "again", "bea"), fails, machines={"ada": ["m"], "again": ["m"]})
+    with campaign(tmp_path / "c", study_of(6)) as store:
+        (line,) = lines_of("again", run(store, crew).lines)
+        assert line.startswith("again: is left out: it uses the same host as testbed ada")
+        assert crew.n["again"] == 1, "each attempt would disturb what is measured there"
+        assert {attempt.testbed for attempt in store.attempts()} == {"ada", "bea"}
+
+
+def test_so_is_one_that_is_just_being_opened_again(tmp_path: Path) -> None:
+    """It was in use before the other one was ready."""
+    crew = Crew(beds("again", "ada"), machines={"ada": ["m"], "again": ["m"]})
+    crew.fails = lambda testbed, n: HostBusy("in use", "wait", "m") if testbed == "again" and n < 3 else None
+    with campaign(tmp_path / "c", study_of(2)) as store:
+        (line,) = lines_of("again", run(store, crew).lines)
+        assert line.startswith("again: is left out: it uses the same host as testbed ada") and crew.n["again"] == 2
+
+
+def test_a_host_that_is_in_use_by_others_is_tried_again(tmp_path: Path) -> None:
+    busy = HostBusy("root@bea is in use by campaign d", "wait", "bea")
+    crew = Crew(beds("bea", "ada"), lambda testbed, n: busy if (testbed, n) == ("bea", 1) else None)
+    with campaign(tmp_path / "c", study_of(6)) as store:
+        lines = lines_of("bea", run(store, crew).lines)
+        assert lines == ["bea: cannot be used: root@bea is in use by campaign d", "bea: is back"]
+
+
+def test_a_resumed_campaign_keeps_a_host_under_its_name(tmp_path: Path) -> None:
+    """The second name is the first to be opened, and gives the host back."""
+    with campaign(tmp_path / "c", study_of(4)) as store:
+        stopped_after(store, Crew(beds("ada", "bea"), machines={"ada": ["m"]}), 4)
+
+        def fails(testbed: str, n: int) -> HostBusy | None:
+            return HostBusy("in use", "", "m") if testbed == "ada" and "again" in crew.open_now else None
+
+        crew = Crew(beds("again", "ada", "bea"), fails, machines={"ada": ["m"], "again": ["m"]})
+        (line,) = lines_of("again", run(store, crew).lines)
+        assert "is left out: it uses the same host as testbed ada" in line
+        assert on(store)[1] == {"ada"} and store.counts()["valid"] == 12 == len(store.attempts())
+        assert "again" not in {row.name for row in store.testbeds()}
+
+
+def test_a_host_that_has_measured_cannot_be_renamed(tmp_path: Path) -> None:
+    with campaign(tmp_path / "c", study_of(4)) as store:
+        stopped_after(store, Crew(beds("ada"), machines={"ada": ["m"]}), 8)
+        with pytest.raises(HostError, match="renamed: it uses the same host as testbed ada") as caught:
+            run(store, Crew(beds("renamed"), machines={"renamed": ["m"]}))
+        assert "whose name stays" in str(caught.value.hint)

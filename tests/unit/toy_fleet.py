@@ -83,6 +83,7 @@ class Crew:
     beds: dict[str, Toy]
     fails: Callable[[str, int], Exception | None] = lambda testbed, n: None
     kernel: dict[str, str] = field(default_factory=dict)
+    machines: dict[str, list[str]] = field(default_factory=dict)
     answers: Answers = field(default_factory=queue.SimpleQueue)
     asked: dict[str, list[Call]] = field(default_factory=lambda: defaultdict(list))
     n: Counter[str] = field(default_factory=Counter)
@@ -97,7 +98,7 @@ class Crew:
         assert testbed not in self.open_now
         host = {"hostname": testbed, "kernel": self.kernel.get(testbed, "6.1")}
         if testbed not in self.silent:
-            self._answer(testbed, lambda: Opened({"host": host}))
+            self._answer(testbed, lambda: Opened({"host": host, "machines": self.machines.get(testbed, [testbed])}))
 
     def ask(self, testbed: str, call: Call) -> None:
         assert testbed in self.open_now, "no call before it is open, and none after a failure"
@@ -109,6 +110,9 @@ class Crew:
         error = self.fails(testbed, self.n[testbed])
         (self.open_now.discard if error else self.open_now.add)(testbed)
         self.answers.put((testbed, Failed.of(error) if error else answer()))
+
+    def release(self, testbed: str) -> None:
+        self.open_now.discard(testbed)
 
     def close(self) -> None:
         pass

@@ -46,12 +46,19 @@ def provenance(study: Study, scenario: Scenario, file: TestbedFile | None = None
     with scenario.testbed.attempt():
         own = facts.collect(scenario.testbed.host)
         found = {**own, **identity(scenario), **scenario.facts(configs), **_in_guests(scenario)}
-        return {**found, **_places(scenario, file), "controller": facts.controller()}
+        found |= {**_places(scenario, file), "controller": facts.controller()}
+        return {**found, "machines": machines(scenario.testbed)}
 
 
 def provenance_of(bed: Testbed, file: TestbedFile) -> dict[str, Any]:
     """Return the facts of the hosts of a testbed, apart from any study."""
-    return {**facts.collect(bed.host), **_identity_of(bed), "testbed": _roles(bed, file)}
+    return {**facts.collect(bed.host), **_identity_of(bed), "testbed": _roles(bed, file), "machines": machines(bed)}
+
+
+def machines(bed: Testbed) -> list[str]:
+    """Return the fingerprint of each host of a testbed; for a guest, that of the machine below."""
+    hosts = [LocalHost()] if bed.guest is not None else [held.host for held in bed.sessions]
+    return [facts.fingerprint(host) for host in hosts]
 
 
 def _in_guests(scenario: Scenario) -> dict[str, Any]:
