@@ -13,6 +13,7 @@ from lastro.analysis.testbed_groups import AskedTestbed, comparable_facts, group
 from lastro.app import fleet_check
 from lastro.cli import doctor, main
 from lastro.cli._fleet_lines import document, lines
+from lastro.errors import NeedsRoot
 
 ROLES = {role: {"reached": "root@h", "cpu_set": "all", "links": {}} for role in ("client", "dut", "server")}
 PROVENANCE: dict[str, Any] = {
@@ -101,9 +102,20 @@ def test_its_exit_code_and_its_options(
         assert f"{len(answer) - 1} of {len(answer)} testbeds can be used\n" in capsys.readouterr().out
     assert main(["doctor", "--fleet", str(file), "--quick"]) == 2
     assert "does not take --quick" in capsys.readouterr().err
-    file.write_text('scheduler = "tcp://h:8786"')
+
+
+def test_workers_of_dask_are_not_asked_and_root_is_not_needed_to_be_told_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def need_root(command: str) -> None:
+        raise NeedsRoot("root")
+
+    monkeypatch.setattr(doctor, "require_root", need_root)
+    (file := tmp_path / "fleet.toml").write_text('scheduler = "tcp://h:8786"')
     assert main(["doctor", "--fleet", str(file)]) == 2
-    assert "workers of a Dask scheduler" in capsys.readouterr().err
+    told = " ".join(capsys.readouterr().err.split())
+    assert "asks hosts that it reaches itself, and not the workers of a Dask scheduler" in told
+    assert "run `lastro doctor --json` on the host of each worker" in told
 
 
 BUSY = AskedTestbed("again", ("again:22",), None, machines=frozenset("m"), reason="again is in use", remedy="wait")

@@ -139,11 +139,12 @@ def _run_fleet(args: argparse.Namespace) -> int:
         if getattr(args, option):
             hint = f"try parts on one testbed: lastro doctor --testbed FILE --{option} …"
             raise InputError(f"--fleet compares testbeds, and does not take --{option}", hint)
-    require_root("doctor")
     fleet = load_fleet(args.fleet)
     if fleet.scheduler:
-        hint = "run `lastro doctor --json` on the workers' hosts, and compare what they print"
-        raise InputError(f"{args.fleet}: `doctor` does not ask the workers of a Dask scheduler", hint)
+        message = f"{args.fleet}: `doctor` asks hosts that it reaches itself, and not the workers of a Dask scheduler"
+        hint = "run `lastro doctor --json` on the host of each worker, and compare the facts: docs/reference-fleet.md"
+        raise InputError(message, hint)
+    require_root("doctor")
     testbeds = ask(fleet, wait=args.wait)
     found = grouped(testbeds)
     if args.json:
