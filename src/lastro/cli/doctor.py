@@ -27,7 +27,7 @@ from lastro import registry
 from lastro.app.rights import require_root
 from lastro.app.studies import load_fleet, load_study, load_testbed
 from lastro.cli._common import testbed_argument
-from lastro.cli._matrix import ProbedPart, cells, lines, parts, summary
+from lastro.cli._matrix import ProbedPart, document, lines, summary
 from lastro.errors import HostBusy, HostError, InputError, LastroError, did_you_mean
 from lastro.host.base import Host
 from lastro.plain import plain, unfiltered
@@ -91,9 +91,8 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps({"busy": error.message}) if args.json else reason)
         return 0
     if args.json:
-        guest = {"guest": {**bed.guest, "adds": adds}} if bed.guest else {}
-        tried = {"parts": parts(findings, versions), "matrix": cells(findings)}
-        print(json.dumps({"host": host, **guest, **tried}, indent=2))
+        guest = {**bed.guest, "adds": adds} if bed.guest else None
+        print(json.dumps(document(host, guest, findings, versions), indent=2))
         return 0
     for role, other in bed.others.items():
         print(f"{role}: {other.host.name} is reachable and meets the requirements")
