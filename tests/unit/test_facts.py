@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from lastro.app.provenance import machines
+from lastro import registry
+from lastro.app.provenance import machines, version_commands
 from lastro.host import facts
 from lastro.host.local import LocalHost
 
-from .recording import RecordingHost
+from .recording import RecordingHost, answer
 
 HOSTNAME, MACHINE_ID, BOOT_ID = "/proc/sys/kernel/hostname", "/etc/machine-id", "/proc/sys/kernel/random/boot_id"
 
@@ -41,3 +44,34 @@ def test_a_testbed_has_the_machines_of_its_roles_and_a_guest_the_one_below() -> 
     assert machines(bed) == [*map(facts.fingerprint, hosts)]
     bed.guest = {"title": "a guest"}
     assert machines(bed) == [facts.fingerprint(LocalHost())]
+
+
+def test_the_programs_of_a_studys_platforms_are_asked_for_their_versions() -> None:
+    levels = ({"platform": "docker:runtime=runsc,storage=vfs"}, {"platform": "podman", "platform.runtime": "kata"})
+    found = version_commands([*levels, {"platform": "qemu-tcg", "attachment": "xen"}, {"level": "lxc"}])
+    assert found.keys() - facts.TOOLS == {"runsc", "podman", "containerd-shim-kata-v2", "qemu-system-x86_64"}
+    assert found["runsc"] == ("runsc", "--version") and facts.TOOLS.items() <= found.items()
+    assert {"runsc", "xl", "lxd", "crun", *facts.TOOLS} <= version_commands().keys(), "for `lastro doctor --fleet`"
+
+
+def test_each_platform_names_the_program_whose_version_it_prints() -> None:
+    """The hash would be that of the shell."""
+    found = {name: part.cls.version_argv for name, part in registry.parts("platform").items() if part.cls}
+    assert facts.program(found["xen"]) == "xl" and facts.program(found["lxd"]) == "lxd"
+    assert "sh" not in {facts.program(argv) for argv in found.values() if argv}
+
+
+def test_a_program_that_is_not_installed_is_not_asked(tmp_path: Path) -> None:
+    class Installed(RecordingHost):
+        def which(self, program: str) -> str | None:
+            return str(place) if (place := tmp_path / program).exists() else None
+
+    host = Installed(lambda argv: answer("Xen 4.17.3\n") if argv[0] == "sh" else answer("crun 1.8\nmore\n"))
+    (tmp_path / "crun").write_bytes(b"c")
+    commands = {"xl": ("sh", "-c", "xl info", "xl"), "crun": ("crun", "--version")}
+    crun = {"version": "crun 1.8", "path": str(tmp_path / "crun"), "sha256": hashlib.sha256(b"c").hexdigest()}
+    assert facts.tools(host, commands) == {"crun": crun} and host.commands == [["crun", "--version"]]
+    (tmp_path / "xl").write_bytes(b"x")
+    found = facts.tools(host, commands)
+    assert found["crun"] == crun and found["xl"]["version"] == "Xen 4.17.3"
+    assert found["xl"]["sha256"] == hashlib.sha256(b"x").hexdigest()

@@ -36,6 +36,7 @@ TOOLS = {
     "dockerd": ("dockerd", "--version"),
     "containerd": ("containerd", "--version"),
     "mmdebstrap": ("mmdebstrap", "--version"),
+    "ovs-vswitchd": ("ovs-vswitchd", "--version"),
 }
 
 
@@ -123,12 +124,17 @@ def tools(host: Host, commands: Mapping[str, tuple[str, ...]]) -> dict[str, Any]
     """Return version, path and SHA-256 of each program that is installed."""
     found: dict[str, Any] = {}
     for name, argv in commands.items():
-        path = host.which(argv[0])
+        path = host.which(program(argv))
         if path is None:
             continue
         with suppress(LastroError):
             found[name] = {"version": version(host, argv), "path": path, "sha256": _sha256(host, path)}
     return found
+
+
+def program(argv: Sequence[str]) -> str:
+    """Return the program whose version a command prints; a script for sh has it as its name, `sh -c SCRIPT NAME`."""
+    return argv[3] if argv[0] == "sh" and len(argv) > 3 else argv[0]
 
 
 def version(host: Host, argv: Sequence[str]) -> str:

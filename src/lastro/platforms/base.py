@@ -271,9 +271,10 @@ def configuration(port: Port) -> list[str]:
 class Platform(ABC):
     """A way to host instances.
 
-    `version_argv` prints the version of the platform's tool, for provenance. A study may choose `options` by a level
-    such as `docker:storage=vfs` or a factor such as `platform.storage`. `confines` are the mechanisms of `Security`
-    that the platform can apply. `sends_by_host` is that of its instances; it may depend on options."""
+    `version_argv` prints the version of the platform's program, for provenance (see `host.facts.program`). A study
+    may choose `options` by a level such as `docker:storage=vfs` or a factor such as `platform.storage`. `confines` are
+    the mechanisms of `Security` that the platform can apply. `sends_by_host` is that of its instances; it may depend
+    on options."""
 
     kind = "platform"
     name: ClassVar[str]
