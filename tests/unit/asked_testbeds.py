@@ -7,7 +7,6 @@ from typing import Any
 
 from lastro.analysis.testbed_groups import AskedTestbed
 
-
 ROLES = {role: {"reached": "root@h", "cpu_set": "all", "links": {}} for role in ("client", "dut", "server")}
 PROVENANCE: dict[str, Any] = {
     "host": {

@@ -9,6 +9,7 @@ import pytest
 from lastro.app.provenance import changes_between
 from lastro.campaign import fleet as fleets
 from lastro.campaign.fleet import Fleet
+from lastro.campaign.posts import Post
 from lastro.campaign.seat import Failed
 from lastro.errors import HostBusy, HostError, HostUnfit, InputError, LastroError
 
@@ -96,7 +97,7 @@ def test_a_defect_ends_the_campaign(tmp_path: Path) -> None:
     crew.answers.put(("ada", Failed.of(ZeroDivisionError("on purpose"))))
     with campaign(tmp_path / "c", study_of(2)) as store:
         fleet = Fleet(crew, changes=changes_between)
-        fleet._posts["ada"] = fleets._Post("ada", "opening")
+        fleet._posts["ada"] = Post("ada", "opening")
         fleet._opened = {}
         with pytest.raises(LastroError, match="a defect on a testbed: ZeroDivisionError: on purpose"):
             fleet.run(store, Toy, Silent())

@@ -49,7 +49,10 @@ def _plain(found: Availability) -> dict[str, Any]:
 
 
 def document(
-    host: Mapping[str, Any], guest: Mapping[str, Any] | None, findings: Sequence[ProbedPart], versions: Mapping[str, str]
+    host: Mapping[str, Any],
+    guest: Mapping[str, Any] | None,
+    findings: Sequence[ProbedPart],
+    versions: Mapping[str, str],
 ) -> dict[str, Any]:
     """Return everything as JSON-able data, with the facts of the host, and of the guest if it is one."""
     tried = {"parts": parts(findings, versions), "matrix": cells(findings)}
