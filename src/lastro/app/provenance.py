@@ -73,7 +73,7 @@ def version_commands(configs: Sequence[Config] | None = None) -> dict[str, tuple
     as Docker's `runtime` does."""
     levels = {str(value) for each in configs or () for name, value in each.items() if name.split(".")[0] == "platform"}
     chosen = {word for level in levels for word in re.split("[:,=]", level)}
-    found = dict(facts.TOOLS)
+    found: dict[str, tuple[str, ...]] = dict(facts.TOOLS)
     for part in registry.parts("platform").values():
         argv = part.cls.version_argv if part.cls else ()
         if argv and (configs is None or chosen & {part.name, facts.program(argv)}):

@@ -100,7 +100,7 @@ class Failed:
         if issubclass(kind, TrialError | StoreError):  # of a ledger; a seat does not write the campaign
             return HostError(self.message, self.hint)
         if issubclass(kind, HostBusy):
-            return kind(self.message, self.hint, self.machine)
+            return HostBusy(self.message, self.hint, self.machine)
         return kind(self.message, self.hint)  # type: ignore[no-any-return]
 
 
