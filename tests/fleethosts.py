@@ -176,6 +176,16 @@ def fleet_text(hosts: Sequence[FleetHost]) -> str:
     return "\n".join(f"[testbeds.{host.name}]\n{host.table()}" for host in hosts)
 
 
+def again_text(host: FleetHost, place: Path) -> str:
+    """A testbed `again` of a fleet file: the same host by another form of its address."""
+    first, second, third, last = host.address.split(".")
+    other = f"{first}.{second}.{int(third) * 256 + int(last)}"
+    known = (host.home / "known_hosts").read_text()
+    (file := place / "known_hosts").write_text(known + known.replace(host.address, other))
+    table = host.table().replace(f'"{host.address}"', f'"{other}"').replace(str(host.reach.known_hosts), str(file))
+    return f"\n[testbeds.again]\n{table}"
+
+
 @pytest.fixture(scope="module")
 def four_hosts(untouched_host: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[FleetHost]]:
     with fleet_hosts(tmp_path_factory.mktemp("fleet"), "ada", "bea", "cid", "dot") as made:

@@ -89,7 +89,13 @@ class StoreError(LastroError):
 
 
 class HostBusy(LastroError):
+    """A host that another process holds. `machine` identifies it (`host.facts.fingerprint`); empty if unknown."""
+
     exit_code = 6
+
+    def __init__(self, message: str, hint: str | None = None, machine: str = "") -> None:
+        super().__init__(message, hint)
+        self.machine = machine
 
 
 class TrialError(LastroError):

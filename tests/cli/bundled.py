@@ -18,6 +18,7 @@ PRIVATE = {
     "kernel": {"command_line": "root=UUID=0b1c-77aa quiet"},
     "root_filesystem": {"sha256": "7c" * 32},
     "controller": {"hostname": HOST, "machine": "feedfacefeedface"},
+    "machines": ["feedfacefeed0001"],
     "testbed": {
         "file": f"{HOME}/beds/three.toml", "shared_cpus": [],
         "roles": {"dut": {"reached": f"{USER}@lab-dut.example.org:22", "machine": {"hostname": "lab-dut"}}},

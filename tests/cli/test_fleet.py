@@ -276,3 +276,19 @@ def test_a_testbed_that_is_still_being_opened_ends_with_its_parent() -> None:
     child.stdin.write(len(order).to_bytes(8, "big") + order)
     child.stdin.close()
     assert child.wait(30) == 130
+
+
+def test_a_testbed_that_is_released_ends_while_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(seat, "PROGRAM", ("-P", "-c", HANGS))
+    study = load_study("paper:kagami2017")
+    crew = SeatCrew({name: SeatOrder(study, "tests") for name in ("ada", "bea")})
+    try:
+        for name in crew.names():
+            crew.open(name)
+        opened = dict(crew.answers.get(timeout=60) for _ in range(2))
+        assert opened == dict.fromkeys(("ada", "bea"), seat.Opened({}))
+        crew.release("ada")
+        until(lambda: crew._seats["ada"]._process.poll() is not None, "its process to end")
+        assert crew._seats["bea"]._process.poll() is None and crew.answers.empty()
+    finally:
+        crew.close()

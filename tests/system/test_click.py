@@ -6,9 +6,11 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import socket
 import struct
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,6 +19,7 @@ import pytest
 
 from lastro import registry
 from lastro.errors import PlatformError
+from lastro.functions._click import _SOCKET
 from lastro.functions.base import Function, Path
 from lastro.functions.dpi import SIGNATURE
 from lastro.functions.firewall import BLOCKED_PORTS
@@ -101,6 +104,24 @@ def test_tcp_udp_and_ping_pass_and_are_counted(testbed: Testbed, pool: PlatformP
             assert crossings(instrument.name, chain, seen, reading.payload_bytes) == []
             assert reading.payload_bytes > 100_000 or instrument.name == Ping.name, (instrument.name, reading)
             assert seen.get("detoured", seen["broken"]).packets == 0
+
+
+def asked(chain: Chain) -> list[str]:
+    """How often Click has asked for a hardware address, on each side."""
+    reads = "".join(f"read arp_{side}.queries\n" for side in ("inside", "outside"))
+    text = chain.instances["function"].run(["nc", "-U", _SOCKET], stdin=f"{reads}quit\n").text
+    return re.findall(r"DATA \d+\r\n(\d+)", text)
+
+
+@pytest.mark.slow
+def test_click_does_not_ask_again_for_a_hardware_address(testbed: Testbed, pool: PlatformPool) -> None:
+    """By default, it would ask when a packet comes after a minute: one frame more than a generator sent."""
+    with chain_of(testbed, pool, "none", "click", "native+veth-direct") as chain:
+        at_first = asked(chain)
+        assert len(at_first) == 2 and "0" not in at_first
+        time.sleep(61)
+        chain.source.run(["ping", "-n", "-c", "2", chain.path.sink])
+        assert asked(chain) == at_first
 
 
 # Decisions

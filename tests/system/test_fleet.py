@@ -20,7 +20,7 @@ from lastro.results.rows import Attempt
 from lastro.results.store import Store
 
 from ..cli.conftest import finish, lastro, n_done, rows, start, study_text, until
-from ..fleethosts import FleetHost, fleet_text
+from ..fleethosts import FleetHost, again_text, fleet_text
 from ..scenarios import TOLERANT
 
 pytestmark = pytest.mark.root
@@ -73,6 +73,17 @@ def test_blocks_are_divided_among_hosts_and_nothing_is_left(four_hosts: list[Fle
     attempts = attempts_of(tmp_path / "campaign")
     assert {attempt.testbed for attempt in attempts} == {"ada", "bea"} and is_whole(tmp_path / "campaign")
     assert [host.left() for host in four_hosts] == [[]] * 4
+
+
+def test_a_host_with_two_names_measures_under_one(four_hosts: list[FleetHost], tmp_path: Path) -> None:
+    words = write(tmp_path, four_hosts[:2], replicates=8)
+    with open(tmp_path / "fleet.toml", "a") as file:
+        file.write(again_text(four_hosts[0], tmp_path))
+    done = lastro("run", *words)
+    assert done.code == 0, done.err
+    assert {attempt.testbed for attempt in attempts_of(tmp_path / "campaign")} in ({"ada", "bea"}, {"again", "bea"})
+    assert is_whole(tmp_path / "campaign") and [host.left() for host in four_hosts] == [[]] * 4
+    assert any(said in done.err for said in ("uses the same host as testbed", " is in use by campaign "))
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ from lastro.host.remote import remote_session
 from lastro.host.ssh import SshHost
 
 from ..cli.conftest import lastro, until
-from ..fleethosts import FleetHost, fleet_text
+from ..fleethosts import FleetHost, again_text, fleet_text
 
 pytestmark = pytest.mark.root
 
@@ -88,4 +88,16 @@ def test_doctor_compares_the_testbeds_of_a_fleet(four_hosts: list[FleetHost], tm
     assert found["same"]["cgroup version"] and found["same"]["root filesystem"] and found["same"]["ip"]
     lost = found["testbeds"][3]
     assert not lost["available"] and "cannot be reached" in lost["reason"] and "ssh" in lost["remedy"]
+    assert [host.left() for host in four_hosts] == [[]] * 4
+
+
+def test_doctor_finds_a_host_with_two_names(four_hosts: list[FleetHost], tmp_path: Path) -> None:
+    """With --wait, both names are asked, one after the other."""
+    ada, bea, *_ = four_hosts
+    (file := tmp_path / "fleet.toml").write_text(fleet_text([ada, bea]) + again_text(ada, tmp_path))
+    done = lastro("doctor", "--fleet", file, "--wait", "--json")
+    assert done.code == 0, done.err
+    assert [(bed["available"], bed["reason"]) for bed in done.json["testbeds"]] == [
+        (True, None), (True, None), (False, "it uses the same host as testbed ada"),
+    ]  # fmt: skip
     assert [host.left() for host in four_hosts] == [[]] * 4

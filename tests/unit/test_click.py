@@ -95,7 +95,8 @@ def test_a_click_configuration_serves_both_directions_and_arp(name: str) -> None
     for side, interface, address in (("inside", "in0", "198.18.0.1"), ("outside", "out0", OUTSIDE)):
         assert f"from_{side} :: FromDevice({interface}, SNIFFER false, PROMISC false, METHOD LINUX)" in found
         assert f"to_{side} :: Queue(4096) -> ToDevice({interface}, METHOD LINUX)" in found
-        assert f"arp_{side} :: ARPQuerier({address}, {interface}:eth)" in found
+        # Zero: it keeps an address for good, and does not ask again among counted frames.
+        assert f"arp_{side} :: ARPQuerier({address}, {interface}:eth, TIMEOUT 0, POLL_TIMEOUT 0)" in found
         assert f"kind_{side}[0] -> ARPResponder({address} {interface}:eth) -> to_{side}" in found
         assert f"kind_{side}[1] -> [1]arp_{side}" in found
         assert f"arp_{side} -> to_{side}" in found

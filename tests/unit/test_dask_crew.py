@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -82,3 +83,36 @@ def test_a_worker_that_hangs_does_not_keep_a_campaign_from_its_end(crew: DaskCre
         return str(crew._client.status)
 
     assert soon(end) == "closed"
+
+
+def test_a_worker_of_dask_answers_while_it_releases_a_testbed(monkeypatch: pytest.MonkeyPatch) -> None:
+    may_end, ended = threading.Event(), []
+
+    class Held:
+        def close(self) -> None:
+            ended.append(may_end.wait(10))
+
+    monkeypatch.setitem(dask_crew._seats, "token", (Held(), 0.0))  # type: ignore[arg-type]
+
+    async def worker() -> None:
+        releasing = asyncio.ensure_future(dask_crew._release_apart("token"))
+        await asyncio.sleep(0)
+        may_end.set()
+        await releasing
+
+    asyncio.run(worker())
+    assert ended == [True] and "token" not in dask_crew._seats
+
+
+def test_a_worker_whose_testbed_is_left_out_releases_its_host_at_once(crew: DaskCrew) -> None:
+    crew._client.hung = set()
+    assert soon(crew.names) == ["ada", "bea"]
+    crew._spoken_s["bea"] = 0.0
+    crew._client.asked.clear()
+    crew.release("bea")
+    crew.release("cid")  # which is gone
+    for _ in range(200):
+        if crew._client.asked:
+            break
+        threading.Event().wait(0.05)
+    assert crew._client.asked == [["tcp://bea:1"]] and "bea" not in crew._spoken_s, "and it is not kept alive"

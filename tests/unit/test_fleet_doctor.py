@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import copy
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,33 +11,9 @@ from lastro.analysis.testbed_groups import AskedTestbed, comparable_facts, group
 from lastro.app import fleet_check
 from lastro.cli import doctor, main
 from lastro.cli._fleet_lines import document, lines
+from lastro.errors import NeedsRoot
 
-ROLES = {role: {"reached": "root@h", "cpu_set": "all", "links": {}} for role in ("client", "dut", "server")}
-PROVENANCE: dict[str, Any] = {
-    "host": {
-        "hostname": "h", "kernel": "6.1.0", "distribution": "Debian", "cpu_model": "EPYC", "cpus": 2, "microcode": "",
-        "virtual_machine": True, "governor": "performance", "memory_bytes": 4 << 30, "swap_bytes": 0,
-    },
-    "lastro": {"version": "1", "python": "3.11"},
-    "kernel": {"version": "#1", "command_line": "root=x", "clock_source": "tsc", "mitigations": {"meltdown": "PTI"}},
-    "network": {"core.rmem_max": "212992"},
-    "isolation": {"cgroup_version": 2, "security_modules": "lockdown", "apparmor": "Y", "seccomp_actions": "kill"},
-    "tools": {"runc": {"version": "runc 1.1.5", "path": "/usr/sbin/runc", "sha256": "00"}},
-    "root_filesystem": {"sha256": "ab" * 32},
-    "testbed": {"file": "fleet.toml", "roles": ROLES},
-}  # fmt: skip
-LOST = AskedTestbed("lost", ("h9:22",), None, reason="it cannot be reached", remedy="is it up?")
-
-
-def asked(name: str, **changed: Any) -> AskedTestbed:
-    """A testbed whose provenance has other values; `chapter__key` names a place."""
-    found = copy.deepcopy(PROVENANCE)
-    found["host"]["hostname"] = name
-    found["kernel"]["command_line"] = f"root={name}"
-    for place, value in changed.items():
-        chapter, _, key = place.partition("__")
-        found[chapter][key] = value
-    return AskedTestbed(name, (f"{name}:22",), found, frozenset({name}))
+from .asked_testbeds import LOST, PROVENANCE, ROLES, asked
 
 
 def test_testbeds_with_the_same_facts_are_one_group_and_the_largest_is_first() -> None:
@@ -100,6 +75,37 @@ def test_its_exit_code_and_its_options(
         assert f"{len(answer) - 1} of {len(answer)} testbeds can be used\n" in capsys.readouterr().out
     assert main(["doctor", "--fleet", str(file), "--quick"]) == 2
     assert "does not take --quick" in capsys.readouterr().err
-    file.write_text('scheduler = "tcp://h:8786"')
+
+
+def test_workers_of_dask_are_not_asked_and_root_is_not_needed_to_be_told_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def need_root(command: str) -> None:
+        raise NeedsRoot("root")
+
+    monkeypatch.setattr(doctor, "require_root", need_root)
+    (file := tmp_path / "fleet.toml").write_text('scheduler = "tcp://h:8786"')
     assert main(["doctor", "--fleet", str(file)]) == 2
-    assert "workers of a Dask scheduler" in capsys.readouterr().err
+    told = " ".join(capsys.readouterr().err.split())
+    assert "asks hosts that it reaches itself, and not the workers of a Dask scheduler" in told
+    assert "run `lastro doctor --json` on the host of each worker" in told
+
+
+BUSY = AskedTestbed("again", ("again:22",), None, machines=frozenset("m"), reason="again is in use", remedy="wait")
+
+
+@pytest.mark.parametrize("second", ["in use by the first", "with a lock of its own"])
+def test_a_host_with_two_names_is_one_testbed(second: str) -> None:
+    first, bea = replace(asked("ada"), machines=frozenset("m")), asked("bea")
+    testbeds = [BUSY, bea, first] if second.startswith("in use") else [first, bea, replace(first, name="again")]
+    found = fleet_check.each_once(testbeds)
+    assert [each.name for each in found] == [each.name for each in testbeds]
+    refused = next(each for each in found if each.name == "again")
+    assert refused.reason == "it uses the same host as testbed ada" and refused.remedy != BUSY.remedy
+    assert refused.provenance is None and not refused.kernels
+    assert {each.name for each in found if each.provenance} == {"ada", "bea"}
+
+
+def test_a_host_in_use_by_others_is_that_of_its_testbed() -> None:
+    testbeds = [replace(asked("ada"), machines=frozenset("n")), BUSY]
+    assert fleet_check.each_once(testbeds) == testbeds

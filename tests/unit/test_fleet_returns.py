@@ -20,7 +20,7 @@ from lastro.campaign.fleet import BOOT_S, BUSY_S, GRACE_S, Fleet
 from lastro.errors import HostBusy, HostError, HostUnfit
 from lastro.results.store import Store
 
-from .test_fleet import Crew, beds, campaign, hurried, on, run, stopped_after, study_of
+from .toy_fleet import Crew, beds, campaign, hurried, on, run, stopped_after, study_of
 
 __all__ = ["hurried"]  # a fixture for every test here
 

@@ -16,8 +16,10 @@ from lastro.report.figures import NARROW_IN, WIDE_IN, FigurePlan, plans
 from lastro.report.figures.quantiles import nines
 from lastro.report.language import ENGLISH, language
 from lastro.results import hdr
-from lastro.results.samples import AT_LEAST, GENERATOR_DELAY, REMARKS, Metric, PackedHistogram, Series
+from lastro.results.samples import AT_LEAST, GENERATOR_DELAY, REMARKS, Metric, Outcome, PackedHistogram, Series
 from lastro.scenarios.load.loads import loads_of
+from lastro.scenarios.load.measuring import record
+from lastro.scenarios.load.search import REACHED, Probe, Searched
 from lastro.stats.histograms import Histogram
 from lastro.study.model import Study
 
@@ -55,8 +57,8 @@ def probes(levels: Levels, block: int) -> list[Series]:
     rng, pdr = random.Random(block), value(levels, block, "pdr")
     rates = tuple(pdr * rng.uniform(0.5, 2) for _ in range(10))
     return [
-        Series("probe rate", "1/s", (*rates[:-1], 1.01 * rates[-1], 1000.0)),
         Series("probe sent", "1/s", (*rates, 0.0)),
+        Series("probe reached", "1", (*(1.0 for _ in rates[:-1]), 0.0, 0.0)),
         Series("probe loss", "%", (*(max(0.0, 100 * (1 - pdr / rate)) for rate in rates), 100.0)),
     ]
 
@@ -113,12 +115,32 @@ def test_each_figure_says_what_it_shows(report: Report) -> None:
     assert "Latency at 20kpps" in shown["latency-20kpps"]
 
 
-def test_probes_that_the_generator_did_not_reach_are_hollow(report: Report) -> None:
+def hollow(report: Report) -> dict[bool, int]:
+    """The number of solid and of hollow points of a treatment in the figure of loss."""
     picture = added(report)["loss"].picture()
     assert picture is not None
     points = [line for axes in picture.figure.axes for line in axes.get_lines() if line.get_marker() == "o"]
-    counts = {str(line.get_markerfacecolor()) == "none": len(line.get_xdata()) for line in points}
-    assert counts == {False: 27, True: 3}, "of three trials with ten probes that sent something"
+    return {str(line.get_markerfacecolor()) == "none": len(line.get_xdata()) for line in points}
+
+
+def test_probes_that_the_generator_did_not_reach_are_hollow(report: Report) -> None:
+    assert hollow(report) == {False: 27, True: 3}, "of three trials with ten probes that sent something"
+
+
+def test_a_probe_is_hollow_where_the_search_takes_it_for_the_generator_s_limit(tmp_path: Path) -> None:
+    """The sum of two directions is within the limit, but one of them sent less than its share."""
+    whole = Probe(100_000, 1, 99_600, 99_600, 1.0, {})
+    short = Probe(100_000, 1, 99_600, 99_600, 1.0, {}, least_part=0.992)
+    assert whole.sent_fps == short.sent_fps >= REACHED * short.rate_fps
+    assert (whole.reached, short.reached) == (True, False)
+
+    def recorded(levels: Levels, block: int) -> list[Series]:
+        outcome = Outcome()
+        record(Searched((), (whole, whole, short), 100_000, False), outcome)
+        return outcome.series
+
+    one = study({"platform": ("native", "runc")})
+    assert hollow(report_of(make_campaign(tmp_path / "c", one, value=value, series=recorded))) == {False: 6, True: 3}
 
 
 def drawn_by_load(directory: Path, **made: Any) -> list[dict[str, list[float]]]:

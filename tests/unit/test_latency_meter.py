@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from lastro.errors import InstrumentError
-from lastro.instruments._latency import judged
+from lastro.instruments._latency import Disturbed, judged
 from lastro.instruments.sockperf_latency import SockperfLatency
 from lastro.results.samples import AMONG_LOST, GENERATOR_DELAY, TOO_FEW
 from lastro.stats.histograms import Histogram
@@ -58,7 +59,6 @@ def test_no_answer_at_all_is_all_lost() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "why"),
     [
-        ("RunTime=3.000", "RunTime=3.200", "clock is wrong: it ran for 3 s, and measured 3.2 s"),
         ("SentMessages=3001", "SentMessages=9001", "sent 9001 packets"),
         ("dropped messages = 0", "dropped messages = 400", "253 of 3001 packets were answered and 400 were not"),
         ("out-of-order messages = 0", "out-of-order messages = 3", "3 answers came out of order"),
@@ -72,6 +72,22 @@ def test_a_log_that_cannot_be_right_is_refused(old: str, new: str, why: str) -> 
     assert old in FROZEN
     with pytest.raises(InstrumentError, match=why.replace("(", r"\(")):
         SockperfLatency().read(FROZEN.replace(old, new), 1000, 3)
+
+
+@pytest.mark.parametrize(
+    ("lasted", "sent", "why"),
+    [
+        ("3.307", 2934, "sockperf had no CPU at the end of its run: it ran for 3.307 s instead of 3 s"),
+        ("3.307", 3308, "clock is wrong: it ran for 3 s, and measured 3.307 s"),
+        ("2.700", 2701, "clock is wrong: it ran for 3 s, and measured 2.7 s"),
+    ],
+)
+def test_a_run_of_another_length_was_disturbed(lasted: str, sent: int, why: str) -> None:
+    """It keeps its rate by its own clock, 1,000 packets a second: only a clock that runs fast sends too many."""
+    log = FROZEN.replace("RunTime=3.000", f"RunTime={lasted}").replace("SentMessages=3001", f"SentMessages={sent}")
+    with pytest.raises(Disturbed, match=re.escape(why)):
+        SockperfLatency().read(log, 1000, 3)
+    assert SockperfLatency().read(FROZEN.replace("RunTime=3.000", "RunTime=3.050"), 1000, 3).lasted_s == 3.05
 
 
 def test_a_log_that_is_cut_is_refused() -> None:

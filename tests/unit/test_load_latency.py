@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from lastro.errors import InputError, InstrumentError, StudyError
-from lastro.instruments._latency import STATISTICS, RoundTrips
+from lastro.instruments._latency import STATISTICS, Disturbed, RoundTrips
 from lastro.instruments._load_generator import Traffic
 from lastro.results.additions import LoadedHistogram, QuantileCurves, QuantilesByLoad
 from lastro.results.noted import Noted, remarks_of
@@ -199,16 +199,46 @@ class _Meter:
         yield
 
 
-def test_each_load_is_judged_by_the_generator_at_the_same_load(monkeypatch: pytest.MonkeyPatch) -> None:
+def measured(monkeypatch: pytest.MonkeyPatch, at: str) -> tuple[Outcome, list[str]]:
+    """What is measured at these loads by _Meter, and when counters of interfaces were read."""
+    outcome, readings = Outcome(), list[str]()
+    still = SimpleNamespace(start=lambda: readings.append("start"), stop=lambda: readings.append("stop"), moved={})
     monkeypatch.setattr(latency_module, "SockperfLatency", _Meter)
-    still = SimpleNamespace(start=lambda: None, stop=lambda: None, moved={})
     monkeypatch.setattr(latency_module, "InterfaceMeter", lambda *_: still)
     monkeypatch.setattr(latency_module, "path_reasons", lambda *_: [])
     ends = {role: SimpleNamespace(spec=SimpleNamespace(role=role)) for role in ("source", "sink")}
     chain: Any = SimpleNamespace(**ends, path=SimpleNamespace(sink="198.18.1.10"), instances={})
-    config = {"at": "10%, 500kpps", "latency_s": 3, "own_delay_s": 2, "one_way": "no", "direction": "forward"}
-    outcome = Outcome()
+    config = {"at": at, "latency_s": 3, "own_delay_s": 2, "one_way": "no", "direction": "forward"}
     measure_latency(cast(Any, None), config, chain, Traffic.of("64"), 110_000, outcome)
+    return outcome, readings
+
+
+@pytest.mark.parametrize("what", ["own_delay", "round_trips"])
+@pytest.mark.parametrize("n_disturbed", [0, 1, 2, 3])
+def test_a_measurement_that_other_work_disturbed_is_repeated(
+    monkeypatch: pytest.MonkeyPatch, what: str, n_disturbed: int
+) -> None:
+    """The third time makes the trial invalid. What a disturbed attempt sent is not counted."""
+    sound, times = getattr(_Meter, what), iter(range(9))
+
+    def at_last(*asked: Any) -> RoundTrips:
+        if next(times) < n_disturbed:
+            raise Disturbed("sockperf had no CPU")
+        found: RoundTrips = sound(*asked)
+        return found
+
+    monkeypatch.setattr(_Meter, what, at_last)
+    if n_disturbed == 3:
+        with pytest.raises(Disturbed, match="sockperf had no CPU"):
+            measured(monkeypatch, "10%")
+        return
+    outcome, readings = measured(monkeypatch, "10%")
+    assert outcome.measurements["latency_p99_at_10pct"] == pytest.approx(50, rel=1e-3)
+    assert len(outcome.histograms) == 2 and readings[-2:] == ["start", "stop"] and readings.count("stop") == 1
+
+
+def test_each_load_is_judged_by_the_generator_at_the_same_load(monkeypatch: pytest.MonkeyPatch) -> None:
+    outcome, _ = measured(monkeypatch, "10%, 500kpps")
     assert outcome.measurements["latency_p99_at_10pct"] == pytest.approx(50, rel=1e-3)
     assert outcome.measurements["own_delay_p99_at_10pct"] == pytest.approx(9, rel=1e-3)
     (lost,) = [each for each in remarks_of(outcome.notes) if "latency_p99_at_500kpps" in each.metrics]

@@ -19,7 +19,7 @@ from lastro.errors import HostBusy
 from lastro.host.files import boot_id, start_time
 from lastro.results.store import Store
 
-from .test_fleet import Toy, campaign, study_of
+from .toy_fleet import Toy, campaign, study_of
 
 AT = "2026-01-01T10:00:00.000+00:00"
 HERE = os.uname().nodename

@@ -14,11 +14,12 @@ from pathlib import Path
 import pytest
 
 from lastro.errors import CommandFailed, ConnectionLost, HostBusy, HostError, HostUnfit, WriteFailed
-from lastro.host import _remote_shell, remote, ssh
+from lastro.host import _remote_shell, facts, remote, ssh
 from lastro.host._connections import SshTarget
 from lastro.host._remote_files import RemoteFiles
 from lastro.host._remote_shell import Query, Shell
 from lastro.host.ledger import Ledger
+from lastro.host.local import LocalHost
 from lastro.host.lock import Holder
 from lastro.host.ssh import SshHost
 from lastro.validity import clock_reasons, drift
@@ -78,8 +79,9 @@ def holder(host: SshHost, token: str) -> int:
 
 
 def refused(host: SshHost, ledger: Ledger, token: str, told: str) -> None:
-    with pytest.raises(HostBusy, match=told), remote._held(host, ledger, token, "another", wait=None):
+    with pytest.raises(HostBusy, match=told) as caught, remote._held(host, ledger, token, "another", wait=None):
         pass
+    assert caught.value.machine == facts.fingerprint(LocalHost()), "which is where this ssh leads to"
 
 
 def test_a_host_is_held_anew_when_sshd_has_not_seen_the_loss(tmp_path: Path, ledger: Ledger) -> None:

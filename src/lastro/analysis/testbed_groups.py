@@ -26,12 +26,13 @@ _DIGEST_CHARS = 12  # as in the name of an image
 class AskedTestbed:
     """A testbed of a fleet: the provenance of its hosts, or the reason why it cannot be used, and a remedy.
 
-    `hosts` are their addresses. `kernels` identify the running kernels of the hosts."""
+    `hosts` are their addresses. `kernels` identify the running kernels of the hosts, and `machines` the hosts."""
 
     name: str
     hosts: tuple[str, ...]
     provenance: Mapping[str, Any] | None
     kernels: frozenset[str] = frozenset()
+    machines: frozenset[str] = frozenset()
     reason: str | None = None
     remedy: str | None = None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -10,7 +11,8 @@ from lastro.app.hosts import guests_to_boot, image_of, placed
 from lastro.app.messages import say
 from lastro.app.provenance import provenance_of
 from lastro.app.waiting import wait_reporter
-from lastro.errors import LastroError
+from lastro.errors import HostBusy, LastroError
+from lastro.host import facts
 from lastro.host.fleet_file import FleetFile, hosts
 from lastro.host.ledger import Session, session
 from lastro.host.testbed_file import TestbedFile
@@ -34,7 +36,7 @@ def ask(fleet: FleetFile, *, wait: bool = False) -> list[AskedTestbed]:
             ask_one = partial(_asked, near, image, wait=wait)
             with ThreadPoolExecutor(min(_AT_ONCE, len(fleet.testbeds))) as at_once:
                 try:
-                    return list(at_once.map(ask_one, fleet.testbeds.keys(), fleet.testbeds.values()))
+                    return each_once(list(at_once.map(ask_one, fleet.testbeds.keys(), fleet.testbeds.values())))
                 except KeyboardInterrupt:
                     at_once.shutdown(wait=False, cancel_futures=True)
                     near.host.view.end_owned(near.token)  # connections and copies under way: their threads clean up
@@ -47,6 +49,27 @@ def _asked(near: Session, image: Image, name: str, file: TestbedFile, *, wait: b
     try:
         with placed(near, image, file, guests_to_boot(file, tuple(file.guests)), _PURPOSE, wait_reporter(wait)) as bed:
             kernels = {held.host.read_text(_BOOT_ID).strip() for held in bed.sessions}
-            return AskedTestbed(name, hosts(file), provenance_of(bed, file), frozenset(kernels))
+            found = provenance_of(bed, file)
+            return AskedTestbed(name, hosts(file), found, frozenset(kernels), frozenset(found["machines"]))
     except LastroError as error:
-        return AskedTestbed(name, hosts(file), None, reason=error.message, remedy=error.hint)
+        return _unusable(name, hosts(file), error)
+
+
+def _unusable(name: str, addresses: tuple[str, ...], error: LastroError) -> AskedTestbed:
+    busy = [error.machine] if isinstance(error, HostBusy) and error.machine else []
+    return AskedTestbed(name, addresses, None, machines=frozenset(busy), reason=error.message, remedy=error.hint)
+
+
+def each_once(testbeds: Sequence[AskedTestbed]) -> list[AskedTestbed]:
+    """Refuse each testbed that uses a host of another one. A testbed that can be used keeps its host.
+
+    While the other one was asked, it has found the host in use, unless their testbed files give it two states."""
+    users: dict[str, str] = {}
+    found: dict[str, AskedTestbed] = {}
+    for testbed in sorted(testbeds, key=lambda each: each.provenance is None):
+        other = next((users[machine] for machine in testbed.machines if machine in users), None)
+        if other is not None:
+            testbed = _unusable(testbed.name, testbed.hosts, facts.same_host(other))
+        users |= dict.fromkeys(testbed.machines, testbed.name)
+        found[testbed.name] = testbed
+    return [found[testbed.name] for testbed in testbeds]

@@ -38,7 +38,7 @@ def private(
     """Return what a bundle says instead of the private words of a campaign, and of the testbeds of its fleet.
 
     `places` are absolute paths and their replacements. If `anonymous`, names of hosts and users are replaced wherever
-    they occur, testbeds get numbers, and the kernel's command line and the hash of the machine's ID are left out."""
+    they occur, testbeds get numbers, and the kernel's command line and the hashes of machines' IDs are left out."""
     words = {place: name for place, name in places.items() if place != "/"}
     found = deepcopy(dict(provenance))
     rows = {row.name: replace(row, provenance=deepcopy(row.provenance)) for row in testbeds}
@@ -94,6 +94,7 @@ def _hide(provenance: dict[str, Any]) -> None:
             machine["hostname"] = NAMELESS
     if "machine" in provenance.get("controller", {}):
         provenance["controller"]["machine"] = ""
+    provenance.pop("machines", None)
     if "command_line" in provenance.get("kernel", {}):
         provenance["kernel"]["command_line"] = ""
     for role in provenance.get("testbed", {}).get("roles", {}).values():

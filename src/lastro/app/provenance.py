@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from lastro import registry
 from lastro.campaign.duration import configuration
 from lastro.guest import in_turn
 from lastro.host import facts
 from lastro.host.local import LocalHost
-from lastro.scenarios.base import Scenario
+from lastro.scenarios.base import Config, Scenario
 from lastro.study import design
 from lastro.study.model import Study
 
@@ -43,25 +46,49 @@ def provenance(study: Study, scenario: Scenario, file: TestbedFile | None = None
         without_tools = facts.collect(LocalHost(), {})  # without networks and instances, no tool is used
         return {**without_tools, "controller": facts.controller()}
     configs = [configuration(study, treatment) for treatment in design.treatments(study)]
+    commands = version_commands(configs)
     with scenario.testbed.attempt():
-        own = facts.collect(scenario.testbed.host)
-        found = {**own, **identity(scenario), **scenario.facts(configs), **_in_guests(scenario)}
-        return {**found, **_places(scenario, file), "controller": facts.controller()}
+        own = facts.collect(scenario.testbed.host, commands)
+        found = {**own, **identity(scenario), **scenario.facts(configs), **_in_guests(scenario, commands)}
+        found |= {**_places(scenario, file), "controller": facts.controller()}
+        return {**found, "machines": machines(scenario.testbed)}
 
 
 def provenance_of(bed: Testbed, file: TestbedFile) -> dict[str, Any]:
     """Return the facts of the hosts of a testbed, apart from any study."""
-    return {**facts.collect(bed.host), **_identity_of(bed), "testbed": _roles(bed, file)}
+    own = facts.collect(bed.host, version_commands())
+    return {**own, **_identity_of(bed), "testbed": _roles(bed, file), "machines": machines(bed)}
 
 
-def _in_guests(scenario: Scenario) -> dict[str, Any]:
+def machines(bed: Testbed) -> list[str]:
+    """Return the fingerprint of each host of a testbed; for a guest, that of the machine below."""
+    hosts = [LocalHost()] if bed.guest is not None else [held.host for held in bed.sessions]
+    return [facts.fingerprint(host) for host in hosts]
+
+
+def version_commands(configs: Sequence[Config] | None = None) -> dict[str, tuple[str, ...]]:
+    """Return the commands that print the versions of common tools, and of the programs of platforms.
+
+    These are the platforms of a study, or all of them. An option of a platform may choose the program of another one,
+    as Docker's `runtime` does."""
+    levels = {str(value) for each in configs or () for name, value in each.items() if name.split(".")[0] == "platform"}
+    chosen = {word for level in levels for word in re.split("[:,=]", level)}
+    found: dict[str, tuple[str, ...]] = dict(facts.TOOLS)
+    for part in registry.parts("platform").values():
+        argv = part.cls.version_argv if part.cls else ()
+        if argv and (configs is None or chosen & {part.name, facts.program(argv)}):
+            found[facts.program(argv)] = argv
+    return found
+
+
+def _in_guests(scenario: Scenario, commands: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
     """Return what differs between the guests that share the treatments; nothing without several.
 
     All other chapters are those of the first guest."""
     found: dict[str, Any] = {}
     for name, each in scenario.guests.items():
         with each.testbed.attempt():
-            own = facts.collect(each.testbed.host)
+            own = facts.collect(each.testbed.host, commands)
         found[name] = {chapter: own[chapter] for chapter in _OF_EACH_GUEST} | {"guest": dict(each.testbed.guest or {})}
     return {"guests": found} if found else {}
 

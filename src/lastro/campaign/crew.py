@@ -29,6 +29,10 @@ class Crew(Protocol):
     def open(self, testbed: str) -> None: ...
     def ask(self, testbed: str, call: Call) -> None: ...
 
+    def release(self, testbed: str) -> None:
+        """Have a testbed cleaned up and released, without waiting for it. It gets no more calls."""
+        ...
+
     def close(self) -> None:
         """Have every testbed cleaned up and released. A call that runs is interrupted."""
         ...
@@ -60,10 +64,13 @@ class SeatCrew:
     def ask(self, testbed: str, call: Call) -> None:
         self._calls[testbed].put(call)
 
+    def release(self, testbed: str) -> None:
+        self._seats[testbed].release()
+        self._calls[testbed].put(None)
+
     def close(self) -> None:
-        for testbed, seat in self._seats.items():
-            seat.release()
-            self._calls[testbed].put(None)
+        for testbed in self._seats:
+            self.release(testbed)
         deadline_s = time.monotonic() + END_S
         for thread in self._threads:
             thread.join(max(0.0, deadline_s - time.monotonic()))

@@ -117,15 +117,20 @@ class DaskCrew:
     def ask(self, testbed: str, call: Call) -> None:
         self._task(testbed, _ask, self._token, call)
 
+    def release(self, testbed: str) -> None:
+        self._spoken_s.pop(testbed, None)
+        if (address := self._workers.get(testbed)) is not None:
+            _apart(self._release, [address])
+
     def close(self) -> None:
         if self._client.status == "running":
-            _join([_apart(self._release_all)], END_S)
+            _join([_apart(self._release, list(self._workers.values()))], END_S)
         with suppress(Exception):
             self._client.close(timeout=END_S)
 
-    def _release_all(self) -> None:
-        """Release the seats of all workers. What cannot be reached any more ends with its lease."""
-        self._client.run(_release_apart, self._token, workers=list(self._workers.values()), on_error="ignore")
+    def _release(self, addresses: Sequence[str]) -> None:
+        """Release the seats of workers. What cannot be reached any more ends with its lease."""
+        self._client.run(_release_apart, self._token, workers=list(addresses), on_error="ignore")
 
     def _task(self, testbed: str, function: Callable[..., object], *values: object) -> None:
         if testbed not in self._workers:

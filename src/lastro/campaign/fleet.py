@@ -16,12 +16,12 @@ import math
 import queue
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
 from lastro.campaign.crew import Crew
 from lastro.campaign.executor import Call, ReachCall, utc_now
+from lastro.campaign.posts import Machines, Post, none_left
 from lastro.campaign.runner import Campaign, Lane, Observer, Steps, require_any
 from lastro.campaign.seat import Failed, Opened, Seen
 from lastro.errors import HostBusy, HostError, HostUnfit, LastroError, Unavailable
@@ -40,7 +40,6 @@ _LASTING = HostUnfit, Unavailable  # errors that last until the user repairs the
 _TICK_S = 1.0
 
 Changes = Callable[[dict[str, Any], dict[str, Any]], list[str]]
-State = Literal["lost", "opening", "idle", "working", "out"]
 
 
 class FleetObserver(Observer, Protocol):
@@ -51,28 +50,6 @@ class FleetObserver(Observer, Protocol):
         ...
 
     def said(self, testbed: str, line: str) -> None: ...
-
-
-@dataclass
-class _Post:
-    """A testbed in this run, with the block that it measures and the steps of its current work."""
-
-    name: str
-    state: State = "lost"
-    lane: Lane | None = None
-    block: int | None = None
-    steps: Steps[None] | None = None
-    error: LastroError = field(default_factory=lambda: LastroError(""))
-    opened_s: float = 0.0  # when it was last opened
-    lost_s: float = field(default_factory=time.monotonic)
-    again_s: float = 0.0
-    was_open: bool = False  # in this run
-    losses: int = 0  # since it finished a trial
-    missed: bool = False  # its loss was reported, and its return was not
-
-    @property
-    def reason(self) -> str:
-        return self.error.message
 
 
 class Fleet:
@@ -94,7 +71,7 @@ class Fleet:
     ) -> None:
         self.crew, self._changes, self._changed_host = crew, changes, changed_host
         self._busy_s, self._boot_s, self._trial_s = busy_s, boot_s, trial_s
-        self._posts: dict[str, _Post] = {}
+        self._posts: dict[str, Post] = {}
         self._opened: dict[str, Opened] = {}
         self._began_s = self._alive_s = time.monotonic()
         self._counted = False  # the trials that can run
@@ -123,7 +100,7 @@ class Fleet:
             if self._posts.keys() <= failed and not any(map(self._may_end, self._posts.values())):
                 away = [post for post in self._posts.values() if self._may_boot(post)]
                 if not away:
-                    raise _none_left(self._posts.values())
+                    raise none_left(self._posts.values())
                 for post in () if told else away:
                     said(post.name, f"cannot be used: {post.reason}; it is tried again for {self._boot_s:g} s")
                 told = True
@@ -134,12 +111,14 @@ class Fleet:
         self.store, self.observer = store, observer
         self.campaign = Campaign(store, kind, observer)
         self._where = {place.block: place.testbed for place in store.places()}
+        measured = set(self._where.values())
+        self._machines = Machines(row for row in store.testbeds() if row.name in measured)
         self._find_blocks()
-        for post in self._posts.values():
-            if post.losses and post.name not in self._opened:
-                self._report_failure(post, "cannot be used")
         for testbed, opened in self._opened.items():
             self._enter(self._posts[testbed], opened)
+        for post in self._posts.values():
+            if post.losses and post.name not in self._opened:
+                self._leave_out_or_report(post, "cannot be used")
         while True:
             self._open_due()
             self._assign()
@@ -160,7 +139,7 @@ class Fleet:
         self._begun = {block for block in found if block in self._where}
         self._unplaced = deque(block for block in found if block not in self._where)
 
-    def _take(self, post: _Post) -> int | None:
+    def _take(self, post: Post) -> int | None:
         """Return the next block of a testbed: its own, or one that is on no testbed."""
         if own := [block for block in self._waiting() if self._where[block] == post.name]:
             return own[0]
@@ -170,7 +149,7 @@ class Fleet:
         self._place(block, post)
         return block
 
-    def _take_over(self, post: _Post) -> Steps[None]:
+    def _take_over(self, post: Post) -> Steps[None]:
         """Begin a block of a lost testbed again, if this one can be reached, and the other is still lost then."""
         yield ReachCall()
         if (block := self._abandoned(post)) is not None:
@@ -178,7 +157,7 @@ class Fleet:
             post.block = block
             yield from self._trials(post, block)
 
-    def _place(self, block: int, post: _Post) -> None:
+    def _place(self, block: int, post: Post) -> None:
         before = self._where.get(block)
         aside = self.store.place(block, post.name)
         self._where[block] = post.name
@@ -193,12 +172,12 @@ class Fleet:
         """List the blocks that have begun on a testbed, and on which no testbed works."""
         return sorted(self._begun - {post.block for post in self._posts.values() if post.state == "working"})
 
-    def _abandoned(self, taker: _Post) -> int | None:
+    def _abandoned(self, taker: Post) -> int | None:
         """Return a block that a testbed may take from another one."""
         now_s = time.monotonic()
         return next((block for block in self._waiting() if now_s >= self._kept_until_s(block, taker)), None)
 
-    def _kept_until_s(self, block: int, taker: _Post) -> float:
+    def _kept_until_s(self, block: int, taker: Post) -> float:
         """Return until when a block is kept for its testbed: for ever while it is open, not at all if it is gone.
 
         Otherwise, for the grace. It begins when the testbed was lost, or later when the other one was opened: of those
@@ -228,7 +207,7 @@ class Fleet:
             self._advance(post, None)
         self.campaign.lanes = sum(post.state == "working" for post in self._posts.values())
 
-    def _trials(self, post: _Post, block: int) -> Steps[None]:
+    def _trials(self, post: Post, block: int) -> Steps[None]:
         assert post.lane is not None
         while (trial := self.store.next_trial(block)) is not None:
             yield from post.lane.run_trial(trial)
@@ -241,14 +220,18 @@ class Fleet:
         """Open testbeds that are new, or lost for some time."""
         for name in self.crew.names():
             if (post := self._posts.get(name)) is None:
-                post = self._posts[name] = _Post(name)
+                post = self._posts[name] = Post(name)
             if post.state == "lost" and time.monotonic() >= post.again_s:
                 post.state = "opening"
                 self.crew.open(name)
 
-    def _enter(self, post: _Post, opened: Opened) -> None:
-        """Take a testbed that is ready, unless it is not the one that it was."""
+    def _enter(self, post: Post, opened: Opened) -> None:
+        """Take a testbed that is ready, unless it is not the one that it was, or is another one by a second name."""
         post.was_open, post.opened_s = True, time.monotonic()
+        machines = opened.provenance.get("machines", ())
+        if (refusal := self._machines.refusal(post.name, machines)) is not None:
+            self._leave_out(post, refusal)
+            return
         before = next((row for row in self.store.testbeds() if row.name == post.name), None)
         changes = self._changes(before.provenance, opened.provenance) if before else []
         if changes and not self._changed_host:
@@ -257,12 +240,13 @@ class Fleet:
             return
         if changes:
             self.store.log(utc_now(), "changed host", f"testbed {post.name}: {'; '.join(changes)}")
+        self._machines.take(post.name, machines)
         post.lane = Lane(self.campaign, self.observer.at(post.name), post.name)
         post.state = "working"
         post.steps = self._probe(post, opened)
         self._advance(post, None)
 
-    def _probe(self, post: _Post, opened: Opened) -> Steps[None]:
+    def _probe(self, post: Post, opened: Opened) -> Steps[None]:
         assert post.lane is not None
         found = yield from post.lane.probe()
         gaps = {index: (str(each.reason), each.remedy) for index, each in found.items() if not each}
@@ -276,11 +260,20 @@ class Fleet:
             self._counted = True
         require_any(found)
 
-    def _leave_out(self, post: _Post, error: LastroError) -> None:
+    def _leave_out(self, post: Post, error: LastroError) -> None:
         post.state, post.error = "out", error
+        self.crew.release(post.name)
         self._report_failure(post, "")
 
-    def _note_failure(self, post: _Post, error: LastroError) -> None:
+    def _leave_out_or_report(self, post: Post, what: str) -> None:
+        """Leave out a testbed whose host another one of this campaign holds, and report any other failure."""
+        held = [post.error.machine] if isinstance(post.error, HostBusy) else []
+        if (refusal := self._machines.refusal(post.name, held)) is None:
+            self._report_failure(post, what)
+        elif post.state == "lost":  # or it is just being opened again, and the answer brings it here
+            self._leave_out(post, refusal)
+
+    def _note_failure(self, post: Post, error: LastroError) -> None:
         """Note that a testbed is lost, or left out. Raises: the error itself, if it is not of the testbed."""
         if not isinstance(error, HostError | HostBusy):
             raise error
@@ -292,7 +285,7 @@ class Fleet:
         least_s, most_s = _AGAIN_S
         post.again_s = time.monotonic() + min(most_s, least_s * 2 ** min(post.losses - 1, _MOST_DOUBLINGS))
 
-    def _report_failure(self, post: _Post, what: str) -> None:
+    def _report_failure(self, post: Post, what: str) -> None:
         """Report once, until it is back, that a testbed is lost; or that it is left out. Add the remedy of its user."""
         lasts = post.state == "out" or isinstance(post.error, _LASTING)
         reason = post.reason + (f" (remedy: {post.error.hint})" if lasts and post.error.hint else "")
@@ -302,7 +295,7 @@ class Fleet:
             post.missed = True
             self._report(post, f"{what}: {reason}")
 
-    def _report(self, post: _Post, text: str) -> None:
+    def _report(self, post: Post, text: str) -> None:
         self.store.log(utc_now(), "testbed", f"{post.name} {text}")
         self.observer.said(post.name, text)
 
@@ -314,7 +307,7 @@ class Fleet:
         # A trial may take longer than our patience, and an idle testbed may wait for a block that is kept for another.
         at_work = any(post.state in ("idle", "working") for post in posts)
         if all(post.state == "out" for post in posts) or (now_s - self._alive_s > PATIENCE_S and not at_work):
-            raise _none_left(self._posts.values())
+            raise none_left(self._posts.values())
 
     # Answers
 
@@ -343,14 +336,14 @@ class Fleet:
             case _:
                 self._advance(post, answer)
 
-    def _advance(self, post: _Post, answer: object) -> None:
+    def _advance(self, post: Post, answer: object) -> None:
         """Store the answer of a testbed, and ask it for the next thing when that is on disk."""
         with self.store.as_one():
             call = self._next_call(post, answer)
         if call is not None:
             self.crew.ask(post.name, call)
 
-    def _next_call(self, post: _Post, answer: object) -> Call | None:
+    def _next_call(self, post: Post, answer: object) -> Call | None:
         assert post.steps is not None
         try:
             return next(post.steps) if answer is None else post.steps.send(answer)
@@ -361,27 +354,19 @@ class Fleet:
             self._leave_out(post, error)
         return None
 
-    def _fail(self, post: _Post, error: LastroError) -> None:
+    def _fail(self, post: Post, error: LastroError) -> None:
         if post.block is not None:
             self.store.withdraw_running(post.block)
             post.block = None
         self._note_failure(post, error)
-        self._report_failure(post, "is lost")
+        self._leave_out_or_report(post, "is lost")
 
-    def _may_end(self, post: _Post) -> bool:
+    def _may_end(self, post: Post) -> bool:
         """Return whether a testbed may be in use by a seat that is about to end.
 
         The time begins with its first answer: a worker of Dask ends the running trial before it answers."""
         return isinstance(post.error, HostBusy) and time.monotonic() - post.lost_s < self._busy_s
 
-    def _may_boot(self, post: _Post) -> bool:
+    def _may_boot(self, post: Post) -> bool:
         """Return whether a testbed that cannot be reached may come back soon."""
         return post.state != "out" and time.monotonic() - post.lost_s < self._boot_s
-
-
-def _none_left(posts: Collection[_Post]) -> LastroError:
-    """Return the error of a campaign that has no testbed left: HostBusy if all are in use."""
-    kind = HostBusy if all(isinstance(post.error, HostBusy) for post in posts) else HostError
-    hint = "; ".join(dict.fromkeys(post.error.hint for post in posts if post.error.hint))
-    text = "; ".join(f"{post.name}: {post.reason}" for post in sorted(posts, key=lambda post: post.name))
-    return kind(f"no testbed of the fleet can be used: {text}", hint or "`lastro resume` continues the campaign")

@@ -29,7 +29,7 @@ from typing import IO, TYPE_CHECKING, Any
 from lastro import __version__, errors
 from lastro.campaign.duration import scenario_of
 from lastro.campaign.executor import AttemptCall, CalibrateCall, Call, Executor, ProbeCall, ReachCall
-from lastro.errors import HostError, LastroError, StoreError, TrialError
+from lastro.errors import HostBusy, HostError, LastroError, StoreError, TrialError
 from lastro.units import human_duration
 
 if TYPE_CHECKING:
@@ -76,16 +76,20 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A call, or the opening of a testbed, that raised an error; `kind` is the name of its class."""
+    """A call, or the opening of a testbed, that raised an error; `kind` is the name of its class.
+
+    `machine` is that of a HostBusy."""
 
     kind: str
     message: str
     hint: str | None = None
+    machine: str = ""
 
     @classmethod
     def of(cls, error: BaseException) -> Failed:
         if isinstance(error, LastroError):
-            return cls(type(error).__name__, error.message, error.hint)
+            machine = error.machine if isinstance(error, HostBusy) else ""
+            return cls(type(error).__name__, error.message, error.hint, machine)
         kind = "OSError" if isinstance(error, OSError) else type(error).__name__  # it has many subclasses
         return cls(kind, f"{type(error).__name__}: {error}")
 
@@ -101,6 +105,8 @@ class Failed:
             return errors.InputError(self.message, self.hint)
         if issubclass(kind, TrialError | StoreError):  # of a ledger; a seat does not write the campaign
             return HostError(self.message, self.hint)
+        if issubclass(kind, HostBusy):
+            return HostBusy(self.message, self.hint, self.machine)
         return kind(self.message, self.hint)  # type: ignore[no-any-return]
 
 

@@ -48,6 +48,17 @@ def _plain(found: Availability) -> dict[str, Any]:
     }
 
 
+def document(
+    host: Mapping[str, Any],
+    guest: Mapping[str, Any] | None,
+    findings: Sequence[ProbedPart],
+    versions: Mapping[str, str],
+) -> dict[str, Any]:
+    """Return everything as JSON-able data, with the facts of the host, and of the guest if it is one."""
+    tried = {"parts": parts(findings, versions), "matrix": cells(findings)}
+    return {"host": host, **({"guest": guest} if guest else {}), **tried}
+
+
 def parts(findings: Sequence[ProbedPart], versions: Mapping[str, str]) -> list[dict[str, Any]]:
     """Return the result of every probe. `versions` are those of platforms, by name; a platform may have none."""
     return [

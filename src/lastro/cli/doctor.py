@@ -27,7 +27,7 @@ from lastro import registry
 from lastro.app.rights import require_root
 from lastro.app.studies import load_fleet, load_study, load_testbed
 from lastro.cli._common import testbed_argument
-from lastro.cli._matrix import ProbedPart, cells, lines, parts, summary
+from lastro.cli._matrix import ProbedPart, document, lines, summary
 from lastro.errors import HostBusy, HostError, InputError, LastroError, did_you_mean
 from lastro.host.base import Host
 from lastro.plain import plain, unfiltered
@@ -91,9 +91,8 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps({"busy": error.message}) if args.json else reason)
         return 0
     if args.json:
-        guest = {"guest": {**bed.guest, "adds": adds}} if bed.guest else {}
-        tried = {"parts": parts(findings, versions), "matrix": cells(findings)}
-        print(json.dumps({"host": host, **guest, **tried}, indent=2))
+        guest = {**bed.guest, "adds": adds} if bed.guest else None
+        print(json.dumps(document(host, guest, findings, versions), indent=2))
         return 0
     for role, other in bed.others.items():
         print(f"{role}: {other.host.name} is reachable and meets the requirements")
@@ -139,11 +138,12 @@ def _run_fleet(args: argparse.Namespace) -> int:
         if getattr(args, option):
             hint = f"try parts on one testbed: lastro doctor --testbed FILE --{option} …"
             raise InputError(f"--fleet compares testbeds, and does not take --{option}", hint)
-    require_root("doctor")
     fleet = load_fleet(args.fleet)
     if fleet.scheduler:
-        hint = "run `lastro doctor --json` on the workers' hosts, and compare what they print"
-        raise InputError(f"{args.fleet}: `doctor` does not ask the workers of a Dask scheduler", hint)
+        message = f"{args.fleet}: `doctor` asks hosts that it reaches itself, and not the workers of a Dask scheduler"
+        hint = "run `lastro doctor --json` on the host of each worker, and compare the facts: docs/reference-fleet.md"
+        raise InputError(message, hint)
+    require_root("doctor")
     testbeds = ask(fleet, wait=args.wait)
     found = grouped(testbeds)
     if args.json:

@@ -4,7 +4,10 @@ Tried with Click 2.1, and with FastClick of June 2026. Source: the element docum
 
 Click reads packets as the sender's kernel left them for a network card. Links inside one host have no such card, so two
 things are done in its place. Click completes the checksums of TCP and UDP. The kernels at both ends of the flow send
-single segments (`Instance.send_single_segments`), since Click's packets hold one frame of an ordinary MTU."""
+single segments (`Instance.send_single_segments`), since Click's packets hold one frame of an ordinary MTU.
+
+Click keeps the hardware addresses of both ends from the first ping on. By default, it would ask for them again after a
+minute, among the frames that the scenario `load` counts."""
 
 from __future__ import annotations
 
@@ -38,7 +41,7 @@ _SIDE = """
 from_{side} :: FromDevice({interface}, SNIFFER false, PROMISC false, METHOD LINUX);
 to_{side} :: Queue(4096) -> ToDevice({interface}, METHOD LINUX);
 kind_{side} :: Classifier(12/0806 20/0001, 12/0806 20/0002, 12/0800, -);
-arp_{side} :: ARPQuerier({address}, {interface}:eth);
+arp_{side} :: ARPQuerier({address}, {interface}:eth, TIMEOUT 0, POLL_TIMEOUT 0);
 from_{side} -> kind_{side};
 kind_{side}[0] -> ARPResponder({address} {interface}:eth) -> to_{side};
 kind_{side}[1] -> [1]arp_{side};

@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from lastro import __version__
-from lastro.errors import LastroError
+from lastro.errors import HostUnfit, LastroError
 from lastro.host import cgroups
 from lastro.host.base import Host
 
 _HOSTNAME, _KERNEL = "/proc/sys/kernel/hostname", "/proc/sys/kernel/osrelease"
+_MACHINE_ID, _BOOT_ID = "/etc/machine-id", "/proc/sys/kernel/random/boot_id"
 _OS, _CPUS, _MEMORY = "/etc/os-release", "/proc/cpuinfo", "/proc/meminfo"
 _GOVERNOR = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"
 _VULNERABILITIES = "/sys/devices/system/cpu/vulnerabilities"
@@ -35,6 +36,7 @@ TOOLS = {
     "dockerd": ("dockerd", "--version"),
     "containerd": ("containerd", "--version"),
     "mmdebstrap": ("mmdebstrap", "--version"),
+    "ovs-vswitchd": ("ovs-vswitchd", "--version"),
 }
 
 
@@ -83,13 +85,32 @@ def controller() -> dict[str, str]:
     """Identify the machine on which Lastro itself runs, whichever machine is measured.
 
     `machine` is a keyed hash of the ID that machine-id(5) asks to keep confidential; empty without that ID."""
-    files = {"hostname": _HOSTNAME, "machine": "/etc/machine-id"}
+    files = {"hostname": _HOSTNAME, "machine": _MACHINE_ID}
     found = dict.fromkeys(files, "")
     for name, file in files.items():
         with suppress(OSError):
             found[name] = Path(file).read_text().strip()
     secret = found["machine"].encode()
     return found | {"machine": hmac.digest(secret, b"lastro", "sha256").hex()[:16] if secret else ""}
+
+
+def fingerprint(host: Host) -> str:
+    """Return a hash that is the same for all names of a machine: a keyed one of its machine ID and its host name.
+
+    Clones of a machine have one ID, and in some labs all machines have one name: only both together count. A machine
+    without an ID has that of its boot instead."""
+    seen = _texts(host, _HOSTNAME, _MACHINE_ID, _BOOT_ID)
+    secret = f"{seen[_MACHINE_ID] or seen[_BOOT_ID]} {seen[_HOSTNAME]}"
+    return hmac.digest(secret.encode(), b"lastro", "sha256").hex()[:16]
+
+
+def same_host(testbed: str) -> HostUnfit:
+    """Return the error of a testbed that uses a host of another one, which is `testbed`."""
+    return HostUnfit(
+        f"it uses the same host as testbed {testbed}",
+        "in the fleet file, give each host to one testbed, whose name stays; clones of a machine need host names of"
+        " their own",
+    )
 
 
 def _distribution(os_release: str) -> str:
@@ -103,12 +124,17 @@ def tools(host: Host, commands: Mapping[str, tuple[str, ...]]) -> dict[str, Any]
     """Return version, path and SHA-256 of each program that is installed."""
     found: dict[str, Any] = {}
     for name, argv in commands.items():
-        path = host.which(argv[0])
+        path = host.which(program(argv))
         if path is None:
             continue
         with suppress(LastroError):
             found[name] = {"version": version(host, argv), "path": path, "sha256": _sha256(host, path)}
     return found
+
+
+def program(argv: Sequence[str]) -> str:
+    """Return the program whose version a command prints; a script for sh has it as its name, `sh -c SCRIPT NAME`."""
+    return argv[3] if argv[0] == "sh" and len(argv) > 3 else argv[0]
 
 
 def version(host: Host, argv: Sequence[str]) -> str:

@@ -15,6 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from lastro.errors import ConnectionLost, HostBusy, HostError, StoreError, TrialError
+from lastro.host import facts
 from lastro.host._connections import LOST, SshTarget
 from lastro.host.base import Process
 from lastro.host.files import OWNER_VARIABLE
@@ -97,6 +98,7 @@ def _held(host: SshHost, ledger: Ledger, token: str, purpose: str, wait: OnWait 
             raise HostBusy(
                 f"{host.name} is in use by {other.text if other else 'another Lastro'}",
                 "two measurements would disturb each other: wait, or use --wait",
+                facts.fingerprint(host),
             )
         wait(other, 0)
         holder.wait_line("held\n", _DAY_S)

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
+from lastro.errors import InstrumentError
 from lastro.host.base import Process
 from lastro.instruments._load_generator import Traffic, Way
 from lastro.instruments.base import Instrument
@@ -35,6 +36,10 @@ STATISTICS = (*(name for name, _ in QUANTILES), MAX)
 MOST_OWN = 0.5  # of a latency: what is more than half the generator's own delay is not a property of the path
 _LOOPBACK = "127.0.0.1"
 _NS_PER_US = 1000.0
+
+
+class Disturbed(InstrumentError):
+    """Other work on the host disturbed a measurement for a moment: it can be repeated."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,8 +88,8 @@ class LatencyMeter(Instrument):
     def round_trips(self, way: Way, traffic: Traffic, rate_fps: float, duration_s: float) -> RoundTrips:
         """Send packets whose rate is `rate_fps` with their answers, and time them.
 
-        Raises: InstrumentError when its report cannot be right, or when nothing was answered; CommandFailed;
-        CommandTimeout."""
+        Raises: Disturbed when it did not run as long as it should; InstrumentError when its report cannot be right, or
+        when nothing was answered; CommandFailed; CommandTimeout."""
 
     def own_delay(self, sender: Instance, traffic: Traffic, rate_fps: float, duration_s: float) -> RoundTrips:
         """Time packets that never leave the sender: what the meter, its sockets and the scheduler take by themselves.

@@ -100,12 +100,14 @@ class Way:
 class Offered:
     """A load as its generator reports it: frames intended and sent, the seconds it took, and, if known, received.
 
-    Only a generator that has the frames back, or asks its receiver, knows what was received."""
+    Only a generator that has the frames back, or asks its receiver, knows what was received. `waited_s` is the CPU time
+    in which it waited by keeping a CPU busy."""
 
     intended: int
     sent: int
     lasted_s: float
     received: int | None = None
+    waited_s: float = 0.0
 
     @property
     def rate_fps(self) -> float:
@@ -118,8 +120,8 @@ class LoadGenerator(Instrument):
 
     `packages` are Debian packages that it needs in the image. `most_flows`, `mixes` and `least_payload_bytes` say what
     traffic it can send; `step_s` is the unit of its durations (0: any), `starts_s` what it takes besides them, and
-    `spins` is true if it waits by keeping a CPU busy. `bound_to` is the CPU to which it binds itself, whatever it may
-    use; None if it does not."""
+    `spins` is true if it waits by keeping a CPU busy: it then reports this time in `Offered`. `bound_to` is the CPU to
+    which it binds itself, whatever it may use; None if it does not."""
 
     metrics = (FRAMES_OFFERED,)
     packages: ClassVar[tuple[str, ...]] = ()

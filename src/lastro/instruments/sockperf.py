@@ -1,15 +1,21 @@
-"""One flow of datagrams at a constant rate, by sockperf, which keeps a CPU busy while it waits to send."""
+"""One flow of datagrams at a constant rate, by sockperf, which keeps a CPU busy while it waits to send.
+
+The time in which it waits is its user time, as counted by the kernel on which it runs: that of the host, of a guest, or
+gVisor. From outside, all work of a guest is user time, including what its kernel does for a frame."""
 
 from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 
 from lastro.errors import CommandFailed, InstrumentError, Unavailable
 from lastro.instruments._load_generator import BUFFER_BYTES, PORT, LoadGenerator, Offered, Traffic, Way, checked
 
 _PATIENCE_S = 15.0
 _SENT = re.compile(r"Total of (\d{1,15}) messages sent in (\d{1,9}(?:\.\d{1,9})?) sec")
+_TIMED = 'LC_ALL=C TIMEFORMAT="waited %U"; time "$@"'  # to the millisecond; dash counts hundredths of a second
+_WAITED = re.compile(r"^waited (\d{1,9}\.\d{3})$", re.MULTILINE)
 
 
 class Sockperf(LoadGenerator):
@@ -29,12 +35,15 @@ class Sockperf(LoadGenerator):
         argv += ["--buffer-size", str(BUFFER_BYTES)]
         if way.sender.shares_kernel:  # it keeps this CPU busy, and leaves the others to the function
             argv = ["taskset", "--cpu-list", str(way.sender.testbed.usable_cpus[0]), *argv]
-        done = way.sender.run(argv, timeout_s=whole_s + _PATIENCE_S, check=False)
+        timed = ["bash", "-c", _TIMED, "bash", *argv]
+        done = way.sender.run(timed, timeout_s=whole_s + _PATIENCE_S, check=False)
         if done.returncode != 0:
             raise CommandFailed(argv, done.returncode, done.error_text or done.text)
         if way.ip == "6" and not _SENT.search(done.text):
             raise Unavailable("this version of sockperf sends nothing over IPv6", 'use instrument = "trafgen"')
-        return self.read(done.text, mps, whole_s)
+        if len(waited := _WAITED.findall(done.error_text)) != 1:
+            raise InstrumentError(f"sockperf's user time is not known: {done.error_text.strip()[-80:]!r}")
+        return replace(self.read(done.text, mps, whole_s), waited_s=float(waited[0]))
 
     def read(self, text: str, mps: int, duration_s: int) -> Offered:
         """Return the load that its report states. Raises: InstrumentError."""

@@ -15,7 +15,7 @@ from dataclasses import replace
 from lastro.errors import CommandFailed, InstrumentError
 from lastro.host.base import Process
 from lastro.instruments._captured import OneWay, one_way
-from lastro.instruments._latency import LatencyMeter, RoundTrips, judged, stored
+from lastro.instruments._latency import Disturbed, LatencyMeter, RoundTrips, judged, stored
 from lastro.instruments._load_generator import BUFFER_BYTES, PORT, Traffic, Way
 from lastro.instruments.base import WORK_DIR
 from lastro.platforms.base import Instance
@@ -27,7 +27,7 @@ _PATIENCE_S = 15.0
 _UNTIMED_S = 0.45  # at the beginning and the end of a run
 _NS = 1_000_000_000
 _CLOCK = 0.02  # a fraction: it measures the rate of the processor's counter for 0.1 s, and may be interrupted meanwhile
-_TIMER_S = 0.05  # how late the timer that ends a run may be
+_TIMER_S = 0.05  # how late a signal may be that ends a run
 _MOST_DISORDERED = 0.001  # sockperf does not log these
 _TICK_NS = 1.0  # of its clock, at most: each period is rounded down to ticks
 _LOG = f"{WORK_DIR}/lastro-latency.csv"
@@ -95,7 +95,7 @@ class SockperfLatency(LatencyMeter):
         return self.read(done.text, mps, whole_s)
 
     def read(self, text: str, mps: int, duration_s: float) -> RoundTrips:
-        """Return the round trips of a log. A pure function. Raises: InstrumentError."""
+        """Return the round trips of a log. A pure function. Raises: Disturbed; InstrumentError."""
         import numpy as np
 
         from lastro.instruments._schedule import due_times
@@ -109,10 +109,7 @@ class SockperfLatency(LatencyMeter):
         lasted_s, sent = float(run[0][0]), int(run[0][1])
         lost, doubled, disordered = map(int, counts[0])
         rows = _rows(text)
-        if abs(lasted_s - duration_s) > _CLOCK * duration_s + _TIMER_S:
-            raise InstrumentError(
-                f"sockperf's clock is wrong: it ran for {duration_s:g} s, and measured {lasted_s:g} s"
-            )
+        _require_length(lasted_s, sent / mps, duration_s)
         if not 0 < sent <= 1.01 * mps * (lasted_s + 1):
             raise InstrumentError(f"sockperf says that it sent {sent} packets in {lasted_s:g} s, at {mps} per second")
         if len(rows) + lost + disordered > sent // ANSWERS_EVERY:
@@ -131,6 +128,23 @@ class SockperfLatency(LatencyMeter):
         slack_ns = (-_TICK_NS * ANSWERS_EVERY, 0.1 * _TICK_NS * ANSWERS_EVERY)
         due_ns = due_times(sent_ns, period_ns, bool(lost or disordered), slack_ns)
         return RoundTrips(due_ns, sent_ns, answered_ns, lost, sent, sent // ANSWERS_EVERY, lasted_s)
+
+
+def _require_length(lasted_s: float, sending_s: float, duration_s: float) -> None:
+    """Check that a run took as long by sockperf's clock as by the kernel's timer. Raises: Disturbed if not.
+
+    `sending_s` is the time in which the packets that it sent were due. A signal ends a run. A sender that waits for a
+    CPU meanwhile sends nothing, and notices the signal late: its clock is right. With a clock that runs fast, it sends
+    until the signal, at a rate that is too high."""
+    most_s = _CLOCK * duration_s + _TIMER_S
+    if abs(lasted_s - duration_s) <= most_s:
+        return
+    if lasted_s > duration_s and sending_s <= duration_s + most_s:
+        raise Disturbed(
+            f"sockperf had no CPU at the end of its run: it ran for {lasted_s:g} s instead of {duration_s:g} s",
+            "keep other work off this host, or off the generator's CPU",
+        )
+    raise Disturbed(f"sockperf's clock is wrong: it ran for {duration_s:g} s, and measured {lasted_s:g} s")
 
 
 def _rows(text: str) -> list[tuple[int, int]]:

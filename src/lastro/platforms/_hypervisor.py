@@ -93,6 +93,7 @@ class Hypervisor(Platform):
     boot_timeout_s: ClassVar[float] = 30.0
     emulates: ClassVar[bool] = False
     start_s = 3.0
+    shares_kernel = False
     guests = True
     over_ssh = False  # kernel, disk and the client of the guest's agent are on this machine
 

@@ -271,9 +271,10 @@ def configuration(port: Port) -> list[str]:
 class Platform(ABC):
     """A way to host instances.
 
-    `version_argv` prints the version of the platform's tool, for provenance. A study may choose `options` by a level
-    such as `docker:storage=vfs` or a factor such as `platform.storage`. `confines` are the mechanisms of `Security`
-    that the platform can apply. `sends_by_host` is that of its instances; it may depend on options."""
+    `version_argv` prints the version of the platform's program, for provenance (see `host.facts.program`). A study
+    may choose `options` by a level such as `docker:storage=vfs` or a factor such as `platform.storage`. `confines` are
+    the mechanisms of `Security` that the platform can apply. `sends_by_host` is that of its instances; it may depend
+    on options."""
 
     kind = "platform"
     name: ClassVar[str]
@@ -283,6 +284,7 @@ class Platform(ABC):
     options: ClassVar[tuple[Setting, ...]] = ()
     confines: frozenset[str] = frozenset()  # it may depend on options
     sends_by_host: bool = False
+    shares_kernel: bool = True  # whether its instances run on the host's kernel; it may depend on options
     start_s: ClassVar[float] = 0.15  # seconds to start and end an instance, about; for plans without measurements
     slowdown: ClassVar[float] = 1.0  # of a computation against the bare host, about; for plans only
     bare: ClassVar[bool] = False  # whether its instances are processes of the host itself, without virtualization

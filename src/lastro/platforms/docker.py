@@ -61,6 +61,7 @@ class Docker(Platform):
         super().__init__(**chosen)
         self.runtime = self.only_runtime or str(self.chosen["runtime"])
         if self.runtime in _LATE:  # kernels of their own
+            self.shares_kernel = False
             self.confines = frozenset({"drop_capabilities", "read_only_root"})
         self._daemons: dict[bool, Daemon] = {}  # the key: whether it puts instances into user namespaces
         self._starting = threading.Lock()

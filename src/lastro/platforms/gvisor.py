@@ -69,6 +69,7 @@ class Gvisor(OciPlatform):
     requirements = Requirements(program="runsc", recipe="gvisor", remedy=REMEDY)
     binary = "runsc"
     instance_type = GvisorInstance
+    shares_kernel = False
     takes_links_at_start = True
     confines = frozenset({"drop_capabilities", "read_only_root", "seccomp"})
     options = (Setting("platform", "systrap", "how it intercepts system calls", choices=("systrap", "ptrace", "kvm")),)

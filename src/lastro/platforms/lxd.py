@@ -14,7 +14,7 @@ class Lxd(LxdPlatform):
     summary = "LXD system containers, by a private daemon, separate from the user's"
     start_s = 3.3  # where nothing can be cloned, the image is unpacked for every instance
     # On a host with only the snap, this may be a script that installs it: asking for the version must not run that.
-    version_argv = ("sh", "-c", 'lxd=$(command -v lxd) && head -c 4 "$lxd" | grep -q ELF && exec lxd --version')
+    version_argv = ("sh", "-c", 'lxd=$(command -v lxd) && head -c 4 "$lxd" | grep -q ELF && exec lxd --version', "lxd")
     requirements = Requirements(packages=("lxd",), optional_packages=("btrfs-progs",))
     flavour = Flavour(
         name="lxd",

@@ -124,7 +124,7 @@ def _rename(testbed: Testbed, device: str, tap: str, where: str = "") -> None:
 class Xen(Hypervisor):
     name = "xen"
     summary = "Xen guests by xl, on a host that was booted with Xen"
-    version_argv = ("sh", "-c", "xl info | sed -n 's/^xen_version *: */Xen /p'")
+    version_argv = ("sh", "-c", "xl info 2>/dev/null | sed -n 's/^xen_version *: */Xen /p'", "xl")
     options = (_TYPE, VCPUS, MEMORY)
     program = "xl"
     remedy = "apt-get install xen-system-amd64 qemu-system-xen, and boot the host with Xen"

@@ -48,8 +48,8 @@ class PairedSeries:
     `name` is the stem of its file; `how` describes the points. `x` and `y` are names of series whose samples belong
     together; those of `y` are percentages, drawn on a scale that has room for 0 and for thousandths. `goals` are lines
     at a percentage. The means of the metrics `found` are marked on the horizontal axis, which is logarithmic. Its
-    values are divided by `per_unit`. `asked` is a series of what `x` should have been: pairs whose x is below the
-    fraction `reached` of it are hollow, and described by `missed`."""
+    values are divided by `per_unit`. `reached` is a series of 1, and of 0 where x is less than what was asked for: such
+    pairs are hollow, and described by `missed`. Without that series, none is."""
 
     name: str
     title: str
@@ -61,8 +61,7 @@ class PairedSeries:
     goals: tuple[float, ...]
     found: tuple[str, ...]
     per_unit: float
-    asked: str
-    reached: float
+    reached: str
     missed: str
 
 

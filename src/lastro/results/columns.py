@@ -61,6 +61,7 @@ class _Provenance(TypedDict, total=False):
     guest: _Guest
     guests: dict[str, _InTurn]
     controller: _Machine
+    machines: list[str]
     testbed: _Testbed
     fleet: _Fleet
     tools: dict[str, dict[str, Any]]

@@ -241,6 +241,14 @@ def platform_of(config: Config) -> type[Platform]:
     return info.cls if info and info.cls else Platform
 
 
+def shares_kernel(config: Config) -> bool:
+    """Return whether the treatment's platform, with its options, runs instances on the host's kernel.
+
+    Raises: as `make_part`."""
+    platform: Platform = make_part("platform", platform_level(config))
+    return platform.shares_kernel
+
+
 def start_s(config: Config) -> float:
     """Estimate how long an instance takes to start and to stop on the treatment's platform."""
     return platform_of(config).start_s

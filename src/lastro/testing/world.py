@@ -26,6 +26,9 @@ class World:
             assert inside(instance, "/proc/sys/net/ipv4/ip_forward") == "0"
         assert subject.testbed.host.read_text("/proc/sys/net/ipv4/ip_forward") == outside
 
+    def test_it_runs_on_the_kernel_that_the_platform_states(self, subject: Subject, instance: Instance) -> None:
+        assert instance.shares_kernel is subject.platform.shares_kernel is self.shares_kernel
+
     def test_the_root_filesystem_is_the_same(self, subject: Subject, instance: Instance) -> None:
         wanted = subject.testbed.host.run(["sh", "-ec", _DIGEST.format(root=subject.testbed.image.tree)]).text
         assert instance.run(["sh", "-ec", _DIGEST.format(root="/")], timeout_s=120).text == wanted

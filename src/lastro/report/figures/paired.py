@@ -69,10 +69,10 @@ def _pairs(report: Report, attempts: Sequence[Attempt], paired: PairedSeries) ->
         found: dict[str, Series] = {each.name: each for each in series}
         if paired.x in found and paired.y in found:
             x, y = found[paired.x].values, found[paired.y].values
-            asked = found[paired.asked].values if paired.asked in found else (0.0,) * len(x)
+            reached = found[paired.reached].values if paired.reached in found else (1.0,) * len(x)
             pairs += [
-                _Pair(one_x / paired.per_unit, one_y, one_x >= paired.reached * one_asked)
-                for one_x, one_y, one_asked in zip(x, y, asked, strict=False)
+                _Pair(one_x / paired.per_unit, one_y, bool(one_reached))
+                for one_x, one_y, one_reached in zip(x, y, reached, strict=False)
                 if one_x > 0
             ]
     return pairs

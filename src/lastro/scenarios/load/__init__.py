@@ -26,7 +26,7 @@ from lastro.meters.usage import UsageMeter
 from lastro.platforms.base import Availability, InstanceSpec, unavailable
 from lastro.results.additions import ScenarioFigure
 from lastro.results.samples import Metric, Outcome
-from lastro.scenarios.base import CalibrationKind, Config, platform_level, platform_of, start_s
+from lastro.scenarios.base import CalibrationKind, Config, platform_level, shares_kernel, start_s
 from lastro.scenarios.load.additions import figures_of
 from lastro.scenarios.load.addresses import keep_addresses
 from lastro.scenarios.load.goals import own_goal
@@ -57,6 +57,7 @@ _AROUND_S = 1.5  # what a trial takes besides probes, waits and two starts, roug
 _PROBE_S = 0.15  # what a probe takes besides its time and the start of its generator
 _CEILING = "ceiling"  # the largest rate that the generator sends through plain forwarding
 _NO_GOAL = "none"
+_DIRECTIONS = 2
 
 
 class _AtPdr(TypedDict):
@@ -241,19 +242,28 @@ def _generator(name: str) -> type[LoadGenerator]:
 def _require_able(config: Config, usable_cpus: Sequence[int]) -> None:
     """Check that the generator can send the traffic of a treatment, from its CPU. Raises: Unavailable."""
     kind = _generator(str(config["instrument"]))
-    if kind.bound_to not in (None, usable_cpus[0]) and not platform_of(config).guests:
+    if kind.bound_to not in (None, usable_cpus[0]) and shares_kernel(config):
         raise Unavailable(
             f"{kind.name} binds itself to CPU {kind.bound_to}, and the first that Lastro may use is {usable_cpus[0]}",
             f'use instrument = "sockperf", or let Lastro use CPU {kind.bound_to}',
         )
     if refusal := kind.refusal(traffic_of(config)):
         raise Unavailable(refusal, kind.remedy(traffic_of(config)))
-    if kind.spins and config["direction"] == BOTH and not platform_of(config).guests:
-        raise Unavailable(
-            f"{kind.name} keeps CPU {usable_cpus[0]} busy for one direction, and cannot share it with the other",
-            'use instrument = "trafgen", or direction = "forward"',
-        )
+    if kind.spins and config["direction"] == BOTH and (refusal := _refusal_of_two(kind, config, usable_cpus)):
+        raise Unavailable(refusal, 'use instrument = "trafgen", or direction = "forward"')
     if not float(config["first_probe_s"]) <= float(config["probe_s"]) <= float(config["deciding_s"]):
         raise Unavailable("first_probe_s, probe_s and deciding_s must not decrease", "make deciding_s the longest")
     if int(config["least_fps"]) >= int(config["most_fps"]):
         raise Unavailable("least_fps must be below most_fps", "raise most_fps")
+
+
+def _refusal_of_two(kind: type[LoadGenerator], config: Config, usable_cpus: Sequence[int]) -> str:
+    """Return why two generators that keep CPUs busy cannot send at the same time; empty if they can.
+
+    On the host's kernel, both are kept on the first CPU. On kernels of their own, they keep busy whichever CPUs of the
+    host they get, and the function needs another one."""
+    if shares_kernel(config):
+        return f"{kind.name} keeps CPU {usable_cpus[0]} busy for one direction, and cannot share it with the other"
+    if (n := len(usable_cpus)) <= _DIRECTIONS:
+        return f"{kind.name} keeps a CPU busy for each direction, and Lastro may use only {n} for both and the function"
+    return ""

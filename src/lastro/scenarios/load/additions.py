@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from lastro.instruments._latency import MOST_OWN, QUANTILES
 from lastro.results.additions import LoadedHistogram, PairedSeries, QuantileCurves, QuantilesByLoad, ScenarioFigure
 from lastro.scenarios.load.loads import all_loads
-from lastro.scenarios.load.measuring import NDR, PDR, PROBE_LOSS, PROBE_SENT, goals_of
-from lastro.scenarios.load.search import REACHED
+from lastro.scenarios.load.measuring import NDR, PDR, PROBE_LOSS, PROBE_REACHED, PROBE_SENT, goals_of
 from lastro.stats.notes import N_
 from lastro.study.model import Level
 
@@ -16,7 +15,6 @@ _FROM_DUE = N_("round trips, each from when its packet was due; an answer for on
 _AXIS = N_("round trip in µs")
 _NAMES = tuple(name for name, _ in QUANTILES)
 _NS_PER_US, _KPPS = 1000.0, 1000.0
-_PROBE_RATE = "probe rate"  # the series of the rates that were asked for
 _USUAL: dict[str, Level] = {"exceed_percent": 50.0, "own_goal": "none"}  # where a factor varies them
 
 
@@ -37,8 +35,7 @@ def _loss(settings: Mapping[str, Level]) -> PairedSeries:
         goals=tuple(100 * goal.loss_ratio for goal in goals_of(_USUAL | dict(settings)) if goal.loss_ratio),
         found=(PDR, NDR),
         per_unit=_KPPS,
-        asked=_PROBE_RATE,
-        reached=REACHED,
+        reached=PROBE_REACHED,
         missed=N_("one probe whose rate the generator did not reach"),
     )
 

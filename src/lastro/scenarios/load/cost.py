@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from lastro.instruments._load_generator import LoadGenerator
 from lastro.meters.host import HostMeter
 from lastro.meters.usage import UsageMeter
 from lastro.results.samples import Metric, Outcome
@@ -13,6 +12,7 @@ from lastro.scenarios.shared.on_chain import StandingChain
 from lastro.scenarios.shared.topology import note_meter
 from lastro.testbed import Testbed
 
+_SENDERS = ("source", "sink")  # the latter if the load has both directions
 COST = Metric(
     "frames_per_cpu_s",
     "1/s",
@@ -32,7 +32,6 @@ def measure_cost(
     testbed: Testbed,
     standing: StandingChain,
     prober: Prober,
-    generator: LoadGenerator,
     rate_fps: float,
     duration_s: float,
     outcome: Outcome,
@@ -48,25 +47,28 @@ def measure_cost(
     usage.stop()
     note_meter(outcome, usage)
     note_meter(outcome, host)
-    outcome.measurements |= costs(probe, host, usage, spins=generator.spins)
+    outcome.measurements |= costs(probe, host, usage)
     if (size := prober.mean_bytes) is not None:
         outcome.measurements[FRAME_MEAN.name] = size
     outcome.notes |= {**usage.notes(), "elapsed_s": probe.lasted_s, "cost": probe.as_note()}
 
 
-def costs(probe: Probe, host: HostMeter, usage: UsageMeter, *, spins: bool) -> dict[str, float]:
+def costs(probe: Probe, host: HostMeter, usage: UsageMeter) -> dict[str, float]:
     """Return the measurements of two meters around a probe.
 
     They run longer than the load: the generator starts (sockperf sleeps for two seconds), counters are read, and late
     frames arrive. So the CPU time of the chain is divided by the time of the load. The neighbour, other processes and
-    Lastro run beside it all the time: their part of `host_cpus` is divided by the time of the meter."""
+    Lastro run beside it all the time: their part of `host_cpus` is divided by the time of the meter.
+
+    The time in which generators wait is no cost of a frame. A guest that has to share its CPU counts more of it than
+    the host does, so the host's count is the limit."""
     load_s = probe.lasted_s
     beside_s = host.own_cpu_s + host.others_user_s(usage.user_s)
     beside_s += sum(used.cpu_s for role, used in usage.used.items() if role not in ROLES)
     found = {**host.read(load_s, beside_s), **usage.read(load_s)}
     found["host_cpus"] += beside_s / host.elapsed_s
-    found |= {f"{role}_cpus": usage.used[role].cpu_s / load_s for role in ("source", "sink")}
-    waits_s = usage.used["source"].user_s if spins else 0.0
+    found |= {f"{role}_cpus": usage.used[role].cpu_s / load_s for role in _SENDERS}
+    waits_s = min(probe.waited_s, sum(usage.used[role].cpu_s for role in _SENDERS))
     if (cost_s := host.busy_s - beside_s - waits_s) > 0:
         found[COST.name] = probe.received / cost_s
     return found

@@ -6,12 +6,14 @@ with the same work. A load counts all packets: those that are sent, and the answ
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
+from functools import partial
+from typing import TypeVar
 
 from lastro.errors import InstrumentError
-from lastro.instruments._latency import STATISTICS, RoundTrips, judged, stored
+from lastro.instruments._latency import STATISTICS, Disturbed, RoundTrips, judged, stored
 from lastro.instruments._load_generator import Traffic, Way
 from lastro.instruments.sockperf_latency import SockperfLatency
 from lastro.meters.interfaces import Counters, InterfaceMeter
@@ -35,12 +37,15 @@ _ETHERNET_BYTES = 14
 _GRAIN_FPS = 2.0  # sockperf sends whole packets in a second
 _CAPTURES_S = 1.6  # until captures have begun and ended
 _STARTS_S = 3.0  # what a measurement takes besides its time: sockperf sleeps for 2 s before it begins
+_REPEATS = 2  # of a measurement that other work on the host disturbed
 _LATE = "{}, generator late"  # the name of a histogram that is in no figure
 _US = "µs"
 _WORDS = {
     "p50": "median", "p90": "90th percentile", "p99": "99th percentile", "p99_9": "99.9th percentile",
     "max": "maximum",
 }  # fmt: skip
+
+_Measured = TypeVar("_Measured")
 
 SETTINGS = (
     Setting(
@@ -115,18 +120,17 @@ def measure_latency(
     way = Way(chain.source, chain.sink, chain.path.sink)
     note_load(outcome, tool.name, chain.source.spec.role, chain.sink.spec.role)
     notes: dict[str, object] = {}
+    counters = InterfaceMeter(testbed, chain.instances)
     with both_ends(testbed, chain) if _is_one_way(config, chain, outcome) else nullcontext() as ends:
         for load in loads:
             rate_fps = load.rate_fps(pdr_fps)
-            own = tool.own_delay(chain.source, traffic, rate_fps, float(config["own_delay_s"]))
-            counters = InterfaceMeter(testbed, chain.instances)
-            counters.start()
-            with tool.answering(way), ends.running() if ends else nullcontext():
-                trips = tool.round_trips(way, traffic, rate_fps, float(config["latency_s"]))
-            counters.stop()
+            own_s, trips_s = float(config["own_delay_s"]), float(config["latency_s"])
+            own = _undisturbed(partial(tool.own_delay, chain.source, traffic, rate_fps, own_s))
+            measure = partial(tool.round_trips, way, traffic, rate_fps, trips_s)
+            trips, moved = _undisturbed(partial(_counted, counters, tool.answering, way, ends, measure))
             answered_bytes = int(len(trips.due_ns) * (traffic.counted_bytes - _ETHERNET_BYTES))
-            outcome.invalidate(path_reasons(f"{tool.name} at {load.text}", counters.moved, answered_bytes))
-            lost = _lost_by_receiver(trips, counters.moved, tool.answers_every)
+            outcome.invalidate(path_reasons(f"{tool.name} at {load.text}", moved, answered_bytes))
+            lost = _lost_by_receiver(trips, moved, tool.answers_every)
             _record_own(load, rate_fps, own, outcome)
             _record(load, rate_fps, trips, own, outcome, lost)
             if ends:
@@ -136,6 +140,29 @@ def measure_latency(
     outcome.notes["latency"] = notes
     if Noted.of(outcome.notes).only_at_least("pdr"):
         _bound_fractions(loads, outcome)
+
+
+def _undisturbed(measure: Callable[[], _Measured]) -> _Measured:
+    """Return the result of a measurement, which is repeated if other work disturbed it. Raises: Disturbed if always."""
+    for _ in range(_REPEATS):
+        with suppress(Disturbed):
+            return measure()
+    return measure()
+
+
+def _counted(
+    counters: InterfaceMeter,
+    answering: Callable[[Way], AbstractContextManager[object]],
+    way: Way,
+    ends: Ends | None,
+    measure: Callable[[], RoundTrips],
+) -> tuple[RoundTrips, Counters]:
+    """Measure round trips, with captures if there are `ends`; return also what the interfaces counted meanwhile."""
+    counters.start()
+    with answering(way), ends.running() if ends else nullcontext():
+        trips = measure()
+    counters.stop()
+    return trips, counters.moved
 
 
 def _is_one_way(config: Config, chain: Chain, outcome: Outcome) -> bool:

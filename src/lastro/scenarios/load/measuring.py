@@ -32,7 +32,7 @@ from lastro.scenarios.shared.topology import note_load, note_witness
 from lastro.testbed import Testbed
 
 PDR, NDR, OWN = "pdr", "ndr", "own"
-PROBE_SENT, PROBE_LOSS = "probe sent", "probe loss"  # series
+PROBE_SENT, PROBE_LOSS, PROBE_REACHED = "probe sent", "probe loss", "probe reached"  # series
 _PDR_LOSS = 0.005
 _MOST_LATE = 0.01  # of the frames of a probe: the usual width of an interval
 _WORDS = {PDR: "partial drop rate (0.5 % loss)", NDR: "non-drop rate (no loss)", OWN: "study's own goal of loss"}
@@ -103,7 +103,7 @@ def measure(testbed: Testbed, config: Config, standing: StandingChain, bounds: B
         since = counted
         if pdr := found.of(PDR):
             since = chain.counted()
-            measure_cost(testbed, standing, prober, generator, pdr.lower_fps, float(config["cost_s"]), outcome)
+            measure_cost(testbed, standing, prober, pdr.lower_fps, float(config["cost_s"]), outcome)
         else:
             leave_out(config, found, outcome)
         after = chain.counted()
@@ -195,9 +195,10 @@ def _queued(rate_fps: float, probes: Sequence[Probe]) -> str:
 
 
 def _series(probes: Sequence[Probe]) -> list[Series]:
-    """Return the probes in order: the rates that were asked for and sent, and the loss."""
+    """Return the probes in order: the rates that were asked for and sent, the loss, and 1 if the rate was reached."""
     return [
         Series("probe rate", "1/s", tuple(probe.rate_fps for probe in probes)),
         Series(PROBE_SENT, "1/s", tuple(probe.sent_fps for probe in probes)),
         Series(PROBE_LOSS, "%", tuple(100 * probe.loss_ratio for probe in probes)),
+        Series(PROBE_REACHED, "1", tuple(float(probe.reached) for probe in probes)),
     ]

@@ -198,7 +198,8 @@ def _seen(
     }
     left_late, *_, came_late = hops.frames(late)
     queued = max(0, came_late - left_late)
-    return Probe(rate_fps, duration_s, left + refused, received, offered.lasted_s, lost_at, queued)
+    sent, waited_s = left + refused, offered.waited_s
+    return Probe(rate_fps, duration_s, sent, received, offered.lasted_s, lost_at, queued, waited_s=waited_s)
 
 
 def _near(counted: int, reported: int) -> bool:
@@ -220,4 +221,5 @@ def _together(probes: Sequence[Probe], rate_fps: float) -> Probe:
         lost_at,
         sum(probe.late for probe in probes),
         min(probe.part_sent for probe in probes),
+        sum(probe.waited_s for probe in probes),
     )

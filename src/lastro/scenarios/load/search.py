@@ -33,7 +33,8 @@ class Probe:
 
     Rates are frames a second, over all directions. `lost_at` has the frames lost at each hop; those that the first link
     did not take were sent, too. `late` of the received frames arrived after the generator had ended, from queues. If
-    the load has two directions, `least_part` is the part of its share that one of them sent, the lesser of the two."""
+    the load has two directions, `least_part` is the part of its share that one of them sent, the lesser of the two.
+    `waited_s` is the CPU time in which generators waited by keeping CPUs busy."""
 
     rate_fps: float
     duration_s: float
@@ -43,6 +44,7 @@ class Probe:
     lost_at: Mapping[str, int]
     late: int = 0
     least_part: float | None = None
+    waited_s: float = 0.0
 
     @property
     def loss_ratio(self) -> float:
