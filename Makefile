@@ -48,6 +48,9 @@ images: $(VENV)/.packages  ## Build the images that tests need (root; about two 
 demo: install  ## Run a small study of a noisy neighbour on real containers (root; under five minutes)
 	$(VENV)/bin/lastro run examples/demo.toml --wait --output $(DEMO)
 
+# The processors are busy with other tests: threads of linear algebra would mostly wait for each other.
+test test-fast test-all: export OPENBLAS_NUM_THREADS := 1
+
 test: $(VENV)/.made  ## Run the tests: every kind of check, with a real case of each (root; about 16 minutes)
 	+$(MAKE) --no-print-directory --jobs 3 side-by-side lint computing
 	$(PYTEST) $(WAITING) -m "measures and not slow" --durations 10

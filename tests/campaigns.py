@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -122,13 +122,15 @@ def make_campaign(
     series: Callable[[Levels, int], list[Series]] = lambda levels, block: [],
     histograms: Callable[[Levels, int], list[PackedHistogram]] = lambda levels, block: [],
     extra: Mapping[str, float] | None = None,
+    measured: Sequence[Metric] | None = None,
     stop_after: int | None = None,
     provenance: dict[str, Any] | None = None,
 ) -> Path:
     """A campaign in `directory`, run as far as `stop_after` attempts, and the directory.
 
-    `value(levels, block, metric)` gives each measurement (None: not measured); `doubts(levels, block, attempt)` the
-    reasons why an attempt is invalid; `unavailable(levels)` the (reason, remedy) of a treatment that cannot run."""
+    `value(levels, block, metric)` gives each measurement (None: not measured), of the study's metrics unless others
+    are `measured`; `doubts(levels, block, attempt)` the reasons why an attempt is invalid; `unavailable(levels)` the
+    (reason, remedy) of a treatment that cannot run."""
     study = study or make_study(baseline={"isolation": "none"})
     rows = treatments(study)
     with Store.create(directory, study, rows, trials(study, len(rows)), provenance or PROVENANCE) as store:
@@ -137,24 +139,25 @@ def make_campaign(
         for row in rows:
             if why := unavailable(row.levels):
                 store.mark_unavailable(row.index, *why)
-        _run(
-            store,
-            study,
-            value,
-            doubts,
-            notes,
-            series,
-            histograms,
-            dict(extra or {}),
-            MAX_ATTEMPTS * 10**6 if stop_after is None else stop_after,
-        )
+        with store.as_one():  # a transaction for each trial would take most of the time
+            _run(
+                store,
+                study.metrics if measured is None else measured,
+                value,
+                doubts,
+                notes,
+                series,
+                histograms,
+                dict(extra or {}),
+                MAX_ATTEMPTS * 10**6 if stop_after is None else stop_after,
+            )
         store.log("2026-11-02T12:00:00Z", "end" if store.next_trial() is None else "interrupted", "SIGINT")
     return directory
 
 
 def _run(
     store: Store,
-    study: Study,
+    metrics: Sequence[Metric],
     value: Callable[[Levels, int, str], float | None],
     doubts: Callable[[Levels, int, int], list[str]],
     notes: Callable[[Levels, int], dict[str, Any]],
@@ -169,7 +172,7 @@ def _run(
         if trial is None:
             return
         levels = levels_of[trial.treatment]
-        values = {metric.name: value(levels, trial.block, metric.name) for metric in study.metrics}
+        values = {metric.name: value(levels, trial.block, metric.name) for metric in metrics}
         outcome = Outcome({name: found for name, found in values.items() if found is not None} | extra)
         outcome.series.append(Series("throughput_per_s", "Mbit/s", (1.0, 2.0)))
         outcome.series.extend(series(levels, trial.block))

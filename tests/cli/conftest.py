@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from .forking import READ_LATE, Forked, Forks
+from .forking import READ_LATE, Drawn, Forked, Forks
 
 PARTS = Path(__file__).parents[1] / "parts"
 ENVIRONMENT = {**os.environ, "LASTRO_PARTS": str(PARTS), "COLUMNS": "100", "LC_ALL": "C.UTF-8"}
@@ -50,7 +50,7 @@ def _forks() -> Forks:
 
 
 def lastro(
-    *words: object, cwd: Path | None = None, env: Mapping[str, str] | None = None, drawn: bool = True
+    *words: object, cwd: Path | None = None, env: Mapping[str, str] | None = None, drawn: Drawn = True
 ) -> Finished:
     """Run a command to its end, from Python's own start where its environment matters then.
 
@@ -71,13 +71,14 @@ def start(
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
     program: Sequence[str] | None = None,
+    drawn: Drawn = True,
 ) -> Process:
     """A command that goes on while the test looks at it; `program` runs it from Python's own start, as `-m lastro`.
 
     So does an environment that matters then."""
     process: Process
     if program is None and (env or {}).keys() <= READ_LATE:
-        process = _forks().start([*map(str, words)], cwd, env or {})
+        process = _forks().start([*map(str, words)], cwd, env or {}, drawn=drawn)
     else:
         process = subprocess.Popen(
             command(*words, program=program or PYTHON), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,

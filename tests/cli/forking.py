@@ -21,15 +21,16 @@ from io import StringIO
 from pathlib import Path
 from pkgutil import walk_packages
 from tempfile import TemporaryFile
-from typing import IO
+from typing import IO, Literal, TypeAlias
 
 import lastro
 from lastro import registry
 
 # What is read when a command runs. Python and libraries read other variables when they start.
-READ_LATE = {"CI", "COLUMNS", "PATH", "TMPDIR"}
+READ_LATE = {"CI", "COLUMNS", "LASTRO_PARTS", "PATH", "TMPDIR"}
 # What functions of Lastro import because it takes long.
 _INNER_IMPORT = re.compile(r"^ +(?:from|import) ((?:duckdb|matplotlib|rich|scipy)\b[\w.]*)", re.MULTILINE)
+Drawn: TypeAlias = bool | Literal["suite"]  # which pages have figures: all, none, or those of suites
 
 
 class Forks:
@@ -43,11 +44,11 @@ class Forks:
             self._server = subprocess.Popen(argv, env=dict(environment), pass_fds=[theirs.fileno()])
 
     def start(
-        self, words: Sequence[str], cwd: Path | None, environment: Mapping[str, str], *, drawn: bool = True
+        self, words: Sequence[str], cwd: Path | None, environment: Mapping[str, str], *, drawn: Drawn = True
     ) -> Forked:
         """Begin a command; the variables, which must be of those that are `READ_LATE`, are added to its environment.
 
-        Pages that are not `drawn` have no figures, which take most of the time."""
+        Pages that are not `drawn` have no figures, which take most of the time; "suite": only those of suites do."""
         assert environment.keys() <= READ_LATE
         out, err = TemporaryFile(), TemporaryFile()  # noqa: SIM115
         request = [list(words), str(cwd or Path.cwd()), dict(environment), drawn]
@@ -61,7 +62,7 @@ class Forks:
         timeout_s: float,
         environment: Mapping[str, str],
         *,
-        drawn: bool = True,
+        drawn: Drawn = True,
     ) -> tuple[int, str, str]:
         """Exit code, output and errors. Raises: TimeoutExpired, and the command is killed."""
         command = self.start(words, cwd, environment, drawn=drawn)
@@ -168,14 +169,22 @@ def _draw() -> None:
     figure.savefig(StringIO(), format="svg")
 
 
-def _undraw() -> None:
+def _forget_parts() -> None:
+    """Those of other folders."""
+    registry.parts.cache_clear()
+    for name in [name for name in sys.modules if name.startswith("lastro_parts_")]:
+        del sys.modules[name]
+
+
+def _undraw(but: Drawn) -> None:
     from lastro.report import html, pool_html, suite
 
-    for module in (html, pool_html, suite):
-        module.plate = lambda plan: html.Markup("<svg></svg>")  # type: ignore[attr-defined]
+    for name, module in (("html", html), ("pool", pool_html), ("suite", suite)):
+        if name != but:
+            module.plate = lambda plan: html.Markup("<svg></svg>")  # type: ignore[attr-defined]
 
 
-def _command(words: Sequence[str], cwd: str, environment: Mapping[str, str], drawn: bool, fds: Sequence[int]) -> None:
+def _command(words: Sequence[str], cwd: str, environment: Mapping[str, str], drawn: Drawn, fds: Sequence[int]) -> None:
     """Become `python -m lastro WORDS`, and never return."""
     from lastro.cli import main
 
@@ -184,9 +193,11 @@ def _command(words: Sequence[str], cwd: str, environment: Mapping[str, str], dra
         signal.signal(signal.SIGINT, signal.default_int_handler)  # it may have been ignored for the tests
         os.chdir(cwd)
         os.environ.update(environment)
+        if "LASTRO_PARTS" in environment:
+            _forget_parts()
         tempfile.tempdir = None
-        if not drawn:
-            _undraw()
+        if drawn is not True:
+            _undraw(drawn)
         for fd, target in zip(fds, (1, 2), strict=True):
             os.dup2(fd, target)
             os.close(fd)

@@ -140,7 +140,7 @@ def test_show_tells_everything_of_a_trial(campaign: Path) -> None:
 
 def test_report_and_a_resume_with_nothing_left(campaign: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    written = lastro("report", campaign, "-o", page)
+    written = lastro("report", campaign, "-o", page, drawn=False)
     assert (written.code, written.out.strip()) == (0, str(page))
     assert "gibberish" in page.read_text()
     before = rows(campaign)

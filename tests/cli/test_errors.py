@@ -310,7 +310,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become
 
 def as_nobody(*argv: object, cwd: str = "/") -> Finished:
     """As a user without any rights."""
-    code, out, err = _nobodys().run([*map(str, argv)], Path(cwd), TIMEOUT_S, {})
+    code, out, err = _nobodys().run([*map(str, argv)], Path(cwd), TIMEOUT_S, {}, drawn=False)
     assert "Traceback" not in err, err
     return Finished(code, out, err)
 

@@ -73,8 +73,8 @@ class _Tags(html.parser.HTMLParser):
         assert self.open.pop() == tag
 
 
-# One of each kind of page: with all figures and with none, of one treatment, of hostile words.
-PAGES = ("not-begun", "wild", "one-treatment", "one-level-left", "normal", "hostile")
+# One of each kind of page: with few figures and none, of one treatment, of hostile words; `partial` has all figures.
+PAGES = ("not-begun", "wild", "one-treatment", "one-level-left", "hostile")
 OTHER_PAGES = [pytest.param(name, "en", marks=pytest.mark.slow) for name in CAMPAIGNS if name not in PAGES]
 
 
@@ -83,7 +83,10 @@ def test_the_report_is_self_contained(campaign: Path, code: str, capsys) -> None
     assert main(["report", str(campaign), "--lang", code]) == 0
     page = Path(capsys.readouterr().out.strip())
     assert page == campaign / "report.html"
-    text = page.read_text(encoding="utf-8")
+    assert_self_contained(page.read_text(encoding="utf-8"), code)
+
+
+def assert_self_contained(text: str, code: str) -> None:
     tags = _Tags()
     tags.feed(text)
     assert tags.open == [] and tags.outside == []
@@ -121,6 +124,11 @@ def page(partial: Path) -> str:
     return page_of(partial)
 
 
+def test_a_report_with_all_figures_is_self_contained(page: str) -> None:
+    assert_self_contained(page, "en")
+
+
+@pytest.mark.slow  # that of a bundle is, in another process and on another processor
 def test_the_report_is_the_same_twice(partial: Path, page: str, tmp_path: Path, capsys) -> None:
     assert main(["report", str(partial), "-o", str(tmp_path / "again.html")]) == 0
     assert (tmp_path / "again.html").read_text(encoding="utf-8") == page
@@ -182,14 +190,16 @@ def test_exports(partial: Path, tmp_path: Path, capsys) -> None:
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_figures_as_files(partial: Path, capsys) -> None:
-    assert main(["report", str(partial), "--figures"]) == 0
+def test_figures_as_files(tmp_path: Path, capsys) -> None:
+    study = make_study({"platform": ("native", "runc")}, metrics=METRICS[:1])
+    campaign = make_campaign(tmp_path / "campaign", study)
+    assert main(["report", str(campaign), "--figures"]) == 0
     written = [Path(line) for line in capsys.readouterr().out.splitlines()]
-    assert {path.name for path in (partial / "figures").iterdir()} == {path.name for path in written[1:]}
+    assert {path.name for path in (campaign / "figures").iterdir()} == {path.name for path in written[1:]}
     stems = {path.stem for path in written[1:]}
     assert len(written) == 1 + 3 * len(stems) and {"throughput", "effects-throughput", "course"} <= stems
-    assert all((partial / "figures" / f"{stem}.pdf").read_bytes().startswith(b"%PDF") for stem in stems)
-    assert "n = 5 unless noted" in (partial / "figures" / "throughput.svg").read_text()
+    assert all((campaign / "figures" / f"{stem}.pdf").read_bytes().startswith(b"%PDF") for stem in stems)
+    assert "n = 5 unless noted" in (campaign / "figures" / "throughput.svg").read_text()
 
 
 @pytest.mark.usefixtures("undrawn")

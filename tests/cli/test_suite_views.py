@@ -110,7 +110,7 @@ def test_claims_that_are_for_one_study_or_are_nowhere(suite: Path, tmp_path: Pat
 
 
 def test_the_page_answers_for_all_studies_and_links_to_theirs(suite: Path) -> None:
-    done = lastro("report", suite)
+    done = lastro("report", suite, drawn="suite")
     assert done.code == 0
     pages = [str(suite / name / "report.html") for name in ("cpu", "disk", "memory", "uplink")]
     assert done.out.split() == [*pages, str(suite / "report.html")]
@@ -133,7 +133,7 @@ def test_the_page_elsewhere_in_portuguese_and_before_anything_has_run(suite: Pat
     text = page.read_text()
     assert '<html lang="pt-BR">' in text and "O relatório completo deste estudo" in text
     assert (tmp_path / re.findall(r'href="([^"#]+)"', text)[0]).resolve() == suite / "cpu" / "report.html"
-    early = lastro("report", begun)
+    early = lastro("report", begun, drawn=False)
     assert early.code == 0 and early.out.split() == [str(begun / "report.html")]
     text = (begun / "report.html").read_text()
     assert "It has not started." in text and 'href="#claims"' in text and 'id="claims"' in text

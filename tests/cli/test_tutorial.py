@@ -77,7 +77,7 @@ def study_of(file: Path, profile: str | None = None) -> Study:
 
 
 def test_a_reader_sees_what_the_tutorial_shows(
-    reader: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    reader: Path, undrawn: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     values, compared = shown_values(), 0
     for command in commands(TUTORIAL):

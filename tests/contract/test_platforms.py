@@ -23,7 +23,7 @@ from lastro.testing import PlatformContract, Subject
 from lastro.testing.commands import Commands
 from lastro.testing.ending import Ending
 from lastro.testing.limits import Limits
-from lastro.testing.network import Network, reaches
+from lastro.testing.network import NAMES, Network, are_apart, joined, reach_each_other_and_nothing_else, reaches
 from lastro.testing.platforms import OnPlatform
 from lastro.testing.subject import MIB, live, status
 from lastro.testing.world import DOCKERS_CAPABILITIES, World
@@ -90,6 +90,7 @@ class TestGvisor(PlatformContract):
 
 class TestDocker(PlatformContract):
     platform = "docker"
+    many = 8  # each takes the daemon and its shims half a second of CPU
 
 
 class TestLxc(PlatformContract):
@@ -110,7 +111,17 @@ class Machine(OnPlatform):
     # A tap, and a macvtap; flows to machines go through taps in tests/system.
     @pytest.mark.parametrize("attachment", one_of(["veth-bridge", "macvlan-bridge"], "macvlan-bridge"))
     def test_two_reach_each_other_over_the_link_and_nothing_else(self, subject: Subject, attachment: str) -> None:
-        Network.test_two_reach_each_other_over_the_link_and_nothing_else(self, subject, attachment)  # type: ignore[arg-type]
+        """They are those, too, that start in parallel and do not see each other: each boots for seconds."""
+        before = subject.leftovers()
+        with joined(subject, attachment, NAMES) as pair:
+            assert tuple(instance.spec.name for instance in pair) == NAMES
+            reach_each_other_and_nothing_else(*pair)
+            are_apart(subject, pair, shares_kernel=False)
+        assert subject.leftovers() == before
+
+    @pytest.mark.slow
+    def test_many_start_in_parallel_and_do_not_see_each_other(self, subject: Subject) -> None:
+        Network.test_many_start_in_parallel_and_do_not_see_each_other(self, subject)  # type: ignore[arg-type]
 
 
 class TestQemuTcg(Machine, PlatformContract):
@@ -123,6 +134,9 @@ class TestQemuTcgEmulated(Machine, Commands, World, Network):
 
     platform = "qemu-tcg:disk=ahci,nic=e1000"
     test_written_bytes_are_counted = Limits.test_written_bytes_are_counted
+    test_after_a_start_that_failed_and_an_error_nothing_is_left_and_the_name_is_free = (
+        Ending.test_after_a_start_that_failed_and_an_error_nothing_is_left_and_the_name_is_free
+    )
     test_probing_finds_it_available_and_leaves_nothing = Ending.test_probing_finds_it_available_and_leaves_nothing
 
 
@@ -141,6 +155,7 @@ def _contracts(base: type[PlatformContract]) -> Iterator[type[PlatformContract]]
 
 class TestPodman(PlatformContract):
     platform = "podman"
+    many = 8  # each is a process of Podman's for a third of a second
 
 
 class TestLxd(PlatformContract):

@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import time
 from collections.abc import Sequence
@@ -67,7 +68,7 @@ def campaign(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("chain")
     with idle_host():
         before = listing()
-    done = lastro("run", write(place, chain_text(PLATFORMS)), "-o", place / "campaign", "--wait")
+    done = lastro("run", write(place, chain_text(PLATFORMS)), "-o", place / "campaign", "--wait", drawn=False)
     assert done.code == 0, done.err
     with idle_host():
         assert settled_differences(before) == []
@@ -217,7 +218,8 @@ def test_a_daemon_of_docker_is_killed_in_mid_trial(tmp_path: Path, daemon: str) 
         attempt for row in rows(directory) for attempt in lastro("show", directory, row[0], "--json").json["attempts"]
     ]
     invalid = [attempt for attempt in everything if not attempt["valid"]]
-    assert (daemon == "dockerd") <= len(invalid) <= 4
+    of_the_daemon = [each for each in invalid if not any(word in each["reasons"][0] for word in BUSY)]
+    assert (daemon == "dockerd") <= len(of_the_daemon) <= 4
     for attempt in invalid:  # what a client of the daemon says, what docker's own `exec` left behind, or a busy machine
         words = ("docker", "containerd", "exited with", "closed", *BUSY)
         assert any(word in attempt["reasons"][0] for word in words), attempt["reasons"]
@@ -228,11 +230,12 @@ def test_a_daemon_of_docker_is_killed_in_mid_trial(tmp_path: Path, daemon: str) 
 
 def _daemon_in_trial(directory: Path, daemon: str) -> int | None:
     """The process of our dockerd, or of its containerd, while a trial on docker is in flight."""
-    if not (directory / "campaign.db").exists() or not any(row[3] == "running" for row in rows(directory)):
+    if not (directory / "campaign.db").exists():
         return None
-    number = next((row[0] for row in rows(directory) if row[3] == "running"), None)
-    if number is None or lastro("show", directory, number, "--json").json["levels"]["platform"] != "docker":
-        return None
+    with closing(sqlite3.connect(directory / "campaign.db", timeout=10)) as db:
+        running = "SELECT levels FROM treatment JOIN trial ON treatment = idx WHERE state = 'running'"
+        if not any(json.loads(levels)["platform"] == "docker" for (levels,) in db.execute(running)):
+            return None
     for file in RUN_DIR.glob("*/docker/pid"):
         with suppress(OSError):  # it may have ended since
             text = file.read_text().strip()

@@ -6,8 +6,6 @@ import json
 import os
 import signal
 import sqlite3
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
@@ -29,11 +27,14 @@ from lastro.scenarios.proxy import ProxyScenario
 from lastro.scenarios.proxy.three_node import line
 from lastro.testbed import Testbed, spread_testbed
 
+from ..cli.conftest import Process, lastro, no_stragglers, start
 from ..products import one_of
 from ..scenarios import configured
 from ..sshmachine import Machine, cable, machines, run
 
 pytestmark = pytest.mark.root
+__all__ = ["no_stragglers"]  # a fixture for every test here
+
 STUDY = """
 [study]
 name = "far"
@@ -169,6 +170,10 @@ def test_requests_go_through_a_proxy_on_a_remote_dut_and_every_log_accounts_for_
     wanted = configured(ProxyScenario, **parts, settle_s=0.0, memory="512M", clients=4, requests=5)
     with session("tests", wait=silently) as near, ExitStack() as stack:
         image = image_of(near, ProxyScenario.image_needs(near.host, [wanted]))
+        for machine in two:  # as if it had been sent, as another was for the line of cards: that takes seconds
+            images = Path(machine.reach.state) / "rootfs"
+            images.mkdir(parents=True, exist_ok=True)
+            (images / image.name).symlink_to(image.directory)
         plan = parse(text_of(*two), "testbed.toml")
         bed = stack.enter_context(spread_testbed(near, image, plan, "tests", wait=None))
         scenario = ProxyScenario(bed)
@@ -181,41 +186,33 @@ def test_requests_go_through_a_proxy_on_a_remote_dut_and_every_log_accounts_for_
     assert all(nothing_is_left(machine) for machine in two)
 
 
-def lastro(*words: str | Path, timeout_s: float = 150) -> subprocess.CompletedProcess[str]:
-    argv = [sys.executable, "-m", "lastro", *map(str, words)]
-    return subprocess.run(argv, capture_output=True, text=True, timeout=timeout_s, check=False)
-
-
 def test_a_whole_campaign_runs_on_a_remote_dut(two: list[Machine], file: Path, tmp_path: Path) -> None:
     study, campaign = tmp_path / "far.toml", tmp_path / "campaign"
     study.write_text(STUDY)
     done = lastro("run", study, "--testbed", file, "-o", campaign, "--wait", "--no-report")
-    assert done.returncode == 0, done.stderr + done.stdout
+    assert done.code == 0, done.err + done.out
     with Store.open(campaign, readonly=True) as store:
         assert store.counts()["valid"] == 2
         places = store.provenance["testbed"]
         assert places["file"] == str(file) and places["shared_cpus"] == []  # of a scenario with one role
         assert places["roles"]["dut"]["reached"] == two[1].reach.name
         assert places["roles"]["client"]["machine"]["cpus"] == os.cpu_count()
-    commands = lastro("show", campaign, "1", "--commands").stdout
+    commands = lastro("show", campaign, "1", "--commands").out
     assert f"-- {two[1].address} 'ip netns add" in commands or f"-- {two[1].address} " in commands
     assert all(nothing_is_left(machine) for machine in two)
 
 
-def started(file: Path, machine: Machine, place: Path, *, load_s: int) -> tuple[subprocess.Popen[str], Path]:
+def started(file: Path, machine: Machine, place: Path, *, load_s: int) -> tuple[Process, Path]:
     """A campaign in the middle of a flow."""
     text = STUDY.replace('["native", "runc"]', '["native"]').replace("load_s = 1", f"load_s = {load_s}")
     return until(lambda: flows(machine), text, file, place)
 
 
-def until(found: Callable[[], list[int]], text: str, file: Path, place: Path) -> tuple[subprocess.Popen[str], Path]:
+def until(found: Callable[[], list[int]], text: str, file: Path, place: Path) -> tuple[Process, Path]:
     """A campaign of a study, as soon as certain processes are found."""
     study, campaign = place / "far.toml", place / "campaign"
     study.write_text(text)
-    argv = [sys.executable, "-m", "lastro", "run", study, "--testbed", file, "-o", campaign, "--wait", "--no-report"]
-    process = subprocess.Popen(
-        [*map(str, argv)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-    )
+    process = start("run", study, "--testbed", file, "-o", campaign, "--wait", "--no-report")
     deadline = time.monotonic() + 60
     while not found():
         assert process.poll() is None and time.monotonic() < deadline, process.communicate()
@@ -315,8 +312,8 @@ def test_what_a_killed_campaign_left_on_remote_hosts_is_cleaned_without_the_test
         process.communicate(timeout=30)
         assert not nothing_is_left(two[1])
         done = lastro("clean", "--wait")
-    assert done.returncode == 0, done.stderr
-    assert f"on root@{two[1].address}:2222" in done.stdout
+    assert done.code == 0, done.err
+    assert f"on root@{two[1].address}:2222" in done.out
     assert all(nothing_is_left(machine) for machine in two)
     assert not flows(two[1])
     assert not [*RUN_DIR.glob("*/ssh-*")]
@@ -331,13 +328,13 @@ def test_a_host_that_is_gone_stops_the_campaign_and_is_cleaned_when_it_is_back(
         out, err = process.communicate(timeout=120)
         assert process.returncode == 3 and "cannot be reached" in err, err + out
         done = lastro("clean")
-        assert done.returncode == 3 and "cannot be reached" in done.stderr and "clean" in done.stderr
+        assert done.code == 3 and "cannot be reached" in done.err and "clean" in done.err
         done = lastro("plan", tmp_path / "far.toml", "--testbed", file)
-        assert done.returncode == 3 and "cannot be reached" in done.stderr
+        assert done.code == 3 and "cannot be reached" in done.err
     finally:
         two[1].start()
     done = lastro("resume", campaign, "--wait", "--no-report")
-    assert done.returncode == 0, done.stderr
+    assert done.code == 0, done.err
     with Store.open(campaign, readonly=True) as store:
         assert store.counts()["valid"] == 1
     assert all(nothing_is_left(machine) for machine in two)

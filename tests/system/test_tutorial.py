@@ -36,7 +36,7 @@ TIMEOUT_S = 900  # other tests may hold the host
 
 def typed(place: Path, command: Command, parts: str = "") -> Finished:
     """What a command of the tutorial did; one that needs the host waits for it."""
-    return finish(start(*_words(command), cwd=place, env={"LASTRO_PARTS": parts}), TIMEOUT_S)
+    return finish(start(*_words(command), cwd=place, env={"LASTRO_PARTS": parts}, drawn=False), TIMEOUT_S)
 
 
 def _words(command: Command) -> list[str]:

@@ -31,9 +31,10 @@ from lastro.scenarios.base import schemas
 from lastro.scenarios.routing.additions import FIGURES
 from lastro.study.load import load
 from lastro.study.load_claims import load_claims, parse_claims
+from lastro.study.model import Study
 
 from .. import kagami_truth
-from ..campaigns import KAGAMI, Levels, make_campaign, make_study
+from ..campaigns import KAGAMI, METRICS, Levels, make_campaign, make_study
 from . import test_correa2011, test_eiras2018, test_papers
 from .test_encoder import keys
 from .test_figure_layout import collisions
@@ -58,10 +59,11 @@ def marked(levels: Levels, block: int) -> dict[str, Any]:
 
 
 def content(member: str, directory: Path, value: Callable[..., float | None], code: str = "en", **more: Any) -> Content:
-    """The content of a report of a campaign of two blocks that measured what the paper did."""
+    """The content of a report of a campaign of two blocks that measured what the paper did, and analysed one metric."""
     study = load(papers.find(member), schemas()).with_profile("published")
-    small = replace(study, design=replace(study.design, replicates=2))
-    make_campaign(directory / "c", small, value=value, **({"notes": lambda levels, block: {}} | more))
+    small = replace(study, design=replace(study.design, replicates=2), metrics=study.metrics[:1])
+    own: dict[str, Any] = {"notes": lambda levels, block: {}} | more
+    make_campaign(directory / "c", small, value=value, measured=study.metrics, **own)
     return content_of([directory / "c"], language(code), all_metrics=False)
 
 
@@ -80,11 +82,17 @@ def correa(tmp_path_factory: pytest.TempPathFactory) -> Content:
     return routing(tmp_path_factory.mktemp("correa"))
 
 
+def study_of_kagami(replicates: int) -> Study:
+    """It analyses one metric, and its scenario measures four."""
+    own: dict[str, Any] = {"metrics": METRICS[:1], "all_metrics": METRICS, "baseline": {"isolation": "none"}}
+    return replace(make_study(KAGAMI, replicates=replicates, **own), name="kagami2017")
+
+
 @pytest.fixture(scope="module")
 def kagami(tmp_path_factory: pytest.TempPathFactory) -> Content:
-    study = replace(make_study(KAGAMI, replicates=3, baseline={"isolation": "none"}), name="kagami2017")
     directory = tmp_path_factory.mktemp("kagami") / "c"
-    make_campaign(directory, study, value=kagami_truth.published_value, notes=lambda levels, block: {})
+    own: dict[str, Any] = {"value": kagami_truth.published_value, "measured": METRICS}
+    make_campaign(directory, study_of_kagami(3), notes=lambda levels, block: {}, **own)
     return content_of([directory], ENGLISH, all_metrics=False)
 
 
@@ -146,7 +154,6 @@ def test_where_a_campaign_follows_kagami_each_mark_is_at_its_bar(kagami: Content
 
 def test_bars_are_over_the_conditions_in_which_all_were_measured(tmp_path: Path) -> None:
     """A bar that lacks the fast function alone would seem to be slower; so the others do without it, too."""
-    study = replace(make_study(KAGAMI, replicates=2, baseline={"isolation": "none"}), name="kagami2017")
 
     def value(levels: Levels, block: int, metric: str) -> float:
         return (300.0 if levels["function"] == "nat" else 100.0) + 1e-3 * block
@@ -154,7 +161,8 @@ def test_bars_are_over_the_conditions_in_which_all_were_measured(tmp_path: Path)
     def gone(levels: Levels) -> tuple[str, str] | None:
         return NOT_HERE if levels["isolation"] == "cgroups" and levels["function"] == "nat" else None
 
-    make_campaign(tmp_path / "c", study, value=value, unavailable=gone, notes=lambda levels, block: {})
+    own: dict[str, Any] = {"value": value, "unavailable": gone, "measured": METRICS}
+    make_campaign(tmp_path / "c", study_of_kagami(2), notes=lambda levels, block: {}, **own)
     found = content_of([tmp_path / "c"], ENGLISH, all_metrics=False)
     for figure in printed(found).figures:
         assert isinstance(figure, BarsHere)

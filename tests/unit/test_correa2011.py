@@ -91,12 +91,16 @@ def _mean(levels: Levels, metric: str) -> float:
 
 
 def judged(study: Study, claims: tuple[Claim, ...], directory: Path, **options: Any) -> dict[str, Judgement]:
-    small = replace(study, design=replace(study.design, replicates=6))
+    """The verdicts on some claims by a campaign of what the paper measured, since none of them is on anything else."""
+    published = study.with_profile("published")
+    small = replace(published, design=replace(published.design, replicates=6, baseline={}))
     make_campaign(directory, small, notes=lambda levels, block: {}, **{"value": published_value, **options})
     file = papers.claims("correa2011")
     assert file is not None
+    found, wanted = load_claims(file, small), {claim.id for claim in claims}
+    own = replace(found, claims=tuple(claim for claim in found.claims if claim.id in wanted))
     with Store.open(directory) as store:
-        return {one.claim.id: one for one in judge(load_claims(file, small), build_report(load_campaign(store)))}
+        return {one.claim.id: one for one in judge(own, build_report(load_campaign(store)))}
 
 
 def test_the_quick_look_takes_twenty_minutes_at_most(study: Study) -> None:
@@ -188,9 +192,12 @@ def kind_of(claim: Claim) -> str:
 def test_every_claim_is_contradicted_where_its_opposite_is_so(
     study: Study, claims: tuple[Claim, ...], tmp_path: Path
 ) -> None:
-    kinds = sorted({kind_of(claim) for claim in claims})
-    worlds = {kind: judged(study, claims, tmp_path / kind, value=partial(opposite, kind)) for kind in kinds}
-    verdicts = {claim.id: worlds[kind_of(claim)][claim.id].verdict for claim in claims}
+    verdicts = {}
+    for kind in sorted({kind_of(claim) for claim in claims}):
+        own = tuple(claim for claim in claims if kind_of(claim) == kind)
+        found = judged(study, own, tmp_path / kind, value=partial(opposite, kind))
+        verdicts |= {name: one.verdict for name, one in found.items()}
+    assert len(verdicts) == len(claims)
     assert {name: verdict for name, verdict in verdicts.items() if verdict != "contradicted"} == {}
 
 

@@ -121,6 +121,7 @@ def test_a_noise_floor_of_a_guest_is_not_that_of_this_host(tmp_path: Path) -> No
     assert mixed == {"title": f"1 of 2 campaigns in {SOFTWARE}", "emulated": True, "partly": True}
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_page_names_the_guest_of_its_noise_floor_and_no_unknown_one_of_a_host(tmp_path: Path) -> None:
     pages = []
     for name, provenance in (("tcg", TCG), ("host", PROVENANCE)):
@@ -219,6 +220,7 @@ def make_host(directory: Path) -> Path:
 # Pages and bundles
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_tables_of_resources_and_scaling_in_html_have_the_caption_of_markdown(tmp_path: Path) -> None:
     factors = {"platform": ("native", "runc"), "streams": (1, 2, 4)}
     study = make_study(factors, replicates=2, metrics=METRICS[:1], baseline={"platform": "native"})

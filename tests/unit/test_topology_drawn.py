@@ -10,10 +10,12 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from markupsafe import Markup
 
 from lastro.analysis import analyse
 from lastro.analysis.build import build_report
 from lastro.analysis.topology import shown
+from lastro.report import html
 from lastro.report.content import Content
 from lastro.report.figures.topology import topology_picture
 from lastro.report.html import render_html
@@ -164,7 +166,16 @@ def content_of(directory: Path, notes: Any, code: str = "en") -> Content:
     return Content(report, analyse(report), language(code))
 
 
-def test_a_report_draws_the_baseline_and_the_neighbours_that_other_treatments_have(tmp_path: Path) -> None:
+@pytest.fixture
+def topology_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page has no other figure."""
+    drawn = html.plate
+    monkeypatch.setattr(html, "plate", lambda plan: drawn(plan) if plan.kind == "topology" else Markup(""))
+
+
+def test_a_report_draws_the_baseline_and_the_neighbours_that_other_treatments_have(
+    tmp_path: Path, topology_alone: None
+) -> None:
     content = content_of(tmp_path / "c", built, "pt-BR")
     found = shown(content.report)
     assert found is not None
@@ -179,6 +190,6 @@ def test_a_report_draws_the_baseline_and_the_neighbours_that_other_treatments_ha
     assert page.index('class="opening"') < page.index('id="testbed"')
 
 
-def test_a_campaign_that_recorded_no_topology_has_no_such_section(tmp_path: Path) -> None:
+def test_a_campaign_that_recorded_no_topology_has_no_such_section(tmp_path: Path, topology_alone: None) -> None:
     page = render_html(content_of(tmp_path / "c", lambda levels, block: {}))
     assert 'id="testbed"' not in page and "#testbed" not in page

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from lastro.errors import TrialError
+from lastro.errors import CommandTimeout, TrialError
 from lastro.host.cgroups import Resources
 from lastro.testing.killing import nothing_is_left_after_a_kill
-from lastro.testing.subject import Subject
+from lastro.testing.subject import Subject, inside
 
 _WORK = """
 platform = pool.get(sys.argv[2])
@@ -33,6 +33,8 @@ class Ending:
             )
             instance.run(["sh", "-c", script])
             assert len(subject.leftovers()) > len(before)
+            with pytest.raises(CommandTimeout):  # such a command, too, ends with the instance at the latest
+                instance.run(["sleep", "86399"], timeout_s=0.5)
             # In a container, they may stay unreaped: not too many. A kernel of its own ends whatever they do.
             hops = "3000" if not self.contained else "300" if self.shares_kernel else "30"
             for _ in range(4):
@@ -48,17 +50,25 @@ class Ending:
     def test_after_a_start_that_failed_and_an_error_nothing_is_left_and_the_name_is_free(
         self, subject: Subject
     ) -> None:
+        """The next instance of the name has a root filesystem as the first one found it, and not as it left it."""
         before = subject.leftovers()
         with pytest.raises(TrialError), subject.start("again", resources=Resources(cpuset="4095")):
             pytest.fail("no host has this CPU")
         assert subject.leftovers() == before
-        with pytest.raises(ZeroDivisionError), subject.start("again"):
+        with pytest.raises(ZeroDivisionError), subject.start("again") as first:
+            first.run(["sh", "-c", "echo dirt > /usr/bin/dirt; rm /usr/bin/stress; echo dirt > /etc/hostname"])
+            assert inside(first, "/usr/bin/dirt") == "dirt"
             raise ZeroDivisionError
         assert subject.leftovers() == before
-        with subject.start("again") as first:
+        with subject.start("again") as second:
+            assert second.run(["ls", "/usr/bin/dirt"], check=False).returncode != 0
+            assert second.run(["ls", "/usr/bin/stress"]).returncode == 0
             with pytest.raises(TrialError, match="again"), subject.start("again"):
                 pytest.fail("two instances of one name")
-            assert first.run(["echo", "unharmed"]).text == "unharmed\n"
+            assert second.run(["echo", "unharmed"]).text == "unharmed\n"
+        tree, files = subject.testbed.image.tree, subject.testbed.host.view
+        assert not files.exists(f"{tree}/usr/bin/dirt")
+        assert files.exists(f"{tree}/usr/bin/stress")
 
     @pytest.mark.parametrize("name", ["", "a", "a b", "ü", "x'y", "../x", "a/b", "$x", "-x", "x" * 41])
     def test_odd_names_are_refused(self, subject: Subject, name: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import pytest
@@ -15,12 +15,15 @@ from lastro.platforms.base import Instance, Port
 from lastro.testing.subject import Subject
 
 LEFT, RIGHT = "198.18.200.1", "198.18.200.2"
+NAMES = ("A.b_c-1", "x" * 40)  # the oddest that an instance may have
 
 
 @contextmanager
-def joined(subject: Subject, attachment: str) -> Iterator[tuple[Instance, Instance]]:
-    """Two instances with a link between them."""
-    specs = [subject.spec(name, ports=("eth0",)) for name in ("left", "right")]
+def joined(
+    subject: Subject, attachment: str, names: Sequence[str] = ("left", "right")
+) -> Iterator[tuple[Instance, Instance]]:
+    """Two instances, started in parallel, with a link between them."""
+    specs = [subject.spec(name, ports=("eth0",)) for name in names]
     with subject.together(*specs) as (left, right):
         ends = (Port(left, "eth0", f"{LEFT}/24"), Port(right, "eth0", f"{RIGHT}/24"))
         with registry.get("attachment", attachment)().connect(subject.testbed, [Segment("s", ends)]):
@@ -47,34 +50,46 @@ class Network:
     def test_two_reach_each_other_over_the_link_and_nothing_else(self, subject: Subject, attachment: str) -> None:
         before = subject.leftovers()
         with joined(subject, attachment) as (left, right):
-            assert reaches(left, RIGHT)
-            assert reaches(right, LEFT)
-            assert not reaches(left, "198.18.200.3", within_s=2)
-            assert "default" not in left.run(["ip", "route"]).text
-            assert sorted(link["ifname"] for link in left.links()) == ["eth0", "lo"]
-            _witnessed(left, right)
+            reach_each_other_and_nothing_else(left, right)
         assert subject.leftovers() == before
 
     def test_many_start_in_parallel_and_do_not_see_each_other(self, subject: Subject) -> None:
-        names = ["A.b_c-1", "x" * 40, *(f"many-{number}" for number in range(self.many - 2))]
+        names = [*NAMES, *(f"many-{number}" for number in range(self.many - len(NAMES)))]
         before = subject.leftovers()
         with subject.together(*map(subject.spec, names)) as instances:
             assert [instance.spec.name for instance in instances] == names
-            for instance in instances:
-                assert instance.run(["echo", instance.spec.name]).text == f"{instance.spec.name}\n"
-            assert len({instance.cgroup for instance in instances}) == self.many
-            one, two, *_ = instances
-            one.run(["sh", "-c", "echo mine > /root/file"])
-            assert two.run(["cat", "/root/file"], check=False).returncode != 0
-            for each in (one, two):
-                each.spawn(["sleep", "86396"])
-            time.sleep(0.2)
-            assert one.pids() and two.pids() and not one.pids() & two.pids()
-            if self.shares_kernel:
-                namespaces = {each.run(["readlink", "/proc/self/ns/net"]).text.strip() for each in (one, two)}
-                own = subject.testbed.host.run(["readlink", "/proc/self/ns/net"]).text.strip()
-                assert len(namespaces | {own}) == 3
+            are_apart(subject, instances, shares_kernel=self.shares_kernel)
         assert subject.leftovers() == before
+
+
+def reach_each_other_and_nothing_else(left: Instance, right: Instance) -> None:
+    """Assert that a link carries traffic between two instances, and that they have no other way out."""
+    assert reaches(left, RIGHT)
+    assert reaches(right, LEFT)
+    assert not reaches(left, "198.18.200.3", within_s=2)
+    assert "default" not in left.run(["ip", "route"]).text
+    assert sorted(link["ifname"] for link in left.links()) == ["eth0", "lo"]
+    _witnessed(left, right)
+
+
+def are_apart(subject: Subject, instances: Sequence[Instance], *, shares_kernel: bool) -> None:
+    """Assert that instances answer, each in its own cgroup, and that they share neither files nor processes.
+
+    On the host's kernel, they do not share networks either."""
+    for instance in instances:
+        assert instance.run(["echo", instance.spec.name]).text == f"{instance.spec.name}\n"
+    assert len({instance.cgroup for instance in instances}) == len(instances)
+    one, two, *_ = instances
+    one.run(["sh", "-c", "echo mine > /root/file"])
+    assert two.run(["cat", "/root/file"], check=False).returncode != 0
+    for each in (one, two):
+        each.spawn(["sleep", "86396"])
+    time.sleep(0.2)
+    assert one.pids() and two.pids() and not one.pids() & two.pids()
+    if shares_kernel:
+        namespaces = {each.run(["readlink", "/proc/self/ns/net"]).text.strip() for each in (one, two)}
+        own = subject.testbed.host.run(["readlink", "/proc/self/ns/net"]).text.strip()
+        assert len(namespaces | {own}) == 3
 
 
 def _witnessed(left: Instance, right: Instance) -> None:
