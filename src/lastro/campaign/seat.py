@@ -6,7 +6,7 @@ only the two processes hold. The seat ends, and cleans up, when its input ends: 
 way.
 
 A seat that works gives signs of life. One that is stopped, or takes longer for a step than its time limits allow, is
-killed. The kernel continues a stopped one when its parent ends, and so it ends, too."""
+killed. If one is stopped when its parent ends, the kernel continues it, so it ends, too."""
 
 from __future__ import annotations
 

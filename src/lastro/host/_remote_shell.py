@@ -115,7 +115,7 @@ class Shell:
     def run(
         self, argv: Sequence[str], stdin: bytes | None, timeout_s: float, environment: Mapping[str, str] | None = None
     ) -> Answer:
-        """Run a command, and return its answer. After `timeout_s` the command is killed, and its exit code is 137.
+        """Return the answer to a command. One that takes longer than `timeout_s` is killed, and has the exit code 137.
 
         `environment` replaces that of the login. Raises: Lost when there is no answer in time."""
         variables = [f"{name}={value}" for name, value in (environment or {}).items()]

@@ -54,14 +54,14 @@ def measure_cost(
 
 
 def costs(probe: Probe, host: HostMeter, usage: UsageMeter) -> dict[str, float]:
-    """Return the measurements of two meters around a probe.
+    """Return the cost of a probe's frames, from two meters that ran around it.
 
     They run longer than the load: the generator starts (sockperf sleeps for two seconds), counters are read, and late
     frames arrive. So the CPU time of the chain is divided by the time of the load. The neighbour, other processes and
     Lastro run beside it all the time: their part of `host_cpus` is divided by the time of the meter.
 
-    The time in which generators wait is no cost of a frame. A guest that has to share its CPU counts more of it than
-    the host does, so the host's count is the limit."""
+    The time in which generators wait is no cost of a frame. A guest that shares its CPU counts more of that time than
+    the host does, so at most the host's count of the senders is left out."""
     load_s = probe.lasted_s
     beside_s = host.own_cpu_s + host.others_user_s(usage.user_s)
     beside_s += sum(used.cpu_s for role, used in usage.used.items() if role not in ROLES)

@@ -1,7 +1,6 @@
-"""The measuring part of a trial: the search, the cost of a frame at the rate that it found, and latency under load.
+"""What a trial measures: by a search, the rates that meet the goals; then the cost of a frame and latency under load.
 
-Where no load meets the PDR, there is no rate for the last two. The trial stays valid: whether it meets a goal is a
-result."""
+Where no load meets the PDR, cost and latency are not measured. The trial stays valid, since that is a result, too."""
 
 from __future__ import annotations
 
