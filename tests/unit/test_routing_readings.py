@@ -17,7 +17,8 @@ from lastro.platforms._docker_late import KataInstance, RunscInstance
 from lastro.platforms._hypervisor import HypervisorInstance
 from lastro.platforms._oci import OciInstance
 from lastro.platforms.gvisor import GvisorInstance
-from lastro.results.samples import Outcome
+from lastro.results.noted import remarks_of
+from lastro.results.samples import GIVEN_BACK, Outcome
 from lastro.scenarios.routing import RoutingScenario, phase_recorder
 from lastro.scenarios.routing.convergence import Run
 from lastro.scenarios.routing.host_timeline import HostReading, HostTimeline, _sample
@@ -116,6 +117,27 @@ def test_memory_once_all_is_quiet_is_compared_with_that_of_regular_operation() -
     work.record_quiet(100.0)
     assert asked == [(92.0, 100.0)]
     assert work.outcome.measurements["memory_growth_after"] == pytest.approx(3.0)
+
+
+def test_a_growth_that_other_programs_hid_is_dropped_with_the_reason() -> None:
+    """On a busy host, a small network may seem to take less than no memory."""
+    work: Any = object.__new__(PhaseRecorder)
+    work.outcome, work.config, work._empty_bytes = Outcome(), {"quiet_s": 8.0}, 256 << 20
+    work.outcome.measurements |= {"memory_boot": 4.0, "memory_regular": 5.0, "memory_failure": -1.0}
+    work.course = SimpleNamespace(mean_taken_bytes=lambda *period: 253 << 20)
+    work.record_growth(0.0, 10.0)
+    work.record_quiet(100.0)
+    remarks = list(remarks_of(work.outcome.notes))
+    assert {each.kind for each in remarks} == {GIVEN_BACK}
+    assert [each.metrics for each in remarks] == [
+        ("memory_growth_failure",),
+        ("memory_spread",),
+        ("memory_growth_after",),
+    ]
+    assert remarks[0].text == (
+        "the network took 5.0 MiB in one phase and -1.0 MiB in another: other programs gave memory back meanwhile"
+    )
+    assert work.outcome.measurements["memory_growth"] == pytest.approx(25.0)
 
 
 def test_what_other_programs_took_meanwhile_is_left_when_the_network_is_gone() -> None:

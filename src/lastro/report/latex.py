@@ -55,7 +55,7 @@ _SPECIAL = {
     "→": r"\ensuremath{\rightarrow}", "\xa0": "~", "↻": r"\ensuremath{\hookleftarrow}", "‖": r"\ensuremath{\parallel}",
     "≫": r"\ensuremath{\gg}", "⊘": r"\ensuremath{\oslash}", "∩": r"\ensuremath{\cap}", "∅": r"\ensuremath{\emptyset}",
     "⁑": r"\ensuremath{^{*}_{*}}", "⊕": r"\ensuremath{\oplus}", "⊖": r"\ensuremath{\ominus}",
-    "⊗": r"\ensuremath{\otimes}",
+    "⊗": r"\ensuremath{\otimes}", "⊙": r"\ensuremath{\odot}",
     "∞": r"\ensuremath{\infty}", "≠": r"\ensuremath{\neq}",
 }  # fmt: skip
 

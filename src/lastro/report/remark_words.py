@@ -13,6 +13,7 @@ from lastro.results.samples import (
     CLOSED_LOOP,
     GENERATOR_DELAY,
     GENERATOR_LIMITED,
+    GIVEN_BACK,
     GOAL_NOT_MET,
     LARGE_SEGMENTS,
     OTHER_TRAFFIC,
@@ -42,6 +43,7 @@ _SIGNS = {
     AMONG_LOST: "∞",
     OTHER_TRAFFIC: "≠",
     GOAL_NOT_MET: "⊗",
+    GIVEN_BACK: "⊙",
     FEWER_BLOCKS: "∩",
     LOST_TRIALS: "∅",
     SECOND_MODE: "⁑",
@@ -50,8 +52,8 @@ KINDS = (
     N_("generator-limited"), N_("through a cache"), N_("wrong clock"), N_("clock not verified"),
     N_("too short to time"), N_("closed loop"), N_("peak of a whole life"), N_("at least"),
     N_("overloaded"), N_("generator delay"), N_("segments beyond the MTU"), N_("too few packets"),
-    N_("among lost packets"), N_("other traffic"), N_("goal not met"), N_("fewer blocks"), N_("lost trials"),
-    N_("second mode"),
+    N_("among lost packets"), N_("other traffic"), N_("goal not met"), N_("memory given back"), N_("fewer blocks"),
+    N_("lost trials"), N_("second mode"),
 )  # fmt: skip
 MEANINGS = {
     GENERATOR_LIMITED: N_(
@@ -119,6 +121,11 @@ MEANINGS = {
         "in some trial, no load of the search met this goal, or the PDR that this value needs: too many frames were "
         "lost even at the smallest. No mean of the other trials is shown, because they would be a selection."
     ),
+    GIVEN_BACK: N_(
+        "the host had more memory available in this phase than before the network: other programs gave memory back, so "
+        "the memory of the phase is not the network’s, and no growth is computed from it. If a trial has no growth for "
+        "this reason, no mean of the other trials is shown, because they would be a selection."
+    ),
     FEWER_BLOCKS: N_(
         "trials are missing, so the ratio is over fewer blocks than the mean: only those with a valid trial of both "
         "the treatment and its baseline."
@@ -148,6 +155,7 @@ SHORT = {
     AMONG_LOST: N_("the percentile of lost packets: dropped"),
     OTHER_TRAFFIC: N_("no latency of this traffic"),
     GOAL_NOT_MET: N_("no load met the goal: dropped"),
+    GIVEN_BACK: N_("other programs gave back more memory than the network took"),
     FEWER_BLOCKS: N_("the ratio is over fewer blocks than the mean"),
     LOST_TRIALS: N_("more than a tenth of the trials lost"),
     SECOND_MODE: N_("some trials lie apart: a second mode"),

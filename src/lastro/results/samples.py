@@ -89,6 +89,7 @@ TOO_FEW = "too few packets"
 AMONG_LOST = "among lost packets"
 OTHER_TRAFFIC = "other traffic"
 GOAL_NOT_MET = "goal not met"
+GIVEN_BACK = "memory given back"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import Any
 from lastro.functions.ospf_router import ROUTERS
 from lastro.meters.host import HostMeter
 from lastro.platforms.base import AVAILABLE, Availability
-from lastro.results.samples import Outcome, Series
+from lastro.results.samples import GIVEN_BACK, Outcome, Remark, Series
 from lastro.scenarios.base import Config
 from lastro.scenarios.routing.additions import HOST_CPU
 from lastro.scenarios.routing.host_timeline import HostTimeline
@@ -68,8 +68,7 @@ class PhaseRecorder:
     def record_quiet(self, ended_s: float) -> None:
         """Report by how much memory, in the quiet at the end of a recovery, exceeds that of regular operation."""
         quiet_mib = self._taken_mib(ended_s - self.number("quiet_s"), ended_s)
-        regular_mib = self.outcome.measurements.get("memory_regular", 0.0)
-        self.measured("memory_growth_after", _growth_percent(regular_mib, quiet_mib))
+        self._grown("memory_growth_after", self.outcome.measurements.get("memory_regular"), quiet_mib)
 
     def record_drift(self) -> None:
         """Report how the memory in use differs from before the trial, once the network is removed.
@@ -87,14 +86,28 @@ class PhaseRecorder:
     def record_growth(self, from_s: float, until_s: float) -> None:
         """Report how memory grows from phase to phase, and when the CPU comes down from the boot before `until_s`."""
         found = self.outcome.measurements
-        taken = [found.get(f"memory_{phase}", 0.0) for phase in ("boot", "regular", "failure", "recovery")]
-        boot, regular, failure, _ = taken
-        self.measured("memory_growth", _growth_percent(boot, regular))
-        self.measured("memory_growth_failure", _growth_percent(regular, failure))
-        measured = [each for each in taken if each]
-        self.measured("memory_spread", _growth_percent(min(measured, default=0.0), max(measured, default=0.0)))
+        boot, regular, failure, recovery = (
+            found.get(f"memory_{phase}") for phase in ("boot", "regular", "failure", "recovery")
+        )
+        self._grown("memory_growth", boot, regular)
+        self._grown("memory_growth_failure", regular, failure)
+        measured = [mib for mib in (boot, regular, failure, recovery) if mib is not None]
+        self._grown("memory_spread", min(measured, default=None), max(measured, default=None))
         if (level := found.get("cpu_regular")) is not None:
             self.measured("cpu_fallen", fallen_s(self.course.cpu_percent(from_s, until_s), level + _NEAR_PERCENT))
+
+    def _grown(self, metric: str, before_mib: float | None, after_mib: float | None) -> None:
+        """Report the growth between two phases, of which either may not exist, or why it has no value."""
+        if before_mib is None or after_mib is None:
+            return
+        if min(before_mib, after_mib) > 0:
+            self.measured(metric, 100 * (after_mib / before_mib - 1))
+            return
+        text = (
+            f"the network took {before_mib:.1f} MiB in one phase and {after_mib:.1f} MiB in another: other programs "
+            "gave memory back meanwhile"
+        )
+        self.outcome.add_caveat(Remark(GIVEN_BACK, text, (metric,)))
 
     @contextmanager
     def phase(self, phase: str) -> Iterator[None]:
@@ -126,11 +139,6 @@ class PhaseRecorder:
         foreign_cpus = host.foreign_cpus(self._own_user_s() - own_before_s)
         self._hosts[phase], reasons = judged(host, foreign_cpus, self.config)
         self.outcome.invalidate([f"{phase}: {reason}" for reason in reasons])
-
-
-def _growth_percent(before: float, after: float) -> float | None:
-    """Return the growth in percent; None without a phase, or if an empty host took more than the network."""
-    return 100 * (after / before - 1) if before > 0 and after > 0 else None
 
 
 def fallen_s(percent: Sequence[float], level: float) -> float | None:
