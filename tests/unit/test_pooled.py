@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from lastro.analysis.claims import Judgement
 from lastro.analysis.pooled import PooledEffect, PooledStudy, pool_hosts
 from lastro.app.contents import hosts_of, loaded
 from lastro.errors import InputError
@@ -103,7 +104,7 @@ def test_claims_are_judged_over_hosts_and_on_each(tmp_path: Path) -> None:
     assert slower.pooled.part is not None and slower.pooled.part.effect.n == 4 and slower.pooled.part.beside is None
     assert [one.verdict for one in slower.on_each] == ["reproduced"] * 4
     for alone in (rate, added):
-        assert alone.pooled.verdict == "untestable here", "neither is about a ratio of two means"
+        assert alone.pooled.verdict == "untestable here", "neither is about a ratio or a recovery"
         assert alone.pooled.why_not[0].endswith("other effects are judged on each host alone")
         assert [one.verdict for one in alone.on_each] == ["reproduced"] * 4
 
@@ -123,6 +124,61 @@ published = { difference = -90, unit = "Mbit/s", tolerance = 80, printed = "90 M
     why = "the published figure is a difference, and only ratios are pooled over hosts"
     assert claim.pooled.verdict == "same direction only" and reason_text(claim.pooled) == why
     assert "só razões são reunidas" in reason_text(claim.pooled, language("pt-BR"))
+
+
+NEIGHBOURS = make_study(
+    {"isolation": ("none", "cgroups"), "anomaly": ("none", "cpu")},
+    replicates=4,
+    metrics=METRICS,
+    baseline={"isolation": "none", "anomaly": "none"},
+)
+RECOVERY = """
+[[claim]]
+id = "recovered"
+says = "cgroups recover 60 % of what a neighbour takes"
+published = { share = 0.6, tolerance = 0.2, printed = "60 %" }
+
+[claim.recovery]
+metric = "throughput"
+ideal = { isolation = "none", anomaly = "none" }
+without = { isolation = "none", anomaly = "cpu" }
+protected = { isolation = "cgroups", anomaly = "cpu" }
+"""
+LOST = {"edge-1": 0.5, "edge-2": 0.4, "edge-3": 0.3, "edge-4": 0.45}
+
+
+def judged_recovery(home: Path, recovers: float, hosts: Sequence[str] = (*LOST,)) -> Judgement:
+    """The claim where hosts of very unequal speed lose what LOST says, and a protection recovers a fraction of it."""
+    rng = random.Random(f"{recovers}")
+
+    def campaign_of(host: str) -> Path:
+        def value(levels: Levels, block: int, metric: str) -> float:
+            lost = LOST[host] if levels["anomaly"] == "cpu" else 0.0
+            left = 1 - (recovers if levels["isolation"] == "cgroups" else 0.0)
+            return 10 ** hosts.index(host) * (1 - lost * left) * (1 + rng.gauss(0, 0.005))
+
+        return campaign(home, host, NEIGHBOURS, value=value)
+
+    found = hosts_of([campaign_of(host) for host in hosts])
+    (claim,) = pool_hosts(found, claims=parse_claims(RECOVERY, "claims.toml", NEIGHBOURS)).claims
+    return claim.pooled
+
+
+def test_a_recovery_is_judged_over_hosts_that_each_count_once_whatever_their_speed(tmp_path: Path) -> None:
+    claim = judged_recovery(tmp_path, 0.6)
+    assert claim.verdict == "reproduced" and claim.part is not None and claim.part.effect.interval is not None
+    assert claim.part.measure == "share" and claim.part.effect.n == 4
+    assert claim.part.effect.value == pytest.approx(0.6, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("recovers", "hosts", "verdict"),
+    [(0.2, 4, "same direction only"), (-0.5, 4, "contradicted"), (0.6, 2, "untestable here")],
+)
+def test_a_recovery_over_hosts_comes_out_each_way(tmp_path: Path, recovers: float, hosts: int, verdict: str) -> None:
+    claim = judged_recovery(tmp_path, recovers, [*LOST][:hosts])
+    assert claim.verdict == verdict
+    assert hosts > 2 or claim.why_not[0].startswith("too few hosts have this effect: 2")
 
 
 def test_two_hosts_give_no_mean_and_no_spread(tmp_path: Path) -> None:

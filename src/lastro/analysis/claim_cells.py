@@ -19,6 +19,8 @@ from lastro.results.samples import Metric
 from lastro.stats.contrasts import Contrast, MeanComparison, compare_one, linear, one_sided_p, p_above, share
 from lastro.stats.noise_floor import within
 from lastro.stats.notes import N_, Note
+from lastro.stats.recovery import Recovered
+from lastro.stats.weights import less
 from lastro.study.model import Level
 from lastro.study.sides import Levels
 
@@ -61,6 +63,7 @@ class Comparisons(Protocol):
     def compared(self, of: Weights, to: Weights) -> MeanComparison: ...
     def linear(self, weights: Weights) -> Contrast: ...
     def share(self, of: Weights, to: Weights) -> Contrast: ...
+    def recovered(self, ideal: Weights, without: Weights, protected: Weights) -> Recovered: ...
     def one_sided_p(self, of: Weights, to: Weights, bound: float) -> float | None: ...
     def p_above(self, of: Weights, level: float) -> float | None: ...
     def is_positive(self, side: Weights) -> bool: ...
@@ -199,6 +202,11 @@ class Cells:
     def share(self, of: Weights, to: Weights) -> Contrast:
         """Return the ratio of two weighted sums of arithmetic means."""
         return share(self.model, of, to, self.confidence)
+
+    def recovered(self, ideal: Weights, without: Weights, protected: Weights) -> Recovered:
+        """Return the gain of a protection, and its fraction of the loss. Both are arithmetic, so that they agree."""
+        gain = less(protected, without)
+        return Recovered(self.linear(gain), self.share(gain, less(ideal, without)))
 
     def one_sided_p(self, of: Weights, to: Weights, bound: float) -> float | None:
         """Return the p of the hypothesis that `of` is at most `bound` times `to`; None without a standard error."""

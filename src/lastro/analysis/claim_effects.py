@@ -140,11 +140,10 @@ def _recovery(statement: Recovery, cells: Comparisons) -> Effects:
         nothing = Note(unclear, metric=name)
     elif not lost:
         nothing = Note(N_("there is nothing to recover: {metric} is no worse without protection"), metric=name)
-    # Arithmetic, as the recovered fraction is: on logarithms, its test and its interval could disagree.
-    gain = cells.linear(less(protected, without))
-    share = cells.share(less(protected, without), less(ideal, without))
+    found = cells.recovered(ideal, without, protected)
+    gain = found.gain
     label = f"{_words(statement.protected, statement.without)} / {_words(statement.without, statement.protected)}"
-    part = _signed(label, "share", share, gain, gain, higher)
+    part = _signed(label, "share", found.fraction, gain, gain, higher)
     if loss.p is not None and part.p_for is not None and part.p_against is not None:
         # A recovery needs a loss and a gain, and each must be significant (Berger 1982).
         p_loss = loss.p if lost else 1.0

@@ -15,6 +15,7 @@ from lastro.stats.contrasts import APART, NO_SPREAD, ONE_VALUE, Contrast, MeanCo
 from lastro.stats.intervals import Interval, t_quantile
 from lastro.stats.notes import N_, Note
 from lastro.stats.pooling import FEWEST, Estimator, MeasuredEffect, Pooled, pool
+from lastro.stats.recovery import Recovered, recovered
 from lastro.study.sides import Levels
 
 
@@ -132,6 +133,21 @@ class HostCells:
     def share(self, of: Weights, to: Weights) -> Contrast:
         raise Untestable(Note(_NOT_A_RATIO))
 
+    def recovered(self, ideal: Weights, without: Weights, protected: Weights) -> Recovered:
+        """Return the gain of a protection and its fraction of the loss, each host with fractions of its own ideal mean.
+
+        Raises: Untestable for fewer than three hosts."""
+        gains, losses = [], []
+        for host in sorted({host for host, _ in ideal}):
+            means = (self._cells[host].linear(_of_host(host, side)).value for side in (ideal, without, protected))
+            best, worst, better = (mean or 0.0 for mean in means)
+            if best > 0:  # else there is nothing to be a fraction of
+                gains.append((better - worst) / best)
+                losses.append((best - worst) / best)
+        if len(gains) < FEWEST:
+            raise Untestable(_too_few(len(gains)))
+        return recovered(gains, losses, self.confidence)
+
     def p_above(self, of: Weights, level: float) -> float | None:
         raise Untestable(Note(_NOT_A_RATIO))
 
@@ -148,12 +164,17 @@ class HostCells:
         return False
 
 
-_NOT_A_RATIO = N_("only ratios of two means are pooled over hosts; other effects are judged on each host alone")
+_NOT_A_RATIO = N_(
+    "only ratios of two means and recoveries are pooled over hosts; other effects are judged on each host alone"
+)
 
 
 def too_few_hosts(effects: Sequence[HostEffect]) -> Note:
     """Return the reason why effects are not pooled."""
-    n = sum(one.effect is not None for one in effects)
+    return _too_few(sum(one.effect is not None for one in effects))
+
+
+def _too_few(n: int) -> Note:
     return Note(
         N_("too few hosts have this effect: {n}; it takes {fewest} to show how much hosts differ"), n=n, fewest=FEWEST
     )
