@@ -33,6 +33,7 @@ GROUPS = Path("/sys/fs/cgroup")
 SLEEPS_S = 2.0  # of sockperf before it sends
 FROZEN_MS, PERIOD_MS = 200, 10
 BUSY_MS = 15  # that other tests may take
+BACKLOG_MS = 60  # that three kernels on two CPUs may take to forward what waited in a freeze: 20 were seen
 _TIME = re.compile(r"(<MAX>|percentile 99\.000)[^=]*= *([\d.]+)")  # microseconds
 
 
@@ -87,11 +88,13 @@ def test_every_packet_due_in_a_freeze_counts_with_its_waiting(way: Way) -> None:
 def test_so_it_does_where_a_function_is_frozen_whose_kernel_is_a_process(testbed: Testbed, pool: PlatformPool) -> None:
     gvisor, forwarding = pool.get("gvisor"), registry.get("function", "none")()
     with deployed(testbed, gvisor, VethDirect(), forwarding, offloads=False) as chain:
-        require_all_counted(Way(chain.source, chain.sink, chain.path.sink), chain.instances["function"])
+        require_all_counted(Way(chain.source, chain.sink, chain.path.sink), chain.instances["function"], BACKLOG_MS)
 
 
-def require_all_counted(way: Way, stopped: Instance) -> None:
-    """1,000 packets a second, of which every tenth is answered: one is due every 10 ms, also in the freeze."""
+def require_all_counted(way: Way, stopped: Instance, backlog_ms: float = BUSY_MS) -> None:
+    """1,000 packets a second, of which every tenth is answered: one is due every 10 ms, also in the freeze.
+
+    None is answered before the thaw, and all are within `backlog_ms` of it."""
     meter = SockperfLatency()
     with meter.answering(way), frozen(stopped, SLEEPS_S + 1.2):
         trips = meter.round_trips(way, Traffic((64,)), 1100, 2)
@@ -101,8 +104,8 @@ def require_all_counted(way: Way, stopped: Instance) -> None:
     due_ms = trips.due_ns / 1e6
     in_freeze = (due_ms > thawed_ms - FROZEN_MS) & (due_ms < thawed_ms)
     assert in_freeze.sum() == pytest.approx(FROZEN_MS / PERIOD_MS, abs=1)
-    expected_ms = thawed_ms - due_ms[in_freeze]
-    assert waits_ms[in_freeze] == pytest.approx(expected_ms, abs=BUSY_MS)
+    after_thaw_ms = answered_ms[in_freeze] - thawed_ms
+    assert after_thaw_ms.min() > -1 and after_thaw_ms.max() < backlog_ms
     assert waits_ms.max() > FROZEN_MS - PERIOD_MS, "and more where the thawed process waits for a CPU"
     assert np.diff(trips.due_ns) == pytest.approx([1e6 * PERIOD_MS] * (len(waits_ms) - 1), rel=1e-4)
     # 20 of 245 packets waited for 10 ms and more: the 95th percentile of the packets due is half the freeze.
