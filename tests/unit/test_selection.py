@@ -12,6 +12,7 @@ from lastro.scenarios.base import schemas
 from lastro.study.design import treatments
 from lastro.study.load import load, parse
 from lastro.study.model import Factor, Study
+from lastro.study.resolve import check_stored
 from lastro.study.selection import Selection
 
 SCHEMAS = schemas()
@@ -55,6 +56,14 @@ def test_a_constant_has_the_type_of_its_setting_and_beats_the_profile(kagami: St
     wanted = {"tcp_s": 5, "platform": "runc", "settle_s": 0.5, "udp_rate": "10M", "udp_s": 15}
     assert {name: found.settings[name] for name in wanted} == wanted
     assert found.profile == "paper" and found.metrics == kagami.metrics
+
+
+def test_what_is_left_may_be_nothing_of_a_profile_that_was_not_chosen(kagami: Study) -> None:
+    """The campaign can be resumed, whatever the profiles would leave out."""
+    found = chosen(kagami, only=("attachment=veth-direct", "function=dpi,nat"))
+    with pytest.raises(InputError, match="leaves no treatment"):
+        chosen(kagami, profile="quick", only=found.changes[1::2])
+    check_stored(found, SCHEMAS["chain"], "the study in c1")
 
 
 def test_the_number_of_blocks_is_fixed(kagami: Study) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -303,7 +304,8 @@ def check_stored(study: Study, schema: ScenarioSchema, where: str) -> None:
         problems.add(
             ("settings", name), FieldError("is missing", "resume it with the version of Lastro that started it")
         )
-    _check_size(study, problems)
+    # The profile was chosen when the campaign began, and what else was chosen may leave nothing of another profile.
+    _check_size(replace(study, profiles={}, profile_exclusions={}, profile_levels={}), problems)
     problems.raise_if_any()
 
 
