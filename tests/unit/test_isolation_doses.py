@@ -27,6 +27,7 @@ from lastro.platforms.base import InstanceSpec
 from lastro.results.samples import Outcome
 from lastro.scenarios.chain import ChainScenario
 from lastro.scenarios.load import LoadScenario
+from lastro.scenarios.shared import on_chain
 from lastro.scenarios.shared.disturbance import bounded
 from lastro.shapes import made
 
@@ -388,3 +389,33 @@ def test_where_a_kernel_lacks_what_a_neighbour_needs_the_remedy_names_the_guest(
     with pytest.raises(CommandFailed) as caught, anomaly(name).prepared(neighbour):
         pass
     assert lacks in str(caught.value.hint) and "--testbed guest" in str(caught.value.hint)
+
+
+def test_the_isolation_of_a_neighbour_is_checked_before_it_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At its memory limit, the kernel would kill the command that checks, and such trials alone would be invalid."""
+    done: list[str] = []
+
+    def started(testbed: Any, spec: InstanceSpec) -> Any:
+        return nullcontext(SimpleNamespace(spec=spec))
+
+    def at_work(instance: Any, demand: Demand) -> Any:
+        done.append("works")
+        return nullcontext(SimpleNamespace(instance=instance))
+
+    def checked(isolations: Any, instances: dict[str, Any]) -> list[str]:
+        done.append(f"checked {', '.join(instances)}")
+        return ["not in force"]
+
+    part = SimpleNamespace(at_work=at_work)
+    monkeypatch.setattr(on_chain, "demanded", lambda *arguments: (part, demand_of("stress")))
+    monkeypatch.setattr(on_chain, "instance_spec", lambda testbed, role: InstanceSpec(name=role, role=role))
+    monkeypatch.setattr(on_chain, "bounded", lambda spec, testbed, demand: spec)
+    monkeypatch.setattr(on_chain, "not_in_force", checked)
+    scenario: Any = object.__new__(ChainScenario)
+    scenario._testbed = SimpleNamespace()
+    chain: Any = SimpleNamespace(function=SimpleNamespace(tracks=False))
+    outcome, config = Outcome(), {"implementation": "kernel", "isolation": "cgroups"}
+    monkeypatch.setattr(ChainScenario, "duration_s", classmethod(lambda cls, config: 1.0))
+    with scenario._disturbance(config, SimpleNamespace(start=started), lambda spec: spec, chain, outcome) as found:
+        assert found.neighbour.instance.spec.name == NEIGHBOUR
+    assert done == [f"checked {NEIGHBOUR}", "works"] and outcome.invalid_because == ["not in force"]

@@ -146,11 +146,11 @@ class OnChain(OnLinks):
                     isolate=isolated,
                 )
             )
-            disturbance = stack.enter_context(self._disturbance(config, platform, isolated, chain))
+            outcome.invalidate(not_in_force(isolations, chain.instances))
+            disturbance = stack.enter_context(self._disturbance(config, platform, isolated, chain, outcome))
             everyone = dict(chain.instances)
             if disturbance:
                 everyone[NEIGHBOUR] = disturbance.neighbour.instance
-            outcome.invalidate(not_in_force(isolations, everyone))
             outcome.notes["limits"] = {role: limits_of(instance.spec) for role, instance in everyone.items()}
             outcome.add_condition(ON_CLICK if config["implementation"] == "click" else {})
             self._note_topology(config, chain, disturbance, outcome)
@@ -168,7 +168,7 @@ class OnChain(OnLinks):
 
     @contextmanager
     def _disturbance(
-        self, config: Config, platform: Platform, isolated: Any, chain: Chain
+        self, config: Config, platform: Platform, isolated: Any, chain: Chain, outcome: Outcome
     ) -> Iterator[Disturbance | None]:
         """Run the anomaly in a neighbour, on the same platform and under the same isolation; yield None without one."""
         if not (asked := demanded(config, self.testbed, 2 * self.duration_s(config) + 60)):
@@ -182,5 +182,8 @@ class OnChain(OnLinks):
         if spec.resources.cpuset:
             demand = replace(demand, usable_cpus=len(parse_cpus(spec.resources.cpuset)))
         spec = bounded(spec, self.testbed, demand)
-        with platform.start(self.testbed, spec) as instance, anomaly.at_work(instance, demand) as neighbour:
-            yield Disturbance(neighbour, anomaly, demand, "function" if crossing else "")
+        with platform.start(self.testbed, spec) as instance:
+            # Before the anomaly: at its memory limit, the kernel may kill the command that checks.
+            outcome.invalidate(not_in_force(isolations_of(config), {NEIGHBOUR: instance}))
+            with anomaly.at_work(instance, demand) as neighbour:
+                yield Disturbance(neighbour, anomaly, demand, "function" if crossing else "")
