@@ -145,22 +145,25 @@ without = { isolation = "none", anomaly = "cpu" }
 protected = { isolation = "cgroups", anomaly = "cpu" }
 """
 LOST = {"edge-1": 0.5, "edge-2": 0.4, "edge-3": 0.3, "edge-4": 0.45}
+NONE_LOST = dict(zip(LOST, (0.02, -0.02, 0.01, -0.01), strict=True))
 
 
-def judged_recovery(home: Path, recovers: float, hosts: Sequence[str] = (*LOST,)) -> Judgement:
-    """The claim where hosts of very unequal speed lose what LOST says, and a protection recovers a fraction of it."""
-    rng = random.Random(f"{recovers}")
+def judged_recovery(
+    home: Path, recovers: float, lost: Mapping[str, float] = LOST, study: Study = NEIGHBOURS, **options: Any
+) -> Judgement:
+    """The claim where hosts of very unequal speed lose these fractions, and a protection recovers part of them."""
+    rng, hosts = random.Random(f"{recovers}"), [*lost]
 
     def campaign_of(host: str) -> Path:
         def value(levels: Levels, block: int, metric: str) -> float:
-            lost = LOST[host] if levels["anomaly"] == "cpu" else 0.0
+            loss = lost[host] if levels["anomaly"] == "cpu" else 0.0
             left = 1 - (recovers if levels["isolation"] == "cgroups" else 0.0)
-            return 10 ** hosts.index(host) * (1 - lost * left) * (1 + rng.gauss(0, 0.005))
+            return 10 ** hosts.index(host) * (1 - loss * left) * (1 + rng.gauss(0, 0.005))
 
-        return campaign(home, host, NEIGHBOURS, value=value)
+        return campaign(home, host, study, value=value, **options)
 
     found = hosts_of([campaign_of(host) for host in hosts])
-    (claim,) = pool_hosts(found, claims=parse_claims(RECOVERY, "claims.toml", NEIGHBOURS)).claims
+    (claim,) = pool_hosts(found, claims=parse_claims(RECOVERY, "claims.toml", study)).claims
     return claim.pooled
 
 
@@ -171,14 +174,33 @@ def test_a_recovery_is_judged_over_hosts_that_each_count_once_whatever_their_spe
     assert claim.part.effect.value == pytest.approx(0.6, abs=0.02)
 
 
+def test_a_recovery_of_a_time_is_one_where_hosts_lose_many_times_of_it(tmp_path: Path) -> None:
+    """One host waits 40 times as long, and the others twice: it does not count for more than two of them."""
+    times = replace(NEIGHBOURS, metrics=(replace(METRICS[0], better="lower"),))
+    claim = judged_recovery(tmp_path, 0.6, dict(zip(LOST, (-39.0, -1.0, -1.2, -0.8), strict=True)), times)
+    assert claim.verdict == "reproduced" and claim.part is not None
+    assert claim.part.effect.value == pytest.approx(0.6, abs=0.02)
+
+
+def test_hosts_on_which_nothing_is_left_count_as_a_whole_loss(tmp_path: Path) -> None:
+    claim = judged_recovery(tmp_path, 0.6, LOST | {"edge-1": 1.0, "edge-2": 1.0})
+    assert claim.verdict == "reproduced" and claim.part is not None and claim.part.effect.n == 4
+
+
 @pytest.mark.parametrize(
-    ("recovers", "hosts", "verdict"),
-    [(0.2, 4, "same direction only"), (-0.5, 4, "contradicted"), (0.6, 2, "untestable here")],
+    ("recovers", "lost", "verdict", "why"),
+    [
+        (0.2, LOST, "same direction only", ""),
+        (-0.5, LOST, "contradicted", ""),
+        (0.6, NONE_LOST, "untestable here", "there is nothing to recover"),
+        (0.6, dict([*LOST.items()][:2]), "untestable here", "too few hosts have this effect: 2"),
+    ],
 )
-def test_a_recovery_over_hosts_comes_out_each_way(tmp_path: Path, recovers: float, hosts: int, verdict: str) -> None:
-    claim = judged_recovery(tmp_path, recovers, [*LOST][:hosts])
-    assert claim.verdict == verdict
-    assert hosts > 2 or claim.why_not[0].startswith("too few hosts have this effect: 2")
+def test_a_recovery_over_hosts_comes_out_each_way(
+    tmp_path: Path, recovers: float, lost: Mapping[str, float], verdict: str, why: str
+) -> None:
+    claim = judged_recovery(tmp_path, recovers, lost)
+    assert claim.verdict == verdict and reason_text(claim).startswith(why)
 
 
 def test_two_hosts_give_no_mean_and_no_spread(tmp_path: Path) -> None:

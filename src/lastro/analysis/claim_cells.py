@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 Weights = Mapping[Any, float]  # {index of a treatment: its weight}
 Key = frozenset[tuple[str, object]]
 DID_YOU_MEAN = N_("did you mean {level}?")
+NOT_ABOVE_ZERO = N_("there is no ratio: {metric} is not above zero")
 Strata = Mapping[Key, Sequence[Sequence[int]]]
 _MOST_NAMED = 3  # treatments to name where they have no level in common
 
@@ -204,9 +205,9 @@ class Cells:
         return share(self.model, of, to, self.confidence)
 
     def recovered(self, ideal: Weights, without: Weights, protected: Weights) -> Recovered:
-        """Return the gain of a protection, and its fraction of the loss. Both are arithmetic, so that they agree."""
-        gain = less(protected, without)
-        return Recovered(self.linear(gain), self.share(gain, less(ideal, without)))
+        """Return a loss, and what a protection gains of it. Gain and fraction are arithmetic, so that they agree."""
+        loss, gain = self.compared(ideal, without).difference, less(protected, without)
+        return Recovered(loss, self.linear(gain), self.share(gain, less(ideal, without)))
 
     def one_sided_p(self, of: Weights, to: Weights, bound: float) -> float | None:
         """Return the p of the hypothesis that `of` is at most `bound` times `to`; None without a standard error."""

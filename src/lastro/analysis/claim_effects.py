@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass, replace
 
 from lastro.analysis.campaign import Report
-from lastro.analysis.claim_cells import Cells, Comparisons, Untestable, Weights, not_varied
+from lastro.analysis.claim_cells import NOT_ABOVE_ZERO, Cells, Comparisons, Untestable, Weights, not_varied
 from lastro.results.samples import depends_on_speed
 from lastro.stats.censored import BOTH_ARE_BOUNDS, RATIO_IS_BOUND
 from lastro.stats.contrasts import Contrast
@@ -127,7 +127,8 @@ def _compare(statement: Compare, margin: float, cells: Comparisons) -> Effects:
 def _recovery(statement: Recovery, cells: Comparisons) -> Effects:
     sides, used, total = cells.sides([statement.ideal, statement.without, statement.protected], statement.at)
     ideal, without, protected = sides
-    loss = cells.compared(ideal, without).difference
+    found = cells.recovered(ideal, without, protected)
+    loss, gain = found.loss, found.gain
     higher = (loss.value or 0) > 0
     lost = cells.metric.better == "neither" or higher == (cells.metric.better == "higher")
     name = cells.metric.name
@@ -140,8 +141,6 @@ def _recovery(statement: Recovery, cells: Comparisons) -> Effects:
         nothing = Note(unclear, metric=name)
     elif not lost:
         nothing = Note(N_("there is nothing to recover: {metric} is no worse without protection"), metric=name)
-    found = cells.recovered(ideal, without, protected)
-    gain = found.gain
     label = f"{_words(statement.protected, statement.without)} / {_words(statement.without, statement.protected)}"
     part = _signed(label, "share", found.fraction, gain, gain, higher)
     if loss.p is not None and part.p_for is not None and part.p_against is not None:
@@ -379,7 +378,7 @@ def _within_bounds(
 def _require_positive(to: Weights, cells: Comparisons) -> None:
     """Raise Untestable when the mean below a ratio is not above zero."""
     if not cells.is_positive(to):
-        raise Untestable(Note(N_("there is no ratio: {metric} is not above zero"), metric=cells.metric.name))
+        raise Untestable(Note(NOT_ABOVE_ZERO, metric=cells.metric.name))
 
 
 def _above(of: Weights, level: float, cells: Comparisons) -> float | None:

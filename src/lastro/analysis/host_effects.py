@@ -1,7 +1,8 @@
 """The comparisons of one metric on several hosts: the ratio of two means on each host, and the mean of these ratios.
 
-Both means are over the same strata on every host, so that hosts do not differ by what they could measure. A host
-without such a stratum is left out, with the reason. Pure: reports in, frozen data out."""
+Recoveries are compared, too: what each host loses, and what a protection gains of it (`stats.recovery`). All means are
+over the same strata on every host, so that hosts do not differ by what they could measure. A host without such a
+stratum is left out, with the reason. Pure: reports in, frozen data out."""
 
 from __future__ import annotations
 
@@ -10,12 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lastro.analysis.campaign import Report
-from lastro.analysis.claim_cells import Cells, Strata, Untestable, Weights, mean_weights
-from lastro.stats.contrasts import APART, NO_SPREAD, ONE_VALUE, Contrast, MeanComparison, exponential, log_ratio
+from lastro.analysis.claim_cells import NOT_ABOVE_ZERO, Cells, Strata, Untestable, Weights, mean_weights
+from lastro.stats.contrasts import APART, NO_SPREAD, ONE_VALUE, Contrast, MeanComparison, exponential, linear, log_ratio
 from lastro.stats.intervals import Interval, t_quantile
 from lastro.stats.notes import N_, Note
 from lastro.stats.pooling import FEWEST, Estimator, MeasuredEffect, Pooled, pool
 from lastro.stats.recovery import Recovered, recovered
+from lastro.stats.weights import less
 from lastro.study.sides import Levels
 
 
@@ -92,7 +94,7 @@ class HostCells:
         assert cells.exact is not None, "a stratum was measured"
         found = log_ratio(cells.exact, of, to)
         if found is None:
-            why = Note(N_("there is no ratio: {metric} is not above zero"), metric=cells.metric.name)
+            why = Note(NOT_ABOVE_ZERO, metric=cells.metric.name)
         elif found.error is None:
             why = Note(APART if found.apart else ONE_VALUE)
         elif error := math.hypot(found.error, found.bias):
@@ -134,19 +136,25 @@ class HostCells:
         raise Untestable(Note(_NOT_A_RATIO))
 
     def recovered(self, ideal: Weights, without: Weights, protected: Weights) -> Recovered:
-        """Return the gain of a protection and its fraction of the loss, each host with fractions of its own ideal mean.
-
-        Raises: Untestable for fewer than three hosts."""
-        gains, losses = [], []
+        """Return the mean loss over hosts, and what a protection gains of it. Raises: Untestable below three hosts."""
+        losses, gains = [], []
         for host in sorted({host for host, _ in ideal}):
-            means = (self._cells[host].linear(_of_host(host, side)).value for side in (ideal, without, protected))
-            best, worst, better = (mean or 0.0 for mean in means)
-            if best > 0:  # else there is nothing to be a fraction of
-                gains.append((better - worst) / best)
-                losses.append((best - worst) / best)
+            cells = self._cells[host]
+            assert cells.exact is not None, "a stratum was measured"
+            best, worst, better = (_of_host(host, side) for side in (ideal, without, protected))
+            found = [linear(cells.exact, each, cells.confidence) for each in (best, worst)]
+            loss, gain = (linear(cells.exact, less(each, worst), cells.confidence) for each in (best, better))
+            size = max(mean.value or 0.0 for mean in found)
+            if loss.value is None or gain.value is None:
+                self._lacking[host] = tuple(why for each in (loss, gain) if (why := each.absent_because))
+            elif size <= 0:
+                self._lacking[host] = (Note(NOT_ABOVE_ZERO, metric=self.metric.name),)
+            else:
+                losses.append(loss.value / size)
+                gains.append(gain.value / size)
         if len(gains) < FEWEST:
-            raise Untestable(_too_few(len(gains)))
-        return recovered(gains, losses, self.confidence)
+            raise Untestable(_too_few(len(gains)), *dict.fromkeys(why for own in self._lacking.values() for why in own))
+        return recovered(losses, gains, self.confidence)
 
     def p_above(self, of: Weights, level: float) -> float | None:
         raise Untestable(Note(_NOT_A_RATIO))
@@ -165,7 +173,7 @@ class HostCells:
 
 
 _NOT_A_RATIO = N_(
-    "only ratios of two means and recoveries are pooled over hosts; other effects are judged on each host alone"
+    "only recoveries and ratios of two means are pooled over hosts; other effects are judged on each host alone"
 )
 
 

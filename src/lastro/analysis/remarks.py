@@ -97,8 +97,8 @@ def lost_by_its_size(metric: str, attempts: Iterable[Attempt], marks: Iterable[M
     """Return whether a valid attempt of a treatment has no value of a metric because the value was small or large.
 
     Work was too short to time, or a latency too short for its generator, or a percentile among lost packets, or no load
-    was small enough for a goal, or none large enough to miss it, or a phase had no memory to compare with. Chance
-    decides which attempts have no value, and the mean of the others is not that of the treatment."""
+    was small enough for a goal, or none large enough to miss it, or other programs gave back more memory than a network
+    took. Chance decides which attempts have no value, and the mean of the others is not that of the treatment."""
     return any(mark.kind in _BY_SIZE for mark in marks) and any(
         metric not in attempt.measurements
         and any(each.kind in _BY_SIZE and metric in each.metrics for each in attempt.noted.remarks)

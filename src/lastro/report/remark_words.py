@@ -122,9 +122,9 @@ MEANINGS = {
         "lost even at the smallest. No mean of the other trials is shown, because they would be a selection."
     ),
     GIVEN_BACK: N_(
-        "the host had more memory available in this phase than before the network: other programs gave memory back, so "
-        "the memory of the phase is not the network’s, and no growth is computed from it. If a trial has no growth for "
-        "this reason, no mean of the other trials is shown, because they would be a selection."
+        "the host had more memory available in this phase than before the network was started: other programs gave "
+        "memory back, so the memory of the phase is not the network’s alone, and no growth is computed from it. If a "
+        "trial has no growth for this reason, no mean of the other trials is shown, because they would be a selection."
     ),
     FEWER_BLOCKS: N_(
         "trials are missing, so the ratio is over fewer blocks than the mean: only those with a valid trial of both "

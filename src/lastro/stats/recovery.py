@@ -1,10 +1,12 @@
-"""How much of a loss several hosts recover: each host is one observation, a pair of its gain and its loss.
+"""How much of a loss a protection recovers over several hosts, each of which is one observation: its loss and its gain.
 
-Both are fractions of the host's own undisturbed mean, so that a fast host counts no more than a slow one. The spread of
-the pairs has both parts in it: what hosts differ by, and the error of each. So no error of a single host is needed, and
-hosts of unequal errors make the tests more conservative, not less (Benjamini, Commun. Stat. A 12 (1983) 2045-2063).
+Both are fractions of the larger of the host's two unprotected means, so that its speed does not count; a host that
+loses a larger fraction counts more. The spread over hosts contains what they differ by and the error of each. So no
+error of a single host is needed, and unequal errors keep Student's test within its level, for levels up to 5 %.
 
-The recovered fraction is the mean gain over the mean loss, with Fieller's interval of pairs (`ratios`)."""
+The recovered fraction is the mean gain over the mean loss, with Fieller's interval of pairs (`ratios`).
+
+Source: Ibragimov and Mueller, J. Bus. Econ. Stat. 28 (2010) 453-468, for the test."""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lastro.stats.contrasts import NO_SPREAD, UNBOUNDED, ZERO_DENOMINATOR, Contrast
-from lastro.stats.intervals import Interval, sample_covariance, sample_mean, t_quantile
+from lastro.stats.intervals import describe
 from lastro.stats.notes import Note
 from lastro.stats.ratios import paired_ratio
 from lastro.stats.student import least_paired_p, t_p, without_rounding
@@ -21,22 +23,29 @@ from lastro.stats.student import least_paired_p, t_p, without_rounding
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """The mean of the gains, and what fraction of the mean loss it is; `n` of both counts hosts."""
+    """A loss, a gain, and what fraction of the loss the gain is; `n` counts blocks of a campaign, or hosts."""
 
+    loss: Contrast
     gain: Contrast
     fraction: Contrast
 
 
-def recovered(gains: Sequence[float], losses: Sequence[float], confidence: float) -> Recovered:
-    """Return what hosts recover; `gains[i]` and `losses[i]` are those of one host. Raises: ValueError below two."""
-    n, df = len(gains), len(gains) - 1.0
+def recovered(losses: Sequence[float], gains: Sequence[float], confidence: float) -> Recovered:
+    """Return the means over hosts; `losses[i]` and `gains[i]` are those of one host. Raises: ValueError below two."""
+    n = len(gains)
     if n < 2 or n != len(losses):
-        raise ValueError(f"{n} gains and {len(losses)} losses: it takes two hosts, with one of each")
-    gains = without_rounding(gains, 1.0)
-    mean, error = sample_mean(gains), math.sqrt(sample_covariance(gains, gains) / n)
-    p, half = t_p(mean, error, df, least_paired_p(n)), t_quantile(confidence, df) * error
-    interval = Interval(mean - half, mean + half, confidence) if error else None
-    gain = Contrast(mean, interval, p, df, n, "unpaired", None if error else Note(NO_SPREAD))
-    ratio = paired_ratio(gains, losses, confidence)
+        raise ValueError(f"{len(losses)} losses and {n} gains: it takes two hosts, with one of each")
+    size = max(1.0, *map(abs, losses), *map(abs, gains))
+    losses, gains = without_rounding(losses, size), without_rounding(gains, size)
+    gain, ratio = _mean(gains, confidence), paired_ratio(gains, losses, confidence)
     why = Note(ZERO_DENOMINATOR if ratio.value is None else UNBOUNDED) if ratio.unbounded else gain.absent_because
-    return Recovered(gain, Contrast(ratio.value, ratio.interval if error else None, p, df, n, "unpaired", why))
+    ends = None if why else ratio.interval
+    fraction = Contrast(ratio.value, ends, gain.p, gain.df, n, "unpaired", why)
+    return Recovered(_mean(losses, confidence), gain, fraction)
+
+
+def _mean(values: Sequence[float], confidence: float) -> Contrast:
+    found, n = describe(values, confidence), len(values)
+    error = (found.sd or 0.0) / math.sqrt(n)
+    p, why = t_p(found.mean, error, n - 1.0, least_paired_p(n)), None if error else Note(NO_SPREAD)
+    return Contrast(found.mean, found.interval if error else None, p, n - 1.0, n, "unpaired", why)

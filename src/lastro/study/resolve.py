@@ -292,7 +292,8 @@ def _blocks(table: ProfileTable, design: DesignTable) -> dict[str, Level]:
 def check_stored(study: Study, schema: ScenarioSchema, where: str) -> None:
     """Check that the study in a campaign's database could be that of a file, since any user may have made the database.
 
-    `where` names the campaign. Raises: StudyError with everything that would be an error in a study file."""
+    `where` names the campaign. Raises: StudyError with everything that would be an error in a study file, except in its
+    profiles."""
     problems = Problems(where)
     chosen = {factor.name: factor.levels for factor in study.factors}
     for table, values in (("factors", chosen), ("settings", {name: (v,) for name, v in study.settings.items()})):
@@ -304,7 +305,7 @@ def check_stored(study: Study, schema: ScenarioSchema, where: str) -> None:
         problems.add(
             ("settings", name), FieldError("is missing", "resume it with the version of Lastro that started it")
         )
-    # The profile was chosen when the campaign began, and what else was chosen may leave nothing of another profile.
+    # The profile is already applied. `--only` may have left no treatment of another one, which is not used.
     _check_size(replace(study, profiles={}, profile_exclusions={}, profile_levels={}), problems)
     problems.raise_if_any()
 

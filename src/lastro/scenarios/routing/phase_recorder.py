@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from statistics import fmean
 from typing import Any
@@ -20,6 +20,7 @@ from lastro.scenarios.shared.host_limits import judged
 from lastro.scenarios.shared.memory_room import MIB, memory_taken
 from lastro.testbed import Testbed
 
+_PHASES = ("boot", "regular", "failure", "recovery")
 _HELD_BACK_S = 7  # MinLSInterval of RFC 2328, appendix B, and 2 s more: updates were seen 7.0 s apart on a grid of four
 _NEAR_PERCENT = 5.0  # of all CPUs, above regular operation: near enough to say that the boot is over
 _SETTLED_S = 5  # seconds of the series
@@ -68,7 +69,7 @@ class PhaseRecorder:
     def record_quiet(self, ended_s: float) -> None:
         """Report by how much memory, in the quiet at the end of a recovery, exceeds that of regular operation."""
         quiet_mib = self._taken_mib(ended_s - self.number("quiet_s"), ended_s)
-        self._grown("memory_growth_after", self.outcome.measurements.get("memory_regular"), quiet_mib)
+        self._grown("memory_growth_after", {**self._memory_mib(), "quiet": quiet_mib}, "regular", "quiet")
 
     def record_drift(self) -> None:
         """Report how the memory in use differs from before the trial, once the network is removed.
@@ -86,28 +87,32 @@ class PhaseRecorder:
     def record_growth(self, from_s: float, until_s: float) -> None:
         """Report how memory grows from phase to phase, and when the CPU comes down from the boot before `until_s`."""
         found = self.outcome.measurements
-        boot, regular, failure, recovery = (
-            found.get(f"memory_{phase}") for phase in ("boot", "regular", "failure", "recovery")
-        )
-        self._grown("memory_growth", boot, regular)
-        self._grown("memory_growth_failure", regular, failure)
-        measured = [mib for mib in (boot, regular, failure, recovery) if mib is not None]
-        self._grown("memory_spread", min(measured, default=None), max(measured, default=None))
+        taken = self._memory_mib()
+        self._grown("memory_growth", taken, "boot", "regular")
+        self._grown("memory_growth_failure", taken, "regular", "failure")
+        if taken:
+            self._grown("memory_spread", taken, min(taken, key=taken.__getitem__), max(taken, key=taken.__getitem__))
         if (level := found.get("cpu_regular")) is not None:
             self.measured("cpu_fallen", fallen_s(self.course.cpu_percent(from_s, until_s), level + _NEAR_PERCENT))
 
-    def _grown(self, metric: str, before_mib: float | None, after_mib: float | None) -> None:
-        """Report the growth between two phases, of which either may not exist, or why it has no value."""
-        if before_mib is None or after_mib is None:
+    def _memory_mib(self) -> dict[str, float]:
+        """Return {phase: the memory that the network took}, of the phases that there were."""
+        found = {phase: self.outcome.measurements.get(f"memory_{phase}") for phase in _PHASES}
+        return {phase: mib for phase, mib in found.items() if mib is not None}
+
+    def _grown(self, metric: str, taken: Mapping[str, float], before: str, after: str) -> None:
+        """Report the growth between two phases if there were both, or else why it has no value."""
+        if before not in taken or after not in taken:
             return
-        if min(before_mib, after_mib) > 0:
-            self.measured(metric, 100 * (after_mib / before_mib - 1))
+        if min(taken[before], taken[after]) > 0:
+            self.measured(metric, 100 * (taken[after] / taken[before] - 1))
             return
         text = (
-            f"the network took {before_mib:.1f} MiB in one phase and {after_mib:.1f} MiB in another: other programs "
-            "gave memory back meanwhile"
+            f"the network took {taken[before]:.1f} MiB in the phase {before}, and {taken[after]:.1f} MiB in the phase "
+            f"{after}: other programs gave memory back"
         )
-        self.outcome.add_caveat(Remark(GIVEN_BACK, text, (metric,)))
+        unknown = [f"memory_{phase}" for phase in _PHASES if phase in (before, after) and taken[phase] <= 0]
+        self.outcome.add_caveat(Remark(GIVEN_BACK, text, (metric, *unknown)))
 
     @contextmanager
     def phase(self, phase: str) -> Iterator[None]:
