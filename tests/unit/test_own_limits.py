@@ -78,7 +78,7 @@ def test_a_process_that_nobody_can_read_is_ended_and_has_failed(monkeypatch: pyt
     before, word = open_files(), f"lastro-test-{os.getpid()}"
     monkeypatch.setattr(threading.Thread, "start", no_thread)
     with pytest.raises(CommandFailed, match="can't start new thread"):
-        LocalHost().spawn(["sh", "-c", f"sleep 60 # {word}"])
+        LocalHost().spawn(["perl", "-e", "sleep 60", word])  # a shell may have a child, for whose end nobody waits
     assert not open_files() - before
     monkeypatch.undo()
     assert LocalHost().run(["pgrep", "-f", f"{word}$"], check=False).text == ""
