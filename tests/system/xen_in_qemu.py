@@ -1,6 +1,6 @@
 """Xen for real: a host that was booted with Xen, inside QEMU, on which Lastro starts guests by its platform `xen`.
 
-    make test-xen
+    python tests/system/xen_in_qemu.py    # as root; `make test-all` runs it, too
 
 The host's domain is made from Debian's packages in a tree of its own (nothing is installed here), with Lastro's sources
 and the root filesystem that every platform runs. QEMU boots Xen in software, with the kernel and the control channel of
@@ -60,7 +60,7 @@ xenconsoled --pid-file /run/xenconsoled.pid
 
 
 def outside() -> int:
-    with session("make test-xen", wait=silently) as held:
+    with session("tests/system/xen_in_qemu.py", wait=silently) as held:
         host = held.host
         image = rootfs.ensure(rootfs.Recipe.of_this_host(host), held.ledger.state / "rootfs", host)
         boots = guest.ensure(image, held.ledger.state / "guest", host)
