@@ -150,7 +150,8 @@ class Deaf(Native):
     ("platform", "words"), [(Mute(), "did not answer: .*true"), (Deaf(), "no packet of instance .* within 1 s")]
 )
 def test_who_is_not_there(testbed: Testbed, monkeypatch: pytest.MonkeyPatch, platform: Any, words: str) -> None:
-    monkeypatch.setattr(meeting, "_REACH_S", 1)
+    if isinstance(platform, Deaf):  # the other can be reached, which takes its time beside other tests
+        monkeypatch.setattr(meeting, "_REACH_S", 1)
     with ExitStack() as stack, pytest.raises(PlatformError, match=words):
         place = stack.enter_context(meeting_place(testbed, Native(), "veth-direct", 1, together=False))
         place.fill(stack, TimedPlatform(platform))

@@ -114,7 +114,7 @@ class Reading:
 
 @dataclass(slots=True)
 class Outcome:
-    """The outcome of a trial. It is valid if there is no reason for invalidity; validity does not depend on the values.
+    """The result of a trial: its values, and why they are invalid. The trial is valid if there is no such reason.
 
     `notes` are a record for people. `results.noted` has the types of those that programs read."""
 
