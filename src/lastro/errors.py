@@ -6,6 +6,7 @@
     ├── HostError                    3   this host cannot do what was asked
     │   ├── HostUnfit                3   … until its user changes something: a tool, a key, a version
     │   │   └── NeedsRoot            3   … without root
+    │   ├── GuestLost                3   … the guest in which it measures has ended, or hangs
     │   ├── Unavailable              3   … a part is not available here: reason and remedy
     │   ├── OutputError              3   … a file that the user named could not be written
     │   └── ImageError               3   … the root filesystem could not be built or used
@@ -74,6 +75,10 @@ class HostUnfit(HostError):
 
 class NeedsRoot(HostUnfit):
     pass
+
+
+class GuestLost(HostError):
+    """The guest in which a campaign measures has ended, or its kernel hangs. Another one can take its place."""
 
 
 class Unavailable(HostError):

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lastro.errors import CommandFailed, CommandTimeout, HostError, LastroError, PlatformError
+from lastro.errors import CommandFailed, CommandTimeout, GuestLost, HostError, LastroError, PlatformError
 from lastro.host._connections import SshTarget
 from lastro.host.base import Host, Process
 from lastro.host.ledger import Session
@@ -80,7 +80,8 @@ class BootedGuest:
 def booted(near: Session, image: Image, plan: GuestPlan) -> Iterator[BootedGuest]:
     """Boot a guest with the root filesystem of instances, and end it after the block.
 
-    Raises: HostError when none boots, or when it ended inside the block; ImageError when its files cannot be made."""
+    Raises: HostError when none boots; GuestLost when it ended or hung inside the block; ImageError when its files
+    cannot be made."""
     host = near.host
     with host.recorded():
         host.require(_QEMU, _REMEDY)
@@ -109,7 +110,7 @@ def booted(near: Session, image: Image, plan: GuestPlan) -> Iterator[BootedGuest
                 why = f"hangs; its kernel says: {fault}"
             else:
                 raise
-            raise HostError(f"{reach.called} {why}", "`lastro resume` boots another and continues") from error
+            raise GuestLost(f"{reach.called} {why}", "`lastro resume` boots another and continues") from error
 
 
 def _facts(plan: GuestPlan, accelerator: str, why_not_kvm: str) -> dict[str, Any]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lastro import registry
 from lastro.app.hosts import require_runnable, scenario_on_host
+from lastro.app.messages import say
 from lastro.app.places import open_campaign
 from lastro.app.provenance import changes_between, identity, provenance
 from lastro.app.rights import require_root
@@ -20,8 +21,10 @@ from lastro.campaign import runner
 from lastro.campaign.progress import Bar, Place, Plain, alone
 from lastro.campaign.runner import utc_now
 from lastro.campaign.sequential import decision
-from lastro.errors import InputError, LastroError
+from lastro.errors import GuestLost, InputError, LastroError
 from lastro.host.ledger import Ledger
+from lastro.results.database import holds_campaign
+from lastro.results.samples import MAX_ATTEMPTS
 from lastro.results.store import Store
 from lastro.scenarios.base import Scenario
 from lastro.study import design
@@ -55,17 +58,23 @@ def begin(
 ) -> None:
     """Run a new campaign of a study in `directory` to its end.
 
-    It runs on a fleet, or on the testbed of a file, or else all on this machine. `marks` are added to its
-    provenance."""
+    It runs on a fleet, or on the testbed of a file, or else all on this machine. `marks` are added to its provenance.
+    A guest that is lost in mid-campaign is replaced, as by `resume`."""
     if fleet is not None:
         _begin_on_fleet(directory, study, fleet, wait=wait, place=place, marks=marks)
         return
-    with (
-        scenario_on_host(study, f"campaign {directory.resolve()}", wait=wait, file=file) as scenario,
-        Store.create(directory, study, *schedule(study), {**provenance(study, scenario, file), **marks}) as store,
-        _taken(store),
-    ):
-        _run_trials(store, partial(runner.run, store, scenario), "started", place)
+    try:
+        with (
+            scenario_on_host(study, f"campaign {directory.resolve()}", wait=wait, file=file) as scenario,
+            Store.create(directory, study, *schedule(study), {**provenance(study, scenario, file), **marks}) as store,
+            _taken(store),
+        ):
+            _run_trials(store, partial(runner.run, store, scenario), "started", place)
+    except GuestLost as lost:
+        if not holds_campaign(directory):
+            raise
+        _say_that_another_boots(lost)
+        resume(directory, How(wait=True), place)
 
 
 def _begin_on_fleet(
@@ -85,14 +94,16 @@ def _kind(study: Study) -> type[Scenario]:
 
 
 def resume(directory: Path, how: How, place: Place = alone) -> bool:
-    """Run the rest of a campaign, and retry unavailable trials; return whether anything changed."""
+    """Run the rest of a campaign, and retry unavailable trials; return whether anything changed.
+
+    Raises: GuestLost when one guest after the other was lost, and none of them brought a valid trial."""
     with open_campaign(directory, readonly=False) as store:
         if registry.get("scenario", store.study.scenario).needs_root:
             require_root("resume")
         require_runnable(store)
         before, n_attempts = store.counts(), len(store.durations())
         if is_unfinished(store) or before["unavailable"] or (how.invalid and before["invalid"]):
-            _carry_on(store, how, place)
+            _with_guests(store, how, place)
         else:
             _tidy(store)
         return store.counts() != before or len(store.durations()) != n_attempts
@@ -104,6 +115,29 @@ def is_unfinished(store: Store) -> bool:
     A sequential campaign may have been killed before it decided on its next block."""
     found = decision(store) if store.next_trial() is None else None
     return store.next_trial() is not None or (found is not None and not found.stop)
+
+
+def _with_guests(store: Store, how: How, place: Place) -> None:
+    """Run the remaining trials, and boot another guest each time that one is lost, within reason.
+
+    As many guests may be lost in a row without a valid trial as a trial has attempts: a treatment that ends each guest
+    is given up by then."""
+    valid, fruitless = store.counts()["valid"], 0
+    while True:
+        try:
+            _carry_on(store, how, place)
+            return
+        except GuestLost as lost:
+            before, valid = valid, store.counts()["valid"]
+            fruitless = 0 if valid > before else fruitless + 1
+            if fruitless == MAX_ATTEMPTS:
+                raise
+            _say_that_another_boots(lost)
+        how = replace(how, invalid=False, wait=True)  # the host is ours: wait if a command takes it meanwhile
+
+
+def _say_that_another_boots(lost: GuestLost) -> None:
+    say(f"{lost.message}; finished trials are safe, and the campaign continues in another guest")
 
 
 def _tidy(store: Store) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from lastro.campaign import suite as suites
 from lastro.errors import InputError
 from lastro.files import require_own_directory
-from lastro.results.database import DB_NAME
+from lastro.results.database import holds_campaign
 from lastro.results.store import Store
 
 
@@ -21,7 +21,7 @@ def place_for(name: str) -> Path:
 def check_place(directory: Path) -> None:
     """Check, before the host is taken, that a campaign can be created in a directory. Raises: InputError."""
     try:
-        holds_one = "campaign" if (directory / DB_NAME).exists() else "suite" if suites.is_suite(directory) else ""
+        holds_one = "campaign" if holds_campaign(directory) else "suite" if suites.is_suite(directory) else ""
         nearest = next(place for place in (directory, *directory.absolute().parents) if place.exists())
     except OSError as error:
         raise InputError(f"{directory} cannot be used: {error.strerror}", "choose another -o DIR") from error

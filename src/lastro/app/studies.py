@@ -110,7 +110,7 @@ def suite_of(name: str, selection: Selection = WHOLE) -> GivenSuite | None:
     it has; StudyError when a study is not valid."""
     from lastro import papers
     from lastro.campaign import suite
-    from lastro.results.database import DB_NAME
+    from lastro.results.database import holds_campaign
 
     kind, _, paper = name.rpartition(":")
     path = papers.folder(paper) if kind == "paper" else Path(name)
@@ -119,7 +119,7 @@ def suite_of(name: str, selection: Selection = WHOLE) -> GivenSuite | None:
             return None
     except OSError:  # an impossible name: reading the file reports it
         return None
-    if (path / DB_NAME).exists() or suite.is_suite(path):
+    if holds_campaign(path) or suite.is_suite(path):
         raise InputError(
             f"{path} holds a campaign or a suite, not a study",
             f"continue it with `lastro resume {path}`, or name a study file",

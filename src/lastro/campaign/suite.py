@@ -17,7 +17,7 @@ from typing import Any
 
 from lastro.errors import InputError, StoreError, StudyError, did_you_mean
 from lastro.files import read_regular
-from lastro.results.database import DB_NAME
+from lastro.results.database import holds_campaign
 from lastro.results.files import sync_directory, write_atomically
 from lastro.results.store import Store
 from lastro.shapes import made, parsed
@@ -157,7 +157,7 @@ def is_suite(directory: Path) -> bool:
 
 def begun(directory: Path, member: SuiteStudy) -> bool:
     """Return whether a study already has a campaign."""
-    return (directory / member.name / DB_NAME).exists()
+    return holds_campaign(directory / member.name)
 
 
 def can_run(directory: Path, member: SuiteStudy) -> bool:

@@ -31,7 +31,7 @@ from lastro.cli._common import testbed_argument
 from lastro.errors import InputError
 from lastro.files import require_own_directory
 from lastro.plain import json_text
-from lastro.results.database import DB_NAME
+from lastro.results.database import holds_campaign
 from lastro.study.model import Study
 from lastro.study.selection import Selection
 
@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
     file = load_testbed(args.testbed)  # an invalid one is reported, even if nothing is left to run
     directories = _directories(directory, args.campaigns)
     for place in directories:
-        if not (place / DB_NAME).exists():
+        if not holds_campaign(place):
             noise_floor.run(study, place, judged, file, everything=args.all, wait=args.wait)
     floors = noise_floor.judge(directories, study)
     if judged:
@@ -86,7 +86,7 @@ def _directories(first: Path, asked: int | None) -> list[Path]:
     if asked is not None and not 1 <= asked <= _MOST_CAMPAIGNS:
         raise InputError(f"--campaigns {asked} is not from 1 to {_MOST_CAMPAIGNS}", "five is a good number")
     places = [first, *(first.with_name(f"{first.name}-{at}") for at in range(2, _MOST_CAMPAIGNS + 1))]
-    existing = next((at for at, place in enumerate(places) if not (place / DB_NAME).exists()), len(places))
+    existing = next((at for at, place in enumerate(places) if not holds_campaign(place)), len(places))
     return places[: max(existing, asked or 1)]
 
 

@@ -69,6 +69,11 @@ def pack(value: Any) -> bytes:
     return zlib.compress(json.dumps(value).encode())
 
 
+def holds_campaign(directory: Path) -> bool:
+    """Return whether a directory holds a campaign. Raises: OSError for a name that no file can have."""
+    return (directory / DB_NAME).exists()
+
+
 def damaged(directory: Path, reason: object) -> StoreError:
     return StoreError(
         f"{directory / DB_NAME} is not a readable campaign: {reason}", "restore it from a copy, or run the study again"
