@@ -53,7 +53,7 @@ SHORT: dict[str, dict[str, Any]] = {
     "lifecycle": {"attachment": "veth-bridge", "instances": 2, "settle_s": 0},
     "load": {
         "attachment": "veth-direct", "function": "none", "instrument": "trafgen", "settle_s": 0, "most_fps": 20_000,
-        "first_probe_s": 0.2, "probe_s": 0.2, "deciding_s": 0.2, "cost_s": 0.5, "width_percent": 20,
+        "first_probe_s": 0.2, "probe_s": 0.2, "deciding_s": 0.6, "cost_s": 0.5, "width_percent": 20,
         "at": "50%, 2kpps", "latency_s": 1, "own_delay_s": 1, "one_way": "yes",
     },
     "proxy": {

@@ -176,6 +176,16 @@ def test_a_binary_search_has_no_exceed_ratio() -> None:
     assert [each.exceed_ratio for each in found.found] == [None, None]
 
 
+def test_a_search_in_which_one_probe_decides_has_no_exceed_ratio() -> None:
+    """The probe met the goal: a ratio of zero would say something of a time in which nothing was measured."""
+    for sum_s, known in ((1, False), (2, False), (3, True)):
+        bounds = Bounds(1_000, 1_000_000, sum_s=sum_s)
+        found = search("mlrsearch", GOALS, bounds, function(step(50_000)))
+        assert [each.exceed_ratio is not None for each in found.found] == [known, known]
+    never = search("mlrsearch", (Goal("ndr", 0.0, 0.0),), Bounds(1_000, 1_000_000, sum_s=2), function(step(50_000)))
+    assert of(never, "ndr").exceed_ratio == 0, "two probes had to meet it"
+
+
 def test_a_slope_is_cut_where_it_crosses_each_goal() -> None:
     def slope(rate_fps: float, _: float) -> float:
         return max(0.0, (rate_fps - 100_000) / 1_000_000)

@@ -11,7 +11,7 @@ import pytest
 from lastro.errors import InstrumentError
 from lastro.instruments._latency import Disturbed, judged
 from lastro.instruments.sockperf_latency import SockperfLatency
-from lastro.results.samples import AMONG_LOST, GENERATOR_DELAY, TOO_FEW
+from lastro.results.samples import AMONG_LOST, AT_LEAST, GENERATOR_DELAY, TOO_FEW
 from lastro.stats.histograms import Histogram
 
 DATA = Path(__file__).parents[1] / "data" / "sockperf"
@@ -120,7 +120,20 @@ def test_a_percentile_with_fewer_than_ten_packets_beyond_it_is_said_missing(n: i
 
 def test_a_percentile_of_lost_packets_has_no_value_and_the_maximum_is_of_the_answered_ones() -> None:
     found, why = reading_of(9_800, lost=200)
-    assert why == {"p99": AMONG_LOST, "p99_9": AMONG_LOST} and found.keys() == {"p50", "p90", "max"}
+    assert why == {"p99": AMONG_LOST, "p99_9": AMONG_LOST, "max": AT_LEAST} and found.keys() == {"p50", "p90", "max"}
+
+
+def test_packets_that_the_receiver_lost_do_not_make_a_percentile() -> None:
+    """With 8 % of them, the 90th percentile is the 97.8th of the answered packets, which may be ten times as long."""
+    trips = Histogram.of([100 * US] * 9_000 + [1_000 * US] * 200, lost=800)
+    kept = judged(trips, None, "{}".format)
+    assert kept.measurements["p90"] == pytest.approx(100, rel=1e-3), "packets that the path lost"
+    trips = Histogram.of([100 * US] * 8_900 + [1_000 * US] * 300, lost=800)
+    assert judged(trips, None, "{}".format, 0).measurements["p90"] == pytest.approx(1000, rel=1e-3)
+    found = judged(trips, None, "{}".format, 800)
+    dropped = {remark.metrics[0]: remark.text for remark in found.remarks if remark.kind == GENERATOR_DELAY}
+    assert dropped["p90"] == "1000.4 µs; 100.0 µs without the packets that the receiver lost"
+    assert found.measurements["p50"] == pytest.approx(100, rel=1e-3)
 
 
 def test_what_is_mostly_the_generators_own_delay_is_dropped() -> None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from lastro.errors import InstrumentError
 from lastro.host.activity import Totals
 from lastro.host.cgroups import Usage
 from lastro.isolation.base import NEIGHBOUR
 from lastro.meters.host import HostMeter
 from lastro.meters.usage import UsageMeter
-from lastro.scenarios.load.cost import costs
+from lastro.results.samples import Outcome
+from lastro.scenarios.load.cost import Spent, costs, measure_cost, spent
 from lastro.scenarios.load.search import Probe
 
 LOAD_S, METERS_S = 2.0, 4.5  # sockperf sleeps for two seconds first
@@ -56,3 +59,69 @@ def test_a_neighbour_that_runs_all_the_time_has_its_own_rate() -> None:
 def test_the_time_in_which_generators_wait_is_no_cost_of_a_frame(waited_s: float, cost_s: float) -> None:
     """Not more than what they report, although a guest's whole work is user time; nor than what both ends used."""
     assert cost_of(waited_s=waited_s)["frames_per_cpu_s"] == pytest.approx(100_000 / cost_s)
+
+
+def test_a_neighbour_is_not_charged_with_the_interrupts_that_forward_packets() -> None:
+    """Most kernels count them as time of the process that they interrupt, and as interrupts of the host."""
+    host, usage = meters(neighbour_s=METERS_S)
+    usage.used[NEIGHBOUR] = Usage(cpu_s=METERS_S, user_s=METERS_S - 0.8)
+    in_interrupts = {**host.totals.cpu_s, "user": host.totals.cpu_s["user"] - 0.8, "softirq": 1.8}
+    host.totals = Totals(in_interrupts, host.totals.stalled_s)
+    found = spent(Probe(50_000, LOAD_S, 100_000, 100_000, LOAD_S, {}), host, usage)
+    assert found == Spent(pytest.approx(4.0), 0.0, pytest.approx(METERS_S - 0.8))
+
+
+def test_the_system_time_of_a_neighbour_is_its_own() -> None:
+    """As one that floods a link or writes to a disk has: the host counts 2 seconds more of it."""
+    host, usage = meters(neighbour_s=1.0)
+    usage.used[NEIGHBOUR] = Usage(cpu_s=3.0, user_s=1.0)
+    host.totals = Totals({**host.totals.cpu_s, "system": 0.6 + 2.0}, host.totals.stalled_s)
+    assert spent(Probe(50_000, LOAD_S, 100_000, 100_000, LOAD_S, {}), host, usage).beside_s == pytest.approx(3.0)
+
+
+def test_the_start_of_a_generator_is_no_cost_of_a_frame() -> None:
+    """The start on a platform with a daemon may take as long as the frames."""
+    probe = Probe(50_000, LOAD_S, 100_000, 100_000, LOAD_S, {})
+    few, start = Probe(100, 0.1, 10, 10, 0.1, {}), Spent(work_s=1.2, waited_s=0.5)
+    found, as_before = costs(probe, *meters(), few, start), cost_of()
+    assert found["frames_per_cpu_s"] == pytest.approx((100_000 - 10) / (3.2 - 1.2))
+    assert found["host_cpus"] == pytest.approx(as_before["host_cpus"] - 1.2 / LOAD_S), "its waiting is no work"
+
+
+def test_cost_is_measured_at_the_rate_or_not_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A generator that was disturbed for a moment tries again."""
+    sent, asked = iter([10, 70_000, 100_000]), []
+
+    def probe(rate_fps: float, duration_s: float) -> Probe:
+        asked.append(rate_fps)
+        n = next(sent)
+        return Probe(rate_fps, duration_s, n, n, duration_s, {})
+
+    class Meter:
+        def __init__(self, like: Any) -> None:
+            self.__dict__.update(like.__dict__)
+            self.read, self.note = like.read, like
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.note, name)
+
+        def start(self) -> None: ...
+        def stop(self) -> None: ...
+
+    host, usage = meters()
+    monkeypatch.setattr("lastro.scenarios.load.cost.HostMeter", lambda *_: Meter(host))
+    monkeypatch.setattr("lastro.scenarios.load.cost.UsageMeter", lambda *_: Meter(usage))
+    monkeypatch.setattr("lastro.scenarios.load.cost.note_meter", lambda *_: None)
+    prober, standing = (
+        SimpleNamespace(probe=probe, refresh=lambda: None, mean_bytes=60.0),
+        SimpleNamespace(everyone={}, own_cgroups=()),
+    )
+    outcome = Outcome()
+    measure_cost(cast(Any, None), cast(Any, standing), cast(Any, prober), 50_000, LOAD_S, outcome)
+    assert asked == [100, 50_000, 50_000] and outcome.measurements["frame_mean"] == 60
+    assert outcome.notes["cost"]["reached"]  # type: ignore[index]
+    sent = iter([10, *[70_000] * 3])
+    with pytest.raises(
+        InstrumentError, match="did not hold the rate at which cost is measured: it sent 35,000 of 50,000"
+    ):
+        measure_cost(cast(Any, None), cast(Any, standing), cast(Any, prober), 50_000, LOAD_S, Outcome())

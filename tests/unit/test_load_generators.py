@@ -129,6 +129,7 @@ def test_trafgen_is_paced_by_a_token_bucket_on_its_link() -> None:
     for _ in range(2):
         found = generator.offer(way(sender), Traffic.of("64", 100), 50_000, 1)
     assert found == Offered(50_000, 50_000, 1.0), "the last frames leave the queue after trafgen has ended"
+    assert generator.condition() == {}
     bucket = "rate 24000000bit burst 3000 limit 4194304"
     link, *paced = sender.host.commands
     assert link == ["ip", "netns", "exec", "N1", "sh", "-e"]
@@ -165,7 +166,10 @@ def test_where_nothing_copies_frames_trafgen_is_paced_on_its_own_link(monkeypatc
         return done
 
     monkeypatch.setattr(sender.host, "run", without_copies)
-    Trafgen().offer(way(sender), Traffic.of("64"), 50_000, 1)
+    generator = Trafgen()
+    assert generator.condition() == {}
+    generator.offer(way(sender), Traffic.of("64"), 50_000, 1)
+    assert "a slow function may block the generator" in generator.condition()["frames of the generator"]
     assert ["ip", "-n", "N1", "link", "delete", "pace0"] in sender.host.commands
     assert sender.host.commands[-1][:6] == ["tc", "-n", "N1", "qdisc", "replace", "dev"]
     assert sender.host.commands[-1][6] == "out0"
@@ -223,3 +227,11 @@ def test_a_generator_that_was_killed_is_one_clear_error(kind: Any) -> None:
 def test_impossible_numbers_are_refused(report: str, match: str) -> None:
     with pytest.raises(InstrumentError, match=match):
         Sockperf().read(report, 100_000, 1)
+
+
+def test_a_slow_clock_of_sockperf_hides_no_frames_that_it_did_not_send() -> None:
+    """In a second it sent 4 % too few, and by its own clock the second was as much shorter."""
+    text = SENT_BY_SOCKPERF.replace("100013 messages sent in 1.000", "96000 messages sent in 0.960")
+    assert Sockperf().read(text, 100_000, 1).rate_fps == pytest.approx(96_000)
+    longer = SENT_BY_SOCKPERF.replace("100013 messages sent in 1.000", "102000 messages sent in 1.020")
+    assert Sockperf().read(longer, 100_000, 1).rate_fps == pytest.approx(100_000)

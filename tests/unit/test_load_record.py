@@ -65,6 +65,16 @@ def test_a_load_that_queues_took_is_told_with_its_end(late: int, said: bool) -> 
     assert ("; at 80,000, queues still held 2.5 % of the frames when" in end) is said
 
 
+@pytest.mark.parametrize(("rate_fps", "said"), [(20_000, "5.0 %"), (90_000, "1.1 %"), (110_000, "")])
+def test_a_queue_that_is_empty_again_when_counters_are_read_is_told_by_its_length(rate_fps: int, said: str) -> None:
+    probes = (Probe(rate_fps, 1, rate_fps, rate_fps, 1.0, {}),)
+    found = Found(Goal("pdr", 0.005), rate_fps, 1.01 * rate_fps, rate_fps, 0.25)
+    outcome = Outcome()
+    record(Searched((found,), probes, 200_000, False), outcome, queue=1000)
+    end = Noted.of(outcome.notes).stopped_by["pdr"]
+    assert (f"the queue of 1,000 frames in front of the function may hold {said} of a probe" in end) is bool(said)
+
+
 @pytest.mark.parametrize("limited", [True, False])
 def test_a_goal_that_is_met_everywhere_is_a_lower_bound(limited: bool) -> None:
     outcome = Outcome()
@@ -73,7 +83,7 @@ def test_a_goal_that_is_met_everywhere_is_a_lower_bound(limited: bool) -> None:
     assert "pdr_upper" not in outcome.measurements
     assert all(noted.only_at_least(name) for name in ("pdr", "pdr_conditional", "pdr_upper"))
     assert {remark.kind for remark in noted.remarks} == ({AT_LEAST, GENERATOR_LIMITED} if limited else {AT_LEAST})
-    assert ("the generator did not send more than" in noted.stopped_by["pdr"]) is limited
+    assert ("the generator did not hold more than" in noted.stopped_by["pdr"]) is limited
 
 
 def test_an_exceed_ratio_that_a_search_does_not_know_is_not_recorded_as_zero() -> None:

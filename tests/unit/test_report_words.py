@@ -185,9 +185,8 @@ def test_a_ratio_has_one_corrected_mark_and_interval_in_terminal_page_files_and_
     shown = "\n".join(line.plain for line in terminal.render(content.report, 200))
     said = RATIO.findall(shown)
     assert [mark for mark, _ in said] == ["≈", "≈", "≈", "≈", "▼", "▼"]
-    assert "▲▼: the interval, corrected for the 6 ratios of its metric, excludes 1; ≈: it holds 1." in " ".join(
-        shown.split()
-    )
+    legend = "▲ better, ▼ worse: the interval, corrected for the 6 ratios of its metric, excludes 1; ≈: it holds 1."
+    assert legend in " ".join(shown.split())
     assert "uncorrected" not in shown
     effects = effects_table(content.analysis.metrics[0], ENGLISH).rows
     assert [RATIO.fullmatch(row[3]).groups() for row in effects] == said  # type: ignore[union-attr]

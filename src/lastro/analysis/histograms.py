@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -45,11 +45,3 @@ def _pool(found: Collection[tuple[Attempt, Histogram]]) -> PooledHistogram:
     return PooledHistogram(
         Histogram.merged(histogram for _, histogram in found), tuple(attempt for attempt, _ in found)
     )
-
-
-def histograms_of(report: Report, names: Collection[str]) -> Mapping[int, Mapping[str, Histogram]]:
-    """Return the pooled histograms alone, as `pooled`."""
-    return {
-        treatment: {name: each.histogram for name, each in named.items()}
-        for treatment, named in pooled(report, names).items()
-    }

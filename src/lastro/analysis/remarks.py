@@ -59,7 +59,8 @@ _ORDER = (
 )
 
 
-_BY_SIZE = {TOO_SHORT, GENERATOR_DELAY, AMONG_LOST, GOAL_NOT_MET, AT_LEAST, GIVEN_BACK}
+_BY_SIZE = {TOO_SHORT, TOO_FEW, GENERATOR_DELAY, AMONG_LOST, GOAL_NOT_MET, AT_LEAST, GIVEN_BACK}
+BY_SIZE_OF_POOLED = _BY_SIZE - {TOO_FEW}  # for the packets of all trials together, which may be enough
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,15 +94,17 @@ def marks_by_metric(attempts: Iterable[Attempt], names: Collection[str]) -> dict
     return {name: tuple(kinds[kind] for kind in in_order(kinds)) for name, kinds in found.items() if name in names}
 
 
-def lost_by_its_size(metric: str, attempts: Iterable[Attempt], marks: Iterable[Mark]) -> bool:
+def lost_by_its_size(
+    metric: str, attempts: Iterable[Attempt], marks: Iterable[Mark], kinds: Collection[str] = _BY_SIZE
+) -> bool:
     """Return whether a valid attempt of a treatment has no value of a metric because the value was small or large.
 
-    Work was too short to time, or a latency too short for its generator, or a percentile among lost packets, or no load
-    was small enough for a goal, or none large enough to miss it, or other programs gave back more memory than a network
+    Work was too short to time, or a latency too short for its generator, or a percentile among lost packets, or of too
+    few packets, whose number grows with the rate that a function carries, or no load was small enough for a goal, or none large enough to miss it, or other programs gave back more memory than a network
     took. Chance decides which attempts have no value, and the mean of the others is not that of the treatment."""
-    return any(mark.kind in _BY_SIZE for mark in marks) and any(
+    return any(mark.kind in kinds for mark in marks) and any(
         metric not in attempt.measurements
-        and any(each.kind in _BY_SIZE and metric in each.metrics for each in attempt.noted.remarks)
+        and any(each.kind in kinds and metric in each.metrics for each in attempt.noted.remarks)
         for attempt in attempts
     )
 

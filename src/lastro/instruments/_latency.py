@@ -24,7 +24,7 @@ from lastro.host.base import Process
 from lastro.instruments._load_generator import Traffic, Way
 from lastro.instruments.base import Instrument
 from lastro.platforms.base import Instance
-from lastro.results.samples import AMONG_LOST, GENERATOR_DELAY, TOO_FEW, PackedHistogram, Reading, Remark
+from lastro.results.samples import AMONG_LOST, AT_LEAST, GENERATOR_DELAY, TOO_FEW, PackedHistogram, Reading, Remark
 
 if TYPE_CHECKING:
     from lastro.instruments._schedule import Times
@@ -112,7 +112,10 @@ def judged(
     A percentile is dropped, with a remark, if fewer than ten packets lie beyond it, here or with the generator alone;
     if it lies among packets without an answer; or if more than half of it may be the own delay of the generator, which
     `own_is` describes. Of the packets without an answer, `lost_by_receiver` had reached the receiver: if these are most
-    of them, they are the generator's."""
+    of them, they are the generator's. They raise every percentile, so one that would be less than half without them is
+    dropped, too. The maximum is that of the answered packets, so packets without an answer make it a lower bound."""
+    from lastro.stats.histograms import Histogram  # loads numpy
+
     found: dict[str, float] = {}
     remarks = []
     for statistic, q in (*QUANTILES, (MAX, 1.0)):
@@ -136,8 +139,18 @@ def judged(
             alone = "lost packets" if math.isinf(own_us) else f"{own_us:.1f} µs"
             text = f"{value:.1f} µs; {own_is}: {alone}"
             remarks.append(Remark(GENERATOR_DELAY, text, (metric,)))
+        elif (
+            _known(without := Histogram(trips.counts, trips.lost - lost_by_receiver), q) < MOST_OWN * value * _NS_PER_US
+        ):
+            text = (
+                f"{value:.1f} µs; {_known(without, q) / _NS_PER_US:.1f} µs without the packets that the receiver lost"
+            )
+            remarks.append(Remark(GENERATOR_DELAY, text, (metric,)))
         else:
             found[metric] = value
+            if q == 1 and trips.lost:
+                text = f"{trips.lost} of {trips.n_in_all} packets got no answer"
+                remarks.append(Remark(AT_LEAST, text, (metric,)))
     return Reading(found, remarks=tuple(remarks))
 
 

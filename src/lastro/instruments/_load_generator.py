@@ -149,6 +149,10 @@ class LoadGenerator(Instrument):
             process.wait_line("receiving", _PATIENCE_S)
             yield process
 
+    def condition(self) -> dict[str, str]:
+        """Return how it really sent, where that matters to a reader; empty if there is nothing to say."""
+        return {}
+
     @classmethod
     def refusal(cls, traffic: Traffic) -> str:
         """Return why it cannot send this traffic; empty if it can."""

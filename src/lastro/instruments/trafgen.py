@@ -79,6 +79,12 @@ class Trafgen(LoadGenerator):
             raise CommandFailed(argv, done.returncode, done.error_text or done.text)
         return self.read(done.text, rate_fps, duration_s)
 
+    def condition(self) -> dict[str, str]:
+        if not any(way.sender.shares_kernel and hop.bucket == hop.device for way, hop in self._hops.items()):
+            return {}
+        text = "not copied, since nftables or the kernel cannot: a slow function may block the generator"
+        return {"frames of the generator": text}
+
     def read(self, text: str, rate_fps: float, duration_s: float) -> Offered:
         """Return the load that its report and that of its bucket state. Raises: InstrumentError.
 

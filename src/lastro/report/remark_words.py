@@ -88,9 +88,10 @@ MEANINGS = {
         "including the preparation of the workload (before Linux 5.19, the amount in use at the end)."
     ),
     AT_LEAST: N_(
-        "the search ended before it found a limit, by the study or by the generator: the number is a lower bound; if "
-        "time ran out in a search for instances, it shows how fast they start, not how many the host can run. Without "
-        "a limit, an interval has no upper end; if any trial has none, no mean of the others is shown."
+        "the number is a lower bound: the search ended before it found a limit, by the study or by the generator, or "
+        "packets without an answer are not in a maximum; if time ran out in a search for instances, it shows how fast "
+        "they start, not how many the host can run. Without a limit, an interval has no upper end; if any trial has "
+        "none, no mean of the others is shown."
     ),
     OVERLOADED: N_(
         "requests came faster than they were answered, so more and more of them waited: the times grow with the "
@@ -107,7 +108,8 @@ MEANINGS = {
     ),
     TOO_FEW: N_(
         "fewer than ten packets of the trial lie beyond this percentile, so it would be the time of a few: the value "
-        "was dropped. A longer measurement, or a higher load, has more packets."
+        "was dropped. A longer measurement, or a higher load, has more packets. If a trial of a treatment has no value "
+        "for this reason, no mean of the others is shown, because they would be a selection."
     ),
     AMONG_LOST: N_(
         "so many packets got no answer that this percentile lies among the lost ones, which have no time: the value "
@@ -147,7 +149,7 @@ SHORT = {
     TOO_SHORT: N_("too short to time"),
     CLOSED_LOOP: N_("a closed loop, which hides queueing"),
     WHOLE_LIFE: N_("the peak since its start, not of the workload alone"),
-    AT_LEAST: N_("at least this much: the search found no limit"),
+    AT_LEAST: N_("at least this much: a lower bound"),
     OVERLOADED: N_("more requests than answers: times grow as the load lasts"),
     GENERATOR_DELAY: N_("the generator’s own delay: dropped"),
     LARGE_SEGMENTS: N_("the function received segments larger than the MTU"),

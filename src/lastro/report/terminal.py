@@ -319,7 +319,7 @@ def _paragraphs(report: Report) -> Iterator[str]:
 def _marks(report: Report) -> str:
     directed = any(metric.better != "neither" for metric in report.metrics)
     neutral = any(metric.better == "neither" for metric in report.metrics)
-    return "▲▼" * directed + "↑↓" * neutral
+    return ", ".join(["▲ better, ▼ worse"] * directed + ["↑ higher, ↓ lower"] * neutral)
 
 
 def _reasons_of_ratios(report: Report) -> Iterator[str]:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lastro.analysis.campaign import Report, Row
-from lastro.analysis.histograms import PooledHistogram, histograms_of, pooled
-from lastro.analysis.remarks import lost_by_its_size, marks_by_metric
+from lastro.analysis.histograms import PooledHistogram, pooled
+from lastro.analysis.remarks import BY_SIZE_OF_POOLED, lost_by_its_size, marks_by_metric
 from lastro.report.figures.panels import MOST_PANELS, not_all, panels_of, treatment_label
 from lastro.report.figures.style import (
     GREY,
@@ -49,13 +49,16 @@ _SEEN = 0.01  # nines that a reader can distinguish: thousands of buckets would 
 _NINES = (0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999)
 _STROKES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.2, 1.5)))
 _OWN: dict[str, Any] = {"color": GREY, "linestyle": (0, (2, 1.5)), "linewidth": 1.0}
+_WITHOUT_LATE = N_(
+    "all packets of n = {n} valid trials of each treatment together, without the trials in which the generator was late"
+)
 _NOT_DRAWN = N_("not drawn: percentiles with fewer than ten packets beyond them, or among lost packets")
 _NOT_DRAWN_BY_LOAD = N_(
     "not drawn: percentiles with fewer than ten packets beyond them, among lost packets, or with too much of the "
     "generator’s own delay"
 )
 
-Found = Mapping[int, Mapping[str, Histogram]]  # by treatment and name
+Found = Mapping[int, Mapping[str, PooledHistogram]]  # by treatment and name
 
 
 def draw_quantiles_by_load(shown: QuantilesByLoad, report: Report, say: Language) -> Figure | None:
@@ -103,9 +106,10 @@ def _by_load(
         marks = marks_by_metric(attempts, point.metrics)
         for (label, q), metric in zip(shown.quantiles, point.metrics, strict=True):
             value = _drawable(pool.histogram, q)
-            if value is None or lost_by_its_size(metric, attempts, marks.get(metric, ())):
+            if value is None or lost_by_its_size(metric, attempts, marks.get(metric, ()), BY_SIZE_OF_POOLED):
                 continue
-            if (own := found.get(point.own)) is None or _own_at_most(own.histogram, q, shown.most_own * value):
+            own = found.get(point.own)
+            if own is not None and _own_at_most(own.histogram, q, shown.most_own * value):
                 points[label].append((load / shown.load_per_unit, value / shown.per_unit))
     return {label: sorted(each) for label, each in points.items()}
 
@@ -125,7 +129,7 @@ def _drawable(histogram: Histogram, q: float) -> float | None:
 
 def draw_quantile_curves(shown: QuantileCurves, report: Report, say: Language) -> Figure | None:
     """Draw a line for each treatment, in panels if there are other factors; None without a histogram."""
-    found = histograms_of(report, {shown.histogram, shown.own})
+    found = pooled(report, {shown.histogram, shown.own})
     panels = [panel for panel in _panels(report) if any(_line(found, row, shown.histogram) for row in panel[1])]
     if not panels:
         return None
@@ -135,10 +139,12 @@ def draw_quantile_curves(shown: QuantileCurves, report: Report, say: Language) -
     stacked = figure.subplots(min(len(panels), _MOST_CURVES), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
     for axes, (title, rows) in zip(stacked, panels, strict=False):
         for row in rows:
-            if (histogram := _line(found, row, shown.histogram)) is not None:
-                _curve(axes, histogram, shown.per_unit, looks[_level(row, factor)])
-        if own := [each for row in rows if (each := _line(found, row, shown.own)) is not None]:
-            _curve(axes, Histogram.merged(own), shown.per_unit, _OWN)
+            if (line := _line(found, row, shown.histogram)) is None:
+                continue
+            look = looks[_level(row, factor)]
+            _curve(axes, line.histogram, shown.per_unit, look)
+            if (own := _line(found, row, shown.own)) is not None:
+                _curve(axes, own.histogram, shown.per_unit, {**_OWN, "color": look["color"]})
         if title:
             titled(axes, title)
     _scales(stacked, say)
@@ -146,11 +152,12 @@ def draw_quantile_curves(shown: QuantileCurves, report: Report, say: Language) -
     side_title(figure, say(shown.y_axis), height_in)
     legend(figure, list(_handles(looks, found, shown, say)), safe(factor) if factor else None, most=3)
     some = say("{n} of {all} combinations", n=_MOST_CURVES, all=len(panels)) if len(panels) > _MOST_CURVES else ""
-    headed(figure, say(shown.title, load=shown.load), say(shown.how), _trials(report, say), say(_NOT_DRAWN), some)
+    trials = _trials(report, found, shown.histogram, say)
+    headed(figure, say(shown.title, load=shown.load), say(shown.how), trials, say(_NOT_DRAWN), some)
     return fit(figure, list(stacked), height_in)
 
 
-def _line(found: Found, row: Row, name: str) -> Histogram | None:
+def _line(found: Found, row: Row, name: str) -> PooledHistogram | None:
     return found.get(row.treatment.index, {}).get(name)
 
 
@@ -219,10 +226,13 @@ def _scales(stacked: Collection[Axes], say: Language) -> None:
     list(stacked)[-1].set_xlabel(say("fraction of all packets that took no longer"))
 
 
-def _trials(report: Report, say: Language) -> str:
-    counts = sorted({row.n_valid for row in report.rows if row.n_valid}) or [0]
+def _trials(report: Report, found: Found, name: str, say: Language) -> str:
+    drawn = [(row, line) for row in report.rows if (line := _line(found, row, name)) is not None]
+    counts = sorted({len(line.attempts) for _, line in drawn}) or [0]
     n = "–".join(map(say.integer, dict.fromkeys((counts[0], counts[-1]))))
-    return say("all packets of the valid trials together, n = {n} for each treatment", n=n)
+    if all(len(line.attempts) == row.n_valid for row, line in drawn):
+        return say("all packets of the valid trials together, n = {n} for each treatment", n=n)
+    return say(_WITHOUT_LATE, n=n)
 
 
 def _handles(
@@ -234,8 +244,8 @@ def _handles(
         yield Line2D([], [], label=safe(level or say("the only treatment"), 44), **look)
     if any(shown.own in named for named in found.values()):
         yield Line2D([], [], label=say("the generator alone, on its loopback"), **_OWN)
-    if any(_ends_lost(named[shown.histogram]) for named in found.values() if shown.histogram in named):
-        yield Line2D([], [], linestyle="none", marker="^", ms=5, mew=0, color=GREY, label=say("the rest was lost"))
+    if any(_ends_lost(named[shown.histogram].histogram) for named in found.values() if shown.histogram in named):
+        yield Line2D([], [], linestyle="none", marker="^", ms=5, mew=0, color=GREY, label=say("no answer to the rest"))
 
 
 def _ends_lost(histogram: Histogram) -> bool:

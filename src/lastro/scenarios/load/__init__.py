@@ -160,7 +160,8 @@ class LoadScenario(OnChain):
         n_goals = 2 + (config["own_goal"] != _NO_GOAL)
         around_s = _generator(str(config["instrument"])).starts_s + _PROBE_S
         searching_s = (3 + per_goal * n_goals) * (bounds.sum_s / 2 + around_s)
-        waits_s = float(config["settle_s"]) + float(config["cost_s"]) + around_s + latency_s(config)
+        few_s = around_s + _generator(str(config["instrument"])).step_s
+        waits_s = float(config["settle_s"]) + few_s + float(config["cost_s"]) + around_s + latency_s(config)
         return searching_s + waits_s + _AROUND_S + 2 * start_s(config)
 
     def placed(self, spec: InstanceSpec, config: Config) -> InstanceSpec:

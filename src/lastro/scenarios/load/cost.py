@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import partial
+
+from lastro.errors import InstrumentError
 from lastro.meters.host import HostMeter
 from lastro.meters.usage import UsageMeter
 from lastro.results.samples import Metric, Outcome
 from lastro.scenarios.load.probing import Prober
-from lastro.scenarios.load.search import Probe
+from lastro.scenarios.load.search import TOO_BUSY, Probe
 from lastro.scenarios.shared.chain import ROLES
 from lastro.scenarios.shared.on_chain import StandingChain
 from lastro.scenarios.shared.topology import note_meter
 from lastro.testbed import Testbed
 
+_FEW_FPS, _SHORT_S = 100.0, 0.1  # a probe with hardly any frames; sockperf makes it last a second
+_REPEATS = 2  # of a probe that its generator did not reach: the host may have been busy for a moment
 _SENDERS = ("source", "sink")  # the latter if the load has both directions
 COST = Metric(
     "frames_per_cpu_s",
@@ -28,6 +35,18 @@ METRICS = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """CPU seconds of a host while a probe ran, from before its generator started until its last counters were read.
+
+    `beside_s` are those of what runs beside the chain all the time, `waited_s` those in which generators waited, and
+    `work_s` all others."""
+
+    work_s: float = 0.0
+    waited_s: float = 0.0
+    beside_s: float = 0.0
+
+
 def measure_cost(
     testbed: Testbed,
     standing: StandingChain,
@@ -36,39 +55,77 @@ def measure_cost(
     duration_s: float,
     outcome: Outcome,
 ) -> None:
-    """Carry the rate for this time, with meters around, and add what it cost to `outcome`."""
-    everyone = standing.everyone
-    host, usage = HostMeter(testbed, everyone, standing.own_cgroups), UsageMeter(testbed, everyone)
+    """Carry the rate for this time, with meters around, and add what it cost to `outcome`.
+
+    To start a generator costs CPU time, too, on one platform more than on another. A probe with hardly any frames shows
+    how much, so that it is not part of the cost of a frame.
+
+    Raises: InstrumentError when the generator does not hold the rate."""
     prober.refresh()  # not among what is measured
-    usage.start()
-    host.start()
-    probe = prober.probe(rate_fps, duration_s)
-    host.stop()
-    usage.stop()
+    few, host, usage = _metered(testbed, standing, partial(prober.probe, _FEW_FPS, _SHORT_S))
+    start = spent(few, host, usage)
+    for _ in range(1 + _REPEATS):
+        probe, host, usage = _metered(testbed, standing, partial(prober.probe, rate_fps, duration_s))
+        if probe.reached:
+            break
+    else:
+        raise InstrumentError(
+            f"the generator did not hold the rate at which cost is measured: it sent {probe.sent_fps:,.0f} of"
+            f" {rate_fps:,.0f} frames a second",
+            TOO_BUSY,
+        )
     note_meter(outcome, usage)
     note_meter(outcome, host)
-    outcome.measurements |= costs(probe, host, usage)
+    outcome.measurements |= costs(probe, host, usage, few, start)
     if (size := prober.mean_bytes) is not None:
         outcome.measurements[FRAME_MEAN.name] = size
-    outcome.notes |= {**usage.notes(), "elapsed_s": probe.lasted_s, "cost": probe.as_note()}
+    outcome.notes |= {**usage.notes(), "elapsed_s": probe.lasted_s, "cost": probe.as_note(), "start": asdict(start)}
 
 
-def costs(probe: Probe, host: HostMeter, usage: UsageMeter) -> dict[str, float]:
-    """Return the cost of a probe's frames, from two meters that ran around it.
+def _metered(
+    testbed: Testbed, standing: StandingChain, carry: Callable[[], Probe]
+) -> tuple[Probe, HostMeter, UsageMeter]:
+    host, usage = HostMeter(testbed, standing.everyone, standing.own_cgroups), UsageMeter(testbed, standing.everyone)
+    usage.start()
+    host.start()
+    probe = carry()
+    host.stop()
+    usage.stop()
+    return probe, host, usage
 
-    They run longer than the load: the generator starts (sockperf sleeps for two seconds), counters are read, and late
+
+def spent(probe: Probe, host: HostMeter, usage: UsageMeter) -> Spent:
+    """Return the CPU time of a probe, from two meters that ran around it.
+
+    A guest that shares its CPU counts more of the time in which a generator waits than the host does, so at most the
+    host's count of the senders is taken for it. Many kernels count an interrupt, in which they forward a packet, as
+    time of the process that it interrupts, too. So of the system time of a neighbour's processes, at most that is taken
+    which the host counts as system time, apart from interrupts, and which is not the chain's."""
+    chain = [used for role, used in usage.used.items() if role in ROLES]
+    others = [used for role, used in usage.used.items() if role not in ROLES]
+    own_system_s = host.own_cpu_s - host.own_user_s
+    chain_system_s = sum(used.cpu_s - used.user_s for used in chain)
+    left_s = max(0.0, host.totals.cpu_s["system"] - own_system_s - chain_system_s)
+    beside_s = host.own_cpu_s + host.others_user_s(usage.user_s) + sum(used.user_s for used in others)
+    beside_s += min(left_s, sum(used.cpu_s - used.user_s for used in others))
+    waited_s = min(probe.waited_s, sum(usage.used[role].cpu_s for role in _SENDERS))
+    return Spent(host.busy_s - beside_s - waited_s, waited_s, beside_s)
+
+
+def costs(
+    probe: Probe, host: HostMeter, usage: UsageMeter, few: Probe | None = None, start: Spent = Spent()
+) -> dict[str, float]:
+    """Return the cost of a probe's frames. `start` is what a probe of a `few` frames cost.
+
+    Meters run longer than the load: the generator starts (sockperf sleeps for two seconds), counters are read, and late
     frames arrive. So the CPU time of the chain is divided by the time of the load. The neighbour, other processes and
-    Lastro run beside it all the time: their part of `host_cpus` is divided by the time of the meter.
-
-    The time in which generators wait is no cost of a frame. A guest that shares its CPU counts more of that time than
-    the host does, so at most the host's count of the senders is left out."""
-    load_s = probe.lasted_s
-    beside_s = host.own_cpu_s + host.others_user_s(usage.user_s)
-    beside_s += sum(used.cpu_s for role, used in usage.used.items() if role not in ROLES)
-    found = {**host.read(load_s, beside_s), **usage.read(load_s)}
-    found["host_cpus"] += beside_s / host.elapsed_s
-    found |= {f"{role}_cpus": usage.used[role].cpu_s / load_s for role in _SENDERS}
-    waits_s = min(probe.waited_s, sum(usage.used[role].cpu_s for role in _SENDERS))
-    if (cost_s := host.busy_s - beside_s - waits_s) > 0:
-        found[COST.name] = probe.received / cost_s
-    return found
+    Lastro run beside it all the time: their part of `host_cpus` is divided by the time of the meter."""
+    load_s, found = probe.lasted_s, spent(probe, host, usage)
+    work_s = found.work_s - start.work_s
+    values = {**host.read(load_s), **usage.read(load_s)}
+    values["host_cpus"] = max(0.0, work_s + found.waited_s) / load_s + found.beside_s / host.elapsed_s
+    values |= {f"{role}_cpus": usage.used[role].cpu_s / load_s for role in _SENDERS}
+    frames = probe.received - (few.received if few else 0)
+    if work_s > 0 and frames > 0:
+        values[COST.name] = frames / work_s
+    return values

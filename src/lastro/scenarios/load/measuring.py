@@ -21,6 +21,7 @@ from lastro.scenarios.load.goals import Goal, own_goal
 from lastro.scenarios.load.latency import measure_latency, metrics_at
 from lastro.scenarios.load.probing import Prober
 from lastro.scenarios.load.search import Bounds, Found, Probe, Searched, search
+from lastro.scenarios.load.steering import queue_frames
 from lastro.scenarios.shared.chain import Chain
 from lastro.scenarios.shared.clock_policy import clocks_of, judge_clocks
 from lastro.scenarios.shared.crossings import difference, judge_crossings
@@ -33,7 +34,7 @@ from lastro.testbed import Testbed
 PDR, NDR, OWN = "pdr", "ndr", "own"
 PROBE_SENT, PROBE_LOSS, PROBE_REACHED = "probe sent", "probe loss", "probe reached"  # series
 _PDR_LOSS = 0.005
-_MOST_LATE = 0.01  # of the frames of a probe: the usual width of an interval
+_MOST_QUEUED = 0.01  # of the frames of a probe: the usual width of an interval
 _WORDS = {PDR: "partial drop rate (0.5 % loss)", NDR: "non-drop rate (no loss)", OWN: "study's own goal of loss"}
 
 
@@ -98,7 +99,8 @@ def measure(testbed: Testbed, config: Config, standing: StandingChain, bounds: B
     host.start()
     with prober.ready():
         found = search(str(config["search"]), goals_of(config), bounds, prober.probe)
-        record(found, outcome)
+        record(found, outcome, queue_frames(chain))
+        outcome.add_condition(generator.condition())
         since = counted
         if pdr := found.of(PDR):
             since = chain.counted()
@@ -142,15 +144,16 @@ def leave_out(config: Config, found: Searched, outcome: Outcome) -> None:
     outcome.add_caveat(Remark(GOAL_NOT_MET, reason, tuple(metric.name for metric in needing)))
 
 
-def record(found: Searched, outcome: Outcome) -> None:
+def record(found: Searched, outcome: Outcome, queue: int = 0) -> None:
     """Record the intervals of a search, its probes as series, and what ended it at each goal.
 
     A goal that is met at the largest load is a lower bound without an upper end; the generator's limit is marked. So is
-    a goal that no load met, which has no values."""
+    a goal that no load met, which has no values. `queue` is the number of frames that the queue in front of the
+    function holds; 0 if it is not known."""
     bounded = [each for each in found.found if each.upper_fps is None]
     steps = [probe.as_note() for probe in found.probes]
     for each in found.found:
-        name, end = each.goal.name, _ending(each, found)
+        name, end = each.goal.name, _ending(each, found, queue)
         outcome.measurements[name] = each.lower_fps
         if each.upper_fps is not None:
             outcome.measurements[f"{name}_upper"] = each.upper_fps
@@ -172,25 +175,30 @@ def record(found: Searched, outcome: Outcome) -> None:
     outcome.series += _series(found.probes)
 
 
-def _ending(each: Found, found: Searched) -> str:
+def _ending(each: Found, found: Searched, queue: int) -> str:
     if each.upper_fps is not None:
-        return each.goal.missed_at(each.upper_fps) + _queued(each.lower_fps, found.probes)
+        return each.goal.missed_at(each.upper_fps) + _queued(each.lower_fps, found.probes, queue)
     if found.limited:
-        return f"the generator did not send more than {found.most_fps:,.0f} frames a second"
+        return f"the generator did not hold more than {found.most_fps:,.0f} frames a second"
     return f"the study offers {found.most_fps:,.0f} frames a second at most"
 
 
-def _queued(rate_fps: float, probes: Sequence[Probe]) -> str:
-    """Return a remark if queues took a part of a load that met its goal, and not the function; else an empty text."""
+def _queued(rate_fps: float, probes: Sequence[Probe], queue: int) -> str:
+    """Return a remark if a queue may have taken a part of a load that met its goal; else an empty text.
+
+    A queue may be empty again when the counters are read, so what they saw of it is only the least. Where the length of
+    the queue is known, it is the most."""
     seen = [probe for probe in probes if probe.rate_fps == rate_fps and probe.sent]
     longest_s = max((probe.duration_s for probe in seen), default=0.0)
     late = max((probe.late / probe.sent for probe in seen if probe.duration_s == longest_s), default=0.0)
-    if late <= _MOST_LATE:
+    most = queue / (rate_fps * longest_s) if longest_s else 0.0
+    if most > max(late, _MOST_QUEUED):
+        found = f"the queue of {queue:,} frames in front of the function may hold {100 * most:.1f} % of a probe"
+    elif late > _MOST_QUEUED:
+        found = f"queues still held {100 * late:.1f} % of the frames when the generator had ended"
+    else:
         return ""
-    return (
-        f"; at {rate_fps:,.0f}, queues still held {100 * late:.1f} % of the frames when the generator had ended:"
-        " longer probes may find less"
-    )
+    return f"; at {rate_fps:,.0f}, {found}: longer probes may find less"
 
 
 def _series(probes: Sequence[Probe]) -> list[Series]:

@@ -21,7 +21,7 @@ _PATIENCE = 6  # retries, if the generator has sent clearly more before
 _MORE, _MUCH_MORE = 1.05, 2.0  # times a rate is clearly more: in a probe as long, or in a shorter one
 _MOST_LIMITS = 12  # lower limits of the generator in one search
 _BELOW = 0.98  # times the rate that a generator reached is its next limit, which is lowered each time
-_TOO_BUSY = "the host is too busy for it: give it a CPU of its own, or search at smaller loads"
+TOO_BUSY = "the host is too busy for it: give it a CPU of its own, or search at smaller loads"
 _EXPANSION = 2
 _WIDEST = 0.7  # of all loads: the library never ends if the interval of a goal is as wide as all loads
 _PRECEDING = 2  # coarser targets before the final one
@@ -101,8 +101,8 @@ class Found:
     """The interval of a goal: the relevant lower bound met it, and the relevant upper bound did not.
 
     `upper_fps` is None if no load failed: the goal is met at the largest load. `conditional_fps` is the conditional
-    throughput, `exceed_ratio` the fraction of the time at the lower bound in which loss exceeded the goal; None in a
-    search that decides by a single probe."""
+    throughput, `exceed_ratio` the fraction of the time at the lower bound in which loss exceeded the goal. It is None
+    in a search in which one probe that meets the goal decides on a load: it would be zero, or a selection."""
 
     goal: Goal
     lower_fps: float
@@ -186,7 +186,9 @@ def mlrsearch(goals: Sequence[Goal], bounds: Bounds, measure: Measure) -> Ends:
             ends.append(UnmetGoal(goal, float(upper)))
             continue
         (stat,) = lower.target_to_stat.values()
-        exceed = stat.bad_long / (stat.good_long + stat.bad_long) if stat.good_long + stat.bad_long else None
+        long_s = stat.good_long + stat.bad_long
+        several = bounds.sum_s - bounds.final_s > goal.exceed_ratio * bounds.sum_s  # probes must meet it
+        exceed = stat.bad_long / long_s if long_s and several else None
         upper_fps = None if upper is None else float(upper)
         ends.append(Found(goal, float(lower), upper_fps, float(result.conditional_throughput), exceed))
     return tuple(ends)
@@ -269,7 +271,7 @@ def search(method: str, goals: Sequence[Goal], bounds: Bounds, measure: Measure)
     raise InstrumentError(
         f"the generator did not hold a rate: it sent {last.part_sent * last.rate_fps:,.0f} of {last.rate_fps:,.0f}"
         " frames a second",
-        _TOO_BUSY,
+        TOO_BUSY,
     )
 
 

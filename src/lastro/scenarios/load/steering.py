@@ -62,6 +62,14 @@ def steer(chain: Chain, steering: str) -> dict[str, str]:
     return {"CPUs of the function's kernel": f"{', '.join(map(str, others))}, by receive packet steering"}
 
 
+def queue_frames(chain: Chain) -> int:
+    """Return how many frames the host's kernel queues in front of the function; 0 if another kernel does, or none."""
+    function, others = chain.instances["function"], chain.source.testbed.usable_cpus[1:]
+    if function.takes_taps or not function.shares_kernel or not others:
+        return 0
+    return int(function.testbed.host.view.read([_LONGEST_QUEUE]).get(_LONGEST_QUEUE, 0))
+
+
 def short_buffer(host: Host, instrument: str) -> dict[str, str]:
     """Return the condition that sockperf's buffer holds less than the queue in front of the function; empty if not.
 
