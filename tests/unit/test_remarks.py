@@ -176,7 +176,7 @@ def test_every_known_kind_has_a_sign_and_a_meaning() -> None:
 def test_what_is_left_of_a_treatment_that_lost_values_by_their_size_is_no_mean(
     kind: str, by_size: bool, tmp_path: Path
 ) -> None:
-    """The trials that kept it are the long or short ones, or have the higher rate. A wrong clock chooses none by value."""
+    """The trials that kept it are long, or short, or have the higher rate. A wrong clock chooses none by its value."""
 
     def value(levels: Levels, block: int, metric: str) -> float | None:
         return None if lost(levels, block, metric) else 100.0 + block
