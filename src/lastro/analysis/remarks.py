@@ -101,7 +101,8 @@ def lost_by_its_size(
 
     Work was too short to time, or a latency too short for its generator, or a percentile among lost packets, or of too
     few packets, whose number grows with the rate that a function carries, or no load was small enough for a goal, or
-    none large enough to miss it, or other programs gave back more memory than a network took. Chance decides which attempts have no value, and the mean of the others is not that of the treatment."""
+    none large enough to miss it, or other programs gave back more memory than a network took. Chance decides which
+    attempts have no value, and the mean of the others is not that of the treatment."""
     return any(mark.kind in kinds for mark in marks) and any(
         metric not in attempt.measurements
         and any(each.kind in kinds and metric in each.metrics for each in attempt.noted.remarks)
