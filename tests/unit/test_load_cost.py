@@ -7,13 +7,12 @@ from typing import Any, cast
 
 import pytest
 
-from lastro.errors import InstrumentError
 from lastro.host.activity import Totals
 from lastro.host.cgroups import Usage
 from lastro.isolation.base import NEIGHBOUR
 from lastro.meters.host import HostMeter
 from lastro.meters.usage import UsageMeter
-from lastro.results.samples import Outcome
+from lastro.results.samples import REALLY, Outcome
 from lastro.scenarios.load.cost import Spent, costs, measure_cost, spent
 from lastro.scenarios.load.search import Probe
 
@@ -88,7 +87,7 @@ def test_the_start_of_a_generator_is_no_cost_of_a_frame() -> None:
     assert found["host_cpus"] == pytest.approx(as_before["host_cpus"] - 1.2 / LOAD_S), "its waiting is no work"
 
 
-def test_cost_is_measured_at_the_rate_or_not_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cost_is_measured_at_the_rate_or_a_condition_says_that_it_was_not(monkeypatch: pytest.MonkeyPatch) -> None:
     """A generator that was disturbed for a moment tries again."""
     sent, asked = iter([10, 70_000, 100_000]), []
 
@@ -120,8 +119,10 @@ def test_cost_is_measured_at_the_rate_or_not_at_all(monkeypatch: pytest.MonkeyPa
     measure_cost(cast(Any, None), cast(Any, standing), cast(Any, prober), 50_000, LOAD_S, outcome)
     assert asked == [100, 50_000, 50_000] and outcome.measurements["frame_mean"] == 60
     assert outcome.notes["cost"]["reached"]  # type: ignore[index]
-    sent = iter([10, *[70_000] * 3])
-    with pytest.raises(
-        InstrumentError, match="did not hold the rate at which cost is measured: it sent 35,000 of 50,000"
-    ):
-        measure_cost(cast(Any, None), cast(Any, standing), cast(Any, prober), 50_000, LOAD_S, Outcome())
+    assert REALLY not in outcome.notes
+    sent, asked[:] = iter([10, 70_000, 90_000, 80_000]), []
+    outcome = Outcome()
+    measure_cost(cast(Any, None), cast(Any, standing), cast(Any, prober), 50_000, LOAD_S, outcome)
+    assert asked == [100, 50_000, 50_000, 50_000]
+    assert outcome.notes["cost"]["sent"] == 90_000, "the one that was closest"  # type: ignore[index]
+    assert "the generator did not hold" in outcome.notes[REALLY]["load at which cost was measured"]  # type: ignore[index]

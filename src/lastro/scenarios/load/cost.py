@@ -6,12 +6,11 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
 
-from lastro.errors import InstrumentError
 from lastro.meters.host import HostMeter
 from lastro.meters.usage import UsageMeter
 from lastro.results.samples import Metric, Outcome
 from lastro.scenarios.load.probing import Prober
-from lastro.scenarios.load.search import TOO_BUSY, Probe
+from lastro.scenarios.load.search import Probe
 from lastro.scenarios.shared.chain import ROLES
 from lastro.scenarios.shared.on_chain import StandingChain
 from lastro.scenarios.shared.topology import note_meter
@@ -58,21 +57,18 @@ def measure_cost(
     """Carry the rate for this time, with meters around, and add what it cost to `outcome`.
 
     To start a generator costs CPU time, too, on one platform more than on another. A probe with hardly any frames shows
-    how much, so that it is not part of the cost of a frame.
-
-    Raises: InstrumentError when the generator does not hold the rate."""
+    how much, so that it is not part of the cost of a frame. If the generator does not hold the rate, which may be close
+    to its largest one, the cost is that at the most that it sent, and a condition says so."""
     prober.refresh()  # not among what is measured
     few, host, usage = _metered(testbed, standing, partial(prober.probe, _FEW_FPS, _SHORT_S))
     start = spent(few, host, usage)
-    for _ in range(1 + _REPEATS):
-        probe, host, usage = _metered(testbed, standing, partial(prober.probe, rate_fps, duration_s))
-        if probe.reached:
-            break
-    else:
-        raise InstrumentError(
-            f"the generator did not hold the rate at which cost is measured: it sent {probe.sent_fps:,.0f} of"
-            f" {rate_fps:,.0f} frames a second",
-            TOO_BUSY,
+    carried: list[tuple[Probe, HostMeter, UsageMeter]] = []
+    while len(carried) <= _REPEATS and not (carried and carried[-1][0].reached):
+        carried.append(_metered(testbed, standing, partial(prober.probe, rate_fps, duration_s)))
+    probe, host, usage = max(carried, key=lambda each: each[0].part_sent)
+    if not probe.reached:
+        outcome.add_condition(
+            {"load at which cost was measured": "less than the PDR, which the generator did not hold"}
         )
     note_meter(outcome, usage)
     note_meter(outcome, host)

@@ -21,7 +21,7 @@ _PATIENCE = 6  # retries, if the generator has sent clearly more before
 _MORE, _MUCH_MORE = 1.05, 2.0  # times a rate is clearly more: in a probe as long, or in a shorter one
 _MOST_LIMITS = 12  # lower limits of the generator in one search
 _BELOW = 0.98  # times the rate that a generator reached is its next limit, which is lowered each time
-TOO_BUSY = "the host is too busy for it: give it a CPU of its own, or search at smaller loads"
+_TOO_BUSY = "the host is too busy for it: give it a CPU of its own, or search at smaller loads"
 _EXPANSION = 2
 _WIDEST = 0.7  # of all loads: the library never ends if the interval of a goal is as wide as all loads
 _PRECEDING = 2  # coarser targets before the final one
@@ -271,7 +271,7 @@ def search(method: str, goals: Sequence[Goal], bounds: Bounds, measure: Measure)
     raise InstrumentError(
         f"the generator did not hold a rate: it sent {last.part_sent * last.rate_fps:,.0f} of {last.rate_fps:,.0f}"
         " frames a second",
-        TOO_BUSY,
+        _TOO_BUSY,
     )
 
 
