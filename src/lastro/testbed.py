@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from lastro.errors import HostError
+from lastro.host.apparatus import Apparatus
 from lastro.host.base import Host, Transcript
 from lastro.host.cgroups import Cgroups, Resources, block_device_of, detect, parse_cpus
 from lastro.host.ledger import NETNS_DIR, Session
 from lastro.host.undo import mount_point, mounts_below
 from lastro.image import rootfs
 from lastro.image.rootfs import Image
+from lastro.validity import Window
 
 if TYPE_CHECKING:
     from lastro.host.lock import OnWait
@@ -43,7 +45,8 @@ class Testbed:
     testbed. `cpus` are the role's CPUs, such as 0-3, if the testbed file gives them; None means all CPUs of the host.
     `others` are the testbeds of other roles, if a file places them on other hosts; `cards` maps the role at the other
     end to the role's network card. `guest` has the facts of the virtual machine that is the host, on the host
-    of `near`; `rivals` are the PIDs of other guests there. If there are several, `guests` has the testbed of each."""
+    of `near`; `rivals` are the PIDs of other guests there. If there are several, `guests` has the testbed of each.
+    `apparatus` counts what runs on the host besides instances while something is measured."""
 
     __test__: ClassVar[bool] = False  # its name looks like a test's to pytest
 
@@ -60,10 +63,16 @@ class Testbed:
     near: Session | None = None
     rivals: frozenset[int] = frozenset()
     guests: Mapping[str, Testbed] = field(default_factory=dict)
+    apparatus: Apparatus = field(default_factory=Apparatus, compare=False)
 
     def at(self, role: str) -> Testbed:
         """Return the testbed of a role: this one, unless the testbed file places the role elsewhere."""
         return self.others.get(role, self)
+
+    def apparatus_windows(self) -> list[Window]:
+        """Return what the apparatus did on each host since the last call, while an instrument measured there."""
+        beds = {id(bed.apparatus): bed.apparatus for bed in (self, *self.others.values())}
+        return [window for apparatus in beds.values() for window in apparatus.taken()]
 
     @property
     def sessions(self) -> list[Session]:

@@ -15,6 +15,7 @@ from typing import Any
 _TOLERANCE = 0.05  # of bytes: some interfaces count headers, others retransmissions
 _SLACK_BYTES = 64 * 1024  # ARP, a handshake, the report at the end of a test
 _CLOCK_STEP_S = 0.25
+_MOST_WAKE_UPS, _MOST_WAKE_UPS_PER_S = 80, 40  # of the apparatus, while an instrument measures
 CHAIN_HOPS = (
     ("source.out0", "tx_bytes"), ("function.in0", "rx_bytes"),
     ("function.out0", "tx_bytes"), ("sink.in0", "rx_bytes"),
@@ -56,6 +57,38 @@ def crossing_reasons(phase: str, crossed_bytes: int | None, payload_bytes: int) 
     if crossed_bytes < payload_bytes * (1 - _TOLERANCE) or crossed_bytes == 0:
         return [f"{phase}: the function's own counter saw {crossed_bytes} bytes of a flow of {payload_bytes}"]
     return []
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What the apparatus did from the start of a measuring command to its end.
+
+    `wake_ups` counts how often one of its threads waited, and so woke up again; `cpu_s` is the CPU time of all of them.
+    Both are None on a kernel that does not count them. `expected` is the usual number of wake-ups on the platform: by
+    the messages that start the command and report its end, and by timers of the platform's daemon."""
+
+    elapsed_s: float
+    wake_ups: int | None
+    cpu_s: float | None
+    expected: float = 0.0
+
+    @property
+    def most_wake_ups(self) -> float:
+        """The limit for the window. It grows with time, and not with the number of samples."""
+        return self.expected + _MOST_WAKE_UPS + _MOST_WAKE_UPS_PER_S * self.elapsed_s
+
+
+def apparatus_reasons(windows: Sequence[Window]) -> list[str]:
+    """Check that the apparatus rested while instruments measured."""
+    seen = [(each.wake_ups, each) for each in windows if each.wake_ups is not None]
+    above = [(wake_ups, each) for wake_ups, each in seen if wake_ups > each.most_wake_ups]
+    if not above:
+        return []
+    wake_ups, worst = max(above, key=lambda one: one[0] / one[1].most_wake_ups)
+    return [
+        f"the apparatus was in the measurement: Lastro, clients and daemons woke up {wake_ups} times in"
+        f" {worst.elapsed_s:.2f} s (limit {worst.most_wake_ups:.0f})"
+    ]
 
 
 def host_reasons(steal_percent: float, foreign_cpus: float, config: Mapping[str, Any]) -> list[str]:

@@ -41,7 +41,7 @@ class RecordingHost(Host):
             raise CommandFailed(argv, done.returncode, done.error_text or done.text)
         return done
 
-    def spawn(self, argv: Sequence[str]) -> Process:
+    def spawn(self, argv: Sequence[str], *, fed: bool = False) -> Process:
         self.commands.append(list(argv))
         self.stdins.append(None)
         return _Idle(tuple(argv), self._answers(argv))
@@ -74,6 +74,11 @@ class _Idle(Process):
 
     def lines(self, start: int) -> list[str]:
         return []
+
+    def send(self, line: str) -> None: ...
+
+    def ended_within(self, timeout_s: float) -> bool:
+        return not self.alive()
 
     def alive(self) -> bool:
         return self._ended is None

@@ -32,6 +32,11 @@ class Started(Process):
     def lines(self, start: int) -> list[str]:
         return []
 
+    def send(self, line: str) -> None: ...
+
+    def ended_within(self, timeout_s: float) -> bool:
+        return not self.alive()
+
     def alive(self) -> bool:
         return True
 
@@ -51,7 +56,7 @@ class NspawnHost(RecordingHost):
         self.files[f"/proc/{LEADER}/status"] = f"Name:\tsleep\nNSpid:\t{LEADER}\t1\n"
         self.files["/proc/4700/status"] = "Name:\tsystemd-nspawn\nNSpid:\t4700\n"
 
-    def spawn(self, argv: Sequence[str]) -> Process:
+    def spawn(self, argv: Sequence[str], *, fed: bool = False) -> Process:
         self.commands.append(list(argv))
         return self._process
 

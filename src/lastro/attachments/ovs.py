@@ -46,6 +46,7 @@ class Ovs(Switched):
         place = testbed.session.unique(self.name)
         self._directory = testbed.run_dir / place
         self.own_cgroups = (f"{testbed.session.cgroup}/{place}",)
+        testbed.apparatus.instances.add(self.own_cgroups[0])  # its data path is what is measured
         owned = testbed.session.owned
         with owned("directory", str(self._directory)), owned("cgroup", self.own_cgroups[0]):
             try:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Protocol
@@ -83,7 +83,7 @@ class Executor:
         for failed in range(attempts):
             self._wait(config, failed + failed_attempts)
             with scenario.attempt():
-                outcome = _outcome(lambda: scenario.run(config, {}))
+                outcome = _outcome(scenario, config, {})
             if outcome.valid:
                 try:
                     return Calibrated(scenario.calibration_value(key, outcome), None, self._taken_events())
@@ -98,7 +98,7 @@ class Executor:
         started_utc, started_s = utc_now(), time.monotonic()
         scenario = self.scenario.at(config)
         with scenario.attempt() as transcript:
-            outcome = _outcome(lambda: scenario.run(config, calibrations))
+            outcome = _outcome(scenario, config, calibrations)
         outcome.notes["residuals"] = scenario.residuals(config)
         before = [{**record, "prepares": True} for record in scenario.preparation(config)]
         took_s = time.monotonic() - started_s
@@ -159,15 +159,17 @@ class AttemptCall:
 Call = ProbeCall | ReachCall | CalibrateCall | AttemptCall
 
 
-def _outcome(run_trial: Callable[[], Outcome]) -> Outcome:
+def _outcome(scenario: Scenario, config: Config, calibrations: Mapping[str, Any]) -> Outcome:
     """Run a trial and return its outcome: if a part fails, the trial is invalid, but the campaign goes on."""
+    scenario.judge_apparatus(Outcome())  # drops what is left of a probe
     try:
-        outcome = run_trial()
+        outcome = scenario.run(config, calibrations)
     except (TrialError, HostError, OSError) as error:
         reasons = [str(error)]
         if isinstance(error.__context__, TrialError) and error.__context__ is not error.__cause__:
             reasons.append(f"after: {error.__context__}")  # what went wrong first, when the clean-up failed too
         return Outcome(invalid_because=reasons)
+    scenario.judge_apparatus(outcome)
     outcome.invalidate(_not_numbers(outcome))
     return outcome
 

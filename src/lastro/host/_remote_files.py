@@ -23,6 +23,23 @@ _PIDS = Query(
     'map { content("$_/cgroup.procs") } map { below($_) } @_',
 )
 _OWNED = "grep -lzxF -- {mark} /proc/[0-9]*/environ 2>/dev/null"
+# Above the shell that answers are the servers of its connection. What comes after the mark: the number of the groups
+# that belong to the session, these groups, and those that do not.
+_THREADS = """mark=$1; n=$2; shift 2; own=""; p=$$
+below() { [ $# = 0 ] || find "$@" -name cgroup.procs -exec cat {} +; }
+while [ "${p:-0}" -gt 1 ] && read -r name </proc/$p/comm; do
+    case $name in sshd*) own="$own $p";; esac
+    p=$(sed -n 's/^PPid:[[:space:]]*//p' /proc/$p/status)
+done
+for f in $(grep -lzxF -- "$mark" /proc/[0-9]*/environ); do f=${f#/proc/}; own="$own ${f%/environ}"; done
+while [ $n -gt 0 ]; do own="$own $(below "$1")"; shift; n=$((n - 1)); done
+apart=" $(below "$@" | tr '\\n' ' ')"
+for p in $(printf '%s\\n' $own | sort -u); do
+    case $apart in *" $p "*) continue; esac
+    for t in /proc/$p/task/*; do
+        read -r ran rest <$t/schedstat && echo ${t##*/} $ran $(sed -n 's/^voluntary_ctxt_switches://p' $t/status)
+    done
+done"""
 # A shell has no pidfds: each process is checked on the remote host itself, right before it is killed.
 _END_OWNED = """for f in $({look}); do
     p=${{f#/proc/}}; p=${{p%/environ}}
@@ -81,6 +98,11 @@ class RemoteFiles(Files):
     def owned_pids(self, token: str) -> set[int]:
         found = self._ask(f"{_OWNED.format(mark=_mark(token))}; :", [])
         return {int(path.split("/")[2]) for path in found.split()}
+
+    def threads(self, token: str, groups: Sequence[str], apart: Sequence[str]) -> dict[int, tuple[int, int]]:
+        words = [f"{OWNER_VARIABLE}={token}", str(len(groups)), *groups, *apart]
+        rows = map(str.split, self._ask(f"{{ {_THREADS}\n}} 2>/dev/null; :", words).splitlines())
+        return {int(thread): (int(ran_ns), int(waits)) for thread, ran_ns, waits in rows}
 
     def end_owned(self, token: str) -> set[int]:
         mark = _mark(token)

@@ -102,7 +102,17 @@ class Process(ABC):
         """Return the lines of standard output so far, from the line with the number `start` on, without waiting."""
 
     @abstractmethod
+    def send(self, line: str) -> None:
+        """Write a line to the standard input of a command that was spawned with `fed`.
+
+        A command that has ended does not read it, which is not an error here: `wait_line` reports the end."""
+
+    @abstractmethod
     def alive(self) -> bool: ...
+
+    @abstractmethod
+    def ended_within(self, timeout_s: float) -> bool:
+        """Return whether the process ends by itself in time, without polling."""
 
     @abstractmethod
     def stop(self) -> Completed:
@@ -132,7 +142,11 @@ class Host(ABC):
         when the program does not exist."""
 
     @abstractmethod
-    def spawn(self, argv: Sequence[str]) -> Process: ...
+    def spawn(self, argv: Sequence[str], *, fed: bool = False) -> Process:
+        """Start a command in the background, without standard input.
+
+        A command that is `fed` reads the lines that `Process.send` writes. The transcript has it as one `run`, with all
+        that it was sent, since this input repeats it."""
 
     @abstractmethod
     def write_text(self, path: str, text: str) -> None:

@@ -43,6 +43,14 @@ class Files(ABC):
         """Return the PIDs of processes with a session's token in their environment, except Lastro itself."""
 
     @abstractmethod
+    def threads(self, token: str, groups: Sequence[str], apart: Sequence[str]) -> dict[int, tuple[int, int]]:
+        """Return (CPU time in ns, how often it waited) of each thread of a session's processes, by thread ID.
+
+        The processes have the session's token in their environment, or are in one of the cgroups `groups`; Lastro
+        itself and the servers of its connections count, too. Processes in the cgroups `apart` do not. It is empty on a
+        kernel that does not count these. Source: proc_pid_status(5); the kernel's scheduler/sched-stats."""
+
+    @abstractmethod
     def end_owned(self, token: str) -> set[int]:
         """Send SIGKILL to the processes with a session's token, except Lastro itself; return their PIDs."""
 
@@ -103,6 +111,18 @@ class LocalFiles(Files):
                     if owned and start_time(int(entry.name)) is not None:
                         found.add(int(entry.name))
         return found - {os.getpid()}
+
+    def threads(self, token: str, groups: Sequence[str], apart: Sequence[str]) -> dict[int, tuple[int, int]]:
+        pids = self.owned_pids(token) | self.pids_below(groups) | {os.getpid()}
+        found = {}
+        for pid in pids - self.pids_below(apart):
+            for thread in self.names(f"/proc/{pid}/task"):
+                with suppress(OSError, ValueError, IndexError):
+                    place = Path(f"/proc/{pid}/task/{thread}")
+                    ran_ns = int((place / "schedstat").read_text().split()[0])
+                    waits = (place / "status").read_text().partition("\nvoluntary_ctxt_switches:")[2].split()[0]
+                    found[int(thread)] = (ran_ns, int(waits))
+        return found
 
     def end_owned(self, token: str) -> set[int]:
         return _end(lambda: self.owned_pids(token))

@@ -11,6 +11,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from lastro.errors import CommandFailed, CommandTimeout, Unavailable, WriteFailed
 from lastro.host._child import GRACE_S, ended_within, exit_code, kill_group, memory_file
@@ -57,19 +58,21 @@ class LocalHost(Host):
             raise CommandFailed(argv, done.returncode, done.error_text or done.text)
         return done
 
-    def spawn(self, argv: Sequence[str]) -> Process:
-        self.transcript.add_spawn(argv, time.monotonic())
+    def spawn(self, argv: Sequence[str], *, fed: bool = False) -> Process:
+        if not fed:
+            self.transcript.add_spawn(argv, time.monotonic())
         err = _file_for(argv)
         try:
             # With DEVNULL, subprocess would leak its descriptor when there is none left for the pipe.
             with open(os.devnull, "rb") as nothing:
-                process = self._popen(argv, nothing.fileno(), subprocess.PIPE, err.fileno())
+                stdin = subprocess.PIPE if fed else nothing.fileno()
+                process = self._popen(argv, stdin, subprocess.PIPE, err.fileno())
         except BaseException as error:
             err.close()
             if isinstance(error, OSError):
                 raise CommandFailed(argv, _CANNOT_RUN, str(error)) from error
             raise
-        return LocalProcess(self, tuple(argv), process, err)
+        return LocalProcess(self, tuple(argv), process, err, fed=fed)
 
     def _popen(self, argv: Sequence[str], stdin: int, stdout: int, stderr: int) -> subprocess.Popen[bytes]:
         try:
@@ -113,9 +116,20 @@ def here(host: Host) -> Host:
 
 
 class LocalProcess(Process):
-    def __init__(self, host: Host, argv: tuple[str, ...], process: subprocess.Popen[bytes], err: memory_file) -> None:
+    """A child of this process. `fed` is that of `Host.spawn`."""
+
+    def __init__(
+        self,
+        host: Host,
+        argv: tuple[str, ...],
+        process: subprocess.Popen[bytes],
+        err: memory_file,
+        *,
+        fed: bool = False,
+    ) -> None:
         self.argv = argv
         self._host = host
+        self._sent: list[bytes] | None = [] if fed else None
         self._process = process
         self._err = err
         self._started_s = time.monotonic()
@@ -163,12 +177,23 @@ class LocalProcess(Process):
         with self._news:
             return self._lines[start:]
 
+    def send(self, line: str) -> None:
+        assert self._process.stdin is not None and self._sent is not None, "it was not spawned to be fed"
+        self._sent.append(f"{line}\n".encode())
+        with suppress(BrokenPipeError):
+            self._process.stdin.write(self._sent[-1])
+            self._process.stdin.flush()
+
     def alive(self) -> bool:
         return self._process.poll() is None
 
+    def ended_within(self, timeout_s: float) -> bool:
+        return ended_within(self._process, timeout_s)
+
     def stop(self) -> Completed:
         if self._completed is None:
-            self._record_stop()
+            if self._sent is None:
+                self._host.transcript.add_stop(self.argv, time.monotonic(), **self._where())
             if self.alive():
                 self._end()
             code = exit_code(self._process.wait())
@@ -176,14 +201,24 @@ class LocalProcess(Process):
             code, error = self._ending(code, self._err.content())
             out = "".join(self._lines).encode()
             duration_s = time.monotonic() - self._started_s
-            self._completed = Completed(self.argv, code, out, error, self._started_s, duration_s)
+            sent = None if self._sent is None else b"".join(self._sent)
+            self._completed = Completed(self.argv, code, out, error, self._started_s, duration_s, sent)
+            if sent is not None:
+                self._host.transcript.add_run(self._completed, **self._where())
+                self._close_input()
             self._err.close()
             if self._process.stdout is not None and not self._reader.is_alive():
                 self._process.stdout.close()
         return self._completed
 
-    def _record_stop(self) -> None:
-        self._host.transcript.add_stop(self.argv, time.monotonic())
+    def _where(self) -> dict[str, Any]:
+        """Return where it runs, for the transcript; empty for this machine."""
+        return {}
+
+    def _close_input(self) -> None:
+        with suppress(OSError):
+            if self._process.stdin is not None:
+                self._process.stdin.close()
 
     def _end(self) -> None:
         with suppress(ProcessLookupError):

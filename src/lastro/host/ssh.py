@@ -12,9 +12,8 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from lastro.errors import (
     CommandFailed,
@@ -40,12 +39,14 @@ _QUIET_S = 60.0
 _KILLED = 137
 _NO_PROGRAM = 127
 # Standard input ends when we close it, or when the connection is lost: then the spawned process gets SIGTERM.
-_SPAWN = """cd /; n=$1; g=$2; program=$3; shift 3; exec 3<&0
+_SPAWN = """cd /; n=$1; g=$2; fed=$3; program=$4; shift 4; exec 3<&0
 command -v "$program" >/dev/null || { printf '\\n%s 0\\n' $n; printf '\\n%s 127' $n >&2; exit; }
-setsid sh -c 'printf "\\n%s %d\\n" "$0" $$; exec "$@"' $n "$@" </dev/null 3<&- & p=$!
-{ cat <&3; kill -TERM -$p || kill -TERM $p
+in=/dev/null; case $fed in yes) in=/dev/shm/lastro-$n; mkfifo -m 600 $in; esac
+setsid sh -c 'printf "\\n%s %d\\n" "$0" $$; exec "$@"' $n "$@" <$in 3<&- & p=$!
+case $fed in yes) exec 4>$in; rm $in;; *) exec 4>/dev/null; esac
+{ cat <&3 >&4; kill -TERM -$p || kill -TERM $p
   i=0; while kill -0 $p && [ $((i += 1)) -le $g ]; do sleep 0.1; done; kill -KILL -$p; } >/dev/null 2>&1 & w=$!
-exec 3<&- 7>&2 2>/dev/null
+exec 3<&- 4>&- 7>&2 2>/dev/null
 wait $p; c=$?; kill $w; printf '\\n%s %d' $n $c >&7"""
 _WRITE = Query(
     'mkdir -p -- "$(dirname -- "$1")" && cat >"$1"',
@@ -159,12 +160,14 @@ class SshHost(Host):
             raise CommandFailed(argv, done.returncode, done.error_text or done.text)
         return done
 
-    def spawn(self, argv: Sequence[str], *, lasting: bool = True) -> Process:
+    def spawn(self, argv: Sequence[str], *, fed: bool = False, lasting: bool = True) -> Process:
         """Start a process. If `lasting` is true, later trials may rely on it, so its loss must be reported."""
         self._require()
-        self.transcript.add_spawn(argv, time.monotonic(), **self._where())
+        if not fed:
+            self.transcript.add_spawn(argv, time.monotonic(), **self._where())
         nonce = secrets.token_hex(8)
-        words = [nonce, str(round(GRACE_S * 10)), argv[0], *self._with_environment(argv)]
+        how = [str(round(GRACE_S * 10)), "yes" if fed else "no"]
+        words = [nonce, *how, argv[0], *self._with_environment(argv)]
         socket, ssh = self._connections.acquire()
         err = memory_file()
         process = subprocess.Popen(
@@ -179,8 +182,10 @@ class SshHost(Host):
             if pid is None:
                 raise self.lose(_last_line(err.content()))
             raise self.lacks(f"program '{argv[0]}'", "install it there")
-        started = SshProcess(self, tuple(argv), process, err, nonce, pid, lambda: self._connections.release(socket))
-        if lasting:
+        started = SshProcess(
+            self, tuple(argv), process, err, nonce, pid, lambda: self._connections.release(socket), fed=fed
+        )
+        if lasting and not fed:
             with self._turn:
                 self._spawned.add(started)
         return started
@@ -324,18 +329,16 @@ class SshProcess(LocalProcess):
 
     def __init__(
         self, host: SshHost, argv: tuple[str, ...], process: subprocess.Popen[bytes], err: memory_file, nonce: str,
-        pid: int, release: Callable[[], None],
+        pid: int, release: Callable[[], None], *, fed: bool = False,
     ) -> None:  # fmt: skip
-        super().__init__(host, argv, process, err)
+        super().__init__(host, argv, process, err, fed=fed)
         self._remote, self._nonce, self.pid, self._release = host, nonce, pid, release
 
-    def _record_stop(self) -> None:
-        self._remote.transcript.add_stop(self.argv, time.monotonic(), ssh=self._remote.reach.argv())
+    def _where(self) -> dict[str, Any]:
+        return {"ssh": self._remote.reach.argv()}
 
     def _end(self) -> None:
-        assert self._process.stdin is not None
-        with suppress(OSError):
-            self._process.stdin.close()
+        self._close_input()
         if not ended_within(self._process, GRACE_S + PATIENCE_S):
             kill_group(self._process)
 

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 
 from lastro.errors import InstrumentError
 from lastro.instruments._load_generator import PORT
-from lastro.instruments.base import WORK_DIR
 from lastro.platforms.base import Instance
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from lastro.stats.histograms import Histogram
 
 PACKAGES = ("tcpdump",)  # of the image
-_FILE = f"{WORK_DIR}/lastro-latency.pcap"
+_FILE = "lastro-latency.pcap"
 _FLAGS = "udp[16:2]"  # after the header of UDP and a number of eight bytes: 2 asks for an answer, 4 is a warm-up
 _FILTER = f"udp dst port {PORT} and {_FLAGS} & 6 = 2"
 _BYTES = 64  # kept of each packet: headers and the number
@@ -84,16 +83,16 @@ class PacketCapture:
     @contextmanager
     def running(self) -> Iterator[None]:
         """Capture inside the block. Raises: CommandFailed; CommandTimeout; InstrumentError if packets are missing."""
+        file = f"{self.instance.memory_dir}/{_FILE}"  # the disk has no part in the delays
         argv = ["tcpdump", "-i", self.device, "-p", "-Z", "root", "-s", str(_BYTES), "-B", "8192"]
-        argv += ["--time-stamp-precision=nano", "-w", _FILE, _FILTER]
-        with self.instance.during(["sh", "-c", 'exec "$@" 2>&1', "sh", *argv]) as process:
-            process.wait_line("listening on", _PATIENCE_S)
+        argv += ["--time-stamp-precision=nano", "-w", file, _FILTER]
+        with self.instance.during(argv, "listening on", _PATIENCE_S) as process:
             yield
             time.sleep(_RETIRED_S)
-        done = process.stop()
-        if _DROPPED.findall(done.text) != ["0"]:
-            raise InstrumentError(f"the capture on {self.device} lost packets: {done.text.strip()[-120:]!r}")
-        self.data = self.instance.run(["cat", _FILE]).stdout
+        words = process.stop().error_text
+        if _DROPPED.findall(words) != ["0"]:
+            raise InstrumentError(f"the capture on {self.device} lost packets: {words.strip()[-120:]!r}")
+        self.data = self.instance.run(["sh", "-c", f"cat {file}; rm {file}"]).stdout
 
 
 def one_way(sent: bytes, received: bytes, period_ns: float, step: int) -> OneWay:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lastro.errors import CommandFailed, InstrumentError
-from lastro.instruments.base import UNWATCHED, Watch, watched
+from lastro.instruments.base import UNWATCHED, Watch
 from lastro.platforms.base import Instance
 
 PORT = 5201
@@ -26,13 +26,10 @@ def run(
     """Run one test, and return iperf3's report as the client prints it. `watch` is entered for the client alone.
 
     Raises: InstrumentError when the report is not valid, or says that the test failed."""
-    listener = server.spawn(["iperf3", "--server", "--one-off", "--forceflush", "--port", str(PORT)])
-    try:
-        listener.wait_line("Server listening", _PATIENCE_S)
+    listener = ["iperf3", "--server", "--one-off", "--forceflush", "--port", str(PORT)]
+    with server.during(listener, "Server listening", _PATIENCE_S):
         argv = ["iperf3", "--client", target, "--port", str(PORT), "--time", f"{duration_s:g}", "--json", *options]
-        done = watched(client, argv, duration_s + _PATIENCE_S, watch)
-    finally:
-        listener.stop()
+        done = client.measure(argv, timeout_s=duration_s + _PATIENCE_S, check=False, watch=watch).done
     return parse(done.text, done.returncode, done.error_text, argv)
 
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, ClassVar
 from lastro.errors import InstrumentError
 from lastro.host.base import Process
 from lastro.instruments._load_generator import Traffic, Way
-from lastro.instruments.base import Instrument
+from lastro.instruments.base import UNWATCHED, Instrument, Watch
 from lastro.platforms.base import Instance
 from lastro.results.samples import AMONG_LOST, AT_LEAST, GENERATOR_DELAY, TOO_FEW, PackedHistogram, Reading, Remark
 
@@ -85,7 +85,9 @@ class LatencyMeter(Instrument):
         """Answer packets inside the block, at the receiver of a way. Raises: CommandFailed; CommandTimeout."""
 
     @abstractmethod
-    def round_trips(self, way: Way, traffic: Traffic, rate_fps: float, duration_s: float) -> RoundTrips:
+    def round_trips(
+        self, way: Way, traffic: Traffic, rate_fps: float, duration_s: float, watch: Watch = UNWATCHED
+    ) -> RoundTrips:
         """Send packets whose rate is `rate_fps` with their answers, and time them.
 
         Raises: Disturbed when it did not run as long as it should; InstrumentError when its report cannot be right, or

@@ -17,7 +17,7 @@ from typing import ClassVar
 
 from lastro.errors import InputError, InstrumentError
 from lastro.host.base import Process
-from lastro.instruments.base import Instrument, positive
+from lastro.instruments.base import UNWATCHED, Instrument, Watch, positive
 from lastro.platforms.base import Instance
 from lastro.results.samples import Metric, Reading
 from lastro.study.model import Level
@@ -134,7 +134,9 @@ class LoadGenerator(Instrument):
     bound_to: ClassVar[int | None] = None
 
     @abstractmethod
-    def offer(self, way: Way, traffic: Traffic, rate_fps: float, duration_s: float) -> Offered:
+    def offer(
+        self, way: Way, traffic: Traffic, rate_fps: float, duration_s: float, watch: Watch = UNWATCHED
+    ) -> Offered:
         """Send frames at a constant rate, and return when the last one was sent, or is in a queue that keeps the rate.
 
         Raises: InstrumentError when its report cannot be right; CommandFailed; CommandTimeout."""
@@ -145,8 +147,7 @@ class LoadGenerator(Instrument):
 
         Raises: InstrumentError; CommandTimeout."""
         argv = ["perl", "-e", _RECEIVER, str(PORT), str(_LIFE_S), way.ip]
-        with way.receiver.during(argv) as process:
-            process.wait_line("receiving", _PATIENCE_S)
+        with way.receiver.during(argv, "receiving", _PATIENCE_S) as process:
             yield process
 
     def condition(self) -> dict[str, str]:
@@ -173,11 +174,19 @@ class LoadGenerator(Instrument):
         least = min(traffic.sizes) + cls.least_payload_bytes - min(traffic.payload_bytes)
         return f"use one frame size of {least} B or more" if len(traffic.sizes) > 1 else f"raise frame_size to {least}"
 
-    def measure(self, client: Instance, server: Instance, target: str, settings: Mapping[str, Level]) -> Reading:
+    def measure(
+        self,
+        client: Instance,
+        server: Instance,
+        target: str,
+        settings: Mapping[str, Level],
+        watch: Watch = UNWATCHED,
+    ) -> Reading:
         """Offer `offered_fps` frames a second for `probe_s`, of the size `frame_size`, in this number of `flows`."""
         way, traffic = Way(client, server, target), Traffic.of(str(settings["frame_size"]), int(settings["flows"]))
         with self.receiving(way):
-            offered = self.offer(way, traffic, float(settings["offered_fps"]), float(settings["probe_s"]))
+            rate_fps, duration_s = float(settings["offered_fps"]), float(settings["probe_s"])
+            offered = self.offer(way, traffic, rate_fps, duration_s, watch)
         return Reading({FRAMES_OFFERED.name: offered.rate_fps})
 
 

@@ -85,7 +85,6 @@ class UdpLoad(Instrument):
         settings: Mapping[str, Level],
         watch: Watch = UNWATCHED,
     ) -> Reading:
-        """Measure the flow. `watch` is entered only for the command of the flow."""
         rate_bps = parse_rate_bps(str(settings["offered"]))
         offer = Offer(rate_bps, int(settings["datagram_bytes"]), float(settings["load_s"]))
         flow = self.flow(client, server, target, offer, watch)

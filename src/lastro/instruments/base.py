@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from statistics import median
 from typing import ClassVar, Self
 
 from lastro.errors import CommandFailed, InstrumentError, LastroError
@@ -20,11 +19,25 @@ from lastro.study.model import Level, Setting
 WORK_DIR = "/var/tmp"  # on the instance's own disk on every platform, even with a read-only root
 KILLED = 128 + 9
 _INTERPRETERS = ("sh", "php")
-_ENTERINGS = 3
 PREPARATION_LIMIT_S = 600.0
-_CLEARLY = 5  # times the overhead of exec: shorter times contain too much of its variation
-TIME_HOST = Metric("time_host", "s", "lower", "time of the workload on the host's clock, without the overhead of exec")
+_CLEARLY = 5  # times a message to the instance: shorter times contain too much of its variation
+TIME_HOST = Metric(
+    "time_host", "s", "lower", "time of the workload on the host's clock, from its start inside to its end"
+)
 TIME_TOOL = Metric("time_tool", "s", "lower", "time of the workload as its tool reports it, by the instance's clock")
+
+
+class Watch:
+    """A context around the command of a workload, between exec into the instance and the reading of its output.
+
+    This one does nothing; that of a scenario reads meters."""
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None: ...
+
+
+UNWATCHED = Watch()
 
 
 class Instrument(ABC):
@@ -37,30 +50,19 @@ class Instrument(ABC):
     version_argv: ClassVar[tuple[str, ...]]
 
     @abstractmethod
-    def measure(self, client: Instance, server: Instance, target: str, settings: Mapping[str, Level]) -> Reading:
+    def measure(
+        self,
+        client: Instance,
+        server: Instance,
+        target: str,
+        settings: Mapping[str, Level],
+        watch: Watch = UNWATCHED,
+    ) -> Reading:
         """Measure once, from `client` to the address `target` of `server`.
 
+        `watch` is entered for the command that measures alone, which runs by `Instance.measure`.
+
         Raises: InstrumentError when the tool's output cannot be a measurement; CommandFailed; CommandTimeout."""
-
-
-class Watch:
-    """A context around the command of a workload. This one does nothing; that of a scenario reads meters.
-
-    `through` is a prefix of the command that execs into the instance, so that its CPU time is not counted as foreign
-    load."""
-
-    through: Sequence[str] = ()
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None: ...
-
-    def entering(self) -> AbstractContextManager[None]:
-        """Return a context for a command that does nothing, run before the workload to measure the overhead of exec."""
-        return nullcontext()
-
-
-UNWATCHED = Watch()
 
 
 class Workload(ABC):
@@ -163,15 +165,14 @@ def cpus_inside(instance: Instance) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """A command that ran in an instance, with its time on the host's clock.
+    """A command that ran in an instance, with its time on the host's clock: from its start to its end inside.
 
-    `host_s` excludes the overhead of exec. It is None for a command that is indistinguishable from that overhead
-    because it took less time. `entering_s` is the median overhead of a few runs: the minimum would leave a part of the
-    usual overhead in `host_s`, and a larger part on platforms where it varies more."""
+    `host_s` is None for a command that took less time than a message to an instance with another clock, by which it is
+    timed; `message_s` is the time of such a message, 0 if the instance has the host's clock."""
 
     done: Completed
     host_s: float | None
-    entering_s: float
+    message_s: float = 0.0
 
     @property
     def too_short(self) -> str:
@@ -179,50 +180,27 @@ class Timed:
 
         An imprecise time is kept, because leaving out short times would bias the mean of a treatment."""
         if self.host_s is None:
-            return "the workload took less time than exec into the instance: it has no time on the host's clock"
-        if self.host_s < _CLEARLY * self.entering_s:
+            return "the workload took less time than a message to the instance: it has no time on the host's clock"
+        if self.host_s < _CLEARLY * self.message_s:
             return (
-                f"the workload took {self.host_s:.3f} s, less than {_CLEARLY} times the overhead of exec"
-                f" ({self.entering_s:.3f} s), which varies"
+                f"the workload took {self.host_s:.3f} s, less than {_CLEARLY} times a message to the instance"
+                f" ({self.message_s:.3f} s), which varies"
             )
         return ""
 
 
 def run_timed(
-    instance: Instance,
-    argv: Sequence[str],
-    limit_s: float,
-    *,
-    stdin: str | bytes | None = None,
-    watch: Watch = UNWATCHED,
-    name: str = "",
+    instance: Instance, argv: Sequence[str], limit_s: float, *, watch: Watch = UNWATCHED, name: str = ""
 ) -> Timed:
-    """Run a command in an instance, and time it on the host's clock. The overhead of exec is measured before.
+    """Run a command in an instance by `Instance.measure`, and return it with its time.
 
     `name` is the name in errors of a command that is a shell script.
 
     Raises: as `Workload.run`."""
-    entering_s = median(_entering_s(instance, watch) for _ in range(_ENTERINGS))
-    with watch:
-        done = instance.run(argv, stdin=stdin, timeout_s=limit_s, check=False, through=watch.through)
-    if done.returncode != 0:
+    measured = instance.measure(argv, timeout_s=limit_s, check=False, watch=watch)
+    if (done := measured.done).returncode != 0:
         raise failure(instance, argv, done, name)
-    inside_s = done.duration_s - entering_s
-    return Timed(done, inside_s if inside_s > entering_s else None, entering_s)
-
-
-def watched(instance: Instance, argv: Sequence[str], limit_s: float, watch: Watch) -> Completed:
-    """Run a command under `watch`, and return it even if it failed. With a real watch, exec is measured first."""
-    if watch is not UNWATCHED:
-        for _ in range(_ENTERINGS):
-            _entering_s(instance, watch)
-    with watch:
-        return instance.run(argv, timeout_s=limit_s, check=False, through=watch.through)
-
-
-def _entering_s(instance: Instance, watch: Watch) -> float:
-    with watch.entering():
-        return instance.run(["true"], through=watch.through).duration_s
+    return Timed(done, done.duration_s if done.duration_s > measured.message_s else None, measured.message_s)
 
 
 def failure(
@@ -262,13 +240,12 @@ def with_host_time(reading: Reading, timed: Timed, *others: str) -> Reading:
 def time_reasons(tool_s: float, host_s: float) -> tuple[str, ...]:
     """Return a reason if the two times contradict each other. Only for instances whose clock is known to be right.
 
-    A tool cannot work for longer than its process runs. The error of `host_s` is the difference between this exec and
-    the usual one, so the reason may also be that the host was busy at that moment."""
+    A tool cannot work for longer than its process runs. With another clock, the error of `host_s` is the difference
+    between two messages, so the reason may also be that the host was busy at that moment."""
     if tool_s <= 1.05 * host_s + 0.05:
         return ()
     return (
-        f"the tool reports {tool_s:.3f} s of work, but on the host's clock only {host_s:.3f} s were left for it"
-        " after exec into the instance",
+        f"the tool reports {tool_s:.3f} s of work, but on the host's clock its process ran for only {host_s:.3f} s",
     )
 
 

@@ -14,7 +14,17 @@ from typing import Self
 
 from lastro.errors import InstrumentError
 from lastro.instruments._disk import NO, YES, with_caches
-from lastro.instruments.base import TIME_HOST, UNWATCHED, WORK_DIR, Watch, Workload, positive, run_timed, with_host_time
+from lastro.instruments.base import (
+    TIME_HOST,
+    UNWATCHED,
+    WORK_DIR,
+    Watch,
+    Workload,
+    failure,
+    positive,
+    run_timed,
+    with_host_time,
+)
 from lastro.platforms.base import Instance
 from lastro.results.samples import Metric, Reading
 from lastro.study.model import Setting
@@ -84,7 +94,10 @@ class Gzip(Workload):
             f"rm {_SOURCE}.1; sync {_SOURCE}"
         )
         checksum(self.size)
-        run_timed(instance, ["sh", "-c", script], 120 + self.size / 1e6, stdin=pattern(), name="making the file")
+        argv = ["sh", "-c", script]
+        done = instance.run(argv, stdin=pattern(), timeout_s=120 + self.size / 1e6, check=False)
+        if done.returncode != 0:
+            raise failure(instance, argv, done, "making the file")
 
     def run(self, instance: Instance, limit_s: float, watch: Watch = UNWATCHED) -> Reading:
         """Compress, and remove the files: otherwise cached data would be written to the disk during the next trial."""

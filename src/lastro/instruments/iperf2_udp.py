@@ -9,7 +9,7 @@ import re
 
 from lastro.errors import CommandFailed, InstrumentError
 from lastro.instruments._udp import Offer, UdpFlow, UdpLoad
-from lastro.instruments.base import Watch, watched
+from lastro.instruments.base import Watch
 from lastro.platforms.base import Instance
 
 _PORT = 5001
@@ -30,14 +30,11 @@ class Iperf2Udp(UdpLoad):
     version_argv = ("iperf", "--version")
 
     def flow(self, client: Instance, server: Instance, target: str, offer: Offer, watch: Watch) -> UdpFlow:
-        listener = server.spawn(["iperf", "--server", "--udp", "--parallel", "1", "--port", str(_PORT)])
-        try:
-            listener.wait_line("Server listening", _PATIENCE_S)
+        listener = ["iperf", "--server", "--udp", "--parallel", "1", "--port", str(_PORT)]
+        with server.during(listener, "Server listening", _PATIENCE_S):
             argv = ["iperf", "--client", target, "--udp", "--port", str(_PORT), "--time", f"{offer.duration_s:g}"]
             argv += ["--bandwidth", f"{offer.rate_bps:.0f}", "--len", str(offer.datagram_bytes), "--format", "b"]
-            done = watched(client, argv, offer.duration_s + _PATIENCE_S, watch)
-        finally:
-            listener.stop()
+            done = client.measure(argv, timeout_s=offer.duration_s + _PATIENCE_S, check=False, watch=watch).done
         if done.returncode != 0:
             raise CommandFailed(argv, done.returncode, done.error_text or done.text)
         return self.read(done.text)

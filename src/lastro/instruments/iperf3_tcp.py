@@ -28,7 +28,6 @@ class Iperf3Tcp(Instrument):
         settings: Mapping[str, Level],
         watch: Watch = UNWATCHED,
     ) -> Reading:
-        """Measure the flow. `watch` is entered only for the command of the flow."""
         duration_s = float(settings["tcp_s"])
         streams = ["--parallel", str(settings["tcp_streams"])]
         report = _iperf3.run(client, server, target, duration_s, streams, watch)

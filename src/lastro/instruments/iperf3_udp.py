@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from lastro.errors import InstrumentError
 from lastro.instruments import _iperf3
-from lastro.instruments.base import Instrument
+from lastro.instruments.base import UNWATCHED, Instrument, Watch
 from lastro.platforms.base import Instance
 from lastro.results.samples import Metric, Reading
 from lastro.study.model import Level
@@ -27,10 +27,17 @@ class Iperf3Udp(Instrument):
         Metric("udp_loss", "%", "lower", "UDP datagrams that did not arrive"),
     )
 
-    def measure(self, client: Instance, server: Instance, target: str, settings: Mapping[str, Level]) -> Reading:
+    def measure(
+        self,
+        client: Instance,
+        server: Instance,
+        target: str,
+        settings: Mapping[str, Level],
+        watch: Watch = UNWATCHED,
+    ) -> Reading:
         duration_s = float(settings["udp_s"])
         rate = str(settings["udp_rate"])
-        report = _iperf3.run(client, server, target, duration_s, ["--udp", "--bitrate", rate])
+        report = _iperf3.run(client, server, target, duration_s, ["--udp", "--bitrate", rate], watch)
         return self.read(report, duration_s, parse_rate_bps(rate))
 
     def read(self, report: Mapping[str, object], duration_s: float, rate_bps: float) -> Reading:

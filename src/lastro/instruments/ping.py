@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from statistics import fmean
 
 from lastro.errors import InstrumentError
-from lastro.instruments.base import Instrument
+from lastro.instruments.base import UNWATCHED, Instrument, Watch
 from lastro.platforms.base import Instance
 from lastro.results.samples import Metric, Reading, Series
 from lastro.stats.quantiles import quantile_if_estimable
@@ -32,11 +32,18 @@ class Ping(Instrument):
         Metric("ping_loss", "%", "lower", "echo requests without a reply"),
     )
 
-    def measure(self, client: Instance, server: Instance, target: str, settings: Mapping[str, Level]) -> Reading:
+    def measure(
+        self,
+        client: Instance,
+        server: Instance,
+        target: str,
+        settings: Mapping[str, Level],
+        watch: Watch = UNWATCHED,
+    ) -> Reading:
         duration_s, interval_s = float(settings["ping_s"]), float(settings["ping_interval_ms"]) / 1000
         count = max(1, round(duration_s / interval_s))
         argv = ["ping", "-n", "-i", f"{interval_s:g}", "-c", str(count), "-W", "1", target]
-        done = client.run(argv, timeout_s=duration_s + _PATIENCE_S, check=False)
+        done = client.measure(argv, timeout_s=duration_s + _PATIENCE_S, check=False, watch=watch).done
         return self.read(done.text)
 
     def read(self, text: str) -> Reading:

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from lastro.errors import CommandFailed, InstrumentError, Unavailable
 from lastro.instruments._load_generator import BUFFER_BYTES, PORT, LoadGenerator, Offered, Traffic, Way, checked
+from lastro.instruments.base import UNWATCHED, Watch
 
 _PATIENCE_S = 15.0
 _SENT = re.compile(r"Total of (\d{1,15}) messages sent in (\d{1,9}(?:\.\d{1,9})?) sec")
@@ -28,7 +29,9 @@ class Sockperf(LoadGenerator):
     starts_s = 2.3  # it sleeps for two seconds before it sends
     spins = True
 
-    def offer(self, way: Way, traffic: Traffic, rate_fps: float, duration_s: float) -> Offered:
+    def offer(
+        self, way: Way, traffic: Traffic, rate_fps: float, duration_s: float, watch: Watch = UNWATCHED
+    ) -> Offered:
         whole_s, mps = math.ceil(duration_s), max(1, round(rate_fps))
         argv = ["sockperf", "throughput", "--ip", way.target, "--port", str(PORT), "--time", str(whole_s)]
         argv += ["--mps", str(mps), "--msg-size", str(traffic.payload_bytes[0])]
@@ -36,7 +39,7 @@ class Sockperf(LoadGenerator):
         if way.sender.shares_kernel:  # it keeps this CPU busy, and leaves the others to the function
             argv = ["taskset", "--cpu-list", str(way.sender.testbed.usable_cpus[0]), *argv]
         timed = ["bash", "-c", _TIMED, "bash", *argv]
-        done = way.sender.run(timed, timeout_s=whole_s + _PATIENCE_S, check=False)
+        done = way.sender.measure(timed, timeout_s=whole_s + _PATIENCE_S, check=False, watch=watch).done
         if done.returncode != 0:
             raise CommandFailed(argv, done.returncode, done.error_text or done.text)
         if way.ip == "6" and not _SENT.search(done.text):

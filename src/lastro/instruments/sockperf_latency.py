@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import re
-import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -17,7 +16,7 @@ from lastro.host.base import Process
 from lastro.instruments._captured import OneWay, one_way
 from lastro.instruments._latency import Disturbed, LatencyMeter, RoundTrips, judged, stored
 from lastro.instruments._load_generator import BUFFER_BYTES, PORT, Traffic, Way
-from lastro.instruments.base import WORK_DIR
+from lastro.instruments.base import UNWATCHED, Watch
 from lastro.platforms.base import Instance
 from lastro.results.samples import Metric, Reading
 from lastro.study.model import Level
@@ -30,7 +29,7 @@ _CLOCK = 0.02  # a fraction: it measures the rate of the processor's counter for
 _TIMER_S = 0.05  # how late a signal may be that ends a run
 _MOST_DISORDERED = 0.001  # sockperf does not log these
 _TICK_NS = 1.0  # of its clock, at most: each period is rounded down to ticks
-_LOG = f"{WORK_DIR}/lastro-latency.csv"
+_LOG = "lastro-latency.csv"
 _RUN = re.compile(r"\[Total Run\] RunTime=(\d{1,9}\.\d{1,9}) sec;.* SentMessages=(\d{1,15});")
 _LOST = re.compile(
     r"# dropped messages = (\d{1,15}); # duplicated messages = (\d{1,15}); # out-of-order messages = (\d{1,15})\b"
@@ -54,19 +53,26 @@ class SockperfLatency(LatencyMeter):
         )
     )  # fmt: skip
 
-    def measure(self, client: Instance, server: Instance, target: str, settings: Mapping[str, Level]) -> Reading:
+    def measure(
+        self,
+        client: Instance,
+        server: Instance,
+        target: str,
+        settings: Mapping[str, Level],
+        watch: Watch = UNWATCHED,
+    ) -> Reading:
         """Offer `offered_fps` packets a second for `latency_s`, of the size `frame_size`, with their answers."""
         way, traffic = Way(client, server, target), Traffic.of(str(settings["frame_size"]))
         with self.answering(way):
-            trips = self.round_trips(way, traffic, float(settings["offered_fps"]), float(settings["latency_s"]))
+            rate_fps, duration_s = float(settings["offered_fps"]), float(settings["latency_s"])
+            trips = self.round_trips(way, traffic, rate_fps, duration_s, watch)
         reading = judged(trips.histogram, None, "round_trip_{}".format)
         return replace(reading, histograms=(stored("round trip", trips.histogram),))
 
     @contextmanager
     def answering(self, way: Way) -> Iterator[Process]:
         argv = ["sockperf", "server", "--ip", way.target, "--port", str(PORT), "--buffer-size", str(BUFFER_BYTES)]
-        with way.receiver.during(["stdbuf", "-oL", *argv]) as server:
-            server.wait_line("block on socket", _PATIENCE_S)
+        with way.receiver.during(["stdbuf", "-oL", *argv], "block on socket", _PATIENCE_S) as server:
             yield server
 
     @staticmethod
@@ -79,20 +85,21 @@ class SockperfLatency(LatencyMeter):
         """Return the delays in one direction from captures at both ends. Raises: InstrumentError."""
         return one_way(sent, received, float(_NS // cls.mps(rate_fps) * ANSWERS_EVERY), ANSWERS_EVERY)
 
-    def round_trips(self, way: Way, traffic: Traffic, rate_fps: float, duration_s: float) -> RoundTrips:
+    def round_trips(
+        self, way: Way, traffic: Traffic, rate_fps: float, duration_s: float, watch: Watch = UNWATCHED
+    ) -> RoundTrips:
         whole_s = math.ceil(duration_s + _UNTIMED_S)
-        mps = self.mps(rate_fps)
+        mps, log = self.mps(rate_fps), f"{way.sender.memory_dir}/{_LOG}"
         argv = ["sockperf", "under-load", "--ip", way.target, "--port", str(PORT), "--time", str(whole_s)]
         argv += ["--mps", str(mps), "--reply-every", str(ANSWERS_EVERY)]
-        argv += ["--msg-size", str(traffic.payload_bytes[0]), "--full-rtt", "--full-log", _LOG]
+        argv += ["--msg-size", str(traffic.payload_bytes[0]), "--full-rtt", "--full-log", log]
         argv += ["--buffer-size", str(BUFFER_BYTES)]
         if way.sender.shares_kernel:  # on a CPU apart from that of the function's kernel
             argv += ["--sender-affinity", str(way.sender.testbed.usable_cpus[0])]
-        script = f"rm -f {_LOG}; {shlex.join(argv)} >&2 && exec cat {_LOG}"
-        done = way.sender.run(["sh", "-c", script], timeout_s=whole_s + _PATIENCE_S, check=False)
+        done = way.sender.measure(argv, timeout_s=whole_s + _PATIENCE_S, check=False, watch=watch).done
         if done.returncode != 0:
             raise CommandFailed(argv, done.returncode, done.error_text or done.text)
-        return self.read(done.text, mps, whole_s)
+        return self.read(way.sender.run(["sh", "-c", f"cat {log}; rm {log}"]).text, mps, whole_s)
 
     def read(self, text: str, mps: int, duration_s: float) -> RoundTrips:
         """Return the round trips of a log. A pure function. Raises: Disturbed; InstrumentError."""

@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from lastro.errors import CommandFailed, InstrumentError, hinted
 from lastro.host.base import Completed, Process
 from lastro.instruments._load_generator import MOST_BYTES, PORT, LoadGenerator, Offered, Traffic, Way, checked
+from lastro.instruments.base import UNWATCHED, Watch
 from lastro.platforms.base import Instance
 from lastro.testbed import IN_A_GUEST
 
@@ -65,7 +66,9 @@ class Trafgen(LoadGenerator):
                     with suppress(CommandFailed):  # a sender that has ended has no link
                         self._release(way.sender, self._hops[way])
 
-    def offer(self, way: Way, traffic: Traffic, rate_fps: float, duration_s: float) -> Offered:
+    def offer(
+        self, way: Way, traffic: Traffic, rate_fps: float, duration_s: float, watch: Watch = UNWATCHED
+    ) -> Offered:
         if way not in self._hops:
             self._hops[way] = _paced(way.sender, _hop(way))
         hop, count = self._hops[way], _count(rate_fps, duration_s)
@@ -73,8 +76,11 @@ class Trafgen(LoadGenerator):
         options = ["--out", hop.bucket, "--num", str(count), *_BLOCKING, "--no-sock-mem", "--notouch-irq"]
         # It makes a file in its working directory. Where it cannot send as fast as asked, SIGINT ends it with a report.
         ends_s = f"{_LONGEST * duration_s + _STARTS_S:.3f}"
-        argv = ["sh", "-c", _SCRIPT, hop.bucket, ends_s, "trafgen", "--conf", "-", *options]
-        done = way.sender.run(argv, stdin=_frames(hop, traffic), timeout_s=2 * duration_s + _PATIENCE_S, check=False)
+        frames = f"{way.sender.memory_dir}/lastro-frames"
+        way.sender.run(["sh", "-c", f"cat >{frames}"], stdin=_frames(hop, traffic))
+        argv = ["sh", "-c", _SCRIPT, hop.bucket, ends_s, "trafgen", "--conf", frames, *options]
+        limit_s = 2 * duration_s + _PATIENCE_S
+        done = way.sender.measure(argv, timeout_s=limit_s, check=False, watch=watch).done
         if done.returncode != 0:
             raise CommandFailed(argv, done.returncode, done.error_text or done.text)
         return self.read(done.text, rate_fps, duration_s)

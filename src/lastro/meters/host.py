@@ -72,10 +72,13 @@ class HostMeter(Meter):
     def _read_daemons_user_s(self) -> float:
         return sum(self.testbed.cgroups.usage(name).user_s for name in self._own_cgroups)
 
-    def read(self, work_s: float | None = None, apart_s: float = 0.0) -> dict[str, float]:
-        """Return the metrics. `work_s`: the time of the work, if the meter ran longer; `apart_s`: CPU time to omit."""
-        busy_s = max(0.0, self.busy_s - apart_s)
-        return {"host_cpus": busy_s / (work_s or self.elapsed_s), "host_steal": self.steal_percent, **self.pressure()}
+    def read(self, work_s: float | None = None) -> dict[str, float]:
+        """Return the metrics. `work_s` is the time of the work, if the meter ran longer."""
+        return {
+            "host_cpus": self.busy_s / (work_s or self.elapsed_s),
+            "host_steal": self.steal_percent,
+            **self.pressure(),
+        }
 
     def pressure(self) -> dict[str, float]:
         """Return the percentage of time in which a task waited, by resource; empty on a kernel without PSI."""

@@ -9,9 +9,13 @@ from lastro.testbed import Testbed
 
 
 class DockerInstance(Instance):
-    def __init__(self, testbed: Testbed, spec: InstanceSpec, client: Sequence[str], *, netns: str, cgroup: str) -> None:
+    idle_wake_ups_per_s = 40  # of dockerd, containerd and shims; measured: 20 to 35
+
+    def __init__(
+        self, testbed: Testbed, spec: InstanceSpec, client: Sequence[str], *, netns: str, cgroup: str, daemon: str
+    ) -> None:
         super().__init__(testbed, spec, netns=netns, cgroup=cgroup)
-        self.client = tuple(client)
+        self.client, self.daemon = tuple(client), daemon
 
     def wrap(self, argv: Sequence[str]) -> list[str]:
         return [*self.client, "exec", "--interactive", self.spec.name, *argv]

@@ -74,6 +74,7 @@ class Daemon:
             script += self._give_ids()
         host.write_text(str(self._run_dir / "daemon.json"), json.dumps(settings, indent=1))
         groups.make(host, self.cgroup)
+        self._testbed.apparatus.daemons.add(self.cgroup)
         for left in reversed(range(_SLOW_TRIES)):
             try:
                 self._run(script)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
@@ -12,10 +11,13 @@ from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Any, ClassVar
 
-from lastro.errors import LastroError, PlatformError, Unavailable
+from lastro.errors import CommandFailed, LastroError, PlatformError, Unavailable
+from lastro.host.apparatus import Witness
 from lastro.host.base import Completed, Host, Process
 from lastro.host.cgroups import Resources, Usage
 from lastro.host.threads import all_of
+from lastro.platforms._gate import CALM_S, Gate, measuring, named, serving
+from lastro.platforms._gate import Measured as Measured
 from lastro.requirements import NOTHING, Requirements
 from lastro.study.model import Level, Setting
 from lastro.testbed import Testbed, set_sysctls
@@ -23,6 +25,8 @@ from lastro.validity import ClockSample
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{1,39}")
 _GRACE_S = 2.0  # for the end of a command inside
+_NOTHING: AbstractContextManager[object] = nullcontext()
+_MOMENT_S = 0.05  # in which a command may end by itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +139,8 @@ class Instance(ABC):
     `shares_kernel`: it runs on the host's kernel, with the host's nftables, clocks and processes.
     `starts_on_links`: it takes over its links when it starts, so it starts after they are connected.
     `has_nftables`: its kernel supports nftables.
+    `memory_dir`: a directory inside whose files are in memory, and end with the instance.
+    `daemon`: the cgroup of the daemon that passes commands on, if any; it wakes up `idle_wake_ups_per_s` when it idles.
     `sends_by_host`: its monitor sends its packets from sockets of the DUT's namespace, so its links carry none.
     `host_cache`: the mode in which the host caches the disk of a machine, by QEMU's names; empty if unknown."""
 
@@ -142,57 +148,93 @@ class Instance(ABC):
     shares_kernel: ClassVar[bool] = True
     starts_on_links: ClassVar[bool] = False
     has_nftables: ClassVar[bool] = True
+    memory_dir: ClassVar[str] = "/dev/shm"
+    idle_wake_ups_per_s: ClassVar[float] = 0.0
+    daemon: str = ""
     sends_by_host: bool = False
     host_cache: str = ""
-    _commands: int = 0  # of `during`
+    _commands: int = 0  # of `measure` and `during`
+    _usual: int | None = None  # wake-ups of the apparatus by a message into the instance and back
 
     def __init__(self, testbed: Testbed, spec: InstanceSpec, *, netns: str, cgroup: str) -> None:
         self.testbed, self.spec, self.netns, self.cgroup = testbed, spec, netns, cgroup
+        testbed.apparatus.instances.add(cgroup)
 
     @abstractmethod
     def wrap(self, argv: Sequence[str]) -> list[str]:
         """Return the host's argv that runs `argv` inside, with standard input passed on."""
 
     def run(
+        self, argv: Sequence[str], *, stdin: str | bytes | None = None, timeout_s: float = 60.0, check: bool = True
+    ) -> Completed:
+        """Run `argv` inside as `Host.run` does. A command that measures needs `measure`."""
+        return self.testbed.host.run(self._inside(argv), stdin=stdin, timeout_s=timeout_s, check=check)
+
+    def spawn(self, argv: Sequence[str]) -> Process:
+        """Run `argv` inside in the background. What it prints leaves the instance line by line: see `during`."""
+        return self.testbed.host.spawn(self._inside(argv))
+
+    def measure(
         self,
         argv: Sequence[str],
         *,
-        stdin: str | bytes | None = None,
         timeout_s: float = 60.0,
         check: bool = True,
-        through: Sequence[str] = (),
-    ) -> Completed:
-        """Run `argv` inside as `Host.run` does, behind the prefix `through`, such as that of `Cgroups.entering`."""
-        whole = [*through, *self._inside(argv)]
-        return self.testbed.host.run(whole, stdin=stdin, timeout_s=timeout_s, check=check)
+        watch: AbstractContextManager[object] = _NOTHING,
+    ) -> Measured:
+        """Run a command that measures: outside of its instance, nothing happens from its start to its end.
 
-    def spawn(self, argv: Sequence[str]) -> Process:
-        return self.testbed.host.spawn(self._inside(argv))
+        It starts inside when exec into the instance is over, and its output is in memory there until it has ended.
+        `watch` is entered between exec and the start, and left before the output is read. The testbed's apparatus
+        counts what runs meanwhile on the host that is not an instance.
+
+        Raises: CommandFailed when `check` and the exit code is not 0, or when the instance ends; CommandTimeout."""
+        gate = Gate(self.testbed.host.spawn(self._inside(measuring(self._memory_file(), argv)), fed=True), argv)
+        witness = Witness(self.testbed.apparatus, self.testbed.session, self.testbed.cgroups, self.daemon)
+        with gate.entered():
+            if self._usual is None:
+                self._usual = witness.wake_ups(gate.exchange, CALM_S)
+            if not self.shares_kernel:
+                gate.time_messages()
+            with watch, witness.watching(2 * self._usual, self.idle_wake_ups_per_s):
+                gate.run(timeout_s)
+            gate.give()
+        found = gate.measured
+        if check and found.done.returncode != 0:
+            raise CommandFailed(argv, found.done.returncode, found.done.error_text or found.done.text)
+        return found
 
     @contextmanager
-    def during(self, argv: Sequence[str]) -> Iterator[Process]:
+    def during(self, argv: Sequence[str], ready: str, timeout_s: float = 15.0) -> Iterator[Process]:
         """Run `argv` inside for as long as the block runs, and then kill it inside.
 
-        `spawn` kills only what runs on the host. Where a daemon runs the command, that is a client, and the command
-        itself would go on and keep its port. The block must wait for output of the command, so that there is something
-        to kill. After the block, `stop` of the process returns all that it printed."""
-        self._commands += 1
-        pid = f"/run/during-{self._commands}.pid"  # not the number itself: a trial may be repeated by hand
-        process = self.spawn(["sh", "-c", f'echo $$ > {pid} && exec "$@"', "sh", *argv])
+        The block begins when the command has printed `ready`. Nothing that it prints leaves the instance before it has
+        ended; then `stop` of the process returns all of it, after a line `ready`. (`spawn` kills only what runs on the
+        host: where a daemon runs the command, that is a client, and the command itself would go on.)
+
+        Raises: CommandFailed when the command ends before; CommandTimeout after `timeout_s`."""
+        file = self._memory_file()
+        process = self.spawn(serving(file, ready, argv))
         try:
+            with named(argv):
+                process.wait_line("ready\n", timeout_s)
             yield process
         finally:
-            self._end_inside(process, pid)
+            self._end_inside(process, f"{file}.pid")
             process.stop()
 
+    def _memory_file(self) -> str:
+        """Return the beginning of a file's name; not a random one: a trial may be repeated by hand."""
+        self._commands += 1
+        return f"{self.memory_dir}/lastro-{self._commands}"
+
     def _end_inside(self, process: Process, pid: str) -> None:
-        if not process.alive():
+        """End a command of `during`, unless it has ended by itself, as a server for one client does."""
+        if process.ended_within(_MOMENT_S):
             return
         with suppress(LastroError):  # an instance that has ended
             self.run(["sh", "-c", f"kill $(cat {pid})"], check=False)
-        ends_s = time.monotonic() + _GRACE_S
-        while process.alive() and time.monotonic() < ends_s:
-            time.sleep(0.01)
+        process.ended_within(_GRACE_S)
 
     def _inside(self, argv: Sequence[str]) -> list[str]:
         files = self.spec.resources.open_files

@@ -136,7 +136,7 @@ class Docker(Platform):
             stack.callback(_end_orphan, testbed, daemon, cgroup)
             _name_netns(testbed, daemon, netns, spec.name)
             testbed.cgroups.complete(testbed.host, cgroup, spec.resources)
-            yield DockerInstance(testbed, spec, daemon.client, netns=netns, cgroup=cgroup)
+            yield DockerInstance(testbed, spec, daemon.client, netns=netns, cgroup=cgroup, daemon=daemon.cgroup)
 
     def _late(self, stack: ExitStack, testbed: Testbed, spec: InstanceSpec, daemon: Daemon, netns: str) -> LateInstance:
         """Return an instance that waits for its links in the namespace of an idle container."""
@@ -150,7 +150,8 @@ class Docker(Platform):
         container = self._make(stack, testbed, daemon, spec.name, ["create", *argv])
         cgroup = f"{testbed.session.cgroup}/{container}"
         stack.callback(_end_orphan, testbed, daemon, cgroup)
-        instance = _LATE[self.runtime](testbed, spec, daemon.client, netns=netns, cgroup=cgroup)
+        late = _LATE[self.runtime]
+        instance = late(testbed, spec, daemon.client, netns=netns, cgroup=cgroup, daemon=daemon.cgroup)
         if not spec.ports:
             instance.launch()
         return instance

@@ -15,6 +15,8 @@ from lastro.testbed import Testbed, set_sysctls
 class NativeInstance(Instance):
     """Processes of the host in a chroot. A cgroup without limits counts their usage."""
 
+    memory_dir = "/run"  # its /dev is that of the host
+
     def __init__(self, testbed: Testbed, spec: InstanceSpec, *, netns: str, cgroup: str, home: Path) -> None:
         super().__init__(testbed, spec, netns=netns, cgroup=cgroup)
         self._home = home

@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from lastro import registry
+from lastro import registry, validity
 from lastro.errors import InputError, Unavailable
 from lastro.host.base import Host, Transcript
 from lastro.image.rootfs import Needs
@@ -158,6 +158,19 @@ class OnTestbed:
     def close(self) -> None:
         """Tear down what was prepared for the session, such as daemons."""
         self._stack.close()
+
+    def judge_apparatus(self, outcome: Outcome) -> None:
+        """Note what the apparatus did while instruments measured, since the last call; invalidate what it disturbed."""
+        windows = [] if self._testbed is None else self._testbed.apparatus_windows()
+        known = [
+            (each.wake_ups, each.cpu_s) for each in windows if each.wake_ups is not None and each.cpu_s is not None
+        ]
+        if known:
+            measured_s = sum(each.elapsed_s for each in windows)
+            wake_ups, cpu_s = (sum(counts) for counts in zip(*known, strict=True))
+            found = {"measured_s": measured_s, "wake_ups": wake_ups, "cpus": cpu_s / measured_s}
+            outcome.notes["apparatus"] = {name: round(value, 6) for name, value in found.items()}
+        outcome.invalidate(validity.apparatus_reasons(windows))
 
     @contextmanager
     def attempt(self) -> Iterator[Transcript]:

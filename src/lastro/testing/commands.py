@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from lastro import validity
 from lastro.errors import CommandFailed, CommandTimeout
 from lastro.platforms.base import Instance
 from lastro.testing.subject import MIB
@@ -94,11 +95,52 @@ class Commands:
         def running() -> list[str]:
             return instance.run(["sh", "-c", listing]).text.splitlines()
 
-        with instance.during(["sh", "-c", "echo up; exec sleep 86395"]) as process:
-            assert process.wait_line("up", 10) and process.alive()
-        with instance.during(["sh", "-c", "echo up; exec sleep 86395"]) as process:
-            assert process.wait_line("up", 10) and len(running()) == 1
+        sleeping = ["sh", "-c", "echo up; echo aside >&2; exec sleep 86395"]
+        with instance.during(sleeping, "up", 10) as process:
+            assert process.alive()
+        with instance.during(sleeping, "aside", 10) as process:
+            assert process.lines(0) == ["ready\n"] and len(running()) == 1, "its own words stay inside"
         assert not process.alive() and running() == []
+        done = process.stop()
+        assert (done.text, done.error_text) == ("ready\nup\n", "aside\n")
+
+    def test_a_command_that_should_serve_and_fails_says_why(self, instance: Instance) -> None:
+        failing = ["sh", "-c", "echo broken >&2; exit 5"]
+        with pytest.raises(CommandFailed, match="broken"), instance.during(failing, "up"):
+            pass
+
+    def test_a_measuring_command_keeps_its_output_inside_until_it_has_ended(self, instance: Instance) -> None:
+        """A line every 10 ms wakes nothing outside, and comes back whole."""
+        script = "for i in 0 1 2 3 4 5 6 7 8 9; do for j in 0 1 2 3 4 5 6 7 8 9; do echo $i$j; sleep 0.01; done; done"
+        apparatus = instance.testbed.apparatus
+        apparatus.taken()
+        measured = instance.measure(["sh", "-c", f"{script}; echo aside >&2; exit 3"], check=False)
+        (window,) = apparatus.taken()
+        assert measured.done.text == "".join(f"{number:02}\n" for number in range(100))
+        assert (measured.done.error_text, measured.done.returncode) == ("aside\n", 3)
+        assert 1.0 <= measured.done.duration_s <= window.elapsed_s + measured.message_s
+        assert validity.apparatus_reasons([window]) == []
+        with pytest.raises(CommandFailed, match="broken"):
+            instance.measure(["sh", "-c", "echo broken >&2; exit 5"])
+        with pytest.raises(CommandTimeout, match="sleep 86392"):
+            instance.measure(["sleep", "86392"], timeout_s=0.3)
+
+    def test_a_command_that_streams_is_seen(self, instance: Instance) -> None:
+        """The witness must see, on every platform, 100 lines a second that leave the instance as they are printed."""
+        apparatus = instance.testbed.apparatus
+        process = instance.spawn(
+            ["perl", "-e", "$| = 1; for (1..3000) { print qq(line\n); select undef, undef, undef, 0.01 }"]
+        )
+        process.wait_line("line", 10)
+        apparatus.taken()
+        instance.measure(["sleep", "4"])
+        process.stop()
+        (reason,) = validity.apparatus_reasons(apparatus.taken())
+        assert "the apparatus" in reason
+
+    def test_files_of_measurements_are_in_memory(self, instance: Instance) -> None:
+        found = instance.run(["stat", "-f", "-c", "%T", instance.memory_dir]).text.strip()
+        assert found in ("tmpfs", "ramfs")
 
     def test_waiting_for_a_line_of_a_command_that_has_failed_raises(self, instance: Instance) -> None:
         with pytest.raises(CommandFailed, match="broken"):

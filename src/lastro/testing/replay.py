@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from lastro.host.base import Completed, Host, Process
+from lastro.platforms.base import Instance, Measured
 
 _ODD = ("-1", "0", "nan", "inf", "1e999", "9" * 400, "", "0x10", "1,5", "\x00", "٣")
 FOREIGN = ("", "<html><body>502</body></html>", "[]", '{"end": {', "\x00\xff", "Segmentation fault\n")
@@ -32,17 +33,24 @@ class Tape:
     def recording(self) -> Iterator[None]:
         """Record what runs inside the block, over what was recorded before."""
         self._done, self._spawned = [], []
-        run, spawn = self._host.run, self._host.spawn
+        run, spawn, measure = self._host.run, self._host.spawn, Instance.measure
 
         def recorded(argv: Sequence[str], **how: Any) -> Completed:
             self._done.append(run(argv, **how))
             return self._done[-1]
 
-        def spawned(argv: Sequence[str]) -> Process:
-            self._spawned.append(spawn(argv))
-            return self._spawned[-1]
+        def spawned(argv: Sequence[str], *, fed: bool = False) -> Process:
+            process = spawn(argv, fed=fed)
+            if not fed:  # what is fed is that of `measure`
+                self._spawned.append(process)
+            return process
 
-        with self._instead(recorded, spawned):
+        def measured(instance: Instance, argv: Sequence[str], **how: Any) -> Measured:
+            found = measure(instance, argv, **how)
+            self._done.append(found.done)
+            return found
+
+        with self._instead(recorded, spawned, measured):
             yield
 
     @property
@@ -68,14 +76,18 @@ class Tape:
                     server.ended = True
             return left.popleft()
 
-        with self._instead(played, lambda argv: next(to_start)):
+        def measured(instance: Instance, argv: Sequence[str], **_: Any) -> Measured:
+            return Measured(left.popleft())
+
+        with self._instead(played, lambda argv: next(to_start), measured):
             yield
 
     @contextmanager
-    def _instead(self, run: Any, spawn: Any) -> Iterator[None]:
+    def _instead(self, run: Any, spawn: Any, measure: Any) -> Iterator[None]:
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(self._host, "run", run)
             patched.setattr(self._host, "spawn", spawn)
+            patched.setattr(Instance, "measure", measure)
             yield
 
 
@@ -92,8 +104,13 @@ class _Played(Process):
     def lines(self, start: int) -> list[str]:
         return self._done.text.splitlines(keepends=True)[start:]
 
+    def send(self, line: str) -> None: ...
+
     def alive(self) -> bool:
         return not self.ended
+
+    def ended_within(self, timeout_s: float) -> bool:
+        return self.ended
 
     def stop(self) -> Completed:
         return self._done

@@ -18,11 +18,9 @@ from lastro.instruments.iperf3_tcp import Iperf3Tcp
 from lastro.instruments.iperf3_udp import Iperf3Udp
 from lastro.instruments.ping import Ping
 from lastro.isolation.base import MeasuredUse, Profile
-from lastro.meters.host import HostMeter
-from lastro.meters.usage import UsageMeter
 from lastro.results.samples import Outcome
 from lastro.scenarios.base import CalibrationKind, Config, start_s
-from lastro.scenarios.chain.measuring import measure
+from lastro.scenarios.chain.measuring import METRICS, measure
 from lastro.scenarios.shared.calibration import calibrated, calibration_key, judge_ceiling
 from lastro.scenarios.shared.chain import SOURCE_PORT, deployed
 from lastro.scenarios.shared.flow import rest
@@ -89,8 +87,7 @@ class ChainScenario(OnChain):
         FRAME_SIZE,
         *Iperf3Udp.metrics,
         *Ping.metrics,
-        *UsageMeter.metrics,
-        *HostMeter.metrics,
+        *METRICS,
     )
 
     @classmethod

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from lastro import validity
@@ -11,10 +12,10 @@ from lastro.instruments.ping import Ping
 from lastro.meters.host import HostMeter
 from lastro.meters.interfaces import InterfaceMeter
 from lastro.meters.usage import UsageMeter
-from lastro.results.samples import Outcome
+from lastro.results.samples import Metric, Outcome, Reading
 from lastro.scenarios.base import Config
-from lastro.scenarios.shared.chain import Chain
 from lastro.scenarios.shared.clock_policy import clocks_of, judge_clocks
+from lastro.scenarios.shared.cost import LoadWatch
 from lastro.scenarios.shared.crossings import difference, judge_crossings
 from lastro.scenarios.shared.flow import judge_links, rest
 from lastro.scenarios.shared.frames import frames_of, judge_frames
@@ -22,6 +23,21 @@ from lastro.scenarios.shared.host_limits import judge_host
 from lastro.scenarios.shared.on_chain import StandingChain
 from lastro.scenarios.shared.topology import note_load, note_meter, note_witness
 from lastro.testbed import Testbed
+
+COST = Metric(
+    "cpu_per_gbit",
+    "s/Gbit",
+    "lower",
+    "CPU seconds of the host for each Gbit of TCP payload, interrupts included; without the neighbour and Lastro",
+)
+_DURING = "; during the TCP flow"
+METRICS = (
+    COST,
+    *(
+        replace(metric, summary=metric.summary + _DURING) if metric.unit == "CPU" else metric
+        for metric in (*UsageMeter.metrics, *HostMeter.metrics)
+    ),
+)
 
 
 def measure(testbed: Testbed, config: Config, standing: StandingChain, outcome: Outcome) -> None:
@@ -35,14 +51,14 @@ def measure(testbed: Testbed, config: Config, standing: StandingChain, outcome: 
     links = chain.attachment.counters(testbed)
     usage.start()
     host.start()
-    _instruments(testbed, config, chain, outcome)
+    carrying = _instruments(testbed, config, standing, outcome)
     host.stop()
     usage.stop()
     judge_clocks(clocks, clocks_of(everyone), float(config["max_drift_percent"]) / 100, outcome)
     judge_links(chain.attachment.name, links, chain.attachment.counters(testbed), outcome)
     note_meter(outcome, usage)
     note_meter(outcome, host)
-    outcome.measurements.update({**host.read(), **usage.read()})
+    outcome.measurements.update({**host.read(), **usage.read(), **carrying})
     outcome.notes.update(usage.notes())
     outcome.notes["elapsed_s"] = usage.elapsed_s
     judge_host(host, usage.user_s, config, outcome)
@@ -52,19 +68,22 @@ def measure(testbed: Testbed, config: Config, standing: StandingChain, outcome: 
         disturbance.judge_dose("the anomaly", before, usage.elapsed_s, host, outcome)
 
 
-def _instruments(testbed: Testbed, config: Config, chain: Chain, outcome: Outcome) -> None:
-    """Measure TCP, UDP and ping; for each, the witnesses of the path must account for what was measured."""
+def _instruments(testbed: Testbed, config: Config, standing: StandingChain, outcome: Outcome) -> dict[str, float]:
+    """Measure TCP, UDP and ping; for each, the witnesses of the path must account for what was measured.
+
+    Return what CPUs did while the chain carried TCP: at its own pace, while UDP and ping have a rate of the study's."""
+    chain = standing.chain
+    carrying: dict[str, float] = {}
     witness: dict[str, Any] = {}
     phases: dict[str, Any] = {}
     for position, instrument in enumerate((Iperf3Tcp(), Iperf3Udp(), Ping())):
         if position:
             rest(float(config["gap_s"]))
-        counters, host = InterfaceMeter(testbed, chain.instances), HostMeter(testbed, {})
+        counters = InterfaceMeter(testbed, chain.instances)
+        watch = LoadWatch(testbed, standing.everyone, standing.own_cgroups)
         counters.start()
         counted = chain.counted()
-        host.start()
-        reading = instrument.measure(chain.source, chain.sink, chain.path.sink, config)
-        host.stop()
+        reading = instrument.measure(chain.source, chain.sink, chain.path.sink, config, watch)
         counters.stop()
         outcome.add(reading)
         note_load(outcome, instrument.name, chain.source.spec.role, chain.sink.spec.role)
@@ -73,8 +92,23 @@ def _instruments(testbed: Testbed, config: Config, chain: Chain, outcome: Outcom
         seen = difference(counted, chain.counted())
         if instrument.name == Iperf3Tcp.name:
             judge_frames(frames_of(chain, counters, seen), chain, str(config["offloads"]), outcome)
+            carrying = _carrying(testbed, watch, reading)
         judge_crossings(instrument.name, chain, seen, reading.payload_bytes, str(config["implementation"]), outcome)
         witness[instrument.name] = counters.moved
-        phases[instrument.name] = {"host_cpus": host.read()["host_cpus"], **host.pressure()}
+        phases[instrument.name] = {"host_cpus": watch.host.read()["host_cpus"], **watch.host.pressure()}
     outcome.notes["witness"] = witness
     outcome.notes["phases"] = phases
+    return carrying
+
+
+def _carrying(testbed: Testbed, watch: LoadWatch, reading: Reading) -> dict[str, float]:
+    """Return the CPUs that were in use during a flow, and the cost of each Gbit that arrived."""
+    used = watch.usage.read()
+    found = {
+        "host_cpus": watch.host.read()["host_cpus"],
+        **{name: used[name] for name in ("chain_cpus", "function_cpus")},
+    }
+    if reading.payload_bytes:
+        apparatus_s = testbed.apparatus.windows[-1].cpu_s or 0.0
+        found[COST.name] = watch.work_s(apparatus_s) / (8 * reading.payload_bytes / 1e9)
+    return found

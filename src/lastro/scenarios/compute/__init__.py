@@ -30,7 +30,7 @@ from lastro.scenarios.shared.resources import RESOURCES, expected_cpus, limited_
 from lastro.scenarios.shared.storage import really, storage
 from lastro.scenarios.shared.topology import Built, note_load
 from lastro.scenarios.shared.verify_limits import limits_of, unequal
-from lastro.scenarios.shared.workload_meters import record_watched, watching
+from lastro.scenarios.shared.workload_meters import WorkloadWatch, record_watched
 from lastro.study.levels import split_options
 from lastro.study.model import Level, Setting
 from lastro.testbed import Testbed
@@ -178,16 +178,16 @@ class ComputeScenario(OnPlatforms):
         outcome: Outcome,
     ) -> None:
         """Run the workload, with meters and clocks around its command. `under` is the storage of its files."""
-        with watching(self.testbed, everyone, _ROLE, self._daemons(config, platform)) as watch:
-            reading = tool.run(everyone[_ROLE], float(config["limit_s"]), watch)
+        watch = WorkloadWatch(self.testbed, everyone, _ROLE, self._daemons(config, platform))
+        reading = tool.run(everyone[_ROLE], float(config["limit_s"]), watch)
         reading = through_arc(reading, under, tool.past_caches)
         watch.require_used(tool.name)
         note_load(outcome, tool.name, self._client(config), _ROLE)
         watch.note_witnesses(outcome)
         drift_limit = float(config["max_drift_percent"]) / 100
         used, by_host = watch.used[_ROLE], tool.by_host_clock | BY_HOST
-        work_s, (inside_s, _) = reading.measurements.get(TIME_HOST.name), watch.entered_cpu_s
-        reading = with_account(reading, used, work_s, watch.guest, watch.guest_after, apart_s=inside_s)
+        work_s = reading.measurements.get(TIME_HOST.name)
+        reading = with_account(reading, used, work_s, watch.guest, watch.guest_after)
         judge_clock(reading, by_host, watch.drift, drift_limit, outcome)
         note_unverified_clock(everyone[_ROLE], by_host, watch.drift, drift_limit, outcome)
         record_watched(watch, work_s, config, outcome)

@@ -11,7 +11,7 @@ from lastro.meters.usage import UsageMeter
 from lastro.results.samples import Metric, Outcome
 from lastro.scenarios.load.probing import Prober
 from lastro.scenarios.load.search import Probe
-from lastro.scenarios.shared.chain import ROLES
+from lastro.scenarios.shared.cost import beside_s
 from lastro.scenarios.shared.on_chain import StandingChain
 from lastro.scenarios.shared.topology import note_meter
 from lastro.testbed import Testbed
@@ -94,18 +94,10 @@ def spent(probe: Probe, host: HostMeter, usage: UsageMeter) -> Spent:
     """Return the CPU time of a probe, from two meters that ran around it.
 
     A guest that shares its CPU counts more of the time in which a generator waits than the host does, so at most the
-    host's count of the senders is taken for it. Many kernels count an interrupt, in which they forward a packet, as
-    time of the process that it interrupts, too. So of the system time of a neighbour's processes, at most that is taken
-    which the host counts as system time, apart from interrupts, and which is not the chain's."""
-    chain = [used for role, used in usage.used.items() if role in ROLES]
-    others = [used for role, used in usage.used.items() if role not in ROLES]
-    own_system_s = host.own_cpu_s - host.own_user_s
-    chain_system_s = sum(used.cpu_s - used.user_s for used in chain)
-    left_s = max(0.0, host.totals.cpu_s["system"] - own_system_s - chain_system_s)
-    beside_s = host.own_cpu_s + host.others_user_s(usage.user_s) + sum(used.user_s for used in others)
-    beside_s += min(left_s, sum(used.cpu_s - used.user_s for used in others))
+    host's count of the senders is taken for it."""
+    own_s = host.own_cpu_s + beside_s(host, usage)
     waited_s = min(probe.waited_s, sum(usage.used[role].cpu_s for role in _SENDERS))
-    return Spent(host.busy_s - beside_s - waited_s, waited_s, beside_s)
+    return Spent(host.busy_s - own_s - waited_s, waited_s, own_s)
 
 
 def costs(

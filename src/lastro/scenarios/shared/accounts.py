@@ -38,16 +38,13 @@ def with_account(
     work_s: float | None,
     guest: GuestAccount | None,
     guest_after: GuestAccount | None,
-    *,
-    apart_s: float = 0.0,
 ) -> Reading:
     """Return the reading with METRICS, as counted by the host, and as counted by a machine's kernel with its own clock.
 
-    `work_s` is the duration of the work, without the overhead of exec. If it is None, there is no rate of CPUs.
-    `apart_s` is CPU time in `used` that is not part of the work."""
+    `work_s` is the duration of the work. If it is None, there is no rate of CPUs."""
     found = {"instance_memory": used.memory_peak_bytes / 2**20}
     if work_s:
-        found["instance_cpus"] = max(0.0, used.cpu_s - apart_s) / work_s
+        found["instance_cpus"] = used.cpu_s / work_s
     if guest and guest_after and guest_after.up_s > guest.up_s:
         found["guest_cpus"] = (guest_after.busy_s - guest.busy_s) / (guest_after.up_s - guest.up_s)
     if guest_after:

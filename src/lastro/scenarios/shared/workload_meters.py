@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict
-from statistics import median
 from typing import Any
 
 from lastro import validity
@@ -27,41 +25,15 @@ from lastro.testbed import Testbed
 class WorkloadWatch(Watch):
     """Readings of the host, of each instance's cgroup, and of a guest's counters and clock, before and after.
 
-    `main` is the role of the instance with the workload. Processes that exec into it, such as a client of a container's
-    daemon, run in the group `clients`. They belong to Lastro: they count neither as load of the instance nor as
-    foreign, regardless of their parent process."""
+    `main` is the role of the instance with the workload; `daemons` are cgroups."""
 
     def __init__(
-        self, testbed: Testbed, everyone: Mapping[str, Instance], main: str, daemons: Sequence[str], clients: str
+        self, testbed: Testbed, everyone: Mapping[str, Instance], main: str, daemons: Sequence[str] = ()
     ) -> None:
-        self._testbed, self._everyone, self._clients = testbed, everyone, clients
+        self._testbed, self._everyone = testbed, everyone
         self._instance, self._main = everyone[main], main
-        self.host = HostMeter(testbed, everyone, (*daemons, clients))
-        self.through = testbed.cgroups.entering(clients)
-        self._own = (*daemons, clients)
-        self._entries: list[tuple[float, float]] = []
-        self._entered_s: list[float] = []
+        self.host = HostMeter(testbed, everyone, daemons)
         self.used: dict[str, Usage] = {}  # by role, while the command ran
-
-    @contextmanager
-    def entering(self) -> Iterator[None]:
-        before, began_s = self._cpu_s(), time.monotonic()
-        yield
-        self._entered_s.append(time.monotonic() - began_s)
-        inside, own = (after - earlier for after, earlier in zip(self._cpu_s(), before, strict=True))
-        self._entries.append((inside, inside + own))
-
-    def _cpu_s(self) -> tuple[float, float]:
-        """Return the CPU seconds that the instance has used, and those of the daemons and exec clients."""
-        return self._instance.usage().cpu_s, sum(self._testbed.cgroups.usage(name).cpu_s for name in self._own)
-
-    @property
-    def entered_cpu_s(self) -> tuple[float, float]:
-        """The overhead of exec in CPU seconds: in the instance, and in total on its host; the median of a few execs."""
-        if not self._entries:
-            return 0.0, 0.0
-        inside, everywhere = zip(*self._entries, strict=True)
-        return median(inside), median(everywhere)
 
     def __enter__(self) -> None:
         self._stack = ExitStack()
@@ -69,7 +41,6 @@ class WorkloadWatch(Watch):
         self._clock, self.guest = instance.clock(), GuestAccount.of(instance)
         self.fresh_peak = self._stack.enter_context(self._testbed.cgroups.fresh_peak(instance.cgroup))
         self._before = {role: each.usage() for role, each in self._everyone.items()}
-        self._entering = self._testbed.cgroups.usage(self._clients)
         self.host.start()
 
     def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
@@ -78,25 +49,20 @@ class WorkloadWatch(Watch):
             if kind is None:
                 self.host.stop()
                 self.used = {role: each.usage().since(self._before[role]) for role, each in self._everyone.items()}
-                self._entering = self._testbed.cgroups.usage(self._clients).since(self._entering)
                 self.guest_after = GuestAccount.of(self._instance)
                 self.drift = validity.drift_between(self._clock, self._instance.clock())
 
     def require_used(self, name: str) -> None:
         """Check that workload `name` ran a command under watch. Raises: InstrumentError when nothing was read."""
         if not self.used:
-            raise InstrumentError(f"{name} did not run under watch", "its `run` must pass `watch` to `run_timed`")
+            raise InstrumentError(
+                f"{name} did not run under watch",
+                "its `run` must pass `watch` to `run_timed`, or to `Instance.measure`",
+            )
 
     @property
     def elapsed_s(self) -> float:
         return self.host.elapsed_s
-
-    @property
-    def work_s(self) -> float | None:
-        """The duration of the work: the watched time less the median overhead of exec; None if that is most of it."""
-        entering_s = median(self._entered_s) if self._entered_s else 0.0
-        worked_s = self.elapsed_s - entering_s
-        return worked_s if worked_s > entering_s else None
 
     @property
     def foreign_cpus(self) -> float:
@@ -115,8 +81,6 @@ class WorkloadWatch(Watch):
             "elapsed_s": self.elapsed_s,
             "host": {
                 "foreign_cpus": round(self.foreign_cpus, 3),
-                "entering_cpu_s": round(self._entering.cpu_s, 6),
-                "entered_cpu_s": [round(seconds, 6) for seconds in self.entered_cpu_s],
                 **self.host.notes(),
                 **self.host.pressure(),
             },
@@ -130,17 +94,6 @@ class WorkloadWatch(Watch):
         return notes
 
 
-@contextmanager
-def watching(
-    testbed: Testbed, everyone: Mapping[str, Instance], main: str, daemons: Sequence[str]
-) -> Iterator[WorkloadWatch]:
-    """Yield a watch, with a cgroup for exec clients that is removed after the block. `daemons` are cgroups, too."""
-    clients = f"{testbed.session.cgroup}/{testbed.session.unique('clients')}"
-    with testbed.session.owned("cgroup", clients):
-        testbed.cgroups.make(testbed.host, clients)
-        yield WorkloadWatch(testbed, everyone, main, daemons, clients)
-
-
 def record_watched(watch: WorkloadWatch, work_s: float | None, config: Config, outcome: Outcome) -> None:
     """Record the readings of a watch, and invalidate the trial if other processes disturbed its host.
 
@@ -148,7 +101,7 @@ def record_watched(watch: WorkloadWatch, work_s: float | None, config: Config, o
     None, there is no rate of CPUs."""
     if not watch.fresh_peak:
         outcome.add_caveat(Remark(WHOLE_LIFE, SINCE_START, ("instance_memory",)))
-    found = watch.host.read(work_s, watch.entered_cpu_s[1])
+    found = watch.host.read(work_s)
     outcome.measurements |= {name: value for name, value in found.items() if work_s or name != "host_cpus"}
     outcome.notes |= watch.notes()
     outcome.invalidate(validity.host_reasons(watch.host.steal_percent, watch.foreign_cpus, config))

@@ -32,7 +32,7 @@ from lastro.scenarios.shared.point_to_point import INSTANCE, PEER, PORT, Joined,
 from lastro.scenarios.shared.resources import RESOURCES, limited_spec
 from lastro.scenarios.shared.topology import note_load, note_meter
 from lastro.scenarios.shared.verify_limits import limits_of, unequal
-from lastro.scenarios.shared.workload_meters import record_watched, watching
+from lastro.scenarios.shared.workload_meters import WorkloadWatch, record_watched
 from lastro.scenarios.uplink.ends import HOST, FlowEnd, flow_end, note_topology, require_host_address
 from lastro.scenarios.uplink.offered_load import MOST, check_offered, judge_generator, rates, share_of, with_rate
 from lastro.study.levels import NONE
@@ -168,24 +168,23 @@ class UplinkScenario(OnLinks):
     ) -> None:
         """Run the flow with a witness around it, and with meters and clocks around only the sender's command.
 
-        CPU time and its divisor are those of that command, both without the overhead of exec."""
+        CPU time and its divisor are those of that command."""
         everyone = {**pair.everyone, end.role: end.instance}
         hops = ((f"{INSTANCE}.{PORT}", "tx_bytes"), (f"{end.role}.{end.device}", "rx_bytes"))
         tool: UdpLoad | Iperf3Tcp = registry.get("instrument", str(config["instrument"]))()
         settings, witness = {**config, "tcp_s": config["load_s"]}, InterfaceMeter(self.testbed, everyone)
-        with watching(self.testbed, everyone, INSTANCE, own_cgroups) as watch:
-            witness.start()
-            reading = tool.measure(pair.instance, end.instance, end.address, settings, watch)
-            witness.stop()
+        watch = WorkloadWatch(self.testbed, everyone, INSTANCE, own_cgroups)
+        witness.start()
+        reading = tool.measure(pair.instance, end.instance, end.address, settings, watch)
+        witness.stop()
         watch.require_used(tool.name)
         note_load(outcome, tool.name, INSTANCE, end.role)
         note_meter(outcome, witness)
         watch.note_witnesses(outcome)
         drift, limit = watch.drift, float(config["max_drift_percent"]) / 100
         by_host = _timed_by_host(tool, reading) | BY_HOST
-        work_s, (inside_s, _) = watch.work_s, watch.entered_cpu_s
-        used, lasted_s = watch.used[INSTANCE], reading.lasted_s
-        reading = with_account(reading, used, work_s, watch.guest, watch.guest_after, apart_s=inside_s)
+        used, lasted_s, work_s = watch.used[INSTANCE], reading.lasted_s, watch.elapsed_s
+        reading = with_account(reading, used, work_s, watch.guest, watch.guest_after)
         _judge_clock(reading, by_host, drift, limit, outcome)
         note_unverified_clock(pair.instance, by_host, drift, limit, outcome)
         outcome.invalidate(validity.path_reasons(tool.name, witness.moved, reading.payload_bytes, hops))

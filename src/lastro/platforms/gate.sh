@@ -1,0 +1,32 @@
+# Run a command in an instance so that nothing of it is outside until it has ended: bash -c THIS MODE FILE ...
+#
+#   measure FILE COMMAND...        run it when "go" comes; print its end, and all of its output after "give"
+#   serve FILE NEEDLE COMMAND...   run it now; print a line when its output contains NEEDLE, the output after its end
+#
+# FILE.out and FILE.err are in memory. Words before "go" are answered, which shows how long a message takes.
+
+mode=$0 file=$1
+shift
+give() { cat "$file.out"; cat "$file.err" >&2; rm -f "$file".*; exit "$1"; }
+if [ "$mode" = measure ]; then
+    echo ready
+    while IFS= read -r word && [ "$word" != go ]; do echo "$word"; done
+    [ "$word" = go ] || exit 125
+    began=$EPOCHREALTIME
+    "$@" </dev/null >"$file.out" 2>"$file.err"
+    code=$? ended=$EPOCHREALTIME
+    echo "ended $began $ended $code"
+    read -r word
+    give $code
+fi
+needle=$1
+shift
+"$@" </dev/null >"$file.out" 2>"$file.err" &
+echo $! >"$file.pid"
+until grep -qsF -e "$needle" "$file.out" "$file.err"; do
+    kill -0 $! 2>/dev/null || { wait $!; give $?; }
+    sleep 0.01
+done
+echo ready
+wait $!
+give $?
