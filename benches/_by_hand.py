@@ -19,6 +19,8 @@ from lastro.testbed import Testbed
 class ByHand(Instance):
     """A chroot into the image, in a mount namespace that all of its commands share: a server and its client overlap."""
 
+    memory_dir = "/run"
+
     def __init__(self, testbed: Testbed, spec: InstanceSpec, netns: str, home: Path, cgroup: str) -> None:
         super().__init__(testbed, spec, netns=netns, cgroup=cgroup)
         self._home = home
@@ -62,6 +64,7 @@ unshare --mount={home}/mnt --propagation private sh -e <<'END'
 mount -t overlay overlay -o {layers} {home}/root
 mount -t proc proc {home}/root/proc
 mount --rbind /dev {home}/root/dev
+mount -t tmpfs tmpfs {home}/root/run
 mount --bind {scratch}/disk {home}/root{WORK_DIR}
 END
 """

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from lastro.errors import CommandFailed, Unavailable
 from lastro.host.base import Completed, Host, Process
 from lastro.host.cgroups import CgroupsV1
 from lastro.host.ledger import Ledger, Session
 from lastro.image.rootfs import Image
+from lastro.platforms.base import MeasuredCommand
 from lastro.testbed import Testbed
 
 Answer = Callable[[Sequence[str]], "Completed | None"]
@@ -88,7 +92,79 @@ class _Idle(Process):
         return self._ended
 
 
-def recording_testbed(host: RecordingHost, directory: Path, state: Path | None = None) -> Testbed:
+class FakeInstance:
+    """An instance without a host: `answers` returns the end of each command, as for `RecordingHost`.
+
+    `took_s` is the duration of each measured command, or those of the next ones; `message_s` is that of a message, for
+    an instance with another clock. `attributes` are added to the instance, or replace others."""
+
+    takes_taps, shares_kernel, host_cache = False, True, ""
+    netns, cgroup, memory_dir = "N1", "/g", "/dev/shm"
+
+    def __init__(
+        self,
+        answers: Answer = lambda argv: None,
+        *,
+        took_s: float | Iterator[float] = 0.0,
+        message_s: float = 0.0,
+        **attributes: Any,
+    ) -> None:
+        self._answers, self._took_s, self._message_s = answers, took_s, message_s
+        self.commands: list[list[str]] = []
+        self.stdins: list[str | bytes | None] = []  # of each command
+        self.measured: list[list[str]] = []  # the commands that ran by `measure`
+        self.served: list[list[str]] = []  # the commands that ran by `during`
+        self.readiness: list[str] = []  # what each of these prints when it is ready
+        vars(self).update(attributes)
+
+    def run(
+        self, argv: Sequence[str], *, stdin: str | bytes | None = None, timeout_s: float = 60.0, check: bool = True
+    ) -> Completed:
+        self.commands.append(list(argv))
+        self.stdins.append(stdin)
+        done = self._answers(argv) or answer()
+        if check and done.returncode != 0:
+            raise CommandFailed(argv, done.returncode, done.error_text or done.text)
+        return done
+
+    def measure(
+        self,
+        argv: Sequence[str],
+        *,
+        timeout_s: float = 60.0,
+        check: bool = True,
+        watch: AbstractContextManager[object] | None = None,
+    ) -> MeasuredCommand:
+        self.measured.append(list(argv))
+        with watch or nullcontext():
+            done = self.run(argv, timeout_s=timeout_s, check=check)
+        took_s = next(self._took_s) if isinstance(self._took_s, Iterator) else self._took_s
+        return MeasuredCommand(replace(done, argv=tuple(argv), duration_s=took_s), self._message_s)
+
+    @contextmanager
+    def during(self, argv: Sequence[str], ready: str, timeout_s: float = 15.0) -> Iterator[Process]:
+        self.served.append(list(argv))
+        self.readiness.append(ready)
+        process = _Server(tuple(argv), self._answers(argv) or answer())
+        try:
+            yield process
+        finally:
+            process.stop()
+
+
+class _Server(_Idle):
+    """A command of `during`: it runs until it is stopped."""
+
+    def __init__(self, argv: tuple[str, ...], done: Completed) -> None:
+        super().__init__(argv, None)
+        self._done = done
+
+    def stop(self) -> Completed:
+        self._ended = self._done
+        return self._done
+
+
+def recording_testbed(host: Host, directory: Path, state: Path | None = None) -> Testbed:
     """A testbed of session `0a1b2c` whose ledger is in `directory`, and the state of its host, unless that is given."""
     session = Session(Ledger(directory), "0a1b2c", host, state)
     trees = directory / "cgroup"

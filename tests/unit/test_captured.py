@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import random
 import struct
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pytest
 
 from lastro.errors import InstrumentError
+from lastro.host.base import Completed
 from lastro.instruments._captured import OneWay, PacketCapture
 from lastro.instruments.sockperf_latency import SockperfLatency
 from lastro.results.samples import GENERATOR_DELAY
 from lastro.scenarios.load.latency import judged
+
+from .recording import FakeInstance, answer
 
 RATE_FPS, MPS = 5500, 5000
 PERIOD_NS = 2_000_000  # of every tenth packet
@@ -101,43 +103,30 @@ def test_captures_that_are_not_whole_are_refused(sent: bytes, received: bytes, w
         SockperfLatency().one_way(sent, received, RATE_FPS)
 
 
-class _Tcpdump:
-    """An instance with a tcpdump that has dropped so many packets."""
+def capturing(dropped: str) -> FakeInstance:
+    """An instance whose tcpdump reports `dropped`, on standard error as tcpdump does."""
+    words = f"tcpdump: listening on in0\n17 packets captured\n18 packets received by filter\n{dropped}"
 
-    def __init__(self, dropped: str) -> None:
-        self.argv: list[str] = []
-        self._dropped = dropped
+    def answers(argv: Sequence[str]) -> Completed:
+        return answer(error=words) if argv[0] == "tcpdump" else answer("packets")
 
-    @contextmanager
-    def during(self, argv: list[str]) -> Iterator[_Tcpdump]:
-        self.argv = argv
-        yield self
-
-    def wait_line(self, needle: str, timeout_s: float) -> None: ...
-
-    def stop(self) -> _Tcpdump:
-        return self
-
-    def run(self, argv: list[str]) -> _Tcpdump:
-        assert argv == ["cat", "/var/tmp/lastro-latency.pcap"]
-        return self
-
-    @property
-    def text(self) -> str:
-        return f"tcpdump: listening on in0\n17 packets captured\n18 packets received by filter\n{self._dropped}"
-
-    stdout = b"packets"
+    return FakeInstance(answers)
 
 
 def test_a_capture_keeps_the_packets_that_ask_for_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lastro.instruments._captured._RETIRED_S", 0)
-    instance = _Tcpdump("0 packets dropped by kernel\n")
+    instance = capturing("0 packets dropped by kernel\n")
     capture = PacketCapture(instance, "in0")  # type: ignore[arg-type]
     with capture.running():
         assert capture.data == b""
     assert capture.data == b"packets"
-    assert instance.argv[-1] == "udp dst port 11111 and udp[16:2] & 6 = 2"
+    (argv,), (ready,) = instance.served, instance.readiness
+    assert argv[0] == "tcpdump" and ready == "listening on"
+    assert argv[-1] == "udp dst port 11111 and udp[16:2] & 6 = 2"
+    file = "/dev/shm/lastro-latency.pcap"
+    assert argv[argv.index("-w") + 1] == file, "in memory: the disk has no part in the delays"
+    assert instance.commands == [["sh", "-c", f"cat {file}; rm {file}"]]
     for dropped in ("3 packets dropped by kernel\n", ""):
-        lossy = PacketCapture(_Tcpdump(dropped), "in0")  # type: ignore[arg-type]
+        lossy = PacketCapture(capturing(dropped), "in0")  # type: ignore[arg-type]
         with pytest.raises(InstrumentError, match="the capture on in0 lost packets"), lossy.running():
             pass

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from lastro.errors import InputError, InstrumentError, Unavailable
+from lastro.errors import CommandTimeout, InputError, InstrumentError, Unavailable
 from lastro.host.activity import Totals
 from lastro.host.cgroups import Resources, Usage
 from lastro.host.local import LocalHost
@@ -30,6 +30,8 @@ from lastro.scenarios.shared.verify_limits import _allowed, has_memory
 from lastro.scenarios.shared.workload_meters import WorkloadWatch
 from lastro.testbed import Testbed
 from lastro.validity import ClockDrift, ClockSample, drift_between
+
+from .recording import FakeInstance
 
 DEFAULTS = {setting.name: setting.default for setting in ComputeScenario.settings}
 
@@ -210,17 +212,17 @@ def test_a_guest_counts_its_cpus_by_its_own_clock_and_its_memory_by_none() -> No
 
 
 def measured(monkeypatch: pytest.MonkeyPatch, reading: Reading = READING, under: Any = (), **seen: Any) -> Outcome:
-    """A trial whose workload yields this, on what lies `under` it; its watch lasted for twice the work's 2 s."""
+    """A trial whose workload yields this, on what lies `under` it; it is watched for 2.2 s, of which it takes 2 s."""
     host = HostMeter(cast(Any, None), {})
-    host.elapsed_s = 4.0
-    host.totals = Totals({"user": 2.0, "system": 0.8, "idle": 5.2, "iowait": 0.0, "steal": 0.0}, {})
+    host.elapsed_s = 2.2
+    host.totals = Totals({"user": 2.0, "system": 0.8, "idle": 1.6, "iowait": 0.0, "steal": 0.0}, {})
     watch = SimpleNamespace(
-        require_used=lambda name: None, drift=None, used={"instance": Usage(cpu_s=2.1)}, entered_cpu_s=(0.1, 0.4),
+        require_used=lambda name: None, drift=None, used={"instance": Usage(cpu_s=2.1)},
         guest=GuestAccount(1.0, 0.0, 0, 10.0), guest_after=GuestAccount(4.0, 0.0, 0, 14.0), fresh_peak=True,
-        foreign_cpus=0.0, host=host, notes=dict, elapsed_s=4.0, note_witnesses=lambda outcome: None,
+        foreign_cpus=0.0, host=host, notes=dict, elapsed_s=2.2, note_witnesses=lambda outcome: None,
     )  # fmt: skip
     vars(watch).update(seen)
-    monkeypatch.setattr(compute, "watching", lambda *around: nullcontext(watch))
+    monkeypatch.setattr(compute, "WorkloadWatch", lambda *around: watch)
     tool, outcome, nothing = SysbenchCpu(), Outcome(), cast(Any, SimpleNamespace(own_cgroups=(), shares_kernel=False))
     monkeypatch.setattr(tool, "run", lambda *how: reading)
     scenario = object.__new__(ComputeScenario)
@@ -232,11 +234,11 @@ def measured(monkeypatch: pytest.MonkeyPatch, reading: Reading = READING, under:
 def test_cpus_are_of_the_time_of_the_work_and_not_of_that_in_which_it_was_watched(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Entering through a daemon may take as long as a short workload, and its CPU time is none of it."""
+    """Messages and readings of a guest are in the second one, and nothing else runs during them."""
     found = measured(monkeypatch).measurements
     assert found["time_host"] == 2.0
-    assert found["instance_cpus"] == pytest.approx((2.1 - 0.1) / 2.0)
-    assert found["host_cpus"] == pytest.approx((2.8 - 0.4) / 2.0)
+    assert found["instance_cpus"] == pytest.approx(2.1 / 2.0)
+    assert found["host_cpus"] == pytest.approx(2.8 / 2.0)
     assert found["guest_cpus"] == pytest.approx(3.0 / 4.0), "a guest's is of its own time between its two readings"
     lost = measured(monkeypatch, Reading({"cpu_events": 1.0})).measurements
     assert not {"instance_cpus", "host_cpus"} & set(lost), "nobody knows the time that they would be of"
@@ -264,7 +266,8 @@ def test_a_trial_marks_what_is_not_of_the_workload_or_of_a_clock_that_is_right(
 
 def test_on_a_good_clock_a_tool_cannot_have_worked_longer_than_it_lived() -> None:
     outcome = judged(2.0, Reading({"time_host": 2.0, "time_tool": 3.0}))
-    assert "reports 3.000 s of work, but on the host's clock only 2.000 s" in outcome.invalid_because[0]
+    (reason,) = outcome.invalid_because
+    assert "reports 3.000 s of work, but on the host's clock its process ran for only 2.000 s" in reason
     assert judged(20.0, Reading({"time_host": 2.0, "time_tool": 3.0})).valid, "the clock is known to be wrong"
 
 
@@ -350,9 +353,7 @@ def test_a_machine_has_all_the_memory_that_it_was_given(usable_mib: int, machine
 
 
 def test_a_workload_that_ran_out_of_sight_is_no_measurement() -> None:
-    testbed: Any = SimpleNamespace(cgroups=SimpleNamespace(entering=lambda name: ["enter", name]))
-    watch = WorkloadWatch(testbed, {"instance": object()}, "instance", (), "clients")  # type: ignore[dict-item]
-    assert list(watch.through) == ["enter", "clients"]
+    watch = WorkloadWatch(cast(Any, None), {"instance": cast(Any, None)}, "instance")
     with pytest.raises(InstrumentError, match="tool did not run under watch"):
         watch.require_used("tool")
 
@@ -369,29 +370,44 @@ def test_a_guest_counts_between_two_readings_of_its_clock() -> None:
     instance = guest(text, clock=lambda: noted("clock"), usage=lambda: noted("usage", Usage()))
     run = instance.run
     instance.run = lambda argv: noted("account", run(argv))
-    cgroups = SimpleNamespace(
-        entering=lambda name: (), usage=lambda name: Usage(), fresh_peak=lambda name: nullcontext(True)
-    )
-    nothing: Any = SimpleNamespace(cgroups=cgroups)
-    watch = WorkloadWatch(nothing, {"instance": instance}, "instance", (), "clients")
+    watch = WorkloadWatch(with_peaks(), {"instance": instance}, "instance")
     watch.host = cast(Any, SimpleNamespace(start=lambda: None, stop=lambda: None))
     with watch:
         order.append("work")
     assert order == ["clock", "account", "usage", "work", "usage", "account", "clock"]
 
 
-def test_what_entering_takes_is_the_usual_of_a_few_times() -> None:
-    """Of the instance itself, and of all that has a part in it."""
-    inside, own = iter([1.0, 1.1, 2.0, 2.1, 3.0, 3.9]), iter([0.0, 0.3, 1.0, 1.3, 2.0, 2.2])
-    cgroups = SimpleNamespace(entering=lambda name: (), usage=lambda name: Usage(cpu_s=next(own)))
-    instance: Any = SimpleNamespace(usage=lambda: Usage(cpu_s=next(inside)))
-    nothing: Any = SimpleNamespace(cgroups=cgroups)
-    watch = WorkloadWatch(nothing, {"instance": instance}, "instance", (), "clients")
-    assert watch.entered_cpu_s == (0.0, 0.0)
-    for _ in range(3):
-        with watch.entering():
-            pass
-    assert watch.entered_cpu_s == pytest.approx((0.1, 0.4))
+def with_peaks() -> Any:
+    """A testbed whose cgroups have a peak of memory for each workload."""
+    return SimpleNamespace(cgroups=SimpleNamespace(fresh_peak=lambda name: nullcontext(True)))
+
+
+def test_usage_is_counted_from_the_start_of_a_command_to_its_end() -> None:
+    """Exec into the instance and the reading of the output use CPU time of the instance, before and after."""
+    used = {"instance": 1.0, "server": 4.0}
+    everyone: dict[str, Any] = {
+        role: FakeInstance(usage=lambda role=role: Usage(cpu_s=used[role]), clock=lambda: None) for role in used
+    }
+    watch = WorkloadWatch(with_peaks(), everyone, "instance")
+    watch.host = cast(Any, SimpleNamespace(start=lambda: None, stop=lambda: None))
+    used["instance"] += 0.5  # exec
+    with watch:
+        used["instance"], used["server"] = used["instance"] + 2.0, used["server"] + 1.0
+    used["instance"] += 0.25  # the output comes out
+    assert {role: each.cpu_s for role, each in watch.used.items()} == {"instance": 2.0, "server": 1.0}
+    watch.require_used("tool")
+    assert watch.fresh_peak and watch.guest_after is None, "an instance on the host's kernel has no account of its own"
+
+
+def test_a_watch_takes_no_second_reading_of_a_command_that_failed() -> None:
+    """The instance may be gone: a new error would hide that of the command."""
+    instance: Any = FakeInstance(usage=Usage, clock=lambda: None)
+    watch = WorkloadWatch(with_peaks(), {"instance": instance}, "instance")
+    watch.host = cast(Any, SimpleNamespace(start=lambda: None))
+    with pytest.raises(CommandTimeout), watch:
+        instance.usage = lambda: pytest.fail("it is gone")
+        raise CommandTimeout(["work"], 1.0)
+    assert watch.used == {}
 
 
 def guest(text: str, *, shares_kernel: bool = False, **more: Any) -> Any:

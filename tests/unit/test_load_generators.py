@@ -19,7 +19,7 @@ from lastro.instruments._load_generator import Offered, Traffic, Way
 from lastro.instruments.sockperf import _TIMED, _WAITED, Sockperf
 from lastro.instruments.trafgen import Trafgen
 
-from .recording import RecordingHost, answer
+from .recording import FakeInstance, RecordingHost, answer
 
 SENT_BY_SOCKPERF = (
     "sockperf: Total of 100013 messages sent in 1.000 sec\n\nsockperf: Summary: Message Rate is 100000 [msg/sec]\n"
@@ -67,22 +67,22 @@ def test_a_generator_refuses_what_it_cannot_send(kind: Any, traffic: Traffic, re
     assert kind.refusal(traffic) == refusal
 
 
-class _Sender:
-    """An instance that answers as a source does, and keeps what it was asked."""
+class _Sender(FakeInstance):
+    """An instance that answers as a source does; `report` is what its generator prints."""
 
-    takes_taps, shares_kernel, netns = False, True, "N1"
     error = "waited 0.912\n"  # of sockperf's shell
 
     def __init__(self, report: str, code: int = 0) -> None:
         self.host = RecordingHost()
-        self.testbed = SimpleNamespace(usable_cpus=[2, 3], host=self.host)
-        self.commands: list[list[str]] = []
-        self.stdin: str | None = None
+        super().__init__(self._replies, testbed=SimpleNamespace(usable_cpus=[2, 3], host=self.host))
         self._report, self._code = report, code
 
-    def run(self, argv: Sequence[str], *, stdin: str | None = None, **_: Any) -> Completed:
-        self.commands.append(list(argv))
-        self.stdin = stdin or self.stdin
+    @property
+    def stdin(self) -> str:
+        """The last standard input of a command."""
+        return str(next(given for given in reversed(self.stdins) if given))
+
+    def _replies(self, argv: Sequence[str]) -> Completed | None:
         replies = {
             "route": [{"dst": "198.18.1.10", "gateway": "198.18.0.1", "dev": "out0", "prefsrc": "198.18.0.10"}],
             "neigh": [{"dst": "198.18.0.1", "lladdr": "02:00:00:00:00:01"}],
@@ -90,6 +90,8 @@ class _Sender:
         }
         if argv[0] == "ip":
             return answer(json.dumps(replies[argv[2]]))
+        if not {"sockperf", "trafgen"} & set(argv):
+            return None
         return answer(self._report, code=self._code, error=self.error)
 
 
@@ -101,7 +103,8 @@ def test_sockperf_sends_at_a_rate_for_whole_seconds_on_one_cpu() -> None:
     sender = _Sender(SENT_BY_SOCKPERF)
     found = Sockperf().offer(way(sender), Traffic.of("64"), 100_000.4, 0.2)
     assert found == Offered(100_000, 100_013, 1.0, waited_s=0.912)
-    (argv,) = sender.commands
+    (argv,) = sender.measured
+    assert sender.commands == [argv], "nothing else runs"
     words = "sockperf throughput --ip 198.18.1.10 --port 11111 --time 1 --mps 100000 --msg-size 18"
     words += " --buffer-size 4000000"
     assert argv[:2] == ["bash", "-c"] and argv[4:] == ["taskset", "--cpu-list", "2", *words.split()]
@@ -141,8 +144,11 @@ def test_trafgen_is_paced_by_a_token_bucket_on_its_link() -> None:
         "{ eth(da=02:00:00:00:00:01, sa=02:00:00:00:00:0a), ipv4(sa=198.18.0.10, da=198.18.1.10, ttl=64, df), "
         "udp(sp=dinc(20000, 20099, 1), dp=11111), fill(0x00, 18) }\n"
     )
-    runs = [argv for argv in sender.commands if "trafgen" in argv]
+    runs = sender.measured
+    assert runs == [argv for argv in sender.commands if "trafgen" in argv]
     assert all(argv[3:5] == ["pace0", "1.400"] for argv in runs) and len(runs) == 2
+    assert sender.commands[-2] == ["sh", "-c", "cat >/dev/shm/lastro-frames"], "in memory, before it starts"
+    assert all(argv[argv.index("--conf") + 1] == "/dev/shm/lastro-frames" for argv in runs)
     assert all(argv[argv.index("--num") + 1] == "50000" for argv in runs)
     assert all(argv[argv.index("--out") + 1] == "pace0" for argv in runs)
     assert sum(argv[0] == "ping" for argv in sender.commands) == 1, "the first hop is looked up once"
@@ -178,7 +184,7 @@ def test_where_nothing_copies_frames_trafgen_is_paced_on_its_own_link(monkeypatc
 def test_a_mix_is_a_frame_for_each_size() -> None:
     sender = _Sender(SENT_BY_TRAFGEN)
     Trafgen().offer(way(sender), Traffic.of("imix"), 50_000, 1)
-    assert sender.stdin and sender.stdin.count("{ eth(") == 12 and "sp=20000," in sender.stdin
+    assert sender.stdin.count("{ eth(") == 12 and "sp=20000," in sender.stdin
 
 
 @pytest.mark.parametrize("flows", [1, 2, 11, 12, 13, 30, 100, 10_000])
@@ -186,7 +192,7 @@ def test_the_flows_of_a_mix_are_those_of_its_rounds(flows: int) -> None:
     """As trafgen counts: from the first port by steps, and again from the first one after the last."""
     sender = _Sender(SENT_BY_TRAFGEN)
     Trafgen().offer(way(sender), Traffic.of("imix", flows), 50_000, 1)
-    found = re.findall(r"udp\(sp=(?:dinc\((\d+), (\d+), (\d+)\)|(\d+)), ", str(sender.stdin))
+    found = re.findall(r"udp\(sp=(?:dinc\((\d+), (\d+), (\d+)\)|(\d+)), ", sender.stdin)
     counters = [range(int(first or only), int(last or only) + 1, int(step or 1)) for first, last, step, only in found]
     assert len(counters) == 12 and all(int(first) < int(last) for first, last, *_ in found if first)
     rounds = -(-flows // 12)

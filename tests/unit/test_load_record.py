@@ -144,6 +144,7 @@ def test_a_valid_calibration_run_without_its_result_has_failed(monkeypatch: pyte
         raise InstrumentError("no PDR")
 
     scenario = SimpleNamespace(sessions=(), attempt=nullcontext, run=lambda *_: Outcome(), calibration_value=refuse)
+    scenario.judge_apparatus = lambda outcome: None
     scenario.at = lambda _: scenario
     monkeypatch.setattr(Executor, "_wait", lambda *_: None)
     found = Executor(cast(Any, scenario), cast(Any, None)).calibrate("profile/native", {}, 3, 0)

@@ -15,19 +15,20 @@ from lastro.errors import InputError, Unavailable
 from lastro.host.cgroups import Usage
 from lastro.host.local import LocalHost
 from lastro.image.rootfs import Needs
-from lastro.instruments.base import watched
 from lastro.instruments.iperf2_udp import Iperf2Udp
 from lastro.instruments.iperf3_tcp import Iperf3Tcp
 from lastro.meters import host as host_meter
+from lastro.platforms.base import MeasuredCommand
 from lastro.results.samples import Outcome, Reading, Series
 from lastro.scenarios import uplink
 from lastro.scenarios.base import schemas
-from lastro.scenarios.shared import workload_meters
 from lastro.scenarios.uplink import UplinkScenario
 from lastro.scenarios.uplink.ends import require_host_address
 from lastro.scenarios.uplink.offered_load import check_offered, judge_generator, share_of, with_rate
 from lastro.study.load import parse
 from lastro.validity import ClockDrift
+
+from .recording import FakeInstance
 
 STUDY = """
 [study]
@@ -149,61 +150,57 @@ def test_only_what_the_host_timed_outlives_a_wrong_clock() -> None:
 
 
 class World:
-    """A host whose clock and CPU times go on with what is done alone: in an instance, by what enters it, elsewhere."""
+    """A host whose clock and CPU times go on with what is done alone: in an instance, and elsewhere."""
 
     def __init__(self) -> None:
-        self.now_s = self.instance_s = self.clients_s = self.others_s = 0.0
+        self.now_s = self.instance_s = self.others_s = 0.0
         self.near = None  # it is no guest
         self.ticks = os.sysconf("SC_CLK_TCK")
-        usages = {"clients": lambda: self.clients_s, "instance": lambda: self.instance_s}
-        self.cgroups = SimpleNamespace(
-            entering=lambda name: ["enter"],
-            make=lambda host, name: None,
-            usage=lambda name: Usage(cpu_s=usages[name.rpartition("/")[2]]()),
-            fresh_peak=lambda name: nullcontext(self.fresh),
-        )
+        self.cgroups = SimpleNamespace(fresh_peak=lambda name: nullcontext(self.fresh))
         self.fresh = True
-        self.session = SimpleNamespace(cgroup="/s", unique=lambda name: name, owned=lambda kind, name: nullcontext())
+        self.session = SimpleNamespace(cgroup="/s")
         self.host = SimpleNamespace(view=SimpleNamespace(read=self.read), remote=True)
 
-    def works(self, seconds: float, *, instance: float = 0.0, clients: float = 0.0, others: float = 0.0) -> None:
+    def works(self, seconds: float, *, instance: float = 0.0, others: float = 0.0) -> None:
         self.now_s += seconds
         self.instance_s += instance
-        self.clients_s += clients
         self.others_s += others
 
     def read(self, paths: Sequence[str]) -> dict[str, str]:
         assert "/proc/stat" in paths
-        busy = round((self.instance_s + self.clients_s + self.others_s) * self.ticks)
+        busy = round((self.instance_s + self.others_s) * self.ticks)
         return {"/proc/stat": f"cpu  0 0 {busy} {round(self.now_s * 2 * self.ticks) - busy} 0 0 0 0\n"}
 
-    def run(self, argv: Sequence[str], **how: Any) -> Any:
-        """What enters takes a quarter of a second; the flow 8 s, and after it a second to fetch the report."""
-        assert list(how["through"]) == ["enter"], "it is entered where it is counted apart"
-        self.works(0.25, instance=0.1, clients=0.2)
-        if argv[0] == "iperf3":
-            self.works(8.0, instance=4.0, others=2.0)
-            self.works(1.0, instance=0.5)
-        return SimpleNamespace(duration_s=0.25)
+
+class Sender(FakeInstance):
+    """An instance into which exec takes a quarter of a second. Its flow takes 8 s, and a second until it has ended."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(self._flow, clock=lambda: None, usage=lambda: Usage(cpu_s=world.instance_s))
+        self.world = world
+
+    def _flow(self, argv: Sequence[str]) -> None:
+        self.world.works(8.0, instance=4.0, others=2.0)
+        self.world.works(1.0, instance=0.5)
+
+    def measure(self, argv: Sequence[str], **how: Any) -> MeasuredCommand:
+        self.world.works(0.25, instance=0.1, others=0.2)
+        found = super().measure(argv, **how)
+        self.world.works(0.25, instance=0.1, others=0.2)  # the report comes out
+        return found
 
 
 @pytest.mark.parametrize("fresh", [True, False])
-def test_cpus_are_of_the_command_that_is_the_flow_without_the_entering(
-    monkeypatch: pytest.MonkeyPatch, fresh: bool
-) -> None:
+def test_cpus_are_of_the_command_that_is_the_flow_without_exec(monkeypatch: pytest.MonkeyPatch, fresh: bool) -> None:
     """CPU time and the time under it are of one window: what a server takes to start and to end is in neither."""
     world = World()
     world.fresh = fresh
-    clock = SimpleNamespace(monotonic=lambda: world.now_s)
-    for module in (workload_meters, host_meter):
-        monkeypatch.setattr(module, "time", clock)
-    instance: Any = SimpleNamespace(shares_kernel=True, clock=lambda: None, cgroup="/s/instance", run=world.run)
-    instance.usage = lambda: Usage(cpu_s=world.instance_s)
-    tool = Iperf3Tcp()
+    monkeypatch.setattr(host_meter, "time", SimpleNamespace(monotonic=lambda: world.now_s))
+    instance, tool = Sender(world), Iperf3Tcp()
 
     def measure(client: Any, server: Any, target: str, settings: Any, watch: Any) -> Reading:
         world.works(2.0, instance=1.0, others=3.0)  # the server starts
-        watched(client, ["iperf3"], 60.0, watch)
+        client.measure(["iperf3"], watch=watch)
         world.works(2.0, instance=1.0, others=3.0)  # and ends
         return Reading({"throughput": 1.0}, lasted_s=8.0)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,7 +19,7 @@ from lastro.instruments.fio import Fio
 from lastro.platforms.base import InstanceSpec
 from lastro.results.samples import Reading
 
-from .recording import answer
+from .recording import FakeInstance, answer
 from .workload_samples import text_of
 
 GIB = 1 << 30
@@ -158,36 +157,27 @@ def test_clients_of_dbench_that_did_not_start_are_no_measurement() -> None:
         Dbench(clients=2, time_s=3).read(text)
 
 
-class _Instance:
-    """What an instrument's run asks of an instance; its tool ends as it is told to."""
-
-    shares_kernel, host_cache = True, ""
+def instance_whose_tool(ended: Completed) -> FakeInstance:
     spec = InstanceSpec("one", "instance", resources=Resources(memory_bytes=64 << 20))
-
-    def __init__(self, ended: Completed) -> None:
-        self._ended = ended
-        self.commands: list[list[str]] = []
-
-    def run(self, argv: list[str], **options: Any) -> Completed:
-        self.commands.append(argv)
-        return replace(self._ended, duration_s=3.6) if argv[0] in ("fio", "dbench", "bonnie++") else answer()
+    return FakeInstance(lambda argv: ended if argv[0] == "dbench" else None, took_s=3.6, spec=spec)
 
 
 def test_a_write_of_dbench_that_was_cut_short_is_a_full_disk() -> None:
     words = "[25] wrote 20480 bytes, expected to write 65536 bytes on handle 9938\nChild failed with status 1\n"
     with pytest.raises(InstrumentError, match="dbench filled the instance's disk"):
-        Dbench().run(_Instance(answer(words, code=1)), 9)  # type: ignore[arg-type]
+        Dbench().run(instance_whose_tool(answer(words, code=1)), 9)  # type: ignore[arg-type]
     with pytest.raises(CommandFailed, match="error opening"):
-        Dbench().run(_Instance(answer(error="error opening 'x'", code=1)), 9)  # type: ignore[arg-type]
+        Dbench().run(instance_whose_tool(answer(error="error opening 'x'", code=1)), 9)  # type: ignore[arg-type]
 
 
 def test_a_run_leaves_nothing_and_tells_of_the_cache() -> None:
-    instance = _Instance(answer(text_of("dbench.txt")))
+    instance = instance_whose_tool(answer(text_of("dbench.txt")))
     found = Dbench(clients=2, time_s=3).run(instance, 9)  # type: ignore[arg-type]
     assert instance.commands[-1] == ["rm", "-rf", "/var/tmp/lastro-dbench"]
     assert found.really == cache_facts(44_000_000, 64 << 20, False, True)
     assert [remark.text for remark in found.remarks] == [cache_warning(44_000_000, 64 << 20, False)]
     assert set(found.measurements) == {"dbench_throughput", "dbench_latency_max", "time_host"}
+    assert [argv[0] for argv in instance.measured] == ["dbench"], "its preparation is not measured"
 
 
 def test_commands_say_what_was_chosen() -> None:

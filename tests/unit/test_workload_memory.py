@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from lastro.errors import InstrumentError
-from lastro.host.base import Completed
 from lastro.instruments._cache import last_level_cache_bytes, numbers
 from lastro.instruments._memory import MemoryWorkload
 from lastro.instruments.mbw import Mbw
@@ -17,6 +16,7 @@ from lastro.instruments.stream import BYTES, Stream
 from lastro.instruments.sysbench_memory import SysbenchMemory
 from lastro.results.samples import Remark
 
+from .recording import FakeInstance, answer
 from .workload_samples import text_of
 
 ONE: dict[str, Any] = {"array": "1M", "repeats": 3}
@@ -61,13 +61,9 @@ def ran(tool: MemoryWorkload, cache: str | None, printed: str = "stream-1.txt") 
     cpu = "/sys/devices/system/cpu/cpu0/cache/index0"
     host = _Files({} if cache is None else {f"{cpu}/level": "3", f"{cpu}/size": cache})
 
-    def run(argv: list[str], **how: Any) -> Completed:
-        return Completed(tuple(argv), 0, text_of(printed).encode(), b"", 0.0, 0.01 if argv == ["true"] else 1.0)
-
-    resources = SimpleNamespace(cpuset="0", memory_bytes=None)
-    instance: Any = SimpleNamespace(
-        run=run, testbed=SimpleNamespace(host=host), spec=SimpleNamespace(resources=resources)
-    )
+    spec = SimpleNamespace(resources=SimpleNamespace(cpuset="0", memory_bytes=None))
+    testbed = SimpleNamespace(host=host)
+    instance: Any = FakeInstance(lambda argv: answer(text_of(printed)), took_s=1.0, testbed=testbed, spec=spec)
     tool.prepare(instance)
     return tool.run(instance, 60).remarks
 

@@ -17,7 +17,16 @@ from lastro.errors import CommandFailed, InstrumentError
 from lastro.host.base import Completed
 from lastro.host.cgroups import Resources
 from lastro.instruments import _memory
-from lastro.instruments.base import Timed, Workload, failure, positive, run_timed, time_reasons, with_host_time
+from lastro.instruments.base import (
+    Timed,
+    Watch,
+    Workload,
+    failure,
+    positive,
+    run_timed,
+    time_reasons,
+    with_host_time,
+)
 from lastro.instruments.mbw import Mbw
 from lastro.instruments.stream import Stream
 from lastro.instruments.sysbench_cpu import SysbenchCpu
@@ -29,6 +38,7 @@ from lastro.scenarios.compute import ComputeScenario
 from lastro.scenarios.compute.instrument import WorkloadProbes
 from lastro.testing.replay import damaged
 
+from .recording import FakeInstance, answer
 from .workload_samples import SAMPLES, text_of
 
 KINDS: list[type[Workload]] = [
@@ -190,7 +200,8 @@ def test_a_plan_counts_the_cache_that_there_is(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_tool_that_worked_longer_than_it_lived_is_doubted() -> None:
     assert time_reasons(1.0, 1.01) == time_reasons(0.2, 1.0) == time_reasons(1.04, 1.0) == ()
-    assert "reports 2.000 s of work, but on the host's clock only 1.000 s" in time_reasons(2.0, 1.0)[0]
+    (reason,) = time_reasons(2.0, 1.0)
+    assert "reports 2.000 s of work, but on the host's clock its process ran for only 1.000 s" in reason
 
 
 @pytest.mark.parametrize("value", [0, -1, math.inf, math.nan])
@@ -202,39 +213,60 @@ def test_a_result_is_a_positive_number(value: float) -> None:
 # The host's time
 
 
-def entered(*durations_s: float, argv: Any = ("work",)) -> Timed:
-    """A command after three entries: all took so long, the command last."""
-    left = iter(durations_s)
-
-    def run(argv: Any, **how: Any) -> Completed:
-        return Completed(tuple(argv), 0, b"", b"", 0.0, next(left))
-
-    return run_timed(cast(Any, SimpleNamespace(run=run)), list(argv), 60)
+def timed(took_s: float, message_s: float = 0.0) -> Timed:
+    """A command that took so long inside, and a message to its instance: 0 where the instance has the host's clock."""
+    return run_timed(cast(Any, FakeInstance(took_s=took_s, message_s=message_s)), ["work"], 60)
 
 
-def test_what_is_taken_off_is_the_usual_time_of_entering_and_not_the_least() -> None:
-    """The least of three lies below the mean by nearly a standard deviation, which a daemon has more of."""
-    timed = entered(0.10, 0.02, 0.12, 2.10)
-    assert timed.host_s == pytest.approx(2.0) and timed.entering_s == 0.10
-    chance = random.Random(2018).gauss
-    found = [entered(*(chance(0.1, 0.02) for _ in range(3)), 1.0 + chance(0.1, 0.02)).host_s for _ in range(2000)]
-    assert fmean(seconds for seconds in found if seconds) == pytest.approx(1.0, abs=0.003)
+@pytest.mark.parametrize("took_s", [2.0, 0.01, 1e-5])
+def test_on_the_hosts_clock_no_command_is_too_short(took_s: float) -> None:
+    """Exec into the instance is over when the command starts: none of it is in the time."""
+    found = timed(took_s)
+    assert (found.host_s, found.too_short) == (took_s, "")
+    reading = with_host_time(Reading({"rate": 1.0}), found, "rate")
+    assert reading.measurements == {"time_host": took_s, "rate": 1.0} and reading.remarks == ()
+
+
+def test_a_workload_is_one_command_and_its_watch_is_around_it_alone() -> None:
+    order: list[str] = []
+
+    class Noted(Watch):
+        def __enter__(self) -> None:
+            order.append("before")
+
+        def __exit__(self, *failure: object) -> None:
+            order.append("after")
+
+    instance = FakeInstance(lambda argv: order.append(argv[0]), took_s=1.0)
+    run_timed(cast(Any, instance), ["work"], 60, watch=Noted())
+    assert order == ["before", "work", "after"]
+    assert instance.measured == instance.commands == [["work"]], "nothing else enters the instance"
+
+
+def test_a_workload_that_failed_has_its_reason_and_no_time() -> None:
+    spec = SimpleNamespace(resources=Resources(memory_bytes=64 << 20))
+    instance = FakeInstance(lambda argv: answer(code=137), took_s=1.0, spec=spec)
+    with pytest.raises(InstrumentError, match="packing was killed: the instance has 64 MiB of memory"):
+        run_timed(cast(Any, instance), ["sh", "-c", "gzip a"], 60, name="packing")
 
 
 def test_no_trial_loses_its_time_because_it_was_a_short_one_of_its_treatment() -> None:
-    """Work of three times the entering: each has its time, so that their mean is that of all, and each has a mark."""
+    """Work of three messages, on another clock: each has its time, so that their mean is that of all, and a mark."""
     chance = random.Random(7).gauss
-    found = [entered(0.1, 0.1, 0.1, 0.4 + chance(0, 0.03)) for _ in range(1000)]
-    times = [timed.host_s for timed in found if timed.host_s is not None]
+    found = [timed(0.3 + chance(0, 0.03), 0.1) for _ in range(1000)]
+    times = [each.host_s for each in found if each.host_s is not None]
     assert len(times) == 1000 and fmean(times) == pytest.approx(0.3, abs=0.003)
-    readings = [with_host_time(Reading({"rate": 1.0}), timed, "rate") for timed in found]
+    readings = [with_host_time(Reading({"rate": 1.0}), each, "rate") for each in found]
     assert {(each.kind, each.metrics) for reading in readings for each in reading.remarks} == {
         ("too short to time", ("time_host", "rate"))
     }
-    assert "less than 5 times the overhead of exec (0.100 s)" in readings[0].remarks[0].text
+    assert "less than 5 times a message to the instance (0.100 s)" in readings[0].remarks[0].text
 
 
-def test_a_time_that_entering_cannot_have_changed_much_has_no_mark() -> None:
-    assert with_host_time(Reading({}), entered(0.1, 0.1, 0.1, 0.7)).remarks == ()
-    (lost,) = with_host_time(Reading({}), entered(0.1, 0.1, 0.1, 0.15)).remarks
-    assert "no time on the host's clock" in lost.text and lost.metrics == ("time_host",)
+def test_a_time_that_a_message_cannot_have_changed_much_has_no_mark() -> None:
+    assert with_host_time(Reading({}), timed(0.6, 0.1)).remarks == ()
+    for took_s in (0.1, 0.05, 0.0):
+        reading = with_host_time(Reading({}), timed(took_s, 0.1))
+        (lost,) = reading.remarks
+        assert "no time on the host's clock" in lost.text and lost.metrics == ("time_host",)
+        assert reading.measurements == {}

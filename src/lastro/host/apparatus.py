@@ -35,7 +35,7 @@ class Apparatus:
 
 
 @dataclass(frozen=True, slots=True)
-class Witness:
+class ApparatusWitness:
     """The witness of what the apparatus does for an instance; `daemon` is the cgroup of its daemon, if any.
 
     A thread that is born inside a window counts whole; one that ends inside it does not count, since the kernel then

@@ -179,6 +179,8 @@ class LocalProcess(Process):
 
     def send(self, line: str) -> None:
         assert self._process.stdin is not None and self._sent is not None, "it was not spawned to be fed"
+        if self._completed is not None:
+            return
         self._sent.append(f"{line}\n".encode())
         with suppress(BrokenPipeError):
             self._process.stdin.write(self._sent[-1])

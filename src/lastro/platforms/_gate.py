@@ -19,7 +19,7 @@ _MESSAGES = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredCommand:
     """A command that ran inside without the apparatus. Its `duration_s` is the time from its start to its end.
 
     That is by the host's clock. Where the instance has another clock, it is the time between two messages, less
@@ -85,12 +85,12 @@ class Gate:
         self._process.ended_within(_GIVE_S)
 
     @property
-    def measured(self) -> Measured:
+    def measured(self) -> MeasuredCommand:
         """What `run` measured, after the block of `entered`."""
         message_s = self._message_s or 0.0
         lasted_s = self._own_s if self._message_s is None else max(0.0, self._took_s - message_s)
         out = self._whole.stdout.partition(b"\nended ")[2].partition(b"\n")[2]
-        return Measured(
+        return MeasuredCommand(
             Completed(self._argv, self._code, out, self._whole.stderr, self._started_s, lasted_s), message_s
         )
 

@@ -12,12 +12,12 @@ from functools import partial
 from typing import Any, ClassVar
 
 from lastro.errors import CommandFailed, LastroError, PlatformError, Unavailable
-from lastro.host.apparatus import Witness
+from lastro.host.apparatus import ApparatusWitness
 from lastro.host.base import Completed, Host, Process
 from lastro.host.cgroups import Resources, Usage
 from lastro.host.threads import all_of
 from lastro.platforms._gate import CALM_S, Gate, measuring, named, serving
-from lastro.platforms._gate import Measured as Measured
+from lastro.platforms._gate import MeasuredCommand as MeasuredCommand
 from lastro.requirements import NOTHING, Requirements
 from lastro.study.model import Level, Setting
 from lastro.testbed import Testbed, set_sysctls
@@ -26,7 +26,6 @@ from lastro.validity import ClockSample
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{1,39}")
 _GRACE_S = 2.0  # for the end of a command inside
 _NOTHING: AbstractContextManager[object] = nullcontext()
-_MOMENT_S = 0.05  # in which a command may end by itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +157,8 @@ class Instance(ABC):
 
     def __init__(self, testbed: Testbed, spec: InstanceSpec, *, netns: str, cgroup: str) -> None:
         self.testbed, self.spec, self.netns, self.cgroup = testbed, spec, netns, cgroup
-        testbed.apparatus.instances.add(cgroup)
+        if cgroup:
+            testbed.apparatus.instances.add(cgroup)
 
     @abstractmethod
     def wrap(self, argv: Sequence[str]) -> list[str]:
@@ -181,7 +181,7 @@ class Instance(ABC):
         timeout_s: float = 60.0,
         check: bool = True,
         watch: AbstractContextManager[object] = _NOTHING,
-    ) -> Measured:
+    ) -> MeasuredCommand:
         """Run a command that measures: outside of its instance, nothing happens from its start to its end.
 
         It starts inside when exec into the instance is over, and its output is in memory there until it has ended.
@@ -190,7 +190,7 @@ class Instance(ABC):
 
         Raises: CommandFailed when `check` and the exit code is not 0, or when the instance ends; CommandTimeout."""
         gate = Gate(self.testbed.host.spawn(self._inside(measuring(self._memory_file(), argv)), fed=True), argv)
-        witness = Witness(self.testbed.apparatus, self.testbed.session, self.testbed.cgroups, self.daemon)
+        witness = ApparatusWitness(self.testbed.apparatus, self.testbed.session, self.testbed.cgroups, self.daemon)
         with gate.entered():
             if self._usual is None:
                 self._usual = witness.wake_ups(gate.exchange, CALM_S)
@@ -208,33 +208,26 @@ class Instance(ABC):
     def during(self, argv: Sequence[str], ready: str, timeout_s: float = 15.0) -> Iterator[Process]:
         """Run `argv` inside for as long as the block runs, and then kill it inside.
 
-        The block begins when the command has printed `ready`. Nothing that it prints leaves the instance before it has
-        ended; then `stop` of the process returns all of it, after a line `ready`. (`spawn` kills only what runs on the
-        host: where a daemon runs the command, that is a client, and the command itself would go on.)
+        The block begins when the command has printed `ready`. Nothing that it prints leaves the instance inside the
+        block, nor does its end; after it, `stop` of the process returns all output, after a line `ready`. (`spawn`
+        kills only what runs on the host: where a daemon runs the command, that is a client, and the command itself
+        would go on.)
 
         Raises: CommandFailed when the command ends before; CommandTimeout after `timeout_s`."""
-        file = self._memory_file()
-        process = self.spawn(serving(file, ready, argv))
+        process = self.testbed.host.spawn(self._inside(serving(self._memory_file(), ready, argv)), fed=True)
         try:
             with named(argv):
                 process.wait_line("ready\n", timeout_s)
             yield process
         finally:
-            self._end_inside(process, f"{file}.pid")
+            process.send("give")
+            process.ended_within(_GRACE_S)
             process.stop()
 
     def _memory_file(self) -> str:
         """Return the beginning of a file's name; not a random one: a trial may be repeated by hand."""
         self._commands += 1
         return f"{self.memory_dir}/lastro-{self._commands}"
-
-    def _end_inside(self, process: Process, pid: str) -> None:
-        """End a command of `during`, unless it has ended by itself, as a server for one client does."""
-        if process.ended_within(_MOMENT_S):
-            return
-        with suppress(LastroError):  # an instance that has ended
-            self.run(["sh", "-c", f"kill $(cat {pid})"], check=False)
-        process.ended_within(_GRACE_S)
 
     def _inside(self, argv: Sequence[str]) -> list[str]:
         files = self.spec.resources.open_files

@@ -1,7 +1,8 @@
 # Run a command in an instance so that nothing of it is outside until it has ended: bash -c THIS MODE FILE ...
 #
 #   measure FILE COMMAND...        run it when "go" comes; print its end, and all of its output after "give"
-#   serve FILE NEEDLE COMMAND...   run it now; print a line when its output contains NEEDLE, the output after its end
+#   serve FILE NEEDLE COMMAND...   run it now; print a line when its output contains NEEDLE; end it, and print all of its
+#                                  output, after "give"
 #
 # FILE.out and FILE.err are in memory. Words before "go" are answered, which shows how long a message takes.
 
@@ -22,11 +23,12 @@ fi
 needle=$1
 shift
 "$@" </dev/null >"$file.out" 2>"$file.err" &
-echo $! >"$file.pid"
 until grep -qsF -e "$needle" "$file.out" "$file.err"; do
     kill -0 $! 2>/dev/null || { wait $!; give $?; }
     sleep 0.01
 done
 echo ready
+read -r word # a server that ends by itself does not show until then
+kill $! 2>/dev/null
 wait $!
 give $?

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from lastro.host.base import Completed, Host, Process
-from lastro.platforms.base import Instance, Measured
+from lastro.platforms.base import Instance, MeasuredCommand
 
 _ODD = ("-1", "0", "nan", "inf", "1e999", "9" * 400, "", "0x10", "1,5", "\x00", "٣")
 FOREIGN = ("", "<html><body>502</body></html>", "[]", '{"end": {', "\x00\xff", "Segmentation fault\n")
@@ -28,6 +28,7 @@ class Tape:
         self._host, self._printed_by = host, printed_by
         self._done: list[Completed] = []
         self._spawned: list[Process] = []
+        self._measuring = False
 
     @contextmanager
     def recording(self) -> Iterator[None]:
@@ -41,12 +42,16 @@ class Tape:
 
         def spawned(argv: Sequence[str], *, fed: bool = False) -> Process:
             process = spawn(argv, fed=fed)
-            if not fed:  # what is fed is that of `measure`
+            if not self._measuring:  # `measure` is played as a whole
                 self._spawned.append(process)
             return process
 
-        def measured(instance: Instance, argv: Sequence[str], **how: Any) -> Measured:
-            found = measure(instance, argv, **how)
+        def measured(instance: Instance, argv: Sequence[str], **how: Any) -> MeasuredCommand:
+            self._measuring = True
+            try:
+                found = measure(instance, argv, **how)
+            finally:
+                self._measuring = False
             self._done.append(found.done)
             return found
 
@@ -67,19 +72,15 @@ class Tape:
         """Run nothing inside the block: each command prints what it printed, but the tool prints `result`."""
         damaged = replace(self._result, stdout=result.encode(errors="replace"))
         left = deque(damaged if done is self._result else done for done in self._done)
-        servers = [_Played(process.stop()) for process in self._spawned]
-        to_start = iter(servers)
+        to_start = iter([_Played(process.stop()) for process in self._spawned])
 
         def played(argv: Sequence[str], **_: Any) -> Completed:
-            if any(word.startswith("kill ") for word in argv):
-                for server in servers:
-                    server.ended = True
             return left.popleft()
 
-        def measured(instance: Instance, argv: Sequence[str], **_: Any) -> Measured:
-            return Measured(left.popleft())
+        def measured(instance: Instance, argv: Sequence[str], **_: Any) -> MeasuredCommand:
+            return MeasuredCommand(left.popleft())
 
-        with self._instead(played, lambda argv: next(to_start), measured):
+        with self._instead(played, lambda argv, **_: next(to_start), measured):
             yield
 
     @contextmanager
@@ -92,7 +93,7 @@ class Tape:
 
 
 class _Played(Process):
-    """A process that has printed everything, and is still there until it is killed."""
+    """A process that has printed everything, and is still there until it is told to end."""
 
     def __init__(self, done: Completed) -> None:
         self.argv, self._done = done.argv, done
@@ -104,7 +105,8 @@ class _Played(Process):
     def lines(self, start: int) -> list[str]:
         return self._done.text.splitlines(keepends=True)[start:]
 
-    def send(self, line: str) -> None: ...
+    def send(self, line: str) -> None:
+        self.ended = True
 
     def alive(self) -> bool:
         return not self.ended

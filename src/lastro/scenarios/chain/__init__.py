@@ -13,13 +13,17 @@ from lastro import registry
 from lastro.errors import LastroError
 from lastro.functions.base import PATHS
 from lastro.host import facts
+from lastro.host.base import Host
 from lastro.host.cgroups import Usage, block_device_of
+from lastro.image.rootfs import Needs
 from lastro.instruments.iperf3_tcp import Iperf3Tcp
 from lastro.instruments.iperf3_udp import Iperf3Udp
 from lastro.instruments.ping import Ping
 from lastro.isolation.base import MeasuredUse, Profile
 from lastro.results.samples import Outcome
 from lastro.scenarios.base import CalibrationKind, Config, start_s
+from lastro.scenarios.chain.latency import LOADED_METRICS, image_packages
+from lastro.scenarios.chain.latency import SETTINGS as LATENCY_SETTINGS
 from lastro.scenarios.chain.measuring import METRICS, measure
 from lastro.scenarios.shared.calibration import calibrated, calibration_key, judge_ceiling
 from lastro.scenarios.shared.chain import SOURCE_PORT, deployed
@@ -41,6 +45,7 @@ from lastro.units import parse_rate_bps
 
 _DAY_S = 86_400
 _AROUND_S = 0.9  # what a trial takes besides measurements, waits and two starts, roughly
+_LOADED_AROUND_S = 2.5  # a TCP stream that begins and ends
 _NEIGHBOURS_S = 1.0  # with IPv6, until routers find their neighbours
 _CEILING = "ceiling"  # of plain forwarding
 _THROUGHPUT = "throughput"
@@ -65,11 +70,10 @@ class ChainScenario(OnChain):
         Setting("settle_s", 2.0, "time between the start of the anomaly and the first measurement", 0, _DAY_S),
         Setting("tcp_s", 5, "length of the TCP measurement, in whole seconds as iperf3 takes them", 1, _DAY_S),
         Setting("udp_s", 5, "length of the UDP measurement, in whole seconds as iperf3 takes them", 1, _DAY_S),
-        Setting("ping_s", 5.0, "length of the ping measurement", 0.5, _DAY_S),
         Setting("gap_s", 1.0, "pause between two measurements", 0, _DAY_S),
-        Setting("ping_interval_ms", 100, "time between two echo requests", 2, 10_000),
         Setting("udp_rate", "1M", "rate of the UDP flow in bit/s", check=parse_rate_bps),
         Setting("tcp_streams", 1, "parallel TCP connections", 1, 128),
+        *LATENCY_SETTINGS,
         IMPLEMENTATION,
         Setting(
             "offloads",
@@ -88,14 +92,21 @@ class ChainScenario(OnChain):
         *Iperf3Udp.metrics,
         *Ping.metrics,
         *METRICS,
+        *LOADED_METRICS,
     )
 
     @classmethod
     def duration_s(cls, config: Config) -> float:
-        measured_s = sum(float(config[key]) for key in ("tcp_s", "udp_s", "ping_s"))
-        waits_s = 2 * float(config["gap_s"]) + float(config["settle_s"])
+        measured_s = sum(float(config[key]) for key in ("tcp_s", "udp_s", "ping_s", "loaded_s"))
+        loaded = float(config["loaded_s"]) > 0
+        waits_s = (2 + loaded) * float(config["gap_s"]) + float(config["settle_s"]) + loaded * _LOADED_AROUND_S
         around_s = _AROUND_S + (_NEIGHBOURS_S if config["ip"] == "6" else 0.0)
         return measured_s + waits_s + around_s + 2 * start_s(config)
+
+    @classmethod
+    def image_needs(cls, host: Host, configs: Sequence[Config]) -> Needs:
+        packages = {package for config in configs for package in image_packages(config)}
+        return super().image_needs(host, configs).and_of(Needs(packages=tuple(sorted(packages))))
 
     # Calibrations
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from typing import Any
 
 from lastro import validity
 from lastro.instruments.iperf3_tcp import Iperf3Tcp
 from lastro.instruments.iperf3_udp import Iperf3Udp
-from lastro.instruments.ping import Ping
 from lastro.meters.host import HostMeter
 from lastro.meters.interfaces import InterfaceMeter
 from lastro.meters.usage import UsageMeter
 from lastro.results.samples import Metric, Outcome, Reading
 from lastro.scenarios.base import Config
+from lastro.scenarios.chain.latency import BesideTcp, idle_instrument, load_reasons
+from lastro.scenarios.shared.awake import AWAKE, AwakeCpus, awake_cpus
 from lastro.scenarios.shared.clock_policy import clocks_of, judge_clocks
 from lastro.scenarios.shared.cost import LoadWatch
 from lastro.scenarios.shared.crossings import difference, judge_crossings
@@ -42,6 +44,18 @@ METRICS = (
 
 def measure(testbed: Testbed, config: Config, standing: StandingChain, outcome: Outcome) -> None:
     """Add all measurements of a trial, and all reasons for its invalidity, to `outcome`."""
+    with ExitStack() as stack:
+        awake = stack.enter_context(awake_cpus(testbed)) if config["cpus_idle"] == AWAKE else None
+        if awake:
+            standing = replace(standing, own_cgroups=(*standing.own_cgroups, awake.group))
+        _measure(testbed, config, standing, awake, outcome)
+        if awake:
+            awake.note(outcome)
+
+
+def _measure(
+    testbed: Testbed, config: Config, standing: StandingChain, awake: AwakeCpus | None, outcome: Outcome
+) -> None:
     chain, everyone, disturbance = standing.chain, standing.everyone, standing.disturbance
     host, usage = HostMeter(testbed, everyone, standing.own_cgroups), UsageMeter(testbed, everyone)
     if disturbance:
@@ -51,7 +65,7 @@ def measure(testbed: Testbed, config: Config, standing: StandingChain, outcome: 
     links = chain.attachment.counters(testbed)
     usage.start()
     host.start()
-    carrying = _instruments(testbed, config, standing, outcome)
+    carrying = _instruments(testbed, config, standing, awake, outcome)
     host.stop()
     usage.stop()
     judge_clocks(clocks, clocks_of(everyone), float(config["max_drift_percent"]) / 100, outcome)
@@ -68,22 +82,27 @@ def measure(testbed: Testbed, config: Config, standing: StandingChain, outcome: 
         disturbance.judge_dose("the anomaly", before, usage.elapsed_s, host, outcome)
 
 
-def _instruments(testbed: Testbed, config: Config, standing: StandingChain, outcome: Outcome) -> dict[str, float]:
-    """Measure TCP, UDP and ping; for each, the witnesses of the path must account for what was measured.
+def _instruments(
+    testbed: Testbed, config: Config, standing: StandingChain, awake: AwakeCpus | None, outcome: Outcome
+) -> dict[str, float]:
+    """Measure TCP, UDP and latency; for each, the witnesses of the path must account for what was measured.
 
     Return what CPUs did while the chain carried TCP: at its own pace, while UDP and ping have a rate of the study's."""
     chain = standing.chain
     carrying: dict[str, float] = {}
     witness: dict[str, Any] = {}
     phases: dict[str, Any] = {}
-    for position, instrument in enumerate((Iperf3Tcp(), Iperf3Udp(), Ping())):
+    beside = (BesideTcp(),) if float(config["loaded_s"]) else ()
+    latency = idle_instrument(config)
+    for position, instrument in enumerate((Iperf3Tcp(), Iperf3Udp(), latency, *beside)):
         if position:
             rest(float(config["gap_s"]))
         counters = InterfaceMeter(testbed, chain.instances)
         watch = LoadWatch(testbed, standing.everyone, standing.own_cgroups)
         counters.start()
         counted = chain.counted()
-        reading = instrument.measure(chain.source, chain.sink, chain.path.sink, config, watch)
+        with awake.kept() if awake and instrument is latency else nullcontext():
+            reading = instrument.measure(chain.source, chain.sink, chain.path.sink, config, watch)
         counters.stop()
         outcome.add(reading)
         note_load(outcome, instrument.name, chain.source.spec.role, chain.sink.spec.role)
@@ -93,6 +112,9 @@ def _instruments(testbed: Testbed, config: Config, standing: StandingChain, outc
         if instrument.name == Iperf3Tcp.name:
             judge_frames(frames_of(chain, counters, seen), chain, str(config["offloads"]), outcome)
             carrying = _carrying(testbed, watch, reading)
+        if instrument in beside:
+            received = counters.moved.get("sink.in0", {}).get("rx_bytes", 0)
+            outcome.invalidate(load_reasons(received, watch.host.elapsed_s, outcome.measurements["throughput"]))
         judge_crossings(instrument.name, chain, seen, reading.payload_bytes, str(config["implementation"]), outcome)
         witness[instrument.name] = counters.moved
         phases[instrument.name] = {"host_cpus": watch.host.read()["host_cpus"], **watch.host.pressure()}

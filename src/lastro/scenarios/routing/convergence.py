@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import shlex
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
-from lastro.errors import PlatformError
+from lastro.errors import LastroError, PlatformError
 from lastro.host.base import Process
 from lastro.platforms.base import Instance
 from lastro.results.samples import Series
 from lastro.scenarios.routing.additions import packets_series
-from lastro.scenarios.routing.flow import PROBE_PID, Flow, lost, outage_s, ping_argv, wait_for_answer
+from lastro.scenarios.routing.flow import ANSWER, Flow, lost, outage_s, ping_argv, wait_for_answer
 from lastro.scenarios.routing.network import RouterNetwork, Table, last_full, shortened, wall_offset_s
 from lastro.scenarios.routing.ospf_capture import UPDATE, totals
 from lastro.scenarios.routing.phase_recorder import PhaseRecorder
@@ -199,13 +198,14 @@ class Run:
         source_address, target = str(topology.address(router, own)), str(topology.address(end, number))
         ping = ping_argv(source_address, target, interval_ms / 1000, self.work.number("converge_s") + 30)
         source = self.network.instances[router]
-        flow = Flow(source, source.spawn(["sh", "-c", f"echo $$ > {PROBE_PID}; exec {shlex.join(ping)}"]), interval_ms)
-        try:
-            wait_for_answer(flow.process, 10, "the flow across the failure got no answer before the failure")
+        with ExitStack() as stack:
+            try:
+                process = stack.enter_context(source.during(ping, ANSWER, 10))
+            except LastroError as error:
+                words = f"the flow across the failure got no answer before the failure: {error.message}"
+                raise PlatformError(words) from error
             rest(_BEFORE_CUT_S)
-            yield flow
-        finally:
-            flow.process.stop()
+            yield Flow(source, process, interval_ms)
 
     def _record_flow(self, phase: str, flow: Flow | None) -> None:
         if flow is None:

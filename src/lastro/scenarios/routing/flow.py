@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -15,12 +14,13 @@ from lastro.platforms.base import Instance
 from lastro.scenarios.routing.network import wall_offset_s
 
 _SEQUENCE_NUMBERS = 65_536  # of echo requests; then they wrap around
-PROBE_PID = "/run/probe.pid"
+_END_S = 2.0
+ANSWER = "bytes from"  # in each line of an answer, and not in that of an error
 
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """A steady flow of echo requests from one router to another, until it is ended."""
+    """A steady flow of echo requests from one router to another, until it is ended: a command of `Instance.during`."""
 
     source: Instance
     process: Process
@@ -28,10 +28,8 @@ class Flow:
 
     def answered(self) -> list[tuple[float, int]]:
         """End the flow; return the time of each answer, on the host's clock, and the number of its request."""
-        self.source.run(["sh", "-c", f"kill -INT $(cat {PROBE_PID})"], check=False)
-        deadline_s = time.monotonic() + 2
-        while self.process.alive() and time.monotonic() < deadline_s:
-            time.sleep(0.01)
+        self.process.send("give")
+        self.process.ended_within(_END_S)
         text, offset_s = self.process.stop().text, wall_offset_s(self.source)
         return [(at_s - offset_s, number) for at_s, number in answers(text, self.interval_ms)]
 
@@ -81,6 +79,6 @@ def ping_argv(source: str, target: str, interval_s: float, most_s: float) -> lis
 def wait_for_answer(process: Process, within_s: float, otherwise: str) -> str:
     """Return the first answer that a ping prints; errors from routers that cannot forward a request do not count."""
     try:
-        return process.wait_line("bytes from", within_s)
+        return process.wait_line(ANSWER, within_s)
     except LastroError as error:
         raise PlatformError(f"{otherwise}: {error.message}") from error

@@ -1,0 +1,107 @@
+"""The latency of a chain: on its idle link, and beside a TCP stream through it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from lastro.instruments import _iperf3
+from lastro.instruments.base import UNWATCHED, Instrument, Watch
+from lastro.instruments.irtt import LOADED, LOADED_LOSS, Irtt
+from lastro.instruments.ping import Ping, idle
+from lastro.platforms.base import Instance
+from lastro.results.samples import Metric, Reading
+from lastro.scenarios.base import Config
+from lastro.scenarios.shared.awake import CPUS_IDLE
+from lastro.scenarios.shared.flow import rest
+from lastro.study.model import Level, Setting
+
+PING, IRTT = Ping.name, Irtt.name
+SETTINGS = (
+    Setting("ping_s", 5.0, "length of the measurement of latency on the idle link", 0.5, 86_400),
+    Setting("ping_interval_ms", 100, "time between two echo requests of ping; irtt can send more often", 10, 10_000),
+    Setting("latency_tool", PING, "what measures latency on the idle link", choices=(PING, IRTT), by_profile=True),
+    Setting("probe_interval_ms", 10.0, "time between two datagrams of irtt", 1, 10_000),
+    CPUS_IDLE,
+    Setting("loaded_s", 0.0, "length of the measurement of latency beside a TCP stream; 0: none", 0, 86_400),
+)
+LOADED_METRICS: tuple[Metric, ...] = (*LOADED, LOADED_LOSS)
+_RAMP_S, _MARGIN_S, _PATIENCE_S = 0.5, 10.0, 15.0  # until TCP has its window; the stream outlasts the probe
+_LEAST_LOAD = 0.5  # of the throughput that the trial measured without a probe
+
+
+class IdleByIrtt(Instrument):
+    """irtt in the place of ping: the same metrics, from when each datagram was due, at shorter intervals."""
+
+    name, summary, version_argv, metrics = IRTT, Irtt.summary, Irtt.version_argv, Ping.metrics
+
+    def measure(
+        self,
+        client: Instance,
+        server: Instance,
+        target: str,
+        settings: Mapping[str, Level],
+        watch: Watch = UNWATCHED,
+    ) -> Reading:
+        probed = Irtt().probe(client, server, target, float(settings["ping_s"]), settings, watch)
+        if not probed.trips_ms:
+            return Reading({"ping_loss": 100.0}, invalid_because=("no datagram of irtt was answered",))
+        reading = idle(probed.trips_ms, probed.sent, Irtt.packet_bytes)
+        return Reading(
+            reading.measurements,
+            reading.series,
+            payload_bytes=reading.payload_bytes,
+            really={"latency on the idle link": f"by irtt, every {settings['probe_interval_ms']:g} ms, from when due"},
+        )
+
+
+def idle_instrument(config: Config) -> Instrument:
+    """Return the instrument of latency on the idle link."""
+    return IdleByIrtt() if config["latency_tool"] == IRTT else Ping()
+
+
+def image_packages(config: Config) -> tuple[str, ...]:
+    """Return the Debian packages that a treatment needs in its root filesystem."""
+    return Irtt.packages if config["latency_tool"] == IRTT or float(config["loaded_s"]) else ()
+
+
+class BesideTcp(Instrument):
+    """irtt beside a TCP stream over the same path."""
+
+    name, summary, version_argv, metrics = "irtt beside TCP", Irtt.summary, Irtt.version_argv, LOADED_METRICS
+
+    def measure(
+        self,
+        client: Instance,
+        server: Instance,
+        target: str,
+        settings: Mapping[str, Level],
+        watch: Watch = UNWATCHED,
+    ) -> Reading:
+        with _streaming(client, server, target, settings):
+            rest(_RAMP_S)
+            return Irtt().measure(client, server, target, settings, watch)
+
+
+@contextmanager
+def _streaming(client: Instance, server: Instance, target: str, settings: Mapping[str, Level]) -> Iterator[None]:
+    """Stream TCP from the client to the server inside the block. Raises: CommandFailed; CommandTimeout."""
+    port, seconds = str(_iperf3.PORT), float(settings["loaded_s"]) + _MARGIN_S
+    stream = ["iperf3", "--client", target, "--port", port, "--time", f"{seconds:.0f}", "--forceflush"]
+    stream += ["--parallel", str(settings["tcp_streams"])]
+    with (
+        server.during(["iperf3", "--server", "--one-off", "--forceflush", "--port", port], "Server listening"),
+        client.during(stream, "connected to", _PATIENCE_S),
+    ):
+        yield
+
+
+def load_reasons(carried_bytes: int, elapsed_s: float, throughput_mbit_s: float) -> list[str]:
+    """Check that the stream beside the probe was the load that the trial measured without it."""
+    carried_mbit_s = 8 * carried_bytes / elapsed_s / 1e6
+    if carried_mbit_s >= _LEAST_LOAD * throughput_mbit_s:
+        return []
+    return [
+        f"latency under load: the TCP stream carried {carried_mbit_s:.0f} Mbit/s beside the probe, less than half of"
+        f" the {throughput_mbit_s:.0f} Mbit/s without it"
+    ]
