@@ -224,7 +224,7 @@ def flows(machine: Machine) -> list[int]:
     """Clients of iperf3 that a session on a machine has started."""
     tokens = [row[0] for ledger in ledgers(machine) for row in rows(ledger, "SELECT token FROM session")]
     pids = {pid for token in tokens for pid in LocalFiles().owned_pids(str(token))}
-    return [pid for pid in pids if b"iperf3\0--client\0" in cmdline(pid)]
+    return [pid for pid in pids if cmdline(pid).startswith(b"iperf3\0--client\0")]  # not the shell that runs them
 
 
 def squids() -> list[int]:

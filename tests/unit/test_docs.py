@@ -446,6 +446,12 @@ def limits_table() -> str:
         ("clock", f"that of a host was set by more than {validity._CLOCK_STEP_S:g} s during the trial"),
         ("clock", "that of a remote host, or of a guest as testbed, drifted by more than `max_drift_percent`"),
         ("isolation", "a requested isolation is not in force on an instance"),
+        (
+            "apparatus",
+            f"Lastro, clients and daemons woke up more than {validity._MOST_WAKE_UPS} times and"
+            f" {validity._MOST_WAKE_UPS_PER_S} times a second while an instrument measured, beyond what is usual on the"
+            " platform",
+        ),
         ("tools", "a command failed, did not end in time, or printed anything but a measurement"),
         (
             "calibration",

@@ -18,10 +18,12 @@ from lastro.host import _remote_shell, facts, remote, ssh
 from lastro.host._connections import SshTarget
 from lastro.host._remote_files import RemoteFiles
 from lastro.host._remote_shell import Query, Shell
+from lastro.host.files import LocalFiles
 from lastro.host.ledger import Ledger
 from lastro.host.local import LocalHost
 from lastro.host.lock import Holder
 from lastro.host.ssh import SshHost
+from lastro.platforms._gate import Gate, measuring
 from lastro.validity import clock_reasons, drift
 
 pytestmark = pytest.mark.processes
@@ -206,11 +208,58 @@ def test_a_login_that_does_not_get_to_its_shell_is_a_loss_that_says_why(
         host.run(["echo", "ready"])
 
 
+def test_a_fed_command_reads_there_what_it_is_sent(tmp_path: Path) -> None:
+    """By a pipe in memory that has no name as soon as the command has opened it."""
+    with host_of(tmp_path, "5ca1b0") as host:
+        process = host.spawn(["sh", "-c", "echo up; cat; echo end; echo aside >&2; exit 4"], fed=True)
+        assert process.wait_line("up", 10) == "up\n"
+        assert isinstance(process, ssh.SshProcess)
+        assert not Path(f"/dev/shm/lastro-{process._nonce}").exists()
+        for word in ("one", "two words"):
+            process.send(word)
+            assert process.wait_line(word, 10) == f"{word}\n"
+        assert not process.ended_within(0.1)
+        process.send("three")
+        process.wait_line("three", 10)
+        done = process.stop()
+        assert done.stdin == b"one\ntwo words\nthree\n" and done.text.startswith("up\none\ntwo words\nthree\n")
+        (record,) = host.transcript.records
+        assert (record["kind"], record["stdin"]) == ("run", done.stdin.decode()) and record["ssh"]
+
+
+def test_a_fed_command_that_ends_says_so(tmp_path: Path) -> None:
+    with host_of(tmp_path, "5ca1b1") as host:
+        process = host.spawn(["sh", "-c", "read -r word; echo got $word; echo aside >&2; exit 4"], fed=True)
+        process.send("it")
+        assert process.ended_within(10)
+        done = process.stop()
+        assert (done.returncode, done.text, done.error_text) == (4, "got it\n", "aside\n")
+        gone = host.spawn(["sh", "-c", "echo broken >&2; exit 5"], fed=True)
+        gone.send("it")
+        with pytest.raises(CommandFailed, match="exited with 5: broken"):
+            gone.wait_line("it", 10)
+
+
+def test_a_command_is_measured_on_a_remote_host(tmp_path: Path) -> None:
+    with host_of(tmp_path, "5ca1b2") as host:
+        argv = ["sh", "-c", "echo told; echo aside >&2; sleep 0.2; exit 3"]
+        gate = Gate(host.spawn(measuring(f"{tmp_path}/one", argv), fed=True), argv)
+        with gate.entered():
+            assert 0 < gate.exchange() < 10
+            gate.run(10)
+            assert (tmp_path / "one.out").read_text() == "told\n"
+            gate.give()
+        done = gate.measured.done
+        assert (done.returncode, done.text, done.error_text) == (3, "told\n", "aside\n")
+        assert 0.2 <= done.duration_s < 10
+
+
 # A shell, in both languages
 
 
 _PROGRAMS = (
-    "base64", "cat", "dirname", "env", "find", "head", "grep", "mkdir", "rm", "rmdir", "sh", "sleep", "stat", "timeout"
+    "base64", "cat", "dirname", "env", "find", "head", "grep", "mkdir", "rm", "rmdir", "sed", "sh", "sleep",
+    "sort", "stat", "timeout", "tr"
 )  # fmt: skip
 
 
@@ -299,6 +348,38 @@ def test_files_are_the_same_in_both_languages(shell: Shell, tmp_path: Path) -> N
     assert shell.ask(ssh._WRITE, [new], b"text\n", 10).returncode == 0 and Path(new).read_bytes() == b"text\n"
     refused = shell.ask(ssh._WRITE, [str(place)], b"text", 10)
     assert refused.returncode != 0 and refused.stderr.strip().endswith(b": Is a directory")
+
+
+def test_threads_of_a_session_are_those_that_this_machine_sees(shell: Shell, tmp_path: Path) -> None:
+    """Those with its mark and those in its groups, but for those in groups that are apart."""
+    with ExitStack() as ends:
+
+        def sleeping(mark: str, group: str = "") -> int:
+            variables = {"PATH": "/usr/bin:/bin", "LASTRO_OWNER": mark}
+            process = ends.enter_context(subprocess.Popen(["sleep", "60"], env=variables))
+            ends.callback(process.kill)
+            if group:
+                (tmp_path / group).mkdir(parents=True, exist_ok=True)
+                with (tmp_path / group / "cgroup.procs").open("a") as file:
+                    file.write(f"{process.pid}\n")
+            return process.pid
+
+        marked, grouped = sleeping("5ca1b3"), sleeping("", "session/deep")
+        sleeping("5ca1b4")
+        for group in ("session/instance", "session/instance/payload", "elsewhere"):
+            sleeping("5ca1b3", group)
+        groups = [str(tmp_path / "session"), str(tmp_path / "none")]
+        apart = [str(tmp_path / "session/instance"), str(tmp_path / "elsewhere")]
+        deadline_s = time.monotonic() + 5
+        while not {marked, grouped} <= (here := LocalFiles().threads("5ca1b3", groups, apart)).keys():
+            assert time.monotonic() < deadline_s, "a process has its mark when it has become sleep"
+        time.sleep(0.2)
+        here = LocalFiles().threads("5ca1b3", groups, apart)
+        view = RemoteFiles(lambda script, words: shell.ask(script, words, None, 10).stdout.decode())
+        there = view.threads("5ca1b3", groups, apart)
+        assert there == {thread: here[thread] for thread in (marked, grouped)}
+        assert here.keys() - there.keys() == {int(each.name) for each in Path("/proc/self/task").iterdir()}
+        assert all(ran_ns > 0 and waits > 0 for ran_ns, waits in there.values())
 
 
 # A shell of Perl, on hosts that lack something
