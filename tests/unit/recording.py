@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from lastro.errors import CommandFailed, Unavailable
+from lastro.errors import CommandFailed, CommandTimeout, Unavailable
 from lastro.host.base import Completed, Host, Process
 from lastro.host.cgroups import CgroupsV1
 from lastro.host.ledger import Ledger, Session
@@ -145,7 +145,10 @@ class FakeInstance:
     def during(self, argv: Sequence[str], ready: str, timeout_s: float = 15.0) -> Iterator[Process]:
         self.served.append(list(argv))
         self.readiness.append(ready)
-        process = _Server(tuple(argv), self._answers(argv) or answer())
+        done = self._answers(argv) or answer(ready)
+        if ready not in done.text + done.error_text:
+            raise CommandTimeout(argv, timeout_s)
+        process = _Server(tuple(argv), replace(done, stdout=b"ready\n" + done.stdout))
         try:
             yield process
         finally:

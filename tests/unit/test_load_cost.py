@@ -7,14 +7,20 @@ from typing import Any, cast
 
 import pytest
 
+from lastro.errors import CommandFailed
 from lastro.host.activity import Totals
 from lastro.host.cgroups import Usage
 from lastro.isolation.base import NEIGHBOUR
 from lastro.meters.host import HostMeter
 from lastro.meters.usage import UsageMeter
-from lastro.results.samples import REALLY, Outcome
+from lastro.results.samples import REALLY, Outcome, Reading
+from lastro.scenarios.chain import measuring
 from lastro.scenarios.load.cost import Spent, costs, measure_cost, spent
 from lastro.scenarios.load.search import Probe
+from lastro.scenarios.shared.cost import LoadWatch
+from lastro.validity import Window
+
+from .recording import FakeInstance, answer
 
 LOAD_S, METERS_S = 2.0, 4.5  # sockperf sleeps for two seconds first
 CHAIN = {
@@ -126,3 +132,57 @@ def test_cost_is_measured_at_the_rate_or_a_condition_says_that_it_was_not(monkey
     assert asked == [100, 50_000, 50_000, 50_000]
     assert outcome.notes["cost"]["sent"] == 90_000, "the one that was closest"  # type: ignore[index]
     assert "the generator did not hold" in outcome.notes[REALLY]["load at which cost was measured"]  # type: ignore[index]
+
+
+# The cost of what a chain carries
+
+
+def watched(neighbour_s: float = 0.0) -> LoadWatch:
+    watch = object.__new__(LoadWatch)
+    watch.host, watch.usage = meters(neighbour_s)
+    watch.usage.used = {role: watch.usage.used.get(role, Usage()) for role in (*CHAIN, NEIGHBOUR)}
+    return watch
+
+
+def test_the_work_of_a_load_is_that_of_the_host_without_lastro_and_what_runs_beside_it() -> None:
+    """Interrupts included: the kernel forwards packets in the name of whatever it interrupts."""
+    assert watched().work_s(0.0) == pytest.approx(3.2)
+    assert watched().work_s(0.3) == pytest.approx(2.9), "the apparatus"
+    assert watched(neighbour_s=METERS_S).work_s(0.3) == pytest.approx(2.9), "the neighbour"
+    assert watched().work_s(9.0) == 0.0
+
+
+def test_what_lastro_used_is_subtracted_once() -> None:
+    """Its own process is a part of the apparatus; without a count of the apparatus, it is what remains."""
+    watch = watched()
+    watch.host.own_cpu_s, watch.host.own_user_s = 0.5, 0.0
+    assert watch.work_s(0.3) == watch.work_s(0.0) == pytest.approx(2.7)
+    assert watch.work_s(0.6) == pytest.approx(2.6)
+
+
+@pytest.mark.parametrize(("apparatus_s", "work_s"), [(0.2, 3.0), (None, 3.2)])
+def test_a_chains_cost_is_for_each_gbit_of_the_tcp_flow(apparatus_s: float | None, work_s: float) -> None:
+    """Of the last window, which is that of the flow."""
+    windows = [Window(9.0, 1, 9.0), Window(METERS_S, 1, apparatus_s)]
+    testbed: Any = SimpleNamespace(apparatus=SimpleNamespace(windows=windows))
+    found = measuring._carrying(testbed, watched(), Reading({}, payload_bytes=500_000_000))
+    assert found["cpu_per_gbit"] == pytest.approx(work_s / 4)
+    assert found["host_cpus"] == pytest.approx(3.2 / METERS_S)
+    assert found["chain_cpus"] == pytest.approx(2.3 / METERS_S)
+    assert found["function_cpus"] == pytest.approx(0.2 / METERS_S)
+    nothing = measuring._carrying(testbed, watched(), Reading({}))
+    assert nothing.keys() == {"host_cpus", "chain_cpus", "function_cpus"}, "no cost of nothing"
+
+
+def test_a_watch_of_a_load_reads_around_the_command_alone() -> None:
+    order: list[str] = []
+    watch = object.__new__(LoadWatch)
+    for name in ("host", "usage"):
+        steps = {step: lambda name=name, step=step: order.append(f"{name} {step}") for step in ("start", "stop")}
+        setattr(watch, name, SimpleNamespace(**steps))
+    FakeInstance(lambda argv: order.append(argv[0])).measure(["iperf3"], watch=watch)
+    assert order == ["usage start", "host start", "iperf3", "host stop", "usage stop"]
+    order.clear()
+    with pytest.raises(CommandFailed):
+        FakeInstance(lambda argv: answer(code=1)).measure(["iperf3"], watch=watch)
+    assert order == ["usage start", "host start"], "instances of a flow that failed may be gone"

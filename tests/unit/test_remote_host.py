@@ -375,8 +375,11 @@ def test_threads_of_a_session_are_those_that_this_machine_sees(shell: Shell, tmp
             assert time.monotonic() < deadline_s, "a process has its mark when it has become sleep"
         time.sleep(0.2)
         here = LocalFiles().threads("5ca1b3", groups, apart)
-        view = RemoteFiles(lambda script, words: shell.ask(script, words, None, 10).stdout.decode())
-        there = view.threads("5ca1b3", groups, apart)
+
+        def ask(script: str | Query, words: Sequence[str]) -> str:
+            return shell.run(["sh", "-c", str(script), "lastro", *words], None, 10).stdout.decode()
+
+        there = RemoteFiles(ask).threads("5ca1b3", groups, apart)
         assert there == {thread: here[thread] for thread in (marked, grouped)}
         assert here.keys() - there.keys() == {int(each.name) for each in Path("/proc/self/task").iterdir()}
         assert all(ran_ns > 0 and waits > 0 for ran_ns, waits in there.values())

@@ -6,7 +6,7 @@ import itertools
 import os
 from contextlib import nullcontext
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -30,6 +30,8 @@ from lastro.scenarios.routing.ospf_capture import HELLO, UPDATE, Capture, Packet
 from lastro.scenarios.routing.phase_recorder import PhaseRecorder, patient
 from lastro.study.topology import grid, parse
 from lastro.validity import ClockSample
+
+from .recording import FakeInstance, answer
 
 INTERVAL_MS = 20
 NO_OBSERVERS: Any = SimpleNamespace(cpu_s=lambda: 0.0, hidden=Usage)
@@ -100,8 +102,11 @@ class Ping:
                 return line
         raise CommandTimeout(["ping"], timeout_s)
 
-    def alive(self) -> bool:
-        return False
+    def send(self, line: str) -> None:
+        assert line == "give"
+
+    def ended_within(self, timeout_s: float) -> bool:
+        return True
 
     def stop(self) -> Any:
         return SimpleNamespace(text=self.text)
@@ -113,7 +118,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(convergence, "rest", lambda duration_s: None)
     for module in (convergence, flow):
         monkeypatch.setattr(module, "wall_offset_s", lambda instance: 0.0)
-        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: 1000.2, sleep=lambda duration_s: None))
+    monkeypatch.setattr(convergence, "time", SimpleNamespace(monotonic=lambda: 1000.2, sleep=lambda duration_s: None))
     outcome = Outcome()
     work: Any = SimpleNamespace(
         outcome=outcome,
@@ -129,9 +134,13 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Any:
     return Run(network, work)
 
 
+def pinging(text: str) -> Any:
+    """An instance whose ping prints this."""
+    return FakeInstance(lambda argv: answer(text))
+
+
 def flow_of(text: str) -> Flow:
-    source: Any = SimpleNamespace(run=lambda argv, check: None, spawn=lambda argv: Ping(text))
-    return Flow(source, source.spawn([]), INTERVAL_MS)
+    return Flow(pinging(text), cast(Any, Ping(text)), INTERVAL_MS)
 
 
 def test_what_is_lost_lies_between_answers_on_both_sides_of_the_failure(run: Any) -> None:
@@ -154,18 +163,20 @@ def test_a_flow_that_is_not_answered_any_more_makes_no_best_value(run: Any, numb
 def test_a_flow_that_was_never_answered_ends_the_trial_before_the_cut(run: Any) -> None:
     text = "From 198.18.0.9 icmp_seq=1 Destination Host Unreachable\n"
     spare = run.network.topology.spare_links()
-    run.network.instances = [flow_of(text).source] * 4
+    run.network.instances = [pinging(text)] * 4
     with pytest.raises(PlatformError, match="got no answer before the failure"), run._flow(spare):
         pytest.fail("the links must not be cut")
 
 
 def test_a_flow_with_an_answer_is_one_and_tells_when_its_answers_came(run: Any) -> None:
-    spawned: list[list[str]] = []
-    source: Any = SimpleNamespace(spawn=lambda argv: spawned.append(argv) or Ping(printed([1])))
+    source = pinging(printed([1, 2]))
     run.network.instances = [source] * 4
     with run._flow(run.network.topology.spare_links()) as flow:
         assert flow is not None
-    assert " ping -n -D " in spawned[0][-1]
+        assert [number for _, number in flow.answered()] == [1, 2]
+    (argv,), (ready,) = source.served, source.readiness
+    assert argv[:3] == ["ping", "-n", "-D"] and ready == "bytes from"
+    assert source.commands == [], "its answers wake nothing outside before its end, and nothing enters to end it"
 
 
 # What was not seen
@@ -242,7 +253,7 @@ def test_the_cpu_time_of_an_event_ends_with_the_convergence(run: Any, monkeypatc
         setattr(run.network, name, lambda *a, name=name, **k: events.append(name))
     run.work.phase = Cpu
     run.work.record_quiet = lambda ended_s: events.append("quiet")
-    run.network.instances = [flow_of(printed([1, 12])).source] * 4
+    run.network.instances = [pinging(printed([1, 12]))] * 4
     monkeypatch.setattr(convergence, "rest", lambda duration_s: events.append("rest"))
     monkeypatch.setattr(Run, "_converge", lambda *arguments, **options: events.append("converged"))
     run._failure()

@@ -24,12 +24,14 @@ import posixpath
 import shlex
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any, ClassVar
 
 from lastro.errors import InstrumentError
+from lastro.host.apparatus import ApparatusWitness
 from lastro.host.base import Completed, Host
 from lastro.host.ledger import NETNS_DIR
 from lastro.platforms.base import Instance
@@ -107,22 +109,33 @@ class OpenLoad:
 
 @dataclass(frozen=True, slots=True)
 class Station:
-    """The origin of a load: a host, the prefix of commands in the client's namespace and cgroup, and a directory."""
+    """The origin of a load: a host, the prefix of commands in the client's namespace and cgroup, and a directory.
+
+    `watching` is a context for the command of the load, in which what the apparatus does is counted."""
 
     host: Host
     enter: tuple[str, ...]
     directory: str
+    watching: Callable[[], AbstractContextManager[None]] = nullcontext
 
     @classmethod
     def beside(cls, client: Instance) -> Station:
         """Return a station in the namespace and cgroup of an instance on the host's kernel, but outside its files."""
         bed = client.testbed
         enter = (*bed.cgroups.entering(client.cgroup), "nsenter", f"--net={NETNS_DIR / client.netns}")
-        return cls(bed.host, enter, str(bed.scratch_dir / client.spec.name / "load"))
+        witness = ApparatusWitness(bed.apparatus, bed.session, bed.cgroups)
+        return cls(bed.host, enter, str(bed.scratch_dir / client.spec.name / "load"), witness.watching)
 
     def run(self, argv: Sequence[str], *, stdin: str | None = None, timeout_s: float, check: bool = True) -> Completed:
         """Run a command at the station, like `Host.run`."""
         return self.host.run([*self.enter, *argv], stdin=stdin, timeout_s=timeout_s, check=check)
+
+    def measure(
+        self, argv: Sequence[str], *, stdin: str | None = None, timeout_s: float, check: bool = True
+    ) -> Completed:
+        """Run the load. Its programs are the host's own: no exec is between, and their output is in memory."""
+        with self.watching():
+            return self.run(argv, stdin=stdin, timeout_s=timeout_s, check=check)
 
     def file(self, name: str) -> str:
         return posixpath.join(self.directory, name)

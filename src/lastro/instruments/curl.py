@@ -48,7 +48,7 @@ class Curl(HttpLoad):
     def measure(self, station: Station, load: ClosedLoad) -> Reading:
         station.host.run(["rm", "-rf", station.directory])
         station.host.run(["mkdir", "-p", station.directory])
-        done = station.run(["sh"], stdin=self.script(station.directory, load), timeout_s=load.limit_s)
+        done = station.measure(["sh"], stdin=self.script(station.directory, load), timeout_s=load.limit_s)
         return self.read(load, done.text)
 
     def read(self, load: ClosedLoad, text: str) -> Reading:

@@ -95,7 +95,7 @@ class Jmeter(HttpLoad):
         station.host.run(["rm", "-rf", station.directory])
         station.host.write_text(station.file("load.jmx"), _jmeter_plan.test_plan(load))
         argv = self.argv(station.directory)
-        done = station.run(argv, timeout_s=_START_S + load.limit_s, check=False)
+        done = station.measure(argv, timeout_s=_START_S + load.limit_s, check=False)
         if done.returncode != 0:
             raise CommandFailed(argv, done.returncode, done.error_text or done.text)
         text = _http.kept_text(station.host, jtl)

@@ -77,7 +77,7 @@ class Vegeta(HttpLoad):
         station.host.run(["rm", "-rf", station.directory])
         station.host.write_text(station.file("targets"), f"GET {load.page.url}\n")
         limit_s = load.duration_s + 2 * load.timeout_s + _MARGIN_S
-        done = station.run(["sh"], stdin=script, timeout_s=limit_s, check=False)
+        done = station.measure(["sh"], stdin=script, timeout_s=limit_s, check=False)
         if done.returncode != 0:
             raise CommandFailed(["vegeta", "attack"], done.returncode, done.error_text or done.text)
         files = [station.file(f"{position}.csv") for position, _ in enumerate(_ways(load))]

@@ -74,8 +74,8 @@ MEANINGS = {
         "depend on it."
     ),
     TOO_SHORT: N_(
-        "the work was too short: less than five times a message to the instance, whose variation then affects the time, "
-        "or less than the tool needs to compute a rate. If a trial of a treatment has no value for this reason, no "
+        "the work was too short: less than five times a message to the instance, whose variation then affects the "
+        "time, or less than the tool needs to compute a rate. If a trial of a treatment has no value for this reason, no "
         "mean of the others is shown, because they would be a selection."
     ),
     CLOSED_LOOP: N_(
