@@ -75,8 +75,8 @@ MEANINGS = {
     ),
     TOO_SHORT: N_(
         "the work was too short: less than five times a message to the instance, whose variation then affects the "
-        "time, or less than the tool needs to compute a rate. If a trial of a treatment has no value for this reason, no "
-        "mean of the others is shown, because they would be a selection."
+        "time, or less than the tool needs to compute a rate. If a trial of a treatment has no value for this reason, "
+        "no mean of the others is shown, because they would be a selection."
     ),
     CLOSED_LOOP: N_(
         "each client sent its next request only after it had the answer, so a slow server received fewer requests, "
