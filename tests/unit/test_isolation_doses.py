@@ -48,11 +48,11 @@ def anomaly(name: str) -> Anomaly:
 def test_a_missing_quota_is_missed_on_version_2_too(tmp_path: Path) -> None:
     """The period stands in cpu.max with and without a quota."""
     (tmp_path / "group").mkdir()
+    resources = Resources(cpus=0.5, read_bps=7, write_iops=9, block_device="8:0")
     instance: Any = SimpleNamespace(
         cgroup="/group",
-        spec=InstanceSpec(
-            "near", NEIGHBOUR, resources=Resources(cpus=0.5, read_bps=7, write_iops=9, block_device="8:0")
-        ),
+        spec=InstanceSpec("near", NEIGHBOUR, resources=resources),
+        limits_outside=lambda: resources,
         testbed=SimpleNamespace(cgroups=CgroupsV2(tmp_path), host=LocalHost()),
     )
     (tmp_path / "group/io.max").write_text("8:0 rbps=7 wbps=max riops=max wiops=9\n")
@@ -321,10 +321,13 @@ def test_where_a_kernel_lacks_a_controller_the_remedy_names_the_guest(
     class Careless:
         """A platform that ignores limits that the kernel does not have."""
 
-        name = "careless"
+        name, least_memory_bytes = "careless", 0
 
         def start(self, testbed: Any, spec: InstanceSpec) -> Any:
-            return nullcontext(SimpleNamespace(testbed=testbed, spec=spec, cgroup="/group"))
+            limits = spec.resources
+            return nullcontext(
+                SimpleNamespace(testbed=testbed, spec=spec, cgroup="/group", limits_outside=lambda: limits)
+            )
 
     found = CgroupLimits().probe(testbed, Careless())  # type: ignore[arg-type]
     assert "cannot be read" in str(found.reason)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from lastro.errors import LastroError
@@ -40,12 +40,18 @@ class Profile:
 
     needs: by role. chain_cpus: CPUs that the chain kept busy while it carried TCP, including the kernel's packet work,
     which no cgroup counts. block_device: the disk on which rates are limited, or None. usable_cpus: the number of CPUs
-    on which chain and neighbour may run; that of this machine in a profile that was stored without it."""
+    on which chain and neighbour may run; that of this machine in a profile that was stored without it.
+    least_memory_bytes: what the platform needs to start an instance."""
 
     needs: dict[str, MeasuredUse]
     chain_cpus: float
     block_device: str | None
     usable_cpus: int = field(default_factory=lambda: os.cpu_count() or 1)
+    least_memory_bytes: int = 0
+
+    def on(self, platform: Platform) -> Profile:
+        """Return the same profile for instances of a platform."""
+        return replace(self, least_memory_bytes=platform.least_memory_bytes)
 
     @classmethod
     def unmeasured(cls, testbed: Testbed) -> Profile:
@@ -73,7 +79,7 @@ class Isolation(ABC):
 
     def probe(self, testbed: Testbed, platform: Platform) -> Availability:
         """Start an isolated instance and check that it is isolated."""
-        profile = Profile.unmeasured(testbed) if self.needs_profile else None
+        profile = Profile.unmeasured(testbed).on(platform) if self.needs_profile else None
         spec = InstanceSpec(name=f"probe-{platform.name}-{self.name}", role=NEIGHBOUR)
         try:
             with platform.start(testbed, self.apply(spec, profile)) as instance:

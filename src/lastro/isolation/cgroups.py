@@ -23,7 +23,7 @@ from lastro.testbed import IN_A_GUEST, Testbed
 HEADROOM = 2.0
 _IDLE = MeasuredUse(0, 0, 0, 0, 0, 0)
 _FLOOR_CPUS = 0.1
-_FLOOR_MEMORY_BYTES = 64 << 20
+_FLOOR_MEMORY_BYTES, _PAGE_BYTES = 64 << 20, 4096
 _FLOOR_BPS = 4 << 20
 _FLOOR_IOPS = 100
 _PROCESSES = 256
@@ -43,8 +43,10 @@ class CgroupLimits(Isolation):
         return replace(spec, resources=resources)
 
     def verify(self, instance: Instance) -> str | None:
-        groups = instance.testbed.cgroups
-        for file, wanted in groups.settings(instance.spec.resources):
+        groups, limits = instance.testbed.cgroups, instance.limits_outside()
+        if limits == Resources():
+            return "the host's kernel shows no limits on it"
+        for file, wanted in groups.settings(limits):
             path = groups.root / file.format(name=instance.cgroup.strip("/"))
             try:
                 found = instance.testbed.host.read_text(str(path))
@@ -71,7 +73,7 @@ def _reservation(role: str, profile: Profile) -> Resources:
     need = profile.needs.get(role, _IDLE)
     return Resources(
         cpu_weight=max(100, min(10_000, round(1000 * profile.chain_cpus))),
-        memory_reserved_bytes=max(_FLOOR_MEMORY_BYTES, _whole_pages(need.memory_bytes * HEADROOM)),
+        memory_reserved_bytes=_memory_bytes(need, profile),
     )
 
 
@@ -84,7 +86,7 @@ def _limits_of_a_neighbour(profile: Profile) -> Resources:
     return Resources(
         cpus=max(_FLOOR_CPUS, round(profile.usable_cpus - profile.chain_cpus, 2)),
         cpu_weight=10,
-        memory_bytes=max(_FLOOR_MEMORY_BYTES, _whole_pages(need.memory_bytes * HEADROOM)),
+        memory_bytes=_memory_bytes(need, profile),
         read_bps=rate(need.read_bps, _FLOOR_BPS),
         write_bps=rate(need.write_bps, _FLOOR_BPS),
         read_iops=rate(need.read_iops, _FLOOR_IOPS),
@@ -97,5 +99,7 @@ def _limits_of_a_neighbour(profile: Profile) -> Resources:
     )
 
 
-def _whole_pages(n_bytes: float) -> int:
-    return round(n_bytes / 4096) * 4096
+def _memory_bytes(need: MeasuredUse, profile: Profile) -> int:
+    """Return the memory for a need, with headroom; never less than what an instance of the platform starts with."""
+    pages = round(need.memory_bytes * HEADROOM / _PAGE_BYTES)
+    return max(_FLOOR_MEMORY_BYTES, profile.least_memory_bytes, pages * _PAGE_BYTES)

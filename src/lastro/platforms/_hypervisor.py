@@ -20,7 +20,6 @@ from lastro.study.model import Setting
 from lastro.testbed import Testbed
 from lastro.units import parse_size_bytes
 
-_LEAST_MEMORY_BYTES = 128 << 20
 _COPY_TIMEOUT_S = 600.0
 _UNGUARDED = "mitigations=off"  # on a kernel's command line. Source: kernel-parameters.txt
 
@@ -91,6 +90,7 @@ class Hypervisor(Platform):
     program: ClassVar[str]
     remedy: ClassVar[str]
     boot_timeout_s: ClassVar[float] = 30.0
+    least_memory_bytes = 128 << 20
     emulates: ClassVar[bool] = False
     start_s = 3.0
     shares_kernel = False
@@ -135,11 +135,7 @@ class Hypervisor(Platform):
     @contextmanager
     def start(self, testbed: Testbed, spec: InstanceSpec) -> Iterator[Instance]:
         self.require_confinement(spec)
-        if 0 < (spec.resources.memory_bytes or 0) < _LEAST_MEMORY_BYTES:
-            raise Unavailable(
-                f"a guest with {spec.resources.memory_bytes} bytes of memory does not boot",
-                f"give it at least {_LEAST_MEMORY_BYTES >> 20} MiB",
-            )
+        self.require_memory(spec)
         instance = self.instance(testbed, spec, f"{testbed.session.cgroup}/{spec.name}")
         with ExitStack() as stack:
             for kind, name in self.owned(instance):
@@ -151,6 +147,16 @@ class Hypervisor(Platform):
                 instance.boot([])
                 instance.ready()
             yield instance
+
+    def require_memory(self, spec: InstanceSpec) -> None:
+        """Check that the guest has the memory with which one boots. Raises: Unavailable."""
+        least_mib, limited = self.least_memory_bytes >> 20, spec.resources.memory_bytes is not None
+        if self.memory_mib(spec) < least_mib:
+            what = "the limit on the memory of the instance" if limited else f"`platform.{self.name}.memory`"
+            raise Unavailable(
+                f"a guest of {self.name} with {self.memory_mib(spec)} MiB of memory does not boot",
+                f"set {what} to {least_mib}M or more",
+            )
 
     def owned(self, instance: HypervisorInstance) -> list[tuple[str, str]]:
         """Return what an instance makes, by kind and name, in the order in which it is made."""

@@ -39,8 +39,9 @@ class ExposureScenario(OnPlatforms):
     def run(self, config: Config, calibrations: Mapping[str, Any]) -> Outcome:
         outcome, isolations = Outcome(), isolations_of(config)
         spec = instance_spec(self.testbed, _ROLE, Function.capabilities)
-        spec = isolate(spec, isolations, Profile.unmeasured(self.testbed))
-        with self.pool.get(platform_level(config)).start(self.testbed, spec) as instance:
+        platform = self.pool.get(platform_level(config))
+        spec = isolate(spec, isolations, Profile.unmeasured(self.testbed).on(platform))
+        with platform.start(self.testbed, spec) as instance:
             outcome.invalidate(not_in_force(isolations, {_ROLE: instance}))
             built = Built(self.testbed)
             built.add(_ROLE, instance, platform_level(config), isolation=str(config["isolation"]))

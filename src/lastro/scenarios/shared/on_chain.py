@@ -128,7 +128,7 @@ class OnChain(OnLinks):
         Raises: TrialError when something does not start."""
         platform, links = self.pool.get(platform_level(config)), self.attachments.get(str(config["attachment"]))
         isolations, profile = isolations_of(config), calibrated(calibrations, PROFILE)
-        profile = None if profile is None else made(Profile, profile)
+        profile = None if profile is None else made(Profile, profile).on(platform)
 
         def isolated(spec: InstanceSpec) -> InstanceSpec:
             return self.placed(isolate(spec, isolations, profile), config)
