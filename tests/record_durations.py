@@ -16,7 +16,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from lastro.instruments._cache import cache_here_bytes
+from lastro.host.caches import cache_here_bytes
 from lastro.results.store import Store
 
 

@@ -6,6 +6,8 @@ import pytest
 
 from lastro import registry
 from lastro.anomalies.base import Dose
+from lastro.host.caches import last_level_cache_bytes
+from lastro.host.local import LocalHost
 from lastro.testing import AnomalyContract
 from lastro.testing.subject import MIB
 
@@ -73,9 +75,25 @@ class TestConntrack(AnomalyContract):
         assert 15_000 < dose.held <= 16_002
 
 
+class TestMembw(AnomalyContract):
+    anomaly = "membw"
+
+    def check(self, dose: Dose) -> None:
+        assert 1 << 30 <= dose.moved_bytes / dose.elapsed_s < 1.25 * (2 << 30), "not at the rate that was stated"
+
+
+class TestCache(AnomalyContract):
+    anomaly = "cache"
+
+    def check(self, dose: Dose) -> None:
+        assert dose.memory_peak_bytes > last_level_cache_bytes(LocalHost(), None)
+
+
+ANOMALIES = (
+    TestCpu, TestMemory, TestDisk, TestIo, TestFork, TestNetwork, TestFiles, TestSockets, TestConntrack, TestMembw,
+    TestCache,
+)  # fmt: skip
+
+
 def test_every_anomaly_passes_the_contract() -> None:
-    tested = {
-        cls.anomaly
-        for cls in (TestCpu, TestMemory, TestDisk, TestIo, TestFork, TestNetwork, TestFiles, TestSockets, TestConntrack)
-    }
-    assert tested == registry.names("anomaly") - {"none"}
+    assert {cls.anomaly for cls in ANOMALIES} == registry.names("anomaly") - {"none"}

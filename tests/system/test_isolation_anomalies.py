@@ -23,13 +23,14 @@ from lastro.isolation.cgroups import CgroupLimits
 from lastro.isolation.none import NoIsolation
 from lastro.isolation.seccomp import Seccomp, filter_profile
 from lastro.platforms._oci import oci_config
-from lastro.platforms.base import Instance, InstanceSpec, Platform
+from lastro.platforms.base import AVAILABLE, Instance, InstanceSpec, Platform
 from lastro.platforms.docker import Docker
 from lastro.scenarios.shared.chain import deployed
 from lastro.scenarios.shared.pools import PlatformPool
 from lastro.testbed import Testbed
 
 from ..cli.conftest import until
+from ..conftest import needs_runsc
 from ..products import one_of
 
 pytestmark = pytest.mark.root
@@ -235,6 +236,26 @@ def test_limits_hold_a_neighbour_that_exhausts_the_kernel(
         assert 470 < dose.held < 540
         lower = replace(limits, open_files=100)
     assert "the limit is not in force" in str(part.unmet(dose, demand, lower))
+
+
+@pytest.mark.parametrize("name", [*PLATFORMS, pytest.param("gvisor", marks=needs_runsc), "qemu-tcg"])
+def test_the_memory_that_a_neighbour_moves_is_counted_on_every_platform(
+    testbed: Testbed, pool: PlatformPool, profile: Profile, name: str
+) -> None:
+    """Without limits and within those of its profile; a kernel of its own would hardly answer with a tenth of a CPU."""
+    part, demand = anomaly("membw"), demand_of("stress-ng", bandwidth_bps=200 * MIB, timeout_s=60.0)
+    for isolations in ((), (CgroupLimits(),)) if name in PLATFORMS else ((),):
+        spec = neighbour(*isolations, profile=profile)
+        with pool.get(name).start(testbed, spec) as instance:
+            dose = dosed(part, demand, instance, 2.0)
+        assert part.unmet(dose, demand, spec.resources) is None
+        assert dose.moved_bytes / dose.elapsed_s < 1.5 * demand.bandwidth_bps
+        assert dose.memory_peak_bytes < (spec.resources.memory_bytes or 1 << 30), "the kernel may end it there"
+
+
+@pytest.mark.parametrize("name", [pytest.param("gvisor", marks=needs_runsc), "qemu-tcg"])
+def test_a_profile_lets_an_instance_start(testbed: Testbed, pool: PlatformPool, name: str) -> None:
+    assert CgroupLimits().probe(testbed, pool.get(name)) == AVAILABLE
 
 
 def test_a_worker_that_the_kernel_kills_at_its_memory_limit_is_started_again(

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from lastro.instruments import _cache
+from lastro.host import caches
 
 LARGE = 260 << 20  # of a large server: STREAM's arrays are four times as long
 
@@ -16,7 +16,7 @@ LARGE = 260 << 20  # of a large server: STREAM's arrays are four times as long
 def cache_of(n_bytes: int) -> Iterator[None]:
     """Plans made in the block are for a host whose CPUs have so much."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_cache, "last_level_cache_bytes", lambda host, cpuset: n_bytes)
-        _cache.cache_here_bytes.cache_clear()
+        patch.setattr(caches, "last_level_cache_bytes", lambda host, cpuset: n_bytes)
+        caches.cache_here_bytes.cache_clear()
         yield
-    _cache.cache_here_bytes.cache_clear()
+    caches.cache_here_bytes.cache_clear()

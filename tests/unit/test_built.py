@@ -208,11 +208,11 @@ def test_a_chain_has_its_neighbour_beside_it(testbed: Testbed) -> None:
     instances = {role: stood(testbed, role) for role in ROLES}
     function, path = SimpleNamespace(name="firewall"), FlowPath()
     chain = Chain(instances, VethBridge(), cast(Any, function), path, _segments(instances, path), dict)
-    load = cast(Any, SimpleNamespace(instance=stood(testbed, "neighbour")))
+    load = cast(Any, SimpleNamespace(instance=stood(testbed, "neighbour"), demand=Demand("stress", 2, 0, 60)))
     config = {"platform": "runc", "isolation": "none", "function": "firewall", "implementation": "kernel"}
     scenario, outcome = object.__new__(ChainScenario), Outcome()
     scenario._testbed = testbed
-    scenario._note_topology(config, chain, Disturbance(load, Cpu(), Demand("stress", 2, 0, 60, 2)), outcome)
+    scenario._note_topology(config, chain, Disturbance(load, Cpu()), outcome)
     nodes, links = shape(outcome)
     assert nodes == {
         "source": "runc", "function": "runc firewall (kernel)", "sink": "runc",

@@ -131,6 +131,8 @@ def test_no_anomaly_has_nothing_to_run() -> None:
         ("conntrack", "stress", "perl flood.pl 198.19.254.2 2 16000 1000 20"),
         ("files", "stress", "perl hold.pl files 2 8000 20"),
         ("sockets", "stress", "perl hold.pl sockets 2 8000 20"),
+        ("membw", "stress", "perl move.pl copy 2 16777216 1073741824 20 /run/moved"),
+        ("cache", "stress", "perl move.pl compare 2 16777216 0 20 /run/moved"),
     ],
 )
 def test_each_tool_is_told_the_same_in_its_own_options(name: str, tool: str, argv: str) -> None:
@@ -183,6 +185,13 @@ DONE = Dose(
         ("conntrack", {"held": 7000}, {}, "held 7000 connections, less than half of 16000"),
         ("conntrack", {"held": 256}, {"connections": 256}, None),
         ("conntrack", {"held": 400}, {"connections": 256}, "more than its limit of 256 allows"),
+        ("membw", {"moved_bytes": 11 << 30}, {}, None),
+        ("membw", {"moved_bytes": 9 << 30}, {}, "moved 921.6 MiB of memory per second, less than 1.0 GiB"),
+        ("membw", {"moved_bytes": 9 << 30, "cpus": 0.06}, {"cpus": 0.1}, None),  # held back by its limit
+        ("membw", {"moved_bytes": 9 << 30, "cpus": 0.04}, {"cpus": 0.1}, "less than 1.0 GiB"),
+        ("membw", {"moved_bytes": 0, "cpus": 0.1}, {"cpus": 0.1}, "moved 0 B of memory per second"),
+        ("cache", {"moved_bytes": 3300 * MIB}, {}, None),
+        ("cache", {"moved_bytes": 3100 * MIB}, {}, "read 310.0 MiB of memory per second, less than 320.0 MiB"),
         ("cpu", {"alive": False}, {}, "ended before the measurement did"),
         ("disk", {"alive": False}, {}, "ended before the measurement did"),
     ],

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lastro.errors import InstrumentError
-from lastro.instruments._cache import last_level_cache_bytes, numbers
+from lastro.host.caches import last_level_cache_bytes, numbers
 from lastro.instruments._memory import MemoryWorkload
 from lastro.instruments.mbw import Mbw
 from lastro.instruments.stream import BYTES, Stream

@@ -36,6 +36,7 @@ class Demand:
     workers: int
     memory_bytes: int
     timeout_s: float
+    bandwidth_bps: int = 1 << 31  # bytes per second
     usable_cpus: int = field(default_factory=lambda: len(os.sched_getaffinity(0)))
 
     @property
@@ -48,7 +49,7 @@ class KernelUse:
     """A resource of the kernel that an anomaly takes from its neighbours, by the kernel's own counters.
 
     held: units that it holds now. used: units taken since boot. refused: requests that a limit has ever refused or
-    delayed. moved_bytes: sent over a link of its own."""
+    delayed. moved_bytes: sent over a link of its own, or moved in memory."""
 
     held: int = 0
     used: int = 0
@@ -109,6 +110,10 @@ class Anomaly(ABC):
         """Return what runs in the neighbour: `argv`, or a program that starts it again where the kernel ends it."""
         return self.argv(demand)
 
+    def fitted(self, demand: Demand, neighbour: Instance) -> Demand:
+        """Return the demand as this neighbour can meet it, for a load whose size depends on its host or its limits."""
+        return demand
+
     def through(self, function: Instance) -> Anomaly | None:
         """Return this anomaly with its packets sent through a function that tracks connections; None if it sends none.
 
@@ -142,10 +147,11 @@ class Anomaly(ABC):
 
         The block begins when the load has reached its dose, or after a minute. If reading from the disk is limited, a
         tool that is not in the page cache takes long to start: stress-ng and its libraries have 33 MB."""
+        demand = self.fitted(demand, neighbour)
         with self.prepared(neighbour) as taken:
             process = neighbour.spawn(["env", f"--chdir={_WORKING_DIRECTORY}", *self.command(demand)])
             try:
-                load = Neighbour(neighbour, process, taken)
+                load = Neighbour(neighbour, demand, process, taken)
                 deadline_s = time.monotonic() + _START_S
                 while time.monotonic() < deadline_s and process.alive() and not self._has_begun(load, demand):
                     pass
@@ -162,10 +168,10 @@ class Anomaly(ABC):
 
 
 class Neighbour:
-    """A misbehaving instance, with readings of what it does."""
+    """A misbehaving instance, with its load and readings of what it does."""
 
-    def __init__(self, instance: Instance, process: Process, taken: Callable[[], KernelUse]) -> None:
-        self.instance, self._process, self._taken = instance, process, taken
+    def __init__(self, instance: Instance, demand: Demand, process: Process, taken: Callable[[], KernelUse]) -> None:
+        self.instance, self.demand, self._process, self._taken = instance, demand, process, taken
 
     def reading(self) -> NeighbourReading:
         return NeighbourReading(self.instance.usage(), self.instance.written_bytes(), self._taken())

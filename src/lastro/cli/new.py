@@ -9,7 +9,7 @@
 
 With --part, FILE is the name of a part: the command writes a working example to parts/, and a test of its contract.
 
-  lastro new --part anomaly cache     writes parts/anomalies/cache.py and parts/tests/test_cache.py"""
+  lastro new --part anomaly timers    writes parts/anomalies/timers.py and parts/tests/test_timers.py"""
 
 from __future__ import annotations
 

@@ -31,6 +31,7 @@ from lastro.scenarios.proxy.three_node import CLIENT, ROLES, SERVER, line
 from lastro.scenarios.proxy.topology import note_topology
 from lastro.scenarios.shared.bases import OnLinks
 from lastro.scenarios.shared.calibration import calibrated, calibration_key, on_bare_host
+from lastro.scenarios.shared.disturbance import BANDWIDTH
 from lastro.scenarios.shared.flow import rest
 from lastro.scenarios.shared.host_limits import HOST_LIMITS, HostClocks
 from lastro.scenarios.shared.verify_limits import limits_of, unequal
@@ -77,6 +78,7 @@ class ProxyScenario(OnLinks):
         Setting("memory", "4G", "memory of a proxy's instance, in whole MiB", check=parse_size_bytes),
         Setting("anomaly_workers", 12, "processes of the anomaly; 0: one per CPU", 0, 4096),
         Setting("anomaly_memory", "256M", "memory of each worker of the memory anomaly", check=parse_size_bytes),
+        BANDWIDTH,
         Setting(
             "anomaly_tool", "stress", "tool that makes the anomaly", choices=("stress-ng", "stress"), by_profile=True
         ),

@@ -124,7 +124,7 @@ def disturbed(standing: Standing, config: Config, timeout_s: float) -> Iterator[
     spec = bounded(dut.spec("neighbour", weight), dut.testbed, demand)
     with ExitStack() as stack:
         instance = stack.enter_context(standing.native.start(dut.testbed, spec))
-        yield Disturbance(stack.enter_context(anomaly.at_work(instance, demand)), anomaly, demand)
+        yield Disturbance(stack.enter_context(anomaly.at_work(instance, demand)), anomaly)
 
 
 def measure(standing: Standing, config: Config, disturbance: Disturbance | None, outcome: Outcome) -> None:

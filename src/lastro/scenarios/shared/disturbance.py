@@ -10,9 +10,13 @@ from lastro.meters.host import HostMeter
 from lastro.platforms.base import InstanceSpec
 from lastro.results.samples import Outcome
 from lastro.scenarios.base import Config
+from lastro.study.model import Setting
 from lastro.testbed import Testbed
 from lastro.units import parse_size_bytes
 
+BANDWIDTH = Setting(
+    "anomaly_bandwidth", "2G", "bytes per second that the anomaly `membw` moves in memory", check=parse_size_bytes
+)
 MOST_PROCESSES = 2000  # of a neighbour that no isolation limits
 _SHARE = 4  # a neighbour has at most this part of the processes that the host has left: one quarter
 _PER_WORKER, _BESIDES = 2, 16  # processes of a load; stress-ng has two for each worker
@@ -24,13 +28,12 @@ class Disturbance:
 
     neighbour: Neighbour
     anomaly: Anomaly
-    demand: Demand
     through: str = ""
 
     @property
     def fields(self) -> dict[str, str]:
         """The fields of the neighbour in the topology of a trial."""
-        argv = " ".join(self.anomaly.argv(self.demand))
+        argv = " ".join(self.anomaly.argv(self.neighbour.demand))
         return {"does": f"{argv} (through the {self.through})" if self.through else argv, "anomaly": self.anomaly.name}
 
     def judge_dose(
@@ -39,7 +42,7 @@ class Disturbance:
         """Note the dose since `before`; invalidate the trial if it was missed. `what` names the load in the reason."""
         dose = self.neighbour.dose_since(before, elapsed_s)
         outcome.notes["doses"] = {**asdict(dose), **host.pressure()}
-        unmet = self.anomaly.unmet(dose, self.demand, self.neighbour.instance.spec.resources)
+        unmet = self.anomaly.unmet(dose, self.neighbour.demand, self.neighbour.instance.spec.resources)
         outcome.invalidate([f"{what} missed its dose: {unmet}"] if unmet else [])
 
 
@@ -51,6 +54,7 @@ def demanded(config: Config, testbed: Testbed, timeout_s: float) -> tuple[Anomal
         workers=int(config["anomaly_workers"]),
         memory_bytes=parse_size_bytes(str(config["anomaly_memory"])),
         timeout_s=timeout_s,
+        bandwidth_bps=parse_size_bytes(str(config.get(BANDWIDTH.name, BANDWIDTH.default))),
         usable_cpus=len(testbed.usable_cpus),
     )
     return (anomaly, demand) if anomaly.argv(demand) else None

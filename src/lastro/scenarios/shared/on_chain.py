@@ -20,7 +20,7 @@ from lastro.scenarios.shared.bases import OnLinks, first_unavailable
 from lastro.scenarios.shared.calibration import calibrated, calibration_key
 from lastro.scenarios.shared.chain import Chain, deployed
 from lastro.scenarios.shared.chain_probes import ChainProbes
-from lastro.scenarios.shared.disturbance import Disturbance, bounded, demanded
+from lastro.scenarios.shared.disturbance import BANDWIDTH, Disturbance, bounded, demanded
 from lastro.scenarios.shared.frames import OFF
 from lastro.scenarios.shared.instance_spec import instance_spec
 from lastro.scenarios.shared.topology import Built
@@ -40,6 +40,7 @@ IMPLEMENTATION = Setting(
 NEIGHBOUR_SETTINGS = (
     Setting("anomaly_workers", 0, "processes of the neighbour's load; 0: one per CPU", 0, 4096),
     Setting("anomaly_memory", "256M", "memory that each worker of the memory anomaly holds", check=parse_size_bytes),
+    BANDWIDTH,
     Setting(
         "anomaly_tool", "stress-ng", "tool that makes the anomaly", choices=("stress-ng", "stress"), by_profile=True
     ),
@@ -186,4 +187,4 @@ class OnChain(OnLinks):
             # Before the anomaly: at its memory limit, the kernel may kill the command that checks.
             outcome.invalidate(not_in_force(isolations_of(config), {NEIGHBOUR: instance}))
             with anomaly.at_work(instance, demand) as neighbour:
-                yield Disturbance(neighbour, anomaly, demand, "function" if crossing else "")
+                yield Disturbance(neighbour, anomaly, "function" if crossing else "")

@@ -6,8 +6,8 @@ import os
 from collections.abc import Sequence
 
 from lastro.errors import InputError, Unavailable
+from lastro.host.caches import numbers
 from lastro.host.cgroups import Resources
-from lastro.instruments._cache import numbers
 from lastro.isolation.base import Isolation, isolate
 from lastro.platforms.base import InstanceSpec
 from lastro.scenarios.base import Config, isolations_of

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from lastro.host.caches import numbers
 from lastro.host.cgroups import Resources
-from lastro.instruments._cache import numbers
 from lastro.platforms.base import Instance, InstanceSpec
 from lastro.scenarios.shared.resources import MIB
 from lastro.testbed import Testbed

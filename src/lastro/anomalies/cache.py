@@ -1,0 +1,20 @@
+"""A neighbour that keeps the last-level cache for itself: it reads as much memory as the cache holds, over and over."""
+
+from __future__ import annotations
+
+from lastro.anomalies._moved import Moved
+from lastro.anomalies.base import Demand
+
+_LEAST_PER_S = 10  # times that all of it is read
+
+
+class Cache(Moved):
+    name = "cache"
+    summary = "reads as much memory as the last-level cache holds, without pause"
+    does, verb, caches = "compare", "read", 1
+
+    def rate(self, demand: Demand) -> int:
+        return 0
+
+    def least_rate(self, demand: Demand) -> float:
+        return _LEAST_PER_S * demand.memory_bytes
