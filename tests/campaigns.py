@@ -81,7 +81,7 @@ def plausible_notes(levels: Levels, block: int) -> dict[str, Any]:
         "witness": {"packets_in": 1000, "packets_out": 1000},
     }
     if levels.get("anomaly", "none") != "none":
-        notes["doses"] = {"cpu_s": rng.uniform(14, 16), "psi_cpu": rng.uniform(20, 40)}
+        notes["doses"] = {"elapsed_s": 15.0, "cpus": rng.uniform(14, 16) / 15, "psi_cpu": rng.uniform(20, 40)}
     return notes
 
 

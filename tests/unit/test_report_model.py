@@ -11,6 +11,7 @@ import pytest
 
 from lastro.analysis.build import build_report
 from lastro.analysis.campaign import Cell, Report, Row
+from lastro.analysis.doses import doses_of
 from lastro.analysis.verdicts import verdict
 from lastro.report.language import ENGLISH
 from lastro.report.numbers import comparison_text, mean_text, ratio_text
@@ -22,7 +23,7 @@ from lastro.stats.contrasts import ONE_VALUE
 from lastro.stats.intervals import Interval, Summary, describe
 from lastro.stats.ratios import Ratio
 
-from ..campaigns import METRICS, make_campaign, make_study, plausible_notes
+from ..campaigns import METRICS, make_campaign, make_study
 
 NO_APPARMOR = ("AppArmor is not in this kernel", "boot another kernel")
 
@@ -143,7 +144,7 @@ def test_residual_differences(tmp_path: Path) -> None:
 )
 def test_notes_of_any_shape_do_no_harm(tmp_path: Path, notes: dict[str, object]) -> None:
     report = report_of(make_campaign(tmp_path, notes=lambda levels, block: dict(notes)))
-    assert not report.residuals and not report.properties.usage and not report.properties.doses
+    assert not report.residuals and not report.properties.usage and not doses_of(report).rows
 
 
 def test_other_metrics_on_request(tmp_path: Path) -> None:
@@ -153,13 +154,6 @@ def test_other_metrics_on_request(tmp_path: Path) -> None:
     directory = make_campaign(tmp_path, study, extra={"loss": 0.5, "unheard_of": 1.0})
     assert report_of(directory).metrics == METRICS
     assert report_of(directory, all_metrics=True).metrics[-2:] == (loss, Metric("unheard_of", "", "neither", ""))
-
-
-def test_doses_by_anomaly(tmp_path: Path) -> None:
-    study = make_study({"anomaly": ("none", "cpu")}, replicates=2)
-    doses = report_of(make_campaign(tmp_path, study, notes=plausible_notes)).properties.doses
-    assert doses.columns == ("none", "cpu")
-    assert all(row.values[0] == "—" for row in doses.rows)
 
 
 @pytest.mark.parametrize(

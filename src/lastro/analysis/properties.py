@@ -1,4 +1,4 @@
-"""Side tables from the notes of trials: residual differences, resource usage, doses reached, host disturbances.
+"""Side tables from the notes of trials: residual differences, resource usage, host disturbances.
 
 Pure. Notes are untrusted input: a part from a third party may have written anything into them."""
 
@@ -56,7 +56,6 @@ class PropertyTables:
 
     residuals: PropertyTable
     usage: PropertyTable
-    doses: PropertyTable
     host: PropertyTable
     really: PropertyTable
 
@@ -72,20 +71,13 @@ def build_properties(study: Study, treatments: Sequence[Treatment], attempts: Se
         """Return the columns in the order of the study; one without a trial is shown as absent, not left out."""
         return tuple(dict.fromkeys(column(factor, treatment.index) for treatment in treatments))
 
-    def gather(note: str, factor: str, also: str = ALL) -> Gathered:
-        """Gather a note by the levels of a factor; a second one, `also`, has a row for each of its levels."""
-        return _gather(
-            attempts,
-            note,
-            lambda attempt: column(factor, attempt.treatment),
-            lambda attempt: "" if also == ALL else f", {column(also, attempt.treatment)}",
-        )
+    def gather(note: str, factor: str) -> Gathered:
+        return _gather(attempts, note, lambda attempt: column(factor, attempt.treatment))
 
     by = _first_varying(study, ("platform", "isolation", "function"))
     return PropertyTables(
         residuals=_verbatim(columns("platform"), gather("residuals", "platform")),
         usage=_spread("" if by == ALL else by, columns(by), gather("usage", by)),
-        doses=_spread("anomaly", columns("anomaly"), gather("doses", "anomaly", _first_varying(study, ("isolation",)))),
         host=_spread("", (ALL,), gather("host", ALL)),
         really=_verbatim(columns("platform"), gather(REALLY, "platform")),
     )
@@ -100,14 +92,12 @@ def column_of(study: Study, levels: Mapping[str, Level], kind: str) -> str:
 Gathered = dict[str, dict[str, list[Any]]]  # property -> column -> what each attempt noted
 
 
-def _gather(
-    attempts: Iterable[Attempt], note: str, column: Callable[[Attempt], str], row: Callable[[Attempt], str]
-) -> Gathered:
+def _gather(attempts: Iterable[Attempt], note: str, column: Callable[[Attempt], str]) -> Gathered:
     gathered: Gathered = defaultdict(lambda: defaultdict(list))
     for attempt in attempts:
         if attempt.valid or note == "residuals":  # residuals are collected once per platform, outside trials
             for name, value in _flatten(attempt.notes.get(note)):
-                gathered[name + row(attempt)][column(attempt)].append(value)
+                gathered[name][column(attempt)].append(value)
     return gathered
 
 

@@ -13,7 +13,10 @@
     finished     whether all trials have run
     key_findings [sentence], in English; first what each noisy neighbour costs and isolation recovers
     metrics      [{name, unit, better, summary}]
-    treatments   [{id, label, levels, status, reason, remedy, baseline (id or null), trials {state: n}, metrics}]
+    treatments   [{id, label, levels, status, reason, remedy, baseline (id or null), trials {state: n}, dose, metrics}]
+                 dose {quantity: {mean, least, greatest}}: what the neighbour really did in valid trials; null without
+                 one. cpus; memory_peak_bytes; held (units of a resource of the kernel); each per second of the
+                 measurement: written_bytes, used (units), refused, moved_bytes (on a link of its own, or in memory)
                  metrics {name: {n, bounded, mean, sd, interval {low, high, confidence}, median, ratio,
                  generator_limited, marks, ended, values}}
                  bounded: how many of the n values are only lower bounds, because the study ended the search for them;
@@ -58,6 +61,7 @@ from lastro.analysis import analyse
 from lastro.analysis.campaign import Cell, Gap, Point, Report, Row
 from lastro.analysis.compare import facts
 from lastro.analysis.curves import Curve, CurveLine, Panel, curves
+from lastro.analysis.doses import Spread, spreads_of
 from lastro.analysis.growth import Growth
 from lastro.analysis.measured import median_of
 from lastro.analysis.model import Analysis
@@ -113,6 +117,7 @@ def document(report: Report, published: AsPublished | None = None, analysis: Ana
 
     `analysis` is that of the report; without it, it is made here, which takes seconds."""
     progress = report.progress
+    valid = report.valid_attempts()
     kept = {(attempt.trial, attempt.attempt): attempt for attempt in report.attempts}
     found = {
         "format": FORMAT,
@@ -132,7 +137,9 @@ def document(report: Report, published: AsPublished | None = None, analysis: Ana
         "finished": progress.finished,
         "key_findings": key_findings(report, ENGLISH),
         "metrics": report.metrics,
-        "treatments": [_treatment(row, report, kept) for row in report.rows],
+        "treatments": [
+            _treatment(row, report, kept, spreads_of(valid.get(row.treatment.index, ()))) for row in report.rows
+        ],
         "unavailable": report.gaps,
         "invalid_attempts": report.invalid_attempts,
         "really": _really(report),
@@ -161,10 +168,16 @@ def _study(study: Study) -> dict[str, Any]:
     )
 
 
-def _treatment(row: Row, report: Report, kept: Mapping[tuple[int, int], Attempt]) -> dict[str, Any]:
+def _treatment(
+    row: Row, report: Report, kept: Mapping[tuple[int, int], Attempt], dose: Mapping[str, Spread]
+) -> dict[str, Any]:
     confidence = report.study.design.confidence
     metrics = {cell.metric.name: _cell(cell, confidence) | {"ended": endings(cell, kept)} for cell in row.cells}
-    return only(row.treatment, "id label levels") | own(row, "treatment cells") | {"metrics": metrics}
+    return (
+        only(row.treatment, "id label levels")
+        | own(row, "treatment cells")
+        | {"dose": dose or None, "metrics": metrics}
+    )
 
 
 def _cell(cell: Cell, confidence: float) -> dict[str, Any]:

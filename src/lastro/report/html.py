@@ -40,7 +40,7 @@ from lastro.report.statistics_words import (
     statistics_sentences,
     time_sentences,
 )
-from lastro.report.tables import curve_tables, growth_tables, invalid_table, really_table, remarks_table
+from lastro.report.tables import curve_tables, doses_table, growth_tables, invalid_table, really_table, remarks_table
 from lastro.report.templating import environment
 
 _TONES = {"▲": "better", "▼": "worse", "✓": "better", "✕": "worse"}
@@ -79,7 +79,11 @@ def _context(content: Content) -> dict[str, Any]:
         "published_introduction": INTRODUCTION,
         "limitations": words.limitations(report, say),
         "meaning": meaning,
-        "really": [table for table in (really_table(report, say), remarks_table(report, say)) if table],
+        "really": [
+            table
+            for table in (really_table(report, say), doses_table(report, say), remarks_table(report, say))
+            if table
+        ],
         "confidence": words.percent(report.study.design.confidence),
         "tiles": _tiles(content),
         "factors": [factor.name for factor in report.varying[hoisted:]] or [say("treatment")],

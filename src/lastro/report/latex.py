@@ -29,6 +29,7 @@ from lastro.report.statistics_words import noise_floor_sentence, statistics_sent
 from lastro.report.tables import (
     Table,
     captioned,
+    doses_table,
     gaps_table,
     growth_tables,
     invalid_table,
@@ -112,6 +113,7 @@ def _tables(content: Content) -> Iterator[Table]:
     yield from tables_of(report, say)
     yield from (scaling_table(report, scaling, say) for scaling in scalings(report))
     yield from growth_tables(report, say)
+    yield doses_table(report, say)
     for metric in content.analysis.metrics:
         yield from tables_behind(metric, say)
     yield gaps_table(report, say)

@@ -35,6 +35,7 @@ from lastro.report.tables import (
     Table,
     captioned,
     curve_tables,
+    doses_table,
     gaps_table,
     growth_tables,
     invalid_table,
@@ -112,9 +113,10 @@ def _statistics(content: Content) -> Iterator[str]:
 
 
 def _really(report: Report, say: Language) -> Iterator[str]:
-    if tables := [table for table in (really_table(report, say), remarks_table(report, say)) if table]:
+    tables = (really_table(report, say), doses_table(report, say), remarks_table(report, say))
+    if tables[0]:
         yield escape(say(words.REALLY))
-        yield from (_table(table, report, say) for table in tables)
+    yield from (_table(table, report, say) for table in tables if table)
 
 
 def _behind(metric: MetricAnalysis, alpha: float, report: Report, say: Language) -> Iterator[str]:

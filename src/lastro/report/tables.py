@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from lastro.analysis.campaign import Cell, InvalidAttempt, MetricView, Report, Row
 from lastro.analysis.curves import Curve, Panel, curves
+from lastro.analysis.doses import doses_of
 from lastro.analysis.growth import Growth
 from lastro.analysis.properties import ALL, PropertyTable, column_of
 from lastro.analysis.remarks import Mark
@@ -16,6 +17,7 @@ from lastro.analysis.verdicts import verdict
 from lastro.report import words
 from lastro.report.added import growth_of
 from lastro.report.content import Content
+from lastro.report.dose_words import DOSES, DOSES_NOTE, spread_text
 from lastro.report.language import Language
 from lastro.report.numbers import (
     GEOMETRIC,
@@ -215,6 +217,22 @@ def really_table(report: Report, say: Language) -> Table:
     return Table(
         "really", "", (really.factor, *names), rows if really else (), long=frozenset(range(1, len(names) + 1))
     )
+
+
+def doses_table(report: Report, say: Language) -> Table:
+    """Return a table of what the neighbour really did, by what decides how it runs."""
+    doses = doses_of(report)
+    columns = (*doses.factors, say("trials"), *(say(quantity.label) for quantity in doses.quantities))
+    rows = tuple(
+        (
+            *row.levels,
+            say.integer(row.trials),
+            *(spread_text(quantity, row.spreads.get(quantity.name), say) for quantity in doses.quantities),
+        )
+        for row in doses.rows
+    )
+    right = frozenset(range(len(doses.factors), len(columns)))
+    return Table("doses", say(DOSES), columns, rows, right, note=say(DOSES_NOTE) if rows else "")
 
 
 def remarks_table(report: Report, say: Language) -> Table:

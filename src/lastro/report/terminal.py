@@ -40,6 +40,7 @@ from lastro.report.opening import incomplete
 from lastro.report.reasons import grouped
 from lastro.report.remark_words import signs
 from lastro.report.search_tables import lines_of
+from lastro.report.tables import doses_table
 from lastro.report.words import legend, premises, sequential_note
 
 MANY = 40  # with more treatments, the leading factors are always headings
@@ -86,6 +87,7 @@ def render(report: Report, width: int) -> list[Text]:
         lines += _scaling(report, scaling, width)
     if found := growth_of(report):
         lines += _growths(report, found, width)
+    lines += _doses(report, width)
     return [*lines, *_below(report, width), *_answer(report, width)]
 
 
@@ -279,6 +281,28 @@ def _growth_cell(growth: Growth | None, widest: Growth, columns: Sequence[str]) 
         lines += _broken(f"{column}: {against_text(against, ENGLISH)}", _SENTENCE)
     unknown = all(against.verdict == "unknown" for against in growth.against.values())
     return _text(*((line, "dim" if unknown else "") for line in lines))
+
+
+def _doses(report: Report, width: int) -> list[Text]:
+    """Return what the neighbour really did: its CPUs, and as many other quantities as fit."""
+    table = doses_table(report, ENGLISH)
+    if not table:
+        return []
+    columns = [
+        _Column(_text((heading, "bold")), tuple(Text(plain(row[at])) for row in table.rows), right=at in table.right)
+        for at, heading in enumerate(table.columns)
+    ]
+    kept, least = len(columns), min(table.right) + 2  # the number of trials, and the CPUs
+    while kept > least and _total(columns[:kept]) - _GAP > width:
+        kept -= 1
+    more = f" --json has {', '.join(table.columns[kept:])}." if kept < len(columns) else ""
+    return [
+        Text(),
+        Text(table.title, style="bold"),
+        *_head(columns[:kept]),
+        *_rows(columns[:kept], range(len(table.rows))),
+        *_wrapped(table.note + more, width),
+    ]
 
 
 # Below the table

@@ -359,11 +359,10 @@ def commands(report: Report, say: Language) -> list[tuple[str, str]]:
 
 
 def resources(report: Report, say: Language) -> list[tuple[str, str, PropertyTable]]:
-    """Return (name, title, table) for resource usage, doses of the neighbour, and disturbances of the host."""
+    """Return (name, title, table) for resource usage, and disturbances of the host."""
     properties = report.properties
     found = [
         ("usage", say("Used by each instance, from its own cgroup"), properties.usage),
-        ("doses", say("Dose that the neighbour reached"), properties.doses),
         ("host", say("Disturbances of the host"), properties.host),
     ]
     return [entry for entry in found if entry[2]]

@@ -1,0 +1,90 @@
+"""What the neighbour really did, in every form of a report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lastro.analysis.doses import doses_of
+from lastro.app.contents import content_of, report_of
+from lastro.report import terminal
+from lastro.report.document import document
+from lastro.report.html import render_html
+from lastro.report.language import ENGLISH, language
+from lastro.report.latex import render_latex
+from lastro.report.markdown import render_markdown
+from lastro.report.tables import doses_table
+
+from ..campaigns import Levels, make_campaign, make_study, plausible_notes
+
+STUDY = {"anomaly": ("none", "cpu", "membw"), "isolation": ("none", "cgroups"), "attachment": ("veth-direct", "ovs")}
+
+
+def noted(levels: Levels, block: int) -> dict[str, Any]:
+    """Doses whose CPUs tell the treatment and the block: 1.04 is the cpu anomaly in block 2."""
+    notes = plausible_notes(levels, block)
+    if levels["anomaly"] == "none":
+        return notes
+    cpus = (1.0 if levels["anomaly"] == "cpu" else 0.2) * (0.5 if levels["isolation"] == "cgroups" else 1.0)
+    moved = 30 << 30 if levels["anomaly"] == "membw" else 0
+    dose = {"elapsed_s": 15.0, "cpus": cpus + block / 50, "alive": True, "held": 0, "moved_bytes": moved}
+    return {**notes, "doses": dose}
+
+
+def campaign(directory: Path, notes: Any = noted) -> Path:
+    return make_campaign(directory, make_study(STUDY, replicates=2), notes=notes)
+
+
+def test_each_anomaly_has_its_cpus_under_each_isolation(tmp_path: Path) -> None:
+    table = doses_table(report_of(campaign(tmp_path)), ENGLISH)
+    assert table.columns == ("anomaly", "isolation", "trials", "CPUs", "moved per s")
+    assert table.rows == (
+        ("cpu", "none", "4", "1.03 (1.02 – 1.04)", "0 B"),
+        ("cpu", "cgroups", "4", "0.530 (0.520 – 0.540)", "0 B"),
+        ("membw", "none", "4", "0.230 (0.220 – 0.240)", "2.0 GiB"),
+        ("membw", "cgroups", "4", "0.130 (0.120 – 0.140)", "2.0 GiB"),
+    )
+
+
+def test_every_form_of_the_report_has_it(tmp_path: Path, undrawn: None) -> None:
+    directory = campaign(tmp_path)
+    for code, title, number in (
+        ("en", "What the neighbour really did", "0.530 (0.520 – 0.540)"),
+        ("pt-BR", "O que o vizinho fez de fato", "0,530 (0,520 – 0,540)"),
+    ):
+        content = content_of([directory], language(code), all_metrics=False)
+        for text in (render_html(content), render_markdown(content), render_latex(content)):
+            assert title in text and number in text.replace("--", "–").replace("\\", "")
+
+
+@pytest.mark.parametrize(("width", "fits"), [(120, True), (50, False)])
+def test_the_terminal_has_the_cpus_and_what_fits(tmp_path: Path, width: int, fits: bool) -> None:
+    lines = [line.plain for line in terminal.render(report_of(campaign(tmp_path)), width)]
+    below = lines[lines.index("What the neighbour really did") :]
+    assert any("0.530 (0.520 – 0.540)" in line for line in below)
+    assert any("2.0 GiB" in line for line in below) is fits
+    assert ("--json has moved per s." in " ".join(" ".join(below).split())) is not fits
+    assert max(map(len, below)) <= width
+
+
+def test_the_document_has_the_dose_of_each_treatment(tmp_path: Path) -> None:
+    found = {
+        tuple(each["levels"].values()): each["dose"] for each in document(report_of(campaign(tmp_path)))["treatments"]
+    }
+    assert found["none", "none", "ovs"] is None
+    cpus = found["membw", "cgroups", "ovs"]["cpus"]
+    assert cpus == {"mean": pytest.approx(0.13), "least": pytest.approx(0.12), "greatest": pytest.approx(0.14)}
+    assert found["membw", "cgroups", "ovs"]["moved_bytes"]["mean"] == 2 << 30
+
+
+@pytest.mark.parametrize(
+    "dose",
+    ["text", [1], {}, {"cpus": 1.0}, {"cpus": 1.0, "elapsed_s": 0.0}, {"cpus": 1e300, "elapsed_s": 1e-300},
+     {"cpus": -1, "elapsed_s": 1.0}, {"used": 1e308, "elapsed_s": 1e-308}],
+)  # fmt: skip
+def test_doses_of_any_shape_do_no_harm(tmp_path: Path, dose: object) -> None:
+    report = report_of(campaign(tmp_path, lambda levels, block: {"doses": dose}))
+    assert not doses_of(report).rows and not doses_table(report, ENGLISH)
+    assert "What the neighbour really did" not in [line.plain for line in terminal.render(report, 100)]
