@@ -11,6 +11,7 @@ from lastro.campaign.duration import configuration
 from lastro.guest import in_turn
 from lastro.host import facts
 from lastro.host.local import LocalHost
+from lastro.host.processors import shared_cores
 from lastro.scenarios.base import Config, Scenario
 from lastro.study import design
 from lastro.study.model import Study
@@ -50,14 +51,20 @@ def provenance(study: Study, scenario: Scenario, file: TestbedFile | None = None
     with scenario.testbed.attempt():
         own = facts.collect(scenario.testbed.host, commands)
         found = {**own, **identity(scenario), **scenario.facts(configs), **_in_guests(scenario, commands)}
-        found |= {**_places(scenario, file), "controller": facts.controller()}
+        found |= {**_places(scenario, file), "cores": _cores(scenario.testbed, own), "controller": facts.controller()}
         return {**found, "machines": machines(scenario.testbed)}
 
 
 def provenance_of(bed: Testbed, file: TestbedFile) -> dict[str, Any]:
     """Return the facts of the hosts of a testbed, apart from any study."""
     own = facts.collect(bed.host, version_commands())
-    return {**own, **_identity_of(bed), "testbed": _roles(bed, file), "machines": machines(bed)}
+    found = {**own, **_identity_of(bed), "testbed": _roles(bed, file), "cores": _cores(bed, own)}
+    return {**found, "machines": machines(bed)}
+
+
+def _cores(bed: Testbed, own: Mapping[str, Any]) -> dict[str, Any]:
+    """Return which CPUs of the DUT share a core; `own` are the facts of its host."""
+    return shared_cores(bed.host, bed.usable_cpus, virtual=bool(own["host"]["virtual_machine"]))
 
 
 def machines(bed: Testbed) -> list[str]:

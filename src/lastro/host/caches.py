@@ -9,7 +9,7 @@ from typing import Protocol
 from lastro.errors import InputError
 from lastro.units import parse_size_bytes
 
-_CPUS = "/sys/devices/system/cpu"
+CPUS = "/sys/devices/system/cpu"
 
 
 class Reader(Protocol):
@@ -32,10 +32,10 @@ def cache_here_bytes(cpuset: str) -> int:
 def last_level_cache_bytes(host: Reader, cpuset: str | None) -> int:
     """Add up the last-level caches of these CPUs, each once; 0 if the kernel does not report them. None: all CPUs."""
     caches: dict[tuple[int, str], int] = {}
-    for cpu in numbers(cpuset if cpuset is not None else _read(host, f"{_CPUS}/online")):
+    for cpu in numbers(cpuset if cpuset is not None else _read(host, f"{CPUS}/online")):
         levels = []
         for index in range(8):
-            place = f"{_CPUS}/cpu{cpu}/cache/index{index}"
+            place = f"{CPUS}/cpu{cpu}/cache/index{index}"
             level = _read(host, f"{place}/level")
             if level.isdigit():
                 shared = _read(host, f"{place}/shared_cpu_list") or str(cpu)

@@ -12,6 +12,7 @@
                  empty for one host
     finished     whether all trials have run
     key_findings [sentence], in English; first what each noisy neighbour costs and isolation recovers
+    caveats      [sentence], in English, to be read with the key findings
     metrics      [{name, unit, better, summary}]
     treatments   [{id, label, levels, status, reason, remedy, baseline (id or null), trials {state: n}, dose, metrics}]
                  dose {quantity: {mean, least, greatest}}: what the neighbour really did in valid trials; null without
@@ -73,6 +74,7 @@ from lastro.analysis.verdicts import verdict
 from lastro.plain import json_text
 from lastro.report.added import growth_of
 from lastro.report.analysis_document import analysis_document
+from lastro.report.caveats import caveats
 from lastro.report.encoder import Forms, encode, only, own
 from lastro.report.key_findings import key_findings
 from lastro.report.language import ENGLISH
@@ -136,6 +138,7 @@ def document(report: Report, published: AsPublished | None = None, analysis: Ana
         ],
         "finished": progress.finished,
         "key_findings": key_findings(report, ENGLISH),
+        "caveats": caveats(report, ENGLISH),
         "metrics": report.metrics,
         "treatments": [
             _treatment(row, report, kept, spreads_of(valid.get(row.treatment.index, ()))) for row in report.rows

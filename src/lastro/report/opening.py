@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from lastro.analysis.campaign import Report
+from lastro.report.caveats import caveats
 from lastro.report.key_findings import key_findings
 from lastro.report.language import Language
 
@@ -16,9 +17,9 @@ MANY_INVALID = 0.10  # a larger fraction of the runnable trials is reported befo
 
 
 def opening(report: Report, say: Language) -> tuple[str, ...]:
-    """Return the key findings, after a warning if many trials are invalid."""
+    """Return the key findings with their caveats, after a warning if many trials are invalid."""
     warning = incomplete(report.progress.counts, say)
-    return ((warning,) if warning else ()) + key_findings(report, say)
+    return ((warning,) if warning else ()) + key_findings(report, say) + caveats(report, say)
 
 
 def invalid_fraction(counts: Mapping[State, int] | Mapping[str, int]) -> float:

@@ -20,6 +20,7 @@ from lastro.analysis.verdicts import verdict
 from lastro.console import grid
 from lastro.plain import plain
 from lastro.report.added import growth_of
+from lastro.report.caveats import caveats
 from lastro.report.key_findings import key_findings
 from lastro.report.language import ENGLISH
 from lastro.report.numbers import (
@@ -93,7 +94,8 @@ def render(report: Report, width: int) -> list[Text]:
 
 def _answer(report: Report, width: int) -> list[Text]:
     """Return the opening sentences of a document, but with a warning about many invalid trials at the end."""
-    warning, sentences = incomplete(report.progress.counts, ENGLISH), key_findings(report, ENGLISH)
+    warning = incomplete(report.progress.counts, ENGLISH)
+    sentences = (*key_findings(report, ENGLISH), *caveats(report, ENGLISH))
     lines = [line for sentence in sentences for line in _wrapped(sentence, width)]
     if warning:
         lines += [Text(line, style="bold yellow") for line in _broken(warning, width)]

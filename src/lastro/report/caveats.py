@@ -1,0 +1,51 @@
+"""What a reader must know beside the key findings: circumstances that explain a part of an effect. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from lastro.analysis.campaign import Report
+from lastro.analysis.doses import doses_of
+from lastro.report.language import Language
+from lastro.results.noted import is_number
+
+_CPU_NEIGHBOUR = 0.1  # CPUs, above which a neighbour takes execution units from the other thread of its core
+_CALIBRATION = "calibration"  # as `host.processors` writes it
+
+
+def caveats(report: Report, say: Language) -> tuple[str, ...]:
+    """Return sentences to be read with the key findings; none where there is nothing to add."""
+    return tuple(_shared_cores(report, say))
+
+
+def _shared_cores(report: Report, say: Language) -> Iterator[str]:
+    cores = report.provenance.get("cores")
+    shared = cores.get("shared") if isinstance(cores, Mapping) else None
+    if not isinstance(shared, list) or not shared or not _has_cpu_neighbour(report):
+        return
+    words = {"cpus": "; ".join(str(each) for each in shared)}
+    speed = _least_speed(cores)
+    if cores.get("known_by") == _CALIBRATION and speed is not None:
+        yield say(
+            "CPUs {cpus} share a core, by a calibration: a loop on one runs at {speed} of its speed beside a loop on "
+            "the other. What a neighbour takes is in part the core itself, and not time on a CPU.",
+            speed=say.number(f"{100 * speed:.0f} %"),
+            **words,
+        )
+    else:
+        yield say(
+            "CPUs {cpus} share a core. What a neighbour takes is in part the core itself, and not time on a CPU.",
+            **words,
+        )
+
+
+def _has_cpu_neighbour(report: Report) -> bool:
+    cpus = (row.spreads.get("cpus") for row in doses_of(report).rows)
+    return any(spread is not None and spread.greatest >= _CPU_NEIGHBOUR for spread in cpus)
+
+
+def _least_speed(cores: Mapping[str, Any]) -> float | None:
+    speeds = cores.get("speed_beside")
+    found = [value for value in speeds.values() if is_number(value)] if isinstance(speeds, Mapping) else []
+    return min(found, default=None)
