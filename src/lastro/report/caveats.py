@@ -20,8 +20,9 @@ def caveats(report: Report, say: Language) -> tuple[str, ...]:
 
 
 def _shared_cores(report: Report, say: Language) -> Iterator[str]:
-    cores = report.provenance.get("cores")
-    shared = cores.get("shared") if isinstance(cores, Mapping) else None
+    noted = report.provenance.get("cores")
+    cores: Mapping[str, Any] = noted if isinstance(noted, Mapping) else {}
+    shared = cores.get("shared")
     if not isinstance(shared, list) or not shared or not _has_cpu_neighbour(report):
         return
     words = {"cpus": "; ".join(str(each) for each in shared)}
