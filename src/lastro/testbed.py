@@ -34,6 +34,7 @@ QUIET = {
     "net.ipv4.conf.all.rp_filter": "0",
 }
 
+_FLUSH_TIMEOUT_S = 300.0
 IN_A_GUEST = "or measure in a guest, whose kernel has it (--testbed guest)"  # ends a remedy
 
 
@@ -124,6 +125,13 @@ class Testbed:
     @property
     def has_ipv6(self) -> bool:
         return self.host.view.exists("/proc/sys/net/ipv6")
+
+    def flush(self) -> None:
+        """Write to the disk what its file system has only in memory, before anything is measured.
+
+        Some platforms copy the root filesystem for each instance, and a trial leaves what it wrote: the kernel would
+        write it back during the measurement, on these platforms or after that trial alone."""
+        self.host.run(["sync", "--file-system", str(self.scratch_dir)], timeout_s=_FLUSH_TIMEOUT_S)
 
     def on_own_cpus(self, resources: Resources) -> Resources:
         """Return the same resources, on the role's own CPUs unless they name others."""

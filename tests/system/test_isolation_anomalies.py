@@ -195,9 +195,9 @@ def test_a_neighbour_under_limits_still_reaches_what_these_allow(
     with pool.get("runc").start(testbed, neighbour(CgroupLimits(), profile=profile)) as instance:
         with part.at_work(instance, demand) as load:
             time.sleep(0.8)
-            before, started_s = load.reading(), time.monotonic()
+            before = load.reading()
             time.sleep(1.0)
-            dose = load.dose_since(before, time.monotonic() - started_s)
+            dose = load.dose_since(before)
         assert dose.cpus < 0.2
         assert part.unmet(dose, demand, instance.spec.resources) is None
         assert part.unmet(dose, demand, Resources()) is not None
@@ -207,9 +207,9 @@ def dosed(part: Anomaly, demand: Demand, instance: Instance, elapsed_s: float = 
     """Run the load, and return what it did in a second after it began."""
     with part.at_work(instance, demand) as load:
         load.require_alive()
-        before, began_s = load.reading(), time.monotonic()
+        before = load.reading()
         time.sleep(elapsed_s)
-        return load.dose_since(before, time.monotonic() - began_s)
+        return load.dose_since(before)
 
 
 @pytest.mark.measures
@@ -290,9 +290,9 @@ def test_a_neighbour_fills_the_table_of_the_function_that_its_packets_cross(
         assert part is not None
         with part.at_work(instance, demand) as load:
             load.require_alive()
-            at_first, began_s = load.reading(), time.monotonic()
+            at_first = load.reading()
             held = tracked() - undisturbed
-            dose = load.dose_since(at_first, time.monotonic() - began_s)
+            dose = load.dose_since(at_first)
             assert chain.counted()["crossed"] == before["crossed"], "the load entered the path of the chain"
             assert chain.source.run(["ping", "-c", "1", "-w", "5", chain.path.sink]).returncode == 0
         assert part.unmet(dose, demand, instance.spec.resources) is None

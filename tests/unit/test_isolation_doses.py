@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from lastro import registry
-from lastro.anomalies.base import Anomaly, Demand, Dose, KernelUse
+from lastro.anomalies.base import Anomaly, Demand, Dose, KernelUse, Neighbour
 from lastro.anomalies.conntrack import ruleset
 from lastro.errors import CommandFailed, PlatformError, Unavailable
 from lastro.functions.base import PATHS
@@ -29,6 +30,7 @@ from lastro.scenarios.chain import ChainScenario
 from lastro.scenarios.load import LoadScenario
 from lastro.scenarios.shared import on_chain
 from lastro.scenarios.shared.disturbance import bounded
+from lastro.scenarios.shared.instance_spec import instance_spec
 from lastro.shapes import made
 
 from .recording import RecordingHost, answer, recording_testbed
@@ -310,6 +312,32 @@ def test_a_guest_counts_its_own_files_and_sockets() -> None:
     assert anomaly("files").taken(guest) == KernelUse(held=16_005)
     guest.run = lambda argv: SimpleNamespace(text="sockets: used 16017\nTCP: inuse 1 orphan 0\n")
     assert anomaly("sockets").taken(guest) == KernelUse(held=16_017)
+
+
+def test_a_dose_lasts_from_reading_to_reading(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not as long as the measurement between them: to read a virtual machine takes time, in which it goes on."""
+    clock = iter((100.0, 104.0))
+    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
+    used = iter((Usage(cpu_s=1.0), Usage(cpu_s=3.0)))
+    instance: Any = SimpleNamespace(usage=lambda: next(used), written_bytes=lambda: 0)
+    process: Any = SimpleNamespace(alive=lambda: True)
+    load = Neighbour(instance, demand_of("stress"), process, lambda: KernelUse())
+    dose = load.dose_since(load.reading())
+    assert (dose.elapsed_s, dose.cpus) == (4.0, 0.5)
+
+
+def test_every_role_of_a_chain_has_the_same_filter_of_sources(tmp_path: Path) -> None:
+    """A namespace inherits the host's, a virtual machine does not: the kernel would look up each packet in some."""
+    testbed = recording_testbed(RecordingHost(), tmp_path)
+    specs = [instance_spec(testbed, role) for role in ("source", "function", "sink", NEIGHBOUR)]
+    found = [{key: value for key, value in spec.sysctls.items() if "rp_filter" in key} for spec in specs]
+    assert found == [{"net.ipv4.conf.all.rp_filter": "0", "net.ipv4.conf.default.rp_filter": "0"}] * 4
+
+
+def test_what_is_not_yet_on_the_disk_is_written_there(tmp_path: Path) -> None:
+    testbed = recording_testbed(host := RecordingHost(), tmp_path)
+    testbed.flush()
+    assert host.commands == [["sync", "--file-system", str(testbed.scratch_dir)]]
 
 
 def test_a_need_is_a_use_per_second() -> None:

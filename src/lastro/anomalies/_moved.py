@@ -20,7 +20,7 @@ from lastro.units import human_bytes
 
 LEAST_SHARE = 0.5
 _PROGRAM = Path(__file__).with_name("move.pl")
-_COUNTS = PurePosixPath("/run/moved")  # in memory in every instance; each worker has a file, with a number behind
+_COUNTS = PurePosixPath("/run/moved")  # writable in every instance; each worker has a file, with a number behind
 _SHARE = (
     2  # of the memory that the neighbour may have, it takes at most one half: above a limit, the kernel would end it
 )

@@ -59,8 +59,9 @@ class KernelUse:
 
 @dataclass(frozen=True, slots=True)
 class NeighbourReading:
-    """What a neighbour has used so far."""
+    """What a neighbour has used so far, and when it was read, in seconds of the monotonic clock."""
 
+    read_s: float
     usage: Usage
     written_bytes: int
     taken: KernelUse
@@ -161,9 +162,9 @@ class Anomaly(ABC):
 
     def _has_begun(self, load: Neighbour, demand: Demand) -> bool:
         """Return whether the load reaches its dose, measured for a quarter of a second."""
-        before, began_s = load.reading(), time.monotonic()
+        before = load.reading()
         time.sleep(_MOMENT_S)
-        dose = load.dose_since(before, time.monotonic() - began_s)
+        dose = load.dose_since(before)
         return self.unmet(dose, demand, load.instance.spec.resources) is None
 
 
@@ -174,10 +175,12 @@ class Neighbour:
         self.instance, self.demand, self._process, self._taken = instance, demand, process, taken
 
     def reading(self) -> NeighbourReading:
-        return NeighbourReading(self.instance.usage(), self.instance.written_bytes(), self._taken())
+        return NeighbourReading(time.monotonic(), self.instance.usage(), self.instance.written_bytes(), self._taken())
 
-    def dose_since(self, earlier: NeighbourReading, elapsed_s: float) -> Dose:
+    def dose_since(self, earlier: NeighbourReading) -> Dose:
+        """Return what it did between two readings. To read a virtual machine takes time, in which it goes on."""
         now = self.reading()
+        elapsed_s = now.read_s - earlier.read_s
         used = now.usage.since(earlier.usage)
         return Dose(
             elapsed_s=elapsed_s,

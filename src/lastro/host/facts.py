@@ -50,6 +50,9 @@ def collect(host: Host, commands: Mapping[str, tuple[str, ...]] = TOOLS) -> dict
         "version": "/proc/sys/kernel/version",
         "command_line": "/proc/cmdline",
         "clock_source": "/sys/devices/system/clocksource/clocksource0/current_clocksource",
+        "transparent_hugepages": "/sys/kernel/mm/transparent_hugepage/enabled",
+        "same_page_merging": "/sys/kernel/mm/ksm/run",
+        "numa_balancing": "/proc/sys/kernel/numa_balancing",
     }
     seen = _texts(host, *kernel.values(), *flaws.values(), *network.values())
     return {

@@ -45,9 +45,9 @@ class AnomalyContract:
                 with part.at_work(instance, demand) as load:
                     load.require_alive()
                     for _ in range(_READINGS):
-                        before, began_s = load.reading(), time.monotonic()
+                        before = load.reading()
                         time.sleep(1.0)
-                        dose = load.dose_since(before, time.monotonic() - began_s)
+                        dose = load.dose_since(before)
                         missed = part.unmet(dose, demand, instance.spec.resources)
                         if missed is None:
                             break

@@ -79,7 +79,7 @@ def _measure(
     if disturbance and before:
         role = disturbance.neighbour.instance.spec.role
         note_witness(outcome, "dose", "what the neighbour really did", (role,))
-        disturbance.judge_dose("the anomaly", before, usage.elapsed_s, host, outcome)
+        disturbance.judge_dose("the anomaly", before, host, outcome)
 
 
 def _instruments(

@@ -146,6 +146,7 @@ class ComputeScenario(OnPlatforms):
             outcome.notes |= {"limits": {_ROLE: limits_of(spec)}, **seen, "storage": under}
             outcome.add_condition(really(under))
             built.note(outcome)
+            self.testbed.flush()
             with tool.prepared(instance, float(config["limit_s"])):
                 self._measure(config, tool, platform, everyone, under, outcome)
         return outcome

@@ -148,7 +148,7 @@ def measure(standing: Standing, config: Config, disturbance: Disturbance | None,
     elapsed_s = time.monotonic() - began_s
     used = {role: instance.usage().since(before[role]) for role, instance in everyone.items()}
     if disturbance and dose_before:
-        disturbance.judge_dose("the load on the DUT", dose_before, elapsed_s, hosts.dut, outcome)
+        disturbance.judge_dose("the load on the DUT", dose_before, hosts.dut, outcome)
     witness.stop()
     outcome.add(reading)
     note_load(outcome, tool.name, CLIENT, SERVER)

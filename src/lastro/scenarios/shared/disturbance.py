@@ -36,11 +36,9 @@ class Disturbance:
         argv = " ".join(self.anomaly.argv(self.neighbour.demand))
         return {"does": f"{argv} (through the {self.through})" if self.through else argv, "anomaly": self.anomaly.name}
 
-    def judge_dose(
-        self, what: str, before: NeighbourReading, elapsed_s: float, host: HostMeter, outcome: Outcome
-    ) -> None:
+    def judge_dose(self, what: str, before: NeighbourReading, host: HostMeter, outcome: Outcome) -> None:
         """Note the dose since `before`; invalidate the trial if it was missed. `what` names the load in the reason."""
-        dose = self.neighbour.dose_since(before, elapsed_s)
+        dose = self.neighbour.dose_since(before)
         outcome.notes["doses"] = {**asdict(dose), **host.pressure()}
         unmet = self.anomaly.unmet(dose, self.neighbour.demand, self.neighbour.instance.spec.resources)
         outcome.invalidate([f"{what} missed its dose: {unmet}"] if unmet else [])

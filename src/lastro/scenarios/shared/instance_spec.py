@@ -8,6 +8,8 @@ from lastro.platforms.base import InstanceSpec, Security
 from lastro.testbed import Testbed
 
 # With two ports of one instance on one bridge, each must answer for its own address only (kernel ip-sysctl.rst).
+# A new namespace inherits the host's setting, and a guest does not: some would look up the source of every packet.
+_NO_RP_FILTER = {"net.ipv4.conf.all.rp_filter": "0", "net.ipv4.conf.default.rp_filter": "0"}
 _PRECISE_ARP = {"net.ipv4.conf.all.arp_ignore": "1", "net.ipv4.conf.all.arp_announce": "2"}
 _NO_IPV6 = {"net.ipv6.conf.all.disable_ipv6": "1", "net.ipv6.conf.default.disable_ipv6": "1"}
 _NO_DAD = {"net.ipv6.conf.all.accept_dad": "0", "net.ipv6.conf.default.accept_dad": "0"}  # RFC 4862: takes a second
@@ -15,8 +17,7 @@ _IPV6 = {**dict.fromkeys(_NO_IPV6, "0"), **_NO_DAD}
 _IPV6_ROUTER = {"net.ipv6.conf.all.forwarding": "1", "net.ipv6.conf.default.forwarding": "1"}
 ROUTER = {
     "net.ipv4.ip_forward": "1",
-    "net.ipv4.conf.all.rp_filter": "0",
-    "net.ipv4.conf.default.rp_filter": "0",
+    **_NO_RP_FILTER,
     "net.ipv4.conf.all.send_redirects": "0",
     "net.ipv4.conf.default.send_redirects": "0",
 }
@@ -29,7 +30,7 @@ def instance_spec(
 
     Raises: Unavailable when the kernel does not have it."""
     router = role == "function"
-    sysctls = {**_PRECISE_ARP, **(ROUTER if router else {})}
+    sysctls = {**_PRECISE_ARP, **_NO_RP_FILTER, **(ROUTER if router else {})}
     if ip == "6":
         if not testbed.has_ipv6:
             raise Unavailable("this host's kernel has no IPv6", 'measure with ip = "4"')

@@ -148,6 +148,7 @@ class OnChain(OnLinks):
                 )
             )
             outcome.invalidate(not_in_force(isolations, chain.instances))
+            self.testbed.flush()
             disturbance = stack.enter_context(self._disturbance(config, platform, isolated, chain, outcome))
             everyone = dict(chain.instances)
             if disturbance:
