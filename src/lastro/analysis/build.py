@@ -167,7 +167,7 @@ def _cells(
     values = {index: by_block(found) for index, found in points.items()}
     bounded = {index for index, found in points.items() if any(point.at_least for point in found)}
     exact = {index: found for index, found in values.items() if found and index not in bounded}
-    fit = _fit(exact, {index: own.reference for index, own in trials.items()}, confidence, campaigns)
+    fit = _fit(metric, exact, {index: own.reference for index, own in trials.items()}, confidence, campaigns)
     cells = {}
     for index, found in points.items():
         own = trials[index]
@@ -183,7 +183,8 @@ def _cells(
         own_marks = own.marks.get(metric.name, ()), _own_marks(own, len(found), ratio, most, len(apart))
         values_of, is_bound = [p.value for p in found], [p.at_least for p in found]
         step = fit.model.step if fit.model else 0.0
-        summary = describe_bounded(values_of, is_bound, confidence, step) if found else None
+        non_negative = metric.non_negative
+        summary = describe_bounded(values_of, is_bound, confidence, step, non_negative=non_negative) if found else None
         cells[index] = Cell(
             metric,
             found,
@@ -209,6 +210,7 @@ def _own_marks(own: _Trials, n: int, ratio: Ratio | None, most: int, apart: int)
 
 
 def _fit(
+    metric: Metric,
     exact: Mapping[int, Mapping[int, float]],
     references: Mapping[int, int],
     confidence: float,
@@ -218,7 +220,7 @@ def _fit(
     from lastro.stats.block_model import BlockModel
     from lastro.stats.modes import second_mode
 
-    model = BlockModel.of(exact, campaigns=campaigns)
+    model = BlockModel.of(exact, campaigns=campaigns, non_negative=metric.non_negative)
     pairs = [(index, references[index]) for index in exact if references[index] != index]
     pairs = [(index, reference) for index, reference in pairs if reference in exact]
     sides = [({index: 1.0}, {reference: 1.0}) for index, reference in pairs]

@@ -101,7 +101,9 @@ class Cells:
         from lastro.stats.block_model import BlockModel
 
         campaigns = campaigns_of_blocks(self.report.members)
-        found = BlockModel.of(self.values, campaigns=campaigns) if self.bounded else self.exact
+        found = self.exact
+        if self.bounded:
+            found = BlockModel.of(self.values, campaigns=campaigns, non_negative=self.metric.non_negative)
         assert found is not None, "a stratum was measured"
         return found
 

@@ -176,6 +176,7 @@ def _compared(
         means = means_a, means_b
         if means[0].value >= 0:
             ratio = ratio_of_means(means[1], means[0], confidence)
+            ratio = ratio.above_zero() if metric.non_negative else ratio
         try:
             test = ratio_test(means[1], means[0], 1.0, "either")
         except ValueError as error:

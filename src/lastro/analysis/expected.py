@@ -17,16 +17,18 @@ def expected(view: MetricView, data: Measured) -> tuple[Expectation, ...]:
     if view.report.members:
         return ()
     return tuple(
-        Expectation(row.treatment, _trial(row.treatment.index, data), _ratio(row, data))
+        Expectation(row.treatment, _trial(row.treatment.index, view, data), _ratio(row, data))
         for row, cell in view
         if cell.points
     )
 
 
-def _trial(index: int, data: Measured) -> Prediction:
+def _trial(index: int, view: MetricView, data: Measured) -> Prediction:
     if data.model is None or index not in data.cells:
         return Prediction(None, None, Note(N_("only a lower bound is known")))
-    return next_trial(list(data.cells[index].values()), data.confidence, data.step, log=data.model.log)
+    log, non_negative = data.model.log, view.metric.non_negative
+    values = list(data.cells[index].values())
+    return next_trial(values, data.confidence, data.step, log=log, non_negative=non_negative)
 
 
 def _ratio(row: Row, data: Measured) -> Prediction | None:

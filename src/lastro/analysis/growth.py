@@ -114,7 +114,7 @@ def _growth(rows: Sequence[Row], sized: SizedFactor, sizes: Mapping[str, Size], 
         return None
     ordered = sorted(found, key=lambda level: sizes[level])
     points = [(sizes[level], found[level]) for level in ordered]
-    ratio = _ratio(points[0][1], points[1][1], view.confidence) if len(points) == 2 else None
+    ratio = _ratio(points[0][1], points[1][1], view) if len(points) == 2 else None
     against = {
         name: _by_ratio(points, at, ratio) if len(points) == 2 else _by_line(points, at, view.confidence)
         for at, name in enumerate(sized.measures)
@@ -122,11 +122,12 @@ def _growth(rows: Sequence[Row], sized: SizedFactor, sizes: Mapping[str, Size], 
     return Growth({level: dict(zip(sized.measures, sizes[level], strict=True)) for level in ordered}, ratio, against)
 
 
-def _ratio(small: Sequence[Point], large: Sequence[Point], confidence: float) -> Ratio | None:
+def _ratio(small: Sequence[Point], large: Sequence[Point], view: MetricView) -> Ratio | None:
     """Return the ratio of the means; None if the mean of the smaller size is not above zero."""
     if sample_mean([point.value for point in small]) <= 0:
         return None
-    return ratio_to_baseline(by_block(large), by_block(small), confidence)
+    found = ratio_to_baseline(by_block(large), by_block(small), view.confidence)
+    return found.above_zero() if found and view.metric.non_negative else found
 
 
 Sized = Sequence[tuple[Size, Sequence[Point]]]

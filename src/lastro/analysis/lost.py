@@ -83,7 +83,8 @@ def _compared(
     comparisons = {index: each.cell.comparison for index, each in known.items() if each.cell.comparison}
     cells = {index: each.completed(baseline if each.row.is_baseline else treated) for index, each in known.items()}
     campaigns = campaigns_of_blocks(view.report.members)
-    model = BlockModel.of(cells, log=any(found.log for found in comparisons.values()), campaigns=campaigns)
+    log, non_negative = any(found.log for found in comparisons.values()), view.metric.non_negative
+    model = BlockModel.of(cells, log=log, campaigns=campaigns, non_negative=non_negative)
     if model is None or not comparisons:
         return {}
     sides = [({index: 1.0}, {_baseline(known[index]): 1.0}) for index in comparisons]
@@ -97,9 +98,9 @@ def _baseline(each: _Known) -> int:
 
 
 def _bounds(each: _Known, baseline: _Known | None, cases: list[MeanComparison], view: MetricView) -> LostTrials:
-    ends = [
-        describe([*each.completed(extreme).values()], view.confidence, view.step).interval for extreme in (min, max)
-    ]
+    non_negative = view.metric.non_negative
+    cases_of = ([*each.completed(extreme).values()] for extreme in (min, max))
+    ends = [describe(case, view.confidence, view.step, non_negative=non_negative).interval for case in cases_of]
     own, ratio = each.cell.summary, each.cell.ratio
     ends.append(own.interval if own else None)
     ratios = [*(case.ratio.interval for case in cases), ratio.interval if ratio else None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lastro.analysis.campaign import Cell, MetricView, Report, Row, by_block
@@ -26,8 +26,8 @@ class Measured:
 
     `cells` is {treatment: {block: value}}, without empty cells. `factors` are the factors that vary among these
     treatments, with their measured levels in the study's order; `references` has the reference level of each. `planned`
-    has the levels of every treatment of the design; `model` is that of the cells, and `step` the resolution of the
-    values."""
+    has the levels of every treatment of the design; `model` is that of the cells, `step` the resolution of the values,
+    and `summaries` has that of each cell."""
 
     cells: Mapping[int, Mapping[int, float]]
     levels: Mapping[int, LevelsOf]
@@ -37,6 +37,7 @@ class Measured:
     model: BlockModel | None = None
     planned: tuple[LevelsOf, ...] = ()
     step: float = 0.0
+    summaries: Mapping[int, Summary] = field(default_factory=dict)
 
     @property
     def n(self) -> int:
@@ -109,6 +110,7 @@ def measured(view: MetricView) -> Measured:
         model=view.model,
         planned=tuple(_texts(row) for row in report.rows),
         step=view.step,
+        summaries={row.treatment.index: cell.summary for row, cell in found if cell.summary},
     )
 
 
@@ -134,8 +136,9 @@ def pooled(view: MetricView, cells: Sequence[Cell]) -> Summary:
     bounded = sum(cell.bounded for cell in cells)
     whole = [math.fsum(found) / len(found) for found in blocks.values() if len(found) == len(cells)]
     mean = math.fsum(cell.summary.mean for cell in cells if cell.summary) / len(cells)
-    interval = describe(whole, view.confidence, view.step).interval if len(whole) > 1 and not bounded else None
-    return Summary(sum(len(cell.points) for cell in cells), mean, None, interval, bounded)
+    known = len(whole) > 1 and not bounded
+    found = describe(whole, view.confidence, view.step, non_negative=view.metric.non_negative) if known else None
+    return Summary(sum(len(cell.points) for cell in cells), mean, None, found and found.interval, bounded)
 
 
 def _texts(row: Row) -> dict[str, str]:

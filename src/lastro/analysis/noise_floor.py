@@ -82,6 +82,8 @@ def noise_floors(reports: Sequence[Report], study: Study) -> NoiseFloors:
             # Seed by treatment, not by metric: all metrics of a trial are tossed together.
             seed = f"{design.seed}:{row.treatment.label}"
             floor = noise_floor(pairs, blocks, design.confidence, seed)
+            if floor.ratio and view.metric.non_negative:
+                floor = replace(floor, ratio=floor.ratio.above_zero())
             found.append(MetricFloor(view.metric, row.treatment.label, floor))
     return NoiseFloors(
         directory=report.directory,

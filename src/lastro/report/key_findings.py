@@ -16,7 +16,6 @@ from lastro.report.language import Language
 from lastro.report.numbers import mean_text
 from lastro.report.pair_phrases import PairPhrases, undecided
 from lastro.report.phrases import joined, sentence
-from lastro.stats.intervals import describe
 from lastro.stats.notes import N_
 
 MOST = 6  # sentences
@@ -64,11 +63,10 @@ class _KeySentences:
     def mean(self, *, named: bool) -> Iterator[str]:
         """Yield the mean of the only measured treatment; if `named`, with its levels."""
         say, data = self.say, self.found.data
-        for index, cell in data.cells.items():
-            mean = mean_text(describe(list(cell.values()), data.confidence, data.step), say)
-            text = f"{mean} {self.metric.unit}".rstrip()
+        for index, summary in data.summaries.items():
+            text = f"{mean_text(summary, say)} {self.metric.unit}".rstrip()
             where = " (" + ", ".join(f"{k} = {v}" for k, v in data.levels[index].items()) + ")" if named else ""
-            blocks = say.count(len(cell), "block")
+            blocks = say.count(summary.n, "block")
             yield say("With {blocks}, {metric} is {mean}.", blocks=blocks, metric=self.metric.name, mean=text + where)
 
     def clauses(self, factor: FactorPairs) -> Iterator[str]:

@@ -63,7 +63,8 @@ def percent(share: float) -> str:
 def mean_text(summary: Summary, say: Language = ENGLISH) -> str:
     """Format a mean as '20735 ± 937', with two significant digits of the half width; alone if it has no interval.
 
-    A mean that is only a lower bound becomes '≥ 52'."""
+    A mean that is not in the middle of its interval becomes '3.1 [0.0, 9.4]', and one that is only a lower bound
+    '≥ 52'."""
     return say.number(_bound(summary.mean) if summary.bounded else _mean(summary))
 
 
@@ -78,10 +79,13 @@ def _mean(summary: Summary) -> str:
         return alone if summary.interval is None else f"{alone} ± 0"
     half = summary.interval.half_width
     magnitude = math.floor(math.log10(half))
+    ends = () if summary.interval.has_middle(summary.mean) else (summary.interval.low, summary.interval.high)
     if max(abs(summary.mean), half) >= 1e9 or magnitude < -6:
-        return f"{summary.mean:.3e} ± {half:.1e}".replace("-", MINUS)
+        spread = "[{:.3e}, {:.3e}]".format(*ends) if ends else f"± {half:.1e}"
+        return f"{summary.mean:.3e} {spread}".replace("-", MINUS)
     decimals = max(0, 1 - magnitude)
-    return f"{fixed(summary.mean, decimals)} ± {fixed(half, decimals)}"
+    spread = "[{}, {}]".format(*(fixed(end, decimals) for end in ends)) if ends else f"± {fixed(half, decimals)}"
+    return f"{fixed(summary.mean, decimals)} {spread}"
 
 
 def interval_text(summary: Summary, say: Language = ENGLISH) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from lastro.analysis.as_published import BarsHere, Here, PublishedMark, PublishedPanel, TableHere
 from lastro.analysis.claim_cells import DID_YOU_MEAN
-from lastro.report.estimates import number_text
+from lastro.report.estimates import estimate_text, number_text
 from lastro.report.language import Language
 from lastro.report.numbers import fixed, metric_heading
 from lastro.report.tables import Table
@@ -174,6 +174,8 @@ def _mean_text(mean: float, interval: Interval | None, say: Language) -> str:
     """Return a mean as '168.98 ± 0.14', as papers print it, or alone without an interval."""
     if interval is None or interval.half_width <= 0:
         return number_text(mean, say)
+    if not interval.has_middle(mean):
+        return estimate_text(mean, interval, say)
     half = significant(interval.half_width, 2)
     return say.number(f"{fixed(mean, len(half.partition('.')[2]))} ± {half}")
 

@@ -1,7 +1,8 @@
 """One model for every comparison within a metric: a mean for each cell, additive blocks, and noise that may differ.
 
 A cell holds the measurements of one treatment: {block: value}. Where the logarithms of the values fit significantly
-better (`LOGS_FIT_BETTER`), they are modelled instead: effects of cells and blocks then multiply.
+better (`LOGS_FIT_BETTER`), they are modelled instead: effects of cells and blocks then multiply. Any better fit is
+enough where the values would leave open whether a mean is above zero that cannot be below.
 
 Means and blocks are fitted by least squares. With D the counts of the cells, B those of the blocks and N their table,
 the blocks are solved first, from S = B - N' D^-1 N: one equation for each block, regardless of the number of cells.
@@ -28,7 +29,7 @@ import numpy as np
 from lastro.stats._block_columns import BlockColumns, noise_of_cells
 from lastro.stats._fieller import ends_of_ratio
 from lastro.stats._projections import ALIASED, ROUNDING, Centred, Codes, Floats, coded, varying
-from lastro.stats.intervals import Interval
+from lastro.stats.intervals import Interval, t_quantile
 from lastro.stats.noise_posterior import Residuals
 from lastro.stats.residual_checks import LOGS_FIT_BETTER
 from lastro.stats.resolution import resolution, rounding
@@ -41,6 +42,7 @@ Cells = Mapping[K, Mapping[int, float]]
 
 # Blocks are left out where they would take more than this many times the variance that equal noise has without them.
 _COST_OF_BLOCKS = 2.0
+_CONFIDENCE = 0.95  # of an interval of a mean that shows its sign, and so does not ask for logarithms
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,17 +71,24 @@ class BlockModel:
     """The model of one metric; `linear` is that of the values themselves, which is `self` unless `log`.
 
     `unblocked` has one effect for each campaign in the place of those of its blocks. `step` is the resolution of the
-    values; 0 if they are exact."""
+    values; 0 if they are exact. Values that are `non_negative` by nature have means and ratios that are, too: their
+    intervals end at zero."""
 
     log: bool
     blocked: _Fit
     unblocked: _Fit
     step: float
     raw: BlockModel | None = None
+    non_negative: bool = False
 
     @classmethod
     def of(
-        cls, cells: Cells[K], *, log: bool | None = None, campaigns: Mapping[int, int] | None = None
+        cls,
+        cells: Cells[K],
+        *,
+        log: bool | None = None,
+        campaigns: Mapping[int, int] | None = None,
+        non_negative: bool = False,
     ) -> BlockModel | None:
         """Fit the model: of logarithms if `log` and all values are above zero, else on the scale that fits better.
 
@@ -92,12 +101,15 @@ class BlockModel:
         of_campaign = [campaigns[block] if campaigns else 0 for block in of_block]
         places = _Places(index, coded(of_cell), coded(of_block), coded(of_campaign))
         step = resolution(values)
-        linear = cls._on(values, places, step)
+        linear = replace(cls._on(values, places, step), non_negative=non_negative)
         if min(values) <= 0 or log is False:
             return linear
         logs = cls._on([math.log(value) for value in values], places, 0.0)
-        if log is None and not _logs_fit_better(linear.blocked, logs.blocked, values):
-            return linear
+        if log is None:
+            gain = _gain_of_logs(linear.blocked, logs.blocked, values)
+            needed = 0.0 if non_negative and linear.blocked.reaches_zero() else LOGS_FIT_BETTER
+            if gain <= needed:
+                return linear
         steps = step / np.exp(logs.blocked.all_means)
         blocked, unblocked = (replace(fit, steps=steps) for fit in (logs.blocked, logs.unblocked))
         return cls(True, blocked, unblocked, step, raw=linear)
@@ -132,6 +144,10 @@ class BlockModel:
         freedom = np.where(fit.free < ALIASED, 0.0, fit.free)
         return Residuals.in_blocks(fit.residuals * (fit.data.scale / self.unit), fit.table, freedom, sizes)
 
+    def bounded_by_zero(self, weights: Weights) -> bool:
+        """Return whether a weighted sum of cell means cannot be negative."""
+        return self.non_negative and min(weights.values(), default=0.0) >= 0
+
     def estimate(self, weights: Weights) -> CellEstimate:
         """Estimate a weighted sum of cell means. Raises: KeyError for a cell without values."""
         fit, own = self._fitted(weights)
@@ -146,7 +162,9 @@ class BlockModel:
         what rounding may have added; with two `campaigns`, those of two independent ones. None for a `to` of zero, or
         one that is not distinguishable from zero."""
         fit, _ = self._fitted(less(of, to))
-        return fit.ratio(fit.sum_of(of), fit.sum_of(to), critical, campaigns)
+        value, ends = fit.ratio(fit.sum_of(of), fit.sum_of(to), critical, campaigns)
+        bounded = ends is not None and self.bounded_by_zero(of) and self.bounded_by_zero(to)
+        return value, ends.above_zero() if ends is not None and bounded else ends
 
     def difference(self, of: Weights, to: Weights) -> CellEstimate:
         """Estimate a difference, not on logarithms, with the degrees of freedom of the ratio.
@@ -172,14 +190,16 @@ class BlockModel:
         return (self.unblocked, alone) if own.apart or dear else (self.blocked, own)
 
 
-def _logs_fit_better(linear: _Fit, logs: _Fit, values: Sequence[float]) -> bool:
-    """Return whether the profile of Box and Cox prefers logarithms, as `residual_checks.log_advantage` explains."""
+def _gain_of_logs(linear: _Fit, logs: _Fit, values: Sequence[float]) -> float:
+    """Return by how much the profile of Box and Cox prefers logarithms, as `residual_checks.log_advantage` explains.
+
+    It is minus infinity where nothing varies on either scale."""
     squares = [fit.squares for fit in (linear, logs)]
     if linear.df == 0 or min(squares) == 0:
-        return False
+        return -math.inf
     gain = len(values) / 2 * (math.log(squares[0]) - math.log(squares[1])) + len(values) * math.log(linear.data.scale)
     gain -= len(values) * math.log(logs.data.scale)
-    return gain - math.fsum(map(math.log, values)) > LOGS_FIT_BETTER
+    return gain - math.fsum(map(math.log, values))
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,6 +290,13 @@ class _Fit:
     def all_means(self) -> list[float]:
         """The means of the cells, in the unit of the values."""
         return [self.data.mean + self.data.scale * float(mean) for mean in self.means]
+
+    def reaches_zero(self) -> bool:
+        """Return whether the mean of some cell is not distinguishable from zero (`_CONFIDENCE`)."""
+        known = self.free > ALIASED
+        errors = np.sqrt(self.variances / self.counts + self.of_blocks) * self.data.scale
+        critical = [t_quantile(_CONFIDENCE, df) if df > 0 else math.inf for df in self.freedom.tolist()]
+        return bool(np.any(known & (np.abs(self.all_means) <= errors * critical)))
 
     def sum_of(self, weights: Weights) -> _Sum:
         used = {cell: weight for cell, weight in weights.items() if weight}

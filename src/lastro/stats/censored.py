@@ -20,12 +20,19 @@ RATIO_IS_BOUND = "one of the means is only a lower bound, so the ratio is also o
 BOTH_ARE_BOUNDS = "both means are only lower bounds, so their ratio is not known"
 
 
-def describe_bounded(values: Sequence[float], bounded: Sequence[bool], confidence: float, step: float = 0.0) -> Summary:
+def describe_bounded(
+    values: Sequence[float],
+    bounded: Sequence[bool],
+    confidence: float,
+    step: float = 0.0,
+    *,
+    non_negative: bool = False,
+) -> Summary:
     """Describe the values; where any is `bounded`, the mean is a lower bound without spread and interval.
 
     Without bounded values, as `describe`. Raises: ValueError when there are no values, or not as many of both."""
     n_bounded = sum(known_to_be for _, known_to_be in zip(values, bounded, strict=True))
-    found = describe(values, confidence, step)
+    found = describe(values, confidence, step, non_negative=non_negative)
     return replace(found, sd=None, interval=None, bounded=n_bounded) if n_bounded else found
 
 

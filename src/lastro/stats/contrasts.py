@@ -142,7 +142,10 @@ def linear(model: BlockModel, weights: Mapping[K, float], confidence: float) -> 
     if estimate.apart:
         return _absent(Note(APART))
     (judged,) = judge([estimate], confidence)
-    return _sum(estimate, judged, confidence)
+    found = _sum(estimate, judged, confidence)
+    if found.interval is None or not model.linear.bounded_by_zero(weights):
+        return found
+    return replace(found, interval=found.interval.above_zero())
 
 
 def share(model: BlockModel, of: Mapping[K, float], to: Mapping[K, float], confidence: float) -> Contrast:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Literal
 
@@ -28,6 +28,14 @@ class Interval:
 
     def holds(self, value: float) -> bool:
         return self.low <= value <= self.high
+
+    def has_middle(self, value: float) -> bool:
+        """Return whether the value is in the middle, so that the interval can be written as value ± half width."""
+        return abs(self.high - value - (value - self.low)) <= 1e-9 * max(self.half_width, abs(value))
+
+    def above_zero(self) -> Interval:
+        """Return the part from zero up: the interval of a quantity that cannot be negative. It holds as often."""
+        return replace(self, low=max(0.0, self.low), high=max(0.0, self.high))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +102,12 @@ def sample_covariance(first: Sequence[float], second: Sequence[float]) -> float:
     return math.fsum([(a - mean_1) * (b - mean_2) for a, b in zip(first, second, strict=True)]) / (len(first) - 1)
 
 
-def describe(values: Sequence[float], confidence: float, step: float = 0.0) -> Summary:
+def describe(values: Sequence[float], confidence: float, step: float = 0.0, *, non_negative: bool = False) -> Summary:
     """Return n, mean, standard deviation and interval of `values`, which a tool reads in steps of `step` (0: exact).
 
-    The interval is wider by what rounding may hide. Raises: ValueError when there are no values."""
+    The interval is wider by what rounding may hide. If values are `non_negative` by nature, it ends at zero.
+
+    Raises: ValueError when there are no values."""
     n, mean = len(values), sample_mean(values)
     if n < 2:
         return Summary(n, mean, None, None)
@@ -106,4 +116,5 @@ def describe(values: Sequence[float], confidence: float, step: float = 0.0) -> S
     variance = sample_covariance(scaled, scaled)
     sd = unit * math.sqrt(variance)
     half = t_quantile(confidence, n - 1) * unit * math.sqrt(variance / n) + rounding_of_mean(sd, step, n, confidence)
-    return Summary(n, mean, sd, Interval(mean - half, mean + half, confidence))
+    interval = Interval(mean - half, mean + half, confidence)
+    return Summary(n, mean, sd, interval.above_zero() if non_negative else interval)

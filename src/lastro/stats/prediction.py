@@ -29,10 +29,13 @@ class Prediction:
     absent_because: Note | None = None
 
 
-def next_trial(values: Sequence[float], confidence: float, step: float = 0.0, *, log: bool = False) -> Prediction:
+def next_trial(
+    values: Sequence[float], confidence: float, step: float = 0.0, *, log: bool = False, non_negative: bool = False
+) -> Prediction:
     """Predict one more value, from values that a tool reads in steps of `step`; with `log`, on their logarithms.
 
-    Two equal readings do not show how much they vary. Raises: ValueError when there are no values."""
+    Two equal readings do not show how much they vary. If values are `non_negative` by nature, the interval ends at
+    zero. Raises: ValueError when there are no values."""
     found = describe([math.log(value) for value in values] if log else values, confidence)
     value, n = exponential(found.mean) if log else found.mean, found.n
     if found.sd is None:
@@ -45,7 +48,8 @@ def next_trial(values: Sequence[float], confidence: float, step: float = 0.0, *,
     low, high = found.mean - half, found.mean + half
     if log:
         low, high = exponential(low), exponential(high)
-    return Prediction(value, Interval(low, high, confidence))
+    interval = Interval(low, high, confidence)
+    return Prediction(value, interval.above_zero() if non_negative else interval)
 
 
 def _may_differ_next(n: int, alpha: float) -> bool:

@@ -6,7 +6,7 @@ ratios r for which a - r b is not distinguishable from zero. It is unbounded whe
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from lastro.stats._fieller import ends_of_ratio
@@ -42,6 +42,10 @@ class Ratio:
     def differs(self) -> bool:
         """True if the interval excludes 1, that is, no difference."""
         return self.interval is not None and not self.interval.holds(1.0)
+
+    def above_zero(self) -> Ratio:
+        """Return the ratio as that of two means that cannot be negative: its interval ends at zero."""
+        return self if self.interval is None else replace(self, interval=self.interval.above_zero())
 
 
 @dataclass(frozen=True, slots=True)

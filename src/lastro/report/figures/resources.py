@@ -50,7 +50,7 @@ def draw_resources(report: Report, say: Language) -> Figure | None:
     arrows: dict[str, None] = {}
     for axes, (name, label, unit) in zip(beside, quantities, strict=True):
         found = {
-            (role, level): describe([value / unit for value in values], confidence)
+            (role, level): describe([value / unit for value in values], confidence, non_negative=True)
             for role, of_level in used.items()
             for level, of in of_level.items()
             if (values := of.get(name))
