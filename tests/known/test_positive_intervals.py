@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from lastro.analysis import analyse
 from lastro.analysis.build import build_report
-from lastro.report.numbers import MINUS, mean_text
+from lastro.report.numbers import mean_text
 from lastro.results.read import load_campaign
 from lastro.results.store import Store
 from lastro.stats.block_model import BlockModel
