@@ -11,16 +11,17 @@ from lastro.stats.resolution import resolution, rounding, rounding_of_mean
 
 def test_the_step_of_readings() -> None:
     assert resolution([41.25, 41.3, 42.0]) == 0.01
-    assert resolution([1.0, 200.0, 4096.0]) == 0.0, "counts may be exact"
+    assert resolution([1.0, 200.0, 4096.0]) == 1.0
+    assert resolution([0.0, 0.0]) == 0.0, "no digits"
     assert resolution([1 / 3, 0.5]) == 0.0, "computed"
 
 
-def test_equal_readings_are_known_to_half_a_step_and_counts_are_exact() -> None:
+def test_equal_readings_are_known_to_half_a_step() -> None:
     found = describe([42.0] * 5, 0.95, 0.01)
     assert found.interval is not None and found.sd == 0.0
     assert (found.interval.low, found.interval.high) == pytest.approx((41.995, 42.005))
-    counted = describe([42.0] * 5, 0.95)
-    assert counted.interval is not None and counted.interval.half_width == 0.0
+    exact = describe([42.0] * 5, 0.95)
+    assert exact.interval is not None and exact.interval.half_width == 0.0
 
 
 def test_noise_that_reaches_half_a_step_averages_rounding_out() -> None:

@@ -23,6 +23,8 @@ from lastro.analysis.campaign import (
     Row,
     Status,
     by_block,
+    centres,
+    mean_width,
 )
 from lastro.analysis.properties import build_properties
 from lastro.analysis.remarks import (
@@ -39,6 +41,7 @@ from lastro.results.samples import AT_LEAST, Metric
 from lastro.stats.censored import describe_bounded, ratio_of_bounded
 from lastro.stats.contrasts import MeanComparison, compare
 from lastro.stats.families import MOST_PLANNED
+from lastro.stats.intervals import Summary
 from lastro.stats.ratios import Ratio, ratio_of, ratio_to_baseline
 from lastro.study.design import Treatment, baseline_indices
 from lastro.study.model import Study
@@ -163,10 +166,10 @@ def _cells(
     """Return {treatment: cell} of one metric, and the fit of its values.
 
     `campaigns` are {block: campaign} if there are several."""
-    points = {index: _points(metric.name, own.valid, own.marks.get(metric.name, ())) for index, own in trials.items()}
+    points = {index: _points(metric, own.valid, own.marks.get(metric.name, ())) for index, own in trials.items()}
     values = {index: by_block(found) for index, found in points.items()}
     bounded = {index for index, found in points.items() if any(point.at_least for point in found)}
-    exact = {index: found for index, found in values.items() if found and index not in bounded}
+    exact = {index: found for index, found in points.items() if found and index not in bounded}
     fit = _fit(metric, exact, {index: own.reference for index, own in trials.items()}, confidence, campaigns)
     cells = {}
     for index, found in points.items():
@@ -181,10 +184,8 @@ def _cells(
         apart = fit.second_mode.trials.get(index, frozenset()) if fit.second_mode else frozenset()
         most = max(len(values[side]) for side in (index, reference))
         own_marks = own.marks.get(metric.name, ()), _own_marks(own, len(found), ratio, most, len(apart))
-        values_of, is_bound = [p.value for p in found], [p.at_least for p in found]
         step = fit.model.step if fit.model else 0.0
-        non_negative = metric.non_negative
-        summary = describe_bounded(values_of, is_bound, confidence, step, non_negative=non_negative) if found else None
+        summary = describe_points(metric, found, confidence, step) if found else None
         cells[index] = Cell(
             metric,
             found,
@@ -211,22 +212,41 @@ def _own_marks(own: _Trials, n: int, ratio: Ratio | None, most: int, apart: int)
 
 def _fit(
     metric: Metric,
-    exact: Mapping[int, Mapping[int, float]],
+    exact: Mapping[int, Sequence[Point]],
     references: Mapping[int, int],
     confidence: float,
     campaigns: Mapping[int, int] | None,
 ) -> _MetricFit:
     """Fit exact values; the comparisons with the baselines are one family."""
-    from lastro.stats.block_model import BlockModel
     from lastro.stats.modes import second_mode
 
-    model = BlockModel.of(exact, campaigns=campaigns, non_negative=metric.non_negative)
+    model = fit_model(metric, exact, campaigns)
     pairs = [(index, references[index]) for index in exact if references[index] != index]
     pairs = [(index, reference) for index, reference in pairs if reference in exact]
     sides = [({index: 1.0}, {reference: 1.0}) for index, reference in pairs]
     found = compare(model, sides, confidence, planned=len(pairs) <= MOST_PLANNED) if model else ()
     compared = {index: comparison for (index, _), comparison in zip(pairs, found, strict=True)}
-    return _MetricFit(compared, model, second_mode(exact))
+    return _MetricFit(compared, model, second_mode({index: by_block(points) for index, points in exact.items()}))
+
+
+def fit_model(
+    metric: Metric,
+    points: Mapping[int, Sequence[Point]],
+    campaigns: Mapping[int, int] | None,
+    log: bool | None = None,
+) -> BlockModel | None:
+    """Fit the model of a metric to the points of each treatment; `log` as in `BlockModel.of`."""
+    from lastro.stats.block_model import BlockModel
+
+    cells = {index: centres(found) for index, found in points.items()}
+    widths = {index: mean_width(found) for index, found in points.items()}
+    return BlockModel.of(cells, log=log, campaigns=campaigns, non_negative=metric.non_negative, widths=widths)
+
+
+def describe_points(metric: Metric, points: Sequence[Point], confidence: float, step: float) -> Summary:
+    """Describe the values of a metric, of which a tool reads steps of `step`. Raises: ValueError without points."""
+    values, bounded, widths = zip(*((p.value, p.at_least, p.width) for p in points), strict=True)
+    return describe_bounded(values, bounded, confidence, step, widths=widths, non_negative=metric.non_negative)
 
 
 def decide(p_adjusted: float | None, alpha: float) -> Decision:
@@ -236,14 +256,21 @@ def decide(p_adjusted: float | None, alpha: float) -> Decision:
     return "different" if p_adjusted < alpha else "same"
 
 
-def _points(metric: str, attempts: Collection[Attempt], marks: Sequence[Mark]) -> tuple[Point, ...]:
-    if lost_by_its_size(metric, attempts, marks):
+def _points(metric: Metric, attempts: Collection[Attempt], marks: Sequence[Mark]) -> tuple[Point, ...]:
+    if lost_by_its_size(metric.name, attempts, marks):
         return ()
-    bounded = bounded_by(attempts, metric) if any(mark.kind == AT_LEAST for mark in marks) else frozenset()
+    bounded = bounded_by(attempts, metric.name) if any(mark.kind == AT_LEAST for mark in marks) else frozenset()
     points = [
-        Point(attempt.trial, attempt.attempt, attempt.block, value, (attempt.trial, attempt.attempt) in bounded)
+        Point(
+            attempt.trial,
+            attempt.attempt,
+            attempt.block,
+            value,
+            (attempt.trial, attempt.attempt) in bounded,
+            metric.width(attempt.measurements) if metric.cell else 0.0,
+        )
         for attempt in attempts
-        if (value := attempt.measurements.get(metric)) is not None and math.isfinite(value)
+        if (value := attempt.measurements.get(metric.name)) is not None and math.isfinite(value)
     ]
     return tuple(sorted(points, key=attrgetter("block")))
 

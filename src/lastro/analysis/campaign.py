@@ -4,7 +4,8 @@ It also has everything that is missing, with the reason. Pure: data in, frozen d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -35,13 +36,15 @@ _TESTBEDS_IN = N_("{n} of {all} testbeds in {guests}")
 class Point(NamedTuple):
     """The value of one metric in one valid trial, in the metric's unit; a tuple, because there may be 400,000.
 
-    `at_least` is true if the value is only a lower bound, because the study ended the search for it."""
+    `at_least` is true if the value is only a lower bound, because the study ended the search for it. `width` is how far
+    the true value may be above the value that a search found, or below it if negative: to the other end of its cell."""
 
     trial: int
     attempt: int
     block: int
     value: float
     at_least: bool = False
+    width: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +150,16 @@ class Moment:
 def by_block(points: Iterable[Point]) -> dict[int, float]:
     """Return {block: value}."""
     return {point.block: point.value for point in points}
+
+
+def centres(points: Iterable[Point]) -> dict[int, float]:
+    """Return {block: value}, for the result of a search the middle of the cell of its grid."""
+    return {point.block: point.value + point.width / 2 for point in points}
+
+
+def mean_width(points: Collection[Point]) -> float:
+    """Return the mean width of the cells in which searches found the values; 0 without a search."""
+    return math.fsum(abs(point.width) for point in points) / max(1, len(points))
 
 
 @dataclass(frozen=True, slots=True)

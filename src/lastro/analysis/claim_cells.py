@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
-from lastro.analysis.build import common_levels
+from lastro.analysis.build import common_levels, fit_model
 from lastro.analysis.campaign import Report, Row, by_block
 from lastro.analysis.noise_floor import floor_here
 from lastro.results.members import campaigns_of_blocks
@@ -87,7 +87,8 @@ class Cells:
         self.factors = {
             factor.name: {_plain(level): level for level in factor.levels} for factor in report.study.factors
         }
-        values = {row.treatment.index: by_block(cell.points) for row, cell in view}
+        self._points = {row.treatment.index: cell.points for row, cell in view}
+        values = {index: by_block(points) for index, points in self._points.items()}
         # A cell with a single value has no spread, and would prevent an interval for all the others.
         least = min(2, max(map(len, values.values()), default=0))
         self.values = {index: found for index, found in values.items() if found and len(found) >= least}
@@ -98,12 +99,10 @@ class Cells:
     @cached_property
     def model(self) -> BlockModel:
         """The model of the metric; where some values are only lower bounds, one that takes them for exact."""
-        from lastro.stats.block_model import BlockModel
-
-        campaigns = campaigns_of_blocks(self.report.members)
+        points = {index: self._points[index] for index in self.values}
         found = self.exact
         if self.bounded:
-            found = BlockModel.of(self.values, campaigns=campaigns, non_negative=self.metric.non_negative)
+            found = fit_model(self.metric, points, campaigns_of_blocks(self.report.members))
         assert found is not None, "a stratum was measured"
         return found
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from lastro.analysis.between import kept_between
-from lastro.analysis.campaign import Cell, Report, Row
+from lastro.analysis.campaign import Cell, Report, Row, centres, mean_width
 from lastro.analysis.comparison import Absent, Compared, Comparison, Different, Levels, OneSided, Side
 from lastro.analysis.trends import TrialOrder, correlated_orders
 from lastro.analysis.verdicts import Verdict
@@ -170,8 +170,14 @@ def _compared(
     elif not absent:
         between, unit = noise.between.get(metric.name), unit_of(values_a, values_b)
         means_a, means_b = (
-            SampledMean.of([value / unit for value in values], factor, between, noise.steps[metric.name] / unit)
-            for values, factor in zip((values_a, values_b), factors, strict=True)
+            SampledMean.of(
+                [value / unit for value in centres(cell.points).values()],
+                factor,
+                between,
+                noise.steps[metric.name] / unit,
+                mean_width(cell.points) / unit,
+            )
+            for (_, cell), factor in zip((a, b), factors, strict=True)
         )
         means = means_a, means_b
         if means[0].value >= 0:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lastro.analysis.campaign import MetricView, Row
+from lastro.analysis.campaign import Cell, MetricView, Row, mean_width
 from lastro.analysis.measured import Measured
 from lastro.analysis.model import Expectation
 from lastro.stats.contrasts import replicated
@@ -17,18 +17,17 @@ def expected(view: MetricView, data: Measured) -> tuple[Expectation, ...]:
     if view.report.members:
         return ()
     return tuple(
-        Expectation(row.treatment, _trial(row.treatment.index, view, data), _ratio(row, data))
+        Expectation(row.treatment, _trial(row.treatment.index, cell, data), _ratio(row, data))
         for row, cell in view
         if cell.points
     )
 
 
-def _trial(index: int, view: MetricView, data: Measured) -> Prediction:
+def _trial(index: int, cell: Cell, data: Measured) -> Prediction:
     if data.model is None or index not in data.cells:
         return Prediction(None, None, Note(N_("only a lower bound is known")))
-    log, non_negative = data.model.log, view.metric.non_negative
-    values = list(data.cells[index].values())
-    return next_trial(values, data.confidence, data.step, log=log, non_negative=non_negative)
+    values, step = list(data.cells[index].values()), max(data.step, mean_width(cell.points))
+    return next_trial(values, data.confidence, step, log=data.model.log, non_negative=cell.metric.non_negative)
 
 
 def _ratio(row: Row, data: Measured) -> Prediction | None:

@@ -11,36 +11,38 @@ Sources: Horowitz and Manski, J. Am. Stat. Assoc. 95 (2000) 77-84; Imbens and Ma
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 
-from lastro.analysis.build import MANY_LOST, decide
-from lastro.analysis.campaign import Cell, MetricView, Row, by_block
+from lastro.analysis.build import MANY_LOST, decide, describe_points, fit_model
+from lastro.analysis.campaign import Cell, MetricView, Point, Row
 from lastro.analysis.model import LostTrials
 from lastro.results.members import campaigns_of_blocks
 from lastro.stats.contrasts import MeanComparison, compare
 from lastro.stats.families import MOST_PLANNED
-from lastro.stats.intervals import Interval, describe
+from lastro.stats.intervals import Interval
 
-Extreme = Callable[[Iterable[float]], float]
+Extreme = Callable[..., Point]  # min or max
 
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """A treatment with exact values {block: value}, and the blocks in which its trial was lost."""
+    """A treatment with exact values {block: point}, and the blocks in which its trial was lost."""
 
     row: Row
     cell: Cell
-    values: Mapping[int, float]
+    values: Mapping[int, Point]
     lost: frozenset[int]
 
     @property
     def many(self) -> bool:
         return len(self.lost) > MANY_LOST * (len(self.lost) + len(self.values))
 
-    def completed(self, extreme: Extreme) -> dict[int, float]:
-        """Return the values with an extreme one of them for each lost trial."""
-        return {**self.values, **dict.fromkeys(self.lost, extreme(self.values.values()))}
+    def completed(self, extreme: Extreme) -> list[Point]:
+        """Return the points, and for each lost trial one with an extreme value of them."""
+        far = extreme(self.values.values(), key=attrgetter("value"))
+        return [*self.values.values(), *(far._replace(block=block) for block in sorted(self.lost))]
 
 
 def lost_trials(view: MetricView) -> tuple[LostTrials, ...]:
@@ -48,7 +50,7 @@ def lost_trials(view: MetricView) -> tuple[LostTrials, ...]:
 
     The largest fraction of lost trials is first."""
     known = {
-        row.treatment.index: _Known(row, cell, by_block(cell.points), _lost_blocks(view, row, cell))
+        row.treatment.index: _Known(row, cell, {p.block: p for p in cell.points}, _lost_blocks(view, row, cell))
         for row, cell in view
         if cell.points and not cell.bounded
     }
@@ -78,13 +80,10 @@ def _compared(
     """Return {treatment: its comparison with the baseline} if each lost trial was the extreme of its treatment.
 
     The scale and the family are those of the valid trials."""
-    from lastro.stats.block_model import BlockModel
-
     comparisons = {index: each.cell.comparison for index, each in known.items() if each.cell.comparison}
     cells = {index: each.completed(baseline if each.row.is_baseline else treated) for index, each in known.items()}
     campaigns = campaigns_of_blocks(view.report.members)
-    log, non_negative = any(found.log for found in comparisons.values()), view.metric.non_negative
-    model = BlockModel.of(cells, log=log, campaigns=campaigns, non_negative=non_negative)
+    model = fit_model(view.metric, cells, campaigns, any(found.log for found in comparisons.values()))
     if model is None or not comparisons:
         return {}
     sides = [({index: 1.0}, {_baseline(known[index]): 1.0}) for index in comparisons]
@@ -98,9 +97,9 @@ def _baseline(each: _Known) -> int:
 
 
 def _bounds(each: _Known, baseline: _Known | None, cases: list[MeanComparison], view: MetricView) -> LostTrials:
-    non_negative = view.metric.non_negative
-    cases_of = ([*each.completed(extreme).values()] for extreme in (min, max))
-    ends = [describe(case, view.confidence, view.step, non_negative=non_negative).interval for case in cases_of]
+    extremes: tuple[Extreme, Extreme] = (min, max)
+    completed = map(each.completed, extremes)
+    ends = [describe_points(view.metric, points, view.confidence, view.step).interval for points in completed]
     own, ratio = each.cell.summary, each.cell.ratio
     ends.append(own.interval if own else None)
     ratios = [*(case.ratio.interval for case in cases), ratio.interval if ratio else None]

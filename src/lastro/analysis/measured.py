@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from lastro.analysis.campaign import Cell, MetricView, Report, Row, by_block
+from lastro.analysis.build import describe_points
+from lastro.analysis.campaign import Cell, MetricView, Point, Report, Row, by_block
 from lastro.stats.censored import median_of_bounded
-from lastro.stats.intervals import Summary, describe
+from lastro.stats.intervals import Summary
 from lastro.stats.order import Estimate
 from lastro.study.design import Treatment
 
@@ -129,16 +130,22 @@ def pooled(view: MetricView, cells: Sequence[Cell]) -> Summary:
     alone = cells[0].summary
     if len(cells) == 1 and alone is not None:
         return alone
-    blocks: dict[int, list[float]] = {}
+    blocks: dict[int, list[Point]] = {}
     for cell in cells:
         for point in cell.points:
-            blocks.setdefault(point.block, []).append(point.value)
+            blocks.setdefault(point.block, []).append(point)
     bounded = sum(cell.bounded for cell in cells)
-    whole = [math.fsum(found) / len(found) for found in blocks.values() if len(found) == len(cells)]
+    whole = [_mean_of(found) for found in blocks.values() if len(found) == len(cells)]
     mean = math.fsum(cell.summary.mean for cell in cells if cell.summary) / len(cells)
     known = len(whole) > 1 and not bounded
-    found = describe(whole, view.confidence, view.step, non_negative=view.metric.non_negative) if known else None
-    return Summary(sum(len(cell.points) for cell in cells), mean, None, found and found.interval, bounded)
+    interval = describe_points(view.metric, whole, view.confidence, view.step).interval if known else None
+    return Summary(sum(len(cell.points) for cell in cells), mean, None, interval, bounded)
+
+
+def _mean_of(points: Sequence[Point]) -> Point:
+    """Return the mean of the points of one block."""
+    value, width = (math.fsum(each) / len(points) for each in zip(*((p.value, p.width) for p in points), strict=True))
+    return points[0]._replace(value=value, width=width)
 
 
 def _texts(row: Row) -> dict[str, str]:

@@ -103,8 +103,8 @@ _FORMS: Forms = {
     Gap: lambda gap: own(gap, n_trials="trials"),
     Growth: lambda growth: own(growth, "against") | growth.against,
     Mark: lambda mark: own(mark, n="trials"),
-    Metric: lambda metric: own(metric, "signed"),
-    Point: lambda point: {"block": point.block} | point._asdict(),
+    Metric: lambda metric: own(metric, "signed cell"),
+    Point: lambda point: only(point, "block trial attempt value at_least"),
     Ratio: lambda ratio: only(ratio, "value interval pairing n"),
     Treatment: attrgetter("id"),
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Literal
 
@@ -29,18 +29,28 @@ def depends_on_speed(unit: str) -> bool:
 class Metric:
     """A named quantity, its unit, and the direction in which it is better.
 
-    `signed` is for a difference or a change, which may be below zero."""
+    `signed` is for a difference or a change, which may be below zero. `cell` is for the result of a search, which finds
+    a cell of its grid: the metrics with the lower and the upper end. The true value is up to a cell above the value; if
+    this metric is the upper end, below it."""
 
     name: str
     unit: str
     better: Better
     summary: str
     signed: bool = False
+    cell: tuple[str, str] | None = None
 
     @property
     def non_negative(self) -> bool:
         """True if values cannot be negative: unsigned amounts, times, fractions and rates, by their unit."""
         return not self.signed and all(part in _AMOUNTS for part in self.unit.split("/"))
+
+    def width(self, measurements: Mapping[str, float]) -> float:
+        """Return how far the true value may be above the value of a trial: below it, if negative; 0 without a grid."""
+        if self.cell is None or not all(end in measurements for end in self.cell):
+            return 0.0
+        lower, upper = (measurements[end] for end in self.cell)
+        return lower - upper if self.name == self.cell[1] else upper - lower
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,16 +29,16 @@ def ends_of_ratio(
     # Rounding alone can make it negative, when the variances are zero or the pairs exactly proportional.
     root = math.sqrt(max(0.0, linear**2 - square * (a**2 - critical**2 * var_a)))
     low, high = (linear - root) / square, (linear + root) / square
-    if any(biases):
-        from scipy.optimize import brentq
-
-        return brentq(beyond, low, _outside(beyond, low, -1)), brentq(beyond, high, _outside(beyond, high, 1))
-    return low, high
+    return (_widened(beyond, low, -1), _widened(beyond, high, 1)) if any(biases) else (low, high)
 
 
-def _outside(beyond: Callable[[float], float], end: float, side: int) -> float:
-    """Return a ratio outside of the interval, beyond one of its ends; `side` is -1 for below, 1 for above."""
+def _widened(beyond: Callable[[float], float], end: float, side: int) -> float:
+    """Return the end of the interval that includes the biases; `side` is -1 for the lower end, 1 for the upper one."""
+    from scipy.optimize import brentq
+
+    if beyond(end) >= 0:  # biases are smaller than the rounding of floating-point numbers
+        return end
     step = side * 1e-12 * max(1.0, abs(end))
     while beyond(end + step) <= 0:
         step *= 2
-    return end + step
+    return float(brentq(beyond, end, end + step))

@@ -89,10 +89,13 @@ class BlockModel:
         log: bool | None = None,
         campaigns: Mapping[int, int] | None = None,
         non_negative: bool = False,
+        widths: Mapping[K, float] | None = None,
     ) -> BlockModel | None:
         """Fit the model: of logarithms if `log` and all values are above zero, else on the scale that fits better.
 
-        False prevents logarithms. `campaigns` are {block: campaign} if there are several. None without a value."""
+        False prevents logarithms. `campaigns` are {block: campaign} if there are several. `widths` are how wide the
+        cells of a grid are in which a search found the values of each cell; values are their middles. None without a
+        value."""
         rows = [(cell, block, value) for cell, own in cells.items() for block, value in own.items()]
         if not rows:
             return None
@@ -101,7 +104,8 @@ class BlockModel:
         of_campaign = [campaigns[block] if campaigns else 0 for block in of_block]
         places = _Places(index, coded(of_cell), coded(of_block), coded(of_campaign))
         step = resolution(values)
-        linear = replace(cls._on(values, places, step), non_negative=non_negative)
+        grid = np.array([(widths or {}).get(cell, 0.0) / 2 for cell in index])
+        linear = replace(cls._on(values, places, step).on_grid(grid), non_negative=non_negative)
         if min(values) <= 0 or log is False:
             return linear
         logs = cls._on([math.log(value) for value in values], places, 0.0)
@@ -110,8 +114,10 @@ class BlockModel:
             needed = 0.0 if non_negative and linear.blocked.reaches_zero() else LOGS_FIT_BETTER
             if gain <= needed:
                 return linear
-        steps = step / np.exp(logs.blocked.all_means)
-        blocked, unblocked = (replace(fit, steps=steps) for fit in (logs.blocked, logs.unblocked))
+        sizes = np.exp(logs.blocked.all_means)
+        blocked, unblocked = (
+            replace(fit, steps=step / sizes, grid=grid / sizes) for fit in (logs.blocked, logs.unblocked)
+        )
         return cls(True, blocked, unblocked, step, raw=linear)
 
     @classmethod
@@ -120,6 +126,11 @@ class BlockModel:
         if blocked.n_blocks == 1:
             return cls(False, blocked, blocked, step)
         return cls(False, blocked, _Fit.of(values, replace(places, block=places.campaign), step), step)
+
+    def on_grid(self, grid: Floats) -> BlockModel:
+        """Return the model of values that a search found, with half the width of its cells for each cell."""
+        blocked, unblocked = (replace(fit, grid=grid) for fit in (self.blocked, self.unblocked))
+        return replace(self, blocked=blocked, unblocked=unblocked)
 
     @property
     def linear(self) -> BlockModel:
@@ -236,8 +247,9 @@ class _Fit:
     cell and a column for each block, where no block has a cell twice; `squares` is their sum of squares. `variances`
     and `freedom` are those of a value of each cell, and `free` the degrees of freedom of its own residuals. `complete`:
     every block has all cells, so that no comparison needs an adjustment for blocks. Otherwise `root` times its
-    transpose is the covariance of the block columns. `of_blocks` is the variance of the mean of the blocks, and `steps`
-    the resolution of the readings of each cell, in the unit of the values."""
+    transpose is the covariance of the block columns. `of_blocks` is the variance of the mean of the blocks, `steps`
+    the resolution of the readings of each cell, and `grid` how far a search may have missed its mean, in the unit of
+    the values."""
 
     index: dict[Hashable, int]
     means: Floats
@@ -256,6 +268,7 @@ class _Fit:
     root: Floats
     of_blocks: float
     steps: Floats
+    grid: Floats
 
     @classmethod
     def of(cls, values: Sequence[float], places: _Places, step: float) -> _Fit:
@@ -279,7 +292,7 @@ class _Fit:
         steps = np.full(len(index), step)
         return cls(
             index, means, counts, table, whiten, effects, squares, residuals, df, data, variances, freedom, free,
-            design.complete, design.root(variances), of_blocks, steps,
+            design.complete, design.root(variances), of_blocks, steps, np.zeros(len(index)),
         )  # fmt: skip
 
     @property
@@ -295,7 +308,7 @@ class _Fit:
         """Return whether the mean of some cell is not distinguishable from zero (`_CONFIDENCE`)."""
         known = self.free > ALIASED
         errors = np.sqrt(self.variances / self.counts + self.of_blocks) * self.data.scale
-        critical = [t_quantile(_CONFIDENCE, df) if df > 0 else math.inf for df in self.freedom.tolist()]
+        critical = [t_quantile(_CONFIDENCE, df) if df > 0 else 0.0 for df in self.freedom.tolist()]
         return bool(np.any(known & (np.abs(self.all_means) <= errors * critical)))
 
     def sum_of(self, weights: Weights) -> _Sum:
@@ -362,9 +375,11 @@ class _Fit:
         return self.df > 0 and not np.any(self.free[own.cells] < ALIASED)
 
     def _bias(self, own: _Sum) -> float:
-        """Return how far rounding may have moved a sum: half a step for cells whose noise does not reach that far."""
+        """Return how far rounding may have moved a sum: half a step for cells whose noise does not reach that far.
+
+        A search moves it by half a cell of its grid, whatever the noise: it may miss on the same side each time."""
         moved = rounding(np.sqrt(self.variances[own.cells]), self.steps[own.cells] / self.data.scale)
-        return float(np.abs(own.weights) @ moved)
+        return float(np.abs(own.weights) @ np.maximum(moved, self.grid[own.cells] / self.data.scale))
 
     def _loads(self, own: _Sum) -> Floats:
         """Return the error as a vector: of each cell, of the adjustment for blocks, and of the blocks as a sample."""

@@ -1,15 +1,17 @@
 """Values of which some are only lower bounds (right-censored), as of a search that ended before it found anything.
 
-Their mean is a lower bound of the mean, and has no interval: the values do not say how far above it the truth lies. A
-median, or an end of its interval, is a rank, and known where no value that is a bound could move it. Source: Helsel,
-Statistics for Censored Environmental Data (2nd ed., 2012)."""
+A search that found something found a cell of its grid: the truth is in between (interval-censored).
+
+The mean of lower bounds is a lower bound of the mean, and has no interval: the values do not say how far above it the
+truth lies. A median, or an end of its interval, is a rank, and known where no value that is a bound could move it.
+Source: Helsel, Statistics for Censored Environmental Data (2nd ed., 2012)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from lastro.stats.intervals import Bound, Summary, describe
+from lastro.stats.intervals import Bound, Interval, Summary, describe
 from lastro.stats.notes import Note
 from lastro.stats.order import Estimate, median_interval
 from lastro.stats.ratios import Ratio
@@ -26,14 +28,25 @@ def describe_bounded(
     confidence: float,
     step: float = 0.0,
     *,
+    widths: Sequence[float] = (),
     non_negative: bool = False,
 ) -> Summary:
     """Describe the values; where any is `bounded`, the mean is a lower bound without spread and interval.
 
-    Without bounded values, as `describe`. Raises: ValueError when there are no values, or not as many of both."""
+    Without bounded values, as `describe`. With `widths`, the true values lie between values[i] and values[i] +
+    widths[i] (interval censoring): the interval is from the lower end of that of the lower ends to the upper end of
+    that of the upper ends. Raises: ValueError when there are no values, or not as many of each."""
     n_bounded = sum(known_to_be for _, known_to_be in zip(values, bounded, strict=True))
     found = describe(values, confidence, step, non_negative=non_negative)
-    return replace(found, sd=None, interval=None, bounded=n_bounded) if n_bounded else found
+    if n_bounded:
+        return replace(found, sd=None, interval=None, bounded=n_bounded)
+    if found.interval is None or not any(widths):
+        return found
+    others = [value + width for value, width in zip(values, widths, strict=True)]
+    other = describe(others, confidence, step, non_negative=non_negative).interval
+    assert other is not None, "there are as many values"
+    ends = min(found.interval.low, other.low), max(found.interval.high, other.high)
+    return replace(found, interval=Interval(*ends, confidence))
 
 
 def median_of_bounded(values: Sequence[float], bounded: Sequence[bool], confidence: float) -> Estimate:

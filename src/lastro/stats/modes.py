@@ -113,7 +113,7 @@ def _without_ties(values: Floats, there: Marks) -> Floats:
 
 def _step(values: Collection[float]) -> float:
     """Return the largest step of which all differences are multiples; 0 for values with too many digits."""
-    unit = resolution([*values]) or float(all(value.is_integer() for value in values))
+    unit = resolution([*values])
     if unit == 0:
         return 0.0
     first, *others = (round(value / unit) for value in values)

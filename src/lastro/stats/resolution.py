@@ -21,16 +21,16 @@ _MOST_DIGITS = 12  # a number with more significant digits was computed, and not
 
 
 def resolution(values: Sequence[float]) -> float:
-    """Return the step of readings with a fixed number of decimals: 0.01 for 41.25 and 41.3.
+    """Return the step of readings with a fixed number of decimals: 0.01 for 41.25 and 41.3, 1 for whole numbers.
 
-    It is 0 for values with so many digits that they were computed, and for whole numbers, which may be exact counts."""
+    It is 0 for values with so many digits that they were computed, and for zeros alone, which show no digits."""
     decimals = 0
     for value in dict.fromkeys(values):
         _, digits, exponent = Decimal(repr(float(value))).normalize().as_tuple()
         if len(digits) > _MOST_DIGITS or not isinstance(exponent, int):
             return 0.0
         decimals = max(decimals, -exponent)
-    return 10.0**-decimals if decimals else 0.0
+    return 10.0**-decimals if any(values) else 0.0
 
 
 def rounding(sd: N, step: N) -> N:

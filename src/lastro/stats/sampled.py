@@ -43,11 +43,17 @@ class SampledMean:
 
     @classmethod
     def of(
-        cls, values: Sequence[float], factor: float = 1.0, between: Between | None = None, step: float = 0.0
+        cls,
+        values: Sequence[float],
+        factor: float = 1.0,
+        between: Between | None = None,
+        step: float = 0.0,
+        width: float = 0.0,
     ) -> SampledMean:
         """Return the mean of a sample; `factor` multiplies the variance that independent values would give.
 
-        A tool reads the values in steps of `step`; 0 if they are exact. `between` is that of both campaigns of a
+        A tool reads the values in steps of `step`; 0 if they are exact. If a search found them, they are the middles of
+        cells of its grid, with a mean width of `width`. `between` is that of both campaigns of a
         comparison, and is estimated only once. So each of the two means counts it with half of its degrees of freedom:
         together they have all of them.
 
@@ -56,7 +62,7 @@ class SampledMean:
         if n < 2:
             return cls(mean, math.nan, 0.0, n)
         variance = sample_covariance(values, values)
-        bias = rounding(math.sqrt(variance), step)
+        bias = max(width / 2, rounding(math.sqrt(variance), step))
         return cls(mean, factor * variance / n, n - 1, n, bias).shifted(between)
 
     def shifted(self, between: Between | None) -> SampledMean:

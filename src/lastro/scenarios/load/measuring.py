@@ -39,10 +39,11 @@ _WORDS = {PDR: "partial drop rate (0.5 % loss)", NDR: "non-drop rate (no loss)",
 
 
 def _metrics_of(goal: str, words: str) -> tuple[Metric, ...]:
+    ends = goal, f"{goal}_upper"
     return (
-        Metric(goal, "1/s", "higher", f"frames offered at the {words}: lower end of its interval"),
-        Metric(f"{goal}_upper", "1/s", "higher", f"upper end of the interval of the {words}"),
-        Metric(f"{goal}_conditional", "1/s", "higher", f"conditional throughput (RFC 9971) of the {words}"),
+        Metric(goal, "1/s", "higher", f"frames offered at the {words}: lower end of its interval", cell=ends),
+        Metric(f"{goal}_upper", "1/s", "higher", f"upper end of the interval of the {words}", cell=ends),
+        Metric(f"{goal}_conditional", "1/s", "higher", f"conditional throughput (RFC 9971) of the {words}", cell=ends),
         Metric(f"{goal}_exceed", "%", "neither", f"time at that load in which loss exceeded the {words}"),
     )
 
