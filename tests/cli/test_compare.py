@@ -14,6 +14,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from lastro.analysis.compare import differing, facts
+from lastro.analysis.recorded import changed, recorded
 from lastro.results.samples import Metric
 from lastro.study.aa_study import aa_study
 
@@ -26,6 +28,44 @@ HOST = {
     "lastro": {"version": "0.1.0"},
 }
 Value = Callable[[Levels, int, str], float | None]
+
+
+MORE = {
+    **HOST,
+    "host": {**HOST["host"], "governor": "performance", "microcode": "0x1", "memory_bytes": 16 << 30},
+    "kernel": {
+        "command_line": "BOOT_IMAGE=/vmlinuz root=UUID=1234-5678 ro quiet",
+        "clock_source": "tsc",
+        "mitigations": dict.fromkeys(("retbleed", "spectre_v1", "spectre_v2", "srso", "tsx"), "Mitigation"),
+    },
+    "network": {"ipv4.tcp_congestion_control": "cubic", "core.default_qdisc": "fq_codel"},
+    "isolation": {"cgroup_version": 2, "seccomp_actions": "kill"},
+    "tools": {
+        name: {"version": f"{name} 1.0", "path": f"/usr/bin/{name}", "sha256": "ab" * 32} for name in ("runc", "nft")
+    },
+    "image_tools": {"iperf3": "iperf 3.12"},
+    "offloads": {"veth-bridge": {"scatter-gather": "on"}},
+    "controller": {"hostname": "desk", "machine": "0123"},
+    "machines": ["0123"],
+}
+
+
+def leaves(data: dict[str, Any], *above: str) -> list[tuple[str, ...]]:
+    """Return the path of every single fact."""
+    return [
+        path
+        for key, value in data.items()
+        for path in (leaves(value, *above, key) if isinstance(value, dict) else [(*above, key)])
+    ]
+
+
+def with_fact(path: tuple[str, ...], value: Any) -> dict[str, Any]:
+    changed = json.loads(json.dumps(MORE))
+    chapter = changed
+    for key in path[:-1]:
+        chapter = chapter[key]
+    chapter[path[-1]] = value
+    return changed
 
 
 def steady(seed: str, *, slow: str = "", factor: float = 1.0) -> Value:
@@ -488,3 +528,47 @@ def test_the_spread_between_campaigns_is_in_every_interval(tmp_path: Path, side:
     assert "contain the spread between 5 campaigns in which nothing changed" in said and "WARNING" not in said
     gated = compared(a, b, "--metric", "throughput", "--fail-over", "5%")
     assert min(cell["gate"]["least_found"] for cell in gated["cells"]) > 0.15, "and the gate says that it sees less"
+
+
+MAY_DIFFER = {("controller", "hostname"), ("controller", "machine"), ("machines",)}
+
+
+@pytest.mark.parametrize("path", leaves(MORE), ids=".".join)
+def test_every_recorded_fact_is_compared_unless_it_is_named_as_an_exception(path: tuple[str, ...]) -> None:
+    other = with_fact(path, 4 << 30 if path[-1] == "memory_bytes" else "another")
+    found = {**differing([facts(MORE), facts(other)]), **changed(recorded(MORE), recorded(other))}
+    expected = path not in MAY_DIFFER and path[-1] != "path"
+    assert bool(found) is expected, found
+
+
+def test_a_changed_host_is_listed_everywhere_and_can_fail_the_gate(tmp_path: Path) -> None:
+    other = with_fact(("kernel", "command_line"), MORE["kernel"]["command_line"] + " mitigations=off")
+    other["kernel"]["mitigations"] = dict.fromkeys(other["kernel"]["mitigations"], "Vulnerable")
+    other["tools"]["runc"] |= {"version": "runc 99.0", "sha256": "0" * 64}
+    a, b = pair(tmp_path, provenance=other)
+    make_campaign(tmp_path / "more", make_study(replicates=8, baseline={"isolation": "none"}), value=steady("a"),
+                  provenance=MORE)  # fmt: skip
+    a = tmp_path / "more"
+    done = wide(a, b)
+    assert done.code == 0
+    assert "differs: tools.runc: A runc 1.0 (SHA-256 abababababab), B runc 99.0 (SHA-256 000000000000)" in done.out
+    assert "differs: kernel.command_line: A …, B … mitigations=off" in done.out
+    assert "differs: kernel.mitigations, 5 facts: retbleed, spectre_v1," in done.out
+    assert "differs: tools.runc" in lastro("compare", a, b, "--format", "md").out
+    found = compared(a, b, "--fail-changed-host", "--may-differ", "kernel.*")
+    assert found["changed_host"] == ["tools.runc"] and len(found["differences"]) == 7
+    assert compared(a, b)["changed_host"] is None
+    file = tmp_path / "gate.xml"
+    done = wide(a, b, "--fail-changed-host", "--junit", file)
+    assert done.code == 4 and done.out.startswith("FAIL: the hosts differ in 7 facts (")
+    suites = ElementTree.parse(file).getroot()
+    assert suites.get("failures") == "1" and suites[0].find(".//failure").get("type") == "changed-host"  # type: ignore[union-attr]
+    assert len(suites[1].findall(".//property[@name='differs']")) == 7
+    lines = lastro("compare", a, b, "--fail-changed-host", "--format", "github").out.splitlines()
+    assert lines[0].startswith("::error title=lastro compare::the hosts differ in 7 facts")
+    lines = lastro("compare", a, b, "--fail-over", "50%", "--format", "github").out.splitlines()
+    assert lines[1].startswith("::warning title=lastro compare::A and B differ: ")
+    all_may = ("--may-differ", "kernel.*", "--may-differ", "tools.runc")
+    assert lastro("compare", a, b, "--fail-changed-host", *all_may).code == 0
+    assert is_error(lastro("compare", a, b, "--fail-changed-host", "--may-differ", "tools.rnc"), 2, "tools.runc")
+    assert is_error(lastro("compare", a, b, "--may-differ", "tools.runc"), 2, "--fail-changed-host")

@@ -156,7 +156,7 @@ DIRECTORIES = {"before", "other", "suite", "work"}
 # What is typed, and every word that can follow; directories without their slash.
 PROPOSED = [
     ("", NAMES),
-    ("compare before work/c1 --fail", {"--fail-lost", "--fail-over"}),
+    ("compare before work/c1 --fail", {"--fail-changed-host", "--fail-lost", "--fail-over"}),
     ("report before --format ", {"html", "latex", "md"}),
     ("parts ", set(registry.KINDS)),
     ("completion ", set(SHELLS)),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from lastro.analysis.campaign import Report
 from lastro.analysis.compare import USUAL, differing, facts
+from lastro.analysis.recorded import NAMED, recorded
 from lastro.results.members import campaigns_of_blocks
 from lastro.study.design import Treatment
 
@@ -15,10 +16,11 @@ MACHINE = ("host", "CPU model", "CPUs", *USUAL)  # the facts by which hosts diff
 
 @dataclass(frozen=True, slots=True)
 class AcrossCampaigns:
-    """The campaigns of a report. `differing` is {fact: its value in each campaign}; `links` are treatments that several
-    campaigns measured."""
+    """The campaigns of a report. `differing` is {fact: its value in each campaign}, `more` are the names of all other
+    facts that differ, and `links` are treatments that several campaigns measured."""
 
     differing: Mapping[str, tuple[str | None, ...]]
+    more: tuple[str, ...]
     links: tuple[Treatment, ...]
 
     @property
@@ -39,4 +41,5 @@ def across_campaigns(report: Report) -> AcrossCampaigns | None:
         if attempt.valid:
             measured.setdefault(attempt.treatment, set()).add(homes[attempt.block])
     links = [row.treatment for row in report.rows if len(measured.get(row.treatment.index, ())) > 1]
-    return AcrossCampaigns(differing(found), tuple(links))
+    more = differing([recorded(member.provenance) for member in report.members])
+    return AcrossCampaigns(differing(found), tuple(name for name in more if name not in NAMED), tuple(links))

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from lastro.analysis.between import kept_between
 from lastro.analysis.campaign import Cell, Report, Row, centres, mean_width
 from lastro.analysis.comparison import Absent, Compared, Comparison, Different, Levels, OneSided, Side
+from lastro.analysis.recorded import APPARATUS, NAMED, any_of, changed, recorded
 from lastro.analysis.trends import TrialOrder, correlated_orders
 from lastro.analysis.verdicts import Verdict
 from lastro.errors import InputError, did_you_mean
@@ -52,10 +53,13 @@ def compare(
     metrics: Sequence[str] = (),
     margin: float | None = None,
     confidence: float | None = None,
+    fail_changed_host: bool = False,
+    may_differ: Sequence[str] = (),
 ) -> Comparison:
     """Compare B with A; `metrics` by name (default: the study's own), `confidence` by default that of A's study.
 
-    Raises: InputError when the two are not campaigns of one study, or when a metric is unknown."""
+    With `fail_changed_host`, the gate fails when a fact of the host differs, except those that `may_differ`. Raises:
+    InputError when the two are not campaigns of one study, or when a metric or fact is unknown."""
     _check_same_study(a.study, b.study)
     _check_two_campaigns(a, b)
     chosen = _metrics(a, b, metrics)
@@ -76,16 +80,18 @@ def compare(
     cells = _corrected(cells, alpha)
     if margin is not None:
         cells = _gated(cells, margin, alpha)
+    differences = tuple(_differences(a, b))
     return Comparison(
         a=a,
         b=b,
         metrics=chosen,
         cells=tuple(sorted(cells, key=_badness)),
         one_sided=(*_one_sided("A", a.study, rows_a, rows_b), *_one_sided("B", b.study, rows_b, rows_a)),
-        differences=tuple(_differences(a, b)),
+        differences=differences,
         confidence=confidence,
         margin=margin,
         between=between,
+        changed_host=_unwanted(a, b, differences, may_differ) if fail_changed_host else None,
     )
 
 
@@ -264,12 +270,24 @@ def differing(found: Sequence[Mapping[str, str | None]]) -> dict[str, tuple[str 
     return {name: several for name, several in values.items() if len(set(several)) > 1}
 
 
+def _unwanted(a: Report, b: Report, found: Sequence[Different], may_differ: Sequence[str]) -> tuple[Different, ...]:
+    """Return the differences between the hosts that are not expected. Another version of Lastro is not of the host."""
+    known = [name for side in (a, b) for name in (*facts(side.provenance), *recorded(side.provenance))]
+    for name in may_differ:
+        if "*" not in name and name not in known:
+            raise InputError(f"neither campaign recorded a fact '{name}'", did_you_mean(name, known))
+    expected = ("Lastro", *APPARATUS, *may_differ)
+    return tuple(each for each in found if each.kind == "provenance" and not any_of(each.what, expected))
+
+
 def _differences(a: Report, b: Report) -> Iterator[Different]:
+    more = changed(recorded(a.provenance), recorded(b.provenance))
     found = [
         *(
             Different("provenance", name, of_a, of_b)
             for (name, of_a), of_b in zip(facts(a.provenance).items(), facts(b.provenance).values(), strict=True)
         ),
+        *(Different("provenance", name, *values) for name, values in more.items() if name not in NAMED),
         Different("profile", "profile", a.study.profile or None, b.study.profile or None),
         *(
             Different("setting", name, _setting(a.study, name), _setting(b.study, name))

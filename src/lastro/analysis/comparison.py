@@ -141,7 +141,8 @@ class Comparison:
     """The comparison of two campaigns, A and B.
 
     `cells` are in order from worst to best; cells that could not be compared come last. `between` is the spread between
-    equal campaigns that A has stored, or else B; None where neither has."""
+    equal campaigns that A has stored, or else B; None where neither has. `changed_host` are the differences between the
+    hosts that fail the gate; None unless it judges them."""
 
     a: Report
     b: Report
@@ -152,6 +153,7 @@ class Comparison:
     confidence: float
     margin: float | None
     between: BetweenCampaigns | None = None
+    changed_host: tuple[Different, ...] | None = None
 
     @property
     def apart_s(self) -> float | None:

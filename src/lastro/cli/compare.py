@@ -10,6 +10,9 @@ campaigns are not paired.
 
 The first line is the verdict. Rows without a significant difference are only counted; --all shows them.
 
+Every recorded fact in which the hosts differ is listed. With --fail-changed-host, such a difference fails the gate
+unless --may-differ allows it.
+
 The gate: a treatment's metric has regressed when a one-sided test rejects "worse by 5 % or less" after Holm's
 correction for everything that the gate judges. So when nothing is truly worse by more than the margin, the gate fails
 at most once in twenty runs (1 - confidence), however many treatments and metrics there are. It accounts for the spread
@@ -53,6 +56,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--fail-lost", action="store_true", help="also exit with 4 when A measured something that B could not"
     )
     parser.add_argument(
+        "--fail-changed-host",
+        action="store_true",
+        help="also exit with 4 when a recorded fact of the hosts differs, such as the kernel, a setting or a program",
+    )
+    parser.add_argument(
+        "--may-differ",
+        action="append",
+        metavar="FACT",
+        help="a fact that --fail-changed-host allows to differ, such as tools.runc or 'network.*'; repeatable",
+    )
+    parser.add_argument(
         "--require",
         choices=("shown",),
         help="shown: exit with 8 unless every interval excludes a loss of more than MARGIN",
@@ -79,16 +93,25 @@ def run(args: argparse.Namespace) -> int:
         raise InputError(f"--confidence {args.confidence:g} is not at least 0.5 and below 1", "0.95 is usual")
     if args.require and margin is None:
         raise InputError(f"--require {args.require} needs a margin", "give it with --fail-over, such as 5%")
+    if args.may_differ and not args.fail_changed_host:
+        raise InputError("--may-differ needs --fail-changed-host", "without it, every fact may differ")
     if _is_same(args.a, args.b):
         raise InputError(f"{args.a} and {args.b} are the same campaign", "give two campaigns of one study")
     reports = [report_of(directory, all_metrics=bool(args.metric)) for directory in (args.a, args.b)]
-    found = compare(*reports, metrics=args.metric or (), margin=margin, confidence=args.confidence)
+    found = compare(
+        *reports,
+        metrics=args.metric or (),
+        margin=margin,
+        confidence=args.confidence,
+        fail_changed_host=args.fail_changed_host,
+        may_differ=args.may_differ or (),
+    )
     if args.junit:
         _write_junit(args.junit, found, fail_lost=args.fail_lost)
     _print(args, found)
     if margin is not None and not found.n_judged:
         raise InputError("the gate had nothing to judge", "`lastro compare` without --fail-over says why")
-    if found.regressions or (args.fail_lost and found.lost):
+    if found.regressions or found.changed_host or (args.fail_lost and found.lost):
         return REGRESSION
     return UNDECIDED if args.require and found.outcome == "undecided" else 0
 

@@ -9,6 +9,7 @@
     between      {campaigns, first_utc, last_utc, spreads {metric: spread}}: the spread between equal campaigns that all
                  intervals and tests contain, a standard deviation as a fraction of the mean; null if it is not known
     differences  [{what, a, b}]: provenance and settings that differ
+    changed_host [what]: the differences that --fail-changed-host does not allow; null without that option
     notes        [text]
     only_in      [{side, treatments [{factor: level}], reason}]
     tests        the number of tests for which p is corrected
@@ -29,12 +30,14 @@
 
 A value that does not exist is null, never absent and never NaN.
 
-JUnit: a testsuite for each metric, a testcase for each treatment. Only the gate produces failures. If a campaign is of
-a guest, each testsuite has a property `guest` with the sentences on that."""
+JUnit: a testsuite for each metric, a testcase for each treatment. Only the gate produces failures. Each testsuite has
+properties: `differs` for each difference between A and B, and `guest` with the sentences on that if a campaign is of a
+guest. With --fail-changed-host, a testsuite `host` has one testcase."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 from xml.etree import ElementTree
 
@@ -42,7 +45,15 @@ from lastro.analysis.between import to_dict
 from lastro.analysis.comparison import Compared, Comparison
 from lastro.plain import json_text
 from lastro.report.compare_text import p_text
-from lastro.report.compare_words import differences, guest_notes, label, not_compared, notes, why_only
+from lastro.report.compare_words import (
+    changed_host_text,
+    differences,
+    guest_notes,
+    label,
+    not_compared,
+    notes,
+    why_only,
+)
 from lastro.report.encoder import Forms, encode, only, own
 from lastro.report.numbers import ratio_text
 from lastro.stats.intervals import Interval, sample_mean
@@ -69,6 +80,7 @@ def document(comparison: Comparison) -> dict[str, Any]:
         "confidence": comparison.confidence,
         "between": to_dict(comparison.between),
         "differences": [{"what": what, "a": a, "b": b} for what, a, b in differences(comparison)],
+        "changed_host": None if comparison.changed_host is None else [each.what for each in comparison.changed_host],
         "notes": list(notes(comparison)),
         "only_in": [
             {"side": side.only_in, "treatments": [dict(levels) for levels in side.levels], "reason": why_only(side)}
@@ -129,12 +141,14 @@ def junit(comparison: Comparison, *, fail_lost: bool = False) -> bytes:
     """Return UTF-8 XML for CI systems; with `fail_lost`, a cell that only A measured is also a failure."""
     root = ElementTree.Element("testsuites", name=_xml(f"lastro compare {comparison.study.name}"))
     measured = " ".join(guest_notes(comparison))
+    properties = [("guest", measured)] if measured else []
+    properties += [("differs", f"{what}: A {a}, B {b}") for what, a, b in differences(comparison)]
+    if comparison.changed_host is not None:
+        _count(_host_suite(root, comparison))
     for metric in comparison.metrics:
         cells = [cell for cell in comparison.cells if cell.metric.name == metric.name]
         suite = ElementTree.SubElement(root, "testsuite", name=_xml(metric.name), errors="0", time="0")
-        if measured:
-            properties = ElementTree.SubElement(suite, "properties")
-            ElementTree.SubElement(properties, "property", name="guest", value=_xml(measured))
+        _add_properties(suite, properties)
         for cell in cells:
             case = ElementTree.SubElement(
                 suite, "testcase", name=_xml(label(cell)), classname=_xml(f"{comparison.study.name}.{metric.name}"),
@@ -146,6 +160,23 @@ def junit(comparison: Comparison, *, fail_lost: bool = False) -> bytes:
     ElementTree.indent(root)
     text = ElementTree.tostring(root, encoding="unicode")
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'.encode()
+
+
+def _add_properties(suite: ElementTree.Element, found: Sequence[tuple[str, str]]) -> None:
+    properties = ElementTree.SubElement(suite, "properties") if found else suite
+    for name, value in found:
+        ElementTree.SubElement(properties, "property", name=name, value=_xml(value))
+
+
+def _host_suite(root: ElementTree.Element, comparison: Comparison) -> ElementTree.Element:
+    """Add the suite with the one test that the hosts do not differ."""
+    suite = ElementTree.SubElement(root, "testsuite", name="host", errors="0", time="0")
+    classname = _xml(f"{comparison.study.name}.host")
+    case = ElementTree.SubElement(suite, "testcase", name="unchanged", classname=classname, time="0")
+    if changed := changed_host_text(comparison):
+        failure = ElementTree.SubElement(case, "failure", message=_xml(changed), type="changed-host")
+        failure.text = _xml("\n".join(f"{each.what}: A {each.a}, B {each.b}" for each in comparison.changed_host or ()))
+    return suite
 
 
 def _judge(case: ElementTree.Element, cell: Compared, comparison: Comparison, fail_lost: bool) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from lastro.analysis.comparison import Compared, Comparison
 from lastro.report.compare_document import figures
 from lastro.report.compare_text import conclusion
-from lastro.report.compare_words import guest_notes, label, not_compared
+from lastro.report.compare_words import changed_host_text, difference_lines, guest_notes, label, not_compared
 from lastro.report.numbers import count
 
 _MOST = 9
@@ -18,14 +18,18 @@ def workflow_commands(comparison: Comparison, *, fail_lost: bool = False) -> lis
     """Return an error for each regression, worst first.
 
     With `fail_lost`, also return one for each cell that A measured and B did not. Without failures, return a notice
-    with the conclusion of the gate; without a gate, return an empty list. If a campaign is of a guest, notices behind
-    these say so."""
+    with the conclusion of the gate; without a gate, return an empty list. A warning behind these has what else differs
+    between A and B; notices say which campaign is of a guest."""
     failed = [cell for cell in comparison.cells if cell.regressed or (fail_lost and cell.lost)]
     lines = [_command("error", _title(cell), _message(cell)) for cell in failed[:_MOST]]
+    if changed := changed_host_text(comparison):
+        lines.insert(0, _command("error", "lastro compare", f"{changed}: {'; '.join(difference_lines(comparison))}"))
     if len(failed) > _MOST:
         lines.append(_command("error", "lastro compare", f"and {count(len(failed) - _MOST, 'more failure')}"))
     if not failed and (text := conclusion(comparison)):
         lines.append(_command("notice", "lastro compare", text))
+    if not changed and lines and (differing := "; ".join(difference_lines(comparison))):
+        lines.append(_command("warning", "lastro compare", f"A and B differ: {differing}"))
     return [*lines, *(_command("notice", "lastro compare", note) for note in guest_notes(comparison) if lines)]
 
 

@@ -8,7 +8,15 @@ from collections.abc import Iterator, Sequence
 
 from lastro.analysis.comparison import Compared, Comparison
 from lastro.plain import plain
-from lastro.report.compare_words import between_notes, differences, label, not_compared, notes, why_only
+from lastro.report.compare_words import (
+    between_notes,
+    changed_host_text,
+    difference_lines,
+    label,
+    not_compared,
+    notes,
+    why_only,
+)
 from lastro.report.numbers import VERDICT_MARKS, count, percent, ratio_text
 from lastro.stats.gate_power import POWER
 from lastro.units import significant
@@ -63,6 +71,12 @@ def _pipes_of(cells: Sequence[Compared]) -> list[str]:
 
 def headline(comparison: Comparison) -> str:
     """Return the verdict in one line: that of the gate, or how many ratios differ."""
+    if changed := changed_host_text(comparison):
+        return f"FAIL: {changed}; {_of_values(comparison)}"
+    return _of_values(comparison)
+
+
+def _of_values(comparison: Comparison) -> str:
     if comparison.margin is None:
         return _tally(comparison)
     margin = f"{comparison.margin * 100:g} %"
@@ -175,8 +189,7 @@ def _table(rows: Sequence[tuple[str, ...]], width: int) -> list[str]:
 
 def _above(comparison: Comparison) -> Iterator[str]:
     yield from (f"{side}: {report.directory}" for side, report in comparison.sides)
-    for what, in_a, in_b in differences(comparison):
-        yield f"differs: {what}: A {in_a}, B {in_b}"
+    yield from (f"differs: {line}" for line in difference_lines(comparison))
     yield from notes(comparison)
     if comparison.n_tests:
         yield from between_notes(comparison)

@@ -4,6 +4,7 @@ It is in English only."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 from lastro.analysis.compare import RANDOMIZATION
@@ -17,7 +18,8 @@ from lastro.units import human_duration
 
 _NONE = {"provenance": "not recorded", "profile": "none", "setting": "not set", "design": ""}
 _FARTHER = 2.0  # times as far apart as the campaigns that show the spread: worth a mention
-_MOST_CHARACTERS = 40  # of a fact of provenance
+_MOST_CHARACTERS = 40  # of a fact of provenance, after what A and B have in common
+_MOST_FACTS = 4  # of one chapter, with their values
 
 
 def label(cell: Compared) -> str:
@@ -50,7 +52,42 @@ def differences(comparison: Comparison) -> Iterator[tuple[str, str, str]]:
     """Yield (what, value in A, value in B)."""
     for kind, what, *values in comparison.differences:
         a, b = (_NONE[kind] if value is None else value for value in values)
-        yield (what, a[:_MOST_CHARACTERS], b[:_MOST_CHARACTERS]) if kind == "provenance" else (what, a, b)
+        yield what, a, b
+
+
+def difference_lines(comparison: Comparison) -> Iterator[str]:
+    """Yield what differs, for readers: of long values, where they differ; of a long chapter, only the names."""
+    chapters: dict[str, list[str]] = {}
+    for _, what, *_ in comparison.differences:
+        chapters.setdefault(what.rpartition(".")[0], []).append(what)
+    for what, in_a, in_b in differences(comparison):
+        chapter = what.rpartition(".")[0]
+        if not chapter or len(chapters[chapter]) <= _MOST_FACTS:
+            a, b = _where_apart(in_a, in_b)
+            yield f"{what}: A {a}, B {b}"
+        elif chapters[chapter][0] == what:
+            names = ", ".join(name.rpartition(".")[2] for name in chapters[chapter])
+            yield f"{chapter}, {count(len(chapters[chapter]), 'fact')}: {names} (values: --json)"
+
+
+def _where_apart(a: str, b: str) -> tuple[str, str]:
+    """Shorten two long texts to the words in which they differ."""
+    if max(len(a), len(b)) <= _MOST_CHARACTERS:
+        return a, b
+    words_a, words_b = a.split(), b.split()
+    pairs = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(words_a, words_b, strict=False))
+    same = len(list(pairs))
+    shown = [" ".join((["…"] if same else []) + words[same:]) for words in (words_a, words_b)]
+    return tuple(f"{text[:_MOST_CHARACTERS]}…" if len(text) > _MOST_CHARACTERS else text for text in shown)  # type: ignore[return-value]
+
+
+def changed_host_text(comparison: Comparison) -> str:
+    """Say in which facts the hosts differ although they must not; empty if they do not, or may."""
+    found = comparison.changed_host
+    if not found:
+        return ""
+    named = ", ".join(each.what for each in found[:_MOST_FACTS])
+    return f"the hosts differ in {count(len(found), 'fact')} ({named}{', …' if len(found) > _MOST_FACTS else ''})"
 
 
 def between_notes(comparison: Comparison) -> Iterator[str]:

@@ -121,6 +121,8 @@ def _several_campaigns(report: Report, say: Language) -> Iterator[str]:
         ]
         differ = N_("The testbeds differ in: {facts}.") if fleet else N_("The campaigns differ in: {facts}.")
         yield say(differ, facts="; ".join(facts))
+    if found.more:
+        yield say("Other recorded facts that differ: {names}.", names=", ".join(found.more))
     if fleet:
         yield say(
             "Each block was measured on one testbed, so ratios compare treatments within testbeds. The intervals hold "
