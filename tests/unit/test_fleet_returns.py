@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from lastro.app import fleets as app
-from lastro.app.provenance import changes_between
+from lastro.app.provenance import changed_facts
 from lastro.app.studies import load_study
 from lastro.campaign import fleet as fleets
 from lastro.campaign.dask_crew import LEASE_S
@@ -119,7 +119,7 @@ def test_a_seat_gets_time_to_end_from_the_first_answer_on(clock: Clock) -> None:
             super().open(testbed)
 
     crew = Queued(beds("ada"), lambda testbed, n: HostBusy("is in use") if n < 5 else None)
-    assert list(Fleet(crew, changes=changes_between, busy_s=60).wait_for_first(print)) == ["ada"]
+    assert list(Fleet(crew, changes=changed_facts, busy_s=60).wait_for_first(print)) == ["ada"]
 
 
 def test_hosts_that_lost_power_with_the_campaign_get_time_to_boot(clock: Clock) -> None:
@@ -130,7 +130,7 @@ def test_hosts_that_lost_power_with_the_campaign_get_time_to_boot(clock: Clock) 
         return HostError(f"{testbed} is off")
 
     def opened(crew: Crew) -> object:
-        fleet = Fleet(crew, changes=changes_between, boot_s=60)
+        fleet = Fleet(crew, changes=changed_facts, boot_s=60)
         return fleet.wait_for_first(lambda testbed, line: lines.append(f"{testbed}: {line}"))
 
     assert opened(Crew(beds("ada", "bea"), lambda testbed, n: off(testbed, n) if n < 2 else None))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lastro.app.provenance import changes_between
+from lastro.app.provenance import changed_facts
 from lastro.campaign import fleet as fleets
 from lastro.campaign.fleet import Fleet
 from lastro.campaign.posts import Post
@@ -51,10 +51,10 @@ def test_a_testbed_that_has_changed_is_left_out_unless_that_is_wanted(tmp_path: 
 def test_without_a_testbed_there_is_one_error_that_names_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     crew = Crew(beds("ada", "bea"), lambda testbed, n: HostError(f"{testbed} is off"))
     with pytest.raises(HostError, match="no testbed of the fleet can be used: ada: ada is off; bea: bea is off"):
-        Fleet(crew, changes=changes_between).wait_for_first(print)
+        Fleet(crew, changes=changed_facts).wait_for_first(print)
     busy = Crew(beds("ada"), lambda testbed, n: HostBusy("is in use"))
     with pytest.raises(HostBusy, match="ada: is in use"):
-        Fleet(busy, changes=changes_between).wait_for_first(print)
+        Fleet(busy, changes=changed_facts).wait_for_first(print)
     monkeypatch.setattr(fleets, "PATIENCE_S", 0.01)
     with campaign(tmp_path / "c", study_of(2)) as store, pytest.raises(HostError, match="no route to host"):
         run(store, Crew(beds("ada"), lost("ada", *range(3, 10_000))))
@@ -84,19 +84,19 @@ def test_a_failure_that_cannot_mend_itself_is_not_tried_again(tmp_path: Path, mo
 def test_a_scheduler_without_workers_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fleets, "WORKERS_S", 0.01)
     with pytest.raises(HostError, match="has no workers"):
-        Fleet(Crew({}), changes=changes_between).wait_for_first(print)
+        Fleet(Crew({}), changes=changed_facts).wait_for_first(print)
 
 
 def test_seats_of_a_killed_campaign_get_time_to_end() -> None:
     crew = Crew(beds("ada"), lambda testbed, n: HostBusy("is in use") if n < 5 else None)
-    assert list(Fleet(crew, changes=changes_between, busy_s=60).wait_for_first(print)) == ["ada"]
+    assert list(Fleet(crew, changes=changed_facts, busy_s=60).wait_for_first(print)) == ["ada"]
 
 
 def test_a_defect_ends_the_campaign(tmp_path: Path) -> None:
     crew = Crew(beds("ada", "bea"))
     crew.answers.put(("ada", Failed.of(ZeroDivisionError("on purpose"))))
     with campaign(tmp_path / "c", study_of(2)) as store:
-        fleet = Fleet(crew, changes=changes_between)
+        fleet = Fleet(crew, changes=changed_facts)
         fleet._posts["ada"] = Post("ada", "opening")
         fleet._opened = {}
         with pytest.raises(LastroError, match="a defect on a testbed: ZeroDivisionError: on purpose"):

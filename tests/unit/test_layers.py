@@ -38,6 +38,7 @@ RANKS = {package: rank for rank, packages in enumerate(LAYERS) for package in pa
 PURE = (
     "console",
     "results.members",
+    "results.segments",
     "requirements",
     "shapes",
     "report.caveats",

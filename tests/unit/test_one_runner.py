@@ -79,7 +79,7 @@ def test_a_process_on_another_machine_may_be_alive(store: Store, boot: str) -> N
     assert store.runner() is None
     with pytest.raises(HostBusy, match="may be running on login-2, by process ") as caught:
         store.take(AT)
-    assert "--changed-host" in str(caught.value.hint)
+    assert "--accept-change" in str(caught.value.hint)
     store.take(AT, ended_elsewhere=True)
     store.let_go()
     store.take(AT)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from lastro.app.provenance import changes_between
+from lastro.app.provenance import changed_facts
 from lastro.campaign import fleet as fleets
 from lastro.campaign.crew import Answers
 from lastro.campaign.executor import Call, Executor
@@ -147,7 +147,7 @@ def campaign(place: Path, study: Study) -> Iterator[Store]:
 
 
 def run(store: Store, crew: Crew, **options: Any) -> Silent:
-    observer, fleet = Silent(), Fleet(crew, changes=changes_between, **options)
+    observer, fleet = Silent(), Fleet(crew, changes=changed_facts, **options)
     fleet.wait_for_first(observer.said)
     fleet.run(store, Toy, observer)
     return observer

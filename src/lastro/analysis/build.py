@@ -6,7 +6,7 @@ import itertools
 import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
@@ -38,6 +38,7 @@ from lastro.analysis.remarks import (
 )
 from lastro.results.members import campaigns_of_blocks
 from lastro.results.samples import AT_LEAST, Metric
+from lastro.results.segments import apart
 from lastro.stats.censored import describe_bounded, ratio_of_bounded
 from lastro.stats.contrasts import MeanComparison, compare
 from lastro.stats.families import MOST_PLANNED
@@ -59,7 +60,7 @@ def build_report(data: CampaignData, *, all_metrics: bool = False) -> Report:
     """Build the report of a campaign, finished or not.
 
     With `all_metrics`, include all metrics that its trials measured, not only those of the study."""
-    study = data.study
+    study, data = data.study, _in_segments(data)
     metrics = study.metrics + (_other_metrics(study, data.attempts) if all_metrics else ())
     treatments = [row.treatment for row in data.treatments]
     rows, fits = _rows(data, metrics)
@@ -83,8 +84,19 @@ def build_report(data: CampaignData, *, all_metrics: bool = False) -> Report:
         calibrations=data.calibrations,
         noise_floor=data.noise_floor,
         attempts=data.attempts,
+        segments=data.segments,
         members=data.members,
     )
+
+
+def _in_segments(data: CampaignData) -> CampaignData:
+    """Return a campaign in which the trials of a block that lie in different segments are in different blocks."""
+    attempts, homes = apart(data.attempts, data.segments)
+    members = tuple(
+        replace(each, blocks=frozenset(each.blocks) | {new for new, old in homes.items() if old in each.blocks})
+        for each in (data.members if homes else ())
+    )
+    return replace(data, attempts=attempts, members=members or data.members)
 
 
 def _other_metrics(study: Study, attempts: Iterable[Attempt]) -> tuple[Metric, ...]:

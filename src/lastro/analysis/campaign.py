@@ -13,6 +13,7 @@ from lastro.analysis.properties import PropertyTable, PropertyTables
 from lastro.analysis.remarks import Mark, in_order
 from lastro.results.members import Member
 from lastro.results.samples import GENERATOR_LIMITED, Metric
+from lastro.results.segments import HostSegment
 from lastro.stats.contrasts import MeanComparison
 from lastro.stats.intervals import Summary
 from lastro.stats.notes import N_, Note
@@ -279,6 +280,7 @@ class Report:
     calibrations: Mapping[str, Any]
     noise_floor: Any = None  # as `analysis.noise_floor` reads it
     attempts: Sequence[Attempt] = ()  # with their notes, for figures
+    segments: tuple[HostSegment, ...] = ()
     members: tuple[Member, ...] = ()  # the campaigns, or the testbeds of a fleet, if there are several
 
     @property

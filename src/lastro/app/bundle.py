@@ -158,7 +158,9 @@ def _copy(directory: Path, member: SuiteStudy | None, target: Path, wanted: Want
             )
         data = load_campaign(store)
         places, testbeds = _places(source, store), store.testbeds()
-        found = private(store.provenance, places, anonymous=wanted.anonymous, testbeds=testbeds)
+        found = private(
+            store.provenance, places, anonymous=wanted.anonymous, testbeds=testbeds, segments=store.segments()
+        )
         copy_store(store, target / "campaign.db", found.clean, found.provenance, found.testbeds)
     _copy_study(source, data.study.name, data.study.source, target)
     states = [trial.state for trial in data.trials]

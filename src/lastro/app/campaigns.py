@@ -8,13 +8,13 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lastro import registry
 from lastro.app.hosts import require_runnable, scenario_on_host
 from lastro.app.messages import say
 from lastro.app.places import open_campaign
-from lastro.app.provenance import changes_between, identity, provenance
+from lastro.app.provenance import comparable, differing, provenance
 from lastro.app.rights import require_root
 from lastro.app.studies import load_testbed, testbed_of
 from lastro.campaign import runner
@@ -25,6 +25,7 @@ from lastro.errors import GuestLost, InputError, LastroError
 from lastro.host.ledger import Ledger
 from lastro.results.database import holds_campaign
 from lastro.results.samples import MAX_ATTEMPTS
+from lastro.results.segments import told
 from lastro.results.store import Store
 from lastro.scenarios.base import Scenario
 from lastro.study import design
@@ -157,15 +158,24 @@ def _carry_on(store: Store, how: How, place: Place) -> None:
     study, file = store.study, load_testbed(how.testbed) or testbed_of(store)
     purpose = f"campaign {store.directory.resolve()}"
     with scenario_on_host(study, purpose, wait=how.wait, file=file) as scenario, _taken(store, how):
-        if changes := changes_between(store.provenance, identity(scenario)):
-            if not how.changed_host:
-                raise InputError(
-                    f"{store.directory} was started under different conditions: {'; '.join(changes)}",
-                    "run the study again here, or continue anyway with --changed-host",
-                )
-            store.log(utc_now(), "changed host", "; ".join(changes))
+        _check_changes(store, provenance(study, scenario, file), how)
         _reopen(store, how)
         _run_trials(store, partial(runner.run, store, scenario), "resumed", place)
+
+
+def _check_changes(store: Store, now: Mapping[str, Any], how: How) -> None:
+    """Begin a new segment if the host has changed since the last one, and this is accepted. Raises: InputError."""
+    before = comparable(store.provenance)
+    for segment in store.segments():
+        before |= {name: is_ for name, (_, is_) in segment.changes.items()}
+    if changes := differing(before, comparable(now)):
+        if not how.changed_host:
+            raise InputError(
+                f"{store.directory} was measured under different conditions: {'; '.join(told(changes))}",
+                "undo the change, run the study again, or continue with --accept-change: later trials are then not"
+                " paired with earlier ones",
+            )
+        store.begin_segment(utc_now(), changes)
 
 
 def _carry_on_with_fleet(store: Store, how: How, place: Place) -> None:

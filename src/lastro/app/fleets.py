@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from lastro import registry
 from lastro.app.hosts import image_for
 from lastro.app.messages import say
-from lastro.app.provenance import changes_between
+from lastro.app.provenance import changed_facts
 from lastro.app.waiting import wait_reporter
 from lastro.campaign.crew import Crew, SeatCrew
 from lastro.campaign.dask_crew import LEASE_S, DaskCrew
@@ -67,7 +67,7 @@ def fleet_held(
             waits = {"busy_s": BUSY_S, "boot_s": BOOT_S}
             if crew.grows:
                 waits |= {"busy_s": BUSY_S + LEASE_S, "trial_s": _longest_s(study)}
-        yield Fleet(crew, changes=changes_between, changed_host=changed_host, **waits)
+        yield Fleet(crew, changes=changed_facts, changed_host=changed_host, **waits)
 
 
 def _longest_s(study: Study) -> float:

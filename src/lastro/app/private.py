@@ -14,8 +14,16 @@ from typing import Any
 from lastro.results.copied import Clean, cleaned
 from lastro.results.members import NAMELESS
 from lastro.results.rows import TestbedRow
+from lastro.results.segments import HostSegment
 
 _LEAST = 3  # characters: a shorter name is not replaced everywhere, since it may occur inside other words
+# The facts whose change a campaign records and whose values are private, and what replaces these.
+_PRIVATE_CHANGES = {
+    "hostname": NAMELESS,
+    "machine below the guest": NAMELESS,
+    "ID of the machine below the guest": "hidden",
+    "kernel.command_line": "hidden",
+}
 _HOME = re.compile(r"(?<![\w.-])/home/[^/\s:'\"]+")
 
 
@@ -34,6 +42,7 @@ def private(
     *,
     anonymous: bool,
     testbeds: Sequence[TestbedRow] = (),
+    segments: Sequence[HostSegment] = (),
 ) -> Private:
     """Return what a bundle says instead of the private words of a campaign, and of the testbeds of its fleet.
 
@@ -47,6 +56,7 @@ def private(
             words |= {name: NAMELESS for name in _names(each) if len(name) >= _LEAST}
         for chapter in (found, *(row.provenance for row in rows.values())):
             _hide(chapter)
+        words |= _words_of_changes(segments)
         rows = {name: replace(row, name=f"testbed-{n}") for n, (name, row) in enumerate(rows.items(), 1)}
         words |= {name: row.name for name, row in rows.items() if len(name) >= _LEAST}
     clean = _cleaner(words)
@@ -78,6 +88,15 @@ def _names(provenance: Mapping[str, Any]) -> Iterator[str]:
         user = pwd.getpwuid(int(os.environ.get("SUDO_UID") or os.getuid())).pw_name
         if user != "root":
             yield user
+
+
+def _words_of_changes(segments: Sequence[HostSegment]) -> dict[str, str]:
+    """Return what replaces the private values among the changes of a host."""
+    found = dict[str, str]()
+    for name, hidden in _PRIVATE_CHANGES.items():
+        for segment in segments:
+            found |= dict.fromkeys(segment.changes.get(name, ()), hidden)
+    return {word: hidden for word, hidden in found.items() if len(word) >= _LEAST}
 
 
 def _machines(provenance: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

@@ -7,11 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lastro import registry
+from lastro.analysis.recorded import APPARATUS, NAMED, any_of, recorded
 from lastro.campaign.duration import configuration
 from lastro.guest import in_turn
 from lastro.host import facts
 from lastro.host.local import LocalHost
 from lastro.host.processors import shared_cores
+from lastro.results.segments import told
 from lastro.scenarios.base import Config, Scenario
 from lastro.study import design
 from lastro.study.model import Study
@@ -140,17 +142,33 @@ def _identity_of(bed: Testbed) -> dict[str, Any]:
     return found
 
 
-def changes_between(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    """Return the differences of provenance that make trials of two sessions or campaigns incomparable."""
-    found = []
+def comparable(provenance: Mapping[str, Any]) -> dict[str, str]:
+    """Return the facts that must be equal for trials of two sessions or campaigns to be comparable.
+
+    Apart from those that identify a host, only facts with a value: earlier versions recorded fewer."""
+    found = {}
     for chapter, key in _IDENTITY:
-        was, is_ = (facts.get(chapter, {}).get(key, _USUAL.get(key)) for facts in (before, now))
-        if was != is_:
-            name = "guest" if key == "title" else key.replace("_", " ")
-            found.append(f"{name} was {was}, is {is_}")
-    if before.get("guest") and now.get("guest"):
-        for chapter, key, name in _OF_GUESTS:
-            was, is_ = (facts.get(chapter, {}).get(key) for facts in (before, now))
-            if was and is_ and was != is_:
-                found.append(f"{name} was {was}, is {is_}")
-    return found
+        name = "guest" if key == "title" else key.replace("_", " ")
+        found[name] = str(provenance.get(chapter, {}).get(key, _USUAL.get(key)))
+    for chapter, key, name in _OF_GUESTS if provenance.get("guest") else ():
+        if value := provenance.get(chapter, {}).get(key):
+            found[name] = str(value)
+    more = recorded(provenance)
+    return found | {name: more[name] for name in more if not any_of(name, (*NAMED, *APPARATUS))}
+
+
+def changed_facts(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+    """Return {fact: (before, now)} of the differences of provenance that make trials incomparable."""
+    return differing(comparable(before), comparable(now))
+
+
+def differing(before: Mapping[str, str], now: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+    """Return {fact: (before, now)} where both sides have a fact and it differs.
+
+    A program that was installed or removed makes treatments available or not, and changes no trial."""
+    return {name: (before[name], now[name]) for name in before if name in now and before[name] != now[name]}
+
+
+def changes_between(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Return the differences of `changed_facts` as text."""
+    return told(changed_facts(before, now))

@@ -16,7 +16,7 @@ import math
 import queue
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from lastro.campaign.crew import Crew
@@ -26,6 +26,7 @@ from lastro.campaign.runner import Campaign, Lane, Observer, Steps, require_any
 from lastro.campaign.seat import Failed, Opened, Seen
 from lastro.errors import HostBusy, HostError, HostUnfit, LastroError, Unavailable
 from lastro.results.rows import TestbedRow
+from lastro.results.segments import told
 from lastro.results.store import Store
 from lastro.scenarios.base import Scenario
 
@@ -39,7 +40,7 @@ _MOST_DOUBLINGS = 8
 _LASTING = HostUnfit, Unavailable  # errors that last until the user repairs the testbed
 _TICK_S = 1.0
 
-Changes = Callable[[dict[str, Any], dict[str, Any]], list[str]]
+Changes = Callable[[dict[str, Any], dict[str, Any]], Mapping[str, Sequence[str]]]
 
 
 class FleetObserver(Observer, Protocol):
@@ -233,13 +234,13 @@ class Fleet:
             self._leave_out(post, refusal)
             return
         before = next((row for row in self.store.testbeds() if row.name == post.name), None)
-        changes = self._changes(before.provenance, opened.provenance) if before else []
+        changes = self._changes(before.provenance, opened.provenance) if before else {}
         if changes and not self._changed_host:
-            hint = "`lastro resume --changed-host` takes it all the same"
-            self._leave_out(post, HostError(f"it has changed: {'; '.join(changes)}", hint))
+            hint = "`lastro resume --accept-change` takes it all the same, and begins a new segment"
+            self._leave_out(post, HostError(f"it has changed: {'; '.join(told(changes))}", hint))
             return
         if changes:
-            self.store.log(utc_now(), "changed host", f"testbed {post.name}: {'; '.join(changes)}")
+            self.store.begin_segment(utc_now(), changes, post.name)
         self._machines.take(post.name, machines)
         post.lane = Lane(self.campaign, self.observer.at(post.name), post.name)
         post.state = "working"

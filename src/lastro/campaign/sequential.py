@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from lastro.results.rows import Attempt
+from lastro.results.segments import apart
 from lastro.results.store import Store
 from lastro.stats.ratios import ratio_to_baseline
 from lastro.stats.stopping import Decision, Rule, decide, relative_half_width
@@ -21,7 +22,9 @@ def decision(store: Store) -> Decision | None:
         return None
     rule = Rule(study.design.precision, study.design.max_replicates)
     treatments = [row.treatment for row in store.treatments()]
-    return decide(rule, study.design.replicates, half_widths(study, treatments, store.attempts()))
+    return decide(
+        rule, study.design.replicates, half_widths(study, treatments, apart(store.attempts(), store.segments())[0])
+    )
 
 
 def half_widths(study: Study, treatments: Sequence[Treatment], attempts: Iterable[Attempt]) -> dict[str, float]:

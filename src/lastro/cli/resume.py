@@ -1,7 +1,8 @@
 """Continues with the schedule drawn at the start. The trial that was running when the campaign stopped runs again.
 
-Trials of one campaign are compared with each other, so a campaign continues only on the host and with the root
-filesystem with which it began; --changed-host continues anyway, and the report says so. --invalid also
+Trials of one campaign are compared with each other, so a campaign continues only on the host, and with the kernel,
+settings, programs and root filesystem, with which it began. With --accept-change it continues anyway: later trials are
+a segment of their own, which is not paired with earlier trials, and the report says so. --invalid also
 repeats the trials that were given up as invalid; their earlier attempts are kept and reported.
 
 A suite continues with the study that was interrupted and those that had not begun. When nothing is left, it
@@ -23,7 +24,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     hosts_arguments(parser)
     parser.add_argument("--wait", action="store_true", help="wait for another campaign on this host to end")
     parser.add_argument(
-        "--changed-host", action="store_true", help="continue even if the host or the image has changed"
+        "--accept-change",
+        "--changed-host",
+        dest="changed_host",
+        action="store_true",
+        help="continue although the host, a program or the image has changed; later trials are a new segment",
     )
     parser.add_argument(
         "--invalid",

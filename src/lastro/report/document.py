@@ -10,6 +10,9 @@
                  measured so; then title counts those in guests); null for a real host
     testbeds     [{name, blocks [number], facts {name: text or null}}] of a fleet on which several testbeds measured;
                  empty for one host
+    segments     [{after, at_utc, testbed (or null), changes {fact: [before, since]}}]: where the campaign continued on
+                 a changed host; `after` counts the attempts before. Trials of a block in different segments have
+                 different blocks
     finished     whether all trials have run
     key_findings [sentence], in English; first what each noisy neighbour costs and isolation recovers
     caveats      [sentence], in English, to be read with the key findings
@@ -135,6 +138,10 @@ def document(report: Report, published: AsPublished | None = None, analysis: Ana
         "testbeds": [
             {"name": bed.directory, "blocks": sorted(bed.blocks), "facts": facts(bed.provenance)}
             for bed in (report.members if report.of_fleet else ())
+        ],
+        "segments": [
+            {"after": each.after, "at_utc": each.at_utc, "testbed": each.testbed or None, "changes": each.changes}
+            for each in report.segments
         ],
         "finished": progress.finished,
         "key_findings": key_findings(report, ENGLISH),

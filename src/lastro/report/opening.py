@@ -17,9 +17,24 @@ MANY_INVALID = 0.10  # a larger fraction of the runnable trials is reported befo
 
 
 def opening(report: Report, say: Language) -> tuple[str, ...]:
-    """Return the key findings with their caveats, after a warning if many trials are invalid."""
+    """Return the key findings with caveats, after warnings that many trials are invalid, or that the host changed."""
     warning = incomplete(report.progress.counts, say)
-    return ((warning,) if warning else ()) + key_findings(report, say) + caveats(report, say)
+    warnings = ((warning,) if warning else ()) + segment_sentences(report, say)
+    return warnings + key_findings(report, say) + caveats(report, say)
+
+
+def segment_sentences(report: Report, say: Language) -> tuple[str, ...]:
+    """Say where the campaign continued on a changed host, and what had changed."""
+    return tuple(
+        say(
+            "The host changed after {attempts} ({at} UTC): {changes}. Trials before and after are not paired: the "
+            "change is an effect of blocks.",
+            attempts=say.count(each.after, "attempt"),
+            at=each.at_utc[:16].replace("T", " "),
+            changes=(f"{each.testbed}: " if each.testbed else "") + each.text,
+        )
+        for each in report.segments
+    )
 
 
 def invalid_fraction(counts: Mapping[State, int] | Mapping[str, int]) -> float:

@@ -68,6 +68,13 @@ class _Provenance(TypedDict, total=False):
     root_filesystem: dict[str, Any]
 
 
+class _Segment(TypedDict):
+    after: int
+    at_utc: str
+    changes: dict[str, list[str]]
+    testbed: str
+
+
 class _Interval(TypedDict):
     low: float
     high: float
@@ -229,12 +236,23 @@ def transcript_of(data: bytes) -> list[Record]:
     return records
 
 
+def _segments(value: object) -> list[_Segment]:
+    found: list[_Segment] = _json(list[_Segment])(value)
+    for each in found:
+        _count(0)(each["after"])
+        _utc(each["at_utc"])
+        if any(len(values) != 2 for values in each["changes"].values()):
+            raise Misshapen("has a change that is not a pair of values")
+    return found
+
+
 META: dict[str, Callable[[Any], Any]] = {
     "format": _json(int),
     "study": _study,
     "provenance": _json(_Provenance),
     "noise_floor": _noise_floor,
     "process": _process,
+    "segments": _segments,
 }
 _COLUMNS: dict[str, dict[str, Callable[[Any], Any]]] = {
     "treatment": {

@@ -20,7 +20,7 @@ Clean = Callable[[str], str]
 
 _TEXTS = (("event", "id", "text"), ("treatment", "idx", "unavailable"), ("treatment", "idx", "remedy"))
 _JSON = (("attempt", "id", "reasons"), ("attempt", "id", "notes"), ("calibration", "key", "value"))
-_CLEANED_META = ("provenance", "noise_floor")
+_CLEANED_META = ("provenance", "noise_floor", "segments")
 
 
 def copy_store(

@@ -13,6 +13,7 @@ from lastro.results.database import damaged
 from lastro.results.members import Member
 from lastro.results.rows import Attempt, Place, TestbedRow, TreatmentRow, TrialRow
 from lastro.results.samples import Series
+from lastro.results.segments import HostSegment, within
 from lastro.results.store import Store
 from lastro.study.model import Study
 
@@ -31,7 +32,8 @@ class CampaignData:
     Raw series may be larger than all other data, so `later_series` opens the campaign again and returns the series of
     the given (trial, attempt) pairs, in that order; `later_histograms` does so for histograms. `attempts` are in
     running order; `events` are (UTC time, kind, text). `members` are the campaigns if there are several
-    (`results.together`), or the testbeds of a fleet if several measured."""
+    (`results.together`), or the testbeds of a fleet if several measured. `segments` begin where the campaign continued
+    on a changed host."""
 
     directory: str
     study: Study
@@ -45,6 +47,7 @@ class CampaignData:
     later_series: LaterSeries
     later_histograms: LaterHistograms
     members: tuple[Member, ...] = ()
+    segments: tuple[HostSegment, ...] = ()
 
 
 def load_campaign(store: Store) -> CampaignData:
@@ -60,6 +63,7 @@ def load_campaign(store: Store) -> CampaignData:
             calibrations=store.calibrations(),
             noise_floor=store.noise_floor(),
             events=store.events(),
+            segments=store.segments(),
             later_series=partial(_later, store.directory, Store.series),
             later_histograms=partial(_later, store.directory, Store.histograms),
         )
@@ -113,6 +117,7 @@ def testbeds_apart(data: CampaignData) -> list[CampaignData]:
             provenance=dict(member.provenance),
             calibrations=data.calibrations.get(member.directory, {}),
             members=(),
+            segments=within(data.segments, data.attempts, member.trials),
         )
         for member in data.members
     ]

@@ -7,9 +7,9 @@ import math
 import os
 import zlib
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import astuple, replace
+from dataclasses import asdict, astuple, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from lastro.results.files import write_atomically
 from lastro.results.gate import FLEET_FORMAT, FORMAT, connect
 from lastro.results.rows import TestbedRow
 from lastro.results.samples import MAX_ATTEMPTS, Outcome
+from lastro.results.segments import HostSegment
 from lastro.results.store_reader import StoreReader
 from lastro.shapes import MOST, parsed
 from lastro.study.design import Treatment, Trial, block
@@ -237,13 +238,24 @@ class Store(StoreReader):
             if its_machine not in ("", machine) and not ended_elsewhere:
                 raise HostBusy(
                     f"{self.directory} may be running on {its_machine}, by process {pid} since {_minute(since_utc)}",
-                    "if that has ended, `lastro resume` with `--changed-host` continues it here",
+                    "if that has ended, `lastro resume` with `--accept-change` continues it here",
                 )
 
     def let_go(self) -> None:
         """Record that this process no longer runs the campaign."""
         with self._transaction():
             self._db.execute("DELETE FROM meta WHERE key = 'process'")
+
+    def begin_segment(self, at_utc: str, changes: Mapping[str, Sequence[str]], testbed: str = "") -> None:
+        """Record that the host has changed, or that of a testbed: later attempts are in another segment.
+
+        `changes` are {fact: (before, now)}."""
+        with self._transaction():
+            after = self._db.execute("SELECT count(*) FROM attempt").fetchone()[0]
+            new = HostSegment(after, at_utc, {name: list(values) for name, values in changes.items()}, testbed)
+            found = json.dumps([asdict(each) for each in (*self.segments(), new)])
+            self._db.execute("INSERT OR REPLACE INTO meta VALUES ('segments', ?)", (found,))
+            self.log(at_utc, "changed host", (f"testbed {testbed}: " if testbed else "") + new.text)
 
     def log(self, at_utc: str, kind: str, text: str) -> None:
         with self._transaction():

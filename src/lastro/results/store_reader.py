@@ -16,6 +16,7 @@ from lastro.results.database import DB_NAME, damaged, translated
 from lastro.results.gate import Bounded
 from lastro.results.rows import Attempt, Place, Runner, TestbedRow, TreatmentRow, TrialRow
 from lastro.results.samples import Series
+from lastro.results.segments import HostSegment
 from lastro.study.design import Treatment
 from lastro.study.model import Study
 
@@ -108,6 +109,11 @@ class StoreReader:
     def events(self) -> list[tuple[str, str, str]]:
         """List the campaign's events as (UTC time, kind, text): starts, interruptions, resumptions."""
         return self._rows("event", ("at_utc", "kind", "text"), "ORDER BY id")
+
+    def segments(self) -> tuple[HostSegment, ...]:
+        """Return the changes of the host after which the campaign continued, in order."""
+        found = self._values("SELECT key, value FROM meta WHERE key = 'segments'", "segments")
+        return tuple(HostSegment(**each) for each in found[0]) if found else ()
 
     def calibrations(self, testbed: str = "") -> dict[str, Any]:
         """Return the results of the calibration runs, which trials need, by key; `testbed` is one of a fleet."""

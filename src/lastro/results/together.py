@@ -7,17 +7,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from lastro.errors import InputError
 from lastro.results.members import Member
 from lastro.results.read import CampaignData, shared
+from lastro.results.rows import Attempt, TreatmentRow, TrialRow
+from lastro.results.segments import HostSegment
 from lastro.study.baseline import accepts, common_baseline
 from lastro.study.design import Treatment
 from lastro.study.model import PATIENCE, Factor, Level, Study
-
-if TYPE_CHECKING:
-    from lastro.results.rows import TreatmentRow
 
 _Found = TypeVar("_Found")
 Key = tuple[tuple[str, Level], ...]
@@ -41,7 +40,7 @@ def together(campaigns: Sequence[CampaignData]) -> CampaignData:
     rows = _treatments(ordered)
     places = {key: row.treatment.index for key, row in rows.items()}
     runnable = {row.treatment.index for row in rows.values() if row.unavailable is None}
-    trials, attempts = [], []
+    trials, attempts, segments = list[TrialRow](), list[Attempt](), list[HostSegment]()
     for campaign, span in zip(ordered, spans, strict=True):
         number, block = span.trials.start - 1, span.blocks.start - 1  # of what came before
         index = {row.treatment.index: places[_key(row.treatment.levels)] for row in campaign.treatments}
@@ -49,6 +48,7 @@ def together(campaigns: Sequence[CampaignData]) -> CampaignData:
             if trial.state != "unavailable" or index[trial.treatment] not in runnable:
                 at = index[trial.treatment]
                 trials.append(replace(trial, number=trial.number + number, block=trial.block + block, treatment=at))
+        segments += [replace(each, after=each.after + len(attempts)) for each in campaign.segments]
         for one in campaign.attempts:
             attempts.append(
                 replace(one, trial=one.trial + number, block=one.block + block, treatment=index[one.treatment])
@@ -70,6 +70,7 @@ def together(campaigns: Sequence[CampaignData]) -> CampaignData:
         ),
         later_series=partial(_later, tuple((span.trials, each.later_series) for span, each in spanned)),
         later_histograms=partial(_later, tuple((span.trials, each.later_histograms) for span, each in spanned)),
+        segments=tuple(segments),
         members=tuple(member for span, campaign in spanned for member in _members(span, campaign, whole)),
     )
 
