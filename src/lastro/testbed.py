@@ -30,6 +30,7 @@ QUIET = {
     "net.ipv6.conf.all.disable_ipv6": "1",
     "net.ipv6.conf.default.disable_ipv6": "1",
     "net.bridge.bridge-nf-call-iptables": "0",
+    "net.bridge.bridge-nf-call-ip6tables": "0",
     "net.bridge.bridge-nf-call-arptables": "0",
     "net.ipv4.conf.all.rp_filter": "0",
 }

@@ -21,6 +21,7 @@ from lastro.platforms.gvisor import GvisorInstance
 from lastro.scenarios.chain import ChainScenario
 from lastro.scenarios.shared.chain import ROLES, _segments
 from lastro.scenarios.shared.instance_spec import instance_spec
+from lastro.testbed import QUIET
 from lastro.testing.attachments import unstarted
 
 from ..links import attachment
@@ -149,3 +150,9 @@ def test_gvisor_and_click_say_that_they_cannot(tmp_path: File, monkeypatch: pyte
     nowhere: Any = None
     with pytest.raises(Unavailable, match="IPv4 only"), Firewall().installed(nowhere, SIX, "click"):
         pass
+
+
+def test_no_family_passes_netfilter_on_a_bridge() -> None:
+    """Where br_netfilter is loaded, the kernel has a switch for each family of tables."""
+    calls = {name.rpartition("-")[2]: value for name, value in QUIET.items() if "bridge-nf-call" in name}
+    assert calls == dict.fromkeys(("iptables", "ip6tables", "arptables"), "0")
