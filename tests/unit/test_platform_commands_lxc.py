@@ -47,7 +47,7 @@ def test_an_instance_is_started_entered_and_stopped_where_lxc_has_locks_of_its_o
     layers = f"upperdir={testbed.scratch_dir}/one/upper,workdir={testbed.scratch_dir}/one/work"
     assert script is not None
     words = [
-        f"unshare --mount={home}/mnt --propagation private sh -e <<'INSIDE'",
+        f"kept {home} private sh -e <<'INSIDE'",
         f"mount -t overlay overlay -o lowerdir={testbed.image.tree},{layers} {home}/rootfs",
         f"mount -t tmpfs tmpfs {home}/own",
         f"mount --rbind /run/netns {home}/own/run/netns",

@@ -64,7 +64,7 @@ def test_all_that_podman_reads_and_writes_is_in_places_of_its_own(tmp_path: Path
     assert storage["options"]["additionalimagestores"] == [f"{tmp_path}/podman"]
     assert tomllib.loads(host.files[f"{home}/cache.conf"])["storage"]["graphroot"] == f"{tmp_path}/podman"
     wanted = [
-        f"unshare --mount={home}/mnt --propagation slave sh -e <<'INSIDE'",
+        f"kept {home} slave sh -e <<'INSIDE'",
         f"mount --rbind {tmp_path} {home}/covers/state",
         f"mount -t overlay overlay -o lowerdir=/var,upperdir={home}/covers/var,workdir={home}/covers/var.work /var",
         f"mount --rbind {home}/covers/state {tmp_path}",

@@ -25,6 +25,15 @@ fi
 [ "$3" != up ] || ! ip link show dev "$1" >/dev/null 2>&1 || ip link set dev "$1" up"""
 
 
+HOLDS = "LASTRO_HOLDS"  # the variable of a process that keeps the mount namespace of a directory
+
+HELD = "held"  # a file of a directory whose mount namespace a process keeps
+
+# End the process that keeps the mount namespace HOME/mnt, if it still is that process.
+_LET_GO = f"""link=$(readlink "$1/mnt") && pid=${{link#/proc/}} && pid=${{pid%/ns/mnt}} &&
+grep -qzxF "{HOLDS}=$1" "/proc/$pid/environ" && kill -KILL "$pid\""""
+
+
 @dataclass(frozen=True, slots=True)
 class Owner:
     """A session's token, its host, and the host's directory for large files."""
@@ -109,6 +118,9 @@ def _is_own_directory(owner: Owner, name: str) -> bool:
 def _undo_directory(host: Host, name: str) -> None:
     """Remove a directory. Anything still mounted below it is unmounted first, never emptied."""
     if mounts := mounts_below(host, name):
+        for place in mounts:
+            if host.view.exists(f"{place}/{HELD}"):
+                host.run(["sh", "-c", _LET_GO, "let-go", place], check=False)
         host.run(["umount", "--lazy", *mounts])
     if host.view.exists(name):
         host.run(["rm", "-rf", "--one-file-system", name])

@@ -12,6 +12,7 @@ from pathlib import Path
 from lastro.errors import Unavailable
 from lastro.host.cgroups import Resources
 from lastro.host.ledger import NETNS_DIR
+from lastro.host.undo import HELD, HOLDS
 from lastro.platforms.base import InstanceSpec, Security, instance_netns
 from lastro.testbed import Testbed
 
@@ -76,8 +77,37 @@ def let_children_inherit(testbed: Testbed, group: str) -> None:
         testbed.host.write_text(str(switch), "1")
 
 
+# Make a mount namespace that lasts, and run a command in it: kept HOME PROPAGATION COMMAND …
+# The file HOME/mnt keeps it, where the kernel accepts that: inside another mount namespace, Linux 6.18 refuses some
+# files (EINVAL), since the new namespace must have the higher number, and each CPU gives out numbers in batches. There,
+# a sleeping process keeps it, and HOME/mnt is a link to its namespace. Its variable HOLDS identifies it (`host.undo`).
+_KEPT = f"""kept() {{
+    home=$1 propagation=$2
+    shift 2
+    if ! unshare --mount="$home/mnt" --propagation "$propagation" true 2>/dev/null; then
+        mkfifo "$home/ready"
+        unshare --mount --propagation "$propagation" env {HOLDS}="$home" \\
+            sh -c 'echo >"$1"; exec sleep infinity' hold "$home/ready" </dev/null >/dev/null 2>&1 &
+        read -r _ <"$home/ready" || :
+        rm "$home/ready"
+        ln -sf "/proc/$!/ns/mnt" "$home/mnt"
+        touch "$home/{HELD}"
+    fi
+    nsenter --mount="$home/mnt" "$@"
+}}"""
+
+
+def keeping(home: Path) -> list[str]:
+    """Return shell commands that define `kept HOME PROPAGATION COMMAND …`, for a mount namespace that lasts."""
+    return [
+        f"mount --bind --make-private {home} {home}",  # a namespace file must lie on a mount that is not shared
+        f"touch {home}/mnt",
+        _KEPT,
+    ]
+
+
 def kept_mounts(home: Path, *commands: str, propagation: str = "private") -> str:
-    """Return a script that runs commands in a mount namespace, which exists as long as the file `home`/mnt.
+    """Return a script that runs commands in a mount namespace, which exists as long as the directory `home`.
 
     The namespace has its own /run, so that the locks and sockets of a tool are private and disappear with it."""
     run = f"{home}/own/run"
@@ -85,9 +115,8 @@ def kept_mounts(home: Path, *commands: str, propagation: str = "private") -> str
     return "\n".join(
         [
             f"mkdir -p {home}/own",
-            f"mount --bind --make-private {home} {home}",  # a namespace file must lie on a mount that is not shared
-            f"touch {home}/mnt",
-            f"unshare --mount={home}/mnt --propagation {propagation} sh -e <<'INSIDE'",
+            *keeping(home),
+            f"kept {home} {propagation} sh -e <<'INSIDE'",
             *commands,
             f"mount -t tmpfs tmpfs {home}/own",
             f"mkdir -p {run}/mount {' '.join(f'{home}/own{place}' for place in shown)}",  # mount(8) uses /run/mount

@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from lastro.host.ledger import NETNS_DIR
-from lastro.platforms._container import ON_DISK, own_places
+from lastro.platforms._container import ON_DISK, keeping, own_places
 from lastro.platforms.base import Instance, InstanceSpec, Platform, Security
 from lastro.testbed import Testbed, set_sysctls
 
@@ -63,7 +63,7 @@ def _without_capabilities(security: Security) -> tuple[str, ...]:
 
 
 def _setup_script(testbed: Testbed, netns: str, home: Path, scratch: Path) -> str:
-    """Return a script that makes the chroot's mounts in a namespace that a file, rather than a process, keeps alive.
+    """Return a script that makes the chroot's mounts in a namespace of their own.
 
     Files are in a directory of the host's file system, without an overlay: that is an overhead of other platforms."""
     root = home / "root"
@@ -80,9 +80,8 @@ def _setup_script(testbed: Testbed, netns: str, home: Path, scratch: Path) -> st
         [
             f"mkdir -p {root} {scratch}/upper {scratch}/work",
             f"mkdir -m 1777 {scratch}/disk",
-            f"mount --bind --make-private {home} {home}",  # a namespace file must lie on a mount that is not shared
-            f"touch {home}/mnt",
-            f"unshare --mount={home}/mnt --propagation private nsenter --net={NETNS_DIR / netns} sh -ec '",
+            *keeping(home),
+            f"kept {home} private nsenter --net={NETNS_DIR / netns} sh -ec '",
             *inside,
             "'\n",
         ]

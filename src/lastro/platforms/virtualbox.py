@@ -30,6 +30,7 @@ from lastro.errors import CommandFailed, PlatformError, Unavailable
 from lastro.host.base import Process
 from lastro.host.ledger import NETNS_DIR
 from lastro.image import guest
+from lastro.platforms._container import keeping
 from lastro.platforms._guest import SOCKET_PATTERN
 from lastro.platforms._hypervisor import MEMORY, VCPUS, Hypervisor, HypervisorInstance
 from lastro.platforms.base import InstanceSpec, Port
@@ -137,10 +138,8 @@ class VirtualBox(Hypervisor):
         return "\n".join(
             [
                 f"mkdir -p {home}/tmp {home}/user",
-                f"mount --bind {home} {home}",  # a namespace file must lie on a mount that is not shared
-                f"mount --make-private {home}",
-                f"touch {home}/mnt",
-                f"unshare --mount={home}/mnt --propagation private mount --bind {home}/tmp /tmp",
+                *keeping(home),
+                f"kept {home} private mount --bind {home}/tmp /tmp",
                 f"cp {self.guest.kernel.image} {home}/disc/boot/vmlinuz",
                 f"cp {self.guest.initramfs} {home}/disc/boot/initramfs",
                 f"grub-mkrescue --output={home}/boot.iso {home}/disc\n",
