@@ -34,6 +34,7 @@ from lastro.errors import InstrumentError
 from lastro.host.apparatus import ApparatusWitness
 from lastro.host.base import Completed, Host
 from lastro.host.ledger import NETNS_DIR
+from lastro.instruments._bounds import bounded
 from lastro.platforms.base import Instance
 from lastro.requirements import NOTHING, Requirements
 from lastro.results.samples import CLOSED_LOOP, Metric, Reading, Remark, Series
@@ -247,7 +248,8 @@ def read(prefix: str, samples: Sequence[Request], page: Page) -> Reading:
     series = Series(f"{prefix}request_time", "ms", times_ms)
     tails = tuple(name for name in values if name.startswith("request_time_p"))  # those of an open loop have its prefix
     remarks = (Remark(CLOSED_LOOP, "", tails),) if tails else ()
-    return Reading(values, (series,), payload_bytes=len(samples) * page.length_bytes, remarks=remarks)
+    reading = Reading(values, (series,), payload_bytes=len(samples) * page.length_bytes, remarks=remarks)
+    return bounded(metrics(prefix, ""), reading)
 
 
 def kept_text(host: Host, path: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,6 +14,7 @@ from lastro.platforms.base import Instance
 
 PORT = 5201
 _PATIENCE_S = 15.0
+_NO_NUMBER = re.compile(r'"(\w{1,60})":\s*([-+]?(?:nan|inf)\w*)', re.IGNORECASE)  # as printf writes it, not as JSON
 
 
 def run(
@@ -39,6 +41,8 @@ def parse(text: str, returncode: int, error_text: str, argv: Sequence[str]) -> d
     except (ValueError, RecursionError):
         if returncode != 0:
             raise CommandFailed(argv, returncode, error_text or text) from None
+        if found := _NO_NUMBER.search(text):
+            raise InstrumentError(f"iperf3 reports {found[1]} as {found[2]}, which is not a number") from None
         raise InstrumentError(f"iperf3 printed no JSON: {text[:80]!r}") from None
     if not isinstance(report, dict):
         raise InstrumentError(f"iperf3 printed {text[:80]!r} instead of a report")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from lastro.errors import InstrumentError
+from lastro.instruments._bounds import bounded
 from lastro.instruments._iperf3 import check_duration
 from lastro.instruments.base import UNWATCHED, Instrument, Watch, positive
 from lastro.instruments.iperf3_udp import Iperf3Udp
@@ -50,12 +51,13 @@ class UdpFlow:
             measured |= {ACHIEVED.name: 8 * self.received_bytes / received_s / 1e6, _JITTER.name: self.jitter_ms}
         else:
             reasons.append("no UDP traffic arrived")
-        return Reading(
+        reading = Reading(
             measured,
             payload_bytes=int(self.received_bytes),
             lasted_s=self.received_s,
             invalid_because=tuple(dict.fromkeys(reasons)),
         )
+        return bounded(UdpLoad.metrics, reading, duration_s)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Self
 
 from lastro.errors import InstrumentError
+from lastro.instruments._bounds import bounded
 from lastro.instruments._disk import DIRECT, NO, YES, DiskWorkload
 from lastro.instruments.base import TIME_TOOL, positive
 from lastro.results.samples import TOO_SHORT, Metric, Reading, Remark
@@ -102,7 +103,7 @@ class Bonnie(DiskWorkload):
         measured = {name: value / 1024 if name in _IN_FILE else value for name, value in values.items()}
         if (tool_s := self._tool_time_s(cells, values)) is not None:
             measured = {"time_tool": tool_s, **measured}
-        return Reading(measured, invalid_because=reasons, remarks=remarks)
+        return bounded(self.metrics, Reading(measured, invalid_because=reasons, remarks=remarks))
 
     def _tool_time_s(self, cells: list[str], values: Mapping[str, float]) -> float | None:
         """Return the least time of all phases: Bonnie++ cuts the fractions off all rates except that of seeks.

@@ -10,6 +10,7 @@ import re
 from typing import Self
 
 from lastro.errors import CommandFailed, InstrumentError
+from lastro.instruments._bounds import bounded
 from lastro.instruments._disk import NO, YES, DiskWorkload
 from lastro.instruments.base import UNWATCHED, Watch, positive
 from lastro.platforms.base import Instance
@@ -88,7 +89,7 @@ class Dbench(DiskWorkload):
             "dbench_throughput": positive("dbench's throughput", float(throughput)),
             "dbench_latency_max": positive("dbench's longest time", float(latency_ms)),
         }
-        return Reading(values, invalid_because=reasons)
+        return bounded(self.metrics, Reading(values, invalid_because=reasons))
 
     def expected_s(self, cpus: float, slowdown: float) -> float:
         starting_s = self.number("clients") * 0.01 * slowdown / cpus

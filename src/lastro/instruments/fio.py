@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 from lastro.errors import InstrumentError
+from lastro.instruments._bounds import bounded
 from lastro.instruments._disk import DIRECT, DiskWorkload
 from lastro.instruments.base import TIME_TOOL, positive
 from lastro.results.samples import Metric, Reading
@@ -81,7 +82,8 @@ class Fio(DiskWorkload):
             "fio_random_read_mean": number(random, "clat_ns", "mean") / 1e6,
             "fio_random_read_p99": number(random, "clat_ns", "percentile", "99.000000") / 1e6,
         }
-        return Reading({name: positive(name, value) for name, value in values.items()}, invalid_because=reasons)
+        measured = {name: positive(name, value) for name, value in values.items()}
+        return bounded(self.metrics, Reading(measured, invalid_because=reasons))
 
     @property
     def _block(self) -> int:

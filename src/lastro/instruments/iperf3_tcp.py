@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from lastro.errors import InstrumentError
 from lastro.instruments import _iperf3
+from lastro.instruments._bounds import bounded
 from lastro.instruments.base import UNWATCHED, Instrument, Watch
 from lastro.platforms.base import Instance
 from lastro.results.samples import Metric, Reading, Series
 from lastro.study.model import Level
+
+_ROUNDING = 0.02
 
 
 class Iperf3Tcp(Instrument):
@@ -41,10 +45,23 @@ class Iperf3Tcp(Instrument):
         reasons = list(_iperf3.check_duration(received_s, duration_s))
         if not received_bytes:
             reasons.append("no TCP traffic reached the sink")
-        return Reading(
-            {"throughput": throughput, "tcp_retransmits": _iperf3.number(report, "end", "sum_sent", "retransmits")},
+        retransmits = _iperf3.number(report, "end", "sum_sent", "retransmits")
+        _require_agreement(throughput, received_bytes, received_s)
+        if retransmits > _iperf3.number(report, "end", "sum_sent", "bytes"):
+            raise InstrumentError(f"impossible number: iperf3 reports {retransmits:g} retransmits, more than bytes")
+        reading = Reading(
+            {"throughput": throughput, "tcp_retransmits": retransmits},
             (Series("throughput", "Mbit/s", per_second),),
             payload_bytes=int(received_bytes),
             lasted_s=received_s,
             invalid_because=tuple(reasons),
+        )
+        return bounded(self.metrics, reading, duration_s)
+
+
+def _require_agreement(throughput: float, n_bytes: float, seconds: float) -> None:
+    """Raise InstrumentError if a rate in Mbit/s is not that of the bytes and the time beside it."""
+    if abs(throughput * 1e6 * seconds - 8 * n_bytes) > 8 * (_ROUNDING * n_bytes + 1):
+        raise InstrumentError(
+            f"impossible number: iperf3 reports {throughput:g} Mbit/s, but {n_bytes:g} bytes in {seconds:g} s"
         )

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from lastro.errors import InstrumentError
 from lastro.instruments import _iperf3
+from lastro.instruments._bounds import bounded, possible
 from lastro.instruments.base import UNWATCHED, Instrument, Watch
 from lastro.platforms.base import Instance
 from lastro.results.samples import Metric, Reading
@@ -59,8 +60,10 @@ class Iperf3Udp(Instrument):
             reasons.append(
                 f"the generator was the bottleneck: it offered {offered_bps / 1e6:.2f} of {rate_bps / 1e6:.2f} Mbit/s"
             )
-        return Reading(
+        reading = Reading(
             {"jitter": _iperf3.number(report, *received, "jitter_ms"), "udp_loss": loss_percent},
             payload_bytes=int(received_bytes),
             invalid_because=tuple(reasons),
         )
+        possible("offered rate", offered_bps / 1e6, "Mbit/s")
+        return bounded(self.metrics, reading, duration_s)

@@ -6,6 +6,7 @@ import re
 from typing import Self
 
 from lastro.errors import InstrumentError
+from lastro.instruments._bounds import bounded
 from lastro.instruments.base import Workload, cpus_inside, positive
 from lastro.platforms.base import Instance
 from lastro.results.samples import Metric, Reading
@@ -53,7 +54,8 @@ class John(Workload):
         asked, reported = self.number("threads"), _THREADS.findall(text)
         had = int(reported[0]) if reported else 1
         reasons = () if had == asked else (f"john ran {had} threads instead of {asked}",)
-        return Reading({"john_rate": rate, "john_cpu_rate": cpu_rate}, invalid_because=reasons)
+        values = {"john_rate": rate, "john_cpu_rate": cpu_rate}
+        return bounded(self.metrics, Reading(values, invalid_because=reasons))
 
     def expected_s(self, cpus: float, slowdown: float) -> float:
         return self.number("time_s") + 0.5 * slowdown

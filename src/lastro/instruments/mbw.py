@@ -11,6 +11,7 @@ from typing import Self
 
 from lastro.errors import InstrumentError
 from lastro.host.base import Host
+from lastro.instruments._bounds import bounded
 from lastro.instruments._memory import MemoryWorkload
 from lastro.instruments.base import positive
 from lastro.results.samples import Metric, Reading, Series
@@ -81,7 +82,8 @@ class Mbw(MemoryWorkload):
         rates = tuple(positive("mbw's rate", float(rate)) for *_, rate in found)
         mean = 1 / fmean(1 / rate for rate in rates)  # all runs copy the same bytes, so this is all bytes over all time
         values = {"copy_bandwidth": mean, "copy_bandwidth_best": max(rates)}
-        return Reading(values, (Series("copy_bandwidth", "MiB/s", rates),), invalid_because=tuple(sorted(reasons)))
+        series = (Series("copy_bandwidth", "MiB/s", rates),)
+        return bounded(self.metrics, Reading(values, series, invalid_because=tuple(sorted(reasons))))
 
     def expected_s(self, cpus: float, slowdown: float) -> float:
         array_mib = self.level_of(self.piece_here(cpus))

@@ -12,6 +12,7 @@ from typing import Self
 
 from lastro.host.base import Host
 from lastro.instruments import _own, _words
+from lastro.instruments._bounds import bounded
 from lastro.instruments.base import TIME_TOOL, WORK_DIR, Workload, positive
 from lastro.requirements import Requirements
 from lastro.results.samples import Metric, Reading
@@ -63,7 +64,8 @@ class Pi(Workload):
         computed_s = positive("the time of the computation", _words.number(lines, "computation"))
         output_s = _words.number(lines, "output")
         values = {TIME_TOOL.name: computed_s + output_s, "pi_computation": computed_s, "pi_output": output_s}
-        return Reading(values, invalid_because=(*reasons, *_wrong_digits(lines, self.number("digits"))))
+        reasons = (*reasons, *_wrong_digits(lines, self.number("digits")))
+        return bounded(self.metrics, Reading(values, invalid_because=reasons))
 
     def expected_s(self, cpus: float, slowdown: float) -> float:
         digits = self.number("digits")

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 
 from lastro.errors import InstrumentError
+from lastro.instruments._bounds import LONGEST_S, bounded
 from lastro.instruments.base import UNWATCHED, Instrument, Watch
 from lastro.platforms.base import Instance
 from lastro.results.samples import Metric, Reading, Series
@@ -19,6 +20,7 @@ from lastro.study.model import Level
 
 _REPLY = re.compile(r"bytes from .*: icmp_seq=\d+ .*time=(\d{1,9}(?:\.\d{1,9})?) ms(?! \(DUP!\))")
 _SENT = re.compile(r"\b(\d{1,12}) packets transmitted")
+_LASTED = re.compile(r"\btime (\d{1,12})ms$", re.MULTILINE)
 _ECHO_BYTES = 84  # an IP packet with ping's usual payload of 56 bytes
 _PATIENCE_S = 10.0
 
@@ -61,7 +63,9 @@ class Ping(Instrument):
             raise InstrumentError(f"ping counts {sent} requests, but prints {len(rtts_ms)} replies")
         if not rtts_ms:
             return Reading({"ping_loss": 100.0}, invalid_because=("no echo request was answered",))
-        return idle(rtts_ms, sent, _ECHO_BYTES)
+        lasted = _LASTED.search(text)
+        reading = idle(rtts_ms, sent, _ECHO_BYTES)
+        return bounded(self.metrics, reading, int(lasted[1]) / 1000 if lasted else LONGEST_S)
 
 
 def idle(rtts_ms: Sequence[float], sent: int, packet_bytes: int) -> Reading:

@@ -12,6 +12,7 @@ from typing import Self
 from lastro.errors import InstrumentError
 from lastro.host.base import Host
 from lastro.instruments import _own, _words
+from lastro.instruments._bounds import bounded
 from lastro.instruments._memory import MemoryWorkload
 from lastro.instruments.base import TIME_TOOL, cpus_inside, positive
 from lastro.platforms.base import Instance
@@ -105,7 +106,7 @@ class Stream(MemoryWorkload):
             loops_s += len(times_s) * fmean(times_s)
         if loops_s > 1.001 * total_s + 1e-6:
             reasons.append(f"the loops took {loops_s:g} s, more than the total of {total_s:g} s")
-        return Reading(values, tuple(series), invalid_because=tuple(reasons))
+        return bounded(self.metrics, Reading(values, tuple(series), invalid_because=tuple(reasons)))
 
     def expected_s(self, cpus: float, slowdown: float) -> float:
         loops = self.number("repeats") * sum(BYTES.values()) / _ITEM + 6  # and filling and checking the arrays

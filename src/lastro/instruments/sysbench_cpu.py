@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Self
 
 from lastro.instruments import _sysbench
+from lastro.instruments._bounds import bounded
 from lastro.instruments.base import TIME_TOOL, Workload
 from lastro.results.samples import Metric, Reading
 from lastro.study.model import Setting
@@ -51,7 +52,7 @@ class SysbenchCpu(Workload):
             "cpu_event_mean": done.latency_mean_ms,
             "cpu_event_p95": done.latency_p95_ms,
         }
-        return Reading(values, invalid_because=reasons)
+        return bounded(self.metrics, Reading(values, invalid_because=reasons))
 
     def expected_s(self, cpus: float, slowdown: float) -> float:
         if not self.number("events"):

@@ -9,6 +9,7 @@ from typing import Self
 
 from lastro.host.base import Host
 from lastro.instruments import _sysbench
+from lastro.instruments._bounds import bounded
 from lastro.instruments._memory import MemoryWorkload
 from lastro.instruments.base import TIME_TOOL, positive
 from lastro.results.samples import Metric, Reading
@@ -96,7 +97,7 @@ class SysbenchMemory(MemoryWorkload):
             "memory_bandwidth": operations * block / _MIB / done.total_s,
             "memory_operations": operations / done.total_s,
         }
-        return Reading(values, invalid_because=reasons)
+        return bounded(self.metrics, Reading(values, invalid_because=reasons))
 
     def expected_s(self, cpus: float, slowdown: float) -> float:
         total = parse_size_bytes(str(self.chosen["total"]))

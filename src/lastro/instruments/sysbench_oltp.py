@@ -17,6 +17,7 @@ from lastro.host.base import Host
 from lastro.host.local import here
 from lastro.image.rootfs import Needs
 from lastro.instruments import _mariadb, _mysql, _sysbench
+from lastro.instruments._bounds import bounded
 from lastro.instruments.base import (
     PREPARATION_LIMIT_S,
     TIME_HOST,
@@ -170,7 +171,7 @@ class SysbenchOltp(Workload):
             values |= {name: _quantile(buckets, q * n) for name, q in _QUANTILES if q == 0.5 or n >= least_n_for(q)}
         else:
             reasons += (f"sysbench's histogram has {n} of {done.events} events",)
-        return Reading(values, invalid_because=reasons)
+        return bounded(self.metrics, Reading(values, invalid_because=reasons), values[TIME_TOOL.name])
 
     def expected_s(self, cpus: float, slowdown: float) -> float:
         slow: float = slowdown**_HEAVIER

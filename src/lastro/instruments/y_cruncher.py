@@ -16,6 +16,7 @@ from typing import Self
 from lastro.errors import InstrumentError, Unavailable
 from lastro.host.base import Host
 from lastro.instruments import _own
+from lastro.instruments._bounds import bounded
 from lastro.instruments.base import TIME_TOOL, WORK_DIR, Workload, positive
 from lastro.requirements import Requirements
 from lastro.results.samples import Metric, Reading
@@ -63,10 +64,8 @@ class YCruncher(Workload):
         reasons: tuple[str, ...] = ()
         if computed_s > 1.01 * total_s + 0.01:
             reasons = (f"y-cruncher computed for {computed_s:g} s, more than the total of {total_s:g} s",)
-        return Reading(
-            {TIME_TOOL.name: total_s, "y_cruncher_computation": computed_s},
-            invalid_because=(*reasons, *self._not_as_asked(plain)),
-        )
+        values = {TIME_TOOL.name: total_s, "y_cruncher_computation": computed_s}
+        return bounded(self.metrics, Reading(values, invalid_because=(*reasons, *self._not_as_asked(plain))))
 
     def _not_as_asked(self, text: str) -> tuple[str, ...]:
         """Return how the result differs from the task: digits, their check, threads if this version reports them."""
