@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from lastro.errors import HostError, PlatformError, StoreError
+from lastro.errors import HostBusy, HostError, PlatformError, StoreError
 from lastro.host.base import Host
 from lastro.host.ledger import RUN_DIR, Ledger, session
 from lastro.host.undo import UNDO, ObjectKind
@@ -60,6 +60,14 @@ def leave(ledger: Ledger, *objects: tuple[str, str]) -> None:
 
 
 # A session
+
+
+def test_two_state_directories_are_one_host(state: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    with session("the first", state=state), pytest.raises(HostBusy, match="the first"), session("next", state=other):
+        pass
+    with session("next", state=other):
+        pass
 
 
 def test_objects_are_written_down_before_and_undone_in_reverse_order(state: Path, undone: list[str]) -> None:

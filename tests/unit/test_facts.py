@@ -75,3 +75,43 @@ def test_a_program_that_is_not_installed_is_not_asked(tmp_path: Path) -> None:
     found = facts.tools(host, commands)
     assert found["crun"] == crun and found["xl"]["version"] == "Xen 4.17.3"
     assert found["xl"]["sha256"] == hashlib.sha256(b"x").hexdigest()
+
+
+CPUINFO = {
+    "x86": "processor\t: 0\nmodel name\t: AMD EPYC\nmicrocode\t: 0x1\nflags\t: fpu hypervisor\n\nprocessor\t: 1\n",
+    "arm": "processor\t: 0\nCPU implementer\t: 0x41\nCPU variant\t: 0x3\nCPU part\t: 0xd0c\n",
+    "power": "processor\t: 0\ncpu\t\t: POWER9, altivec supported\n",
+    "none": "",
+}
+
+
+def files(**texts: str) -> RecordingHost:
+    host = RecordingHost()
+    paths = {"os": facts._OS, "cpus": facts._CPUS, "memory": facts._MEMORY, "arch": facts._ARCHITECTURE}
+    known = {paths[name]: text for name, text in texts.items()}
+    host.view = SimpleNamespace(read=lambda wanted: {p: known[p] for p in wanted if p in known})  # type: ignore[assignment]
+    return host
+
+
+def test_the_model_of_a_cpu_is_that_of_the_host_and_never_of_the_controller() -> None:
+    models = {
+        name: facts.machine(files(cpus=text, arch="riscv64"))["host"]["cpu_model"] for name, text in CPUINFO.items()
+    }
+    assert models == {
+        "x86": "AMD EPYC", "arm": "ARM implementer 0x41, part 0xd0c, variant 0x3",
+        "power": "POWER9, altivec supported", "none": "riscv64",
+    }  # fmt: skip
+    assert facts.machine(files())["host"]["cpu_model"] == "unknown"
+
+
+def test_a_fact_that_cannot_be_read_stops_nothing_and_is_named() -> None:
+    found = facts.machine(files(os="ID=joes\nPRETTY_NAME=Joe's Linux 1\n", memory="MemTotal: many kB\n"))
+    assert found["host"]["distribution"] == "" and found["host"]["memory_bytes"] == 0
+    assert found["not_read"].keys() == {"distribution", "memory"}
+    assert found["not_read"]["distribution"] == "/etc/os-release: No closing quotation"
+    assert "not_read" not in facts.machine(files(os='PRETTY_NAME="Debian GNU/Linux 12"\n'))
+
+
+def test_no_contents_of_a_file_of_facts_is_a_traceback() -> None:
+    for text in ("=", ":", "'", '"', "\\", 'PRETTY_NAME="', "a: b c\n" * 3, "\n\n\n", "processor", "MemTotal: 1 2\0 3"):
+        facts.machine(files(os=text, cpus=text, memory=text, arch=text))

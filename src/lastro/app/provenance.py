@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from lastro import registry
 from lastro.analysis.recorded import APPARATUS, NAMED, any_of, recorded
+from lastro.app.messages import say
 from lastro.campaign.duration import configuration
 from lastro.guest import in_turn
 from lastro.host import facts
@@ -52,6 +53,8 @@ def provenance(study: Study, scenario: Scenario, file: TestbedFile | None = None
     commands = version_commands(configs)
     with scenario.testbed.attempt():
         own = facts.collect(scenario.testbed.host, commands)
+        for what, why in own.get("not_read", {}).items():
+            say(f"not recorded: {what} of the host, since it cannot be read: {why}")
         found = {**own, **identity(scenario), **scenario.facts(configs), **_in_guests(scenario, commands)}
         found |= {**_places(scenario, file), "cores": _cores(scenario.testbed, own), "controller": facts.controller()}
         return {**found, "machines": machines(scenario.testbed)}

@@ -6,18 +6,20 @@ import hashlib
 import hmac
 import platform
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from lastro import __version__
 from lastro.errors import HostUnfit, LastroError
 from lastro.host import cgroups
 from lastro.host.base import Host
 
+T = TypeVar("T")
 _HOSTNAME, _KERNEL = "/proc/sys/kernel/hostname", "/proc/sys/kernel/osrelease"
 _MACHINE_ID, _BOOT_ID = "/etc/machine-id", "/proc/sys/kernel/random/boot_id"
+_ARCHITECTURE = "/proc/sys/kernel/arch"  # from Linux 6.1 on
 _OS, _CPUS, _MEMORY = "/etc/os-release", "/proc/cpuinfo", "/proc/meminfo"
 _GOVERNOR = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"
 _VULNERABILITIES = "/sys/devices/system/cpu/vulnerabilities"
@@ -43,6 +45,8 @@ TOOLS = {
 def collect(host: Host, commands: Mapping[str, tuple[str, ...]] = TOOLS) -> dict[str, Any]:
     """Collect nested, JSON-able facts by chapter. Facts that the host does not report are left out.
 
+    A fact that cannot be read does not stop a run: `not_read` has {fact: reason}.
+
     `commands` maps each tool to the command that prints its version. All of them take half a second of CPU time."""
     flaws = {name: f"{_VULNERABILITIES}/{name}" for name in host.view.names(_VULNERABILITIES)}
     network = {name: f"/proc/sys/net/{name.replace('.', '/')}" for name in _NETWORK}
@@ -55,8 +59,12 @@ def collect(host: Host, commands: Mapping[str, tuple[str, ...]] = TOOLS) -> dict
         "numa_balancing": "/proc/sys/kernel/numa_balancing",
     }
     seen = _texts(host, *kernel.values(), *flaws.values(), *network.values())
+    problems: dict[str, str] = {}
+    programs = tools(host, commands, problems)
+    this = machine(host)
+    problems |= this.pop("not_read", {})
     return {
-        **machine(host),
+        **this,
         "lastro": {"version": __version__, "python": platform.python_version()},
         "kernel": {
             **{name: seen[path] for name, path in kernel.items()},
@@ -64,24 +72,36 @@ def collect(host: Host, commands: Mapping[str, tuple[str, ...]] = TOOLS) -> dict
         },
         "network": {name: seen[path] for name, path in network.items()},
         "isolation": isolation(host),
-        "tools": tools(host, commands),
+        "tools": programs,
+        **({"not_read": problems} if problems else {}),
     }
 
 
 def machine(host: Host) -> dict[str, Any]:
-    """Return the chapter that identifies a host, without running any command."""
-    seen = _texts(host, _HOSTNAME, _KERNEL, _OS, _CPUS, _GOVERNOR, _MEMORY)
-    memory = _meminfo(seen[_MEMORY])
-    return {
-        "host": {
-            "hostname": seen[_HOSTNAME],
-            "kernel": seen[_KERNEL],
-            "distribution": _distribution(seen[_OS]),
-            **_cpu(seen[_CPUS], seen[_GOVERNOR]),
-            "memory_bytes": memory.get("MemTotal", 0),
-            "swap_bytes": memory.get("SwapTotal", 0),
-        }
+    """Return the chapter that identifies a host, without running any command; and `not_read`, as for `collect`."""
+    seen = _texts(host, _HOSTNAME, _KERNEL, _OS, _CPUS, _ARCHITECTURE, _GOVERNOR, _MEMORY)
+    problems: dict[str, str] = {}
+
+    def parsed(what: str, parse: Callable[[str], T], path: str, otherwise: T) -> T:
+        try:
+            return parse(seen[path])
+        except (ValueError, LookupError) as error:
+            problems[what] = f"{path}: {error}"
+            return otherwise
+
+    memory = parsed("memory", _meminfo, _MEMORY, dict[str, int]())
+    found = {
+        "hostname": seen[_HOSTNAME],
+        "kernel": seen[_KERNEL],
+        "distribution": parsed("distribution", _distribution, _OS, ""),
+        **parsed("processor", _cpu, _CPUS, _cpu("")),
+        "governor": seen[_GOVERNOR] or "unknown (no cpufreq)",
+        "memory_bytes": memory.get("MemTotal", 0),
+        "swap_bytes": memory.get("SwapTotal", 0),
     }
+    if found.get("cpu_model") == "":
+        found["cpu_model"] = seen[_ARCHITECTURE] or "unknown"
+    return {"host": found, **({"not_read": problems} if problems else {})}
 
 
 def controller() -> dict[str, str]:
@@ -123,15 +143,20 @@ def _distribution(os_release: str) -> str:
     return " ".join(named.get("PRETTY_NAME", []))
 
 
-def tools(host: Host, commands: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
-    """Return version, path and SHA-256 of each program that is installed."""
+def tools(
+    host: Host, commands: Mapping[str, tuple[str, ...]], problems: dict[str, str] | None = None
+) -> dict[str, Any]:
+    """Return version, path and SHA-256 of each program that is installed. `problems` gets what cannot be read."""
     found: dict[str, Any] = {}
     for name, argv in commands.items():
         path = host.which(program(argv))
         if path is None:
             continue
-        with suppress(LastroError):
+        try:
             found[name] = {"version": version(host, argv), "path": path, "sha256": _sha256(host, path)}
+        except (LastroError, OSError, LookupError) as error:
+            if problems is not None:
+                problems[name] = f"{path}: {error}"
     return found
 
 
@@ -154,16 +179,28 @@ def _sha256(host: Host, path: str) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _cpu(cpuinfo: str, governor: str) -> dict[str, Any]:
+def _cpu(cpuinfo: str) -> dict[str, Any]:
     pairs = (line.partition(":") for line in cpuinfo.split("\n\n")[0].splitlines())
     first = {key.strip(): value.strip() for key, _, value in pairs}
     return {
-        "cpu_model": first.get("model name", platform.machine()),
+        "cpu_model": _cpu_model(first),
         "cpus": sum(line.startswith("processor") for line in cpuinfo.splitlines()),
         "microcode": first.get("microcode", ""),
         "virtual_machine": "hypervisor" in first.get("flags", "").split(),
-        "governor": governor or "unknown (no cpufreq)",
     }
+
+
+def _cpu_model(first: Mapping[str, str]) -> str:
+    """Return the model by the lines of the first CPU; empty if they have none.
+
+    ARM has no name, but numbers of its maker and its design (Linux, arch/arm64/kernel/cpuinfo.c); POWER calls it `cpu`,
+    RISC-V `uarch`."""
+    for key in ("model name", "cpu", "uarch"):
+        if first.get(key):
+            return first[key]
+    numbers = [f"{key.removeprefix('CPU ')} {first[key]}" for key in ("CPU implementer", "CPU part", "CPU variant")
+               if key in first]  # fmt: skip
+    return f"ARM {', '.join(numbers)}" if numbers else ""
 
 
 def isolation(host: Host) -> dict[str, Any]:

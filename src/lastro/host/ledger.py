@@ -30,6 +30,7 @@ from lastro.host.undo import NETNS_DIR as NETNS_DIR
 from lastro.host.undo import Owner, is_token, mounts_below, undo
 
 STATE_DIR = Path(os.environ.get("LASTRO_STATE", "/var/lib/lastro"))
+HOST_LOCK = Path("/run/lastro-host")  # of all state directories: two of them are still one host
 _KILL_PATIENCE_S = 5.0
 
 _SCHEMA = """
@@ -248,7 +249,8 @@ def session(
     with ExitStack() as stack:
         stack.callback(ledger.close)
         if not beside:
-            stack.enter_context(lock(state, purpose, wait))
+            for place in (state, HOST_LOCK):
+                stack.enter_context(lock(place, purpose, wait))
             _whole(ledger.clean)
         token = secrets.token_hex(3)
         yield stack.enter_context(opened(Session(ledger, token, LocalHost(token)), purpose))

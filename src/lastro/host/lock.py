@@ -83,6 +83,7 @@ def lock(state: Path, purpose: str, wait: OnWait | None = None) -> Iterator[None
     of the state directory is full, failing or read-only."""
     me = Holder(purpose)
     with _written_in(state):
+        state.mkdir(mode=0o700, exist_ok=True)
         make_private(state / "lock")
         opened = open(state / "lock", "ab+", buffering=0)  # noqa: SIM115 (entered below); a buffer that cannot be written would fail once more
     with opened as file:

@@ -64,8 +64,8 @@ class Pi(Workload):
         computed_s = positive("the time of the computation", _words.number(lines, "computation"))
         output_s = _words.number(lines, "output")
         values = {TIME_TOOL.name: computed_s + output_s, "pi_computation": computed_s, "pi_output": output_s}
-        reasons = (*reasons, *_wrong_digits(lines, self.number("digits")))
-        return bounded(self.metrics, Reading(values, invalid_because=reasons))
+        wrong = (*reasons, *_wrong_digits(lines, self.number("digits")))
+        return bounded(self.metrics, Reading(values, invalid_because=wrong))
 
     def expected_s(self, cpus: float, slowdown: float) -> float:
         digits = self.number("digits")
