@@ -21,8 +21,8 @@
         └── InstrumentError          -   the output of a tool cannot be a measurement
 
 Exit code 4 is a regression found by a gate; 7 is a campaign with too many invalid trials; 8 is a gate or a
-verification that could not decide; 9 is a bundle that is not verified; 130 and 143 are an interruption by SIGINT and
-SIGTERM, after a clean end.
+verification that could not decide; 9 is a bundle that is not verified; 129, 130 and 143 are an interruption by SIGHUP,
+SIGINT and SIGTERM, after a clean end.
 A `TrialError` that reaches the command line (a probe, say) exits with 3.
 """
 

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM, which end a command. None is lost, and none interrupts the clean-up of the host."""
+"""Ctrl-C, SIGTERM and SIGHUP, which end a command. None is lost, and none interrupts the clean-up of the host."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _AGAIN_S = 0.002
 _HANDLERS = ("deferred", "again", "first")
 
@@ -26,16 +26,48 @@ class Terminated(KeyboardInterrupt):
     """SIGTERM, which ends a command as cleanly as Ctrl-C does."""
 
 
-def raise_interrupts() -> None:
-    """Raise `Terminated` at SIGTERM, and raise an interrupt again if Python ignored its exception.
+class HungUp(KeyboardInterrupt):
+    """SIGHUP: the terminal is gone, as when an SSH session drops. It ends a command as cleanly as Ctrl-C does."""
 
-    Python ignores exceptions in callbacks of weak references, of which each import has one, and in finalizers."""
+
+EXIT_CODES: dict[type[KeyboardInterrupt], int] = {KeyboardInterrupt: 130, Terminated: 143, HungUp: 129}
+
+
+def exit_code(interrupt: BaseException) -> int:
+    """Return the exit code of a command that an interrupt ended."""
+    return next((code for kind, code in EXIT_CODES.items() if type(interrupt) is kind), 130)
+
+
+def raise_interrupts() -> None:
+    """Raise `Terminated` at SIGTERM, and `HungUp` at SIGHUP unless that is ignored, as by nohup.
+
+    Raise an interrupt again if Python ignored its exception, as it does in finalizers and in callbacks of weak
+    references, of which each import has one."""
     signal.signal(signal.SIGTERM, _terminated)
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, _hung_up)
     sys.unraisablehook = _unraisable
 
 
 def _terminated(_number: int, _frame: FrameType | None) -> None:
     raise Terminated
+
+
+def _hung_up(_number: int, _frame: FrameType | None) -> None:
+    _print("\n")
+    raise HungUp
+
+
+def _print(text: str) -> None:
+    """Print to standard error, without `print`, which may be what was interrupted.
+
+    If the terminal is gone, further output is discarded: a command that fails to print would not clean up."""
+    try:
+        os.write(2, text.encode())
+    except OSError:
+        nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+        for stream in (1, 2):
+            os.dup2(nothing, stream)
 
 
 def _unraisable(ignored: sys.UnraisableHookArgs) -> None:
@@ -62,7 +94,7 @@ def one_interrupt() -> Iterator[Callable[[], None]]:
 
     def first(number: int, frame: FrameType | None) -> None:
         ignore()
-        os.write(2, "\ncleaning up …\n".encode())  # not print, which may be what was interrupted
+        _print("\ncleaning up …\n")
         handler = handlers[signal.Signals(number)]
         if callable(handler):
             handler(number, frame)

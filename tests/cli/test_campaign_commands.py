@@ -219,7 +219,7 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[int, i
     return schedule(place.directory)
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_an_interruption_ends_cleanly_and_says_how_to_resume(
     bench: Bench, uninterrupted: list[tuple[int, int, int]], number: signal.Signals, code: int
 ) -> None:
@@ -259,14 +259,32 @@ def test_further_signals_do_no_harm(bench: Bench) -> None:
     assert all(row[3:] == ("valid", 1) for row in rows(bench.directory))
 
 
-def test_what_is_ignored_stays_ignored(bench: Bench) -> None:
-    """A shell starts background jobs with SIGINT ignored: Ctrl-C for another job must not end this one."""
+@pytest.mark.parametrize(("name", "number"), [("INT", signal.SIGINT), ("HUP", signal.SIGHUP)])
+def test_what_is_ignored_stays_ignored(bench: Bench, name: str, number: signal.Signals) -> None:
+    """A shell starts background jobs with SIGINT ignored, and nohup with SIGHUP: neither must end this one."""
     file = bench.write({"level": ["a"]}, trial_s=0.2, replicates=2)
-    argv = ["sh", "-c", 'trap "" INT; exec "$@"', "sh", *command("run", file, "-o", bench.directory, "--no-report")]
+    argv = ["sh", "-c", f'trap "" {name}; exec "$@"', "sh", *command("run", file, "-o", bench.directory, "--no-report")]
     process = subprocess.Popen(argv, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     bench.wait_until_done(1)
-    interrupt(process)
+    interrupt(process, number)
     assert finish(process).code == 0
+
+
+def test_a_terminal_that_is_gone_ends_a_campaign_cleanly(bench: Bench) -> None:
+    """As when an SSH session drops: each write to the terminal fails, that of the progress included."""
+    file = bench.write({"level": ["a", "b"]}, trial_s=0.2, replicates=2)
+    ours, theirs = os.openpty()
+    argv = command("run", file, "-o", bench.directory, "--no-report")
+    process = subprocess.Popen(
+        argv, env=ENVIRONMENT, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True
+    )
+    os.close(theirs)
+    bench.wait_until_done(1)
+    os.close(ours)
+    interrupt(process, signal.SIGHUP)
+    assert process.wait(20) == 129
+    assert lastro("status", bench.directory, "--json").json["last_event"]["kind"] == "interrupted"
+    assert lastro("resume", bench.directory, "--no-report").code == 0
 
 
 def test_an_early_interrupt_is_no_traceback(bench: Bench) -> None:

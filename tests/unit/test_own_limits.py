@@ -18,7 +18,7 @@ from lastro import cli
 from lastro.errors import CommandFailed
 from lastro.host.local import LocalHost
 from lastro.host.threads import all_of
-from lastro.interrupts import Terminated
+from lastro.interrupts import HungUp, Terminated
 
 pytestmark = pytest.mark.processes
 
@@ -155,6 +155,7 @@ def test_a_command_without_memory_is_no_defect(
     [
         ("Error building a validator:\n  SchemaError: Error building another:\nKeyboardInterrupt: ", 130),
         ("Error building it:\nTerminated: ", 143),
+        ("Error building it:\nHungUp: ", 129),
     ],
 )
 def test_an_interrupt_that_a_library_hides_is_no_defect(
@@ -168,7 +169,7 @@ def test_an_interrupt_that_a_library_hides_is_no_defect(
     assert capsys.readouterr().err == "lastro: interrupted\n"
 
 
-@pytest.mark.parametrize(("interrupt", "code"), [(KeyboardInterrupt(), 130), (Terminated(), 143)])
+@pytest.mark.parametrize(("interrupt", "code"), [(KeyboardInterrupt(), 130), (Terminated(), 143), (HungUp(), 129)])
 def test_an_interrupt_while_a_class_is_created_is_no_defect(
     interrupt: KeyboardInterrupt, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

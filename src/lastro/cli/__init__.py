@@ -129,7 +129,7 @@ def _help() -> str:
         "Exit codes: 0 success; 1 unexpected error; 2 bad input; 3 not possible on this host;",
         "4 regression found; 5 campaign database unusable; 6 host busy; 7 too many invalid trials;",
         "8 gate or bundle undecided; 9 bundle not verified;",
-        "130 interrupted by Ctrl-C, 143 by SIGTERM, both after cleaning up.",
+        "130 interrupted by Ctrl-C, 143 by SIGTERM, 129 by SIGHUP (the terminal is gone), after cleaning up.",
     ]
     return "\n".join(lines)
 
@@ -141,7 +141,7 @@ def module_name(command: str) -> str:
 
 def _run_command(name: str, rest: list[str]) -> int:
     from lastro.errors import LastroError
-    from lastro.interrupts import Terminated, raise_interrupts
+    from lastro.interrupts import exit_code, raise_interrupts
 
     try:
         raise_interrupts()
@@ -155,7 +155,7 @@ def _run_command(name: str, rest: list[str]) -> int:
         return error.exit_code
     except KeyboardInterrupt as interrupt:
         print(f"lastro: interrupted{': ' + str(interrupt) if str(interrupt) else ''}", file=sys.stderr)
-        return 143 if isinstance(interrupt, Terminated) else 130
+        return exit_code(interrupt)
     except (BrokenPipeError, UnwritableOutput):
         raise
     except Exception as error:
@@ -224,13 +224,13 @@ def _hidden_interrupt(error: BaseException | None) -> int:
     A library in another language may keep no more than the name of the interrupt, in the text of its error; Python
     makes it the cause of another error while it creates a class. An error that has an interrupt as its context is a
     defect of the clean-up."""
-    from lastro.interrupts import Terminated
+    from lastro.interrupts import EXIT_CODES, exit_code
 
     while error is not None:
         if isinstance(error.__cause__, KeyboardInterrupt):
-            return 143 if isinstance(error.__cause__, Terminated) else 130
-        for name, code in (("KeyboardInterrupt:", 130), ("Terminated:", 143)):
-            if name in str(error):
+            return exit_code(error.__cause__)
+        for kind, code in EXIT_CODES.items():
+            if f"{kind.__name__}:" in str(error):
                 return code
         error = error.__cause__ or error.__context__
     return 0

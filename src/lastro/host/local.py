@@ -18,6 +18,8 @@ from lastro.host._child import GRACE_S, ended_within, exit_code, kill_group, mem
 from lastro.host.base import ENVIRONMENT, Completed, Host, Process
 from lastro.host.files import OWNER_VARIABLE
 
+# Of everything that is made on a host, whatever the user's own is: other users inside an instance must read its files.
+UMASK = 0o022
 _CANNOT_RUN = 126  # the exit code of shells for this: POSIX, Shell Command Language, 2.8.2
 
 
@@ -78,8 +80,9 @@ class LocalHost(Host):
         try:
             # Its own session: Ctrl-C in a terminal reaches Lastro alone, which then ends processes in order.
             return subprocess.Popen(
-                list(argv), stdin=stdin, stdout=stdout, stderr=stderr, env=self._env, cwd="/", start_new_session=True
-            )
+                list(argv), stdin=stdin, stdout=stdout, stderr=stderr, env=self._env, cwd="/", start_new_session=True,
+                umask=UMASK,
+            )  # fmt: skip
         except FileNotFoundError as error:
             raise Unavailable(
                 f"this host has no program '{argv[0]}'", "install it; `lastro doctor` shows what is missing"
@@ -90,8 +93,12 @@ class LocalHost(Host):
     def write_text(self, path: str, text: str) -> None:
         self.transcript.add_write(path, text)
         try:
-            Path(path).parent.mkdir(parents=True, exist_ok=True)
-            Path(path).write_text(text, encoding="utf-8")
+            file = Path(path)
+            if is_new := not file.exists():
+                _make_directories(file.parent)
+            file.write_text(text, encoding="utf-8")
+            if is_new:
+                file.chmod(0o666 & ~UMASK)
         except OSError as error:
             raise WriteFailed(path, text, error.strerror or str(error)) from error
 
@@ -100,6 +107,14 @@ class LocalHost(Host):
 
     def which(self, program: str) -> str | None:
         return shutil.which(program, path=self._env["PATH"])
+
+
+def _make_directories(directory: Path) -> None:
+    """Make a directory and those above it. A change of the umask would also change it for other threads."""
+    if not directory.exists():
+        _make_directories(directory.parent)
+        directory.mkdir(exist_ok=True)
+        directory.chmod(0o777 & ~UMASK)
 
 
 def _file_for(argv: Sequence[str], content: bytes | None = None) -> memory_file:

@@ -19,6 +19,7 @@ from pathlib import Path
 from lastro.errors import CommandFailed, CommandTimeout, ImageError, InputError
 from lastro.host.base import RUN_DIR
 from lastro.host.files import start_time
+from lastro.host.local import UMASK
 
 _PREFIX = "building"
 _NAME = re.compile(rf"{_PREFIX}-(\d+)-(\d+)-\w{{8}}")
@@ -34,9 +35,11 @@ def workshop(store: Path) -> Iterator[Path]:
     pid = os.getpid()
     work = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}-{pid}-{start_time(pid)}-", dir=store))
     work.chmod(0o755)  # apt fetches as a user of its own
+    umask = os.umask(UMASK)  # instances run programs of other users on what is made here
     try:
         yield work
     finally:
+        os.umask(umask)
         _remove(work)
 
 
