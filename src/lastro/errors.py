@@ -107,6 +107,12 @@ class TrialError(LastroError):
     exit_code = 3
 
 
+_NO_OVERLAY = (
+    "the state directory lies on a file system that cannot hold an overlay, such as the overlay of a container: choose"
+    " a directory on ext4, xfs or btrfs with LASTRO_STATE, such as a volume of the container"
+)
+
+
 def _shown(argv: Sequence[str]) -> str:
     """Shorten a command for a message: a long or multi-line word is cut to its first 30 characters."""
     words = [word if len(word) <= _LONG_WORD and "\n" not in word else word.split("\n")[0][:30] + "…" for word in argv]
@@ -118,7 +124,8 @@ class CommandFailed(TrialError):
 
     def __init__(self, argv: Sequence[str], returncode: int, stderr: str) -> None:
         last_words = " / ".join(line.strip() for line in stderr.strip().splitlines()[-3:]) or "it printed no reason"
-        super().__init__(f"`{_shown(argv)}` exited with {returncode}: {last_words[:600]}")
+        hint = _NO_OVERLAY if "bad superblock on overlay" in stderr else None  # as mount(8) says it
+        super().__init__(f"`{_shown(argv)}` exited with {returncode}: {last_words[:600]}", hint)
         self.argv, self.returncode, self.stderr = tuple(argv), returncode, stderr
 
 

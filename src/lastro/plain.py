@@ -5,6 +5,7 @@ the visible order of text. Pure, and imported before `lastro --help` is printed,
 
 from __future__ import annotations
 
+import codecs
 from itertools import chain
 
 TYPE_CHECKING = False
@@ -55,6 +56,28 @@ def json_text(value: Any) -> str:
         return "\\u007f" if found[0] == "\x7f" else json.dumps(found[0])[1:-1]
 
     return re.sub(_CONTROLS, escape, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
+
+
+SUBSTITUTING = "lastro-substitutes"  # a handler of characters that an encoding lacks
+# What a terminal without a character shows instead. A legend contains the same character, and so explains the other.
+SUBSTITUTES = {
+    "▲": "+", "▼": "-", "≈": "~", "⊕": "*", "↑": "^", "↓": "v", "✕": "X", "✓": "ok", "−": "-", "×": "x", "±": "+-",
+    "–": "-", "—": "-", "─": "-", "…": "...", "·": "/", "≤": "<=", "≥": ">=", "≠": "!=", "≫": ">>", "µ": "u", "→": "->",
+    "†": "[l]", "‡": "[c]", "§": "[w]", "¶": "[n]", "°": "[s]", "↻": "[o]", "‖": "[p]", "⁺": "[a]", "⊘": "[d]",
+    "⊖": "[f]", "∞": "[i]", "⊗": "[g]", "⊙": "[b]", "∩": "[k]", "∅": "[m]", "⁑": "**", "’": "'", "“": '"', "”": '"',
+    "α": "alpha", "√": "sqrt", "²": "^2", "█": "#", "│": "|",
+}  # fmt: skip
+
+
+def _substituted(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    lacking = error.object[error.start : error.end]
+    found = "".join(SUBSTITUTES.get(char, "?") for char in lacking)
+    return "".join(char if char.isascii() else "?" for char in found), error.end
+
+
+codecs.register_error(SUBSTITUTING, _substituted)
 
 
 class UnwritableOutput(OSError):

@@ -24,6 +24,7 @@ from lastro.results.gate import FLEET_FORMAT as NEWEST
 
 from ..campaigns import KAGAMI, METRICS, make_campaign, make_study
 from ..fates import CAMPAIGNS
+from .conftest import Bench, is_error, lastro
 
 texts = st.text(st.characters(min_codepoint=32, max_codepoint=0x17F) | st.sampled_from("\n\t×±≈−▲▼↑↓²†—“”…中"))
 
@@ -179,3 +180,14 @@ def test_figures_are_linked_from_where_the_text_lies(tmp_path: Path, capsys, mon
     capsys.readouterr()
     links = re.findall(r"!\[.*?\]\(<(.*?)>\)", (tmp_path / "x.md").read_text())
     assert len(links) >= 4 and all((tmp_path / link).is_file() for link in links)
+
+
+def test_a_csv_for_a_spreadsheet_with_a_decimal_comma(bench: Bench) -> None:
+    assert bench.run({"level": ["a"]}, replicates=1).code == 0
+    done = lastro("results", bench.directory, "--csv", "-", "--separator", ";", "--decimal", ",", "--bom")
+    assert done.code == 0 and done.out.startswith("\ufefftreatment;")
+    assert lastro("results", bench.directory, "--csv", "-", "--separator", "tab").out.startswith("treatment\t")
+    is_error(lastro("results", bench.directory, "--csv", "-", "--decimal", ","), 2, "--separator ';'")
+    is_error(lastro("results", bench.directory, "--separator", ";"), 2, "--csv FILE")
+    for mark in ("ab", "1", '"', "\n"):
+        is_error(lastro("results", bench.directory, "--csv", "-", "--separator", mark), 2, "one character")

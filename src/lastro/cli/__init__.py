@@ -10,7 +10,7 @@ import io
 import sys
 from types import ModuleType
 
-from lastro.plain import PlainStream, UnwritableOutput, unfiltered
+from lastro.plain import SUBSTITUTING, PlainStream, UnwritableOutput, unfiltered
 
 TYPE_CHECKING = False  # type checkers know the name; importing it from typing would take a third of the time of --help
 if TYPE_CHECKING:
@@ -91,9 +91,9 @@ def _open_closed_streams() -> None:
 
 
 def _main(words: list[str], streams: tuple[TextIO, TextIO]) -> int:
-    for stream in streams:  # a terminal that lacks × or ± gets a question mark, not a crash
+    for stream in streams:  # a terminal that lacks ▲ or ± gets another character, not a crash
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")
+            stream.reconfigure(errors=SUBSTITUTING)
     if not words or words[0] in ("-h", "--help", "help"):
         print(_help())
         return 0

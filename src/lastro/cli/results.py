@@ -4,6 +4,7 @@ Unavailable and invalid levels stay in it, with their reasons below.
   lastro results DIR                        the table
   lastro results DIR --json                 the same as one JSON document, with every valid value
   lastro results DIR --csv all.csv          every attempt and metric, one value per row, for R or pandas ("-": stdout)
+  lastro results DIR --csv all.csv --separator ';' --decimal , --bom     for a spreadsheet with a decimal comma
   lastro results DIR --parquet all.parquet  the same rows as Parquet
 
 Parquet is for questions over several campaigns, in SQL by DuckDB, which is installed with Lastro:
@@ -25,10 +26,12 @@ from lastro.app.contents import loaded, loaded_together, published_of
 from lastro.campaign import suite as suites
 from lastro.cli._common import campaigns_argument, collector_paused
 from lastro.cli._terminal import print_document, print_laid_out
+from lastro.errors import InputError
 from lastro.plain import json_text
 
 if TYPE_CHECKING:
     from lastro.analysis.campaign import Report
+    from lastro.results.export import CsvStyle
     from lastro.results.read import CampaignData
 
 _SUITE_FORMAT = "lastro-suite-results/1"
@@ -41,6 +44,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--raw", action="store_true", help="with --csv: leave text as it is, even if a spreadsheet would execute it"
     )
+    parser.add_argument(
+        "--separator", metavar="CHAR", help="with --csv: what separates columns, such as ';' or tab (default: a comma)"
+    )
+    parser.add_argument("--decimal", metavar="CHAR", help="with --csv: the decimal mark of numbers (default: a point)")
+    parser.add_argument("--bom", action="store_true", help="with --csv: begin with a byte order mark, for Excel")
     parser.add_argument("--parquet", metavar="FILE", type=Path, help="write the same rows as Parquet")
     parser.add_argument(
         "--all-metrics", action="store_true", help="everything that was measured, not only the study's metrics"
@@ -103,13 +111,31 @@ def _export(args: argparse.Namespace, data: CampaignData | Mapping[str, Campaign
     """Write the files that the arguments ask for, from one campaign or from the studies of a suite."""
     from lastro.results.export import to_csv, to_parquet
 
+    style = _style(args)
     if args.csv == "-":
-        print_document(to_csv(data, raw=args.raw))
+        print_document(to_csv(data, raw=args.raw, style=style))
     elif args.csv:
-        _write(Path(args.csv), to_csv(data, raw=args.raw))
+        _write(Path(args.csv), to_csv(data, raw=args.raw, style=style))
     if args.parquet:
         to_parquet(data, args.parquet)
         print(f"wrote {args.parquet}", file=sys.stderr)
+
+
+def _style(args: argparse.Namespace) -> CsvStyle:
+    """Return the style of the CSV. Raises: InputError for marks that no reader could tell apart."""
+    from lastro.results.export import CsvStyle
+
+    if not args.csv and (args.separator or args.decimal or args.bom):
+        raise InputError("--separator, --decimal and --bom are for CSV", "add --csv FILE")
+    style = CsvStyle("\t" if args.separator == "tab" else args.separator or ",", args.decimal or ".", args.bom)
+    for name, mark, others in (("--separator", style.separator, "\t"), ("--decimal", style.decimal, "")):
+        if len(mark) != 1 or mark.isalnum() or mark in '"\r\n+-' or not (mark.isprintable() or mark in others):
+            raise InputError(f"{name}: {mark!r} is not a usable mark", "give one character, such as ';' or ','")
+    if style.separator == style.decimal:
+        raise InputError(
+            f"--separator and --decimal are both {style.decimal!r}", "for a decimal comma, add --separator ';'"
+        )
+    return style
 
 
 def _write(file: Path, text: str) -> None:

@@ -23,6 +23,8 @@ from lastro.host.local import UMASK
 
 _PREFIX = "building"
 _NAME = re.compile(rf"{_PREFIX}-(\d+)-(\d+)-\w{{8}}")
+_PROXIES = ("http_proxy", "https_proxy", "no_proxy")
+_FULL = "No space left on device"
 _SNAPSHOTS = "https://snapshot.debian.org/archive"
 
 
@@ -88,14 +90,15 @@ def mmdebstrap(
     """Return the command that unpacks or installs Debian's packages, with its own scratch directory in `work`.
 
     It sees `work` in place of the run directory, since apt downloads as another user, who may not enter the state
-    directory. Its environment has `variables` (NAME=VALUE); from the user's environment, only a proxy and LASTRO_MIRROR
-    are passed on. With a `snapshot`, the packages are those of that time, from the three archives that mmdebstrap would
-    use by default."""
+    directory. Its environment has `variables` (NAME=VALUE); from the user's environment, only LASTRO_MIRROR and the
+    proxies (`http_proxy`, `https_proxy`, `no_proxy`) are passed on. With a `snapshot`, the packages are those of that
+    time, from the three archives that mmdebstrap would use by default."""
 
     def seen(argument: str) -> str:
         return argument.replace(str(work), str(RUN_DIR))
 
-    proxies = [f"{name}={value}" for name in ("http_proxy", "https_proxy") if (value := os.environ.get(name))]
+    found = {name: os.environ.get(name) or os.environ.get(name.upper()) for name in _PROXIES}
+    proxies = [f"{name}={value}" for name, value in found.items() if value]
     argv = ["unshare", "--mount", "sh", "-ec", 'mount --bind "$0" "$1"; shift; exec "$@"', str(work), str(RUN_DIR)]
     argv += ["env", f"TMPDIR={RUN_DIR}", *variables, *proxies, "mmdebstrap", *map(seen, options)]
     if snapshot:  # whose indexes expired a week later
@@ -113,9 +116,17 @@ def building(what: str, store: Path, snapshot: str) -> Iterator[None]:
     try:
         yield
     except (CommandFailed, CommandTimeout) as error:
-        raise ImageError(f"{what} could not be built: {error.message}", _unreachable(snapshot)) from error
+        raise ImageError(f"{what} could not be built: {error.message}", _remedy(error, store, snapshot)) from error
     except OSError as error:
         raise ImageError(f"{what} could not be stored in {store}: {error}", "free some space") from error
+
+
+def _remedy(error: CommandFailed | CommandTimeout, store: Path, snapshot: str) -> str:
+    """Return what to try when a tool failed: the reason that it printed, or else the usual one."""
+    words = error.stderr if isinstance(error, CommandFailed) else ""
+    if _FULL in words:
+        return f"free some space on the disk of {store}, or choose another one with LASTRO_STATE"
+    return _unreachable(snapshot)
 
 
 def _unreachable(snapshot: str) -> str:

@@ -19,7 +19,7 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from lastro.errors import OutputError
 from lastro.plain import without_controls
@@ -150,19 +150,31 @@ def _all_rows(data: Data) -> Iterator[tuple[Value, ...]]:
             yield tuple(values.get(name) for name in names)
 
 
-def to_csv(data: Data, *, raw: bool = False) -> str:
+class CsvStyle(NamedTuple):
+    """The marks of a CSV: between columns, in numbers with decimals, and whether it begins with a byte order mark."""
+
+    separator: str = ","
+    decimal: str = "."
+    bom: bool = False
+
+
+_USUAL = CsvStyle()
+
+
+def to_csv(data: Data, *, raw: bool = False, style: CsvStyle = _USUAL) -> str:
     """Return RFC 4180 text with a header; booleans are true and false, missing values are empty.
 
     Text has no control characters except the newline, and an apostrophe before formulas that a spreadsheet would
     execute. With `raw`, text is unchanged."""
-    return _csv(data, null="", text=str if raw else inert)
+    return ("\ufeff" if style.bom else "") + _csv(data, null="", text=str if raw else inert, style=style)
 
 
-def _csv(data: Data, null: str, text: Callable[[str], str]) -> str:
+def _csv(data: Data, null: str, text: Callable[[str], str], style: CsvStyle = _USUAL) -> str:
     out = io.StringIO()
-    writer = csv.writer(_Lines(out), lineterminator="\r\n")  # CRLF: fields with a carriage return are quoted
+    # CRLF: fields with a carriage return are quoted
+    writer = csv.writer(_Lines(out), lineterminator="\r\n", delimiter=style.separator)
     writer.writerow(map(text, _all_columns(data)))
-    writer.writerows([_cell(value, null, text) for value in row] for row in _all_rows(data))
+    writer.writerows([_cell(value, null, text, style.decimal) for value in row] for row in _all_rows(data))
     return out.getvalue()
 
 
@@ -176,11 +188,13 @@ class _Lines:
         return self._out.write(row.removesuffix("\r\n") + "\n")
 
 
-def _cell(value: Value, null: str, text: Callable[[str], str]) -> str | int | float:
+def _cell(value: Value, null: str, text: Callable[[str], str], decimal: str) -> str | int | float:
     if value is None:
         return null
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, float) and decimal != ".":
+        return str(value).replace(".", decimal)
     return text(value) if isinstance(value, str) else value
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shlex
@@ -12,10 +13,28 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from lastro.errors import PlatformError
+from lastro.errors import PlatformError, WriteFailed
 from lastro.host.base import Host
 from lastro.host.files import Files, LocalFiles
 
+# Why the kernel refuses to write to a file of a control group, by the words of its error.
+_REFUSALS = {
+    os.strerror(errno.EBUSY): (
+        "a group with processes cannot give controllers to groups below it: run Lastro where the group at the root of"
+        " the mount is empty, such as a container with its own cgroup namespace and an init, or on the host"
+    ),
+    os.strerror(errno.EINVAL): (
+        "the kernel does not accept this value here: the group may be threaded, the controller may be in use by version"
+        " 1, or the CPUs, memory nodes or disk may not be those of this machine"
+    ),
+    os.strerror(errno.EROFS): (
+        "control groups are mounted read-only, as in an unprivileged container: run it with --privileged, or mount"
+        " /sys/fs/cgroup read-write"
+    ),
+    os.strerror(errno.EACCES): "control groups belong to another user here: run Lastro as root of the host",
+    os.strerror(errno.ENOENT): "the controller is not enabled here: see cgroup.controllers of the group above",
+    os.strerror(errno.EOPNOTSUPP): "the group above is threaded, and cannot have this controller",
+}
 PERIOD_US = 100_000  # of CPU quotas
 
 
@@ -156,12 +175,11 @@ class Cgroups(ABC):
         """Make a group with limits. Raises: WriteFailed when the kernel refuses one."""
         host.run(["mkdir", "-p", *map(str, self.directories(name))])
         limits = self.settings(resources or Resources())
-        files = [
-            *self.inherited(name),
-            *((str(self.root / file.format(name=name.strip("/"))), text) for file, text in limits),
-        ]
-        for file, text in files:
-            host.write_text(file, text)
+        for file, text in self.inherited(name):
+            _write_apart(host, file, text)
+        for file, text in limits:
+            with _explained():
+                host.write_text(str(self.root / file.format(name=name.strip("/"))), text)
         self.complete(host, name, resources or Resources())
 
     @abstractmethod
@@ -178,7 +196,8 @@ class Cgroups(ABC):
     def complete(self, host: Host, name: str, resources: Resources) -> None:
         """Set limits that a container runtime leaves out or rounds, so that a limit means the same on all platforms."""
         for file, text in self.completion(name, resources):
-            host.write_text(file, text)
+            with _explained():
+                host.write_text(file, text)
 
     @abstractmethod
     def completion(self, name: str, resources: Resources) -> list[tuple[str, str]]:
@@ -223,6 +242,28 @@ class Cgroups(ABC):
             if str(files[key]) not in found:
                 raise FileNotFoundError(f"{files[key]} does not exist")
         return {key: found.get(str(path), "") for key, path in files.items()}
+
+
+def _write_apart(host: Host, file: str, text: str) -> None:
+    """Write words to a file of a group; if the kernel refuses, word by word.
+
+    Of several controllers in one write, it enables none, and does not say which it refuses."""
+    try:
+        host.write_text(file, text)
+    except WriteFailed:
+        for word in text.split():
+            with _explained():
+                host.write_text(file, word)
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Give the error of a write that the kernel refuses a hint. Source: the kernel's admin-guide/cgroup-v2."""
+    try:
+        yield
+    except WriteFailed as error:
+        error.hint = error.hint or next((hint for reason, hint in _REFUSALS.items() if reason in error.message), None)
+        raise
 
 
 def _written(file: int, data: bytes) -> bool:
