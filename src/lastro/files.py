@@ -20,7 +20,15 @@ from lastro.errors import InputError
 
 _MOST_LINKS = 40  # the kernel's own limit, beyond which it returns ELOOP
 _STEP = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_KINDS = {stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket", stat.S_IFBLK: "a device", stat.S_IFCHR: "a device"}
+_KINDS = {
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFBLK: "a device",
+    stat.S_IFCHR: "a device",
+    stat.S_IFLNK: "a symbolic link",
+    stat.S_IFDIR: "a directory",
+    stat.S_IFREG: "a regular file",
+}
 _trusting = ContextVar("trusting", default=False)
 
 
@@ -40,28 +48,61 @@ def callers() -> frozenset[int]:
     return frozenset({0, int(invoked)} if user == 0 and invoked.isdecimal() else {user})
 
 
-def read_regular(path: Path, most: int, *, own: bool = False) -> bytes:
+def read_regular(path: Path, most: int, *, own: bool = False, base: Path | None = None) -> bytes:
     """Read at most `most` + 1 bytes of a regular file; the extra byte shows that the file is longer.
 
-    `own`: refuse a file that does not belong to the caller. FIFOs and devices are refused, since opening one may block
-    or have side effects. Raises: OSError, ValueError."""
-    require_regular(path.stat())
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-    with open(descriptor, "rb") as file:
-        found = os.fstat(descriptor)
+    `own`: refuse a file that does not belong to the caller. No link below `base` is followed. FIFOs and devices are
+    refused, since opening one may block or have side effects. Raises: OSError, ValueError."""
+    with open(_opened(path, base), "rb") as file:
+        found = os.fstat(file.fileno())
         require_regular(found)
         if own and found.st_uid not in callers():
             raise PermissionError(errno.EPERM, f"it belongs to {_user(found.st_uid)}")
         return file.read(most + 1)
 
 
+def _opened(path: Path, base: Path | None) -> int:
+    """Open a regular file for reading, one component at a time below `base`, and return its descriptor."""
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+    if base is None or not path.is_relative_to(base):
+        require_regular(path.stat())
+        return os.open(path, flags)
+    *folders, name = path.relative_to(base).parts
+    at = os.open(base, _STEP & ~os.O_NOFOLLOW)
+    try:
+        for folder in folders:
+            require_kind(os.stat(folder, dir_fd=at, follow_symlinks=False), stat.S_IFDIR)
+            above, at = at, os.open(folder, _STEP, dir_fd=at)
+            os.close(above)
+        require_regular(os.stat(name, dir_fd=at, follow_symlinks=False))
+        return os.open(name, flags | os.O_NOFOLLOW, dir_fd=at)
+    finally:
+        os.close(at)
+
+
 def require_regular(found: os.stat_result) -> None:
     """Raise OSError unless this is a regular file."""
+    require_kind(found, stat.S_IFREG)
+
+
+def require_kind(found: os.stat_result, wanted: int) -> None:
+    """Raise OSError unless this has the wanted type, such as `stat.S_IFDIR`."""
     kind = stat.S_IFMT(found.st_mode)
+    if kind == wanted:
+        return
     if kind == stat.S_IFDIR:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-    if kind != stat.S_IFREG:
-        raise OSError(errno.EINVAL, f"it is {_KINDS.get(kind, 'something else')}, not a regular file")
+    raise OSError(errno.EINVAL, f"it is {_KINDS.get(kind, 'something else')}, not {_KINDS[wanted]}")
+
+
+def has_plain(path: Path) -> bool:
+    """Return whether a file is at a path. Raises: OSError when something else is there, such as a link or a FIFO."""
+    try:
+        found = path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    require_regular(found)
+    return True
 
 
 def require_own_directory(directory: Path) -> None:

@@ -35,6 +35,8 @@ from lastro.results.read import CampaignData, load_campaign, shared
 from lastro.results.rows import Attempt
 from lastro.results.store import Store
 from lastro.study.document import read_text
+from lastro.study.load import require_named
+from lastro.study.load_claims import require_claims
 
 _FILES = ("testbed", "fleet")  # chapters of provenance that name a file
 _LIBRARIES = ("numpy", "scipy", "matplotlib", "jinja2")  # what a report depends on
@@ -147,8 +149,9 @@ def _copy(directory: Path, member: SuiteStudy | None, target: Path, wanted: Want
     target = target / member.name if member else target
     target.mkdir(parents=True)
     if member and not suites.begun(directory, member):
-        text = suites.study_file(directory, member).read_text(encoding="utf-8")
-        _copy_study(source, member.study, text, target)
+        text = suites.study_text(directory, member)
+        require_named(text, str(source / "study.toml"), member.study)
+        _copy_study(directory, source, member.study, text, target)
         return None
     with Store.open(source, readonly=True) as store:
         if running := store.runner():
@@ -162,7 +165,7 @@ def _copy(directory: Path, member: SuiteStudy | None, target: Path, wanted: Want
             store.provenance, places, anonymous=wanted.anonymous, testbeds=testbeds, segments=store.segments()
         )
         copy_store(store, target / "campaign.db", found.clean, found.provenance, found.testbeds)
-    _copy_study(source, data.study.name, data.study.source, target)
+    _copy_study(directory, source, data.study.name, data.study.source, target)
     states = [trial.state for trial in data.trials]
     return CrateCampaign(
         folder=f"{CAMPAIGN}/{member.name}" if member else CAMPAIGN,
@@ -206,10 +209,12 @@ def _provenances(store: Store) -> list[dict[str, Any]]:
     return [row.provenance for row in store.testbeds()]
 
 
-def _copy_study(source: Path, name: str, text: str, target: Path) -> None:
+def _copy_study(whole: Path, source: Path, name: str, text: str, target: Path) -> None:
+    """Write a study and its claims, of which no link below `whole` is followed. Raises: InputError."""
     (target / "study.toml").write_text(text, encoding="utf-8")
     if (claims := claims_of(source, name)) is not None:
-        text = read_text(claims, "claims", "correct the file, or remove it")
+        text = read_text(claims, "claims", "correct the file, or remove it", base=whole)
+        require_claims(text, str(claims))
         (target / "claims.toml").write_text(text, encoding="utf-8")
 
 

@@ -12,6 +12,7 @@ from lastro.app.places import open_campaign
 from lastro.campaign import suite as suites
 from lastro.campaign.suite import SuiteStudy
 from lastro.errors import InputError
+from lastro.files import has_plain
 from lastro.report.language import Language
 from lastro.results.members import NAMELESS
 
@@ -205,8 +206,15 @@ def find_claims(directory: Path, study: str) -> Path:
 
 
 def claims_of(directory: Path, study: str) -> Path | None:
-    """Return the same as `find_claims`, but None when there is neither."""
+    """Return the same as `find_claims`, but None when there is neither.
+
+    Raises: InputError when its own is a link, which may lead out of the campaign, or is not a file."""
     from lastro import papers
 
     own = directory / "claims.toml"
-    return own if own.is_file() else papers.claims(study)
+    try:
+        return own if has_plain(own) else papers.claims(study)
+    except OSError as error:
+        raise InputError(
+            f"{own} cannot be read: {error.strerror}", "put the file itself there, or remove it"
+        ) from error

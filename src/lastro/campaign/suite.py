@@ -170,14 +170,23 @@ def can_run(directory: Path, member: SuiteStudy) -> bool:
 
 
 def study_file(directory: Path, member: SuiteStudy) -> Path:
-    """Return the suite's copy of a study. Raises: InputError when it has changed since the suite began."""
+    """Return the suite's copy of a study. Raises: as `study_text`."""
+    study_text(directory, member)
+    return _copy(directory, member)
+
+
+def study_text(directory: Path, member: SuiteStudy) -> str:
+    """Return the text of the suite's copy of a study.
+
+    Raises: StudyError when it cannot be read, or is a link; InputError when it has changed since the suite began."""
     file = _copy(directory, member)
-    if not member.is_of(read_text(file, "study", "restore the study file")):
+    text = read_text(file, "study", "restore the study file", base=directory)
+    if not member.is_of(text):
         raise InputError(
             f"{file} has changed since the suite began",
             f"restore it, or run the changed study in a new suite: {directory} would mix both",
         )
-    return file
+    return text
 
 
 def _copy(directory: Path, member: SuiteStudy) -> Path:
@@ -242,7 +251,7 @@ def read(directory: Path) -> Suite:
     contains the campaign of another study."""
     file = directory / INDEX
     try:
-        document = parsed(read_regular(file, _MOST_BYTES).decode().strip())
+        document = parsed(read_regular(file, _MOST_BYTES, base=directory).decode().strip())
         version = document.pop("format")
         if version != FORMAT:
             raise StoreError(
@@ -258,9 +267,19 @@ def read(directory: Path) -> Suite:
             f"{file} is not a readable index of a suite: {error}", "restore it from a copy, or run the suite again"
         ) from error
     for member in suite.fronts:
+        _require_inside(directory / member.name)
         if begun(directory, member):
             _require_own(directory, suite, member)
     return suite
+
+
+def _require_inside(place: Path) -> None:
+    """Raise StoreError when the directory of a study is a link, which may lead out of the suite."""
+    if place.is_symlink():
+        raise StoreError(
+            f"{place} is a symbolic link, and a suite holds the campaigns of its studies itself",
+            "put the directory in its place",
+        )
 
 
 def _is_name(text: str) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import stat
 import time
 import zlib
 from collections.abc import Generator, Iterator, Mapping
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from lastro.errors import InputError, StoreError
+from lastro.files import has_plain
 from lastro.results.columns import META, wrong
 from lastro.results.database import DB_NAME, FLEET_SCHEMA, SCHEMA, damaged, translated
 
@@ -24,6 +26,7 @@ FORMAT = 3  # 2: a study may stop sequentially, and then grows by blocks; 3: a s
 FLEET_FORMAT = 4  # of a campaign with several testbeds, which has more tables
 LONGEST_S = 60.0  # of one query; that for the largest campaign takes a few seconds
 _STEPS = 10_000  # of SQLite's virtual machine between two checks of signals and the clock: about a millisecond
+_BESIDE = ("-journal", "-wal", "-shm")  # files that SQLite looks for
 _SIZED = (str, bytes)
 _ROW_BYTES = 4  # no row takes less space in the file
 _SPARE_BYTES = 128 << 20  # that a file may unpack to, in addition to _RATIO times its size
@@ -127,15 +130,8 @@ def connect(directory: Path, *, readonly: bool) -> Bounded:
 
     Raises: InputError when there is none; StoreError when the database is damaged, or is not a campaign's."""
     file = directory / DB_NAME
-    try:
-        found = file.is_file()
-    except OSError as error:
-        raise InputError(f"{file} cannot be read: {error.strerror}", "check its name and permissions") from error
-    if not found:
-        why = "is not a regular file" if file.exists() else "is missing"
-        raise InputError(
-            f"{directory} holds no campaign ({DB_NAME} {why})", "give the directory that `lastro run` named"
-        )
+    _require_file(file)
+    _require_plain_beside(directory)
     with translated(directory):
         mode = _read_mode(file) if readonly else "mode=rw"
         uri = f"{file.resolve().as_uri()}?{mode}"
@@ -148,6 +144,32 @@ def connect(directory: Path, *, readonly: bool) -> Bounded:
             db.close()
             raise
     return db
+
+
+def _require_file(file: Path) -> None:
+    try:
+        found = file.lstat()
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        why = "is missing"
+    except OSError as error:
+        raise InputError(f"{file} cannot be read: {error.strerror}", "check its name and permissions") from error
+    else:
+        if stat.S_ISREG(found.st_mode):
+            return
+        why = "is a symbolic link" if stat.S_ISLNK(found.st_mode) else "is not a regular file"
+    raise InputError(f"{file.parent} holds no campaign ({DB_NAME} {why})", "give the directory that `lastro run` named")
+
+
+def _require_plain_beside(directory: Path) -> None:
+    """Raise StoreError when SQLite would wait for a FIFO beside the database, or follow a link out of the campaign."""
+    for beside in _BESIDE:
+        place = directory / f"{DB_NAME}{beside}"
+        try:
+            has_plain(place)
+        except OSError as error:
+            raise StoreError(
+                f"{place} cannot be used: {error.strerror}", "remove it: it is not from Lastro, whose files are plain"
+            ) from error
 
 
 def _prepare(db: Bounded, directory: Path, *, readonly: bool) -> None:

@@ -17,13 +17,15 @@ MAX_DEPTH = 8  # the deepest value of a valid file is profiles.quick.exclude[i].
 MAX_INTEGER = 2**63 - 1  # TOML's integers have 64 bits, and so have SQLite's
 
 
-def read_text(path: Path, kind: str, hint: str, *, own: bool = False) -> str:
-    """Return the text of a file of a kind; the hint says where to get one. If `own`, the caller must own the file.
+def read_text(path: Path, kind: str, hint: str, *, own: bool = False, base: Path | None = None) -> str:
+    """Return the text of a file of a kind; the hint says where to get one.
+
+    If `own`, the caller must own the file. No link below the directory `base` is followed.
 
     Raises: StudyError when the file cannot be read, is not a regular file, is too large, or is not UTF-8."""
     file = str(path)
     try:
-        data = read_regular(path, MAX_BYTES, own=own)
+        data = read_regular(path, MAX_BYTES, own=own, base=base)
     except FileNotFoundError:
         raise StudyError("there is no such file", file=file, hint=_near(path, hint)) from None
     except IsADirectoryError:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from lastro.study.document import read_document, read_text
 from lastro.study.model import ScenarioSchema, Study
-from lastro.study.problems import Problems
+from lastro.study.problems import FieldError, Problems, shown
 from lastro.study.resolve import resolve
 from lastro.study.schema import StudyFile, read_shape
 
@@ -18,6 +18,18 @@ def load(path: Path, schemas: Mapping[str, ScenarioSchema]) -> Study:
 
     Raises: StudyError when the file cannot be read, or is not a valid study."""
     return parse(read_text(path, "study", "`lastro new` writes a study file to start from"), str(path), schemas)
+
+
+def require_named(text: str, file: str, name: str) -> None:
+    """Check the form of a text, whose scenario may be unknown here. Raises: StudyError unless it is the named study."""
+    problems = Problems(file)
+    shape = read_shape(read_document(text, problems), problems, StudyFile)
+    if shape.study.name != name:
+        problems.add(
+            ("study", "name"),
+            FieldError(f"is {shown(shape.study.name)}, but this is the file of the study {shown(name)}"),
+        )
+    problems.raise_if_any()
 
 
 def parse(text: str, file: str, schemas: Mapping[str, ScenarioSchema]) -> Study:

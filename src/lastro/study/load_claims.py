@@ -61,6 +61,13 @@ def load_claims(path: Path, study: Study) -> Claims:
     return parse_claims(text, str(path), study, partial(_tables_beside, path))
 
 
+def require_claims(text: str, file: str) -> None:
+    """Check the form of a text. Raises: StudyError unless it is that of a claims file, on any study."""
+    problems = Problems(file)
+    read_shape(read_document(text, problems), problems, ClaimsFile)
+    problems.raise_if_any()
+
+
 def parse_claims(
     text: str, file: str, study: Study, others: Callable[[str], Mapping[str, PrintedTable]] = lambda name: {}
 ) -> Claims:
@@ -93,7 +100,7 @@ def _tables_beside(path: Path, name: str) -> Mapping[str, PrintedTable]:
         return {}
     other = path.with_name(name)
     problems = Problems(str(other))
-    text = read_text(other, "claims", f"{path} reads its tables: `tables_from`")
+    text = read_text(other, "claims", f"{path} reads its tables: `tables_from`", base=path.parent)
     shape = read_shape(read_document(text, problems), problems, ClaimsFile)
     problems.raise_if_any()
     return printed_tables(shape)
