@@ -15,6 +15,7 @@ from lastro.host.apparatus import Apparatus
 from lastro.host.base import Host, Transcript
 from lastro.host.cgroups import Cgroups, Resources, block_device_of, detect, parse_cpus
 from lastro.host.ledger import NETNS_DIR, Session
+from lastro.host.shell import setting
 from lastro.host.undo import mount_point, mounts_below
 from lastro.image import rootfs
 from lastro.image.rootfs import Image
@@ -271,8 +272,4 @@ def _dut(session: Session, role: str) -> Iterator[str]:
 
 def set_sysctls(host: Host, netns: str, values: dict[str, str]) -> None:
     """Set network sysctls inside a named namespace, except those that this kernel does not have."""
-    lines = [
-        f"[ ! -e {(file := '/proc/sys/' + key.replace('.', '/'))} ] || echo {value} > {file}"
-        for key, value in values.items()
-    ]
-    host.run(["nsenter", f"--net={NETNS_DIR / netns}", "sh", "-e"], stdin="\n".join(lines) + "\n")
+    host.run(["nsenter", f"--net={NETNS_DIR / netns}", "sh", "-e"], stdin="\n".join(setting(values)) + "\n")

@@ -19,6 +19,7 @@ from lastro.errors import CommandFailed, PlatformError, TrialError
 from lastro.host.base import Completed, Process
 from lastro.host.ledger import NETNS_DIR
 from lastro.host.places import close_sockets
+from lastro.host.shell import quoted
 from lastro.requirements import Requirements
 from lastro.testbed import Testbed
 
@@ -59,7 +60,8 @@ class Ovs(Switched):
         for program in ("ovsdb-server", "ovs-vswitchd", "ovs-vsctl", "ovs-appctl", "ovsdb-tool"):
             testbed.host.require(program, self.requirements.install)
         home = self._directory
-        testbed.host.run(["sh", "-ec", f"rm -rf {home}; mkdir -p {home}"])
+        (place,) = quoted(home)
+        testbed.host.run(["sh", "-ec", f"rm -rf {place}; mkdir -p {place}"])
         testbed.host.run(["ovsdb-tool", "create", f"{home}/conf.db", str(_SCHEMA)])
         testbed.cgroups.make(testbed.host, self.own_cgroups[0])
         self._spawn(testbed, "db", ["ovsdb-server", f"{home}/conf.db", f"--remote=punix:{home}/db.sock"])
@@ -81,7 +83,8 @@ class Ovs(Switched):
             ]
         )  # fmt: skip
         self._daemons[argv[0]] = daemon
-        there = f"n=0; until [ -S {home}/{short}.ctl ]; do [ $((n += 1)) -lt 500 ]; sleep 0.01; done"
+        (control,) = quoted(home / f"{short}.ctl")
+        there = f"n=0; until [ -S {control} ]; do [ $((n += 1)) -lt 500 ]; sleep 0.01; done"
         try:
             testbed.host.run(["sh", "-ec", there], timeout_s=_START_S)
         except TrialError as error:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -14,11 +15,28 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from lastro.errors import Unavailable
+from lastro.errors import InputError, Unavailable
 from lastro.host.files import Files, LocalFiles
 from lastro.validity import ClockReading, ClockSample
 
-RUN_DIR = Path(os.environ.get("LASTRO_RUN", "/run/lastro"))
+# Other characters mean something to a tool: `:` and `,` in options of mounts and of QEMU, a blank in settings of LXC.
+PLACE = r"(?!.*/\.{1,2}/)/[A-Za-z0-9_./+-]*[A-Za-z0-9_+-]"
+NOT_A_PLACE = "is not an absolute path of letters, digits and ._+-, without . and .. as directories"
+
+
+def own_place(variable: str, default: str) -> Path:
+    """Return the directory that an environment variable names, or the default one.
+
+    Raises: InputError when it is not one that every tool takes for nothing but a path."""
+    text = os.environ.get(variable, default)
+    if not re.fullmatch(f"{PLACE}/*", text):
+        raise InputError(
+            f"{variable}: {text!r} {NOT_A_PLACE}", f"set {variable} to one, or unset it: the default is {default}"
+        )
+    return Path(text)
+
+
+RUN_DIR = own_place("LASTRO_RUN", "/run/lastro")
 # A fixed environment: the user's locale, proxy and Docker context do not affect a measurement.
 ENVIRONMENT = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",

@@ -21,7 +21,7 @@ from typing import Any
 from lastro.errors import ConnectionLost, HostError, LastroError, PlatformError, StoreError, TrialError
 from lastro.host import cgroups
 from lastro.host.base import RUN_DIR as RUN_DIR
-from lastro.host.base import Host
+from lastro.host.base import Host, own_place
 from lastro.host.files import start_time
 from lastro.host.local import LocalHost
 from lastro.host.lock import OnWait, lock, make_private
@@ -29,7 +29,7 @@ from lastro.host.places import close_to_others
 from lastro.host.undo import NETNS_DIR as NETNS_DIR
 from lastro.host.undo import Owner, is_token, mounts_below, undo
 
-STATE_DIR = Path(os.environ.get("LASTRO_STATE", "/var/lib/lastro"))
+STATE_DIR = own_place("LASTRO_STATE", "/var/lib/lastro")
 HOST_LOCK = Path("/run/lastro-host")  # of all state directories: two of them are still one host
 _KILL_PATIENCE_S = 5.0
 

@@ -18,6 +18,7 @@ from pydantic_core import PydanticCustomError
 
 from lastro.errors import InputError, StudyError
 from lastro.host._connections import SshTarget
+from lastro.host.base import NOT_A_PLACE, PLACE
 from lastro.host.cgroups import parse_cpus
 from lastro.study.document import read_document, read_text
 from lastro.study.model import NAME_PATTERN
@@ -74,9 +75,7 @@ def _lsm(value: Any) -> Any:
 _Address = Annotated[OneLine, matching(r"[A-Za-z0-9\[][A-Za-z0-9_.:%\[\]-]*", "is not a host name or address")]
 _User = Annotated[OneLine, matching(r"[A-Za-z_][A-Za-z0-9_.-]*\$?", "is not a user name")]
 _Link = Annotated[OneLine, matching(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,14}", "is not the name of a network interface")]
-_Place = Annotated[
-    OneLine, matching(r"/[A-Za-z0-9_./+-]*[A-Za-z0-9_+-]", "is not an absolute path of letters, digits and ._+-")
-]
+_Place = Annotated[OneLine, matching(PLACE, NOT_A_PLACE)]
 
 
 class RoleTable(StrictTable):

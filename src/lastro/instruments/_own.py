@@ -6,7 +6,6 @@ baseline processor of the architecture, since a virtual machine may have another
 from __future__ import annotations
 
 import hashlib
-import shlex
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -14,6 +13,7 @@ from pathlib import Path
 from lastro.errors import CommandFailed, CommandTimeout, Unavailable
 from lastro.host.base import Host
 from lastro.host.ledger import STATE_DIR
+from lastro.host.shell import quoted
 
 SOURCES = Path(__file__).with_name("programs")
 _FLAGS = ("-O2", "-fopenmp", "-static", "-std=gnu11")
@@ -53,9 +53,10 @@ def gathered(host: Host, name: str, parts: Mapping[str, Path]) -> str:
     digest = hashlib.sha256("\n".join([*parts, *states]).encode()).hexdigest()[:12]
     place = STATE_DIR / "programs" / f"{name}-{digest}" / f"lastro-{name}"
     if not place.is_dir():
-        part = place.with_suffix(".part")  # so that an interrupted copy is not kept
-        copies = [f"cp -a {shlex.quote(str(source))} {part}/{target}" for target, source in parts.items()]
-        script = "; ".join([f"rm -rf {part}", f"mkdir -p {part}", *copies, f"mv {part} {place}"])
+        made, part = quoted(place, place.with_suffix(".part"))  # so that an interrupted copy is not kept
+        pairs = (quoted(source, target) for target, source in parts.items())
+        copies = [f"cp -a {source} {part}/{target}" for source, target in pairs]
+        script = "; ".join([f"rm -rf {part}", f"mkdir -p {part}", *copies, f"mv {part} {made}"])
         host.run(["sh", "-ec", script], timeout_s=_COPY_S)
     return str(place)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import zlib
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -12,6 +11,7 @@ from pathlib import Path
 from lastro.errors import Unavailable
 from lastro.host.cgroups import Resources
 from lastro.host.ledger import NETNS_DIR
+from lastro.host.shell import quoted
 from lastro.host.undo import HELD, HOLDS
 from lastro.platforms.base import InstanceSpec, Security, instance_netns
 from lastro.testbed import Testbed
@@ -61,7 +61,8 @@ def set_own_sysctls(testbed: Testbed, netns: str, sysctls: Mapping[str, str]) ->
     for key in sysctls:
         if not key.startswith("net."):
             raise Unavailable(f"sysctl {key} cannot be set for one instance", "only network sysctls (net.*) can")
-    lines = [f"echo {shlex.quote(value)} > /proc/sys/{key.replace('.', '/')}" for key, value in sysctls.items()]
+    pairs = (quoted(value, f"/proc/sys/{key.replace('.', '/')}") for key, value in sysctls.items())
+    lines = [f"echo {value} > {file}" for value, file in pairs]
     if lines:
         testbed.host.run(["nsenter", f"--net={NETNS_DIR / netns}", "sh", "-e"], stdin="\n".join(lines) + "\n")
 
@@ -99,9 +100,10 @@ _KEPT = f"""kept() {{
 
 def keeping(home: Path) -> list[str]:
     """Return shell commands that define `kept HOME PROPAGATION COMMAND …`, for a mount namespace that lasts."""
+    (own,) = quoted(home)
     return [
-        f"mount --bind --make-private {home} {home}",  # a namespace file must lie on a mount that is not shared
-        f"touch {home}/mnt",
+        f"mount --bind --make-private {own} {own}",  # a namespace file must lie on a mount that is not shared
+        f"touch {own}/mnt",
         _KEPT,
     ]
 
@@ -110,18 +112,19 @@ def kept_mounts(home: Path, *commands: str, propagation: str = "private") -> str
     """Return a script that runs commands in a mount namespace, which exists as long as the directory `home`.
 
     The namespace has its own /run, so that the locks and sockets of a tool are private and disappear with it."""
-    run = f"{home}/own/run"
-    shown = [f"{NETNS_DIR}", *([f"{home}"] if home.is_relative_to("/run") else [])]
+    (own,) = quoted(home)
+    shown = [f"{NETNS_DIR}", *([own] if home.is_relative_to("/run") else [])]
     return "\n".join(
         [
-            f"mkdir -p {home}/own",
+            f"mkdir -p {own}/own",
             *keeping(home),
-            f"kept {home} {propagation} sh -e <<'INSIDE'",
+            f"kept {own} {propagation} sh -e <<'INSIDE'",
             *commands,
-            f"mount -t tmpfs tmpfs {home}/own",
-            f"mkdir -p {run}/mount {' '.join(f'{home}/own{place}' for place in shown)}",  # mount(8) uses /run/mount
-            *(f"mount --rbind {place} {home}/own{place}" for place in shown),
-            f"mount --rbind {run} /run",
+            f"mount -t tmpfs tmpfs {own}/own",
+            f"mkdir -p {own}/own/run/mount",  # mount(8) uses /run/mount
+            f"mkdir -p {' '.join(f'{own}/own{place}' for place in shown)}",
+            *(f"mount --rbind {place} {own}/own{place}" for place in shown),
+            f"mount --rbind {own}/own/run /run",
             "INSIDE\n",
         ]
     )
@@ -129,20 +132,21 @@ def kept_mounts(home: Path, *commands: str, propagation: str = "private") -> str
 
 def fresh_root(home: Path, scratch: Path, tree: Path) -> list[str]:
     """Return commands that mount a writable layer over the shared root filesystem at `home`/rootfs."""
-    layers = f"lowerdir={tree},upperdir={scratch}/upper,workdir={scratch}/work"
+    own, disk, below = quoted(home, scratch, tree)
     return [
-        f"mkdir -p {home}/rootfs {scratch}/upper {scratch}/work",
-        f"mount -t overlay overlay -o {layers} {home}/rootfs",
+        f"mkdir -p {own}/rootfs {disk}/upper {disk}/work",
+        f"mount -t overlay overlay -o lowerdir={below},upperdir={disk}/upper,workdir={disk}/work {own}/rootfs",
     ]
 
 
 def copied_root(home: Path, scratch: Path, tree: Path) -> list[str]:
     """Return commands that mount a copy at `home`/rootfs instead, flushed to the disk before any measurement."""
+    own, disk, original = quoted(home, scratch, tree)
     return [
-        f"mkdir -p {home}/rootfs {scratch}",
-        f"cp -a --reflink=auto {tree} {scratch}/rootfs",
-        f"sync -f {scratch}",
-        f"mount --bind {scratch}/rootfs {home}/rootfs",
+        f"mkdir -p {own}/rootfs {disk}",
+        f"cp -a --reflink=auto {original} {disk}/rootfs",
+        f"sync -f {disk}",
+        f"mount --bind {disk}/rootfs {own}/rootfs",
     ]
 
 

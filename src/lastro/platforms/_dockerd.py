@@ -5,6 +5,7 @@ Several can run at the same time: `name` keeps their directories, sockets and cg
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
@@ -68,7 +69,7 @@ class Daemon:
         settings: dict[str, Any] = {"features": {"containerd-snapshotter": False}, "runtimes": dict(self._runtimes)}
         if _has_selinux(host):
             settings["selinux-enabled"] = True  # so that instances can have labels; they are disabled for the others
-        script = _HIDE_CONTAINERD + (f"umount {self._hide}; " if self._hide else "")
+        script = _HIDE_CONTAINERD + (f"umount {shlex.quote(self._hide)}; " if self._hide else "")
         if self._remapped:
             settings["userns-remap"] = f"{_REMAPPED}:{_REMAPPED}"
             script += self._give_ids()
@@ -111,12 +112,13 @@ class Daemon:
         for file in _SUBORDINATE:
             if self._testbed.host.run(["test", "-e", file], check=False).returncode != 0:
                 raise Unavailable(f"this host has no {file}, where Docker looks for the ids to use", f"touch {file}")
-            lines += f"mount --bind {mine} {file}; "
+            lines += f"mount --bind {shlex.quote(str(mine))} {file}; "
         return lines
 
     def _wait(self) -> None:
         assert self._process is not None
-        ask = f"n=0; until {' '.join(self.client)} version >/dev/null 2>&1; do [ $((n += 1)) -lt 20 ]; sleep 0.05; done"
+        client = shlex.join(self.client)
+        ask = f"n=0; until {client} version >/dev/null 2>&1; do [ $((n += 1)) -lt 20 ]; sleep 0.05; done"
         for _ in range(_START_TRIES):
             if self._testbed.host.run(["sh", "-ec", ask], check=False).returncode == 0:
                 break

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -164,8 +165,8 @@ class Hypervisor(Platform):
 
     def furnishing(self, instance: HypervisorInstance) -> str:
         """Return a shell script that makes its directories and its disk: a sparse copy, or a reflink where possible."""
-        copy = f"cp --sparse=always --reflink=auto {self.guest.disk} {disk_of(instance)}"
-        return f"mkdir -p {instance.sockets} {instance.scratch}; {copy}"
+        copy = ["cp", "--sparse=always", "--reflink=auto", str(self.guest.disk), str(disk_of(instance))]
+        return f"{making_places(instance)}; {shlex.join(copy)}"
 
     def cgroup_limits(self, resources: Resources) -> Resources:
         """Return the limits for the monitor's processes: all except those of memory and of processes.
@@ -203,6 +204,10 @@ def _runs_unguarded(host: Host) -> bool:
         return _UNGUARDED in host.read_text("/proc/cmdline").split()
     except OSError:
         return False
+
+
+def making_places(instance: HypervisorInstance) -> str:
+    return shlex.join(["mkdir", "-p", str(instance.sockets), str(instance.scratch)])
 
 
 def disk_of(instance: HypervisorInstance) -> Path:

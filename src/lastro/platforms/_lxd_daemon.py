@@ -16,6 +16,7 @@ from lastro.errors import CommandFailed, PlatformError, TrialError, Unavailable
 from lastro.host.base import Host, Process
 from lastro.host.ledger import NETNS_DIR
 from lastro.host.places import close_sockets
+from lastro.host.shell import quoted
 from lastro.platforms._container import let_children_inherit
 from lastro.testbed import Testbed
 
@@ -119,7 +120,7 @@ class PrivateDaemon:
             self._process = None
 
     def _wait_until_ready(self) -> None:
-        procs = self._testbed.cgroups.directories(f"{self.group}/daemon")[0] / "cgroup.procs"
+        (procs,) = quoted(self._testbed.cgroups.directories(f"{self.group}/daemon")[0] / "cgroup.procs")
         # A daemon that has ended leaves its group empty. In the first second, the group may be empty because it is new.
         script = (
             f"n=0; until {shlex.join([*self.client, 'query', '/1.0'])} >/dev/null 2>&1; do "
@@ -152,9 +153,10 @@ class PrivateDaemon:
     def _import_image(self) -> None:
         """Import the image as two tars: the root filesystem, and one with a description of it."""
         host, described = self._testbed.host, f"{self.home}/metadata"
+        place, file = quoted(self.home, described)
         script = (
-            f'printf "architecture: %s\\ncreation_date: 1\\n" "$(uname -m)" > {described}.yaml; '
-            f"tar --create --directory={self.home} --file={described}.tar metadata.yaml"
+            f'printf "architecture: %s\\ncreation_date: 1\\n" "$(uname -m)" > {file}.yaml; '
+            f"tar --create --directory={place} --file={file}.tar metadata.yaml"
         )
         host.run(["sh", "-ec", script])
         tars = [f"{described}.tar", str(self._testbed.image.tar)]
@@ -189,16 +191,17 @@ def _succeeds(host: Host, argv: Sequence[str]) -> bool:
 
 def private_places(home: Path, disk: Path) -> str:
     """Return a script that sets up a new mount namespace and then becomes its arguments."""
-    run = disk / "run"
-    kept = {place: run / place.relative_to("/run") for place in (home, disk) if place.is_relative_to("/run")}
+    own, large, run = quoted(home, disk, disk / "run")
+    shown = [place for place in (home, disk) if place.is_relative_to("/run")]
+    kept = [quoted(place, disk / "run" / place.relative_to("/run")) for place in shown]
     return "\n".join(
         [
             *(
-                f"mkdir -p {home}/{bulky} {disk}/{bulky}; mount --bind {disk}/{bulky} {home}/{bulky}"
+                f"mkdir -p {own}/{bulky} {large}/{bulky}; mount --bind {large}/{bulky} {own}/{bulky}"
                 for bulky in ("images", "disks")
             ),
-            f"mkdir -p {disk}/pool {run}; mount -t tmpfs tmpfs {run}",
-            *(f"mkdir -p {copy}; mount --rbind {place} {copy}" for place, copy in kept.items()),
+            f"mkdir -p {large}/pool {run}; mount -t tmpfs tmpfs {run}",
+            *(f"mkdir -p {copy}; mount --rbind {place} {copy}" for place, copy in kept),
             f"mount --rbind {run} /run",
             # With the user's lxcfs, instances would see another /proc than on other platforms.
             "[ ! -d /var/lib/lxcfs ] || mount -t tmpfs tmpfs /var/lib/lxcfs",

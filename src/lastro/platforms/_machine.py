@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from lastro.host.shell import setting
 from lastro.platforms._guest import GuestInstance
 from lastro.platforms.base import Port, Tap, configuration, single_segments
 
@@ -37,11 +38,7 @@ class MachineInstance(GuestInstance):
             self.run(["sh", "-e"], stdin="\n".join([*naming, f"ip -batch - <<END\n{batch}\nEND\n"]))
 
     def set_sysctls(self, values: Mapping[str, str]) -> None:
-        lines = [
-            f"[ ! -e {(file := '/proc/sys/' + key.replace('.', '/'))} ] || echo {value} > {file}"
-            for key, value in values.items()
-        ]
-        if lines:
+        if lines := setting(values):
             self.run(["sh", "-e"], stdin="\n".join(lines) + "\n")
 
     def send_single_segments(self, link: str) -> None:

@@ -15,6 +15,7 @@ from lastro.errors import CommandFailed, CommandTimeout, PlatformError
 from lastro.host.cgroups import Resources
 from lastro.host.ledger import NETNS_DIR
 from lastro.host.places import FIRST_ID, N_IDS
+from lastro.host.shell import quoted
 from lastro.image import rootfs
 from lastro.platforms._container import (
     ENVIRONMENT,
@@ -62,9 +63,8 @@ class OciInstance(Instance):
         try:
             host.run(["sh", "-ec", script], timeout_s=self.launch_timeout_s)
             if self.spec.security.user_namespace:
-                attach = (
-                    f"ip netns attach {self.netns} $(cat {self._bundle}/pid); exec ip -n {self.netns} link set lo up"
-                )
+                (pid,) = quoted(self._bundle / "pid")
+                attach = f"ip netns attach {self.netns} $(cat {pid}); exec ip -n {self.netns} link set lo up"
                 host.run(["sh", "-ec", attach])
         except CommandFailed as error:
             raise PlatformError(f"{self.program} did not start instance {name}: {error.message}") from error
@@ -131,18 +131,19 @@ def _named_later(testbed: Testbed, name: str) -> Iterator[str]:
 
 def _start_script(runtime: Sequence[str], spec: InstanceSpec, testbed: Testbed, bundle: Path, scratch: Path) -> str:
     """Return a start script, which mounts the writable layer in a mount namespace that ends with the container."""
-    root, tree, owner = bundle / "rootfs", testbed.image.tree, 0
+    tree, owner = testbed.image.tree, 0
     if spec.security.user_namespace:
         with testbed.session.building():
             tree, owner = rootfs.shifted(testbed.image, FIRST_ID, testbed.host), FIRST_ID
-    options = f"lowerdir={tree},upperdir={scratch}/upper,workdir={scratch}/work"
+    root, disk, below = quoted(bundle / "rootfs", scratch, tree)
+    options = f"lowerdir={below},upperdir={disk}/upper,workdir={disk}/work"
     if spec.security.selinux:
         options += f",context={_label(spec.security, 'file')}"
     run = [*runtime, "run", "--detach", "--pid-file", f"{bundle}/pid", "--bundle", f"{bundle}", spec.name]
+    (mounting,) = quoted(f'mount -t overlay overlay -o {options} {root}; exec "$0" "$@"')
     return (
-        f"mkdir -p {root} {scratch}/upper {scratch}/work; chown {owner}:{owner} {scratch}/upper; "
-        f"exec unshare --mount --propagation private sh -ec '"
-        f'mount -t overlay overlay -o {options} {root}; exec "$0" "$@"\' {shlex.join(run)} </dev/null'
+        f"mkdir -p {root} {disk}/upper {disk}/work; chown {owner}:{owner} {disk}/upper; "
+        f"exec unshare --mount --propagation private sh -ec {mounting} {shlex.join(run)} </dev/null"
     )
 
 
@@ -156,10 +157,11 @@ def _label(security: Security, of: str) -> str:
 def _stop_script(runtime: Sequence[str], name: str, bundle: Path, cgroup: str) -> str:
     """Return a script that is faster than `delete --force`, which checks for the container's end every 100 ms."""
     delete = shlex.join([*runtime, "delete", name])
+    file, own_group = quoted(bundle / "pid", f":{cgroup}(/|$)")
     return (
-        f"[ -s {bundle}/pid ] || exec {delete} --force; pid=$(cat {bundle}/pid); "  # without a pid, it never ran
+        f"[ -s {file} ] || exec {delete} --force; pid=$(cat {file}); "  # without a pid, it never ran
         # The container may have ended, and its id may now belong to another process.
-        f"! grep -qsE ':{cgroup}(/|$)' /proc/$pid/cgroup || kill -KILL $pid; "
+        f"! grep -qsE {own_group} /proc/$pid/cgroup || kill -KILL $pid; "
         f"n=0; until {delete} 2>/dev/null; do "
         f"[ $((n += 1)) -lt {_STOP_TRIES} ] || exec {delete} --force; sleep 0.005; done"
     )

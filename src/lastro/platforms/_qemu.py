@@ -12,9 +12,10 @@ from typing import ClassVar
 
 from lastro.errors import Unavailable
 from lastro.host.base import Process
+from lastro.host.shell import quoted
 from lastro.image import guest
 from lastro.platforms._guest import PORTS, SOCKET_PATTERN
-from lastro.platforms._hypervisor import MEMORY, VCPUS, Hypervisor, HypervisorInstance
+from lastro.platforms._hypervisor import MEMORY, VCPUS, Hypervisor, HypervisorInstance, making_places
 from lastro.platforms.base import InstanceSpec, Tap
 from lastro.requirements import Requirements
 from lastro.study.model import Setting
@@ -57,7 +58,8 @@ class QemuInstance(HypervisorInstance):
 
     def wait_ready(self, timeout_s: float) -> None:
         assert self._qemu is not None, "a guest with ports is plugged before it is ready"
-        listening = f"n=0; until [ -S {self.sockets}/0.sock ]; do [ $((n += 1)) -lt 500 ]; sleep 0.01; done"
+        (socket,) = quoted(self.sockets / "0.sock")
+        listening = f"n=0; until [ -S {socket} ]; do [ $((n += 1)) -lt 500 ]; sleep 0.01; done"
         if self.testbed.host.run(["sh", "-ec", listening], check=False).returncode != 0:
             raise self.no_boot("QEMU did not open the guest's ports within 5 s")
         super().wait_ready(timeout_s)
@@ -86,7 +88,7 @@ def _opening(cards: Sequence[tuple[Tap, str]], home: Path) -> str:
     opens = []
     for number, (tap, _) in enumerate(cards, start=FIRST_FD):
         if tap.kind == "macvtap":
-            node = home / tap.link
+            (node,) = quoted(home / tap.link)
             opens.append(
                 f'd=$(cat /sys/class/net/{tap.link}/tap*/dev); mknod {node} c "${{d%:*}}" "${{d#*:}}"; '
                 f"exec {number}<>{node}; "
@@ -114,7 +116,7 @@ class QemuPlatform(Hypervisor):
         return made
 
     def furnishing(self, instance: HypervisorInstance) -> str:
-        return f"mkdir -p {instance.sockets} {instance.scratch}; {shlex.join(self.overlay_argv(instance.scratch))}"
+        return f"{making_places(instance)}; {shlex.join(self.overlay_argv(instance.scratch))}"
 
     def argv(
         self, testbed: Testbed, spec: InstanceSpec, home: Path, cards: Sequence[tuple[Tap, str]], log: Path

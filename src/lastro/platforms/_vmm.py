@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from lastro.errors import Unavailable
 from lastro.host.base import Process
+from lastro.host.shell import quoted
 from lastro.image import guest
 from lastro.platforms._guest import PORTS
 from lastro.platforms._hypervisor import Hypervisor, HypervisorInstance
@@ -59,7 +60,8 @@ class VmmPlatform(Hypervisor):
         return VmmInstance(testbed, spec, self, cgroup)
 
     def furnishing(self, instance: HypervisorInstance) -> str:
-        links = "".join(f"; ln -s ../vsock {instance.sockets}/{port}.sock" for port in VSOCK_PORTS)
+        (sockets,) = quoted(instance.sockets)
+        links = "".join(f"; ln -s ../vsock {sockets}/{port}.sock" for port in VSOCK_PORTS)
         return super().furnishing(instance) + links
 
     def command_line(self, spec: InstanceSpec, *words: str) -> str:

@@ -6,6 +6,8 @@ checks again. Tested with crun 1.8.1 on such a host."""
 
 from __future__ import annotations
 
+import shlex
+
 from lastro.platforms._oci import OciPlatform, second_tree
 from lastro.platforms.base import InstanceSpec
 from lastro.requirements import Requirements
@@ -31,6 +33,6 @@ class Crun(OciPlatform):
             "private",
             "sh",
             "-ec",
-            f'umount {tree}; exec "$0" "$@"',
+            f'umount {shlex.quote(tree)}; exec "$0" "$@"',
             *runtime,
         )

@@ -5,6 +5,7 @@ They do not use the user's Docker, nor its images, networks and firewall rules."
 from __future__ import annotations
 
 import re
+import shlex
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -190,7 +191,7 @@ class Docker(Platform):
 
 
 def _name_netns(testbed: Testbed, daemon: Daemon, netns: str, container: str) -> None:
-    pid = f"$({' '.join(daemon.client)} inspect --format '{{{{.State.Pid}}}}' {container})"
+    pid = f"$({shlex.join([*daemon.client, 'inspect', '--format', '{{.State.Pid}}', container])})"
     testbed.host.run(["sh", "-ec", f"ip netns attach {netns} {pid}"])
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from lastro.errors import PlatformError, Unavailable
+from lastro.host.shell import setting
 from lastro.platforms._oci import OciInstance, OciPlatform
 from lastro.platforms.base import InstanceSpec, Port, Tap
 from lastro.requirements import Requirements
@@ -32,8 +33,7 @@ BEHIND = {"net.ipv4.ip_forward": "0", "net.ipv6.conf.all.disable_ipv6": "1", "ne
 
 def inside_lines(values: Mapping[str, str]) -> str:
     """Return a script that applies the settings that gVisor has."""
-    files = {"/proc/sys/" + key.replace(".", "/"): value for key, value in values.items()}
-    return "".join(f"[ ! -e {file} ] || echo {value} > {file}\n" for file, value in files.items())
+    return "".join(f"{line}\n" for line in setting(values))
 
 
 class GvisorInstance(OciInstance):

@@ -7,6 +7,7 @@ its control group as the root (LXC always makes a cgroup namespace). Source: lxc
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -95,10 +96,11 @@ class Lxc(Platform):
 
     def _launch(self, testbed: Testbed, spec: InstanceSpec, home: Path, scratch: Path) -> None:
         log = home / "log"
-        start = f"lxc-start -P {testbed.run_dir} -n {spec.name} --daemon --logfile {log} --logpriority ERROR"
+        argv = ["nsenter", f"--mount={home}/mnt", "lxc-start", "-P", str(testbed.run_dir), "-n", spec.name]
+        start = shlex.join([*argv, "--daemon", "--logfile", str(log), "--logpriority", "ERROR"])
         make_root = copied_root if self.chosen["storage"] == _DIR else fresh_root
         mounts = kept_mounts(home, *make_root(home, scratch, testbed.image.tree))
-        script = f"{mounts}exec nsenter --mount={home}/mnt {start}\n"
+        script = f"{mounts}exec {start}\n"
         try:
             testbed.host.run(["sh", "-e"], stdin=script, timeout_s=_START_TIMEOUT_S)
         except CommandFailed as error:

@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from lastro.host.ledger import NETNS_DIR
+from lastro.host.shell import quoted
 from lastro.platforms._container import ON_DISK, keeping, own_places
 from lastro.platforms.base import Instance, InstanceSpec, Platform, Security
 from lastro.testbed import Testbed, set_sysctls
@@ -66,23 +67,21 @@ def _setup_script(testbed: Testbed, netns: str, home: Path, scratch: Path) -> st
     """Return a script that makes the chroot's mounts in a namespace of their own.
 
     Files are in a directory of the host's file system, without an overlay: that is an overhead of other platforms."""
-    root = home / "root"
-    layers = f"lowerdir={testbed.image.tree},upperdir={scratch}/upper,workdir={scratch}/work"
+    root, own, disk, tree = quoted(home / "root", home, scratch, testbed.image.tree)
     inside = [
-        f"mount -t overlay overlay -o {layers} {root}",
+        f"mount -t overlay overlay -o lowerdir={tree},upperdir={disk}/upper,workdir={disk}/work {root}",
         f"mount -t proc proc {root}/proc",
         f"mount -t sysfs sysfs {root}/sys",
         f"mount --rbind /dev {root}/dev",
         f"mount -t tmpfs tmpfs {root}/run",
-        f"mount --bind {scratch}/disk {root}{ON_DISK}",
+        f"mount --bind {disk}/disk {root}{ON_DISK}",
     ]
+    (script,) = quoted("\n" + "\n".join(inside) + "\n")
     return "\n".join(
         [
-            f"mkdir -p {root} {scratch}/upper {scratch}/work",
-            f"mkdir -m 1777 {scratch}/disk",
+            f"mkdir -p {root} {disk}/upper {disk}/work",
+            f"mkdir -m 1777 {disk}/disk",
             *keeping(home),
-            f"kept {home} private nsenter --net={NETNS_DIR / netns} sh -ec '",
-            *inside,
-            "'\n",
+            f"kept {own} private nsenter --net={NETNS_DIR / netns} sh -ec {script}\n",
         ]
     )

@@ -16,6 +16,7 @@ from pathlib import Path
 from lastro.errors import CommandFailed, CommandTimeout, PlatformError
 from lastro.host.base import Process
 from lastro.host.ledger import NETNS_DIR
+from lastro.host.shell import quoted
 from lastro.platforms._container import (
     DEVICES,
     ENVIRONMENT,
@@ -122,7 +123,8 @@ def _capability_options(security: Security) -> list[str]:
 
 def _disk(home: Path) -> list[str]:
     """Return commands that mount a directory of the root a second time, writable even under a read-only root."""
-    return [f"mkdir {home}/disk", f"mount --bind {home}/rootfs{ON_DISK} {home}/disk"]
+    (own,) = quoted(home)
+    return [f"mkdir {own}/disk", f"mount --bind {own}/rootfs{ON_DISK} {own}/disk"]
 
 
 def _read_only(home: Path) -> list[str]:

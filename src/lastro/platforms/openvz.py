@@ -17,6 +17,7 @@ from pathlib import Path
 
 from lastro.errors import CommandFailed, PlatformError, Unavailable
 from lastro.host.cgroups import Resources
+from lastro.host.shell import quoted
 from lastro.platforms._container import set_own_sysctls
 from lastro.platforms.base import Instance, InstanceSpec, Platform
 from lastro.requirements import Requirements
@@ -118,15 +119,16 @@ def _one_rate(resources: Resources, suffix: str, what: str) -> int | None:
 
 def _making(scratch: Path, tar: Path) -> str:
     """Return a script that makes a private area of layout 5: a ploop disk with the root filesystem."""
-    private, mounted = scratch / "private", scratch / "mounted"
+    private, mounted, root, archive = quoted(scratch / "private", scratch / "mounted", scratch / "root", tar)
+    (unmounting,) = quoted(f"ploop umount {private}/root.hdd/DiskDescriptor.xml")
     return "\n".join(
         [
-            f"mkdir -p {scratch}/root {mounted} {private}/root.hdd",
+            f"mkdir -p {root} {mounted} {private}/root.hdd",
             f"ln -s 5 {private}/.ve.layout",
             f"ploop init -s {_DISK} -t ext4 {private}/root.hdd/root.hds",
             f"ploop mount -m {mounted} {private}/root.hdd/DiskDescriptor.xml",
-            f"trap 'ploop umount {private}/root.hdd/DiskDescriptor.xml' EXIT",
-            f"tar --extract --numeric-owner --file={tar} --directory={mounted}",
+            f"trap {unmounting} EXIT",
+            f"tar --extract --numeric-owner --file={archive} --directory={mounted}",
             f"printf '{_INIT}' > {mounted}/usr/sbin/init",
             f"chmod 755 {mounted}/usr/sbin/init\n",
         ]

@@ -8,12 +8,14 @@ which needs two more processes and five times the time. Tested with Podman 4.3 w
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from lastro.errors import CommandFailed, PlatformError
 from lastro.host.ledger import NETNS_DIR
+from lastro.host.shell import quoted
 from lastro.platforms._container import (
     ENVIRONMENT,
     IN_MEMORY,
@@ -83,7 +85,7 @@ class Podman(Platform):
             testbed.host.write_text(str(self._home / name), text)
         hidden = second_tree(testbed) if runtime == "crun" else None
         mounts = _mounts(self._home, self._scratch, testbed.session.state)
-        mounts += [f"umount {hidden}"] if hidden else []
+        mounts += [f"umount {shlex.quote(hidden)}"] if hidden else []
         # Later mounts, such as network namespaces, must be visible there too.
         testbed.host.run(["sh", "-e"], stdin=kept_mounts(self._home, *mounts, propagation="slave"))
 
@@ -159,12 +161,12 @@ def _reference(testbed: Testbed) -> str:
 
 def _mounts(home: Path, scratch: Path, state: Path) -> list[str]:
     """Return commands that cover the directories in which Podman writes, and the user's configuration."""
-    covers = f"{home}/covers"
+    covers, disk, kept, policy = quoted(home / "covers", scratch, state, home / "policy.json")
     lines = [
-        f"mkdir -p {scratch}/tmp {covers}",
+        f"mkdir -p {disk}/tmp {covers}",
         f"mount -t tmpfs tmpfs {covers}",
         f"mkdir {covers}/state {covers}/etc {covers}/etc.work {covers}/var {covers}/var.work",
-        f"mount --rbind {state} {covers}/state",
+        f"mount --rbind {kept} {covers}/state",
     ]
     lines += [
         f"mount -t overlay overlay -o lowerdir={top},upperdir={covers}{top},workdir={covers}{top}.work {top}"
@@ -172,11 +174,11 @@ def _mounts(home: Path, scratch: Path, state: Path) -> list[str]:
     ]
     return [
         *lines,
-        f"mount --rbind {covers}/state {state}",
+        f"mount --rbind {covers}/state {kept}",
         "mkdir -p /etc/containers /etc/cni/net.d",
         "mount -t tmpfs tmpfs /etc/containers",
         "mount -t tmpfs tmpfs /etc/cni/net.d",
-        f"cp {home}/policy.json /etc/containers/",
+        f"cp {policy} /etc/containers/",
         "mount -t tmpfs tmpfs /dev/shm",
     ]
 

@@ -29,10 +29,11 @@ from typing import Any
 from lastro.errors import CommandFailed, PlatformError, Unavailable
 from lastro.host.base import Process
 from lastro.host.ledger import NETNS_DIR
+from lastro.host.shell import quoted
 from lastro.image import guest
 from lastro.platforms._container import keeping
 from lastro.platforms._guest import SOCKET_PATTERN
-from lastro.platforms._hypervisor import MEMORY, VCPUS, Hypervisor, HypervisorInstance
+from lastro.platforms._hypervisor import MEMORY, VCPUS, Hypervisor, HypervisorInstance, making_places
 from lastro.platforms.base import InstanceSpec, Port
 from lastro.requirements import Requirements
 from lastro.study.model import Setting
@@ -134,14 +135,15 @@ class VirtualBox(Hypervisor):
             testbed.host.run(["sh", "-e"], stdin=self._preparing(home), timeout_s=120)
             yield
 
-    def _preparing(self, home: Path) -> str:
+    def _preparing(self, place: Path) -> str:
+        home, kernel, initramfs = quoted(place, self.guest.kernel.image, self.guest.initramfs)
         return "\n".join(
             [
                 f"mkdir -p {home}/tmp {home}/user",
-                *keeping(home),
+                *keeping(place),
                 f"kept {home} private mount --bind {home}/tmp /tmp",
-                f"cp {self.guest.kernel.image} {home}/disc/boot/vmlinuz",
-                f"cp {self.guest.initramfs} {home}/disc/boot/initramfs",
+                f"cp {kernel} {home}/disc/boot/vmlinuz",
+                f"cp {initramfs} {home}/disc/boot/initramfs",
                 f"grub-mkrescue --output={home}/boot.iso {home}/disc\n",
             ]
         )
@@ -159,7 +161,7 @@ class VirtualBox(Hypervisor):
         return VirtualBoxInstance(testbed, spec, self, cgroup)
 
     def furnishing(self, instance: HypervisorInstance) -> str:
-        return f"mkdir -p {instance.sockets} {instance.scratch}"  # VirtualBox makes the disk by conversion
+        return making_places(instance)  # VirtualBox makes the disk by conversion
 
     def making(self, instance: HypervisorInstance, cards: Sequence[tuple[str, str]]) -> list[list[str]]:
         """Return the VBoxManage commands, in order, after which the guest can start."""

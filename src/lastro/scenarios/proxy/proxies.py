@@ -14,6 +14,7 @@ from lastro.functions.http_proxy import MOST_PORTS, HttpProxy, ProxyOptions, Run
 from lastro.functions.http_proxy import PORT as SERVICE_PORT
 from lastro.host.base import Completed
 from lastro.host.cgroups import Resources
+from lastro.host.shell import quoted
 from lastro.host.threads import all_of
 from lastro.instruments._http import Endpoint, Page
 from lastro.platforms.base import Instance, InstanceSpec, Platform, start_all
@@ -169,11 +170,11 @@ def _asked(client: Instance, page: Page, endpoint: Endpoint | None, *, tries: in
 
     A refused connection means that the server does not listen yet. A missing route has the same exit code of curl, but
     is not retried: curl's message distinguishes them. Source: curl(1), exit codes."""
-    through = f"http://{endpoint}" if endpoint else "''"
+    through, url = quoted(f"http://{endpoint}" if endpoint else "", page.url)
     script = (
         "file=$(mktemp); n=0; exec 3>&1\n"
         f"until status=$(curl --disable --silent --show-error --verbose --max-time {_ONE_ANSWER_S} --proxy {through}"
-        f" --output $file --write-out '%{{http_code}} %{{size_download}}\\n' {page.url} 2>&1 >&3)\n"
+        f" --output $file --write-out '%{{http_code}} %{{size_download}}\\n' {url} 2>&1 >&3)\n"
         "do code=$?\n"
         f"case $status in *'{_REFUSED}'*) n=$((n + 1)) ;; *) n={tries} ;; esac\n"
         f'[ $n -lt {tries} ] || {{ echo "$status" >&2; rm $file; exit $code; }}\n'
