@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import reprlib
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
@@ -14,7 +15,10 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
 
-MOST = 1e100  # no measurement exceeds it, and its square is still finite
+MOST = 1e100  # of a number in JSON: its square is still finite
+# Magnitudes of a measurement other than 0. Statistics take products of four values, and ratios of such products, which
+# are then still finite and not 0. A petabit in nanoseconds has 24 digits.
+LEAST_MEASURED, MOST_MEASURED = 1e-30, 1e30
 _MOST_DIGITS = 40  # of a whole number
 _MOST_DEPTH = 60
 _BOUNDS = {int: 2**63, float: MOST}
@@ -57,22 +61,31 @@ def made(kind: Any, value: Any, where: str = "") -> Any:
 
 
 def parsed(text: str) -> Any:
-    """Parse one JSON value. Raises: ValueError, also for numbers beyond MOST and for nesting that is too deep."""
+    """Parse one JSON value; half a character, as JSON can escape it, becomes "?", since no file can hold it.
+
+    Raises: ValueError, also for numbers beyond MOST and for nesting that is too deep."""
     try:
         value, end = _DECODER.raw_decode(text)
     except RecursionError:
         raise Misshapen("is nested too deeply") from None
     if end != len(text):
         raise Misshapen(f"has extra data after its end: {reprlib.repr(text[end:])}")
+    if _HALF.search(text):
+        value = _DECODER.decode(json.dumps(value, ensure_ascii=False).encode(errors="replace").decode())
     if text.count("[") + text.count("{") > _MOST_DEPTH and _is_deeper(value, _MOST_DEPTH):
         raise Misshapen("is nested too deeply")
     return value
 
 
+def is_measurable(value: float) -> bool:
+    """Return whether a measurement may have this value: 0, or a finite number of a magnitude that tools can measure."""
+    return value == 0 or LEAST_MEASURED <= abs(value) <= MOST_MEASURED
+
+
 def number(value: object) -> float:
-    """Return a number that is below MOST or infinite: a broken tool may report infinity. Raises: Misshapen."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not (abs(value) < MOST or math.isinf(value)):
-        raise _wrong(value, "", f"a number below {MOST:g}")
+    """Return a number that is measurable or infinite: a broken tool may report infinity. Raises: Misshapen."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not (is_measurable(value) or math.isinf(value)):
+        raise _wrong(value, "", f"0, or a number from {LEAST_MEASURED:g} to {MOST_MEASURED:g}")
     return value
 
 
@@ -132,6 +145,7 @@ def _real(text: str) -> float:
     return value
 
 
+_HALF = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")  # of a pair: UTF-16 writes rare characters as two
 _DECODER = json.JSONDecoder(parse_int=_whole, parse_float=_real)
 
 

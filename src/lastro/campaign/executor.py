@@ -16,6 +16,7 @@ from lastro.errors import HostError, TrialError
 from lastro.platforms.base import Availability
 from lastro.results.samples import Outcome
 from lastro.scenarios.base import Config, Scenario
+from lastro.shapes import MOST_MEASURED, is_measurable
 
 Event = tuple[str, str, str]  # UTC time, kind, text
 
@@ -170,10 +171,19 @@ def _outcome(scenario: Scenario, config: Config, calibrations: Mapping[str, Any]
             reasons.append(f"after: {error.__context__}")  # what went wrong first, when the clean-up failed too
         return Outcome(invalid_because=reasons)
     scenario.judge_apparatus(outcome)
-    outcome.invalidate(_not_numbers(outcome))
+    _drop_impossible(outcome)
     return outcome
 
 
-def _not_numbers(outcome: Outcome) -> list[str]:
-    """Report measurements that are not finite, which a broken tool may yield: one would make a mean meaningless."""
-    return [f"{name} is {value}" for name, value in outcome.measurements.items() if not math.isfinite(value)]
+def _drop_impossible(outcome: Outcome) -> None:
+    """Invalidate a trial with a number that a broken tool has made up: one would make a mean meaningless.
+
+    Numbers that no campaign can hold are not stored."""
+    for name, value in outcome.measurements.items():
+        if not is_measurable(value):
+            outcome.invalidate([f"{name} is {value}"])
+            outcome.measurements[name] = value if math.isinf(value) else math.nan
+    for series in [*outcome.series]:
+        if worst := [value for value in series.values if math.isfinite(value) and abs(value) > MOST_MEASURED]:
+            outcome.invalidate([f"the series {series.name} has {worst[0]}"])
+            outcome.series.remove(series)

@@ -145,6 +145,7 @@ def _run_command(name: str, rest: list[str]) -> int:
 
     try:
         raise_interrupts()
+        _check_surroundings()
         return _parse_and_run(name, rest)
     except SystemExit as exit_:  # argparse: 0 after --help, 2 after a bad argument
         return exit_.code if isinstance(exit_.code, int) else 1
@@ -166,6 +167,20 @@ def _run_command(name: str, rest: list[str]) -> int:
             print("lastro: interrupted", file=sys.stderr)
             return ended_by
         return _unexpected(error)
+
+
+def _check_surroundings() -> None:
+    """Complete an empty PATH, in which no program is found. Raises: InputError when the working directory is gone."""
+    import os
+    from pathlib import Path
+
+    from lastro.errors import InputError
+
+    os.environ["PATH"] = os.environ.get("PATH") or os.defpath
+    try:
+        Path.cwd()
+    except OSError as error:
+        raise InputError(f"the working directory is not there: {error.strerror}", "cd to one that exists") from error
 
 
 def _parse_and_run(name: str, rest: list[str]) -> int:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from lastro.errors import InputError, Unavailable
-from lastro.host.files import Files, LocalFiles
+from lastro.host.files import SEARCHED, Files, LocalFiles
 from lastro.validity import ClockReading, ClockSample
 
 # Other characters mean something to a tool: `:` and `,` in options of mounts and of QEMU, a blank in settings of LXC.
@@ -39,7 +39,7 @@ def own_place(variable: str, default: str) -> Path:
 RUN_DIR = own_place("LASTRO_RUN", "/run/lastro")
 # A fixed environment: the user's locale, proxy and Docker context do not affect a measurement.
 ENVIRONMENT = {
-    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "PATH": SEARCHED,
     "HOME": "/nonexistent",
     "LC_ALL": "C.UTF-8",
 }

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+SEARCHED = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"  # the user's own PATH may be empty
 OWNER_VARIABLE = "LASTRO_OWNER"  # in the environment of every process that we start: finds the orphans of a crash
 # Type, mode, owner, group, size, time, target of a link and path of each file: find(1), -printf.
 DESCRIPTION = r"%y\t%m\t%U\t%G\t%s\t%T@\t%l\t%P\0"
@@ -134,9 +135,9 @@ class LocalFiles(Files):
         _end(lambda: self.pids_below(groups))
 
     def described(self, tree: str) -> str:
-        return subprocess.run(["find", tree, "-printf", DESCRIPTION], capture_output=True, check=True).stdout.decode(
-            errors="surrogateescape"
-        )
+        argv = ["find", tree, "-printf", DESCRIPTION]
+        done = subprocess.run(argv, capture_output=True, check=True, env={"PATH": SEARCHED})
+        return done.stdout.decode(errors="surrogateescape")
 
     def remove_empty(self, directories: Sequence[str], *, below: bool = True) -> dict[str, str]:
         left = {}

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypedDict, get_args
 
 from lastro.errors import StoreError
 from lastro.results.database import damaged
-from lastro.shapes import MOST, Misshapen, made, number, parsed
+from lastro.shapes import MOST_MEASURED, Misshapen, made, number, parsed
 from lastro.stats import noise_floor
 from lastro.study.model import Level, Study
 
@@ -219,8 +219,8 @@ def samples_of(data: bytes) -> tuple[float, ...]:
     import numpy as np
 
     samples = np.frombuffer(data)
-    if (np.abs(samples[np.isfinite(samples)]) >= MOST).any():
-        raise Misshapen(f"has a sample that exceeds the limit of {MOST:g}")
+    if (np.abs(samples[np.isfinite(samples)]) > MOST_MEASURED).any():
+        raise Misshapen(f"has a sample that exceeds the limit of {MOST_MEASURED:g}")
     return tuple(samples.tolist())
 
 

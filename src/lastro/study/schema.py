@@ -215,8 +215,8 @@ def _hint(detail: ErrorDetails, model: type[StrictTable]) -> str | Callable[[], 
         return str(detail.get("ctx", {}).get("hint", ""))  # of a check of our own
     *way, key = detail["loc"]
     for step in way:
-        if isinstance(step, str):
-            model = _table_in(model.model_fields[step].annotation) or model
+        if step in model.model_fields:  # not an index, nor a name in a table of tables
+            model = _table_in(model.model_fields[str(step)].annotation) or model
     return partial(did_you_mean, str(key), model.model_fields)
 
 
