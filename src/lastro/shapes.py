@@ -19,6 +19,7 @@ MOST = 1e100  # of a number in JSON: its square is still finite
 # Magnitudes of a measurement other than 0. Statistics take products of four values, and ratios of such products, which
 # are then still finite and not 0. A petabit in nanoseconds has 24 digits.
 LEAST_MEASURED, MOST_MEASURED = 1e-30, 1e30
+MOST_VALUES = 1_000_000  # of one JSON text: each takes a hundred times the memory that it takes in the text
 _MOST_DIGITS = 40  # of a whole number
 _MOST_DEPTH = 60
 _BOUNDS = {int: 2**63, float: MOST}
@@ -64,6 +65,8 @@ def parsed(text: str) -> Any:
     """Parse one JSON value; half a character, as JSON can escape it, becomes "?", since no file can hold it.
 
     Raises: ValueError, also for numbers beyond MOST and for nesting that is too deep."""
+    if n_values(text) > MOST_VALUES:
+        raise Misshapen(f"has more than {MOST_VALUES} values")
     try:
         value, end = _DECODER.raw_decode(text)
     except RecursionError:
@@ -75,6 +78,13 @@ def parsed(text: str) -> Any:
     if text.count("[") + text.count("{") > _MOST_DEPTH and _is_deeper(value, _MOST_DEPTH):
         raise Misshapen("is nested too deeply")
     return value
+
+
+def n_values(text: str | bytes) -> int:
+    """Return how many values and keys a JSON text has at most, without reading it."""
+    if isinstance(text, bytes):
+        return 1 + sum(map(text.count, (b",", b":", b"[", b"{")))
+    return 1 + sum(map(text.count, (",", ":", "[", "{")))
 
 
 def is_measurable(value: float) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -17,9 +17,10 @@ from lastro.errors import InputError, OutputError
 from lastro.report.crate import METADATA, software_id
 from lastro.report.language import LANGUAGES, Language, language
 from lastro.results.container import MANIFEST, Container, Damaged, chunks, content, digest, opened
-from lastro.shapes import parsed
+from lastro.shapes import MOST_VALUES, n_values, parsed
 
-_MOST_TEXT_BYTES = 256 << 20  # of the description, of the list of hashes, and of files that are compared line by line
+_MOST_TEXT_BYTES = 32 << 20  # of the description, of the list of hashes, and of what a file has more than it should
+_MOST_MISSING = 10_000  # lines of the list of hashes beyond one for each file
 _LINE = re.compile(r"([0-9a-f]{64})  (.+)")
 _SHOWN = 60  # characters of a line that differs
 _HINT = "give a bundle, as `lastro bundle` wrote it"
@@ -86,8 +87,13 @@ def _description(place: Path, bundle: Container) -> dict[str, dict[str, Any]]:
             raise InputError(f"{place} is not a Lastro bundle: it has no {name}", _HINT)
     if not any(PurePosixPath(name).name == "campaign.db" for name in bundle.sizes if _is_in(name, CAMPAIGN)):
         raise InputError(f"{place} is not a Lastro bundle: it has no campaign", _HINT)
+    if bundle.sizes[METADATA] > _MOST_TEXT_BYTES:
+        raise InputError(f"{place}: {METADATA} has {bundle.sizes[METADATA]} bytes", "do not use this bundle")
     try:
-        graph = parsed(content(bundle, METADATA, _MOST_TEXT_BYTES).decode().strip())["@graph"]
+        data = content(bundle, METADATA, _MOST_TEXT_BYTES)
+        if n_values(data) > MOST_VALUES:
+            raise InputError(f"{place}: {METADATA} has more than {MOST_VALUES} values", "do not use this bundle")
+        graph = parsed(data.decode().strip())["@graph"]
         return {entity["@id"]: entity for entity in graph if isinstance(entity["@id"], str)}
     except (ValueError, TypeError, KeyError):
         return {}  # damaged: its hash, which is checked next, is the error to report
@@ -135,7 +141,10 @@ def _check_hashes(
 def _lines(bundle: Container, found: Verification) -> list[str]:
     """Return the lines of the list of hashes; none if it cannot be read, with a finding that says so."""
     try:
-        *lines, rest = content(bundle, MANIFEST, _MOST_TEXT_BYTES).decode().split("\n")
+        data = content(bundle, MANIFEST, _MOST_TEXT_BYTES)
+        if (n := data.count(b"\n")) > len(bundle.sizes) + _MOST_MISSING:
+            raise Damaged(f"has {n} lines, but the bundle has only {len(bundle.sizes)} files")
+        *lines, rest = data.decode().split("\n")
     except UnicodeDecodeError:
         found.damaged.append(Finding(MANIFEST, "is not UTF-8"))
     except Damaged as error:
@@ -222,9 +231,9 @@ def _rebuild(bundle: Container, folder: Path, say: Language, expected: Mapping[s
 def _difference(bundle: Container, name: str, wanted: bytes, found: Verification) -> str:
     """Describe how a file differs from what the database yields; empty if at most the version of Lastro differs."""
     try:
-        if bundle.sizes[name] > _MOST_TEXT_BYTES:
-            return _other_digest(digest(bundle, name), sha256(wanted).hexdigest())
-        actual = content(bundle, name, _MOST_TEXT_BYTES)
+        if bundle.sizes[name] > len(wanted) + _MOST_TEXT_BYTES:
+            return f"has {bundle.sizes[name]} bytes, but the database yields {len(wanted)}"
+        actual = content(bundle, name, len(wanted) + _MOST_TEXT_BYTES)
     except Damaged:
         return ""  # already reported with its hash
     if "Lastro" in found.made_with:
@@ -232,24 +241,31 @@ def _difference(bundle: Container, name: str, wanted: bytes, found: Verification
         actual = actual.replace(there, here)
     if actual == wanted:
         return ""
-    has, should = (text.splitlines(keepends=True) for text in (actual, wanted))
-    at = _first_difference(has, should)
-    is_now, yielded = _shown(has, should, at), _shown(should, has, at)
-    return f"line {at + 1} is {is_now or 'missing'}, but the database yields {yielded or 'no such line'}"
+    at = _first_difference(actual, wanted)
+    line = wanted.rfind(b"\n", 0, at) + 1  # before it, both are the same
+    is_now, yielded = _shown(actual, line, at), _shown(wanted, line, at)
+    number = wanted.count(b"\n", 0, line) + 1
+    return f"line {number} is {is_now or 'missing'}, but the database yields {yielded or 'no such line'}"
 
 
-def _other_digest(actual: str, wanted: str) -> str:
-    return "" if actual == wanted else f"SHA-256 is {actual}, but the database yields {wanted}"
+def _first_difference(a: bytes, b: bytes) -> int:
+    """Return the number of bytes that both begin with, found by halves, without an object for each byte."""
+    same, most = 0, min(len(a), len(b))
+    while same < most:
+        half = (same + most + 1) // 2
+        if memoryview(a)[same:half] == memoryview(b)[same:half]:
+            same = half
+        else:
+            most = half - 1
+    return same
 
 
-def _first_difference(a: Sequence[object], b: Sequence[object]) -> int:
-    return next((at for at, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
-
-
-def _shown(lines: Sequence[bytes], others: Sequence[bytes], at: int) -> str:
-    """Return the part of a line around its first difference from that of the other text; empty without a line."""
-    if at >= len(lines):
+def _shown(text: bytes, line: int, at: int) -> str:
+    """Return the part around `at` of the line that begins at `line`; empty if the text has no such line."""
+    if line >= len(text):
         return ""
-    start = max(0, _first_difference(lines[at], others[at] if at < len(others) else b"") - _SHOWN // 3)
-    part = lines[at][start : start + _SHOWN].decode("utf-8", "ignore").rstrip("\n")
-    return f"{'…' * (start > 0)}{part!r}{'…' * (start + _SHOWN < len(lines[at]))}"
+    found = text.find(b"\n", at)
+    end = len(text) if found < 0 else found + 1
+    start = max(line, at - _SHOWN // 3)
+    part = text[start : min(end, start + _SHOWN)].decode("utf-8", "ignore").rstrip("\n")
+    return f"{'…' * (start > line)}{part!r}{'…' * (start + _SHOWN < end)}"

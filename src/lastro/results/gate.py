@@ -11,7 +11,7 @@ import sqlite3
 import stat
 import time
 import zlib
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Hashable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from functools import cache
 from pathlib import Path
@@ -29,7 +29,8 @@ _STEPS = 10_000  # of SQLite's virtual machine between two checks of signals and
 _BESIDE = ("-journal", "-wal", "-shm")  # files that SQLite looks for
 _SIZED = (str, bytes)
 _ROW_BYTES = 4  # no row takes less space in the file
-_SPARE_BYTES = 128 << 20  # that a file may unpack to, in addition to _RATIO times its size
+_SPARE_BYTES = 32 << 20  # that a file may unpack to, in addition to _RATIO times its size
+_SPARE_VALUES = 500_000  # that a file may unpack to, in addition to one for each of its bytes: four times the usual
 _RATIO = 32
 _LIMITS = {
     sqlite3.SQLITE_LIMIT_LENGTH: 256 << 20,
@@ -54,6 +55,8 @@ class Bounded(sqlite3.Connection):
     def guard(self, file: Path) -> None:
         self._file = file
         self._unpacked = 0
+        self._values: dict[Hashable, int] = {}
+        self._n_values = 0
         watch = self._watch()
         next(watch)
         self.set_progress_handler(watch.__next__, _STEPS)
@@ -118,6 +121,15 @@ class Bounded(sqlite3.Connection):
             raise ValueError("is compressed data that is cut off, or has extra data after its end")
         self._unpacked += len(data)
         return data
+
+    def count_values(self, place: Hashable, n: int) -> None:
+        """Count the values in unpacked data, whose memory is many times that of their text.
+
+        `place` names the data, which count once. Raises: ValueError when the total is too large."""
+        self._n_values += n - self._values.get(place, 0)
+        self._values[place] = n
+        if self._n_values > _SPARE_VALUES + self._file_bytes():
+            raise ValueError("holds more values than a campaign of this size can")
 
     def _file_bytes(self) -> int:
         """Return the size of the database and its log."""

@@ -17,6 +17,7 @@ from lastro.results.gate import Bounded
 from lastro.results.rows import Attempt, Place, Runner, TestbedRow, TreatmentRow, TrialRow
 from lastro.results.samples import Series
 from lastro.results.segments import HostSegment
+from lastro.shapes import n_values
 from lastro.study.design import Treatment
 from lastro.study.model import Study
 
@@ -274,7 +275,7 @@ class StoreReader:
 
     def series(self, trial: int, attempt: int) -> list[Series]:
         return [
-            Series(name, unit, self._unpacked(samples, "series.samples", name, samples_of))
+            Series(name, unit, self._unpacked(samples, "series.samples", name, samples_of, (trial, attempt, name)))
             for name, unit, samples in self._series_rows(trial, attempt)
             if not is_histogram(samples)
         ]
@@ -304,11 +305,16 @@ class StoreReader:
     def transcript(self, trial: int, attempt: int) -> list[Record]:
         """Return every step of an attempt, as `host.base.Transcript` recorded it."""
         rows = self._query("SELECT id, transcript FROM attempt WHERE trial = ? AND attempt = ?", trial, attempt)
-        return self._unpacked(rows[0][1], "attempt.transcript", rows[0][0], transcript_of) if rows else []
+        place = trial, attempt
+        return self._unpacked(rows[0][1], "attempt.transcript", rows[0][0], transcript_of, place) if rows else []
 
-    def _unpacked(self, packed: object, name: str, row: object, read: Callable[[bytes], _Found]) -> _Found:
+    def _unpacked(
+        self, packed: object, name: str, row: object, read: Callable[[bytes], _Found], place: tuple[int | str, ...]
+    ) -> _Found:
         try:
-            return read(self._db.unpack(packed))
+            data = self._db.unpack(packed)
+            self._db.count_values(place, len(data) // 8 if read is samples_of else n_values(data))
+            return read(data)
         except ValueError as error:
             raise wrong(self.directory, name, row, error) from error
 

@@ -11,6 +11,7 @@ import math
 import re
 import tomllib
 import xml.etree.ElementTree as ElementTree
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -197,11 +198,12 @@ def _parse_toml(text: str, name: str) -> RouterTopology:
         raise InputError(f"{name}: nodes: must be a list of names", 'such as nodes = ["a", "b"]')
     if not isinstance(links, list) or not all(isinstance(link, dict) for link in links):
         raise InputError(f"{name}: link: must be tables, [[link]]", 'each with ends = ["a", "b"]')
-    pairs = [_toml_link(name, number, link, nodes) for number, link in enumerate(links)]
+    known = frozenset(nodes)
+    pairs = [_toml_link(name, number, link, known) for number, link in enumerate(links)]
     return _topology(name, [*nodes, *(end for a, b, _ in pairs for end in (a, b))], pairs, listed=nodes)
 
 
-def _toml_link(name: str, number: int, link: dict[str, object], nodes: Sequence[str]) -> tuple[str, str, int]:
+def _toml_link(name: str, number: int, link: dict[str, object], nodes: Collection[str]) -> tuple[str, str, int]:
     where, ends = f"{name}: link[{number}]", link.get("ends")
     if set(link) - {"ends", "cost"}:
         raise InputError(
@@ -237,11 +239,12 @@ def _parse_graphml(text: str, name: str) -> RouterTopology:
     except ElementTree.ParseError as error:
         raise InputError(f"{name}: is not XML: {error}", "export the graph as GraphML again") from None
     nodes = [str(element.get("id")) for element in root.iter() if _tag(element) == "node"]
+    known = frozenset(nodes)
     edges = [element for element in root.iter() if _tag(element) == "edge"]
     pairs = [(str(edge.get("source")), str(edge.get("target")), COST) for edge in edges]
     for a, b, _ in pairs:
         for end in (a, b):
-            if end not in nodes:
+            if end not in known:
                 raise InputError(
                     f"{name}: an edge ends at '{end}', which is not a node", "add the node, or drop the edge"
                 )
@@ -282,7 +285,7 @@ def _topology(
 ) -> RouterTopology:
     names = list(dict.fromkeys(nodes))
     if len(set(listed)) < len(listed):
-        twice = next(name for name in listed if list(listed).count(name) > 1)
+        twice = Counter(listed).most_common(1)[0][0]
         raise InputError(f"{what}: nodes: '{twice}' is listed twice", "give every router its own name")
     for name in names:
         if not name.isprintable() or not name.strip():
