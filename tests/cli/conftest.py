@@ -89,8 +89,9 @@ def start(
 
 
 def _deaf_to_nothing() -> None:
-    """Tests that run in the background of a shell inherit SIGINT as ignored."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    """Tests that run in the background of a shell inherit SIGINT as ignored, and with nohup SIGHUP."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
 
 
 _started: list[Process] = []

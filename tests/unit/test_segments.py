@@ -17,6 +17,7 @@ from lastro.errors import InputError, StoreError
 from lastro.report.document import document_text
 from lastro.report.language import ENGLISH
 from lastro.report.opening import opening
+from lastro.report.terminal import render
 from lastro.results.read import load_campaign
 from lastro.results.segments import HostSegment, apart
 from lastro.results.store import Store
@@ -105,6 +106,7 @@ def test_a_segment_is_shown_everywhere(tmp_path: Path) -> None:
         report = build_report(load_campaign(store))
     (sentence, *_) = opening(report, ENGLISH)
     assert sentence.startswith("The host changed after 5 attempts (2026-01-01 00:00 UTC): tools.runc was runc 1.1, is")
+    assert "The host changed after 5 attempts" in " ".join(line.plain for line in render(report, 200))
     assert json.loads(document_text(report))["segments"][0]["changes"] == {"tools.runc": ["runc 1.1", "runc 1.2"]}
     assert max(point.block for row in report.rows for point in row.cells[0].points) == 5
 

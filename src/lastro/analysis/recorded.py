@@ -28,13 +28,13 @@ MAY_DIFFER = (
 # Of these, `lastro compare` has names of its own, and the host's name says which host it is.
 NAMED = ("host.hostname", "host.kernel", "host.cpu_model", "host.cpus", "root_filesystem.sha256", "lastro.version")
 APPARATUS = ("lastro.*",)  # a campaign may continue with another version of Lastro
-_BYTES = ("host.memory_bytes", "host.swap_bytes")
+_BYTES = ("*.memory_bytes", "*.swap_bytes")
 
 
 def recorded(provenance: Mapping[str, Any]) -> dict[str, str]:
     """Return {name: text} of each fact that counts and has a value."""
     found = {name: text for name, text in _flat(provenance) if text and not any_of(name, MAY_DIFFER)}
-    for name in found.keys() & set(_BYTES):
+    for name in [name for name in found if any_of(name, _BYTES)]:
         found[name] = f"{float(found[name]) / 2**30:.2g} GiB"  # the kernel reserves a little more or less of it
     return found
 

@@ -37,7 +37,7 @@ from lastro.report.numbers import (
     ratio_text,
 )
 from lastro.report.numeric_words import against_text, sizes_text, slope_text, slopes_note
-from lastro.report.opening import incomplete
+from lastro.report.opening import incomplete, segment_sentences
 from lastro.report.reasons import grouped
 from lastro.report.remark_words import signs
 from lastro.report.search_tables import lines_of
@@ -93,12 +93,12 @@ def render(report: Report, width: int) -> list[Text]:
 
 
 def _answer(report: Report, width: int) -> list[Text]:
-    """Return the opening sentences of a document, but with a warning about many invalid trials at the end."""
+    """Return the opening sentences of a document, but with warnings at the end."""
     warning = incomplete(report.progress.counts, ENGLISH)
     sentences = (*key_findings(report, ENGLISH), *caveats(report, ENGLISH))
     lines = [line for sentence in sentences for line in _wrapped(sentence, width)]
-    if warning:
-        lines += [Text(line, style="bold yellow") for line in _broken(warning, width)]
+    for each in (*segment_sentences(report, ENGLISH), *([warning] if warning else [])):
+        lines += [Text(line, style="bold yellow") for line in _broken(each, width)]
     return [Text(), *lines] if lines else []
 
 
