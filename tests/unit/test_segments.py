@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,11 @@ from lastro.report.document import document_text
 from lastro.report.language import ENGLISH
 from lastro.report.opening import opening
 from lastro.report.terminal import render
-from lastro.results.read import load_campaign
+from lastro.results.read import CampaignData, load_campaign
 from lastro.results.segments import HostSegment, apart
 from lastro.results.store import Store
 
-from ..campaigns import make_campaign, make_study
+from ..campaigns import Levels, make_campaign, make_study
 
 BEFORE: dict[str, Any] = {
     "host": {"hostname": "edge-7", "kernel": "6.1", "governor": "performance"},
@@ -82,10 +83,21 @@ def test_resume_refuses_a_change_until_it_is_accepted_and_then_knows_it(tmp_path
             campaigns._check_changes(store, BEFORE, How())
 
 
+def ratio(data: CampaignData) -> float:
+    """Return the ratio of the treatment to its baseline."""
+    (found,) = [row.cells[0].ratio for row in build_report(data).rows if row.cells[0].ratio]
+    assert found.value is not None
+    return found.value
+
+
 def test_trials_of_one_block_before_and_after_a_change_are_not_paired(tmp_path: Path) -> None:
     """The host becomes twice as fast in the middle of a block: no treatment has an effect, and none is found."""
+
+    def value(levels: Levels, block: int, metric: str) -> float:
+        return 100.0 + block
+
     study = make_study({"platform": ("native", "runc")}, replicates=4, baseline={"platform": "native"})
-    make_campaign(tmp_path / "c", study, provenance=BEFORE)
+    make_campaign(tmp_path / "c", study, value=value, provenance=BEFORE)
     with Store.open(tmp_path / "c") as store:
         data = load_campaign(store)
     half = len(data.attempts) // 2 + 1  # in the middle of a block
@@ -95,6 +107,10 @@ def test_trials_of_one_block_before_and_after_a_change_are_not_paired(tmp_path: 
     new = {a.block for a in found} - blocks
     assert len(new) == 1 and homes == {new.pop(): data.attempts[half].block}
     assert apart(data.attempts, []) == (data.attempts, {})
+    after = [replace(a, measurements={m: 2 * v for m, v in a.measurements.items()}) for a in data.attempts[half:]]
+    faster = replace(data, attempts=[*data.attempts[:half], *after])
+    assert ratio(faster) != pytest.approx(1, abs=0.05)
+    assert ratio(replace(faster, segments=(HostSegment(half, "2026-01-01T00:00", {}),))) == pytest.approx(1)
 
 
 def test_a_segment_is_shown_everywhere(tmp_path: Path) -> None:
