@@ -16,7 +16,7 @@ from itertools import pairwise
 from lastro.errors import CommandFailed, InstrumentError
 from lastro.instruments.base import UNWATCHED, Instrument, Watch
 from lastro.platforms.base import Instance
-from lastro.results.samples import GENERATOR_DELAY, Metric, Reading, Remark, Series
+from lastro.results.samples import AMONG_LOST, GENERATOR_DELAY, Metric, Reading, Remark, Series
 from lastro.stats.quantiles import quantile_if_estimable
 from lastro.study.model import Level
 
@@ -114,12 +114,17 @@ def loaded(probed: Probed) -> Reading:
         # A datagram without an answer is later than all others.
         value = quantile_if_estimable((*probed.trips_ms, *(math.inf,) * probed.lost), q)
         own = quantile_if_estimable(probed.late_ms, q)
-        if value is None or own is None or math.isinf(value):
+        metric = f"latency_{name}_loaded"
+        if value is None or own is None:
             continue
-        found[f"latency_{name}_loaded"] = value
+        if not math.isfinite(value):
+            text = f"{probed.lost} of {probed.sent} datagrams got no answer"
+            remarks.append(Remark(AMONG_LOST, text, (metric,)))
+            continue
+        found[metric] = value
         if own > _MOST_OWN * value:
             text = f"{value:.3f} ms; irtt itself sent as late as {own:.3f} ms, since it had no CPU"
-            remarks.append(Remark(GENERATOR_DELAY, text, (f"latency_{name}_loaded",)))
+            remarks.append(Remark(GENERATOR_DELAY, text, (metric,)))
     return Reading(
         found,
         (Series("rtt_loaded", "ms", probed.trips_ms),),
