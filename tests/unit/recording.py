@@ -45,7 +45,7 @@ class RecordingHost(Host):
             raise CommandFailed(argv, done.returncode, done.error_text or done.text)
         return done
 
-    def spawn(self, argv: Sequence[str], *, fed: bool = False) -> Process:
+    def spawn(self, argv: Sequence[str], *, fed: bool = False, whole: bool = False) -> Process:
         self.commands.append(list(argv))
         self.stdins.append(None)
         return _Idle(tuple(argv), self._answers(argv))

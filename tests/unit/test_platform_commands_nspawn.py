@@ -56,7 +56,7 @@ class NspawnHost(RecordingHost):
         self.files[f"/proc/{LEADER}/status"] = f"Name:\tsleep\nNSpid:\t{LEADER}\t1\n"
         self.files["/proc/4700/status"] = "Name:\tsystemd-nspawn\nNSpid:\t4700\n"
 
-    def spawn(self, argv: Sequence[str], *, fed: bool = False) -> Process:
+    def spawn(self, argv: Sequence[str], *, fed: bool = False, whole: bool = False) -> Process:
         self.commands.append(list(argv))
         return self._process
 

@@ -12,6 +12,7 @@ from lastro.results.columns import Record
 
 _CGROUPS = "/sys/fs/cgroup/"
 _CONTROLLER_DEPTH = 4  # of CONTROLLER among the parts of the path /sys/fs/cgroup/CONTROLLER/…
+_FIRST_PIPE = 3  # of the descriptors that a shell leaves to scripts; at most 9 for all shells
 _PAUSE_S = 0.1  # shorter pauses between two commands are Lastro's own work, not part of the procedure
 _PREAMBLE = """#!/bin/sh
 # {title}
@@ -48,6 +49,7 @@ class _Writer:
     def __init__(self) -> None:
         self.lines: list[str] = []
         self._background: dict[tuple[str, ...], str] = {}
+        self._pipes: dict[str, int] = {}  # open descriptors, by the name of the process that reads them
         self._last_end_s: float | None = None
         self._prepares = True
 
@@ -78,13 +80,25 @@ class _Writer:
     def _spawn(self, record: Record) -> None:
         name = f"background_{len(self._background) + 1}"
         self._background[tuple(record["argv"])] = name
+        if record.get("fed"):  # through a pipe, since it ends when it is told to
+            pipe = self._pipes[name] = _FIRST_PIPE + len(self._pipes)
+            command = _there(record, shlex.join(record["argv"]))
+            self.lines += [
+                "fifo=$(mktemp -u) && mkfifo $fifo",
+                f"{command} <$fifo & {name}=$! && exec {pipe}>$fifo && rm $fifo",
+                "sleep 0.5",
+            ]
+            return
         # On a remote host, a terminal makes it end with its ssh, as under Lastro.
         command = _there(record, shlex.join(record["argv"]), "-tt")
         self.lines += [f"{command} & {name}=$!", "sleep 0.5"]
 
     def _stop(self, record: Record) -> None:
         name = self._background.get(tuple(record["argv"]))
-        if name:
+        if name in self._pipes:
+            pipe, words = self._pipes.pop(name), shlex.quote(record.get("stdin") or "")
+            self.lines.append(f"printf %s {words} >&{pipe}; exec {pipe}>&-; wait ${name}")
+        elif name:
             self.lines.append(f"kill ${name} 2>/dev/null; wait ${name}")
 
     def _write(self, record: Record) -> None:

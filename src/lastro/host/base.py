@@ -90,7 +90,7 @@ class Transcript:
         self.records.append({"kind": "spawn", "argv": list(argv), "started_s": round(started_s, 6), **where})
 
     def add_stop(self, argv: Sequence[str], started_s: float, **where: Any) -> None:
-        """Add the end of the process that was spawned with the same argv."""
+        """Add the end of the process that was spawned with the same argv; `stdin` is what a fed one was sent."""
         self.records.append({"kind": "stop", "argv": list(argv), "started_s": round(started_s, 6), **where})
 
     def add_write(self, path: str, text: str, **where: Any) -> None:
@@ -160,11 +160,11 @@ class Host(ABC):
         when the program does not exist."""
 
     @abstractmethod
-    def spawn(self, argv: Sequence[str], *, fed: bool = False) -> Process:
+    def spawn(self, argv: Sequence[str], *, fed: bool = False, whole: bool = False) -> Process:
         """Start a command in the background, without standard input.
 
-        A command that is `fed` reads the lines that `Process.send` writes. The transcript has it as one `run`, with all
-        that it was sent, since this input repeats it."""
+        A command that is `fed` reads the lines that `Process.send` writes. With `whole`, the transcript has it as one
+        `run` with all that it was sent and printed, which repeats it; else as `spawn` and `stop`."""
 
     @abstractmethod
     def write_text(self, path: str, text: str) -> None:

@@ -60,9 +60,9 @@ class LocalHost(Host):
             raise CommandFailed(argv, done.returncode, done.error_text or done.text)
         return done
 
-    def spawn(self, argv: Sequence[str], *, fed: bool = False) -> Process:
-        if not fed:
-            self.transcript.add_spawn(argv, time.monotonic())
+    def spawn(self, argv: Sequence[str], *, fed: bool = False, whole: bool = False) -> Process:
+        if not whole:
+            self.transcript.add_spawn(argv, time.monotonic(), **({"fed": True} if fed else {}))
         err = _file_for(argv)
         try:
             # With DEVNULL, subprocess would leak its descriptor when there is none left for the pipe.
@@ -74,7 +74,7 @@ class LocalHost(Host):
             if isinstance(error, OSError):
                 raise CommandFailed(argv, _CANNOT_RUN, str(error)) from error
             raise
-        return LocalProcess(self, tuple(argv), process, err, fed=fed)
+        return LocalProcess(self, tuple(argv), process, err, fed=fed, whole=whole)
 
     def _popen(self, argv: Sequence[str], stdin: int, stdout: int, stderr: int) -> subprocess.Popen[bytes]:
         try:
@@ -131,7 +131,7 @@ def here(host: Host) -> Host:
 
 
 class LocalProcess(Process):
-    """A child of this process. `fed` is that of `Host.spawn`."""
+    """A child of this process. `fed` and `whole` are those of `Host.spawn`."""
 
     def __init__(
         self,
@@ -141,10 +141,12 @@ class LocalProcess(Process):
         err: memory_file,
         *,
         fed: bool = False,
+        whole: bool = False,
     ) -> None:
         self.argv = argv
         self._host = host
         self._sent: list[bytes] | None = [] if fed else None
+        self._whole = whole
         self._process = process
         self._err = err
         self._started_s = time.monotonic()
@@ -209,8 +211,10 @@ class LocalProcess(Process):
 
     def stop(self) -> Completed:
         if self._completed is None:
-            if self._sent is None:
-                self._host.transcript.add_stop(self.argv, time.monotonic(), **self._where())
+            sent = None if self._sent is None else b"".join(self._sent)
+            if not self._whole:
+                fed = {} if sent is None else {"stdin": sent.decode()}
+                self._host.transcript.add_stop(self.argv, time.monotonic(), **fed, **self._where())
             if self.alive():
                 self._end()
             code = exit_code(self._process.wait())
@@ -218,11 +222,10 @@ class LocalProcess(Process):
             code, error = self._ending(code, self._err.content())
             out = "".join(self._lines).encode()
             duration_s = time.monotonic() - self._started_s
-            sent = None if self._sent is None else b"".join(self._sent)
             self._completed = Completed(self.argv, code, out, error, self._started_s, duration_s, sent)
-            if sent is not None:
+            if self._whole:
                 self._host.transcript.add_run(self._completed, **self._where())
-                self._close_input()
+            self._close_input()
             self._err.close()
             if self._process.stdout is not None and not self._reader.is_alive():
                 self._process.stdout.close()

@@ -160,11 +160,11 @@ class SshHost(Host):
             raise CommandFailed(argv, done.returncode, done.error_text or done.text)
         return done
 
-    def spawn(self, argv: Sequence[str], *, fed: bool = False, lasting: bool = True) -> Process:
+    def spawn(self, argv: Sequence[str], *, fed: bool = False, whole: bool = False, lasting: bool = True) -> Process:
         """Start a process. If `lasting` is true, later trials may rely on it, so its loss must be reported."""
         self._require()
-        if not fed:
-            self.transcript.add_spawn(argv, time.monotonic(), **self._where())
+        if not whole:
+            self.transcript.add_spawn(argv, time.monotonic(), **({"fed": True} if fed else {}), **self._where())
         nonce = secrets.token_hex(8)
         how = [str(round(GRACE_S * 10)), "yes" if fed else "no"]
         words = [nonce, *how, argv[0], *self._with_environment(argv)]
@@ -183,7 +183,15 @@ class SshHost(Host):
                 raise self.lose(_last_line(err.content()))
             raise self.lacks(f"program '{argv[0]}'", "install it there")
         started = SshProcess(
-            self, tuple(argv), process, err, nonce, pid, lambda: self._connections.release(socket), fed=fed
+            self,
+            tuple(argv),
+            process,
+            err,
+            nonce,
+            pid,
+            lambda: self._connections.release(socket),
+            fed=fed,
+            whole=whole,
         )
         if lasting and not fed:
             with self._turn:
@@ -329,9 +337,9 @@ class SshProcess(LocalProcess):
 
     def __init__(
         self, host: SshHost, argv: tuple[str, ...], process: subprocess.Popen[bytes], err: memory_file, nonce: str,
-        pid: int, release: Callable[[], None], *, fed: bool = False,
+        pid: int, release: Callable[[], None], *, fed: bool = False, whole: bool = False,
     ) -> None:  # fmt: skip
-        super().__init__(host, argv, process, err, fed=fed)
+        super().__init__(host, argv, process, err, fed=fed, whole=whole)
         self._remote, self._nonce, self.pid, self._release = host, nonce, pid, release
 
     def _where(self) -> dict[str, Any]:

@@ -105,7 +105,7 @@ class Irtt(Instrument):
 
 
 def loaded(probed: Probed) -> Reading:
-    """Return percentiles of the probe, in ms; one that is mostly irtt's own lateness has a remark."""
+    """Return percentiles of the probe, in ms; one that is mostly irtt's own lateness is dropped, with a remark."""
     if not probed.trips_ms:
         return Reading({LOADED_LOSS.name: 100.0}, invalid_because=("no datagram of the probe was answered",))
     found = {LOADED_LOSS.name: 100 * probed.lost / probed.sent}
@@ -121,10 +121,11 @@ def loaded(probed: Probed) -> Reading:
             text = f"{probed.lost} of {probed.sent} datagrams got no answer"
             remarks.append(Remark(AMONG_LOST, text, (metric,)))
             continue
-        found[metric] = value
         if own > _MOST_OWN * value:
             text = f"{value:.3f} ms; irtt itself sent as late as {own:.3f} ms, since it had no CPU"
             remarks.append(Remark(GENERATOR_DELAY, text, (metric,)))
+        else:
+            found[metric] = value
     return Reading(
         found,
         (Series("rtt_loaded", "ms", probed.trips_ms),),

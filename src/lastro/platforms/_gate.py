@@ -86,7 +86,12 @@ class Gate:
 
     @property
     def measured(self) -> MeasuredCommand:
-        """What `run` measured, after the block of `entered`."""
+        """What `run` measured, after the block of `entered`.
+
+        Raises: CommandFailed when the instance ended before it gave all of the output."""
+        if self._whole.returncode != self._code:
+            words = f"its output did not come out of the instance: {self._whole.error_text.strip()[-200:]}"
+            raise CommandFailed(self._argv, self._whole.returncode, words)
         message_s = self._message_s or 0.0
         lasted_s = self._own_s if self._message_s is None else max(0.0, self._took_s - message_s)
         out = self._whole.stdout.partition(b"\nended ")[2].partition(b"\n")[2]

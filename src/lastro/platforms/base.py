@@ -189,7 +189,9 @@ class Instance(ABC):
         counts what runs meanwhile on the host that is not an instance.
 
         Raises: CommandFailed when `check` and the exit code is not 0, or when the instance ends; CommandTimeout."""
-        gate = Gate(self.testbed.host.spawn(self._inside(measuring(self._memory_file(), argv)), fed=True), argv)
+        gate = Gate(
+            self.testbed.host.spawn(self._inside(measuring(self._memory_file(), argv)), fed=True, whole=True), argv
+        )
         witness = ApparatusWitness(self.testbed.apparatus, self.testbed.session, self.testbed.cgroups, self.daemon)
         with gate.entered():
             if self._usual is None:

@@ -110,6 +110,7 @@ class Record(TypedDict, total=False):
     kind: Literal["run", "spawn", "stop", "write", "rmdir"]
     argv: list[str]
     stdin: str | None
+    fed: bool
     stdout: str | None
     stderr: str | None
     returncode: int

@@ -40,8 +40,8 @@ class Tape:
             self._done.append(run(argv, **how))
             return self._done[-1]
 
-        def spawned(argv: Sequence[str], *, fed: bool = False) -> Process:
-            process = spawn(argv, fed=fed)
+        def spawned(argv: Sequence[str], **how: Any) -> Process:
+            process = spawn(argv, **how)
             if not self._measuring:  # `measure` is played as a whole
                 self._spawned.append(process)
             return process
