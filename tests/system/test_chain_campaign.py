@@ -83,7 +83,8 @@ def test_every_trial_is_valid_and_measured(campaign: Path) -> None:
         assert 100 < values["throughput"] < 1e6, platform  # Mbit/s
         assert 0 <= values["jitter"] < 50 and values["udp_loss"] < 50
         assert 0.001 < values["latency_mean"] <= values["latency_max"] < 1000
-        assert values["ping_loss"] < 100 and values["chain_cpus"] > 0
+        assert values["ping_loss"] < 100 and values["chain_cpus"] > 0 and values["cpu_per_gbit"] > 0
+        assert values["function_cpus"] <= values["chain_cpus"] and values["host_cpus"] < (os.cpu_count() or 1)
         assert len(last["series"]["rtt"]["values"]) >= 20 and last["series"]["throughput"]["values"]
 
 
@@ -101,6 +102,8 @@ def test_notes_and_provenance_are_there(campaign: Path) -> None:
         notes = attempts[-1]["notes"]
         assert {"witness", "usage", "elapsed_s", "host", "residuals"} <= set(notes)
         assert notes["host"]["foreign_cpus"] >= 0
+        apparatus = notes["apparatus"]
+        assert 2 < apparatus["measured_s"] < notes["elapsed_s"] and 0 <= apparatus["cpus"] < 0.5
         assert set(notes["usage"]) == {"source", "function", "sink"}
         ends = [end for link in notes["topology"]["links"] for end in (link["a"], link["b"])]
         ports = ["source.out0", "function.in0", "function.out0", "sink.in0"]

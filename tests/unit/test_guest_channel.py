@@ -21,7 +21,9 @@ from pathlib import Path
 import pytest
 
 import lastro.image.guest as guest
+from lastro.host.local import LocalHost
 from lastro.platforms import _guest_client
+from lastro.platforms._gate import Gate, measuring
 from lastro.platforms._guest import CLIENT, ClockSample, drift, sample_of
 
 from ..products import one_of
@@ -265,6 +267,20 @@ def test_a_command_that_ignores_sigterm_is_killed(one: Channel) -> None:
     client.communicate(timeout=10)
     assert client.returncode == 143
     assert one.run("echo", "again").stdout == b"again\n"
+
+
+def test_a_command_is_measured_in_a_conversation(channel: Channel, tmp_path: Path) -> None:
+    """Each word reaches the guest as it is sent; what the command prints stays inside until it is given."""
+    argv = ["sh", "-c", "echo told; echo aside >&2; exit 3"]
+    gate = Gate(LocalHost().spawn(channel.argv("--", *measuring(f"{tmp_path}/one", argv)), fed=True), argv)
+    with gate.entered():
+        gate.time_messages()
+        gate.run(20)
+        assert (tmp_path / "one.out").read_text() == "told\n"
+        gate.give()
+    found = gate.measured
+    assert (found.done.returncode, found.done.text, found.done.error_text) == (3, "told\n", "aside\n")
+    assert 0 < found.message_s < 10
 
 
 def test_a_daemon_left_behind_does_not_hold_the_answer(one: Channel) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import json
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastro.errors import CommandFailed, InstrumentError
+from lastro.errors import CommandFailed, CommandTimeout, InstrumentError
+from lastro.host.base import Completed
 from lastro.instruments import _iperf3
+from lastro.instruments.base import Watch
+from lastro.instruments.iperf2_udp import Iperf2Udp
 from lastro.instruments.iperf3_tcp import Iperf3Tcp
 from lastro.instruments.iperf3_udp import Iperf3Udp
 from lastro.instruments.ping import Ping
 from lastro.results.samples import Reading
+
+from .recording import FakeInstance, answer
 
 DATA = Path(__file__).parent.parent / "data"
 ARGV = ("iperf3", "--client", "198.18.1.10")
@@ -310,3 +316,49 @@ def test_what_ping_never_prints_is_refused(text: str) -> None:
 def test_more_replies_than_requests_are_refused() -> None:
     with pytest.raises(InstrumentError, match="counts 3 requests, but prints 15 replies"):
         Ping().read(text_of("ping-loss.txt").replace("20 packets transmitted", "3 packets transmitted"))
+
+
+# How they run
+
+OFFER = {"offered": "20M", "datagram_bytes": 1470, "load_s": 1}
+RUNS: list[tuple[Any, dict[str, Any], str, list[str], list[str]]] = [
+    (Iperf3Tcp(), {"tcp_s": 1, "tcp_streams": 1}, "iperf3-tcp.json", ["iperf3", "--server"], ["iperf3", "--client"]),
+    (Iperf3Udp(), {"udp_s": 1, "udp_rate": "1M"}, "iperf3-udp.json", ["iperf3", "--server"], ["iperf3", "--client"]),
+    (Iperf2Udp(), OFFER, "iperf2-udp.txt", ["iperf", "--server"], ["iperf", "--client"]),
+    (Ping(), {"ping_s": 5, "ping_interval_ms": 100}, "ping.txt", [], ["ping", "-n"]),
+]
+
+
+@pytest.mark.parametrize(("tool", "settings", "file", "serves", "measures"), RUNS, ids=[run[0].name for run in RUNS])
+def test_one_command_measures_and_its_server_is_ready_before_it(
+    tool: Any, settings: dict[str, Any], file: str, serves: list[str], measures: list[str]
+) -> None:
+    """Neither prints anything that leaves its instance meanwhile, and nothing else runs in either."""
+    order: list[str] = []
+
+    class Noted(Watch):
+        def __enter__(self) -> None:
+            order.append("watch")
+
+        def __exit__(self, *failure: object) -> None:
+            order.append("watched")
+
+    def printed(argv: Sequence[str]) -> Completed:
+        order.append(argv[1])
+        return answer(text_of(file))
+
+    client, server = FakeInstance(printed), FakeInstance(lambda argv: order.append(argv[1]))
+    found = tool.measure(client, server, "198.18.1.10", settings, Noted())
+    assert found.measurements and found.invalid_because == ()
+    assert [argv[:2] for argv in server.served] == ([serves] if serves else [])
+    assert server.readiness == (["Server listening"] if serves else []) and server.commands == []
+    (argv,) = client.measured
+    assert argv[:2] == measures and client.commands == [argv] and "198.18.1.10" in argv
+    assert order == [*serves[1:], "watch", argv[1], "watched"]
+
+
+def test_a_server_that_is_not_ready_is_an_error_before_any_client_starts() -> None:
+    client, server = FakeInstance(), FakeInstance(lambda argv: answer(error="unable to start listener"))
+    with pytest.raises(CommandTimeout, match="iperf3 --server"):
+        Iperf3Tcp().measure(client, server, "198.18.1.10", {"tcp_s": 1, "tcp_streams": 1})  # type: ignore[arg-type]
+    assert client.measured == []

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
-from lastro.errors import InstrumentError
+from lastro.errors import CommandFailed, InstrumentError
+from lastro.host.base import Completed
 from lastro.instruments._latency import Disturbed, judged
+from lastro.instruments._load_generator import Traffic, Way
 from lastro.instruments.sockperf_latency import SockperfLatency
 from lastro.results.samples import AMONG_LOST, AT_LEAST, GENERATOR_DELAY, TOO_FEW
 from lastro.stats.histograms import Histogram
+
+from .recording import FakeInstance, answer
 
 DATA = Path(__file__).parents[1] / "data" / "sockperf"
 FROZEN = (DATA / "frozen-200ms.csv").read_text()  # 1,000 packets a second, the receiver frozen for 200 ms
@@ -146,3 +153,42 @@ def test_what_the_generator_does_alone_is_not_known_from_few_packets(n_own: int,
     found = judged(Histogram.of([100 * US] * 10_000), Histogram.of([9 * US] * n_own), "{}".format)
     assert {remark.metrics[0]: remark.kind for remark in found.remarks} == dict.fromkeys(dropped, TOO_FEW)
     assert not dropped & found.measurements.keys() and "max" in found.measurements
+
+
+# How it runs
+
+
+def test_its_log_is_in_memory_and_is_read_after_its_end() -> None:
+    """What it prints itself is not needed. The log is removed: a trial has several loads."""
+    log = "/dev/shm/lastro-latency.csv"
+
+    def answers(argv: Sequence[str]) -> Completed:
+        return answer(FROZEN if argv[0] == "sh" else "sockperf: [SERVER] listen on:\n")
+
+    sender = FakeInstance(answers, testbed=SimpleNamespace(usable_cpus=[2, 3]))
+    trips = SockperfLatency().round_trips(_way(sender), Traffic.of("64"), 1100, 2)
+    assert trips.sent == 3001
+    (argv,) = sender.measured
+    assert argv[:2] == ["sockperf", "under-load"] and argv[argv.index("--full-log") + 1] == log
+    assert argv[argv.index("--sender-affinity") + 1] == "2"
+    assert sender.commands == [argv, ["sh", "-c", f"cat {log}; rm {log}"]]
+
+
+def test_a_sockperf_that_fails_is_one_clear_error_and_its_log_is_not_read() -> None:
+    sender = FakeInstance(lambda argv: answer(code=1, error="no route"), testbed=SimpleNamespace(usable_cpus=[2, 3]))
+    with pytest.raises(CommandFailed, match="no route"):
+        SockperfLatency().round_trips(_way(sender), Traffic.of("64"), 1100, 2)
+    assert len(sender.commands) == 1
+
+
+def test_it_answers_when_it_blocks_on_its_socket() -> None:
+    receiver = FakeInstance()
+    with SockperfLatency().answering(Way(cast(Any, None), cast(Any, receiver), "198.18.1.10")) as server:
+        assert server.alive()
+    (argv,) = receiver.served
+    assert argv[:4] == ["stdbuf", "-oL", "sockperf", "server"] and receiver.readiness == ["block on socket"]
+    assert not server.alive()
+
+
+def _way(sender: FakeInstance) -> Way:
+    return Way(cast(Any, sender), cast(Any, None), "198.18.1.10")
