@@ -211,7 +211,7 @@ def test_a_login_that_does_not_get_to_its_shell_is_a_loss_that_says_why(
 def test_a_fed_command_reads_there_what_it_is_sent(tmp_path: Path) -> None:
     """By a pipe in memory that has no name as soon as the command has opened it."""
     with host_of(tmp_path, "5ca1b0") as host:
-        process = host.spawn(["sh", "-c", "echo up; cat; echo end; echo aside >&2; exit 4"], fed=True)
+        process = host.spawn(["sh", "-c", "echo up; cat; echo end; echo aside >&2; exit 4"], fed=True, whole=True)
         assert process.wait_line("up", 10) == "up\n"
         assert isinstance(process, ssh.SshProcess)
         assert not Path(f"/dev/shm/lastro-{process._nonce}").exists()
