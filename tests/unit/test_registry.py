@@ -25,7 +25,9 @@ class Noise(Anomaly):
         return ["true"]
 """
 
-ANOMALIES = {"none", "cpu", "memory", "disk", "io", "fork", "network", "files", "sockets", "conntrack"}
+ANOMALIES = {
+    "none", "cpu", "memory", "membw", "cache", "disk", "io", "fork", "network", "files", "sockets", "conntrack",
+}  # fmt: skip
 
 
 @pytest.fixture
