@@ -69,9 +69,14 @@ def test_so_many_blocks_decide() -> None:
 
 
 def test_what_never_varies_is_proven_only_by_enough_blocks() -> None:
-    few, many = (pair_of(fitted(a=[5.0] * n, b=[6.0] * n)) for n in (5, 6))
+    few, many = (pair_of(fitted(a=[5.0] * n, b=[8.0] * n)) for n in (5, 6))
     assert not few.differs and not few.alike(0.5) and few.blocks_to_decide(0.1) is None
-    assert many.differs and many.interval.low == many.interval.high == pytest.approx(1.2)
+    assert (
+        many.differs
+        and many.interval.low == pytest.approx(7.5 / 5.5)
+        and many.interval.high == pytest.approx(8.5 / 4.5)
+    )
+    assert not pair_of(fitted(a=[5.0] * 6, b=[6.0] * 6)).differs, "one step"
 
 
 @pytest.mark.parametrize("log", [True, False])
