@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from lastro.stats.autocorrelation import _expectation, _ratio, autocorrelation, variance_factor
+from lastro.stats.autocorrelation import _expectation, _ratio, autocorrelation, p_within_blocks, variance_factor
 from lastro.stats.block_model import BlockModel
 from lastro.stats.contrasts import compare
 from lastro.stats.margins import ratio_test
@@ -45,6 +45,28 @@ def test_independent_trials_are_rarely_said_to_resemble_each_other(treatments: i
         assert found == [None] * n
         return
     assert 0.03 < sum(each is not None and each.p < 0.05 for each in found) / n < 0.08
+
+
+@pytest.mark.parametrize("vary", [0.0, 1.0, 3.0], ids=lambda sd: f"blocks vary {sd} times as trials")
+@pytest.mark.parametrize(("treatments", "blocks"), [(1, 10), (2, 10), (3, 5), (4, 5), (9, 5)])
+def test_nor_are_they_where_blocks_differ(treatments: int, blocks: int, vary: float) -> None:
+    """Without the blocks taken out, 26 to 93 % would be where blocks vary as much as trials, or three times as much."""
+    rng, n, found = np.random.default_rng([treatments, blocks]), 400, 0
+    of_block = [block for block in range(blocks) for _ in range(treatments)]
+    for _ in range(n):
+        values = rng.standard_normal(treatments * blocks) + vary * rng.standard_normal(blocks)[of_block]
+        p = p_within_blocks(values.tolist(), order(rng, treatments, blocks), of_block)
+        assert p is not None
+        found += p < 0.05
+    assert 0.02 < found / n < 0.09
+
+
+def test_slow_noise_is_found_within_blocks_of_many_treatments() -> None:
+    rng, of_block = np.random.default_rng(6), [block for block in range(5) for _ in range(9)]
+    found = [p_within_blocks(noise(rng, 45, 0.95).tolist(), order(rng, 9, 5), of_block) for _ in range(60)]
+    assert sum(p is not None and p < 0.05 for p in found) > 50
+    assert p_within_blocks([1.0, 2.0] * 4, [0, 1] * 4, [0, 0, 1, 1, 2, 2, 3, 3]) is None, "three degrees of freedom"
+    assert p_within_blocks([7.0] * 45, order(rng, 9, 5), of_block) is None
 
 
 @pytest.mark.parametrize("lag1", [0.0, 0.5, 0.95])

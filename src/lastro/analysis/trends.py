@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from lastro.analysis.campaign import Cell, MetricView, Point, Row
 from lastro.analysis.model import SerialDependence
 from lastro.results.members import campaigns_of_blocks
-from lastro.stats.autocorrelation import Autocorrelation, autocorrelation, variance_factor
+from lastro.stats.autocorrelation import Autocorrelation, autocorrelation, p_within_blocks, variance_factor
 
 if TYPE_CHECKING:
     from lastro.stats.drift import Drift
@@ -49,13 +49,17 @@ def trial_order(view: MetricView) -> TrialOrder | None:
 
     Where all means are above zero, trials are fractions of their treatment's mean, so that all count alike."""
     found = _timed(view)
-    relative = _all_above_zero(view)
-    scale = {row.treatment.index: cell.summary.mean for row, cell in view if cell.summary} if relative else {}
-    values = [point.value / scale.get(row.treatment.index, 1.0) for _, row, point in found]
-    alike = autocorrelation(values, _cells_of(view, found))
+    alike = autocorrelation(_scaled(view, found), _cells_of(view, found))
     if alike is None or len(found) < sum(len(cell.points) for cell in view.cells):
         return None
     return TrialOrder(alike, {(point.trial, point.attempt): at for at, (_, _, point) in enumerate(found)})
+
+
+def _scaled(view: MetricView, found: Iterable[tuple[datetime, Row, Point]]) -> list[float]:
+    """Return the values as fractions of their treatment's mean where all means are above zero, else as they are."""
+    means = {row.treatment.index: cell.summary.mean for row, cell in view if cell.summary}
+    relative = _all_above_zero(view)
+    return [point.value / (means[row.treatment.index] if relative else 1.0) for _, row, point in found]
 
 
 def _cells_of(view: MetricView, found: Iterable[tuple[datetime, Row, Point]]) -> list[int]:
@@ -73,12 +77,18 @@ def correlated_orders(views: Iterable[MetricView], alpha: float) -> dict[str, Tr
 
 
 def serial_dependence(view: MetricView) -> SerialDependence | None:
-    """Return the correlation of neighbouring trials, with its consequence for the treatment that it affects most."""
+    """Return the correlation of neighbouring trials, with its consequence for the treatment that it affects most.
+
+    Its p is that of residuals without their blocks, so that blocks that differ do not count as such a correlation."""
     if (order := trial_order(view)) is None:
+        return None
+    found = _timed(view)
+    p = p_within_blocks(_scaled(view, found), _cells_of(view, found), [point.block for _, _, point in found])
+    if p is None:
         return None
     worst = max((cell for cell in view.cells if cell.points), key=order.variance_factor)
     n = len(worst.points)
-    return SerialDependence(order.found.lag1, order.found.p, order.found.n, n, n / order.variance_factor(worst))
+    return SerialDependence(order.found.lag1, p, order.found.n, n, n / order.variance_factor(worst))
 
 
 def _timed(view: MetricView) -> list[tuple[datetime, Row, Point]]:

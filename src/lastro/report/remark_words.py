@@ -160,7 +160,7 @@ SHORT = {
     GIVEN_BACK: N_("other programs gave back more memory than the network took"),
     FEWER_BLOCKS: N_("the ratio is over fewer blocks than the mean"),
     LOST_TRIALS: N_("more than a tenth of the trials lost"),
-    SECOND_MODE: N_("some trials lie apart: a second mode"),
+    SECOND_MODE: N_("some trials lie apart, a second mode: the interval of the mean holds less often than it says"),
 }
 
 
