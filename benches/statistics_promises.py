@@ -44,6 +44,7 @@ NOISES: dict[str, Noise] = {
     "heavy tails": lambda rng, c, n: rng.standard_t(4, (c, n)) / math.sqrt(2),
     "5 % outliers": lambda rng, c, n: rng.standard_normal((c, n)) * np.where(rng.random((c, n)) < 0.05, 4, 1),
     "one 3 times as noisy": _scaled(lambda cells: _last(cells, 3)),
+    "one 5 times as noisy": _scaled(lambda cells: _last(cells, 5)),
     "one 10 times as noisy": _scaled(lambda cells: _last(cells, 10)),
     "half 3 times as noisy": _scaled(lambda cells: np.where(np.arange(cells) < cells // 2, 1.0, 3.0)),
     "variances at random": lambda rng, c, n: rng.standard_normal((c, n)) / np.sqrt(rng.chisquare(4, (c, 1)) / 4),

@@ -240,3 +240,15 @@ def test_unequal_spreads_are_said_and_whether_treatments_differ_at_all_is_tested
     assert any("spread differs" in note for note in metric.notes)
     assert metric.omnibus is not None and metric.omnibus.welch.p is not None
     assert metric.omnibus.welch.p < 1e-6
+
+
+@pytest.mark.parametrize("blocks", [2, 3, 4])
+def test_few_blocks_say_that_they_cannot_show_which_treatment_is_noisier(blocks: int, tmp_path: Path) -> None:
+    def value(levels: Levels, rng: random.Random) -> float:
+        return 1000 * (1 + rng.gauss(0, 0.05 if levels["isolation"] == "cgroups" else 0.01))
+
+    found = [note for note in made(tmp_path / "c", value, replicates=blocks).notes if "cannot show whether" in note]
+    assert len(found) == (blocks < 4)
+    for note in found:
+        assert note.values["blocks"] == blocks and float(str(note.values["ratio"])) > 1
+        assert note.values["rate"] == {2: "11", 3: "6"}[blocks]

@@ -11,7 +11,7 @@ from lastro.analysis.against import against_baseline
 from lastro.analysis.campaign import MetricView, Report
 from lastro.analysis.effects import interactions, main_effects, marked
 from lastro.analysis.expected import expected
-from lastro.analysis.factorial import omnibus, spread_notes, variance_of
+from lastro.analysis.factorial import few_blocks_notes, omnibus, spread_notes, variance_of
 from lastro.analysis.headline import headline
 from lastro.analysis.lost import lost_trials
 from lastro.analysis.measured import measured, medians
@@ -64,7 +64,7 @@ def analyse_metric(view: MetricView) -> MetricAnalysis:
         lost=lost_trials(view),
         scaling=count_scalings(view, data),
         headline=headline(anova, effects, comparisons),
-        notes=(*notes, *spread_notes(checks)),
+        notes=(*notes, *spread_notes(checks), *few_blocks_notes(data)),
         floor=floor,
         floor_note=known_floor.note if known_floor else None,
         omnibus=omnibus(data),
