@@ -118,3 +118,12 @@ def test_what_is_planted_beside_a_database_is_one_error(suite: Path, name: str, 
         found: Finished = lastro(reader, suite / "cpu", *(("-o", "-") if reader == "report" else ()))
         assert found.code in (2, 5) and len(found.err.splitlines()) == 2, found
         assert f"cpu/{name} cannot be" in found.err, found.err
+
+
+def test_the_tables_that_claims_read_are_copied_and_no_link_to_them_is_followed(suite: Path, tmp_path: Path) -> None:
+    for name in ("claims.toml", "tables.toml"):
+        (suite / "late" / name).write_text(("tables_from = 'tables.toml'\n" if name == "claims.toml" else "") + CLAIMS)
+    assert lastro("bundle", suite, "-o", tmp_path / "bundle", drawn=False).code == 0
+    assert (tmp_path / "bundle" / "campaign" / "late" / "tables.toml").read_text() == CLAIMS
+    linked(suite / "late" / "tables.toml")
+    is_error(lastro("bundle", suite, "-o", tmp_path / "other"), 2, "tables.toml: cannot be read: it is a symbolic link")

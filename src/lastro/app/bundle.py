@@ -36,7 +36,7 @@ from lastro.results.rows import Attempt
 from lastro.results.store import Store
 from lastro.study.document import read_text
 from lastro.study.load import require_named
-from lastro.study.load_claims import require_claims
+from lastro.study.load_claims import checked_tables_from
 
 _FILES = ("testbed", "fleet")  # chapters of provenance that name a file
 _LIBRARIES = ("numpy", "scipy", "matplotlib", "jinja2")  # what a report depends on
@@ -211,11 +211,19 @@ def _provenances(store: Store) -> list[dict[str, Any]]:
 
 def _copy_study(whole: Path, source: Path, name: str, text: str, target: Path) -> None:
     """Write a study and its claims, of which no link below `whole` is followed. Raises: InputError."""
-    (target / "study.toml").write_text(text, encoding="utf-8")
-    if (claims := claims_of(source, name)) is not None:
-        text = read_text(claims, "claims", "correct the file, or remove it", base=whole)
-        require_claims(text, str(claims))
-        (target / "claims.toml").write_text(text, encoding="utf-8")
+    if (claims := claims_of(source, name)) is not None and (
+        beside := _copy_claims(whole, claims, target, "claims.toml")
+    ):
+        _copy_claims(whole, claims.with_name(beside), target, beside)
+    (target / "study.toml").write_text(text, encoding="utf-8")  # last, so that no claims file takes its place
+
+
+def _copy_claims(whole: Path, file: Path, target: Path, name: str) -> str:
+    """Copy a claims file under a name, and return the name of the file beside it that it reads, or an empty one."""
+    text = read_text(file, "claims", "correct the file, or remove it", base=whole)
+    beside = checked_tables_from(text, str(file))
+    (target / name).write_text(text, encoding="utf-8")
+    return beside
 
 
 def _copy_index(directory: Path, target: Path, wanted: Wanted) -> None:

@@ -61,11 +61,14 @@ def load_claims(path: Path, study: Study) -> Claims:
     return parse_claims(text, str(path), study, partial(_tables_beside, path))
 
 
-def require_claims(text: str, file: str) -> None:
-    """Check the form of a text. Raises: StudyError unless it is that of a claims file, on any study."""
+def checked_tables_from(text: str, file: str) -> str:
+    """Return the name of the file beside a claims file that it reads, too; empty without one.
+
+    Raises: StudyError unless the text has the form of a claims file, on any study."""
     problems = Problems(file)
-    read_shape(read_document(text, problems), problems, ClaimsFile)
+    shape = read_shape(read_document(text, problems), problems, ClaimsFile)
     problems.raise_if_any()
+    return shape.tables_from
 
 
 def parse_claims(
