@@ -57,11 +57,11 @@ chmod 755 {_IPERF3}"""
 
 class Liar(_Broken):
     name = "runc-liar"
-    summary = "for tests: an iperf3 that reports terabits which no interface has seen"
+    summary = "for tests: an iperf3 that reports ten times what any interface has seen"
     script = f"""cp {_IPERF3} /tmp/iperf3; rm {_IPERF3}
 cat > {_IPERF3} <<'END'
 #!/bin/sh
-/tmp/iperf3 "$@" | sed -E 's/"bytes":([[:space:]]*)/"bytes":\\1 9/'
+/tmp/iperf3 "$@" | perl -pe 's/"(bytes|bits_per_second)":\\s*([0-9.e+]+)/sprintf q("%s": %.10g), $1, 10 * $2/e'
 END
 chmod 755 {_IPERF3}"""
 
