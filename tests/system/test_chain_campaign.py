@@ -84,7 +84,9 @@ def test_every_trial_is_valid_and_measured(campaign: Path) -> None:
         assert 0 <= values["jitter"] < 50 and values["udp_loss"] < 50
         assert 0.001 < values["latency_mean"] <= values["latency_max"] < 1000
         assert values["ping_loss"] < 100 and values["chain_cpus"] > 0 and values["cpu_per_gbit"] > 0
-        assert values["function_cpus"] <= values["chain_cpus"] and values["host_cpus"] < 1.1 * (os.cpu_count() or 1)  # ticks
+        assert values["function_cpus"] <= values["chain_cpus"] and values["host_cpus"] < 1.1 * (
+            os.cpu_count() or 1
+        )  # ticks
         assert len(last["series"]["rtt"]["values"]) >= 20 and last["series"]["throughput"]["values"]
 
 

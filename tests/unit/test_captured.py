@@ -125,7 +125,7 @@ def test_a_capture_keeps_the_packets_that_ask_for_an_answer(monkeypatch: pytest.
     assert argv[-1] == "udp dst port 11111 and udp[16:2] & 6 = 2"
     file = "/dev/shm/lastro-latency.pcap"
     assert argv[argv.index("-w") + 1] == file, "in memory: the disk has no part in the delays"
-    assert instance.commands == [["sh", "-c", f"cat {file}; rm {file}"]]
+    assert instance.commands == [["sh", "-c", 'cat "$1"; rm "$1"', "sh", file]]
     for dropped in ("3 packets dropped by kernel\n", ""):
         lossy = PacketCapture(capturing(dropped), "in0")  # type: ignore[arg-type]
         with pytest.raises(InstrumentError, match="the capture on in0 lost packets"), lossy.running():

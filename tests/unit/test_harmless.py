@@ -7,6 +7,8 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -39,7 +41,9 @@ def test_products_of_four_and_their_ratios_are_numbers() -> None:
 
 def test_a_trial_with_such_a_number_is_invalid_and_can_be_stored() -> None:
     series = [Series("a", "ms", (1.0, 1e99)), Series("b", "ms", (1.0, math.inf))]
-    found = _outcome(lambda: Outcome({"jitter": 1e99, "loss": math.inf, "latency": 0.0}, series))
+    measured = Outcome({"jitter": 1e99, "loss": math.inf, "latency": 0.0}, series)
+    scenario: Any = SimpleNamespace(run=lambda config, calibrations: measured, judge_apparatus=lambda outcome: None)
+    found = _outcome(scenario, {}, {})
     assert found.invalid_because == ["jitter is 1e+99", "loss is inf", "the series a has 1e+99"]
     assert math.isnan(found.measurements["jitter"]) and found.measurements["loss"] == math.inf
     assert [each.name for each in found.series] == ["b"]

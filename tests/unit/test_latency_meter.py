@@ -171,7 +171,7 @@ def test_its_log_is_in_memory_and_is_read_after_its_end() -> None:
     (argv,) = sender.measured
     assert argv[:2] == ["sockperf", "under-load"] and argv[argv.index("--full-log") + 1] == log
     assert argv[argv.index("--sender-affinity") + 1] == "2"
-    assert sender.commands == [argv, ["sh", "-c", f"cat {log}; rm {log}"]]
+    assert sender.commands == [argv, ["sh", "-c", 'cat "$1"; rm "$1"', "sh", log]]
 
 
 def test_a_sockperf_that_fails_is_one_clear_error_and_its_log_is_not_read() -> None:

@@ -317,7 +317,7 @@ def test_a_host_without_a_level_is_left_out_and_says_why(tmp_path: Path) -> None
 
 def test_values_without_spread_or_with_one_block_have_no_weight(tmp_path: Path) -> None:
     made = [campaign(tmp_path, host) for host in ("edge-1", "edge-2")]
-    constant = campaign(tmp_path, "edge-3", value=lambda levels, block, metric: 100.0 + len(str(levels["platform"])))
+    constant = campaign(tmp_path, "edge-3", value=lambda levels, block, metric: 100 / 7 + len(str(levels["platform"])))
     single = campaign(
         tmp_path, "edge-4", make_study(FACTORS, replicates=1, metrics=METRICS, baseline=STUDY.design.baseline)
     )

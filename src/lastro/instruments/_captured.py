@@ -92,7 +92,7 @@ class PacketCapture:
         words = process.stop().error_text
         if _DROPPED.findall(words) != ["0"]:
             raise InstrumentError(f"the capture on {self.device} lost packets: {words.strip()[-120:]!r}")
-        self.data = self.instance.run(["sh", "-c", f"cat {file}; rm {file}"]).stdout
+        self.data = self.instance.run(["sh", "-c", 'cat "$1"; rm "$1"', "sh", file]).stdout
 
 
 def one_way(sent: bytes, received: bytes, period_ns: float, step: int) -> OneWay:

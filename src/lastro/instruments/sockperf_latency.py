@@ -99,7 +99,7 @@ class SockperfLatency(LatencyMeter):
         done = way.sender.measure(argv, timeout_s=whole_s + _PATIENCE_S, check=False, watch=watch).done
         if done.returncode != 0:
             raise CommandFailed(argv, done.returncode, done.error_text or done.text)
-        return self.read(way.sender.run(["sh", "-c", f"cat {log}; rm {log}"]).text, mps, whole_s)
+        return self.read(way.sender.run(["sh", "-c", 'cat "$1"; rm "$1"', "sh", log]).text, mps, whole_s)
 
     def read(self, text: str, mps: int, duration_s: float) -> RoundTrips:
         """Return the round trips of a log. A pure function. Raises: Disturbed; InstrumentError."""

@@ -77,7 +77,7 @@ class Trafgen(LoadGenerator):
         # It makes a file in its working directory. Where it cannot send as fast as asked, SIGINT ends it with a report.
         ends_s = f"{_LONGEST * duration_s + _STARTS_S:.3f}"
         frames = f"{way.sender.memory_dir}/lastro-frames"
-        way.sender.run(["sh", "-c", f"cat >{frames}"], stdin=_frames(hop, traffic))
+        way.sender.run(["sh", "-c", 'cat >"$1"', "sh", frames], stdin=_frames(hop, traffic))
         argv = ["sh", "-c", _SCRIPT, hop.bucket, ends_s, "trafgen", "--conf", frames, *options]
         limit_s = 2 * duration_s + _PATIENCE_S
         done = way.sender.measure(argv, timeout_s=limit_s, check=False, watch=watch).done
