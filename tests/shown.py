@@ -57,7 +57,9 @@ def _distance(one: str, other: str) -> Decimal:
 
 
 def shape(text: str) -> str:
-    """An output without its numbers, without the widths of its columns, and without the verdicts of its ratios."""
-    without_numbers = _NUMBER.sub("#", text)
-    lines = (re.sub(r" +", " ", line).strip() for line in _RATIO.sub("RATIO", without_numbers).splitlines())
+    """An output without its numbers, without the widths of its columns, and without the verdicts of its ratios.
+
+    An interval of a mean is written in one way or another, by its numbers."""
+    without_ratios = _RATIO.sub("RATIO", _NUMBER.sub("#", text))
+    lines = (re.sub(r" +", " ", line).strip() for line in without_ratios.replace("# [#, #]", "# ± #").splitlines())
     return "\n".join(re.sub("─+", "─", line) for line in lines)

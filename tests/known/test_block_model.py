@@ -162,12 +162,13 @@ def test_one_step_apart_is_no_difference_and_many_steps_are() -> None:
 
 @pytest.mark.parametrize(("n", "least"), [(2, 0.5), (5, 0.0625), (6, 0.03125)])
 def test_what_never_varies_is_as_certain_as_the_blocks_allow(n: int, least: float) -> None:
-    model = fitted(of_blocks(a=[5.0] * n, b=[6.0] * n))
+    a, b = 5 / 3, 2.0  # no steps of whole numbers, or of decimals
+    model = fitted(of_blocks(a=[a] * n, b=[b] * n))
     found = compare_one(model, {"b": 1.0}, {"a": 1.0}, 0.95)
     assert found.p == found.p_adjusted == least
     assert (found.ratio.interval is None) == (least >= 0.05), "an interval without a width only where p is below 5 %"
     assert "nothing varied" in (found.ratio.absent_because or "nothing varied")
-    same = compare_one(fitted(of_blocks(a=[5.0] * n, b=[5.0] * n, c=[6.0] * n)), {"b": 1.0}, {"a": 1.0}, 0.95)
+    same = compare_one(fitted(of_blocks(a=[a] * n, b=[a] * n, c=[b] * n)), {"b": 1.0}, {"a": 1.0}, 0.95)
     assert same.p == 1.0 and same.difference.value == 0.0
 
 

@@ -225,7 +225,7 @@ def test_a_daemon_of_docker_is_killed_in_mid_trial(tmp_path: Path, daemon: str) 
     invalid = [attempt for attempt in everything if not attempt["valid"]]
     assert (daemon == "dockerd") <= len(invalid) <= 4
     for attempt in invalid:  # what a client of the daemon says, what docker's own `exec` left behind, or a busy machine
-        words = ("docker", "containerd", "exited with", "closed", *BUSY)
+        words = ("docker", "containerd", "exited with", "closed", "the apparatus", *BUSY)
         assert any(word in attempt["reasons"][0] for word in words), attempt["reasons"]
     assert all(row[3] == "valid" for row in rows(directory)), done.err
     with idle_host():

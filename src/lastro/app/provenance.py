@@ -17,6 +17,7 @@ from lastro.host.processors import shared_cores
 from lastro.results.segments import told
 from lastro.scenarios.base import Config, Scenario
 from lastro.study import design
+from lastro.study.levels import NONE
 from lastro.study.model import Study
 
 if TYPE_CHECKING:
@@ -56,7 +57,10 @@ def provenance(study: Study, scenario: Scenario, file: TestbedFile | None = None
         for what, why in own.get("not_read", {}).items():
             say(f"not recorded: {what} of the host, since it cannot be read: {why}")
         found = {**own, **identity(scenario), **scenario.facts(configs), **_in_guests(scenario, commands)}
-        found |= {**_places(scenario, file), "cores": _cores(scenario.testbed, own), "controller": facts.controller()}
+        cores = _cores(
+            scenario.testbed, own, with_neighbour=any(config.get("anomaly", NONE) != NONE for config in configs)
+        )
+        found |= {**_places(scenario, file), "cores": cores, "controller": facts.controller()}
         return {**found, "machines": machines(scenario.testbed)}
 
 
@@ -67,9 +71,12 @@ def provenance_of(bed: Testbed, file: TestbedFile) -> dict[str, Any]:
     return {**found, "machines": machines(bed)}
 
 
-def _cores(bed: Testbed, own: Mapping[str, Any]) -> dict[str, Any]:
-    """Return which CPUs of the DUT share a core; `own` are the facts of its host."""
-    return shared_cores(bed.host, bed.usable_cpus, virtual=bool(own["host"]["virtual_machine"]))
+def _cores(bed: Testbed, own: Mapping[str, Any], *, with_neighbour: bool = True) -> dict[str, Any]:
+    """Return which CPUs of the DUT share a core; `own` are the facts of its host.
+
+    Where the topology does not say it, that takes most of a second, and is tried only for a study `with_neighbour`."""
+    virtual = bool(own["host"]["virtual_machine"])
+    return shared_cores(bed.host, bed.usable_cpus, virtual=virtual, calibrate=with_neighbour)
 
 
 def machines(bed: Testbed) -> list[str]:

@@ -22,16 +22,17 @@ _TIMEOUT_S = 20.0
 _LINE = re.compile(r"(alone|\d{1,6}) (\d{1,6}\.\d{1,12})", re.ASCII)
 
 
-def shared_cores(host: Host, usable: Sequence[int], *, virtual: bool) -> dict[str, Any]:
+def shared_cores(host: Host, usable: Sequence[int], *, virtual: bool, calibrate: bool = True) -> dict[str, Any]:
     """Return the chapter of provenance on cores: the CPUs that share one, and how that is known.
 
     `usable` are the CPUs on which instances run. `virtual`: whether the host is a virtual machine, whose topology is
-    believed only if it says that CPUs share a core. `speed_beside` has, for each other CPU that was tried, the speed of
-    a loop on the first CPU beside a loop on it, as a fraction of its speed alone."""
+    believed only if it says that CPUs share a core; without `calibrate`, it is then unknown. `speed_beside` has, for
+    each other CPU that was tried, the speed of a loop on the first CPU beside a loop on it, as a fraction of its speed
+    alone."""
     siblings = _siblings(host, usable)
     if siblings or (siblings is not None and not virtual) or len(usable) < 2:
         return {"shared": siblings or [], "known_by": UNKNOWN if siblings is None else TOPOLOGY}
-    if not (found := _calibrated(host, usable)):
+    if not (found := _calibrated(host, usable) if calibrate else {}):
         return {"shared": [], "known_by": UNKNOWN}
     shared = [f"{usable[0]},{cpu}" for cpu, speed in found.items() if speed < SHARED_BELOW]
     beside = {str(cpu): speed for cpu, speed in found.items()}

@@ -24,7 +24,7 @@ from lastro.testbed import Testbed, set_sysctls
 from lastro.validity import ClockSample
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{1,39}")
-_GRACE_S = 2.0  # for the end of a command inside
+_GRACE_S = 10.0  # for the end of a command inside, and for its output to come out
 _NOTHING: AbstractContextManager[object] = nullcontext()
 
 

@@ -22,11 +22,19 @@ if [ "$mode" = measure ]; then
 fi
 needle=$1
 shift
+: >"$file.out" >"$file.err"
 "$@" </dev/null >"$file.out" 2>"$file.err" &
-until grep -qsF -e "$needle" "$file.out" "$file.err"; do
+exec 7<"$file.out" 8<"$file.err"
+printed=
+more() { # what was printed since the last look; nothing here starts a process
+    while IFS= read -r line; do printed+=$line$'\n'; done
+    printed+=$line
+}
+until more <&7 && more <&8 && [[ $printed == *"$needle"* ]]; do
     kill -0 $! 2>/dev/null || { wait $!; give $?; }
-    sleep 0.01
+    read -r -t 0.01 word || [ $? -gt 128 ] || sleep 0.01 # without input, read does not wait
 done
+exec 7<&- 8<&-
 echo ready
 read -r word # a server that ends by itself does not show until then
 kill $! 2>/dev/null

@@ -30,7 +30,7 @@ from lastro.scenarios.shared.pools import AttachmentPool, PlatformPool
 from lastro.testbed import local_testbed
 
 state, image = Path(sys.argv[1]), Image(sys.argv[-2], Path(sys.argv[-1]))
-with session("a victim", state=state) as held, ExitStack() as stack:
+with session("a victim", state=state, beside=True) as held, ExitStack() as stack:  # this session holds the host
     bed = stack.enter_context(local_testbed(held, image))
     pool = PlatformPool(bed, stack)
 {work}

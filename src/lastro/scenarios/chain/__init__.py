@@ -20,7 +20,7 @@ from lastro.instruments.iperf3_tcp import Iperf3Tcp
 from lastro.instruments.iperf3_udp import Iperf3Udp
 from lastro.instruments.ping import Ping
 from lastro.isolation.base import MeasuredUse, Profile
-from lastro.results.samples import Outcome
+from lastro.results.samples import Metric, Outcome
 from lastro.scenarios.base import CalibrationKind, Config, start_s
 from lastro.scenarios.chain.latency import LOADED_METRICS, image_packages
 from lastro.scenarios.chain.latency import SETTINGS as LATENCY_SETTINGS
@@ -92,7 +92,6 @@ class ChainScenario(OnChain):
         *Iperf3Udp.metrics,
         *Ping.metrics,
         *METRICS,
-        *LOADED_METRICS,
     )
 
     @classmethod
@@ -102,6 +101,12 @@ class ChainScenario(OnChain):
         waits_s = (2 + loaded) * float(config["gap_s"]) + float(config["settle_s"]) + loaded * _LOADED_AROUND_S
         around_s = _AROUND_S + (_NEIGHBOURS_S if config["ip"] == "6" else 0.0)
         return measured_s + waits_s + around_s + 2 * start_s(config)
+
+    @classmethod
+    def metrics_by(cls, chosen: Mapping[str, object]) -> tuple[Metric, ...]:
+        loaded = chosen.get("loaded_s", 0)
+        levels = loaded if isinstance(loaded, Mapping | tuple | list) else (loaded,)
+        return LOADED_METRICS if any(float(str(level)) > 0 for level in levels) else ()
 
     @classmethod
     def image_needs(cls, host: Host, configs: Sequence[Config]) -> Needs:

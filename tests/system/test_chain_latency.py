@@ -1,0 +1,40 @@
+"""Latency of a real chain: by irtt, with CPUs that are kept awake, and beside a TCP stream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from lastro.scenarios.chain import ChainScenario
+from lastro.testbed import Testbed
+
+from ..products import one_of
+from ..scenarios import SHORT, attempted, configured, image_needs
+
+pytestmark = pytest.mark.root
+__all__ = ["image_needs"]  # what `testbed` builds
+
+
+@pytest.fixture(scope="module")
+def running(testbed: Testbed) -> Iterator[ChainScenario]:
+    with closing(ChainScenario(testbed)) as made:
+        yield made
+
+
+@pytest.mark.parametrize("platform", one_of(["native", "docker"], "docker"))
+def test_a_trial_probes_the_idle_link_and_the_loaded_one(running: ChainScenario, platform: str) -> None:
+    chosen = {**SHORT["chain"], "platform": platform, "latency_tool": "irtt", "ping_s": 1.0, "loaded_s": 2.0}
+    config = configured(ChainScenario, isolation="none", anomaly="none", cpus_idle="awake", **chosen)
+    outcome = attempted(running, config)
+    running.judge_apparatus(outcome)
+    assert outcome.valid, outcome.invalid_because
+    assert {"latency_mean", "latency_p50", "latency_p95", "loss_loaded"} <= outcome.measurements.keys()
+    loaded = {f"latency_{name}_loaded" for name in ("p50", "p95")}
+    dropped = {name for remark in outcome.notes.get("remarks", []) for name in remark["metrics"]}  # type: ignore[attr-defined]
+    assert loaded <= outcome.measurements.keys() | dropped, "a percentile is measured, or dropped with its reason"
+    assert set(outcome.notes["witness"]) == {"iperf3-tcp", "iperf3-udp", "irtt", "irtt beside TCP"}  # type: ignore[call-overload]
+    awake, conditions = outcome.notes["awake"], outcome.notes["really"]
+    assert awake["cpu_s"] >= 0 and "kept awake" in conditions["CPUs while latency is measured"]  # type: ignore[index]
+    assert outcome.notes["apparatus"]["wake_ups"] >= 0  # type: ignore[index]

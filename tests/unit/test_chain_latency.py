@@ -1,0 +1,106 @@
+"""Latency of a chain: which tool measures it, the load beside it, and CPUs that are kept awake."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lastro.host.cgroups import Usage
+from lastro.instruments.ping import Ping
+from lastro.results.samples import Outcome
+from lastro.scenarios.chain import ChainScenario
+from lastro.scenarios.chain.latency import BesideTcp, IdleByIrtt, idle_instrument, image_packages, load_reasons
+from lastro.scenarios.shared.awake import awake_cpus
+
+from .recording import FakeInstance, RecordingHost, answer, recording_testbed
+
+MS = 1_000_000
+TRIPS = [
+    {
+        "lost": "false",
+        "timestamps": {"client": {"send": {"monotonic": 10 * n * MS}, "receive": {"monotonic": (10 * n + 2) * MS}}},
+    }
+    for n in range(100)
+]
+REPORT = json.dumps({"round_trips": TRIPS})
+
+
+def config(**chosen: Any) -> dict[str, Any]:
+    return {**{setting.name: setting.default for setting in ChainScenario.settings}, **chosen}
+
+
+def test_ping_measures_the_idle_link_unless_irtt_is_chosen() -> None:
+    assert isinstance(idle_instrument(config()), Ping)
+    assert isinstance(idle_instrument(config(latency_tool="irtt")), IdleByIrtt)
+
+
+def test_ping_is_not_asked_for_what_it_can_only_do_by_spinning() -> None:
+    (interval,) = [each for each in ChainScenario.settings if each.name == "ping_interval_ms"]
+    assert interval.minimum == 10
+
+
+@pytest.mark.parametrize(
+    ("chosen", "packages"),
+    [({}, ()), ({"latency_tool": "irtt"}, ("irtt",)), ({"loaded_s": 2.0}, ("irtt",))],
+)
+def test_the_image_has_irtt_only_where_it_is_used(chosen: dict[str, Any], packages: tuple[str, ...]) -> None:
+    assert image_packages(config(**chosen)) == packages
+
+
+def test_irtt_on_an_idle_link_has_the_metrics_of_ping() -> None:
+    client, server = FakeInstance(lambda argv: answer(REPORT)), FakeInstance(lambda argv: answer("[ListenerStart]"))
+    settings = config(latency_tool="irtt", ping_s=1.0)
+    reading = IdleByIrtt().measure(client, server, "198.18.1.10", settings)  # type: ignore[arg-type]
+    assert reading.measurements["latency_mean"] == reading.measurements["latency_p95"] == 2.0
+    assert reading.measurements["ping_loss"] == 0 and set(reading.measurements) < {each.name for each in Ping.metrics}
+    assert "irtt" in reading.really["latency on the idle link"]
+
+
+def test_a_probe_beside_tcp_has_a_stream_before_it() -> None:
+    client = FakeInstance(lambda argv: answer(REPORT if argv[0] == "irtt" else "[  5] connected to 198.18.1.10"))
+    server = FakeInstance(lambda argv: answer("Server listening on 5201\n[ListenerStart]"))
+    reading = BesideTcp().measure(client, server, "198.18.1.10", config(loaded_s=1.0))  # type: ignore[arg-type]
+    assert reading.measurements["latency_p50_loaded"] == 2.0 and reading.measurements["loss_loaded"] == 0
+    (stream,) = client.served
+    assert stream[:3] == ["iperf3", "--client", "198.18.1.10"] and stream[stream.index("--time") + 1] == "11"
+    assert [argv[0] for argv in server.served] == ["iperf3", "irtt"]
+
+
+def test_a_stream_that_carried_little_is_not_the_load() -> None:
+    assert load_reasons(125_000_000, 1.0, 1500.0) == []
+    (reason,) = load_reasons(12_500_000, 1.0, 1500.0)
+    assert "carried 100 Mbit/s" in reason and "1500 Mbit/s" in reason
+
+
+@pytest.mark.parametrize(("driver", "by_kernel"), [("none\n", False), ("", False), ("intel_idle\n", True)])
+def test_cpus_stay_awake_by_the_kernel_if_it_has_a_driver_else_by_loops(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, driver: str, by_kernel: bool
+) -> None:
+    host = RecordingHost(lambda argv: None)
+    testbed = recording_testbed(host, tmp_path)
+    monkeypatch.setattr(host.view, "read", lambda paths: dict.fromkeys(paths, driver) if driver else {})
+    monkeypatch.setattr(type(testbed.cgroups), "usage", lambda self, name: Usage(cpu_s=1.5))
+    started: list[list[str]] = []
+
+    class Awake:
+        def wait_line(self, needle: str, timeout_s: float) -> str:
+            return needle
+
+        def stop(self) -> None:
+            started.append(["stopped"])
+
+    monkeypatch.setattr(host, "spawn", lambda argv: started.append(list(argv)) or Awake())
+    outcome = Outcome()
+    with awake_cpus(testbed) as awake:
+        assert awake.by_kernel is by_kernel and awake.group in testbed.apparatus.instances
+        with awake.kept():
+            running = [argv for argv in started if argv != ["stopped"]]
+        awake.note(outcome)
+    assert len(running) == (1 if by_kernel else len(testbed.usable_cpus))
+    words = " ".join(running[0])
+    assert ("/dev/cpu_dma_latency" in words) is by_kernel and ("chrt --idle 0" in words) is not by_kernel
+    assert started.count(["stopped"]) == len(running), "none of them outlives the measurement"
+    assert outcome.notes["awake"]["cpu_s"] == 1.5  # type: ignore[index]
