@@ -53,6 +53,7 @@ COMPLETERS: dict[str | tuple[str, str], str | None] = {
     "fail_over": None,
     "gate": None,
     "license": None,
+    "may_differ": None,
     "fail_invalid": None,
     "metric": None,
     "name": None,
