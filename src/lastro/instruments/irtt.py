@@ -94,7 +94,7 @@ class Irtt(Instrument):
         except (ValueError, KeyError, TypeError, RecursionError, OverflowError) as error:
             raise InstrumentError(f"irtt's report is not one of round trips: {text.strip()[-80:]!r}") from error
         wanted = duration_s * 1000 / interval_ms
-        if not 0.5 * wanted <= len(sent_ms) <= wanted + 1:
+        if not 0.1 * wanted <= len(sent_ms) <= wanted + 1:  # skipped ones count as having waited
             raise InstrumentError(f"irtt sent {len(sent_ms)} datagrams instead of {wanted:.0f}")
         most_ms = 1000 * (duration_s + _PATIENCE_S)
         if any(later <= earlier for earlier, later in pairwise(sent_ms)) or any(

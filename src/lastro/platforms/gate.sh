@@ -32,7 +32,11 @@ more() { # what was printed since the last look; nothing here starts a process
 }
 until more <&7 && more <&8 && [[ $printed == *"$needle"* ]]; do
     kill -0 $! 2>/dev/null || { wait $!; give $?; }
-    read -r -t 0.01 word || [ $? -gt 128 ] || sleep 0.01 # without input, read does not wait
+    read -r -t 0.01 word
+    case $? in
+        0) kill $! 2>/dev/null; wait $!; give $? ;; # told to end before it was ready
+        1) sleep 0.01 ;; # at the end of the input, read does not wait
+    esac
 done
 exec 7<&- 8<&-
 echo ready
