@@ -7,6 +7,7 @@ import os
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import hypothesis
@@ -98,6 +99,19 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return scheduling.scope(nodeid)
 
     return ByScope(config, log)
+
+
+@pytest.fixture(autouse=True)
+def untouched_signals() -> Iterator[None]:
+    """What a test ignores, all commands of later tests would ignore too: children inherit it."""
+    before = _ignored_signals()
+    yield
+    assert _ignored_signals() == before
+
+
+def _ignored_signals() -> str:
+    lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+    return next(line for line in lines if line.startswith("SigIgn:"))
 
 
 @pytest.fixture(scope="module", autouse=True)

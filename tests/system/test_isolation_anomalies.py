@@ -243,7 +243,10 @@ def test_the_memory_that_a_neighbour_moves_is_counted_on_every_platform(
     testbed: Testbed, pool: PlatformPool, profile: Profile, name: str
 ) -> None:
     """Without limits and within those of its profile; a kernel of its own would hardly answer with a tenth of a CPU."""
-    part, demand = anomaly("membw"), demand_of("stress-ng", bandwidth_bps=200 * MIB, timeout_s=60.0)
+    part, demand = (
+        anomaly("membw"),
+        demand_of("stress-ng", bandwidth_bps=200 * MIB, timeout_s=300.0),
+    )  # memory is slow in an emulator
     for isolations in ((), (CgroupLimits(),)) if name in PLATFORMS else ((),):
         spec = neighbour(*isolations, profile=profile)
         with pool.get(name).start(testbed, spec) as instance:

@@ -18,6 +18,7 @@ pytestmark = pytest.mark.processes
 
 _TIMES = 400
 _LATEST_S = 0.0015
+_CHANGED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)
 
 
 def _as_interrupt(first: Callable[[int, FrameType | None], object]) -> Callable[[int, FrameType | None], object]:
@@ -49,7 +50,7 @@ def test_nothing_that_was_entered_is_left_to_the_garbage_collector() -> None:
                 stack.enter_context(owned())
             yield
 
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGALRM)}
+    handlers = {number: signal.getsignal(number) for number in _CHANGED}
     callbacks, gc.callbacks[:] = [*gc.callbacks], []  # Python swallows an interrupt in one, and Hypothesis has one
     left = []
     try:

@@ -46,10 +46,11 @@ def test_datagrams_that_a_stopped_sender_skipped_count_as_if_they_had_waited() -
     found = Irtt().read(report(trip(0, 1), trip(35, 36), trip(40, 41)), 10, 0.05)
     assert found.trips_ms == pytest.approx([1, 26, 16, 6, 1])
     assert found.late_ms == pytest.approx([0, 25, 15, 5, 0])
+    assert loaded(found).payload_bytes == 3 * Irtt.packet_bytes, "those that were skipped never left"
 
 
 def test_a_percentile_among_lost_datagrams_has_no_value() -> None:
-    found = Probed((1.0,) * 80, (0.0,) * 100, 20)
+    found = Probed((1.0,) * 80, (0.0,) * 100, 20, 80)
     reading = loaded(found)
     assert reading.measurements == {"loss_loaded": 20, "latency_p50_loaded": 1.0}
     (remark,) = reading.remarks
@@ -57,14 +58,14 @@ def test_a_percentile_among_lost_datagrams_has_no_value() -> None:
 
 
 def test_without_any_answer_the_trial_is_invalid() -> None:
-    reading = loaded(Probed((), (0.0,) * 10, 10))
+    reading = loaded(Probed((), (0.0,) * 10, 10, 0))
     assert reading.measurements == {"loss_loaded": 100.0} and reading.invalid_because
 
 
 def test_a_percentile_that_is_mostly_the_senders_own_is_marked() -> None:
-    (remark,) = loaded(Probed((2.0,) * 60, (1.5,) * 60, 0)).remarks[:1]
+    (remark,) = loaded(Probed((2.0,) * 60, (1.5,) * 60, 0, 60)).remarks[:1]
     assert remark.kind == "generator delay" and remark.metrics == ("latency_p50_loaded",)
-    assert loaded(Probed((2.0,) * 60, (0.5,) * 60, 0)).remarks == ()
+    assert loaded(Probed((2.0,) * 60, (0.5,) * 60, 0, 60)).remarks == ()
 
 
 @pytest.mark.parametrize(

@@ -337,6 +337,15 @@ def test_a_server_that_is_never_ready_is_named_and_ended(instance: Local, tmp_pa
     assert gone(tmp_path / "pid")
 
 
+def test_a_server_that_ignores_its_end_is_killed_and_its_output_comes_out(instance: Local, tmp_path: Path) -> None:
+    """Whoever starts Lastro may ignore SIGTERM, and children inherit that."""
+    deaf = f"trap '' TERM; echo $$ > {tmp_path / 'pid'}; echo up; exec sleep 86392"
+    with instance.during(["sh", "-c", deaf], "up", 10) as process:
+        pass
+    done = process.stop()
+    assert (done.text, done.error_text) == ("ready\nup\n", "") and gone(tmp_path / "pid")
+
+
 def test_the_end_of_a_server_for_one_client_does_not_show_before_the_block_ends(instance: Local) -> None:
     """It would wake the client of a daemon while the other end still measures."""
     with instance.during(["sh", "-c", "echo up; sleep 0.1; echo served; exit 4"], "up") as process:

@@ -35,11 +35,14 @@ _NS_PER_MS = 1e6
 
 @dataclass(frozen=True, slots=True)
 class Probed:
-    """Round trips from when each datagram was due, and how late each was sent, in ms; `lost` got no answer."""
+    """Round trips from when each datagram was due, and how late each was sent, in ms; `lost` got no answer.
+
+    Datagrams that irtt skipped are among them; `answered` counts those alone that left and came back."""
 
     trips_ms: tuple[float, ...]
     late_ms: tuple[float, ...]
     lost: int
+    answered: int
 
     @property
     def sent(self) -> int:
@@ -129,7 +132,7 @@ def loaded(probed: Probed) -> Reading:
     return Reading(
         found,
         (Series("rtt_loaded", "ms", probed.trips_ms),),
-        payload_bytes=Irtt.packet_bytes * len(probed.trips_ms),
+        payload_bytes=Irtt.packet_bytes * probed.answered,
         remarks=tuple(remarks),
     )
 
@@ -160,4 +163,4 @@ def _probed(sent_ms: Sequence[float], back_ms: Sequence[float | None], interval_
             else:
                 trips_ms.append(back - due)
         place = reached + 1
-    return Probed(tuple(trips_ms), tuple(late_ms), lost)
+    return Probed(tuple(trips_ms), tuple(late_ms), lost, sum(back is not None for back in back_ms))

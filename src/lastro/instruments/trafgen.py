@@ -28,7 +28,7 @@ _PATIENCE_S = 15.0
 _FIRST_PORT = 20_000
 _BUCKET_S = 1e-3  # a timer of the kernel may be late by this much without losing a token
 _QUEUE_BYTES = 4 << 20  # more than a socket may have in the queue: the socket's limit blocks it, and nothing is dropped
-_LONGEST, _STARTS_S = 1.2, 0.2  # it ends after its start and this multiple of the duration
+_LONGEST, _STARTS_S = 1.2, 0.5  # it ends after its start and this multiple of the duration
 # With a rate, even one that it never reaches, it sends each frame by a call that blocks, and not through a ring.
 _BLOCKING = ("--qdisc-path", "--rate", "4000000000pps")
 # Its report, and that of the queue which it leaves behind.

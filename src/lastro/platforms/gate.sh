@@ -8,6 +8,12 @@
 
 mode=$0 file=$1
 shift
+end() { # its output is complete when it has ended; what ignores SIGTERM is killed
+    kill $! 2>/dev/null
+    for _ in {1..60}; do kill -0 $! 2>/dev/null || break; sleep 0.05; done
+    kill -9 $! 2>/dev/null
+    wait $! 2>/dev/null
+}
 give() { cat "$file.out"; cat "$file.err" >&2; rm -f "$file".*; exit "$1"; }
 if [ "$mode" = measure ]; then
     echo ready
@@ -34,13 +40,12 @@ until more <&7 && more <&8 && [[ $printed == *"$needle"* ]]; do
     kill -0 $! 2>/dev/null || { wait $!; give $?; }
     read -r -t 0.01 word
     case $? in
-        0) kill $! 2>/dev/null; wait $!; give $? ;; # told to end before it was ready
+        0) end; give $? ;; # told to end before it was ready
         1) sleep 0.01 ;; # at the end of the input, read does not wait
     esac
 done
 exec 7<&- 8<&-
 echo ready
 read -r word # a server that ends by itself does not show until then
-kill $! 2>/dev/null
-wait $!
+end
 give $?

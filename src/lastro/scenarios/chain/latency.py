@@ -50,7 +50,7 @@ class IdleByIrtt(Instrument):
         return Reading(
             reading.measurements,
             reading.series,
-            payload_bytes=reading.payload_bytes,
+            payload_bytes=Irtt.packet_bytes * probed.answered,
             really={"latency on the idle link": f"by irtt, every {settings['probe_interval_ms']:g} ms, from when due"},
         )
 
