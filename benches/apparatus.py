@@ -6,7 +6,7 @@ enters does not matter, the interval of the ratio holds 1, and its median is wit
 
     python benches/apparatus.py [PLATFORM ...] [INSTRUMENT ...] [--json] [--write]
 
-Default: every platform of this host that shares its kernel, every instrument below, in about 20 minutes. Needs root and
+Default: every platform of this host that shares its kernel, every instrument below, in about 15 minutes. Needs root and
 an idle host. --write puts the table into README.md. A word such as 3 is the number of pairs."""
 
 from __future__ import annotations
@@ -104,13 +104,10 @@ def _measure(name: str, client: Instance, server: Instance) -> tuple[Callable[[]
     return run, metric, unit
 
 
-def main() -> None:
-    chosen = words()
-    n = next((int(word) for word in chosen if word.isdecimal()), N_PAIRS)
-    platforms = [name for name in PLATFORMS if name in chosen] or list(PLATFORMS)
-    instruments = [name for name in (*FLOWS, *WORK) if name in chosen] or [*FLOWS, *WORK]
+def ratios(
+    platforms: Sequence[str] = PLATFORMS, instruments: Sequence[str] = (*FLOWS, *WORK), n: int = N_PAIRS
+) -> Iterator[Ratio]:
     packages = tuple(package for name in WORK for package in registry.get("instrument", name).packages)
-    found: list[Ratio] = []
     with (
         testbed("benches", wait=True, needs=lambda host: Needs((*packages, *Irtt.packages))) as bed,
         ExitStack() as stack,
@@ -118,18 +115,30 @@ def main() -> None:
         pool = PlatformPool(bed, stack)
         for platform in platforms:
             try:
-                for ratio in rows(Subject(bed, pool.get(platform)), platform, instruments, n):
-                    print(row(ratio), file=sys.stderr)  # the table comes at the end, and that is minutes away
-                    found.append(ratio)
+                yield from rows(Subject(bed, pool.get(platform)), platform, instruments, n)
             except LastroError as error:
                 print(f"{platform}: {error.message}", file=sys.stderr)
+
+
+def table(found: Sequence[Ratio]) -> str:
+    return "\n".join([*_HEAD, *map(row, found)])
+
+
+def main() -> None:
+    chosen = words()
+    n = next((int(word) for word in chosen if word.isdecimal()), N_PAIRS)
+    platforms = [name for name in PLATFORMS if name in chosen] or PLATFORMS
+    found: list[Ratio] = []
+    for ratio in ratios(platforms, [name for name in (*FLOWS, *WORK) if name in chosen] or [*FLOWS, *WORK], n):
+        print(row(ratio), file=sys.stderr)  # the table comes at the end, and that is minutes away
+        found.append(ratio)
     if "--json" in sys.argv:
         show(found)
         return
-    table = "\n".join([*_HEAD, *map(row, found), ""])
     if "--write" in sys.argv:
-        _README.write_text(_PLACE.sub(lambda place: place[1] + table + place[2], _README.read_text()))
-    print(table)
+        text = _PLACE.sub(lambda place: f"{place[1]}{table(found)}\n{place[2]}", _README.read_text(encoding="utf-8"))
+        _README.write_text(text, encoding="utf-8")
+    print(table(found))
 
 
 def row(ratio: Ratio) -> str:

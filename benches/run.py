@@ -6,6 +6,7 @@ import platform
 from pathlib import Path
 
 import analysis
+import apparatus
 import datapath
 import fleet
 import help as help_bench
@@ -35,6 +36,14 @@ while packets flow, so the interval should hold 1.
 
 {head}
 {datapath}
+
+The apparatus: the same measurement in the same two instances, entered by the platform's own exec and entered from the
+host by nsenter(1), past its client, daemon and shim, in turn. How a command enters must not be in its number, so the
+interval should hold 1, and its median lie within 3 % for rates and 5 % for latencies and times.
+
+<!-- apparatus -->
+{apparatus}
+<!-- end of apparatus -->
 
 Workloads on `native` against the same tools run by hand in a chroot, in turn (`python benches/instruments.py --write`,
 as root). By hand there is no control group, no meter and no check, so the interval should hold 1, or the difference be
@@ -86,6 +95,7 @@ def main() -> None:
         ratios="\n".join(ratio.row for ratio in ratios),
         datapath="\n".join(ratio.row for ratio in datapath.ratios()),
         instruments=instruments.results().table().rstrip(),
+        apparatus=apparatus.table(list(apparatus.ratios())),
         http_load=http_load.table(),
         routers=routers.table(),
         idle="\n".join(idle.rows()),

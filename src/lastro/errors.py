@@ -173,8 +173,29 @@ class InstrumentError(TrialError):
     pass
 
 
+_SYNONYMS = {
+    "anomaly": ("neighbour", "neighbor", "noise", "stress", "interference"),
+    "attachment": ("link", "network", "nic", "interface", "connection"),
+    "function": ("vnf", "cnf", "nf", "service", "middlebox"),
+    "instrument": ("workload", "benchmark", "tool", "generator"),
+    "isolation": ("limits", "limit", "security", "confinement"),
+    "platform": ("container", "runtime", "hypervisor", "virtualization", "technology"),
+    "replicates": ("repetitions", "repeats", "repeat", "runs", "rounds", "iterations", "reps"),
+}
+_MOST_NAMES = 24
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return the nearest valid name as a question, or all valid names when none is near."""
+    """Return the names that may be meant, as a question: the one that the field calls so, those that begin with the
+    word, or the nearest. Where there is none, return the valid names, or the nearest of many."""
     names = sorted(known)
-    near = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
-    return f"did you mean '{near[0]}'?" if near else f"valid names: {', '.join(names) or 'none'}"
+    low = word.lower()
+    begin = [name for name in names if len(low) > 2 and name.startswith(low)]
+    meant = [name for name in names if low.removesuffix("s") in _SYNONYMS.get(name, ())]
+    near = (meant or begin)[:3] or difflib.get_close_matches(word, names, n=1, cutoff=0.6)
+    if near:
+        return f"did you mean {' or '.join(map(repr, near))}?"
+    if len(names) > _MOST_NAMES:
+        some = sorted(difflib.get_close_matches(word, names, n=_MOST_NAMES, cutoff=0))
+        return f"valid names are {', '.join(some)} and {len(names) - len(some)} more"
+    return f"valid names: {', '.join(names) or 'none'}"

@@ -48,7 +48,8 @@ def test_a_study_alone_is_tried_and_the_answer_fits_a_screen(tmp_path: Path) -> 
     assert [line.split() for line in done.out.splitlines() if line.startswith(("native", "runc"))] == [
         ["native", "1/1", "1/1", "1/1", "1/1"], ["runc", "1/1", "1/1", "1/1", "1/1"],
     ]  # fmt: skip
-    assert "trying native … (1/10, about " in done.err and "trying runc … (6/10, about " in done.err
+    assert "starting native … (1/2)" in done.err and "2 platforms start; 4 parts are tried on each, about " in done.err
+    assert "trying native … (1/8, about " in done.err and "trying runc … (5/8, about " in done.err
 
 
 def test_where_the_host_is_taken_haste_tries_nothing() -> None:

@@ -238,7 +238,14 @@ def test_limits_hold_a_neighbour_that_exhausts_the_kernel(
     assert "the limit is not in force" in str(part.unmet(dose, demand, lower))
 
 
-@pytest.mark.parametrize("name", [*PLATFORMS, pytest.param("gvisor", marks=needs_runsc), "qemu-tcg"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *one_of(PLATFORMS, "docker"),
+        pytest.param("gvisor", marks=needs_runsc),
+        pytest.param("qemu-tcg", marks=pytest.mark.slow),
+    ],
+)
 def test_the_memory_that_a_neighbour_moves_is_counted_on_every_platform(
     testbed: Testbed, pool: PlatformPool, profile: Profile, name: str
 ) -> None:

@@ -134,7 +134,6 @@ def test_a_study_or_haste_narrows_what_is_tried(tmp_path: Path) -> None:
     assert wanted("--quick", "--platform", "runc") == doctor.PartsToTry(["runc"], {})
     everything = wanted()
     assert set(everything.platforms) == registry.names("platform") and everything.in_click
-    assert set(everything.attempts.values()) == {1 + sum(map(len, everything.names.values()))}
 
 
 def test_without_options_a_host_fits_a_screen() -> None:
@@ -152,15 +151,20 @@ def test_without_options_a_host_fits_a_screen() -> None:
     assert text[-2:] == ["unavailable on every platform:", "  attachment ipvlan: this kernel has no ipvlan"]
 
 
-def test_every_part_is_tried_on_every_platform_and_told_before() -> None:
-    probes, said = Probes(), list[tuple[str, str]]()
+def test_every_part_is_tried_on_every_platform_and_told_before(capsys: pytest.CaptureFixture[str]) -> None:
+    probes = Probes()
     two = wanted("--platform", "kvm", "--platform", "runc")
-    findings = doctor.examine(probes, two, lambda platform, what: said.append((platform, what)))  # type: ignore[arg-type]
+    with doctor._Progress(two) as progress:
+        findings = doctor.examine(probes, two, progress)  # type: ignore[arg-type]
     kinds = ("attachment", "isolation", "function", "anomaly")
     tried = {(kind, name, on) for kind in kinds for name in ChainScenario.part_names(kind) for on in ("kvm", "runc")}
     assert {asked[:3] for asked in probes.asked} == tried
     assert ("function", "none", "runc", "click") in probes.asked, "in Click, on the first platform that works"
-    assert said[0] == ("kvm", "start") and len(said) == len(findings)
+    first, second, whole, *trying = capsys.readouterr().err.splitlines()
+    assert (first, second) == ("starting kvm … (1/2)", "starting runc … (2/2)")
+    n = sum(map(len, two.names.values()))
+    assert whole.startswith(f"1 of 2 platforms starts; {n} parts are tried on it, about ")
+    assert len(trying) == 1 and trying[0].startswith(f"trying runc … (1/{n + 1}, about "), "nothing of kvm takes time"
     assert [f.kind for f in findings] == sorted((f.kind for f in findings), key=list(registry.KINDS).index)
 
 

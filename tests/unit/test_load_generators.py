@@ -146,7 +146,7 @@ def test_trafgen_is_paced_by_a_token_bucket_on_its_link() -> None:
     )
     runs = sender.measured
     assert runs == [argv for argv in sender.commands if "trafgen" in argv]
-    assert all(argv[3:5] == ["pace0", "1.400"] for argv in runs) and len(runs) == 2
+    assert all(argv[3:5] == ["pace0", "1.700"] for argv in runs) and len(runs) == 2
     assert sender.commands[-2] == ["sh", "-c", 'cat >"$1"', "sh", "/dev/shm/lastro-frames"], (
         "in memory, before it starts"
     )

@@ -53,9 +53,13 @@ def test_options_are_levels_factors_and_constants() -> None:
     assert levels(one) == ["sysbench-cpu:primes=3000", "sysbench-memory"]
 
 
-def test_an_option_of_one_part_is_no_factor() -> None:
-    with pytest.raises(StudyError, match="an option of a single part cannot be a factor"):
-        study(factors='instrument = ["sysbench-cpu"]\n"instrument.sysbench-cpu.primes" = [1000, 2000]')
+def test_an_option_of_one_part_is_a_factor_where_every_treatment_has_the_part() -> None:
+    primes = '"instrument.sysbench-cpu.primes" = [1000, 2000]'
+    factor = study(factors=f'instrument = ["sysbench-cpu"]\n{primes}')
+    assert levels(factor) == ["sysbench-cpu:primes=1000", "sysbench-cpu:primes=2000"]
+    with pytest.raises(StudyError, match="not every treatment has it: instrument pi") as refused:
+        study(factors=f'instrument = ["sysbench-cpu", "pi"]\n{primes}')
+    assert "'sysbench-cpu:primes=VALUE'" in str(refused.value.hint)
 
 
 def test_a_value_out_of_bounds_is_refused_wherever_it_stands() -> None:

@@ -377,6 +377,24 @@ def test_every_problem_has_a_line() -> None:
     assert third.startswith("s.toml: factors.foo: scenario chain has no factor or setting")
 
 
+def test_a_misspelt_key_hides_no_other_problem() -> None:
+    error = refusal(SMALL.replace("name", "titel = 'x'\nname").replace('"chain"', '"chian"'))
+    assert error.where == "study.titel" and "no scenario is named 'chian'" in (error.hint or "")
+    error = refusal(SMALL.replace("name", "titel = 'x'\nname").replace("platform", "container"))
+    assert error.where == "study.titel" and "did you mean 'platform'?" in (error.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("line", "quoted"),
+    [
+        ("[settings]\nfunction.firewall.rules = 0\n", '"function.firewall.rules" = 0'),
+        ('[settings]\nplatform.nic = "e1000"\n', '"platform.nic" = "e1000"'),
+    ],
+)
+def test_a_name_with_dots_is_shown_in_the_quotes_that_it_needs(line: str, quoted: str) -> None:
+    assert (refusal(SMALL + line).hint or "").endswith(f"put it in quotes: {quoted}")
+
+
 def _range(first: int, last: int) -> str:
     return f"[{', '.join(map(str, range(first, last + 1)))}]"
 

@@ -107,6 +107,20 @@ def test_all_names_are_told_when_none_is_near() -> None:
     assert did_you_mean("zzz", []) == "valid names: none"
 
 
+def test_a_prefix_is_meant_rather_than_a_near_name_and_words_of_the_field_are_known() -> None:
+    assert did_you_mean("macvlan", ["macvtap", "macvlan-bridge"]) == "did you mean 'macvlan-bridge'?"
+    ovs = ["ovs-dpdk", "ovs-kernel", "veth-bridge"]
+    assert did_you_mean("ovs", ovs) == "did you mean 'ovs-dpdk' or 'ovs-kernel'?"
+    names = ["anomaly", "platform", "attachment", "neighbour_cpus"]
+    assert did_you_mean("neighbours", names) == "did you mean 'anomaly'?"
+    assert did_you_mean("container", names) == "did you mean 'platform'?"
+
+
+def test_of_many_names_the_nearest_are_told() -> None:
+    hint = did_you_mean("zeta", [f"name{number}" for number in range(40)])
+    assert hint.endswith(" and 16 more") and hint.count(",") == 23
+
+
 def test_a_study_error_says_where() -> None:
     assert StudyError("is empty", file="s.toml", where="factors.a").message == "s.toml: factors.a: is empty"
     assert StudyError("is empty", file="s.toml").message == "s.toml: is empty"

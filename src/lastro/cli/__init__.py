@@ -185,7 +185,14 @@ def _check_surroundings() -> None:
 
 def _parse_and_run(name: str, rest: list[str]) -> int:
     parser, module = command_parser(name)
-    args = parser.parse_args(rest)
+    args, unknown = parser.parse_known_args(rest)
+    if unknown:
+        from lastro.errors import did_you_mean
+
+        known = [text for action in parser._actions for text in action.option_strings if text.startswith("--")]
+        option = unknown[0].partition("=")[0]
+        hint = f"; {did_you_mean(option, known)}" if option.startswith("--") else ""
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
     if getattr(args, "trust", False):
         from lastro.files import trusting
 

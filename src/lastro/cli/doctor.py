@@ -1,11 +1,13 @@
 """Tries each part for real, on a small scale: a container is started and pinged, a link carries a ping, a limit is read
 back from the kernel. A part that fails is reported with the reason and a remedy. The exit code is 0 even then.
 
+Platforms are started first, in about half a minute; how long the parts take is then said before they are tried.
+
 Without options, it prints a line for each platform. --all shows every part on every platform, with each reason and its
 remedy; --json also has every combination of platform, attachment and isolation: it is available when its attachment
 and its isolation both work on its platform.
 
-  lastro doctor --quick                     only platforms; nothing is tried while a campaign holds the host
+  lastro doctor --quick                     only platforms, in half a minute; nothing while a campaign holds the host
   lastro doctor --study edge.toml           only what a study needs
   lastro doctor --testbed guest             in a virtual machine: what AppArmor, cgroup v2 and its kernel add
   lastro doctor --fleet fleet.toml          which testbeds can be used, which are alike, and how the others differ
@@ -22,6 +24,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from lastro import registry
 from lastro.app.rights import require_root
@@ -42,7 +45,6 @@ from lastro.units import human_duration
 
 _WIDTH = 80
 _TRIED = ("attachment", "isolation", "function", "anomaly")
-Say = Callable[[str, str], None]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -77,12 +79,12 @@ def run(args: argparse.Namespace) -> int:
         raise InputError(f"{file.file} has several guests, and doctor tries one", hint)
     try:
         with testbed("lastro doctor", wait=args.wait, file=file) as bed, ExitStack() as stack:
-            say = stack.enter_context(_Progress(wanted))
+            progress = stack.enter_context(_Progress(wanted))
             host = facts.collect(bed.host)
             links = AttachmentPool(bed, stack)
             probes = ChainProbes(bed, PlatformPool(bed, stack), links)
             adds = added(bed, probes, links)
-            findings = examine(probes, wanted, say)
+            findings = examine(probes, wanted, progress)
             versions = _versions(bed.host, findings) if args.json else {}
     except HostBusy as error:
         if not args.quick:
@@ -161,11 +163,6 @@ class PartsToTry:
     names: Mapping[str, Sequence[str]]
     in_click: bool = False  # also try the functions' implementation in Click
 
-    @property
-    def attempts(self) -> Mapping[str, int]:
-        """The approximate number of starts of each platform."""
-        return dict.fromkeys(self.platforms, 1 + sum(map(len, self.names.values())))
-
 
 def _wanted(args: argparse.Namespace) -> PartsToTry:
     """Return the parts to try. Raises: InputError when a name is not that of a platform; StudyError."""
@@ -202,8 +199,8 @@ def _platforms(chosen: Sequence[str] | None) -> list[str]:
     return list(dict.fromkeys(chosen)) if chosen else sorted(known)
 
 
-def examine(probes: ChainProbes, wanted: PartsToTry, say: Say) -> list[ProbedPart]:
-    """Try every wanted part on every platform. Where a platform is unavailable, its reason applies to all parts."""
+def examine(probes: ChainProbes, wanted: PartsToTry, progress: _Progress) -> list[ProbedPart]:
+    """Try every platform, then each wanted part on it. Where a platform does not start, its parts have its reason."""
     tries: dict[str, Callable[[str, str], Availability]] = {
         "attachment": probes.attachment,
         "isolation": probes.isolation,
@@ -212,15 +209,18 @@ def examine(probes: ChainProbes, wanted: PartsToTry, say: Say) -> list[ProbedPar
     }
     findings = []
     for platform in wanted.platforms:
-        say(platform, "start")
+        progress.starts(platform)
         findings.append(ProbedPart("platform", platform, platform, probes.platform(platform)))
+    works = [each.name for each in findings if each.availability]
+    progress.goes_on(works)
+    for platform in wanted.platforms:
         for kind, names in wanted.names.items():
             for name in names:
-                say(platform, f"{kind} {name}")
+                if platform in works:
+                    progress.tries(platform, f"{kind} {name}")
                 findings.append(ProbedPart(kind, name, platform, tries[kind](name, platform)))
-    works = [each.name for each in findings if each.kind == "platform" and each.availability]
     for platform in works[:1] if wanted.in_click else ():
-        say(platform, "functions in Click")
+        progress.tries(platform, "functions in Click")
         findings.append(ProbedPart("function", "in Click", platform, probes.function(NONE, platform, "click")))
     return sorted(findings, key=lambda finding: list(registry.KINDS).index(finding.kind))
 
@@ -228,36 +228,57 @@ def examine(probes: ChainProbes, wanted: PartsToTry, say: Say) -> list[ProbedPar
 class _Progress:
     """Progress on stderr: one live line on a terminal, a line for each platform elsewhere.
 
-    The time left is estimated from the usual start time of each platform, and from the pace so far."""
+    The time left is estimated from the usual start time of each platform that starts, and from the pace so far."""
 
     def __init__(self, wanted: PartsToTry) -> None:
-        self._expected_s = {name: n * start_s({"platform": name}) for name, n in wanted.attempts.items()}
-        self._n = sum(wanted.attempts.values()) + wanted.in_click
+        self._n_platforms, self._in_click = len(wanted.platforms), wanted.in_click
+        self._n_each = sum(map(len, wanted.names.values()))
         self._each_s = {name: start_s({"platform": name}) for name in wanted.platforms}
+        self._n = self._tried = 0
+        self._expected_s = self._done_s = 0.0
 
-    def __enter__(self) -> Say:
-        self._live, self._began_s = sys.stderr.isatty(), time.monotonic()
+    def __enter__(self) -> Self:
+        self._live = sys.stderr.isatty()
         self._shown: set[str] = set()
-        self._tried, self._done_s = 0, 0.0
-        return self._say
+        return self
 
-    def _say(self, platform: str, what: str) -> None:
-        progress = f"{self._tried + 1}/{self._n}, {self._left()}"
-        if self._live:
-            line = f"trying {platform}: {what} ({progress})"
-            print(f"\r\x1b[K{plain(line)[: _WIDTH - 1]}", end="", file=unfiltered(sys.stderr), flush=True)
-        elif platform not in self._shown:
-            print(f"trying {platform} … ({progress})", file=sys.stderr, flush=True)
-        self._shown.add(platform)
+    def starts(self, platform: str) -> None:
         self._tried += 1
+        self._say(f"starting {platform}", f"starting {platform}", f"{self._tried}/{self._n_platforms}")
+
+    def goes_on(self, works: Sequence[str]) -> None:
+        """Say how many parts follow on the platforms that start, and how long they take."""
+        self._n, self._tried = self._n_each * len(works) + self._in_click, 0
+        self._expected_s = self._n_each * sum(self._each_s[name] for name in works)
+        self._began_s = time.monotonic()
+        if self._n_each and works:
+            self._end_line()
+            some = f"{len(works)} of {self._n_platforms} platforms start{'s' if len(works) == 1 else ''}"
+            start = "the platform starts" if self._n_platforms == 1 else some
+            parts = f"{self._n_each} parts are tried on {'it' if len(works) == 1 else 'each'}"
+            print(f"{start}; {parts}, {self._time('in all')}; Ctrl-C ends it", file=sys.stderr, flush=True)
+
+    def tries(self, platform: str, what: str) -> None:
+        self._tried += 1
+        self._say(f"trying {platform}: {what}", f"trying {platform}", f"{self._tried}/{self._n}, {self._time('left')}")
         self._done_s += self._each_s.get(platform, 0.0)
 
-    def _left(self) -> str:
-        """Return the time left, at the pace so far once there is one."""
-        expected_s = sum(self._expected_s.values())
-        pace = (time.monotonic() - self._began_s) / self._done_s if self._done_s else 1.0
-        return f"about {human_duration(max(0.0, pace * (expected_s - self._done_s)))} left"
+    def _say(self, now: str, once: str, progress: str) -> None:
+        if self._live:
+            line = f"{now} ({progress})"
+            print(f"\r\x1b[K{plain(line)[: _WIDTH - 1]}", end="", file=unfiltered(sys.stderr), flush=True)
+        elif once not in self._shown:
+            print(f"{once} … ({progress})", file=sys.stderr, flush=True)
+        self._shown.add(once)
 
-    def __exit__(self, *_: object) -> None:
+    def _time(self, words: str) -> str:
+        """Return the time left, at the pace so far once there is one."""
+        pace = (time.monotonic() - self._began_s) / self._done_s if self._done_s else 1.0
+        return f"about {human_duration(max(0.0, pace * (self._expected_s - self._done_s)))} {words}"
+
+    def _end_line(self) -> None:
         if self._live:
             print("\r\x1b[K", end="", file=unfiltered(sys.stderr), flush=True)
+
+    def __exit__(self, *_: object) -> None:
+        self._end_line()

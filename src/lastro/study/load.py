@@ -10,7 +10,7 @@ from lastro.study.document import read_document, read_text
 from lastro.study.model import ScenarioSchema, Study
 from lastro.study.problems import FieldError, Problems, shown
 from lastro.study.resolve import resolve
-from lastro.study.schema import StudyFile, read_shape
+from lastro.study.schema import StudyFile, read_shape, without_unknown_keys
 
 
 def load(path: Path, schemas: Mapping[str, ScenarioSchema]) -> Study:
@@ -37,5 +37,6 @@ def parse(text: str, file: str, schemas: Mapping[str, ScenarioSchema]) -> Study:
 
     Raises: StudyError when the text is not a valid study."""
     problems = Problems(file)
-    shape = read_shape(read_document(text, problems), problems, StudyFile)
+    document = read_document(text, problems)
+    shape = read_shape(without_unknown_keys(document, problems, StudyFile), problems, StudyFile)
     return replace(resolve(shape, schemas, problems), source=text, file=file)

@@ -37,11 +37,10 @@ def resolve(file: StudyFile, schemas: Mapping[str, ScenarioSchema], problems: Pr
 
     Raises: StudyError when it uses names that its scenario does not know, or describes a study that could not be
     run."""
-    with problems.at("study", "scenario"):
-        if file.study.scenario not in schemas:
-            hint = partial(did_you_mean, file.study.scenario, schemas)
-            raise FieldError(f"no scenario is named {shown(file.study.scenario)}", hint)
-    problems.raise_if_any()
+    if file.study.scenario not in schemas:
+        hint = partial(did_you_mean, file.study.scenario, schemas)
+        problems.add(("study", "scenario"), FieldError(f"no scenario is named {shown(file.study.scenario)}", hint))
+        problems.raise_if_any()
     schema = schemas[file.study.scenario]
     factors = _factors(file, schema, problems)
     settings = _settings(file, schema, problems)
@@ -72,13 +71,12 @@ def resolve(file: StudyFile, schemas: Mapping[str, ScenarioSchema], problems: Pr
 def _factors(file: StudyFile, schema: ScenarioSchema, problems: Problems) -> Factors:
     factors: dict[str, dict[Level, Level]] = {}
     for name, raw_levels in file.factors.items():
-        if name not in schema.parts and name not in schema.settings and name not in options_named(schema):
-            constant = FieldError(
-                "an option of a single part cannot be a factor", "put it into [settings], or into a level"
-            )
-            known = name in options_of_one(schema)
-            problems.add(("factors", name), constant if known else unknown_name(schema, name))
+        if name not in {*schema.parts, *schema.settings, *options_named(schema), *options_of_one(schema)}:
+            problems.add(("factors", name), unknown_name(schema, name))
             continue
+        if name in options_of_one(schema):
+            with problems.at("factors", name):
+                _require_its_part(file, name)
         levels = factors.setdefault(name, {})
         for index, raw in enumerate(raw_levels):
             with problems.at("factors", name, index):
@@ -88,6 +86,20 @@ def _factors(file: StudyFile, schema: ScenarioSchema, problems: Problems) -> Fac
                     raise FieldError(f"{shown(raw)} is the same level as {shown(levels[key])}, which is listed already")
                 levels[key] = level
     return factors
+
+
+def _require_its_part(file: StudyFile, name: str) -> None:
+    """Check that every treatment has the part whose option varies: others would be measured once for each level.
+
+    Raises: FieldError."""
+    kind, part, option = name.split(".", 2)
+    levels = file.factors.get(kind) or [file.settings.get(kind, NONE)]
+    others = sorted({str(level) for level in levels if split_options(str(level))[0] != part})
+    if others:
+        hint = f"write the option into the levels of {kind}: '{part}:{option}=VALUE'"
+        raise FieldError(
+            f"varies an option of {part}, but not every treatment has it: {kind} {', '.join(others)}", hint
+        )
 
 
 def _settings(file: StudyFile, schema: ScenarioSchema, problems: Problems) -> dict[str, Level]:

@@ -5,6 +5,10 @@ imports pydantic; only `load` and the command that prints the JSON Schema do."""
 
 from __future__ import annotations
 
+import copy
+import functools
+import json
+import operator
 from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any, Literal, TypeVar, get_args
@@ -198,6 +202,24 @@ def read_shape(document: dict[str, Any], problems: Problems, model: type[T]) -> 
     raise AssertionError("pydantic rejected the document but reported no error")
 
 
+def without_unknown_keys(document: dict[str, Any], problems: Problems, model: type[StrictTable]) -> dict[str, Any]:
+    """Return the document without keys that the model does not know, if all else is of its shape.
+
+    They are problems, but do not hide further ones, such as those of names that a scenario does not know."""
+    try:
+        model.model_validate(document)
+    except ValidationError as error:
+        details = error.errors(include_url=False)
+        if any(detail["type"] != "extra_forbidden" for detail in details):
+            return document
+        document = copy.deepcopy(document)
+        for detail in details:
+            *way, key = detail["loc"]
+            del functools.reduce(operator.getitem, way, document)[key]  # type: ignore[arg-type]
+            problems.add(detail["loc"], FieldError(_message(detail), _hint(detail, model)))
+    return document
+
+
 def _message(detail: ErrorDetails) -> str:
     if detail["type"] in _WANTED:
         return f"must be {_WANTED[detail['type']]}, but is {shown(detail['input'])}"
@@ -211,6 +233,9 @@ def _message(detail: ErrorDetails) -> str:
 
 
 def _hint(detail: ErrorDetails, model: type[StrictTable]) -> str | Callable[[], str]:
+    if detail["loc"][0] in ("settings", "factors") and isinstance(detail["input"], dict) and len(detail["loc"]) == 2:
+        line = _quoted(str(detail["loc"][1]), detail["input"])
+        return f"TOML reads a name with dots as tables; put it in quotes: {line}"
     if detail["type"] != "extra_forbidden":
         return str(detail.get("ctx", {}).get("hint", ""))  # of a check of our own
     *way, key = detail["loc"]
@@ -218,6 +243,15 @@ def _hint(detail: ErrorDetails, model: type[StrictTable]) -> str | Callable[[], 
         if step in model.model_fields:  # not an index, nor a name in a table of tables
             model = _table_in(model.model_fields[str(step)].annotation) or model
     return partial(did_you_mean, str(key), model.model_fields)
+
+
+def _quoted(name: str, table: dict[str, Any]) -> str:
+    """Return the line that was meant: the name with its dots in quotes, and its value."""
+    inner, value = next(iter(table.items()), ("OPTION", "VALUE"))
+    name = f"{name}.{inner}"
+    if isinstance(value, dict):
+        return _quoted(name, value)
+    return f'"{name}" = {json.dumps(value, default=str, ensure_ascii=False)[:40]}'
 
 
 def _table_in(annotation: Any) -> type[StrictTable] | None:

@@ -14,6 +14,7 @@ from lastro.platforms.base import Instance
 from lastro.testing.subject import MIB
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_ATTEMPTS = 3
 
 
 class Commands:
@@ -110,12 +111,15 @@ class Commands:
             pass
 
     def test_a_measuring_command_keeps_its_output_inside_until_it_has_ended(self, instance: Instance) -> None:
-        """A line every 10 ms wakes nothing outside, and comes back whole."""
+        """A line every 10 ms wakes nothing outside, and comes back whole. A daemon may also have other work."""
         script = "for i in 0 1 2 3 4 5 6 7 8 9; do for j in 0 1 2 3 4 5 6 7 8 9; do echo $i$j; sleep 0.01; done; done"
         apparatus = instance.testbed.apparatus
-        apparatus.taken()
-        measured = instance.measure(["sh", "-c", f"{script}; echo aside >&2; exit 3"], check=False)
-        (window,) = apparatus.taken()
+        for left in reversed(range(_ATTEMPTS)):
+            apparatus.taken()
+            measured = instance.measure(["sh", "-c", f"{script}; echo aside >&2; exit 3"], check=False)
+            (window,) = apparatus.taken()
+            if not left or not validity.apparatus_reasons([window]):
+                break
         assert measured.done.text == "".join(f"{number:02}\n" for number in range(100))
         assert (measured.done.error_text, measured.done.returncode) == ("aside\n", 3)
         assert 1.0 <= measured.done.duration_s <= window.elapsed_s + measured.message_s

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import ClassVar, NamedTuple, get_args
 
-from lastro import registry
+from lastro import registry, validity
 from lastro.errors import CommandTimeout, InstrumentError
+from lastro.host.apparatus import Apparatus
 from lastro.host.cgroups import Resources
 from lastro.host.ledger import NETNS_DIR
 from lastro.instruments._http import HttpLoad, Page, Station
@@ -24,6 +25,7 @@ from lastro.testbed import Testbed
 from lastro.testing.network import RIGHT, joined
 from lastro.testing.replay import FOREIGN, Tape, damaged
 from lastro.testing.subject import MIB, Subject
+from lastro.validity import Window
 
 _ATTEMPTS = 3
 _VERSIONS = 200
@@ -46,7 +48,7 @@ class Ready(NamedTuple):
 
 
 class InstrumentContract:
-    """The contract of an instrument: it reads a real run, and refuses output that is damaged, cut or not its own.
+    """The contract of an instrument: it measures without a word, reads a real run, and refuses output not its own.
 
     `settings` are those of a study that its `measure` or `load` reads. A workload runs with `options`; without any, its
     short version runs (`brief`). A module's `image_needs(host)` returns what the tool needs in the image. The real run
@@ -64,8 +66,10 @@ class InstrumentContract:
         part, tape = registry.get("instrument", self.instrument), Tape(testbed.host, self.printed_by)
         with self.ready(testbed, pool) as (measure, version):
             assert any(map(str.isdigit, version()))
-            reading = _measured(measure, tape)
+            reading, windows = _measured(measure, tape, testbed.apparatus)
             assert reading.invalid_because == ()
+            assert windows, "its tool runs by another way than `Instance.measure`, so that the apparatus is in it"
+            assert validity.apparatus_reasons(windows) == [], "it measures without a word"
             assert reading.measurements
             self._assert_declared(reading)
             result = tape.result
@@ -158,9 +162,12 @@ def _http_load(tool: HttpLoad, settings: Mapping[str, Level], testbed: Testbed, 
             shutil.rmtree(folder)
 
 
-def _measured(measure: Measure, tape: Tape) -> Reading:
-    """Measure, and record it. A busy host may keep a load from its rate, or a tool from its CPU, so try three times."""
+def _measured(measure: Measure, tape: Tape, apparatus: Apparatus) -> tuple[Reading, list[Window]]:
+    """Measure, and record it. Return what the apparatus did meanwhile, too.
+
+    A busy host may keep a load from its rate, or a tool from its CPU, so try three times."""
     for left in reversed(range(_ATTEMPTS)):
+        apparatus.taken()
         try:
             with tape.recording():
                 reading = measure(_LIMIT_S)
@@ -170,7 +177,7 @@ def _measured(measure: Measure, tape: Tape) -> Reading:
             continue
         if not reading.invalid_because:
             break
-    return reading
+    return reading, apparatus.taken()
 
 
 def _read_or_refused(measure: Measure) -> Reading | None:
