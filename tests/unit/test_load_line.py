@@ -109,7 +109,7 @@ def test_packets_are_steered_to_the_other_cpus(tmp_path: Path) -> None:
     chain = SimpleNamespace(instances={"function": instance}, source=instance, path=PATHS["4"])
     assert steer(cast(Any, chain), "apart") == {"CPUs of the function's kernel": "1, 40, by receive packet steering"}
     assert host.commands == [["nsenter", "--net=/run/netns/N2", "unshare", "--mount", "sh", "-e"]]
-    files = " ".join(f"/sys/class/net/{port}/queues/rx-0/rps_cpus" for port in ("in0", "out0"))
+    files = " ".join(f"/sys/class/net/{port}/queues/rx-*/rps_cpus" for port in ("in0", "out0"))
     assert f"for file in {files}; do echo 00000100,00000002 > $file; done\n" in str(host.stdins[0])
     assert steer(cast(Any, chain), "sender") == {"CPUs of the function's kernel": "the one that sends"}
     instance.takes_taps = True

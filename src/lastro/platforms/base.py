@@ -24,6 +24,7 @@ from lastro.testbed import Testbed, set_sysctls
 from lastro.validity import ClockSample
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{1,39}")
+_MESSAGES = 3  # begin and end a measurement: two, and the usual spread of what they wake
 _GRACE_S = 10.0  # for the end of a command inside, and for its output to come out
 _NOTHING: AbstractContextManager[object] = nullcontext()
 
@@ -198,7 +199,7 @@ class Instance(ABC):
                 self._usual = witness.wake_ups(gate.exchange, CALM_S)
             if not self.shares_kernel:
                 gate.time_messages()
-            with watch, witness.watching(2 * self._usual, self.idle_wake_ups_per_s):
+            with watch, witness.watching(_MESSAGES * self._usual, self.idle_wake_ups_per_s):
                 gate.run(timeout_s)
             gate.give()
         found = gate.measured

@@ -56,7 +56,7 @@ def steer(chain: Chain, steering: str) -> dict[str, str]:
     others = [each for each in function.testbed.usable_cpus if each != cpu]
     if steering == SENDER or not others:
         return {"CPUs of the function's kernel": "the one that sends"}
-    files = [f"/sys/class/net/{port}/queues/rx-0/rps_cpus" for port in (chain.path.inside, chain.path.outside)]
+    files = [f"/sys/class/net/{port}/queues/rx-*/rps_cpus" for port in (chain.path.inside, chain.path.outside)]
     enter = ["nsenter", f"--net={NETNS_DIR / function.netns}", "unshare", "--mount", "sh", "-e"]
     function.testbed.host.run(enter, stdin=_SCRIPT.format(mask=_mask(others), files=" ".join(files)))
     return {"CPUs of the function's kernel": f"{', '.join(map(str, others))}, by receive packet steering"}
