@@ -147,7 +147,9 @@ def test_a_server_that_stands_still_shows_in_the_open_loop_and_hides_from_the_cl
         opened = Vegeta().measure(station, OpenLoad(PAGE, rate_per_s=100, duration_s=3))
         closed = Jmeter().measure(station, ClosedLoad(PAGE, clients=1, requests=800, warm_up=5))
     assert opened.measurements["open_request_time"] == pytest.approx(125, rel=0.4)
-    assert opened.measurements["open_request_time_p95"] == pytest.approx(450, rel=0.3)
+    dropped = {name for remark in opened.remarks for name in remark.metrics}  # of a generator that had no CPU
+    p95 = "open_request_time_p95"
+    assert p95 in dropped or opened.measurements[p95] == pytest.approx(450, rel=0.3)
     assert closed.invalid_because == ()
     waited = [time_ms for time_ms in closed.series[0].values if time_ms > 100]
     assert 1 <= len(waited) < 30  # one for each half second, however long that was

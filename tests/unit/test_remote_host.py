@@ -26,6 +26,8 @@ from lastro.host.ssh import SshHost
 from lastro.platforms._gate import Gate, measuring
 from lastro.validity import clock_reasons, drift
 
+from ..cli.conftest import until
+
 pytestmark = pytest.mark.processes
 
 HERE = ("sh", "-c")
@@ -214,7 +216,7 @@ def test_a_fed_command_reads_there_what_it_is_sent(tmp_path: Path) -> None:
         process = host.spawn(["sh", "-c", "echo up; cat; echo end; echo aside >&2; exit 4"], fed=True, whole=True)
         assert process.wait_line("up", 10) == "up\n"
         assert isinstance(process, ssh.SshProcess)
-        assert not Path(f"/dev/shm/lastro-{process._nonce}").exists()
+        until(lambda: not Path(f"/dev/shm/lastro-{process._nonce}").exists(), "the pipe to lose its name", 10)
         for word in ("one", "two words"):
             process.send(word)
             assert process.wait_line(word, 10) == f"{word}\n"

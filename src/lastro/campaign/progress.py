@@ -47,13 +47,12 @@ def alone() -> SuitePosition:
 
 
 class Plain:
-    """Print one line for each trial, for a log, a pipe or a CI job. It begins with the number that `lastro show` takes.
+    """Print one line for each trial, for a log, a pipe or a CI job.
 
     `place` is called again after probing, since the probes also affect the plans of other studies of the suite."""
 
     def __init__(self, total: int, done: int, headline: tuple[tuple[str, str], ...], place: Place = alone) -> None:
         self.total, self.done, self._headline = total, done, headline[:_HEADLINES]
-        self._planned = total  # those too that turn out to be unavailable: they have numbers
         self._place, self._among = place, place()
         self._trials: dict[str, str] = {}  # what each testbed of a fleet measures; else one, without a name
         self._waiting: set[str] = set()
@@ -92,7 +91,6 @@ class Plain:
     def extended(self, runnable_trials: int) -> None:
         """Report that a sequential campaign goes on for another block."""
         self._say(f"not precise enough yet: {runnable_trials - self.total} more trials")
-        self._planned += runnable_trials - self.total
         self.total = runnable_trials
 
     def calibrating(self, key: str, at: str = "") -> None:
@@ -114,8 +112,8 @@ class Plain:
     def finished(self, trial: TrialRow, outcome: Outcome, state: State, remaining_s: float, at: str = "") -> None:
         if state != "pending":
             self.done += 1
-        number = f"{trial.number}/{self._planned}"
-        self._say(f"[{number}] {self._trials[at]}  {self._result(outcome, state)}  {self._left(remaining_s)}")
+        done, total = self.overall
+        self._say(f"[{done}/{total}] {self._trials[at]}  {self._result(outcome, state)}  {self._left(remaining_s)}")
 
     @property
     def overall(self) -> tuple[int, int]:
