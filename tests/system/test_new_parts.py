@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.root, pytest.mark.measures]
 @pytest.mark.parametrize(
     ("kind", "folder", "name"),
     [
-        ("anomaly", "anomalies", "cache"),
+        ("anomaly", "anomalies", "branches"),
         ("function", "functions", "no-echo"),
         pytest.param("attachment", "attachments", "hub", marks=pytest.mark.slow),
         pytest.param("instrument", "instruments", "dd", marks=pytest.mark.slow),
