@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lastro.errors import InstrumentError
-from lastro.instruments.irtt import Irtt, Probed, loaded
+from lastro.instruments.irtt import Irtt, Probed, loaded, without_own_lateness
 
 MS = 1_000_000
 
@@ -60,6 +60,13 @@ def test_a_percentile_among_lost_datagrams_has_no_value() -> None:
 def test_without_any_answer_the_trial_is_invalid() -> None:
     reading = loaded(Probed((), (0.0,) * 10, 10, 0))
     assert reading.measurements == {"loss_loaded": 100.0} and reading.invalid_because
+
+
+def test_on_an_idle_link_too_no_latency_is_that_of_the_sender() -> None:
+    kept, (remark,) = without_own_lateness(
+        {"latency_mean": 0.3, "latency_max": 9.0, "ping_loss": 0.0}, {"latency_mean": 0.1, "latency_max": 8.0}
+    )
+    assert kept == {"latency_mean": 0.3, "ping_loss": 0.0} and remark.metrics == ("latency_max",)
 
 
 def test_a_percentile_that_is_mostly_the_senders_own_is_marked() -> None:

@@ -60,6 +60,10 @@ def test_an_option_of_one_part_is_a_factor_where_every_treatment_has_the_part() 
     with pytest.raises(StudyError, match="not every treatment has it: instrument pi") as refused:
         study(factors=f'instrument = ["sysbench-cpu", "pi"]\n{primes}')
     assert "'sysbench-cpu:primes=VALUE'" in str(refused.value.hint)
+    with pytest.raises(StudyError, match="has no effect in the instrument 'sysbench-cpu:primes=9'"):
+        study(factors=f'instrument = ["sysbench-cpu:primes=9"]\n{primes}')
+    with pytest.raises(StudyError, match=r"has no effect beside instrument\.primes"):
+        study(factors=f'instrument = ["sysbench-cpu"]\n"instrument.primes" = [7, 8]\n{primes}')
 
 
 def test_a_value_out_of_bounds_is_refused_wherever_it_stands() -> None:

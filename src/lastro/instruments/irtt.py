@@ -111,8 +111,7 @@ def loaded(probed: Probed) -> Reading:
     """Return percentiles of the probe, in ms; one that is mostly irtt's own lateness is dropped, with a remark."""
     if not probed.trips_ms:
         return Reading({LOADED_LOSS.name: 100.0}, invalid_because=("no datagram of the probe was answered",))
-    found = {LOADED_LOSS.name: 100 * probed.lost / probed.sent}
-    remarks = []
+    found, late, remarks = dict[str, float](), dict[str, float](), list[Remark]()
     for name, q in _QUANTILES:
         # A datagram without an answer is later than all others.
         value = quantile_if_estimable((*probed.trips_ms, *(math.inf,) * probed.lost), q)
@@ -124,17 +123,26 @@ def loaded(probed: Probed) -> Reading:
             text = f"{probed.lost} of {probed.sent} datagrams got no answer"
             remarks.append(Remark(AMONG_LOST, text, (metric,)))
             continue
-        if own > _MOST_OWN * value:
-            text = f"{value:.3f} ms; irtt itself sent as late as {own:.3f} ms, since it had no CPU"
-            remarks.append(Remark(GENERATOR_DELAY, text, (metric,)))
-        else:
-            found[metric] = value
+        found[metric], late[metric] = value, own
+    kept, dropped = without_own_lateness(found, late)
     return Reading(
-        found,
+        {LOADED_LOSS.name: 100 * probed.lost / probed.sent, **kept},
         (Series("rtt_loaded", "ms", probed.trips_ms),),
         payload_bytes=Irtt.packet_bytes * probed.answered,
-        remarks=tuple(remarks),
+        remarks=(*remarks, *dropped),
     )
+
+
+def without_own_lateness(
+    found: Mapping[str, float], late: Mapping[str, float]
+) -> tuple[dict[str, float], tuple[Remark, ...]]:
+    """Return the metrics, in ms, without those that are mostly irtt's own lateness, and a remark for each of these.
+
+    `late` has the same statistics of how late datagrams were sent."""
+    own = {name for name, value in found.items() if late.get(name, 0.0) > _MOST_OWN * value}
+    text = "{:.3f} ms; irtt itself sent as late as {:.3f} ms, since it had no CPU"
+    remarks = [Remark(GENERATOR_DELAY, text.format(found[name], late[name]), (name,)) for name in found if name in own]
+    return {name: value for name, value in found.items() if name not in own}, tuple(remarks)
 
 
 def _times_ms(trip: Mapping[str, object]) -> tuple[float, float | None]:

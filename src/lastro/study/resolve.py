@@ -89,12 +89,18 @@ def _factors(file: StudyFile, schema: ScenarioSchema, problems: Problems) -> Fac
 
 
 def _require_its_part(file: StudyFile, name: str) -> None:
-    """Check that every treatment has the part whose option varies: others would be measured once for each level.
+    """Check that the factor decides in every treatment: elsewhere, its levels would be the same treatment.
 
     Raises: FieldError."""
     kind, part, option = name.split(".", 2)
+    if f"{kind}.{option}" in {*file.factors, *file.settings}:
+        raise FieldError(f"has no effect beside {kind}.{option}, which sets the same option", "keep one of them")
     levels = file.factors.get(kind) or [file.settings.get(kind, NONE)]
     others = sorted({str(level) for level in levels if split_options(str(level))[0] != part})
+    if fixed := next((level for level in levels if option in split_options(str(level))[1]), None):
+        raise FieldError(
+            f"has no effect in the {kind} {shown(fixed)}, which sets the option itself", "keep one of them"
+        )
     if others:
         hint = f"write the option into the levels of {kind}: '{part}:{option}=VALUE'"
         raise FieldError(

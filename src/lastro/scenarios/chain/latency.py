@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from lastro.instruments import _iperf3
 from lastro.instruments.base import UNWATCHED, Instrument, Watch
-from lastro.instruments.irtt import LOADED, LOADED_LOSS, Irtt
+from lastro.instruments.irtt import LOADED, LOADED_LOSS, Irtt, without_own_lateness
 from lastro.instruments.ping import Ping, idle
 from lastro.platforms.base import Instance
 from lastro.results.samples import Metric, Reading
@@ -47,11 +47,14 @@ class IdleByIrtt(Instrument):
         if not probed.trips_ms:
             return Reading({"ping_loss": 100.0}, invalid_because=("no datagram of irtt was answered",))
         reading = idle(probed.trips_ms, probed.sent, Irtt.packet_bytes)
+        late = idle(probed.late_ms, probed.sent, Irtt.packet_bytes).measurements
+        kept, remarks = without_own_lateness(reading.measurements, late)
         return Reading(
-            reading.measurements,
+            kept,
             reading.series,
             payload_bytes=Irtt.packet_bytes * probed.answered,
             really={"latency on the idle link": f"by irtt, every {settings['probe_interval_ms']:g} ms, from when due"},
+            remarks=remarks,
         )
 
 
