@@ -10,6 +10,7 @@ import pytest
 from lastro.analysis.doses import doses_of
 from lastro.app.contents import content_of, report_of
 from lastro.report import terminal
+from lastro.report.caveats import caveats
 from lastro.report.document import document
 from lastro.report.html import render_html
 from lastro.report.language import ENGLISH, language
@@ -77,6 +78,34 @@ def test_the_document_has_the_dose_of_each_treatment(tmp_path: Path) -> None:
     cpus = found["membw", "cgroups", "ovs"]["cpus"]
     assert cpus == {"mean": pytest.approx(0.13), "least": pytest.approx(0.12), "greatest": pytest.approx(0.14)}
     assert found["membw", "cgroups", "ovs"]["moved_bytes"]["mean"] == 2 << 30
+
+
+def on_platforms(directory: Path, quantity: str, amounts: dict[str, float]) -> Path:
+    def notes(levels: Levels, block: int) -> dict[str, Any]:
+        doses = {"elapsed_s": 10.0, "cpus": 0.5, "memory_peak_bytes": 1e6 * amounts[levels["platform"]]}
+        return {} if levels["anomaly"] == "none" else {"doses": {**doses, quantity: amounts[levels["platform"]]}}
+
+    study = make_study({"platform": tuple(amounts), "anomaly": ("none", "cpu")}, replicates=2)
+    return make_campaign(directory, study, notes=notes)
+
+
+@pytest.mark.parametrize(
+    ("quantity", "amounts", "words"),
+    [
+        ("cpus", {"native": 0.08, "runc": 0.5, "docker": 0.84}, "at cpu · native had 0.0800 of “CPUs”, the one at cpu"),
+        ("moved_bytes", {"native": 40e6, "docker": 0}, "at cpu · docker had 0 B of “moved per s”"),
+        ("cpus", {"native": 0.5, "docker": 0.9}, ""),
+        ("cpus", {"native": 0.02, "docker": 0.09}, ""),
+        ("memory_peak_bytes", {"native": 1e6, "docker": 9e9}, ""),
+    ],
+)
+def test_neighbours_that_did_not_do_the_same_are_said_to_be_unequal(
+    quantity: str, amounts: dict[str, float], words: str, tmp_path: Path
+) -> None:
+    report = report_of(on_platforms(tmp_path, quantity, amounts))
+    found = " ".join(caveats(report, ENGLISH))
+    assert words in found if words else not found
+    assert ("Os vizinhos não foram iguais" in " ".join(caveats(report, language("pt-BR")))) is bool(words)
 
 
 @pytest.mark.parametrize(

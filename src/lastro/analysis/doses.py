@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
 from lastro.analysis.properties import column_of
@@ -20,7 +21,10 @@ if TYPE_CHECKING:
 
 NOTE = "doses"
 _MOST = 1e18  # of any quantity: more is no reading, and sums must not overflow
-_PLACE = ("anomaly", "platform", "isolation")  # what decides how a neighbour runs
+_PLATFORM = "platform"
+_PLACE = ("anomaly", _PLATFORM, "isolation")  # what decides how a neighbour runs
+_UNEQUAL = 2.0  # the ratio of two doses above which they are not the same neighbour
+_NEGLIGIBLE_CPUS = 0.1  # a neighbour that uses less does not burden CPUs
 
 
 Dosed = dict[str, float]  # one trial's quantities by their names in the notes
@@ -70,6 +74,20 @@ class DoseRow:
     trials: int
     spreads: dict[str, Spread]
 
+    @property
+    def text(self) -> str:
+        """'cpu · docker · cgroups'."""
+        return " · ".join(self.levels)
+
+
+@dataclass(frozen=True, slots=True)
+class UnequalDoses:
+    """Two platforms on which the same neighbour, with the same isolation, took `less` and `more` of a quantity."""
+
+    less: DoseRow
+    more: DoseRow
+    quantity: Quantity
+
 
 @dataclass(frozen=True, slots=True)
 class Doses:
@@ -102,6 +120,28 @@ def doses_of(report: Report) -> Doses:
         if dosed := _dosed(attempts.get(row.treatment.index, ())):
             found.setdefault(levels, []).extend(dosed)
     return Doses(factors, tuple(DoseRow(levels, len(dosed), _spreads(dosed)) for levels, dosed in found.items()))
+
+
+def unequal_doses(doses: Doses) -> UnequalDoses | None:
+    """Return the most unequal doses of one neighbour on two platforms; None if all are within a factor of two.
+
+    Rates are compared, and CPUs: the same neighbour may hold as much memory and yet do nothing."""
+    if _PLATFORM not in doses.factors:
+        return None
+    place = doses.factors.index(_PLATFORM)
+    worst, found = _UNEQUAL, None
+    for one, other in permutations(doses.rows, 2):
+        if one.levels[:place] + one.levels[place + 1 :] != other.levels[:place] + other.levels[place + 1 :]:
+            continue
+        for quantity in doses.quantities:
+            less, more = one.spreads.get(quantity.name), other.spreads.get(quantity.name)
+            if less is None or more is None or not (quantity.rate or quantity.name == "cpus"):
+                continue
+            burdens = more.mean > (_NEGLIGIBLE_CPUS if quantity.name == "cpus" else 0.0)
+            if burdens and more.mean > worst * less.mean:
+                worst = more.mean / less.mean if less.mean > 0 else math.inf
+                found = UnequalDoses(one, other, quantity)
+    return found
 
 
 def spreads_of(attempts: Sequence[Attempt]) -> dict[str, Spread]:

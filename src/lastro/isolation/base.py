@@ -39,9 +39,9 @@ class Profile:
     """The results of a calibration run.
 
     needs: by role. chain_cpus: CPUs that the chain kept busy while it carried TCP, including the kernel's packet work,
-    which no cgroup counts. block_device: the disk on which rates are limited, or None. usable_cpus: the number of CPUs
-    on which chain and neighbour may run; that of this machine in a profile that was stored without it.
-    least_memory_bytes: what the platform needs to start an instance."""
+    which no cgroup counts, and without other programs. block_device: the disk on which rates are limited, or None.
+    usable_cpus: the number of CPUs on which chain and neighbour may run; that of this machine in a profile that was
+    stored without it. least_memory_bytes: what the platform needs to start an instance."""
 
     needs: dict[str, MeasuredUse]
     chain_cpus: float

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lastro.analysis.campaign import Report
-from lastro.analysis.doses import doses_of
+from lastro.analysis.doses import doses_of, unequal_doses
 from lastro.report.language import Language
 from lastro.results.noted import is_number
 
@@ -16,7 +16,7 @@ _CALIBRATION = "calibration"  # as `host.processors` writes it
 
 def caveats(report: Report, say: Language) -> tuple[str, ...]:
     """Return sentences to be read with the key findings; none where there is nothing to add."""
-    return tuple(_shared_cores(report, say))
+    return (*_shared_cores(report, say), *_unequal_doses(report, say))
 
 
 def _shared_cores(report: Report, say: Language) -> Iterator[str]:
@@ -39,6 +39,22 @@ def _shared_cores(report: Report, say: Language) -> Iterator[str]:
             "CPUs {cpus} share a core. What a neighbour takes is in part the core itself, and not time on a CPU.",
             **words,
         )
+
+
+def _unequal_doses(report: Report, say: Language) -> Iterator[str]:
+    unequal = unequal_doses(doses_of(report))
+    if unequal is None:
+        return
+    less, more, quantity = unequal.less, unequal.more, unequal.quantity
+    yield say(
+        "The neighbours were not equal: the one at {less} had {least} of “{quantity}”, the one at {more} {most}. A "
+        "difference between the two includes this one.",
+        less=less.text,
+        more=more.text,
+        quantity=say(quantity.label),
+        least=say.number(quantity.text(less.spreads[quantity.name].mean)),
+        most=say.number(quantity.text(more.spreads[quantity.name].mean)),
+    )
 
 
 def _has_cpu_neighbour(report: Report) -> bool:

@@ -56,7 +56,7 @@ class _Undisturbed(TypedDict):
 
     elapsed_s: float
     usage: dict[str, Usage]  # by role
-    phases: dict[str, dict[str, float]]  # by instrument
+    carrying_cpus: float  # CPUs of the chain while it carried TCP
 
 
 class ChainScenario(OnChain):
@@ -130,7 +130,7 @@ class ChainScenario(OnChain):
         noted: _Undisturbed = made(_Undisturbed, outcome.notes)
         return {
             "needs": {role: asdict(MeasuredUse.of(used, noted["elapsed_s"])) for role, used in noted["usage"].items()},
-            "chain_cpus": noted["phases"][Iperf3Tcp.name]["host_cpus"],
+            "chain_cpus": noted["carrying_cpus"],
             "block_device": block_device_of(self.testbed.scratch_dir, self.testbed.host),
             "usable_cpus": len(self.testbed.usable_cpus),
         }

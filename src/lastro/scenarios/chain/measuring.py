@@ -112,6 +112,7 @@ def _instruments(
         if instrument.name == Iperf3Tcp.name:
             judge_frames(frames_of(chain, counters, seen), chain, str(config["offloads"]), outcome)
             carrying = _carrying(testbed, watch, reading)
+            outcome.notes["carrying_cpus"] = _work_s(testbed, watch) / watch.host.elapsed_s
         if instrument in beside:
             received = counters.moved.get("sink.in0", {}).get("rx_bytes", 0)
             outcome.invalidate(load_reasons(received, watch.host.elapsed_s, outcome.measurements["throughput"]))
@@ -131,6 +132,10 @@ def _carrying(testbed: Testbed, watch: LoadWatch, reading: Reading) -> dict[str,
         **{name: used[name] for name in ("chain_cpus", "function_cpus")},
     }
     if reading.payload_bytes:
-        apparatus_s = testbed.apparatus.windows[-1].cpu_s or 0.0
-        found[COST.name] = watch.work_s(apparatus_s) / (8 * reading.payload_bytes / 1e9)
+        found[COST.name] = _work_s(testbed, watch) / (8 * reading.payload_bytes / 1e9)
     return found
+
+
+def _work_s(testbed: Testbed, watch: LoadWatch) -> float:
+    """Return the CPU seconds of the chain in the window that ended last."""
+    return watch.work_s(testbed.apparatus.windows[-1].cpu_s or 0.0)

@@ -65,6 +65,7 @@ class _AtPdr(TypedDict):
 
     elapsed_s: float  # of the load
     usage: dict[str, Usage]  # by role
+    carrying_cpus: float  # CPUs of the chain and its generators
 
 
 def _check_own_goal(text: str) -> None:
@@ -199,7 +200,7 @@ class LoadScenario(OnChain):
         noted: _AtPdr = made(_AtPdr, outcome.notes)
         return {
             "needs": {role: asdict(MeasuredUse.of(used, noted["elapsed_s"])) for role, used in noted["usage"].items()},
-            "chain_cpus": outcome.measurements["host_cpus"],
+            "chain_cpus": noted["carrying_cpus"],
             "block_device": block_device_of(self.testbed.scratch_dir, self.testbed.host),
             "usable_cpus": len(self.testbed.usable_cpus),
         }

@@ -76,6 +76,8 @@ def measure_cost(
     if (size := prober.mean_bytes) is not None:
         outcome.measurements[FRAME_MEAN.name] = size
     outcome.notes |= {**usage.notes(), "elapsed_s": probe.lasted_s, "cost": probe.as_note(), "start": asdict(start)}
+    beside_cpus = spent(probe, host, usage).beside_s / host.elapsed_s
+    outcome.notes["carrying_cpus"] = max(0.0, outcome.measurements["host_cpus"] - beside_cpus)
 
 
 def _metered(
