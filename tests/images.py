@@ -23,6 +23,8 @@ from lastro.scenarios.routing import RoutingScenario
 
 from . import scenarios
 
+IN_A_GUEST = ("native", "runc", "crun", "docker", "lxc", "nspawn", "podman", "kvm")  # platforms of a guest, in tests
+
 
 def needs(host: Host) -> Iterator[rootfs.Needs]:
     """The usual image, that of the tests of scenarios, and those of campaigns by the command line."""
@@ -46,7 +48,8 @@ def main() -> int:
         usual, *others = recipes.values()
         builds = [pool.submit(rootfs.ensure, recipe, state / "rootfs", host) for recipe in (usual, *others)]
         builds.append(pool.submit(guest.ensure, builds[0].result(), state / "guest", host))
-        builds.append(pool.submit(guest_host.ensure, builds[0].result(), state, host, rootfs.RELEASE, guest.KERNEL))
+        asked = (builds[0].result(), state, host, rootfs.RELEASE, guest.KERNEL, IN_A_GUEST)
+        builds.append(pool.submit(guest_host.ensure, *asked))
         for build in builds:
             build.result()
     print(f"{len(recipes)} images are there, after {time.monotonic() - began_s:.0f} s")

@@ -41,6 +41,7 @@ _LSM = {
     "none": ("lsm=landlock,lockdown,yama,bpf",),
 }
 _NAMES = {"apparmor": "AppArmor"}
+_FOR_MACHINES = "kvm_amd,kvm_intel,vhost_net"  # modules; one of the first two is of another processor
 # What a guest boots, apart from the image of instances: the same `uname -r` may hide other programs or another build.
 _BOOTED = ("release", "userland_sha256", "kernel_sha256")
 _DIGEST_CHARS = 12  # as in the name of an image
@@ -87,7 +88,7 @@ def booted(near: Session, image: Image, plan: GuestPlan) -> Iterator[BootedGuest
         host.require(_QEMU, _REMEDY)
         host.require("qemu-img", _REMEDY)
         with near.building():
-            files = guest_host.ensure(image, near.ledger.state, host, plan.release, plan.kernel)
+            files = guest_host.ensure(image, near.ledger.state, host, plan.release, plan.kernel, plan.platforms)
     called = "-".join(filter(None, ("guest", plan.name)))
     home, scratch = near.run_dir / called, near.scratch_dir / called
     with ExitStack() as stack:
@@ -160,7 +161,11 @@ def _furnish(host: Host, home: Path, files: GuestHost) -> None:
     host.run(["mv", str(home / "key.pub"), str(home / "inside/key.pub")])
     host.write_text(str(home / "inside/sshd_config"), _SSHD.format(network=_NETWORK))
     host.write_text(str(home / "inside/profile"), files.profile)
-    host.run(["tar", "--create", f"--file={home}/door.tar", f"--directory={home}/inside", "."])
+    content = [f"--directory={home}/inside", "."]
+    if files.boots:  # sent by SSH, they would take most of a minute on an emulated processor
+        store = files.boots.initramfs.parent
+        content += [f"--directory={store}", *(str(file.relative_to(store)) for file in files.boots.to_send)]
+    host.run(["tar", "--create", f"--file={home}/door.tar", *content])
 
 
 def _reach(home: Path, port: int, name: str = "") -> SshTarget:
@@ -258,9 +263,13 @@ class _Start:
         program that ran before starts in half of the time."""
         unguarded = ["mitigations=off", "tsc=reliable", "norandmaps"] if accelerator == "tcg" else []
         words = ["console=ttyS0", "loglevel=4", *BOOT_WORDS, *unguarded, *_LSM[self.plan.lsm]]
-        tree = Path(_reach(self.home, 0).state) / "rootfs" / self.image.name / "rootfs"
+        state = Path(_reach(self.home, 0).state)
+        tree = state / "rootfs" / self.image.name / "rootfs"
         epoch = int(self.image.tree.stat().st_mtime)
-        return [*words, f"lastro.cgroups={self.plan.cgroups}", f"lastro.tree={tree}", f"lastro.epoch={epoch}"]
+        words += [f"lastro.cgroups={self.plan.cgroups}", f"lastro.tree={tree}", f"lastro.epoch={epoch}"]
+        if self.files.boots:
+            words += [f"lastro.disk={state}/guest/{self.files.instances.name}", f"lastro.load={_FOR_MACHINES}"]
+        return words
 
     def _wait(self, qemu: Process, port: int, patience_s: int) -> None:
         """Wait until sshd answers. Raises: PlatformError, CommandFailed."""

@@ -47,8 +47,9 @@ class Testbed:
     `dut` is the name of the network namespace of the role. `preparation` is the transcript of the set-up of the
     testbed. `cpus` are the role's CPUs, such as 0-3, if the testbed file gives them; None means all CPUs of the host.
     `others` are the testbeds of other roles, if a file places them on other hosts; `cards` maps the role at the other
-    end to the role's network card. `guest` has the facts of the virtual machine that is the host, on the host
-    of `near`; `rivals` are the PIDs of other guests there. If there are several, `guests` has the testbed of each.
+    end to the role's network card. `controller` is the session of the machine where Lastro runs, if that is not the
+    host. `guest` has the facts of the virtual machine that is the host, on the controller; `rivals` are the PIDs of
+    other guests there. If there are several, `guests` has the testbed of each.
     `apparatus` counts what runs on the host besides instances while something is measured."""
 
     __test__: ClassVar[bool] = False  # its name looks like a test's to pytest
@@ -63,10 +64,26 @@ class Testbed:
     others: Mapping[str, Testbed] = field(default_factory=dict)
     cards: Mapping[str, str] = field(default_factory=dict)
     guest: Mapping[str, Any] | None = None
-    near: Session | None = None
+    controller: Session | None = None
     rivals: frozenset[int] = frozenset()
     guests: Mapping[str, Testbed] = field(default_factory=dict)
     apparatus: Apparatus = field(default_factory=Apparatus, compare=False)
+
+    @property
+    def own(self) -> Session:
+        """The session of the machine where Lastro runs, which builds what instances boot."""
+        return self.controller or self.session
+
+    @property
+    def original(self) -> Image:
+        """The image on the machine where Lastro runs."""
+        here = self.controller
+        return Image(self.image.digest, here.ledger.state / "rootfs" / self.image.name) if here else self.image
+
+    @property
+    def near(self) -> Session | None:
+        """The session of the machine under a guest."""
+        return None if self.guest is None else self.controller
 
     def at(self, role: str) -> Testbed:
         """Return the testbed of a role: this one, unless the testbed file places the role elsewhere."""
@@ -185,7 +202,7 @@ def guest_testbeds(near: Session, image: Image, plans: Sequence[GuestPlan], purp
             there = rootfs.sent(image, held.host, held.state / "rootfs")
             bed = stack.enter_context(local_testbed(held, there))
             steps = (*machine.steps, *bed.preparation)
-            beds[plan.name] = replace(bed, preparation=steps, guest=machine.facts, near=near)
+            beds[plan.name] = replace(bed, preparation=steps, guest=machine.facts, controller=near)
             pids[plan.name] = machine.pid
         for name, bed in beds.items():
             beds[name] = replace(bed, rivals=frozenset(pid for other, pid in pids.items() if other != name))
@@ -214,7 +231,8 @@ def spread_testbed(
             there = rootfs.sent(image, held.host, held.state / "rootfs")
             stack.enter_context(_guarded(held, there))
             groups = _counting(held, detect(files=held.host.view))
-            beds[role] = Testbed(held.host, held, there, groups, "", cpus=plan.cpus, cards=plan.links)
+            away = None if held is near else near
+            beds[role] = Testbed(held.host, held, there, groups, "", cpus=plan.cpus, cards=plan.links, controller=away)
             _require_cpus(role, beds[role])
         dut = beds.pop("dut")
         with _dut(dut.session, "dut") as name:

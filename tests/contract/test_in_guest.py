@@ -27,6 +27,7 @@ from lastro.testing.network import Network
 from lastro.testing.platforms import OnPlatform
 from lastro.testing.world import World
 
+from ..images import IN_A_GUEST
 from .test_meters import TestExposure, TestHost, TestInterfaces, TestUsage
 
 pytestmark = [pytest.mark.root, pytest.mark.slow]
@@ -43,7 +44,8 @@ ISOLATIONS: dict[str, tuple[str, ...]] = {
 def testbed() -> Iterator[Testbed]:
     """Yield a testbed in a guest, in place of the one on this machine."""
     with session("tests", wait=silently) as held:
-        plan = parse('kind = "guest"\ncpus = 2\naccelerator = "tcg"\n', "guest.toml").guest
+        text = f'kind = "guest"\ncpus = 2\nmemory = "3G"\naccelerator = "tcg"\nplatforms = {list(IN_A_GUEST)}\n'
+        plan = parse(text, "guest.toml").guest
         assert plan is not None
         with guest_testbed(held, image_of(held), plan, "tests") as made:
             assert made.cgroups.version == 2
@@ -72,6 +74,25 @@ class TestCrun(InGuest):
 
 class TestDocker(InGuest):
     platform = "docker"
+
+
+class TestLxc(InGuest):
+    platform = "lxc"
+
+
+class TestNspawn(InGuest):
+    platform = "nspawn"
+
+
+class TestPodman(InGuest):
+    platform = "podman"
+
+
+class TestKvm(InGuest):
+    """On the hardware virtualization that QEMU emulates; a machine boots in half a minute."""
+
+    platform = "kvm"
+    many = 1
 
 
 for name, platforms in ISOLATIONS.items():

@@ -92,7 +92,7 @@ def argv(files: guest.Guest, machine: Machine, home: Path, scratch: Path) -> lis
         "env", f"TMPDIR={scratch}", "qemu-system-x86_64",
         "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
         "-accel", "tcg", "-cpu", "max", "-m", "512",
-        "-kernel", str(files.kernel.elf or files.kernel.image), "-initrd", str(files.initramfs),
+        "-kernel", str(files.fastest), "-initrd", str(files.initramfs),
         "-append", guest.command_line("subject", PORTS, *words),
         "-serial", f"file:{home}/console.log",
         "-drive", DRIVE.format(disk=files.disk), *CABLE, *machine.devices, *ports,

@@ -1,6 +1,6 @@
 """A guest that is the host of a testbed: what its kernel offers is in force, and nothing of it is left.
 
-In software, each command inside costs most of a second, so `make test` boots one guest and runs four trials."""
+In software, each command inside costs most of a second, so `make test` boots one guest for all that it tries."""
 
 from __future__ import annotations
 
@@ -28,12 +28,13 @@ from lastro.scenarios.chain import ChainScenario
 from lastro.testbed import guest_testbed
 
 from ..cli.conftest import finish, lastro, no_stragglers, start, study_text, until
+from ..images import IN_A_GUEST
 from ..scenarios import BUSY, SHORT, TOLERANT, attempted, configured
 
 pytestmark = pytest.mark.root
 __all__ = ["no_stragglers"]  # a fixture for every test here
 
-SMALL = 'kind = "guest"\ncpus = 1\nmemory = "1G"\naccelerator = "tcg"\n'
+SMALL = f'kind = "guest"\ncpus = 1\nmemory = "1G"\naccelerator = "tcg"\nplatforms = {list(IN_A_GUEST)}\n'
 # More than a boot, on a machine on which others work as well.
 PATIENCE_S = 600
 LEVELS = {"isolation": ["none", "apparmor"], "function": ["none", "firewall"]}
@@ -67,9 +68,9 @@ def ran(store: Store) -> int:
     return counts["valid"] + counts["invalid"]
 
 
-def test_apparmor_is_in_force_in_a_chain_and_nothing_is_left() -> None:
+def test_apparmor_is_in_force_in_a_chain_a_machine_boots_on_kvm_and_nothing_is_left() -> None:
     """Four treatments of the chain, under cgroup v2; what the profile denies is tried."""
-    plan = parse(SMALL, "guest.toml").guest
+    plan = parse(SMALL.replace("1G", "2G"), "guest.toml").guest
     assert plan is not None
     with session("tests", wait=silently) as held:
         with guest_testbed(held, image_of(held), plan, "tests") as bed, closing(ChainScenario(bed)) as scenario:
@@ -89,6 +90,9 @@ def test_apparmor_is_in_force_in_a_chain_and_nothing_is_left() -> None:
                     clock = outcome.notes["clocks"]["the guest"]  # type: ignore[index]
                     assert 0 < clock["uncertainty"] < 0.05
                     assert abs(clock["drift"]) < 0.001 + clock["uncertainty"]
+            with scenario.pool.get("kvm").start(bed, InstanceSpec("machine", "subject")) as machine:
+                clocks = "/sys/devices/system/clocksource/clocksource0/available_clocksource"
+                assert "kvm-clock" in machine.run(["cat", clocks]).text, "its kernel found KVM below it"
         assert not guests() and not [each for each in held.owned_objects() if "guest" in each.name]
 
 

@@ -108,7 +108,7 @@ def dom0(held: Session, image: rootfs.Image, boots: guest.Guest) -> tuple[Path, 
     store.mkdir(parents=True)
     (store.parent / "lock").touch()  # by which Lastro knows that the directory is its own
     (store.parent / "rootfs" / image.digest[:12] / "rootfs").mkdir(parents=True)  # mounted, but no guest reads it
-    needed = map(str, (boots.kernel.directory, boots.initramfs, boots.disk))
+    needed = map(str, (boots.image.parent, boots.initramfs, boots.disk))
     held.host.run(["cp", "-a", "--sparse=always", *needed, str(store)], timeout_s=300)
     held.host.run(["mke2fs", "-q", "-t", "ext4", "-m", "0", "-d", str(tree), str(disk), "4G"], timeout_s=300)
     held.host.run(["sh", "-c", f"gunzip -c {tree}/boot/xen-*-amd64.gz > {hypervisor}"])
@@ -117,7 +117,7 @@ def dom0(held: Session, image: rootfs.Image, boots: guest.Guest) -> tuple[Path, 
 
 def qemu_argv(boots: guest.Guest, hypervisor: Path, disk: Path, ports: Path, log: Path) -> list[str]:
     words = guest.command_line("dom0", PORTS, "console=hvc0", "mitigations=off", f"lastro.modules={','.join(MODULES)}")
-    modules = f"{boots.kernel.image} {words.replace(',', ',,')},{boots.initramfs}"
+    modules = f"{boots.image} {words.replace(',', ',,')},{boots.initramfs}"
     # Xen's host sees physical addresses that are not the machine's: devices must go through an IOMMU's API.
     virtio = "disable-legacy=on,iommu_platform=on"
     argv = [

@@ -27,8 +27,9 @@ from lastro.guest import _facts, _Start, booted
 from lastro.host._connections import SshTarget
 from lastro.host.local import LocalHost
 from lastro.host.ssh import SshHost
-from lastro.host.testbed_file import GuestPlan, TestbedFile, load, load_named, parse
-from lastro.image.guest_host import PARTS, GuestHost, docker_profile, recipe_of
+from lastro.host.testbed_file import PLATFORMS, GuestPlan, TestbedFile, load, load_named, parse
+from lastro.image.guest import Guest
+from lastro.image.guest_host import GuestHost, docker_profile, recipe_of
 from lastro.image.rootfs import Image
 from lastro.isolation.apparmor import AppArmor
 from lastro.isolation.selinux import SELinux
@@ -127,8 +128,28 @@ def test_the_profile_is_the_one_inside_of_dockerd(tmp_path: Path) -> None:
     assert docker_profile(tmp_path / "dockerd") == docker_profile(tmp_path / "nothing") == ""
 
 
+def test_a_guest_of_virtual_machines_has_what_they_boot_and_modules_for_them(tmp_path: Path) -> None:
+    asked = parse('kind = "guest"\nplatforms = ["native", "kvm"]\n', "g.toml")
+    plan = guest_of(asked)
+    assert plan.platforms == ("native", "kvm") and plan.facts()["platforms"] == "native, kvm"
+    packages = set(recipe_of("bookworm", "", plan.platforms).packages)
+    assert {"qemu-system-x86", "qemu-utils", "e2fsprogs", "python3-minimal"} <= packages and "docker.io" not in packages
+    boots = Guest("6.1", *map(Path, ("/s/kernel-1/vmlinuz", "/s/kernel-1/vmlinux", "/s/i.cpio", "/s/disk")))
+    made = start(tmp_path)
+    words = replace(made, files=replace(made.files, boots=boots)).command_line("tcg")
+    assert "lastro.disk=/var/lib/lastro/guest/instances.img" in words
+    assert "lastro.load=kvm_amd,kvm_intel,vhost_net" in words
+    assert not [word for word in made.command_line("tcg") if word.startswith(("lastro.disk", "lastro.load"))]
+
+
+def test_a_platform_that_does_not_exist_is_not_asked_for() -> None:
+    with pytest.raises(StudyError, match=r"platforms: has no platform 'dokcer'") as refused:
+        parse('kind = "guest"\nplatforms = ["dokcer"]\n', "g.toml")
+    assert "docker" in str(refused.value.hint) + str(refused.value)
+
+
 def test_its_root_has_what_setup_would_install_for_its_parts() -> None:
-    old, new = (set(recipe_of(release, "").packages) for release in ("bookworm", "trixie"))
+    old, new = (set(recipe_of(release, "", PLATFORMS).packages) for release in ("bookworm", "trixie"))
     assert {"openssh-server", "runc", "crun", "docker.io", "apparmor", "openvswitch-switch"} <= old
     assert new - old == {"docker-cli"}, "which docker.io contains in Debian 12"
 
@@ -307,7 +328,7 @@ def test_doctor_says_which_links_the_guest_adds(
     monkeypatch.setattr("lastro.cli._guest_adds._links_below", lambda near: links_of(here, here))
     monkeypatch.setattr("lastro.host.facts.isolation", lambda host: {"apparmor": "Y", "cgroup_version": 2} | LSM)
     bed, guest = recording_testbed(RecordingHost(), tmp_path), cast(Any, Links(ipvlan=True, datapath="system"))
-    assert added(replace(bed, near=bed.session), guest, guest) == adds
+    assert added(replace(bed, controller=bed.session, guest={}), guest, guest) == adds
     assert added(bed, guest, guest) == []
 
 
@@ -359,7 +380,9 @@ def test_what_a_guest_does_not_contain_is_measured_on_a_host(name: str, tmp_path
     with ExitStack() as stack:
         found = PlatformPool(inside(tmp_path), stack).availability(name)
     assert re.search("the guest does not contain program|not in a guest", str(found.reason))
-    assert found.remedy == "measure it on a host, without a guest as its testbed"
+    on_a_host = "measure it on a host, without a guest as its testbed"
+    contain = f"add {name!r} to `platforms` in the testbed file of the guest, or {on_a_host}"
+    assert found.remedy == (on_a_host if name == "gvisor" else contain)
 
 
 def test_on_a_host_that_ssh_reaches_the_remedy_says_what_to_install(tmp_path: Path) -> None:
@@ -368,7 +391,7 @@ def test_on_a_host_that_ssh_reaches_the_remedy_says_what_to_install(tmp_path: Pa
         assert pool.availability("podman") == Availability(
             "127.0.0.1 has no program 'podman'", "apt-get install podman"
         )
-        assert "run Lastro on the DUT itself" in str(pool.availability("kvm").remedy)
+        assert "apt-get install qemu-system-x86" in str(pool.availability("kvm").remedy)
 
 
 def test_in_a_guest_no_remedy_is_another_guest(tmp_path: Path) -> None:
@@ -396,7 +419,8 @@ def test_the_documentation_lists_each_platform_that_no_guest_has() -> None:
     text = (Path(__file__).parents[2] / "docs/howto-guest.md").read_text()
     _, _, text = text.partition("These are unavailable, each with its reason:\n")
     named = set(re.findall(r"`([a-z-]+)`", text.partition("\ndockerd waits")[0]))
-    assert named & registry.names("platform") == registry.names("platform") - set(PARTS["platform"])
+    by_program = {name for name in registry.names("platform") if registry.get("platform", name).requirements.program}
+    assert named & registry.names("platform") == {*by_program, "incus"}
     assert named - registry.names("platform") == {"user-namespace", "routing", "jmeter", "vegeta"}
 
 

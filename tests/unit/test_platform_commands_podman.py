@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
@@ -82,10 +83,11 @@ def test_the_image_is_imported_once_into_a_store_that_is_kept(tmp_path: Path) ->
     with Podman().prepare(testbed):
         cache = [*begin(testbed, "cache.conf"), "--tmpdir", "/run/cache"]
         tag = "localhost/lastro:f00df00df00d"
-        assert host.commands[-2:] == [
-            [*cache, "image", "exists", tag],
-            [*cache, "import", "--quiet", f"{tmp_path}/rootfs/f00d/rootfs.tar", tag],
-        ]
+        shell, options, script, *words = host.commands[-1]
+        assert host.commands[-2] == [*cache, "image", "exists", tag]
+        assert [shell, options, *words] == ["sh", "-ec", f"{tmp_path}/rootfs/f00d/rootfs.tar", tag, *cache]
+    printed = subprocess.run([shell, options, script, "/tar", tag, "echo"], capture_output=True, text=True, check=True)
+    assert printed.stdout.split() == ["import", "--quiet", "/tar", tag]
     again = podman_host()
     with Podman().prepare(recording_testbed(again, tmp_path / "again")):
         assert not [argv for argv in again.commands if "import" in argv]

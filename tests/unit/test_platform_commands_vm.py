@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -42,11 +43,9 @@ QUIET = "cryptomgr.notests audit=0 panic=-1 net.ifnames=0 no_timer_check"
 @pytest.fixture(autouse=True)
 def boots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> guest.Guest:
     """What a guest boots, without making it."""
-    kernel = guest.Kernel(tmp_path / "kernel")
-    kernel.directory.mkdir()
-    (kernel.directory / "vmlinux").touch()
-    (kernel.directory / "release").write_text("6.1.0-1-amd64\n")
-    made = guest.Guest(kernel, tmp_path / "initramfs", tmp_path / "root.img")
+    kernel = tmp_path / "kernel"
+    files = (kernel / "vmlinuz", kernel / "vmlinux", tmp_path / "initramfs", tmp_path / "root.img")
+    made = guest.Guest("6.1.0-1-amd64", *files)
     monkeypatch.setattr(guest, "ensure", lambda *_: made)
     return made
 
@@ -167,7 +166,7 @@ def test_xen_is_told_all_of_a_domain(tmp_path: Path, boots: guest.Guest) -> None
     assert config[:10] == [
         'name = "lastro-0a1b2c-one"',
         'type = "pvh"',
-        f'kernel = "{boots.kernel.image}"',
+        f'kernel = "{boots.image}"',
         f'ramdisk = "{boots.initramfs}"',
         f'cmdline = "lastro.hostname=function lastro.ports=hvc1,hvc2,hvc3,hvc4,hvc5 {QUIET} console=hvc0 quiet"',
         "memory = 256",
@@ -276,7 +275,7 @@ def test_firecracker_gets_one_file(tmp_path: Path, boots: guest.Guest) -> None:
     assert all(card["guest_mac"].startswith("52:54:00:") for card in cards)
     assert config == {
         "boot-source": {
-            "kernel_image_path": str(boots.kernel.elf),
+            "kernel_image_path": str(boots.elf),
             "initrd_path": str(boots.initramfs),
             "boot_args": "lastro.hostname=function lastro.ports=vsock=5000,vsock=5001,vsock=5002,vsock=5003 "
             f"{QUIET} console=ttyS0 quiet reboot=k pci=off",
@@ -295,9 +294,11 @@ def test_firecracker_gets_one_file(tmp_path: Path, boots: guest.Guest) -> None:
     }
 
 
-def test_firecracker_needs_a_kernel_that_is_unpacked(tmp_path: Path, boots: guest.Guest) -> None:
+def test_firecracker_needs_a_kernel_that_is_unpacked(
+    tmp_path: Path, boots: guest.Guest, monkeypatch: pytest.MonkeyPatch
+) -> None:
     _, testbed = bed(tmp_path)
-    (boots.kernel.directory / "vmlinux").unlink()
+    monkeypatch.setattr(guest, "ensure", lambda *_: replace(boots, elf=None))
     with pytest.raises(Unavailable, match="ELF"):
         start(Firecracker(), testbed)
 
@@ -311,7 +312,7 @@ def test_cloud_hypervisor_is_told_all_on_its_command_line(tmp_path: Path, boots:
     assert [net.partition(",mac=")[0] for net in nets] == ["tap=hub-aa", "tap=hub-ba"]
     assert argv[first - 4 : -2] == [
         "ip", "netns", "exec", testbed.dut,
-        "cloud-hypervisor", "--kernel", str(boots.kernel.elf), "--initramfs", str(boots.initramfs),
+        "cloud-hypervisor", "--kernel", str(boots.elf), "--initramfs", str(boots.initramfs),
         "--cmdline", "lastro.hostname=function lastro.ports=vsock=5000,vsock=5001,vsock=5002,vsock=5003 "
         f"{QUIET} console=ttyS0 quiet",
         "--cpus", "boot=1", "--memory", "size=512M", "--disk", f"path={testbed.scratch_dir}/one/disk.img",
@@ -397,7 +398,7 @@ def test_virtualbox_boots_from_a_disc_of_ours(tmp_path: Path, boots: guest.Guest
         home = testbed.run_dir / "virtualbox"
         script = str(host.stdins[-1])
     assert script.splitlines()[-3:] == [
-        f"cp {boots.kernel.image} {home}/disc/boot/vmlinuz",
+        f"cp {boots.image} {home}/disc/boot/vmlinuz",
         f"cp {boots.initramfs} {home}/disc/boot/initramfs",
         f"grub-mkrescue --output={home}/boot.iso {home}/disc",
     ]

@@ -188,7 +188,7 @@ def built(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Any]:
 
 
 def files_of(place: Path, release: str, kernel: str) -> guest_host.GuestHost:
-    return guest_host.ensure(cast(Any, SimpleNamespace(snapshot="")), place, cast(Any, None), release, kernel)
+    return guest_host.ensure(cast(Any, SimpleNamespace(snapshot="")), place, cast(Any, None), release, kernel, ())
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,8 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
-from lastro.errors import InputError, StudyError
+from lastro import registry
+from lastro.errors import InputError, StudyError, did_you_mean
 from lastro.host._connections import SshTarget
 from lastro.host.base import NOT_A_PLACE, PLACE
 from lastro.host.cgroups import parse_cpus
@@ -29,6 +30,7 @@ from lastro.units import parse_size_bytes
 GUEST = "guest"
 ROLES = ("client", "dut", "server")
 NEIGHBOURS = {"client": ("dut",), "dut": ("client", "server"), "server": ("dut",)}
+PLATFORMS = ("native", "runc", "crun", "docker")
 _KERNEL = "is neither a Debian package, such as linux-image-amd64 or linux-image-amd64/trixie, nor an absolute path"
 _LEAST_MEMORY_BYTES = 512 << 20
 _NO_SELINUX = (
@@ -68,6 +70,15 @@ def _memory(value: Any) -> Any:
 def _lsm(value: Any) -> Any:
     if value == "selinux":
         raise PydanticCustomError("lsm", "must be 'apparmor' or 'none', but is 'selinux'", {"hint": _NO_SELINUX})
+    return value
+
+
+def _platforms(value: Any) -> Any:
+    known = registry.names("platform")
+    for name in value if isinstance(value, list) else ():
+        if isinstance(name, str) and name not in known:
+            hint = did_you_mean(name, known)
+            raise PydanticCustomError("platform", f"has no platform {name!r}", {"hint": hint})
     return value
 
 
@@ -115,7 +126,7 @@ class TestbedShape(StrictTable):
 
 
 class GuestTable(StrictTable):
-    """A guest: its kernel and userland, its size, and what its kernel offers to isolate instances."""
+    """A guest: its kernel and userland, its size, what its kernel offers to isolate instances, and its platforms."""
 
     kernel: Annotated[OneLine, matching(r"[a-z0-9][a-z0-9.+-]*(/[a-z]+)?|~?/.+", _KERNEL)] = "linux-image-amd64"
     release: Annotated[OneLine, matching(r"[a-z]+", "is not the name of a release, such as bookworm")] = "bookworm"
@@ -124,6 +135,7 @@ class GuestTable(StrictTable):
     cgroups: Literal["v2", "v1"] = "v2"
     lsm: Annotated[Literal["apparmor", "none"], BeforeValidator(_lsm)] = "apparmor"
     accelerator: Literal["auto", "kvm", "tcg"] = "auto"
+    platforms: Annotated[list[OneLine], BeforeValidator(_platforms)] = Field(default_factory=lambda: [*PLATFORMS])
 
 
 _Name = Annotated[str, matching(NAME_PATTERN, "is not a name of a-z, 0-9, '.', '_' and '-'")]
@@ -141,7 +153,8 @@ class GuestPlan:
     """A guest to boot. `kernel` is a Debian package or an absolute path; `cpus` is 0 for those of this machine.
 
     A package may name the release that it is from, as for apt: `linux-image-amd64/trixie`; otherwise it is `release`.
-    `accelerator` is auto (KVM if a guest boots on it), kvm or tcg (software). `name` is empty for an only guest."""
+    `accelerator` is auto (KVM if a guest boots on it), kvm or tcg (software). Its userland holds what `platforms`
+    require. `name` is empty for an only guest."""
 
     kernel: str
     release: str
@@ -150,11 +163,13 @@ class GuestPlan:
     cgroups: str
     lsm: str
     accelerator: str
+    platforms: tuple[str, ...] = PLATFORMS
     name: str = ""
 
     def facts(self) -> dict[str, Any]:
         """Return the chapter of the guest for provenance."""
-        return {key: value for key, value in asdict(self).items() if key != "name"}
+        found = {key: value for key, value in asdict(self).items() if key != "name"}
+        return found | {"platforms": ", ".join(self.platforms)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +256,7 @@ def _guest(shape: GuestShape, table: GuestTable, name: str = "") -> GuestPlan:
     values = common | {key: getattr(table, key) for key in table.model_fields_set & common.keys()}
     if values["kernel"][:1] in "~/":
         values["kernel"] = _expanded(values["kernel"])
-    return GuestPlan(**values, name=name)
+    return GuestPlan(**values | {"platforms": tuple(values["platforms"])}, name=name)
 
 
 def plan(table: RoleTable, problems: Problems, role: str = "") -> RolePlan:

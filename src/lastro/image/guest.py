@@ -22,8 +22,9 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from lastro.errors import ImageError
+from lastro.errors import CommandFailed, CommandTimeout, ImageError, WriteFailed
 from lastro.host.base import Host
+from lastro.host.ssh import SshHost
 from lastro.image.rootfs import RELEASE, Image
 from lastro.image.workshop import building, mmdebstrap, workshop
 
@@ -86,11 +87,25 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True)
 class Guest:
-    """The files to boot. `disk` is a raw, sparse ext4 file system that guests share: use a layer over it or a copy."""
+    """The files to boot, on the host that boots them. `release` is that of the kernel, `elf` starts faster, by PVH.
 
-    kernel: Kernel
+    `disk` is a raw, sparse ext4 file system that guests share: use a layer over it or a copy."""
+
+    release: str
+    image: Path
+    elf: Path | None
     initramfs: Path
     disk: Path
+
+    @property
+    def fastest(self) -> Path:
+        """The kernel's file that starts faster."""
+        return self.elf or self.image
+
+    @property
+    def to_send(self) -> tuple[Path, ...]:
+        """The files that a host gets from elsewhere; it has the disk's contents."""
+        return tuple(file for file in (self.image, self.elf, self.initramfs) if file)
 
 
 def command_line(hostname: str, ports: int | Iterable[str] = 1, *words: str) -> str:
@@ -108,7 +123,37 @@ def ensure(image: Image, store: Path, host: Host) -> Guest:
     Raises: ImageError with the last output of the tool that failed."""
     with building("kernel and disk of virtual machines", store, image.snapshot):
         kernel = ensure_kernel(store, host, RELEASE, image.snapshot)
-        return Guest(kernel, ensure_initramfs(kernel, store), ensure_disk(image, store, host))
+        initramfs, disk = ensure_initramfs(kernel, store), ensure_disk(image, store, host)
+        return Guest(kernel.release, kernel.image, kernel.elf, initramfs, disk)
+
+
+def sent(made: Guest, image: Image, host: Host, store: Path) -> Guest:
+    """Return the files below `store` on the host that boots guests, if that is remote; otherwise they are there.
+
+    Kernel and initramfs are copied once. The disk is made there once from `image`, the copy of the root filesystem on
+    that host, and is the same as here. Raises: ImageError."""
+    if not isinstance(host, SshHost):
+        return made
+
+    here = made.initramfs.parent
+
+    def place(file: Path) -> Path:
+        return store / file.relative_to(here)
+
+    disk = place(made.disk)
+    try:
+        with host.recorded():
+            for file in made.to_send:
+                if not host.view.exists(str(place(file))):
+                    host.send(file, str(place(file)))
+            if not host.view.exists(str(disk)):
+                make_disk(image.tree, Path(f"{disk}.part"), image.digest, DISK_BYTES, host)
+                host.run(["mv", f"{disk}.part", str(disk)])
+    except (CommandFailed, CommandTimeout, WriteFailed) as error:
+        why = f"the files of guests could not be made on {host.name}: {error}"
+        raise ImageError(why, "is its disk full?") from error
+    elf = place(made.elf) if made.elf else None
+    return Guest(made.release, place(made.image), elf, place(made.initramfs), disk)
 
 
 def ensure_kernel(
@@ -277,8 +322,7 @@ def make_disk(tree: Path, disk: Path, seed: str, size_bytes: int, host: Host) ->
     """Make an ext4 file system of a tree, with complete inode tables, so that no guest has to write them.
 
     `seed` is text from which its UUID and its hashes are made, so that the same tree gives the same disk."""
-    with disk.open("wb") as file:
-        file.truncate(size_bytes)
+    host.run(["truncate", f"--size={size_bytes}", str(disk)])
     digest = seed if len(seed) >= 32 else key_of(seed) + key_of(seed, "more")
     uuid = f"{digest[:8]}-{digest[8:12]}-4{digest[13:16]}-8{digest[17:20]}-{digest[20:32]}"
     options = f"lazy_itable_init=0,lazy_journal_init=0,hash_seed={uuid}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,16 +20,14 @@ from lastro.image.rootfs import Image
 from lastro.image.workshop import building
 
 PROFILE = "docker-default"
-# The parts that work in the guest. Their packages are those that `lastro setup` installs on a host.
-PARTS = {
-    "platform": ("native", "runc", "crun", "docker"),
-    "attachment": ("ovs",),
-    "isolation": ("apparmor",),
-}
+# The parts that work in every guest, beside its platforms. Their packages are those that `lastro setup` installs on a
+# host.
+PARTS = {"attachment": ("ovs",), "isolation": ("apparmor",)}
 _TOOLS = (
     "busybox-static", "ethtool", "iproute2", "iptables", "iputils-ping", "kmod", "nftables", "openssh-server", "procps",
     "util-linux-extra",
 )  # fmt: skip
+_FOR_MACHINES = ("python3-minimal",)  # runs the client of the agent in a virtual machine
 # Until Debian 12, the client was in docker.io, which only recommends it since then.
 _SINCE_DEBIAN_13 = ("docker-cli",)
 _BEFORE_DEBIAN_13 = ("buster", "bullseye", "bookworm")
@@ -37,12 +36,12 @@ _NO_KEYS = 'rm -f "$1"/etc/ssh/ssh_host_*_key*'
 _MODULES = (
     "net/*", "fs/*", "crypto/*", "lib/*", "arch/x86/crypto/*", "drivers/net/ipvlan/*", "drivers/net/macvtap.ko",
     "drivers/net/bonding/*", "drivers/net/wireguard/*", "drivers/net/geneve.ko", "drivers/md/*",
-    "drivers/block/loop.ko",
+    "drivers/block/loop.ko", "arch/x86/kvm/*", "drivers/vhost/*",
 )  # fmt: skip
 _INSIDE = {"init": "guest_host_init.sh"}
 _APPLETS = (
-    "cat", "chmod", "chroot", "ip", "ln", "mkdir", "mknod", "modprobe", "mount", "poweroff", "rmdir", "sh", "sleep",
-    "sort", "switch_root", "tar", "touch",
+    "cat", "chmod", "chroot", "ip", "ln", "mkdir", "mknod", "modprobe", "mount", "mv", "poweroff", "rmdir", "sh",
+    "sleep", "sort", "switch_root", "tar", "touch", "tr",
 )  # fmt: skip
 
 
@@ -57,15 +56,16 @@ class GuestHost:
     modules: Path | None
     profile: str  # of AppArmor, as text; empty if there is none
     digests: dict[str, str]  # of the userland and the kernel, for provenance
+    boots: guest.Guest | None = None  # by its platforms that are virtual machines; `instances` is their disk, too
 
 
-def ensure(image: Image, state: Path, host: Host, release: str, kernel: str) -> GuestHost:
+def ensure(image: Image, state: Path, host: Host, release: str, kernel: str, platforms: Sequence[str]) -> GuestHost:
     """Return the files; make them if necessary (about two minutes in all).
 
     `image` is the root filesystem of instances. `kernel` is a Debian package, of another release if one follows after a
-    slash, or the absolute path of a bzImage that has everything built in. Raises: ImageError with the last output of
-    the tool that failed."""
-    recipe = recipe_of(release, image.snapshot)
+    slash, or the absolute path of a bzImage that has everything built in. The userland has what `platforms` require.
+    Raises: ImageError with the last output of the tool that failed."""
+    recipe = recipe_of(release, image.snapshot, platforms)
     userland = rootfs.ensure(recipe, state / "rootfs", host)
     store = state / "guest"
     with building("the guest that is the host", store, image.snapshot):
@@ -83,6 +83,7 @@ def ensure(image: Image, state: Path, host: Host, release: str, kernel: str) -> 
             None if own else debian.modules_disk,
             docker_profile(userland.tree / "usr/sbin/dockerd"),
             {"userland_sha256": userland.digest, "kernel_sha256": _sha256(booted)},
+            guest.ensure(image, store, host) if _run_machines(platforms) else None,
         )
 
 
@@ -91,11 +92,12 @@ def _sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def to_build(image: Image, state: Path, release: str, kernel: str) -> list[str]:
+def to_build(image: Image, state: Path, release: str, kernel: str, platforms: Sequence[str]) -> list[str]:
     """Return what `ensure` would have to fetch and build first, and so takes minutes."""
     package, origin = _package(release, kernel)
     made = guest.kernel_at(state / "guest", origin, image.snapshot, package, _MODULES).directory.is_dir()
-    found = [] if rootfs.find(recipe_of(release, image.snapshot), state / "rootfs") else [f"the userland of {release}"]
+    recipe = recipe_of(release, image.snapshot, platforms)
+    found = [] if rootfs.find(recipe, state / "rootfs") else [f"the userland of {release}"]
     return found if made else [*found, f"{package} of {origin}"]
 
 
@@ -105,11 +107,18 @@ def _package(release: str, kernel: str) -> tuple[str, str]:
     return package, origin or release
 
 
-def recipe_of(release: str, snapshot: str) -> rootfs.Recipe:
+def recipe_of(release: str, snapshot: str, platforms: Sequence[str]) -> rootfs.Recipe:
     """Return the contents of the guest's own root."""
-    needed = {name for kind, names in PARTS.items() for part in names for name in _packages(kind, part)}
+    parts = {**PARTS, "platform": platforms}
+    needed = {name for kind, names in parts.items() for part in names for name in _packages(kind, part)}
+    needed |= {*(_FOR_MACHINES if _run_machines(platforms) else ())}
     needed |= {*_TOOLS, *(() if release in _BEFORE_DEBIAN_13 else _SINCE_DEBIAN_13)}
     return rootfs.Recipe(release, tuple(sorted(needed)), hooks=(_NO_KEYS,), snapshot=snapshot)
+
+
+def _run_machines(platforms: Sequence[str]) -> bool:
+    """Return whether one of these platforms runs virtual machines."""
+    return any(registry.get("platform", name).guests for name in platforms)
 
 
 def _packages(kind: str, name: str) -> tuple[str, ...]:

@@ -9,12 +9,14 @@ mount -t devtmpfs dev /dev
 exec >/dev/console 2>&1
 fail() { echo "lastro: $*"; poweroff -f; }
 
-cgroups=v2 tree="" epoch=0
+cgroups=v2 tree="" epoch=0 disk="" load=""
 for word in $(cat /proc/cmdline); do
     case $word in
         lastro.cgroups=*) cgroups=${word#*=} ;;
         lastro.tree=*) tree=${word#*=} ;;   # where Lastro looks for the root filesystem of instances
         lastro.epoch=*) epoch=${word#*=} ;; # when that was built
+        lastro.disk=*) disk=${word#*=} ;;   # where it looks for the disk of virtual machines
+        lastro.load=*) load=${word#*=} ;;   # modules, with commas; those of another processor do not load
     esac
 done
 modprobe -q -a $(cat /sys/bus/pci/devices/*/modalias 2>/dev/null | sort -u)
@@ -38,6 +40,11 @@ ln -s /dev/vdd "./$tree.tar" # beside the tree, as on every host
 if [ -b /dev/vde ]; then
     mkdir -p lib/modules
     mount -t ext4 -o ro,noload /dev/vde lib/modules
+fi
+if [ "$disk" ]; then # it is that of the instances; kernel and initramfs came with the keys
+    mkdir -p "./${disk%/*}"
+    ln -s /dev/vdc "./$disk"
+    mv lastro/kernel-* lastro/initramfs-* "./${disk%/*}"
 fi
 
 mount -t tmpfs -o mode=755 run run
@@ -71,6 +78,9 @@ for tool in base64 cat chmod chown dirname head mkdir sleep true; do
 done
 echo lastro-guest >proc/sys/kernel/hostname
 echo "127.0.0.1 localhost lastro-guest" >etc/hosts
+for module in $(echo "$load" | tr , ' '); do
+    chroot . modprobe -q "$module" || :
+done
 ip link set lo up
 ip address add 198.19.255.15/24 dev eth0
 ip link set eth0 up

@@ -74,7 +74,19 @@ class GuestInstance(Instance):
 
     @property
     def _client(self) -> tuple[str, ...]:
-        return ("python3", "-I", "-S", str(CLIENT), str(self.sockets))
+        return ("python3", "-I", "-S", client_on(self.testbed), str(self.sockets))
+
+
+def client_on(testbed: Testbed) -> str:
+    """Return the path of the client on the testbed's host; on a remote one, `send_client` puts it there."""
+    return str(testbed.run_dir / CLIENT.name if testbed.host.remote else CLIENT)
+
+
+def send_client(testbed: Testbed) -> None:
+    """Copy the client to a remote host, where it lives as long as the session. Raises: Unavailable without a Python."""
+    if testbed.host.remote:
+        testbed.host.require("python3", "apt-get install python3-minimal")
+        testbed.host.write_text(client_on(testbed), CLIENT.read_text(encoding="utf-8"))
 
 
 def _no_answer(timeout_s: float) -> str:

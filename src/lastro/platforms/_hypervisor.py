@@ -15,6 +15,7 @@ from lastro.errors import LastroError, Unavailable
 from lastro.host.base import Host
 from lastro.host.cgroups import Resources
 from lastro.image import guest
+from lastro.platforms._guest import send_client
 from lastro.platforms._machine import MachineInstance
 from lastro.platforms.base import Instance, InstanceSpec, Platform, Port, Tap
 from lastro.study.model import Setting
@@ -22,6 +23,7 @@ from lastro.testbed import Testbed
 from lastro.units import parse_size_bytes
 
 _COPY_TIMEOUT_S = 600.0
+_EMULATED = 12  # times as long does a guest take to boot on an emulated host, at most
 _UNGUARDED = "mitigations=off"  # on a kernel's command line. Source: kernel-parameters.txt
 
 VCPUS = Setting("vcpus", 0, "virtual CPUs; 0: enough for the CPU limit, or one", 0, 32)
@@ -64,7 +66,7 @@ class HypervisorInstance(MachineInstance):
 
     def ready(self) -> None:
         try:
-            self.wait_ready(self._platform.boot_timeout_s)
+            self.wait_ready(self._platform.patience_s(self.testbed))
         except LastroError as error:
             if words := self.last_words():
                 raise self.no_boot(words) from error
@@ -96,7 +98,6 @@ class Hypervisor(Platform):
     start_s = 3.0
     shares_kernel = False
     guests = True
-    over_ssh = False  # kernel, disk and the client of the guest's agent are on this machine
 
     def __init__(self, **chosen: Any) -> None:
         super().__init__(**chosen)
@@ -113,10 +114,18 @@ class Hypervisor(Platform):
         """Check that the hypervisor is installed, and make kernel, initramfs and disk once for each root filesystem."""
         testbed.host.require(self.program, self.remedy)
         self.require_host(testbed)
-        with testbed.session.building():
-            self._guest = guest.ensure(testbed.image, testbed.session.ledger.state / "guest", testbed.host)
+        own = testbed.own
+        with own.building():
+            made = guest.ensure(testbed.original, own.ledger.state / "guest", own.host)
+        self._guest = guest.sent(made, testbed.image, testbed.host, testbed.session.state / "guest")
+        send_client(testbed)
         self._host_unguarded = _runs_unguarded(testbed.host)
         yield
+
+    def patience_s(self, testbed: Testbed) -> float:
+        """Return how long a boot may take: on an emulated host, every instruction takes longer."""
+        emulated = testbed.guest is not None and bool(testbed.guest["emulated"])
+        return self.boot_timeout_s * (_EMULATED if emulated else 1)
 
     @property
     def mitigation_words(self) -> tuple[str, ...]:
@@ -186,7 +195,7 @@ class Hypervisor(Platform):
         return {
             "root filesystem": "ext4 on a disk of its own",
             "instance's disk": str(testbed.scratch_dir.parent),
-            "guest kernel": f"{self.guest.kernel.release}, {self._mitigations()}",
+            "guest kernel": f"{self.guest.release}, {self._mitigations()}",
             "machine": ", ".join(f"{name} {value}" for name, value in self.chosen.items()),
         }
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from lastro.errors import Unavailable
-from lastro.host.base import Process
+from lastro.host.base import Host, Process
 from lastro.host.shell import quoted
 from lastro.image import guest
 from lastro.platforms._guest import PORTS, SOCKET_PATTERN
@@ -128,8 +128,8 @@ class QemuPlatform(Hypervisor):
             "qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
             "-name", spec.name, "-machine", self._machine(bare), "-accel", self.accelerator, "-cpu", self.cpu,
             "-smp", str(self.vcpus(spec)), "-m", f"{self.memory_mib(spec)}M",
-            "-kernel", str(self.guest.kernel.elf or self.guest.kernel.image),
-            "-initrd", str(self.guest.initramfs), "-append", self._command_line(spec, bare),
+            "-kernel", str(self.guest.fastest),
+            "-initrd", str(self.guest.initramfs), "-append", self._command_line(testbed, spec, bare),
             "-serial", f"file:{log}", "-device", f"virtio-rng-{kind}",
         ]  # fmt: skip
         argv += [*self._disk(kind, testbed.scratch_dir / spec.name), *_control(home, kind)]
@@ -138,7 +138,7 @@ class QemuPlatform(Hypervisor):
             rom = "" if bare else ",romfile="  # nothing boots from the network
             emulated = self.chosen["nic"] != "virtio"
             model = self.chosen["nic"] if emulated else f"virtio-net-{kind}"
-            argv += ["-netdev", f"tap,id=n{number},{how}{self._vhost()}"]
+            argv += ["-netdev", f"tap,id=n{number},{how}{self._vhost(testbed)}"]
             # Segmentation offload depends on checksum offload; an emulated card finishes both itself.
             finished = "" if tap.offloads or emulated else ",csum=off"
             argv += ["-device", f"{model},netdev=n{number},mac={mac}{rom}{finished}"]
@@ -151,10 +151,10 @@ class QemuPlatform(Hypervisor):
             return "microvm,pcie=off,pit=off,pic=off,rtc=on,isa-serial=on"
         return "q35,usb=off,smbus=off" + (",sata=off" if self.chosen["disk"] == "virtio" else "")
 
-    def _command_line(self, spec: InstanceSpec, bare: bool) -> str:
+    def _command_line(self, testbed: Testbed, spec: InstanceSpec, bare: bool) -> str:
         words = ["console=ttyS0", "loglevel=4", "tsc=reliable", *self.mitigation_words]
         if bare:  # it has no other clock by which to measure the rate of its cycle counter
-            words += ["pci=off", f"tsc_early_khz={_tsc_khz()}"]
+            words += ["pci=off", f"tsc_early_khz={_tsc_khz(testbed.host)}"]
         return guest.command_line(spec.role, PORTS, *words)
 
     def overlay_argv(self, scratch: Path) -> list[str]:
@@ -176,7 +176,7 @@ class QemuPlatform(Hypervisor):
             return ["-drive", drive, "-device", "ide-hd,drive=root,bus=ide.0"]
         return ["-drive", drive, "-device", f"virtio-blk-{kind},drive=root"]
 
-    def _vhost(self) -> str:
+    def _vhost(self, testbed: Testbed) -> str:
         return ""
 
     def residuals(self, testbed: Testbed) -> dict[str, str]:
@@ -188,9 +188,9 @@ class QemuPlatform(Hypervisor):
         }
 
 
-def _tsc_khz() -> int:
+def _tsc_khz(host: Host) -> int:
     """Return the rate of the host's cycle counter, at which an emulated one runs too."""
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    lines = host.read_text("/proc/cpuinfo").splitlines()
     rates = (line.partition(":")[2] for line in lines if line.startswith("cpu MHz"))
     return round(float(next(rates, "2000")) * 1000)
 

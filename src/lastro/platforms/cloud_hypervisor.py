@@ -25,7 +25,7 @@ class CloudHypervisor(VmmPlatform):
         nets = [f"tap={tap},mac={mac}" for tap, mac in cards]
         return [
             "cloud-hypervisor",
-            "--kernel", str(self.guest.kernel.elf or self.guest.kernel.image),
+            "--kernel", str(self.guest.fastest),
             "--initramfs", str(self.guest.initramfs), "--cmdline", self.command_line(spec),
             "--cpus", f"boot={self.vcpus(spec)}", "--memory", f"size={self.memory_mib(spec)}M",
             "--disk", f"path={disk_of(instance)}", "--serial", "tty", "--console", "off",

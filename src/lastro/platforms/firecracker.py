@@ -34,7 +34,7 @@ class Firecracker(VmmPlatform):
 
     def config(self, instance: VmmInstance, cards: Sequence[tuple[str, str]]) -> dict[str, Any]:
         """Return the contents of the configuration file, which replaces requests to Firecracker's API."""
-        spec, kernel = instance.spec, self.guest.kernel.elf
+        spec, kernel = instance.spec, self.guest.elf
         if kernel is None:
             raise Unavailable("the guest's kernel could not be unpacked to an ELF file, which Firecracker requires")
         return {

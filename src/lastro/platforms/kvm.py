@@ -6,7 +6,6 @@ development host is such a host, so only the refusal was tested, not a guest."""
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 from lastro.errors import Unavailable
 from lastro.platforms._qemu import QemuPlatform
@@ -36,6 +35,6 @@ class Kvm(QemuPlatform):
         found = super().probe(testbed)
         return found if found or found.remedy else replace(found, remedy=_REMEDY)
 
-    def _vhost(self) -> str:
+    def _vhost(self, testbed: Testbed) -> str:
         """Return the option for the kernel's back-end of para-virtual cards, if the host has it."""
-        return ",vhost=on" if self.chosen["nic"] == "virtio" and Path("/dev/vhost-net").exists() else ""
+        return ",vhost=on" if self.chosen["nic"] == "virtio" and testbed.host.view.exists("/dev/vhost-net") else ""

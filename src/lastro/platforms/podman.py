@@ -32,6 +32,11 @@ from lastro.requirements import Requirements
 from lastro.study.model import Level, Setting
 from lastro.testbed import Testbed
 
+# In a guest, the tar is a disk, whose size podman takes for zero.
+_IMPORT = """tag=$1 from=$0
+shift
+[ ! -b "$0" ] || { from=-; exec <"$0"; }
+exec "$@" import --quiet "$from" "$tag\""""
 _IMPORT_TIMEOUT_S = 600.0
 _PROGRAMS = {"podman": "podman", "runc": "runc", "crun": "crun"}  # and the packages that contain them
 _TRUST_ALL = '{"default": [{"type": "insecureAcceptAnything"}]}'  # the only image is our own
@@ -94,7 +99,7 @@ class Podman(Platform):
         argv = [*self._podman("cache.conf"), "--tmpdir", "/run/cache"]
         tag = _reference(testbed)
         if testbed.host.run([*argv, "image", "exists", tag], check=False).returncode != 0:
-            imported = [*argv, "import", "--quiet", str(testbed.image.tar), tag]
+            imported = ["sh", "-ec", _IMPORT, str(testbed.image.tar), tag, *argv]
             try:
                 with testbed.session.building():
                     testbed.host.run(imported, timeout_s=_IMPORT_TIMEOUT_S)

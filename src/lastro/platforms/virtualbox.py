@@ -136,7 +136,7 @@ class VirtualBox(Hypervisor):
             yield
 
     def _preparing(self, place: Path) -> str:
-        home, kernel, initramfs = quoted(place, self.guest.kernel.image, self.guest.initramfs)
+        home, kernel, initramfs = quoted(place, self.guest.image, self.guest.initramfs)
         return "\n".join(
             [
                 f"mkdir -p {home}/tmp {home}/user",

@@ -181,7 +181,7 @@ class Xen(Hypervisor):
         sockets = ["unused", *(SOCKET_PATTERN.format(number=number) for number in range(PORTS))]
         lines = {
             "name": instance.domain, "type": self.chosen["type"],
-            "kernel": str(self.guest.kernel.image), "ramdisk": str(self.guest.initramfs),
+            "kernel": str(self.guest.image), "ramdisk": str(self.guest.initramfs),
             "cmdline": guest.command_line(spec.role, devices, "console=hvc0", *self.mitigation_words, "quiet"),
             "memory": self.memory_mib(spec), "vcpus": self.vcpus(spec), **_scheduling(spec.resources),
             "disk": [f"format=raw,vdev=xvda,access=rw,backendtype=qdisk,target={disk_of(instance)}"],

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from lastro import registry
 from lastro.attachments.base import Attachment
-from lastro.errors import ImageError, LastroError, Unavailable
+from lastro.errors import ImageError, LastroError
 from lastro.host.base import ON_A_HOST
 from lastro.instruments.base import WORK_DIR
 from lastro.platforms.base import Availability, Instance, InstanceSpec, Platform, unavailable
@@ -58,20 +58,11 @@ class PlatformPool:
         """Return a prepared platform. Raises: any error of its preparation."""
         if name not in self._ready:
             platform: Platform = make_part("platform", name)
-            if self._testbed.host.remote and not platform.over_ssh:
-                raise self._out_of_reach(platform.name)
             with self._testbed.host.recorded() as transcript:
                 self._stack.enter_context(platform.prepare(self._testbed))
             self._ready[name] = platform
             self.preparations[name] = transcript.records
         return self._ready[name]
-
-    def _out_of_reach(self, name: str) -> Unavailable:
-        where = f"{name} runs only on the machine where Lastro runs"
-        if self._testbed.guest is not None:
-            return Unavailable(f"{where}, not in a guest", ON_A_HOST)
-        remedy = "run Lastro on the DUT itself, and reach the other roles from there"
-        return Unavailable(f"{where}, but the DUT is reached by SSH", remedy)
 
     @property
     def native(self) -> Platform:
@@ -96,6 +87,7 @@ class PlatformPool:
             return unavailable(error)
         except LastroError as error:
             found = unavailable(error)
+        found = _to_be_contained(name.partition(":")[0], found)
         if not found:
             self.missing[name] = MissingPlatform(found, time.monotonic() - began_s - (session.built_s - built_s))
         return found
@@ -112,6 +104,14 @@ class PlatformPool:
             except LastroError:  # a description must not invalidate a trial; the next one tries again
                 return {}
         return self._residuals[name]
+
+
+def _to_be_contained(name: str, found: Availability) -> Availability:
+    """Return what a guest lacks with the remedy of a guest that has it, if the platform is in Debian's packages."""
+    needs = registry.get("platform", name).requirements
+    if found.remedy != ON_A_HOST or needs.program is not None or not needs.packages:
+        return found
+    return replace(found, remedy=f"add {name!r} to `platforms` in the testbed file of the guest, or {ON_A_HOST}")
 
 
 class AttachmentPool:
