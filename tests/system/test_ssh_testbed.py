@@ -21,10 +21,12 @@ from lastro.host.ledger import RUN_DIR, STATE_DIR, Session, session
 from lastro.host.lock import silently
 from lastro.host.remote import remote_session
 from lastro.host.testbed_file import parse
+from lastro.platforms.base import InstanceSpec
 from lastro.platforms.native import Native
 from lastro.results.store import Store
 from lastro.scenarios.proxy import ProxyScenario
 from lastro.scenarios.proxy.three_node import line
+from lastro.scenarios.shared.pools import PlatformPool
 from lastro.testbed import Testbed, spread_testbed
 
 from ..cli.conftest import Process, lastro, no_stragglers, start
@@ -163,6 +165,17 @@ def test_a_line_of_cards_between_hosts_carries_a_flow_and_gives_the_cards_back(t
 def middle_bytes(bed: Testbed) -> str:
     (link,) = bed.host.run_json(["ip", "-n", bed.dut, "-j", "-s", "link", "show", "dev", "wire-1"])
     return str(link["stats64"]["rx"]["bytes"])
+
+
+def test_a_virtual_machine_boots_on_a_remote_dut(two: list[Machine]) -> None:
+    """Its kernel is copied there, its disk is made there, and the client of its agent runs there."""
+    with session("tests", wait=silently) as near, ExitStack() as stack:
+        plan = parse(text_of(*two), "testbed.toml")
+        bed = stack.enter_context(spread_testbed(near, image_of(near), plan, "tests", wait=None))
+        machine = stack.enter_context(PlatformPool(bed, stack).get("qemu-tcg").start(bed, InstanceSpec("one", "probe")))
+        assert machine.run(["cat", "/proc/sys/kernel/hostname"]).text == "probe\n"
+        assert machine.usage().cpu_s > 0 and bed.host.view.exists(str(bed.run_dir / "one"))
+    assert all(nothing_is_left(each) for each in two)
 
 
 def test_requests_go_through_a_proxy_on_a_remote_dut_and_every_log_accounts_for_them(two: list[Machine]) -> None:
