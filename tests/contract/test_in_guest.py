@@ -36,6 +36,7 @@ __all__ = ["TestExposure", "TestHost", "TestInterfaces", "TestUsage"]  # meters,
 CONTAINERS = ("runc", "crun", "docker")
 ISOLATIONS: dict[str, tuple[str, ...]] = {
     "apparmor": CONTAINERS,
+    "user-namespace": CONTAINERS,
     **dict.fromkeys(("capabilities", "cgroups", "landlock", "read-only-root", "seccomp"), ("native", *CONTAINERS)),
 }
 

@@ -421,7 +421,7 @@ def test_the_documentation_lists_each_platform_that_no_guest_has() -> None:
     named = set(re.findall(r"`([a-z-]+)`", text.partition("\ndockerd waits")[0]))
     by_program = {name for name in registry.names("platform") if registry.get("platform", name).requirements.program}
     assert named & registry.names("platform") == {*by_program, "incus"}
-    assert named - registry.names("platform") == {"user-namespace", "routing", "jmeter", "vegeta"}
+    assert named - registry.names("platform") == {"routing", "jmeter", "vegeta"}
 
 
 HANGS = """lastro: sshd starts

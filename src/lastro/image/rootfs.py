@@ -11,7 +11,6 @@ import os
 import platform
 import re
 import shlex
-import stat
 import threading
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -33,8 +32,17 @@ _EXCLUDED = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/us
 _BUILD_TIMEOUT_S = 1800.0
 _UNPACK = """cd "$1"; echo "$2  rootfs.tar" | sha256sum --check --quiet; rm -rf unpacking; mkdir unpacking
 tar --extract --numeric-owner --file=rootfs.tar --directory=unpacking; mv unpacking rootfs"""
+# A change of owner clears setuid, so modes are set again. A hard link whose other name is done is left as it is.
+_SHIFT = r"""cd "$1"; part=shifting-$2; rm -rf "$part"; mkdir "$part"
+tar --extract --numeric-owner --file=rootfs.tar --directory="$part"
+find "$part" -print0 | FIRST=$2 perl -MPOSIX -0ne '
+    chomp; my ($mode, $user, $group) = (lstat)[2, 4, 5]; next if $user >= $ENV{FIRST};
+    POSIX::lchown($user + $ENV{FIRST}, $group + $ENV{FIRST}, $_) or die "$_: $!\n";
+    -l $_ or chmod $mode & 07777, $_ or die "$_: $!\n"'
+mv "$part" "rootfs-$2"
+"""
 _shifting = threading.Lock()  # instances may start in parallel
-_checked: set[Path] = set()  # shifted trees that have been checked
+_checked: set[tuple[str, Path]] = set()  # shifted trees that have been checked
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,44 +144,30 @@ def sent(image: Image, host: Host, store: Path) -> Image:
     return there
 
 
-def shifted(image: Image, first_id: int, host: Host) -> Path:
+def shifted(image: Image, original: Image, first_id: int, host: Host) -> Path:
     """Return a copy of the tree for a user namespace, with every owner shifted by `first_id`.
 
-    It is made once, next to the tree of the image. Raises: ImageError."""
+    It is made once, next to the tree of `image`, which is on `host`; `original` is the same on this machine.
+
+    Raises: ImageError."""
     tree = image.directory / f"rootfs-{first_id}"
-    if host.remote:
-        raise ImageError(
-            "instances in user namespaces run only on the host where Lastro runs", "leave out user namespaces"
-        )
     with _shifting:
-        if not tree.is_dir():
+        if not host.view.exists(str(tree)):
             try:
-                with workshop(image.directory) as work:
-                    _extract(image.tar, work, host)
-                    for path in (work, *work.rglob("*")):
-                        _shift_owner(path, first_id)
-                    work.rename(tree)
-            except (CommandFailed, CommandTimeout, OSError) as error:
+                argv = ["sh", "-ec", _SHIFT, "shift", str(image.directory), str(first_id)]
+                host.run(argv, timeout_s=600)
+            except (CommandFailed, CommandTimeout) as error:
                 raise ImageError(
                     f"the file owners in a copy of the root filesystem cannot be shifted: {error}"
                 ) from error
-        if tree not in _checked:  # once in a session
-            manifest.check(image, tree, host, first_id=first_id)
-            _checked.add(tree)
+        if (host.name, tree) not in _checked:  # once in a session
+            manifest.check(original, tree, host, first_id=first_id)
+            _checked.add((host.name, tree))
     return tree
 
 
 def _extract(tar: Path, tree: Path, host: Host) -> None:
     host.run(["tar", "--extract", "--numeric-owner", f"--file={tar}", f"--directory={tree}"], timeout_s=600)
-
-
-def _shift_owner(path: Path, first_id: int) -> None:
-    found = path.lstat()
-    if found.st_uid >= first_id:  # a hard link to a file that is done
-        return
-    os.chown(path, found.st_uid + first_id, found.st_gid + first_id, follow_symlinks=False)
-    if not path.is_symlink():
-        path.chmod(stat.S_IMODE(found.st_mode))  # a change of owner clears setuid
 
 
 def _build(recipe: Recipe, store: Path, host: Host) -> Image:

@@ -1,7 +1,7 @@
 """Hardware virtualization: QEMU with KVM.
 
-The existence of /dev/kvm is not enough: on some hosts that have it, no guest boots. So the probe boots one. The
-development host is such a host, so only the refusal was tested, not a guest."""
+The existence of /dev/kvm is not enough: on some hosts that have it, no guest boots. So the probe boots one. Tested
+in a guest in software, on the virtualization that QEMU emulates; not yet on a processor of its own."""
 
 from __future__ import annotations
 
