@@ -17,19 +17,35 @@ SIDE_BY_SIDE := --tx '$(WORKERS)*popen//python=tests/own-machine' --dist loadsco
 AGAIN := { [ $$? -eq 10 ] || exit 1; $(PYTEST) --last-failed --last-failed-no-failures none; }
 DEMO := campaigns/demo-$(shell date +%Y%m%d-%H%M%S)
 
-.PHONY: help install platforms images demo test computing compiled side-by-side test-fast test-all lint docs bench manual clean
+.PHONY: help install host platforms images demo test computing compiled side-by-side test-fast test-all lint docs bench manual clean
 
 help:  ## Show what can be made
 	@sed -n 's/^\([a-z-]*\):.*##/\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
 install: $(VENV)/.installed  ## Install lastro into a virtual environment, and what a first study requires
 
-$(VENV)/.made: pyproject.toml requirements/dev.txt requirements/build.txt tools/make-venv tools/install-locked
-	tools/make-venv $(VENV)
+# What a host needs is installed by Python alone, beside the libraries, if a Python is there that is new enough.
+$(VENV)/.installed: pyproject.toml requirements/run.txt requirements/build.txt
+	+@$(MAKE) --no-print-directory --jobs 2 $(VENV)/.run host
 	touch $@
 
-$(VENV)/.installed: $(VENV)/.made
-	$(VENV)/bin/lastro setup
+PYTHON := $(shell python3 -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo python3)
+host: $(if $(PYTHON),,$(VENV)/.run)
+	@export PYTHONPATH=src
+	python=$(or $(PYTHON),$(VENV)/bin/python)
+	$$python -m lastro setup
+	[ "$$(id -u)" -ne 0 ] || tools/timed "root filesystem" $$python -m lastro image >/dev/null
+
+# pip need not compile what nobody imports.
+$(VENV)/.run: export PIP_NO_COMPILE := 1
+$(VENV)/.run: pyproject.toml requirements/run.txt requirements/build.txt tools/make-venv tools/install-locked
+	@tools/timed "virtual environment" tools/make-venv $(VENV)
+	tools/timed "Lastro and its libraries" tools/install-locked $(VENV) run --editable
+	touch $@
+
+$(VENV)/.made: export PIP_NO_COMPILE := 1
+$(VENV)/.made: $(VENV)/.run requirements/dev.txt
+	@tools/timed "libraries of the tests" tools/install-locked $(VENV) dev
 	touch $@
 
 platforms: $(VENV)/.platforms  ## Install what every part and the tests require: Debian packages, gVisor, vegeta, JMeter
