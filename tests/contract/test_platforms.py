@@ -125,7 +125,17 @@ class Machine(OnPlatform):
 
 
 class TestQemuTcg(Machine, PlatformContract):
+    """What takes several boots is long by nature here; all other platforms have it in each run."""
+
     platform = "qemu-tcg"
+
+    @pytest.mark.slow
+    def test_a_memory_hog_dies_alone(self, subject: Subject, instance: Instance) -> None:
+        Limits.test_a_memory_hog_dies_alone(self, subject, instance)
+
+    @pytest.mark.slow
+    def test_stopping_leaves_nothing_and_ends_even_what_keeps_forking(self, subject: Subject) -> None:
+        Ending.test_stopping_leaves_nothing_and_ends_even_what_keeps_forking(self, subject)
 
 
 @pytest.mark.slow
