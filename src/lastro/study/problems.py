@@ -98,7 +98,7 @@ def kind_of(value: object) -> str:
 
 
 def shown(value: object) -> str:
-    """A value for a message: on one line, short, and free of control characters."""
+    """Return a value for a message: on one line, short, free of control characters; of lists and tables, the kind."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
