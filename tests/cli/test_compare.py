@@ -147,7 +147,7 @@ def test_trials_that_resemble_their_neighbours_widen_every_interval(tmp_path: Pa
     assert f"up to {max(factors[::2]):.1f} times" in first
     many = make_study({"platform": tuple(f"p{n}" for n in range(9))}, replicates=8, metrics=METRICS[:1])
     make_campaign(tmp_path / "many", many, value=slow("a"), provenance=HOST)
-    page = lastro("report", tmp_path / "many", "--format", "md", "-o", "-").out
+    page = lastro("report", tmp_path / "many", "--format", "md", "--full", "-o", "-").out
     assert re.search(r"are correlated \(autocorrelation 0\.\d\d, p &lt; 0\.\d+\)\. So 8 trials", page)
     serial = lastro("results", tmp_path / "a", "--json").json["analysis"]["throughput"]["serial"]
     assert (serial["n"], serial["trials"]) == (24, 8)

@@ -7,16 +7,15 @@ from pathlib import Path
 import pytest
 
 from lastro.analysis.build import build_report
+from lastro.report.absences import ALONE, NOT_RUN
 from lastro.report.terminal import render
 from lastro.results.read import load_campaign
 from lastro.results.store import Store
 
 from ..campaigns import make_campaign, make_study
 
-NOT_RUN = "—: not run yet."
 NO_RATIOS = "No ratios yet: no baseline has a value."
 NO_RATIO = "— below a mean: no ratio yet, because the baseline has no value."
-ALONE = "Means and ratios of one trial (n = 1) have no interval yet."
 
 
 def shown(directory: Path, width: int) -> str:
@@ -48,7 +47,7 @@ def test_what_is_not_there_yet_is_said_once(tmp_path: Path, trials: int, said: s
 
 def test_a_finished_campaign_waits_for_nothing(tmp_path: Path) -> None:
     alone = shown(make_campaign(tmp_path / "one", make_study(replicates=1, baseline={"isolation": "none"})), 80)
-    assert "Means and ratios of one trial (n = 1) have no interval." in " ".join(alone.split())
+    assert ALONE in " ".join(alone.split())
     lost = make_campaign(tmp_path / "lost", value=lambda levels, *_: None if levels["isolation"] == "none" else 3.0)
     assert "No ratios: no baseline has a value." in shown(lost, 120)
     for text in (alone, shown(lost, 80)):

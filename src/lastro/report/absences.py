@@ -1,12 +1,15 @@
-"""What the cells of the terminal's table lack, in one paragraph below it. In the cells, a dash stands for it. Pure."""
+"""What the cells of a table of results lack, said once beside it. In the cells, a dash stands for it. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from lastro.analysis.campaign import Cell, Report, Row
+from lastro.stats.notes import N_
 
 DASH = "—"
+NOT_RUN = N_("—: not run yet.")
+ALONE = N_("Means and ratios of one trial (n = 1) have no interval.")
 
 
 def has_ratios(report: Report) -> bool:
@@ -28,15 +31,15 @@ def is_alone(cell: Cell) -> bool:
 
 
 def absences(report: Report) -> Iterator[str]:
-    """Yield a sentence for each thing that some cell lacks."""
+    """Yield a sentence for each thing that some cell of the table in the terminal lacks, in English."""
     cells = [(row, cell) for row in report.rows for cell in row.cells]
     yet = "" if report.progress.finished else " yet"
     if any(row.status == "pending" for row in report.rows):
-        yield f"{DASH}: not run yet."
+        yield NOT_RUN
     if any(lacks_ratio(row, cell) for row, cell in cells):
         if has_ratios(report):
             yield f"{DASH} below a mean: no ratio{yet}, because the baseline has no value."
         else:
             yield f"No ratios{yet}: no baseline has a value."
     if any(is_alone(cell) for _, cell in cells):
-        yield f"Means and ratios of one trial (n = 1) have no interval{yet}."
+        yield ALONE
