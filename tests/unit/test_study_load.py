@@ -345,6 +345,37 @@ def test_a_value_of_the_wrong_kind_is_shown(raw: Level) -> None:
     assert refused > 50
 
 
+def test_an_exclusion_of_a_level_that_a_copied_study_lacks_is_dropped_with_a_note() -> None:
+    text = KAGAMI.read_text().replace('["veth-bridge", "veth-direct", "macvlan-bridge"]', '["veth-bridge"]', 1)
+    study = read(text)
+    assert study.notes == tuple(
+        f"s.toml: profiles.quick.exclude[{rule}].when.attachment: the study has no attachment 'veth-direct', "
+        "'macvlan-bridge', so the rule leaves out nothing"
+        for rule in range(2)
+    )
+    assert len(treatments(study.with_profile("quick"))) == len(treatments(study)) == 60
+    assert "notes" not in study.to_dict() and Study.from_dict(study.to_dict()) == study
+
+
+def test_an_exclusion_keeps_the_levels_that_the_study_has() -> None:
+    study = read(
+        SMALL + "tcp_streams = [1, 4]\n" + _EXCLUDE + '{ platform = ["native", "runc"], tcp_streams = [4, 99] }\n'
+    )
+    assert [rule.when for rule in study.exclusions] == [{"platform": ("runc",), "tcp_streams": (4,)}]
+    assert study.notes == (
+        "s.toml: exclude[0].when.platform: the study has no platform 'native'",
+        "s.toml: exclude[0].when.tcp_streams: the study has no tcp_streams 99",
+    )
+
+
+@pytest.mark.parametrize(
+    ("levels", "wrong", "hint"), [('["10M"]', '"10"', "did you mean '10M'?"), ('["10M"]', "10", "'10M'")]
+)
+def test_an_exclusion_of_a_misspelt_value_is_an_error(levels: str, wrong: str, hint: str) -> None:
+    error = refusal(SMALL + f"udp_rate = {levels}\n{_EXCLUDE}{{ udp_rate = {wrong} }}\n")
+    assert error.where == "exclude[0].when.udp_rate" and hint in (error.hint or "")
+
+
 def test_a_profile_holds_a_factor_of_durations_at_one_of_its_levels() -> None:
     study = parse(SMALL + "tcp_s = [1, 2]\n[profiles.quick]\ntcp_s = 2\n", "s.toml", SCHEMAS)
     held = {factor.name: factor.levels for factor in study.with_profile("quick").factors}

@@ -234,10 +234,10 @@ def _not_compared(comparison: Comparison) -> Iterator[str]:
     treatments: dict[tuple[str, str], list[str]] = {}
     for (why, treatment), names in metrics.items():
         treatments.setdefault((why, ", ".join(names)), []).append(treatment)
-    for (why, names), found in treatments.items():
+    for (why, listed), found in treatments.items():
         more = len(found) - _MOST_TREATMENTS
         where = "; ".join(found[:_MOST_TREATMENTS]) + (f"; and {count(more, 'more treatment')}" if more > 0 else "")
-        yield f"not compared: {where} ({names}): {why}"
+        yield f"not compared: {where} ({listed}): {why}"
 
 
 def _wrapped(paragraph: str, width: int) -> list[str]:
