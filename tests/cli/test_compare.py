@@ -142,12 +142,12 @@ def test_trials_that_resemble_their_neighbours_widen_every_interval(tmp_path: Pa
     found = compared(tmp_path / "a", tmp_path / "b")
     factors = [cell[side]["variance_factor"] for cell in found["cells"] for side in "ab"]
     assert min(factors) > 1.5
-    (first, second) = found["notes"]
-    assert first.startswith("A: trials of throughput that are close in time are correlated") and second[0] == "B"
-    assert f"up to {max(factors[::2]):.1f} times" in first
+    (note,) = found["notes"]
+    assert note.startswith("Trials that are close in time are correlated (throughput in A and B): intervals")
+    assert f"up to {max(factors):.1f} times" in note
     many = make_study({"platform": tuple(f"p{n}" for n in range(9))}, replicates=8, metrics=METRICS[:1])
     make_campaign(tmp_path / "many", many, value=slow("a"), provenance=HOST)
-    page = lastro("report", tmp_path / "many", "--format", "md", "-o", "-").out
+    page = lastro("report", tmp_path / "many", "--format", "md", "--full", "-o", "-").out
     assert re.search(r"are correlated \(autocorrelation 0\.\d\d, p &lt; 0\.\d+\)\. So 8 trials", page)
     serial = lastro("results", tmp_path / "a", "--json").json["analysis"]["throughput"]["serial"]
     assert (serial["n"], serial["trials"]) == (24, 8)
@@ -247,7 +247,10 @@ def test_what_could_not_be_compared_says_why(tmp_path: Path) -> None:
     assert reasons["runc", "none"] == "B: every attempt invalid"
     assert found["tests"] == 8, "only what could be compared counts for the correction"
     text = wide(a, b).out
-    assert "not compared: native · apparmor (throughput, jitter, latency_mean, latency_max): B: unavailable" in text
+    assert (
+        "not compared: native · apparmor; runc · apparmor (throughput, jitter, latency_mean, latency_max): B: una"
+        in text
+    )
     done = wide(a, b, "--fail-over", "5%")
     assert done.code == 0 and "Not judged: 16 cells" in " ".join(done.out.split())
     assert lastro("compare", a, b, "--fail-lost").code == 4
@@ -313,7 +316,7 @@ def test_three_constant_values_a_side_prove_nothing_among_many(tmp_path: Path) -
     assert lastro("compare", one, two, "--fail-over", "5%").code == 0
 
 
-def test_differing_settings_profile_and_provenance_stand_above_the_table(tmp_path: Path) -> None:
+def test_differing_settings_profile_and_provenance_are_notes_below_the_table(tmp_path: Path) -> None:
     other = make_study(replicates=5, settings={"tcp_s": 5, "anomaly": "none", "platform": "runc"}, profile="quick")
     host = {**HOST, "host": {**HOST["host"], "kernel": "6.9.0"}, "lastro": {"version": "0.2.0"}}
     a, b = pair(tmp_path, study_b=other, provenance=host)
@@ -323,7 +326,7 @@ def test_differing_settings_profile_and_provenance_stand_above_the_table(tmp_pat
         ("tcp_s", "15", "5"), ("replicates", "8", "5"),
     ]  # fmt: skip
     text = wide(a, b).out
-    assert text.index("differs: kernel: A 6.1.0, B 6.9.0") < text.index("B / A")
+    assert text.index("not distinguishable") < text.index("1. differs: kernel: A 6.1.0, B 6.9.0")
 
 
 def test_an_unfinished_campaign_is_compared_as_far_as_it_is(tmp_path: Path) -> None:
@@ -390,6 +393,42 @@ def test_annotations_of_github_are_one_line_for_each_failure(tmp_path: Path) -> 
     assert passed.code == 0 and passed.out.startswith("::notice title=lastro compare::Gate: no regression of more than")
     assert "30 %25 was found" in passed.out and passed.out.count("\n") == 1
     assert lastro("compare", a, b, "--format", "github").out == "", "without a gate there is nothing to say"
+
+
+def remarked(levels: Levels, block: int) -> dict[str, Any]:
+    marks = [{"kind": "closed loop", "text": "x"}, {"kind": "through a cache", "text": "y", "metrics": ["jitter"]}]
+    return {"generator_limited": True, "remarks": marks}
+
+
+def test_the_regression_comes_before_any_note_and_each_note_once(tmp_path: Path) -> None:
+    study = make_study(replicates=8, baseline={"isolation": "none"})
+    a = make_campaign(tmp_path / "a", study, value=steady("a"), provenance=HOST, notes=remarked)
+    new = {**HOST, "host": {**HOST["host"], "kernel": "6.9.0"}}
+    slower = steady("b", slow="apparmor", factor=0.8)
+    b = make_campaign(tmp_path / "b", study, value=slower, provenance=new, notes=remarked)
+    once = ("† the generator", "↻ closed loop: ", "‡ through a cache: ", "WARNING: how much", "differs: kernel")
+    for columns in ("80", "120"):
+        done = lastro("compare", a, b, "--fail-over", "5%", env={"COLUMNS": columns})
+        row = done.out.index("✕ REGRESSION")
+        assert done.code == 4 and done.out.splitlines()[0].startswith("FAIL: 2 regressions of more than 5 %")
+        assert done.out[:row].count("\n") < 9
+        assert all(done.out.count(words) == 1 and done.out.index(words) > row for words in once)
+        assert re.search(r"\(n = 8\) [†↻]{2}", done.out) and "A and B: †" in done.out
+    text = lastro("compare", a, b, "--fail-over", "5%", "--format", "md").out
+    row = text.index("✕ REGRESSION")
+    assert text[:row].count("\n") < 10 and all(text.count(words) == 1 and text.index(words) > row for words in once)
+    assert re.search(r"^1\. differs: kernel", text, re.MULTILINE)
+    options = ("--fail-over", "5%", "--fail-changed-host", "--format", "github")
+    lines = lastro("compare", a, b, *options).out.splitlines()
+    assert [line.split("::")[1].split("%3A")[0] for line in lines[:3]] == [
+        "error title=throughput regressed", "error title=throughput regressed", "error title=lastro compare",
+    ]  # fmt: skip
+
+
+def test_a_reason_of_many_treatments_is_given_once(tmp_path: Path) -> None:
+    a, b = pair(tmp_path, unavailable=lambda levels: ("no way", None))
+    text = " ".join(wide(a, b).out.split())
+    assert text.count("no way") == 1 and "; and 2 more treatments (" in text
 
 
 def test_github_keeps_ten_errors_and_the_last_counts_the_others(tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ import pytest
 
 from lastro import papers, registry
 from lastro.cli import COMMANDS, command_parser
-from lastro.cli._completion import completion
-from lastro.cli._shell import SHELLS
+from lastro.cli._completion import completion, published
+from lastro.cli._shell import HOME, SHELLS
 
 from ..campaigns import make_campaign
 from .conftest import lastro
@@ -26,6 +26,20 @@ OWN_PLATFORMS = {i.name for i in registry.parts("platform").values() if i.origin
 
 
 SCRIPTS: dict[str, Path] = {}
+LEVELS = """
+study.name = "levels"
+[factors]  # "quoted" = ["in a comment"]
+platform = [
+  "native", 'lxc',  # ] two quotes
+  "kvm:disk=virtio,cache=none", "two words",
+]
+"instrument.threads" = [1, 20]
+[settings]
+tcp_s = 5  # tcp_streams = 2
+platform_x = "a = b"
+[profiles.quick]
+replicates = 2
+"""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -48,6 +62,7 @@ def home(tmp_path: Path) -> Path:
     (tmp_path / "suite" / "suite.json").touch()
     (tmp_path / "other").mkdir()
     (tmp_path / "study.toml").write_text('[study]\n[profiles.short]\n[[profiles.short.exclude]]\n[profiles."x"]\n')
+    (tmp_path / "levels.toml").write_text(LEVELS)
     (tmp_path / "notes.txt").touch()
     return tmp_path
 
@@ -160,17 +175,17 @@ PROPOSED = [
     ("report before --format ", {"html", "latex", "md"}),
     ("parts ", set(registry.KINDS)),
     ("completion ", set(SHELLS)),
-    ("run ", STUDIES | DIRECTORIES | {"study.toml"}),
+    ("run ", STUDIES | DIRECTORIES | {"levels.toml", "study.toml"}),
     ("run pa", STUDIES),
     ("run paper:mendes2019/", {name for name in STUDIES if name.startswith("paper:mendes2019/")}),
     ("run study.toml --profile ", {"short"}),
     ("run paper:kagami2017 --profile ", {"quick", "standard", "paper", "published"}),
-    ("run study.toml --testbed ", DIRECTORIES | {"study.toml"}),
+    ("run study.toml --testbed ", DIRECTORIES | {"levels.toml", "study.toml"}),
     ("status ", {"before", "suite", "work"}),
     ("status work/", {"work/c1", "work/c two"}),
     ("compare before ", {"before", "suite", "work"}),
     ("plan study.toml --gate 0.05 --from ", {"before", "suite", "work"}),
-    ("noise-floor ", STUDIES | DIRECTORIES | {"study.toml"}),
+    ("noise-floor ", STUDIES | DIRECTORIES | {"levels.toml", "study.toml"}),
     ("doctor --platform ", OWN_PLATFORMS),
     ("schema ", {info.name for info in registry.parts("scenario").values() if info.origin.startswith("lastro.")}),
 ]
@@ -204,6 +219,47 @@ def test_what_a_tab_completes(home: Path, line: str, expected: str) -> None:
         assert proposed_by_fish(home, f"lastro {line}") == [expected.split()[-1]]
     if shutil.which("zsh"):
         assert typed("zsh", home, f"lastro {line}") == expected.split()
+
+
+# What is typed, and the texts about a factor or a constant that can follow.
+LEVELS_OF_PLATFORM = {f"platform={level}" for level in ("native", "lxc", "kvm:disk=virtio,cache=none", "two words")}
+OF_STUDIES = [
+    ("run levels.toml --only ", {"platform=", "instrument.threads="}),
+    ("run levels.toml --only=pl", {"platform="}),
+    ("run levels.toml --only platform=", LEVELS_OF_PLATFORM),
+    ("run levels.toml --only platform=kvm:disk=v", {"platform=kvm:disk=virtio,cache=none"}),
+    ("run levels.toml --only platform=native,l", {"platform=native,lxc"}),
+    ("run levels.toml --only=instrument.threads=1,", {"instrument.threads=1,20"}),
+    ("plan levels.toml --set ", {"tcp_s=", "platform_x="}),
+    ("run paper:kagami2017 --only function=dpi,", {"function=dpi,firewall", "function=dpi,nat"}),
+    ("run paper:kagami2017 --only fun", {"function="}),
+    ("run paper:kagami2017 --set tcp_st", {"tcp_streams="}),
+    ("run paper:trindade2018 --only tow", set()),
+    ("run study.toml --only ", set()),
+]
+
+
+@pytest.mark.parametrize(("line", "expected"), OF_STUDIES, ids=[line for line, _ in OF_STUDIES])
+def test_factors_levels_and_constants_of_the_study_are_proposed(home: Path, line: str, expected: set[str]) -> None:
+    begun = line.rpartition(" ")[2].removeprefix("--only=")
+    kept = begun[: max(begun.rfind("="), begun.rfind(":")) + 1]  # of the word, bash inserts what follows alone
+    last = line.count(" ")
+    for shell, keys in (("bash", _INSERT_ALL), ("zsh", "\t")):
+        if shutil.which(shell):
+            first, *others = typed(shell, home, f"lastro {line}", keys)[last:] or [""]
+            first = first.removeprefix("--only=")
+            found = {first, *(f"{kept}{word}" if shell == "bash" else word for word in others)}
+            assert found == (expected or {begun}), shell
+    if shutil.which("fish"):
+        assert {word.removeprefix("--only=") for word in proposed_by_fish(home, f"lastro {line}")} == expected
+
+
+def test_every_published_study_is_read_as_the_awk_program_reads_it() -> None:
+    for name in papers.names():
+        done = subprocess.run(["awk", "-f", HOME / "values.awk", papers.find(name)], capture_output=True, text=True)
+        lines = [line.split("\t") for line in published() if line.startswith(f"paper:{name}\t")]
+        assert done.stdout.splitlines() == [f"{key} {word}" for _, key, *words in lines for word in words]
+        assert "'" not in "".join(published()) and "\\" not in "".join(published())
 
 
 def test_a_name_with_a_space_is_quoted(home: Path) -> None:

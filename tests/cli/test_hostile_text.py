@@ -33,6 +33,7 @@ COMMANDS = (
     ["results", "--json"],
     ["results", "--csv", "-"],
     ["report", "-o", "-", "--format", "md"],
+    ["report", "-o", "-", "--format", "md", "--full"],
     ["report", "-o", "-", "--format", "latex"],
     ["advise-replicates"],
     ["advise-replicates", "--json"],

@@ -67,7 +67,9 @@ def test_neither_its_help_nor_a_report_calls_it_a_calibration(tmp_path: Path) ->
     """That is another thing: a run that finds what trials must know."""
     study = make_study(metrics=METRICS[:1], baseline={"isolation": "none"})
     campaign, aa = make_campaign(tmp_path / "c", study), make_campaign(tmp_path / "aa", aa_study(study))
-    reports = [lastro("report", campaign, "--format", "md", "--lang", lang, "-o", "-") for lang in ("en", "pt-BR")]
+    reports = [
+        lastro("report", campaign, "--format", "md", "--full", "--lang", lang, "-o", "-") for lang in ("en", "pt-BR")
+    ]
     shown = [lastro("--help"), lastro("noise-floor", "--help"), lastro("noise-floor", campaign, "-o", aa)]
     reports += [lastro("report", campaign, "--lang", "pt-BR", "-o", "-", drawn=False)]
     assert all(done.code == 0 for done in (*shown, *reports))

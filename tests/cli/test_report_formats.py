@@ -51,9 +51,10 @@ def test_figures_follow_no_link_out_of_the_campaign(tmp_path: Path, capsys: pyte
     assert list(elsewhere.iterdir()) == []
 
 
+@pytest.mark.parametrize("full", [[], ["--full"]], ids=["short", "full"])
 @pytest.mark.parametrize("code", LANGUAGES)
-def test_markdown_of_any_campaign(campaign: Path, code: str, capsys) -> None:
-    assert main(["report", str(campaign), "--format", "md", "--lang", code]) == 0
+def test_markdown_of_any_campaign(campaign: Path, code: str, full: list[str], capsys) -> None:
+    assert main(["report", str(campaign), "--format", "md", "--lang", code, *full]) == 0
     file = Path(capsys.readouterr().out.strip())
     assert file == campaign / "report.md"
     text = file.read_text(encoding="utf-8")

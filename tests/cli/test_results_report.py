@@ -165,7 +165,7 @@ def page_of(directory: Path) -> str:
 def test_one_trial_is_said_to_have_no_interval(tmp_path: Path, capsys) -> None:
     directory = make_campaign(tmp_path / "one", make_study(replicates=1))
     assert main(["results", str(directory)]) == 0
-    assert "no interval (n = 1)" in capsys.readouterr().out
+    assert "(n = 1) have no interval." in capsys.readouterr().out
     assert main(["report", str(directory)]) == 0
     assert "no interval (n = 1)" in (directory / "report.html").read_text()
 

@@ -199,7 +199,8 @@ def test_every_format_shows_it_in_both_languages(tmp_path: Path, capsys: Any) ->
     directory = campaign(tmp_path, ("3x3", "4x4"))
     for code, said in (("en", "yes: in proportion, ×1.78"), ("pt-BR", "sim: em proporção, ×1,78")):
         for form, file in (("html", "report.html"), ("md", "report.md")):
-            assert main(["report", str(directory), "--format", form, "--lang", code]) == 0
+            full = ["--full"] if form == "md" else []
+            assert main(["report", str(directory), "--format", form, *full, "--lang", code]) == 0
             text = (directory / file).read_text(encoding="utf-8")
             assert said in text and text.count(language(code)(TOPOLOGIES.explanation)) == 1
         assert ('<h2 id="scaling">') in (directory / "report.html").read_text(encoding="utf-8")

@@ -18,7 +18,8 @@ from lastro.errors import InputError
 from lastro.report.claim_words import reason_text
 from lastro.report.figures import NARROW_IN, WIDE_IN
 from lastro.report.figures.forest import plans
-from lastro.report.language import ENGLISH, language
+from lastro.report.fitting import LIMIT
+from lastro.report.language import ENGLISH, LANGUAGES, language
 from lastro.report.numbers import ratio_range
 from lastro.report.pool_tables import opening
 from lastro.report.pool_text import markdown, terminal_lines
@@ -349,3 +350,14 @@ def test_a_forest_plot_without_any_ratio_is_not_drawn(tmp_path: Path) -> None:
     found = pool_hosts(hosts)
     assert [plan for plan in plans(found, ENGLISH) if plan.picture()] == []
     assert terminal_lines(found, 80, ENGLISH)[0].startswith("Two hosts cannot show")
+
+
+@pytest.mark.parametrize("code", LANGUAGES)
+def test_markdown_fits_into_a_comment_unless_all_of_it_is_wanted(tmp_path: Path, code: str) -> None:
+    found, say = pooled(tmp_path), language(code)
+    each = say("{metric} on each host", metric="throughput (Mbit/s)")
+    assert each in markdown(found, say) and "lastro pool" not in markdown(found, say)
+    many = replace(found, metrics=found.metrics * 90)
+    short, whole = markdown(many, say), markdown(many, say, everything=True)
+    assert LIMIT - 5000 < len(short.encode()) <= LIMIT < len(whole.encode())
+    assert short.count(say("mean over hosts")) > 90 and "`lastro pool --format md --all`" in short, "means come first"

@@ -14,11 +14,14 @@ import pytest
 
 from lastro import papers
 from lastro.errors import InputError, StudyError
+from lastro.scenarios.base import schemas
 from lastro.study.design import treatments
 from lastro.study.document import MAX_BYTES
 from lastro.study.json_schema import json_schema
+from lastro.study.levels import check_level, options_named, options_of_one
 from lastro.study.load import load, parse
-from lastro.study.model import Exclusion, Factor, Study
+from lastro.study.model import Exclusion, Factor, Level, Study
+from lastro.study.problems import FieldError, shown
 
 from .study_schemas import CHAIN, KAGAMI, SCHEMAS
 
@@ -210,7 +213,7 @@ _QUICK_EXCLUDE = _EXCLUDE.replace("exclude", "profiles.quick.exclude")
         (SMALL + 'isolation = "none"\n', "factors.isolation", "must be a list, but is 'none'", ""),
         (SMALL + "isolation = [[]]\n", "factors.isolation[0]", "but is a list", ""),
         (SMALL + "isolation = [1979-05-27]\n", "factors.isolation[0]", "but is a date or a time", ""),
-        (SMALL + "isolation = [true]\n", "factors.isolation[0]", "must be a string, but is true or false", ""),
+        (SMALL + "isolation = [true]\n", "factors.isolation[0]", "must be a string, but is true", ""),
         (SMALL + 'isolation = [""]\n', "factors.isolation[0]", "1 to 100 characters, but has 0", ""),
         (SMALL + f'udp_rate = ["{"x" * 101}"]\n', "factors.udp_rate[0]", "but has 101", ""),
         (SMALL + 'udp_rate = ["\\u0000"]\n', "factors.udp_rate[0]", "control character", ""),
@@ -230,9 +233,14 @@ _QUICK_EXCLUDE = _EXCLUDE.replace("exclude", "profiles.quick.exclude")
         ),
         (SMALL + 'tcp_streams = [1, "2"]\n', "factors.tcp_streams[1]", "must be a whole number", ""),
         (SMALL + "tcp_streams = [1, true]\n", "factors.tcp_streams[1]", "must be a whole number", ""),
-        (SMALL + "tcp_streams = [1, 2.0]\n", "factors.tcp_streams[1]", "must be a whole number", ""),
+        (
+            SMALL + "tcp_streams = [1, 2.5]\n",
+            "factors.tcp_streams[1]",
+            "must be a whole number, such as 1, but is 2.5",
+            "",
+        ),
         (SMALL + "tcp_s = [1, 1.0]\n", "factors.tcp_s[1]", "the same level as 1.0", ""),
-        (SMALL + "[settings]\ntcp_s = false\n", "settings.tcp_s", "must be a number, such as 5.0", ""),
+        (SMALL + "[settings]\ntcp_s = false\n", "settings.tcp_s", "must be a number, such as 5.0, but is false", ""),
         (SMALL + "[settings]\ntcp_s = 0.4\n", "settings.tcp_s", "must be at least 0.5, but is 0.4", ""),
         (SMALL + "[settings]\ntcp_s = 86401\n", "settings.tcp_s", "must be at most 86400", ""),
         (SMALL + "[settings]\nudp_rate = 1\n", "settings.udp_rate", "must be a string, such as '1M'", ""),
@@ -321,6 +329,51 @@ def test_what_cannot_be_is_refused(text: str, where: str, message: str, hint: st
     assert error.message.startswith(f"s.toml: {where}: ")
     assert message in error.message
     assert hint in (error.hint or "")
+
+
+@pytest.mark.parametrize("raw", [True, 2, 0.5, "0,5 s"])
+def test_a_value_of_the_wrong_kind_is_shown(raw: Level) -> None:
+    """Its kind alone, 'but is a number', leaves open which of the numbers in the file is meant."""
+    refused = 0
+    for schema in schemas().values():
+        for name in {*schema.parts, *schema.settings, *options_named(schema), *options_of_one(schema)}:
+            try:
+                check_level(schema, name, raw)
+            except FieldError as wrong:
+                assert "but is" not in wrong.message or wrong.message.endswith(f"but is {shown(raw)}")
+                refused += "but is" in wrong.message
+    assert refused > 50
+
+
+def test_an_exclusion_of_a_level_that_a_copied_study_lacks_is_dropped_with_a_note() -> None:
+    text = KAGAMI.read_text().replace('["veth-bridge", "veth-direct", "macvlan-bridge"]', '["veth-bridge"]', 1)
+    study = read(text)
+    assert study.notes == tuple(
+        f"s.toml: profiles.quick.exclude[{rule}].when.attachment: the study has no attachment 'veth-direct', "
+        "'macvlan-bridge', so the rule leaves out nothing"
+        for rule in range(2)
+    )
+    assert len(treatments(study.with_profile("quick"))) == len(treatments(study)) == 60
+    assert "notes" not in study.to_dict() and Study.from_dict(study.to_dict()) == study
+
+
+def test_an_exclusion_keeps_the_levels_that_the_study_has() -> None:
+    study = read(
+        SMALL + "tcp_streams = [1, 4]\n" + _EXCLUDE + '{ platform = ["native", "runc"], tcp_streams = [4, 99] }\n'
+    )
+    assert [rule.when for rule in study.exclusions] == [{"platform": ("runc",), "tcp_streams": (4,)}]
+    assert study.notes == (
+        "s.toml: exclude[0].when.platform: the study has no platform 'native'",
+        "s.toml: exclude[0].when.tcp_streams: the study has no tcp_streams 99",
+    )
+
+
+@pytest.mark.parametrize(
+    ("levels", "wrong", "hint"), [('["10M"]', '"10"', "did you mean '10M'?"), ('["10M"]', "10", "'10M'")]
+)
+def test_an_exclusion_of_a_misspelt_value_is_an_error(levels: str, wrong: str, hint: str) -> None:
+    error = refusal(SMALL + f"udp_rate = {levels}\n{_EXCLUDE}{{ udp_rate = {wrong} }}\n")
+    assert error.where == "exclude[0].when.udp_rate" and hint in (error.hint or "")
 
 
 def test_a_profile_holds_a_factor_of_durations_at_one_of_its_levels() -> None:

@@ -194,9 +194,11 @@ def _compared(
         except ValueError as error:
             no_test = str(error)
     lost = bool(values_a) and not values_b
+    marks = tuple(frozenset(mark.kind for mark in cell.marks) for _, cell in (a, b))
     return Compared(
-        metric, levels, values_a, values_b, ratio, test, absent, no_test, lost=lost, factors=factors, means=means
-    )
+        metric, levels, values_a, values_b, ratio, test, absent, no_test,
+        lost=lost, factors=factors, means=means, marks=marks,
+    )  # fmt: skip
 
 
 def _corrected(cells: Sequence[Compared], alpha: float) -> list[Compared]:

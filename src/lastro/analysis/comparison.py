@@ -39,7 +39,8 @@ class Compared:
     `judged` is the result of the gate, with its `margin`; None without a gate, or if the metric has no better
     direction. `lost` is true if A has values for this treatment and B has none. `factors` multiply the variances of
     both means, because neighbouring trials are correlated (`trends.TrialOrder`). `means` are those of A and B with
-    their variances, in a unit of their own; None where a campaign lacks comparable values."""
+    their variances, in a unit of their own; None where a campaign lacks comparable values. `marks` are the kinds of
+    remarks on both means."""
 
     metric: Metric
     levels: Levels
@@ -56,6 +57,7 @@ class Compared:
     alpha: float = 0.05
     factors: tuple[float, ...] = (1.0, 1.0)
     means: tuple[SampledMean, SampledMean] | None = None
+    marks: tuple[frozenset[str], ...] = (frozenset(), frozenset())
 
     @property
     def regressed(self) -> bool:

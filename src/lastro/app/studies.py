@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lastro.app.messages import say
 from lastro.errors import InputError, did_you_mean
 from lastro.study.model import ScenarioSchema, Study
 from lastro.study.selection import WHOLE, Selection, name_in
@@ -71,7 +72,7 @@ def load_study(name: str, selection: Selection = WHOLE) -> Study:
 
 
 def load_file(file: Path, selection: Selection = WHOLE) -> Study:
-    """Load a study from a file, and apply a selection. Raises: as `load_study`."""
+    """Load a study from a file, and apply a selection; its notes go to standard error. Raises: as `load_study`."""
     study, schema = _read(file)
     return selection.of(study, schema)
 
@@ -90,6 +91,8 @@ def _read(file: Path) -> tuple[Study, ScenarioSchema]:
 
     known = schemas()
     study = load(file, known)
+    for note in study.notes:
+        say(note)
     return study, known[study.scenario]
 
 

@@ -1,12 +1,13 @@
 """The completion script of a shell, made by shtab from the help of the commands.
 
-The script starts no program when a user presses Tab, and answers in about 4 ms. The alternative, argcomplete, starts
+The script starts no Python when a user presses Tab, and answers in about 4 ms. The alternative, argcomplete, starts
 Lastro at every Tab, and importing a command takes about 200 ms."""
 
 from __future__ import annotations
 
 import argparse
 import re
+import tomllib
 from collections.abc import Iterator
 
 import shtab
@@ -42,6 +43,8 @@ COMPLETERS: dict[str | tuple[str, str], str | None] = {
     "fleet": "_lastro_toml",
     "claims": "_lastro_toml",
     "profile": "_lastro_profiles",
+    "only": "_lastro_only",
+    "settings": "_lastro_settings",
     "part": "part",
     "platform": "platform",
     "scenario": "scenario",
@@ -57,11 +60,9 @@ COMPLETERS: dict[str | tuple[str, str], str | None] = {
     "fail_invalid": None,
     "metric": None,
     "name": None,
-    "only": None,
     "precision": None,
     "replicates": None,
     "separator": None,
-    "settings": None,
     "snapshot": None,
     "trial": None,
 }
@@ -72,6 +73,10 @@ NATIVE = {
     ("fish", "_lastro_directories"): "(__fish_complete_directories (commandline -ct))",
     ("fish", "_lastro_paths"): "(__fish_complete_path (commandline -ct))",
 }
+# Of the lines of `published`, those of a study or a suite, with one level in each.
+_PUBLISHED_AWK = (
+    'BEGIN { FS = "\\t" } $1 == study || index($1, study "/") == 1 { for (i = 3; i <= NF; i++) print $2, $i }'
+)
 INSTALL = {
     "bash": "lastro completion bash > ~/.local/share/bash-completion/completions/lastro\n"
     '#       or, without the package bash-completion, in ~/.bashrc: eval "$(lastro completion bash)"',
@@ -83,7 +88,14 @@ INSTALL = {
 
 def completion(shell: str) -> str:
     """Return the completion script of a shell."""
-    values = (HOME / f"values.{shell}").read_text(encoding="utf-8").replace("@STUDIES@", " ".join(studies()))
+    values = (HOME / f"values.{shell}").read_text(encoding="utf-8")
+    for name, text in (
+        ("STUDIES", " ".join(studies())),
+        ("PUBLISHED", "\n".join(published())),
+        ("PUBLISHED_AWK", _PUBLISHED_AWK),
+        ("AWK", (HOME / "values.awk").read_text(encoding="utf-8").rstrip()),
+    ):
+        values = values.replace(f"@{name}@", text)
     script = shtab.complete(_whole_parser(shell), shell, preamble=values)
     generated = f"# Completion of Lastro's commands for {shell}, made by shtab."
     head, lines = "", script.splitlines()
@@ -111,6 +123,21 @@ def studies() -> list[str]:
     names = papers.names()
     suites = {name.partition("/")[0] for name in names}
     return [f"paper:{name}" for name in sorted({*names, *suites})]
+
+
+def published() -> Iterator[str]:
+    """Yield STUDY, FACTOR, LEVEL … for each factor of each published study, and STUDY, --set, NAME … for its constants.
+
+    Words are separated by tabs, since a level may have a blank."""
+    for name in papers.names():
+        document = tomllib.loads(papers.find(name).read_text(encoding="utf-8"))
+        for factor, levels in document["factors"].items():
+            yield "\t".join([f"paper:{name}", factor, *map(_as_typed, levels)])
+        yield "\t".join([f"paper:{name}", "--set", *document.get("settings", ())])
+
+
+def _as_typed(level: str | float) -> str:
+    return str(level).lower() if isinstance(level, bool) else str(level)
 
 
 def _whole_parser(shell: str) -> argparse.ArgumentParser:

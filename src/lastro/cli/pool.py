@@ -9,7 +9,8 @@ compared, and nothing is averaged.
   lastro pool HOST1 HOST2 HOST3 --format html -o pool.html
                                               a page with forest plots
   lastro pool HOST1 HOST2 HOST3 --format md -o pool/pool.md --figures
-                                              Markdown, and every forest plot as SVG, PNG and PDF in pool/figures
+                                              Markdown, below 60 KiB, for a comment on a pull request; with --all, all
+                                              of it; and every forest plot as SVG, PNG and PDF in pool/figures
 
 Claims are judged by the mean over hosts, and on each host alone: those of the first campaign's claims.toml, or else of
 the paper that published the study. docs/explanation-pool.md explains the statistics. Needs no root."""
@@ -44,7 +45,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--claims", metavar="FILE", type=Path, help="a claims file (default: DIR/claims.toml, or a paper's)"
     )
-    parser.add_argument("--all", action="store_true", help="also show the ratios on each host")
+    parser.add_argument("--all", action="store_true", help="also the ratios on each host; Markdown of any length")
     parser.add_argument(
         "--format", choices=("text", "md", "html"), default="text", help="md: Markdown; html: a page with forest plots"
     )
@@ -98,6 +99,6 @@ def _rendered(args: argparse.Namespace, found: PooledStudy, say: Language, links
     from lastro.report.pool_text import markdown, terminal_lines
 
     if args.format == "md":
-        return markdown(found, say, links)
+        return markdown(found, say, links, everything=args.all)
     width = max(60, shutil.get_terminal_size((100, 24)).columns)
     return "\n".join(terminal_lines(found, width, say, everything=args.all)) + "\n"

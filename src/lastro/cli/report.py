@@ -4,7 +4,8 @@ page needs no network and no script, so it can be mailed or archived as it is.
   lastro report DIR                     writes DIR/report.html
   lastro report DIR -o page.html        elsewhere; "-": standard output
   lastro report DIR --lang pt-BR        in Brazilian Portuguese
-  lastro report DIR --format md         Markdown, for a pull request: DIR/report.md
+  lastro report DIR --format md         Markdown, for a comment on a pull request: DIR/report.md, below 60 KiB
+  lastro report DIR --format md --full  all of it as Markdown
   lastro report DIR --format latex      booktabs tables, for a paper: DIR/report.tex
   lastro report DIR --figures           also every figure as SVG, PNG and PDF, in DIR/figures
 
@@ -40,6 +41,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     campaigns_argument(parser)
     parser.add_argument("-o", "--output", metavar="FILE", help="where to write (default: DIR/report.html, .md or .tex)")
     parser.add_argument("--format", choices=SUFFIXES, default="html", help="the kind of document (default: html)")
+    parser.add_argument(
+        "--full", action="store_true", help="with --format md: the whole report, not the short form for a comment"
+    )
     parser.add_argument("--lang", choices=LANGUAGES, default="en", help="the language of the report (default: en)")
     parser.add_argument(
         "--figures", action="store_true", help="also write every figure as SVG, PNG and PDF to DIR/figures"
@@ -51,17 +55,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ReportOptions:
-    """The options of the command. `output` is a file, "-" for standard output, or None for the default."""
+    """The options of the command. `output` is a file, "-" for standard output, or None for the default.
+
+    `full` is for Markdown: the whole report, not its short form."""
 
     output: str | None = None
     format: str = "html"
     lang: str = "en"
     figures: bool = False
     all_metrics: bool = False
+    full: bool = False
 
 
 def run(args: argparse.Namespace) -> int:
-    write(args.dirs, ReportOptions(args.output, args.format, args.lang, args.figures, args.all_metrics))
+    if args.full and args.format != "md":
+        raise InputError(f"--full is for --format md: a report in {args.format} is always whole", "leave --full out")
+    write(args.dirs, ReportOptions(args.output, args.format, args.lang, args.figures, args.all_metrics, args.full))
     return 0
 
 
@@ -110,16 +119,17 @@ def _write(directory: Path, wanted: ReportOptions, content: Content, base: Path 
     folder = Path.cwd() if output == "-" else Path(output).parent
     figures = write_figures(_pictures(content), directory / "figures", base) if wanted.figures else {}
     links = {title: os.path.relpath(file, folder) for title, file in figures.items()}
-    put(output, _render(content, wanted.format, links), base, figures)
+    put(output, _render(content, wanted, links), base, figures)
 
 
-def _render(content: Content, kind: str, links: dict[str, str]) -> str:
+def _render(content: Content, wanted: ReportOptions, links: dict[str, str]) -> str:
     """Return the document as text; only the modules for this kind are imported."""
-    if kind == "md":
+    if wanted.format == "md":
         from lastro.report.markdown import render_markdown
+        from lastro.report.markdown_short import render_short
 
-        return render_markdown(content, links)
-    if kind == "latex":
+        return (render_markdown if wanted.full else render_short)(content, links)
+    if wanted.format == "latex":
         from lastro.report.latex import render_latex
 
         return render_latex(content)

@@ -21,11 +21,13 @@ def workflow_commands(comparison: Comparison, *, fail_lost: bool = False) -> lis
     with the conclusion of the gate; without a gate, return an empty list. A warning behind these has what else differs
     between A and B; notices say which campaign is of a guest."""
     failed = [cell for cell in comparison.cells if cell.regressed or (fail_lost and cell.lost)]
-    lines = [_command("error", _title(cell), _message(cell)) for cell in failed[:_MOST]]
-    if changed := changed_host_text(comparison):
-        lines.insert(0, _command("error", "lastro compare", f"{changed}: {'; '.join(difference_lines(comparison))}"))
-    if len(failed) > _MOST:
-        lines.append(_command("error", "lastro compare", f"and {count(len(failed) - _MOST, 'more failure')}"))
+    changed = changed_host_text(comparison)
+    most = _MOST - bool(changed)
+    lines = [_command("error", _title(cell), _message(cell)) for cell in failed[:most]]
+    if changed:
+        lines.append(_command("error", "lastro compare", f"{changed}: {'; '.join(difference_lines(comparison))}"))
+    if len(failed) > most:
+        lines.append(_command("error", "lastro compare", f"and {count(len(failed) - most, 'more failure')}"))
     if not failed and (text := conclusion(comparison)):
         lines.append(_command("notice", "lastro compare", text))
     if not changed and lines and (differing := "; ".join(difference_lines(comparison))):

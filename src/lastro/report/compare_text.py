@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from lastro.analysis.comparison import Compared, Comparison
 from lastro.plain import plain
@@ -18,25 +18,30 @@ from lastro.report.compare_words import (
     why_only,
 )
 from lastro.report.numbers import VERDICT_MARKS, count, percent, ratio_text
+from lastro.report.remark_words import signs_of
 from lastro.stats.gate_power import POWER
 from lastro.units import significant
 
+_MOST_TREATMENTS = 4  # for which one reason is given, by name
 _HEADS = ("metric", "treatment", "A", "B", "unit", "B / A", "p", "p (Holm)", "")
 
 
 def terminal_lines(comparison: Comparison, width: int, *, everything: bool = False) -> list[str]:
-    """Return the verdict, then the cells that differ, worst first; with `everything`, also all other tested cells.
+    """Return the verdict, then the cells that differ, worst first, then the notes.
 
-    If a row does not fit, metric and treatment are on a separate line."""
+    With `everything`, the table has all other tested cells, too. If a row does not fit, metric and treatment are on a
+    separate line."""
     tested, alike = _tested(comparison)
     rows = [_row(cell) for cell in (tested + alike if everything else tested)]
     lines = [*_wrapped(headline(comparison), width), "", comparison.study.title or comparison.study.name]
-    for paragraph in _above(comparison):
-        lines += _wrapped(paragraph, width)
+    for side in _sides(comparison):
+        lines += _wrapped(side, width)
     lines += ["", *_table(rows, width), ""] if rows else [""]
     if alike and not everything:
         lines += [f"… and {len(alike)} that are not distinguishable; --all shows them" if rows else
                   f"{len(alike)} are not distinguishable; --all shows them", ""]  # fmt: skip
+    numbered = _numbered(comparison)
+    lines += [line for note in numbered for line in _wrapped(note, width)] + [""] * bool(numbered)
     for paragraph in _below(comparison):
         lines += _wrapped(paragraph, width)
     return lines
@@ -46,13 +51,14 @@ def markdown(comparison: Comparison) -> str:
     """Return the comparison for a pull request or a wiki; rows without a significant difference are folded."""
     lines = [f"# {_escaped(comparison.study.title or comparison.study.name)}", ""]
     lines += [f"**{_escaped(headline(comparison))}**", ""]
-    lines += [f"- {_escaped(paragraph)}" for paragraph in _above(comparison)]
+    lines += [f"- {_escaped(side)}" for side in _sides(comparison)]
     tested, alike = _tested(comparison)
     if tested:
         lines += ["", *_pipes_of(tested)]
     if alike:
         summary = f"<summary>{count(len(alike), 'row')} not distinguishable</summary>"
         lines += ["", f"<details>{summary}", "", *_pipes_of(alike), "", "</details>"]
+    lines += ["", *map(_escaped, _numbered(comparison))]
     return "\n".join([*lines, "", *(f"- {_escaped(paragraph)}" for paragraph in _below(comparison))]) + "\n"
 
 
@@ -160,7 +166,7 @@ def _missed(comparison: Comparison) -> str:
 
 
 def _row(cell: Compared) -> tuple[str, ...]:
-    means = (_mean(cell.a), _mean(cell.b))
+    means = (_mean(cell.a, cell.marks[0]), _mean(cell.b, cell.marks[1]))
     ratio = ratio_text(cell.ratio) if cell.ratio is not None else ""
     p = cell.test.p if cell.test is not None else None
     return (
@@ -169,8 +175,8 @@ def _row(cell: Compared) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def _mean(values: Sequence[float]) -> str:
-    return f"{significant(sum(values) / len(values))} (n = {len(values)})"
+def _mean(values: Sequence[float], kinds: Iterable[str]) -> str:
+    return f"{significant(sum(values) / len(values))} (n = {len(values)}){signs_of(sorted(kinds))}"
 
 
 def _table(rows: Sequence[tuple[str, ...]], width: int) -> list[str]:
@@ -187,8 +193,16 @@ def _table(rows: Sequence[tuple[str, ...]], width: int) -> list[str]:
     return lines
 
 
-def _above(comparison: Comparison) -> Iterator[str]:
+def _sides(comparison: Comparison) -> Iterator[str]:
     yield from (f"{side}: {report.directory}" for side, report in comparison.sides)
+
+
+def _numbered(comparison: Comparison) -> list[str]:
+    """Return what a reader must know beside the table, each once, with its number."""
+    return [f"{number}. {note}" for number, note in enumerate(dict.fromkeys(_notes(comparison)), 1)]
+
+
+def _notes(comparison: Comparison) -> Iterator[str]:
     yield from (f"differs: {line}" for line in difference_lines(comparison))
     yield from notes(comparison)
     if comparison.n_tests:
@@ -206,14 +220,24 @@ def _below(comparison: Comparison) -> Iterator[str]:
         yield "Nothing could be compared."
     for side in comparison.one_sided:
         yield f"only in {side.only_in}: {count(len(side.levels), 'treatment')}: {why_only(side)}"
-    groups: dict[tuple[str, str], list[str]] = {}
-    for cell in comparison.cells:
-        if why := not_compared(cell):
-            groups.setdefault((label(cell), why), []).append(cell.metric.name)
-    for (treatment, reason), names in groups.items():
-        yield f"not compared: {treatment} ({', '.join(names)}): {reason}"
+    yield from _not_compared(comparison)
     if sentence := conclusion(comparison):
         yield sentence
+
+
+def _not_compared(comparison: Comparison) -> Iterator[str]:
+    """Yield each reason once, with the metrics and the treatments to which it applies."""
+    metrics: dict[tuple[str, str], list[str]] = {}
+    for cell in comparison.cells:
+        if why := not_compared(cell):
+            metrics.setdefault((why, label(cell)), []).append(cell.metric.name)
+    treatments: dict[tuple[str, str], list[str]] = {}
+    for (why, treatment), names in metrics.items():
+        treatments.setdefault((why, ", ".join(names)), []).append(treatment)
+    for (why, listed), found in treatments.items():
+        more = len(found) - _MOST_TREATMENTS
+        where = "; ".join(found[:_MOST_TREATMENTS]) + (f"; and {count(more, 'more treatment')}" if more > 0 else "")
+        yield f"not compared: {where} ({listed}): {why}"
 
 
 def _wrapped(paragraph: str, width: int) -> list[str]:

@@ -5,14 +5,15 @@ It is in English only."""
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
+from lastro.analysis.campaign import Report
 from lastro.analysis.compare import RANDOMIZATION
-from lastro.analysis.comparison import Absent, Compared, Comparison, OneSided
+from lastro.analysis.comparison import Absent, Compared, Comparison, OneSided, Side
 from lastro.report.language import ENGLISH
 from lastro.report.numbers import STATUS_WORDS, count, percent
-from lastro.report.remark_words import meaning
-from lastro.report.words import of_guest
+from lastro.report.remark_words import meaning, sign
+from lastro.report.words import of_guest, waiting
 from lastro.results.samples import GENERATOR_LIMITED
 from lastro.units import human_duration
 
@@ -126,32 +127,46 @@ def guest_notes(comparison: Comparison) -> Iterator[str]:
             "WARNING: A and B ran on different kinds of machines, at least one of them a guest: a ratio B / A compares "
             "these machines, not what the study varies."
         )
-    measured: dict[str, list[str]] = {}
-    for side, report in comparison.sides:
-        for sentence in of_guest(report.guest, ENGLISH):
-            measured.setdefault(sentence, []).append(side)
-    yield from (f"{' and '.join(sides)}: {sentence}" for sentence, sides in measured.items())
+    yield from _by_side((of_guest(report.guest, ENGLISH), side) for side, report in comparison.sides)
 
 
 def notes(comparison: Comparison) -> Iterator[str]:
-    """Yield caveats on each campaign, and the metrics that only one of them has."""
+    """Yield caveats on the campaigns, each once, and the metrics that only one of them has."""
     yield from guest_notes(comparison)
     for side, report in comparison.sides:
-        counts = report.progress.counts
         if not report.progress.finished:
-            left = counts.get("pending", 0) + counts.get("running", 0)
-            yield f"{side} is unfinished: {left:,} of {report.progress.n_trials:,} trials have not run"
-        if report.n_limited:
-            yield f"{side}: the generator was the bottleneck in some trials of {count(report.n_limited, 'treatment')}"
-        for kind in report.kinds_of_marks:
-            if kind != GENERATOR_LIMITED:
-                yield f"{side}: some numbers are marked '{kind}': {meaning(kind, ENGLISH)}"
-    for (side, metric), factor in comparison.dependent.items():
+            left = f"{waiting(report):,} of {report.progress.n_trials:,}"
+            yield f"{side} is unfinished: {left} trials have not run"
+    yield from _by_side((_marks_on(report), side) for side, report in comparison.sides)
+    if dependent := comparison.dependent:
+        metrics: dict[str, list[str]] = {}
+        for side, metric in dependent:
+            metrics.setdefault(metric.name, []).append(side)
+        where = ", ".join(f"{metric} in {' and '.join(sides)}" for metric, sides in metrics.items())
         yield (
-            f"{side}: trials of {metric.name} that are close in time are correlated; intervals and tests take the "
-            f"variance of a mean to be up to {factor:.1f} times that of independent trials"
+            f"Trials that are close in time are correlated ({where}): intervals and tests take the variance of a mean "
+            f"to be up to {max(dependent.values()):.1f} times that of independent trials"
         )
     own_a, own_b = ({metric.name for metric in report.study.metrics} for _, report in comparison.sides)
     for side, alone in (("A", own_a - own_b), ("B", own_b - own_a)):
         if alone:
             yield f"metrics only in {side}'s study: {', '.join(sorted(alone))}"
+
+
+def _marks_on(report: Report) -> Iterator[str]:
+    """Yield what the marks on the numbers of one campaign mean, each after the sign that the table has."""
+    for kind in report.kinds_of_marks:
+        if kind == GENERATOR_LIMITED:
+            limited = count(report.n_limited, "treatment")
+            yield f"{sign(kind)} the generator was the bottleneck in some trials of {limited}"
+        else:
+            yield f"{sign(kind)} {kind}: {meaning(kind, ENGLISH)}"
+
+
+def _by_side(found: Iterable[tuple[Iterable[str], Side]]) -> Iterator[str]:
+    """Yield each note once, after the campaigns that it is on."""
+    sides: dict[str, list[str]] = {}
+    for notes, side in found:
+        for note in notes:
+            sides.setdefault(note, []).append(side)
+    yield from (f"{' and '.join(those)}: {note}" for note, those in sides.items())

@@ -1,4 +1,4 @@
-"""The report as Markdown, for a pull request or a wiki: the content of the HTML page, with plain tables.
+"""The whole report as Markdown, for a wiki or a bundle: the content of the HTML page, with plain tables.
 
 All text from a study or a trial is escaped, so that none of it becomes markup, a link or a mention."""
 
@@ -65,20 +65,25 @@ def _parts(content: Content, figures: Mapping[str, str]) -> Iterator[str]:
     yield escape(words.summary(report, say))
     if say.code != "en":
         yield f"*{escape(say(words.AS_WRITTEN))}*"
-    if not report.progress.finished:
-        yield f"**{escape(say('unfinished'))}** {escape(say(words.CONTINUE))} `lastro resume`"
-    yield from _section(say("Figures"), *images(figures))
+    yield from unfinished(report, say)
+    yield from section(say("Figures"), *images(figures))
     yield from _statistics(content)
-    yield from _section(say("What is missing, and why"), *_missing(report, say))
+    yield from section(say("What is missing, and why"), *_missing(report, say))
     over_time = [
         text for each in content.analysis.metrics for text in time_sentences(each, content.analysis.alpha, say)
     ]
-    yield from _section(say("Time course"), bullets(over_time))
-    yield from _section(say("Resources"), *_resources(report, say))
-    yield from _section(say("Residual differences"), *_residuals(report, say))
-    yield from _section(say("Provenance"), fold(say("Provenance"), bullets(_facts(report.provenance))))
-    yield from _section(say("How to repeat it"), *_commands(report, say))
-    yield from _section(say("Limitations"), bullets(words.limitations(report, say)))
+    yield from section(say("Time course"), bullets(over_time))
+    yield from section(say("Resources"), *_resources(report, say))
+    yield from section(say("Residual differences"), *_residuals(report, say))
+    yield from section(say("Provenance"), fold(say("Provenance"), bullets(_facts(report.provenance))))
+    yield from section(say("How to repeat it"), *_commands(report, say))
+    yield from section(say("Limitations"), bullets(words.limitations(report, say)))
+
+
+def unfinished(report: Report, say: Language) -> Iterator[str]:
+    """Yield that trials are left to run, and how to continue; nothing for a finished campaign."""
+    if not report.progress.finished:
+        yield f"**{escape(say('unfinished'))}** {escape(say(words.CONTINUE))} `lastro resume`"
 
 
 def _statistics(content: Content) -> Iterator[str]:
@@ -88,28 +93,28 @@ def _statistics(content: Content) -> Iterator[str]:
     def texts(tables: Iterable[Table]) -> list[str]:
         return [_table(table, report, say) for table in tables if table]
 
-    yield from _section(say("How metrics vary with numeric factors"), *texts(curve_tables(report, say).values()))
-    yield from _section(say("What each factor does"), *texts(effects_table(metric, say) for metric in metrics))
+    yield from section(say("How metrics vary with numeric factors"), *texts(curve_tables(report, say).values()))
+    yield from section(say("What each factor does"), *texts(effects_table(metric, say) for metric in metrics))
     found = (interaction_table(metric, one, say) for metric in metrics for one in metric.interactions)
-    yield from _section(say("Where effects depend on each other"), *texts(found))
-    yield from _section(
+    yield from section(say("Where effects depend on each other"), *texts(found))
+    yield from section(
         say("Claims"),
         escape(content.claims_tally),
         *texts([claims_table(content.judgements, content.claims_note, say)]),
     )
     if content.published:
         tables = texts(published_tables(content.published, report.study.design.confidence, say))
-        yield from _section(say("As published"), escape(say(INTRODUCTION)), *tables)
+        yield from section(say("As published"), escape(say(INTRODUCTION)), *tables)
     results = (results_table(content, view) for view in report.views)
-    yield from _section(say("Results"), *texts(results), *texts(tables_of(report, say)))
-    yield from _section(say("What was really measured"), *_really(report, say))
-    yield from _section(
+    yield from section(say("Results"), *texts(results), *texts(tables_of(report, say)))
+    yield from section(say("What was really measured"), *_really(report, say))
+    yield from section(
         say("The statistics behind it"),
         escape(noise_floor_sentence(content.analysis, say)),
         *(part for metric in metrics for part in _behind(metric, content.analysis.alpha, report, say)),
     )
     lines = (scaling_table(report, scaling, say) for scaling in scalings(report))
-    yield from _section(say("Scaling"), *texts(lines), *texts(growth_tables(report, say)))
+    yield from section(say("Scaling"), *texts(lines), *texts(growth_tables(report, say)))
 
 
 def _really(report: Report, say: Language) -> Iterator[str]:
@@ -127,7 +132,7 @@ def _behind(metric: MetricAnalysis, alpha: float, report: Report, say: Language)
     yield fold(f"{metric.metric.name}: {metric_summary(metric, say)}", "\n\n".join(filter(None, body)))
 
 
-def _section(title: str, *parts: str) -> Iterator[str]:
+def section(title: str, *parts: str) -> Iterator[str]:
     """Yield a heading and the parts below it; nothing if all parts are empty."""
     if any(parts):
         yield f"## {escape(title)}"
@@ -198,13 +203,17 @@ def _table(table: Table, report: Report, say: Language) -> str:
 
 def table_text(table: Table, say: Language) -> str:
     """Return a table with its title and note; a long table is folded."""
-    rule = ["---:" if at in table.right else "---" for at in range(len(table.columns))]
-    lines = [_row(map(escape, table.columns)), _row(rule), *(_row(map(escape, row)) for row in table.rows)]
     head = [f"**{escape(table.title)}**" if table.title else "", escape(table.note)]
-    body = "\n".join(lines)
+    body = "\n".join(table_lines(table))
     if len(table.rows) > FOLD_ABOVE:
         body = fold(say("Show all {n}", n=say.integer(len(table.rows))), body)
     return "\n\n".join(part for part in (*head, body) if part)
+
+
+def table_lines(table: Table) -> list[str]:
+    """Return the two lines of the heading, then one for each row."""
+    rule = ["---:" if at in table.right else "---" for at in range(len(table.columns))]
+    return [_row(map(escape, table.columns)), _row(rule), *(_row(map(escape, row)) for row in table.rows)]
 
 
 def _row(cells: Iterable[str]) -> str:

@@ -108,7 +108,7 @@ def ratio_text(ratio: Ratio, say: Language = ENGLISH) -> str:
         return say.number(f"{ratio.bound} ×{significant(ratio.value, 3)}".replace("-", MINUS))
     if ratio.interval is None:
         alone = say.number(f"×{significant(ratio.value, 3)}".replace("-", MINUS))
-        return f"{alone} {say('unbounded') if ratio.unbounded else say('no interval')}"
+        return f"{alone} {say('unbounded') if ratio.unbounded else say(NO_INTERVAL)}"
     decimals = _ratio_decimals(ratio.interval.half_width, ratio.value)
     low, high = (fixed(end, decimals) for end in (ratio.interval.low, ratio.interval.high))
     return say.number(f"×{fixed(ratio.value, decimals)} [{low}, {high}]")
@@ -121,6 +121,7 @@ def ratio_range(ends: Interval, say: Language = ENGLISH) -> str:
     return say("×{low} to ×{high}", low=low, high=high)
 
 
+NO_INTERVAL = N_("no interval")
 GEOMETRIC = N_("ratios of geometric means, because logarithms of the values fit better")
 UNDECIDED = N_("undecided: the interval of the ratio is unbounded or spans more than a factor of {widest}.")
 

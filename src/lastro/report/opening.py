@@ -17,10 +17,14 @@ MANY_INVALID = 0.10  # a larger fraction of the runnable trials is reported befo
 
 
 def opening(report: Report, say: Language) -> tuple[str, ...]:
-    """Return the key findings with caveats, after warnings that many trials are invalid, or that the host changed."""
+    """Return the key findings with caveats, after warnings."""
+    return warnings(report, say) + key_findings(report, say) + caveats(report, say)
+
+
+def warnings(report: Report, say: Language) -> tuple[str, ...]:
+    """Return warnings that many trials are invalid, or that the host changed."""
     warning = incomplete(report.progress.counts, say)
-    warnings = ((warning,) if warning else ()) + segment_sentences(report, say)
-    return warnings + key_findings(report, say) + caveats(report, say)
+    return ((warning,) if warning else ()) + segment_sentences(report, say)
 
 
 def segment_sentences(report: Report, say: Language) -> tuple[str, ...]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from lastro.analysis.pooled import PooledStudy
 from lastro.plain import plain
+from lastro.report.fitting import LIMIT, cut, fitting, size, tables_within
 from lastro.report.language import Language
 from lastro.report.markdown import bullets, escape, images, table_text
 from lastro.report.pool_tables import (
@@ -37,15 +38,29 @@ def terminal_lines(found: PooledStudy, width: int, say: Language, *, everything:
     return [*lines, "", *(line for sentence in notes(found, say) for line in _wrapped(sentence, width))]
 
 
-def markdown(found: PooledStudy, say: Language, figures: Mapping[str, str] | None = None) -> str:
-    """Return the same for a pull request or a wiki, with the ratios on each host.
+def markdown(
+    found: PooledStudy, say: Language, figures: Mapping[str, str] | None = None, *, everything: bool = False
+) -> str:
+    """Return the same for a pull request or a wiki; without `everything`, it fits into a comment on GitHub.
 
     `figures` are links to figures that were written, {alternative text: address}."""
-    parts = [f"# {escape(found.study.title or found.study.name)}"]
-    parts += [f"**{escape(sentence)}**" for sentence in opening(found, say)]
-    parts += [bullets(warnings(found, say)), *images(figures or {})]
-    parts += [table_text(table, say) for table in tables(found, say, everything=True)]
-    return "\n\n".join(filter(None, [*parts, bullets(notes(found, say))])) + "\n"
+    title, shown = found.study.title or found.study.name, list(tables(found, say, everything=True))
+    if everything:
+        parts = [f"# {escape(title)}", *(f"**{escape(sentence)}**" for sentence in opening(found, say))]
+        parts += [bullets(warnings(found, say)), *images(figures or {}), *(table_text(table, say) for table in shown)]
+        return "\n\n".join(filter(None, [*parts, bullets(notes(found, say))])) + "\n"
+    above = [f"# {cut(title)}", *fitting([f"**{cut(sentence)}**" for sentence in opening(found, say)], say)]
+    above += [_bullets(warnings(found, say), say), *fitting(list(images(figures or {})), say)]
+    below = _bullets(notes(found, say), say)
+    room = LIMIT - size("\n\n".join((*above, below)))
+    first = list(tables(found, say, everything=False))  # those of each host are the first to be left out
+    ordered = [*first, *(table for table in shown if table not in first)]
+    middle = tables_within(ordered, room, say, "lastro pool --format md --all")
+    return "\n\n".join(filter(None, [*above, *middle, below])) + "\n"
+
+
+def _bullets(items: Iterable[str], say: Language) -> str:
+    return "\n".join(fitting([f"- {cut(item)}" for item in items], say, "- "))
 
 
 def tables(found: PooledStudy, say: Language, *, everything: bool) -> Iterator[Table]:

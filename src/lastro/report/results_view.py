@@ -25,6 +25,7 @@ from lastro.report.numbers import (
     mean_text,
     ratio_text,
 )
+from lastro.report.tables import n_text
 from lastro.stats.ratios import Ratio
 
 _NOTHING = Markup()
@@ -109,17 +110,15 @@ def _row_view(
     under: Container[tuple[int, int]],
     say: Language,
 ) -> RowView:
-    total = sum(row.trials.values())
     levels = tuple(str(row.treatment.levels[name]) for name in names) or (
         row.treatment.label or say("the only treatment"),
     )
-    n = str(row.n_valid) if row.n_valid == total else say("{n} of {all}", n=row.n_valid, all=total)
     keys = [(row.treatment.index, at) for at in range(len(row.cells))]
     cells = tuple(
         _cell_view(row, cell, reach, say, key in under)
         for key, cell, reach in zip(keys, row.cells, reaches, strict=True)
     )
-    return RowView(row, levels, n, say(STATUS_WORDS[row.status]), mark, cells)
+    return RowView(row, levels, n_text(row, say), say(STATUS_WORDS[row.status]), mark, cells)
 
 
 def _cell_view(row: Row, cell: Cell, reach: float, say: Language, under_floor: bool) -> CellView:

@@ -15,12 +15,14 @@ from lastro.analysis.remarks import Mark
 from lastro.analysis.scaling import Scaling
 from lastro.analysis.verdicts import verdict
 from lastro.report import words
+from lastro.report.absences import DASH, is_alone
 from lastro.report.added import growth_of
 from lastro.report.content import Content
 from lastro.report.dose_words import DOSES, DOSES_NOTE, spread_text
 from lastro.report.language import Language
 from lastro.report.numbers import (
     GEOMETRIC,
+    NO_INTERVAL,
     STATUS_WORDS,
     UNDECIDED,
     WIDEST,
@@ -84,6 +86,41 @@ def results_table(content: Content, view: MetricView) -> Table:
         frozenset({len(factors), len(factors) + 1}),
         note=" — ".join((words.metric_note(view.metric, say), *_legends(view, say))),
     )
+
+
+def ratios_table(content: Content) -> Table:
+    """Return one table of all metrics: the ratio of each treatment that can run here, or its mean without a ratio."""
+    report, say, under = content.report, content.say, content.under_floor
+    factors = tuple(factor.name for factor in report.varying) or (say("treatment"),)
+    rows = tuple(
+        (
+            *levels_of(report, row, say),
+            n_text(row, say),
+            *(_ratio(row, cell, say, (row.treatment.index, at) in under) for at, cell in enumerate(row.cells)),
+        )
+        for row in report.rows
+        if row.status != "unavailable"
+    )
+    right = frozenset(range(len(factors), len(factors) + 1 + len(report.metrics)))
+    return Table("ratios", "", (*factors, "n", *map(metric_heading, report.metrics)), rows, right)
+
+
+def n_text(row: Row, say: Language) -> str:
+    """Return the number of valid trials, and of all if some are not valid."""
+    total = sum(row.trials.values())
+    return str(row.n_valid) if row.n_valid == total else say("{n} of {all}", n=row.n_valid, all=total)
+
+
+def _ratio(row: Row, cell: Cell, say: Language, under_floor: bool) -> str:
+    if row.status == "pending":
+        return DASH
+    _, mean, comparison = _result(row, cell, say, under_floor)
+    if is_alone(cell) and cell.summary is not None:
+        mean = mean_text(cell.summary, say) + signs(cell.marks)
+        comparison = comparison.removesuffix(f" {say(NO_INTERVAL)}")
+    if cell.summary is None or (cell.ratio is None and not row.is_baseline):
+        return mean
+    return f"{mean} ({say('baseline')})" if row.is_baseline else comparison + signs(cell.marks)
 
 
 def _legends(view: MetricView, say: Language) -> tuple[str, ...]:

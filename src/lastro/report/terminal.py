@@ -19,12 +19,14 @@ from lastro.analysis.searches import searches
 from lastro.analysis.verdicts import verdict
 from lastro.console import grid
 from lastro.plain import plain
+from lastro.report.absences import DASH, absences, has_ratios, is_alone, lacks_ratio
 from lastro.report.added import growth_of
 from lastro.report.caveats import caveats
 from lastro.report.key_findings import key_findings
 from lastro.report.language import ENGLISH
 from lastro.report.numbers import (
     GEOMETRIC,
+    NO_INTERVAL,
     STATUS_WORDS,
     UNDECIDED,
     WIDEST,
@@ -160,22 +162,28 @@ def _n_text(row: Row) -> str:
 
 
 def _metric_column(view: MetricView) -> _Column:
-    metric = view.metric
+    metric, compared = view.metric, has_ratios(view.report)
     heading = _text((metric.name, "bold"), (metric.unit, "dim"), (direction_text(metric), "dim"))
-    return _Column(heading, tuple(Text() if row.status == "unavailable" else _cell(row, cell) for row, cell in view))
+    cells = (Text() if row.status == "unavailable" else _cell(row, cell, compared=compared) for row, cell in view)
+    return _Column(heading, tuple(cells))
 
 
-def _cell(row: Row, cell: Cell) -> Text:
+def _cell(row: Row, cell: Cell, *, compared: bool) -> Text:
+    """Return the mean, and below it the ratio; what a cell lacks for a common reason is said below the table."""
+    if row.status == "pending":
+        return _text((DASH, "dim"))
     if cell.summary is None:
         words = "not measured" if row.n_valid else STATUS_WORDS[row.status]
         return _text((f"{words}{signs(cell.marks)}", "yellow" if row.status in ("invalid", "partly") else "dim"))
     mean = mean_text(cell.summary) + signs(cell.marks)
     lines = [(f"{mean} (n = {cell.summary.n})" if cell.missing else mean, "")]
     judged = verdict(cell)
-    if comparison := comparison_text(row, cell, judged):
+    if lacks_ratio(row, cell):
+        lines += [(DASH, "dim")] if compared else []
+    elif comparison := comparison_text(row, cell, judged):
         style = "bold blue" if row.is_baseline else _STYLES[judged]
-        lines.append((comparison, style))
-    if cell.summary.interval is None:
+        lines.append((comparison.removesuffix(f" {NO_INTERVAL}") if is_alone(cell) else comparison, style))
+    if cell.summary.interval is None and not is_alone(cell):
         lines.append((interval_text(cell.summary), "dim"))
     return _text(*lines)
 
@@ -315,16 +323,20 @@ def _below(report: Report, width: int) -> list[Text]:
 
 
 def _paragraphs(report: Report) -> Iterator[str]:
-    confidence = f"{report.study.design.confidence:.0%}"
     yield ""
-    legend_of_table = f"± is half the width of the {confidence} interval of the mean over n valid trials."
-    ratios = [cell.ratio for row in report.rows for cell in row.cells if cell.ratio]
+    confidence = f"{report.study.design.confidence:.0%}"
+    cells = [cell for row in report.rows for cell in row.cells]
+    ratios = [cell.ratio for cell in cells if cell.ratio]
+    sentences = []
+    if any(cell.summary and cell.summary.interval for cell in cells):
+        sentences.append(f"± is half the width of the {confidence} interval of the mean over n valid trials.")
     if ratios:
-        legend_of_table += f" × is the ratio to the baseline with its {confidence} interval."
+        with_interval = f" with its {confidence} interval" if any(ratio.interval for ratio in ratios) else ""
+        sentences.append(f"× is the ratio to the baseline{with_interval}.")
     if n := max((sum(cell.decision != "unknown" for cell in view.cells) for view in report.views), default=0):
         corrected = f"corrected for the {count(n, 'ratio')} of its metric" if n > 1 else "the only one of its metric"
-        legend_of_table += f" {_marks(report)}: the interval, {corrected}, excludes 1; ≈: it holds 1."
-    yield legend_of_table
+        sentences.append(f"{_marks(report)}: the interval, {corrected}, excludes 1; ≈: it holds 1.")
+    yield from (" ".join(each) for each in (sentences, list(absences(report))) if each)
     if report.on_logs:
         yield f"{', '.join(report.on_logs)}: {GEOMETRIC}."
     if any(map(is_undecided, ratios)):
@@ -349,7 +361,7 @@ def _marks(report: Report) -> str:
 
 
 def _reasons_of_ratios(report: Report) -> Iterator[str]:
-    """Yield why some ratios have no interval, each reason once; n = 1 is left out, since the cells already say it."""
+    """Yield why some ratios have no interval, each reason once; n = 1 is left out: `absences` says it."""
     reasons = {
         f"{cell.metric.name}: {cell.ratio.absent_because}"
         for row in report.rows

@@ -159,7 +159,7 @@ def listed_level(schema: ScenarioSchema, levels: Mapping[Level, Level], name: st
 
 def _part(schema: ScenarioSchema, kind: str, raw: Level) -> str:
     if not isinstance(raw, str):
-        raise FieldError(f"the name of a part of kind {kind} must be a string, but is {kind_of(raw)}")
+        raise FieldError(f"the name of a part of kind {kind} must be a string, but is {shown(raw)}")
     known = schema.parts[kind]
     if raw in known:
         return raw
@@ -197,7 +197,7 @@ def _setting(setting: Setting, raw: Level) -> Level:
     wanted = type(setting.default)
     value = float(raw) if wanted is float and type(raw) is int else raw  # tcp_s = 15 is as good as 15.0
     if type(value) is not wanted:
-        raise FieldError(f"must be {kind_of(setting.default)}, such as {shown(setting.default)}, but is {kind_of(raw)}")
+        raise FieldError(f"must be {kind_of(setting.default)}, such as {shown(setting.default)}, but is {shown(raw)}")
     if isinstance(value, str):
         if setting.choices and value not in setting.choices:
             raise FieldError(

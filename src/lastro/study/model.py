@@ -131,6 +131,7 @@ class Study:
     changes: tuple[str, ...] = ()  # options of the command line that changed the study, such as ("--replicates", "4")
     source: str = ""  # the text of the file
     file: str = ""
+    notes: tuple[str, ...] = field(default=(), compare=False)  # on what the file says and the study has no use for
 
     def with_profile(self, name: str) -> Study:
         """Return the study with one of its profiles applied: other durations and replicates, all else the same.
@@ -162,8 +163,10 @@ class Study:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the study as plain JSON-able data, for the campaign's database; `from_dict` is the inverse."""
-        return {item.name: _plain(getattr(self, item.name)) for item in fields(self)}
+        """Return the study as plain JSON-able data, for the campaign's database; `from_dict` is the inverse.
+
+        The notes are left out: they are for those who plan or run the study."""
+        return {item.name: _plain(getattr(self, item.name)) for item in fields(self) if item.name != "notes"}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Study:

@@ -33,17 +33,18 @@ class FieldError(Exception):
 
 
 class Problems:
-    """Collects the problems of one file, so that its author sees all of them."""
+    """Collects the problems of one file, so that its author sees all of them, and notes on what is no problem."""
 
     def __init__(self, file: str) -> None:
         self.file = file
         self._found: list[tuple[Sequence[Key], FieldError]] = []
         self._above: tuple[Key, ...] = ()
+        self.notes: list[str] = []
 
     def below(self, *keys: Key) -> Problems:
         """Return a view of the same problems for a table of the file: key paths begin at that table."""
         inner = Problems(self.file)
-        inner._found, inner._above = self._found, (*self._above, *keys)
+        inner._found, inner._above, inner.notes = self._found, (*self._above, *keys), self.notes
         return inner
 
     @contextmanager
@@ -56,6 +57,9 @@ class Problems:
 
     def add(self, keys: Sequence[Key], wrong: FieldError) -> None:
         self._found.append(((*self._above, *keys), wrong))
+
+    def note(self, keys: Sequence[Key], text: str) -> None:
+        self.notes.append(f"{self.file}: {key_path((*self._above, *keys))}: {text}")
 
     def raise_if_any(self) -> None:
         """Raise StudyError if there are problems: with the first one and its hint, then one line for each other."""
@@ -98,7 +102,7 @@ def kind_of(value: object) -> str:
 
 
 def shown(value: object) -> str:
-    """A value for a message: on one line, short, and free of control characters."""
+    """Return a value for a message: on one line, short, free of control characters; of lists and tables, the kind."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):

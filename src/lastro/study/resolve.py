@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -65,7 +66,7 @@ def resolve(file: StudyFile, schemas: Mapping[str, ScenarioSchema], problems: Pr
     problems.raise_if_any()
     _check_size(study, problems)
     problems.raise_if_any()
-    return study
+    return replace(study, notes=tuple(problems.notes))
 
 
 def _factors(file: StudyFile, schema: ScenarioSchema, problems: Problems) -> Factors:
@@ -210,17 +211,44 @@ def _check_fixed(file: StudyFile, _metrics: Sequence[Metric], problems: Problems
 def _exclusions(
     rules: Sequence[ExcludeTable], where: Sequence[Key], schema: ScenarioSchema, factors: Factors, problems: Problems
 ) -> tuple[Exclusion, ...]:
+    """Return the rules that can apply, with a note on levels of the scenario that the study does not have."""
     exclusions = []
     for index, rule in enumerate(rules):
         when: dict[str, tuple[Level, ...]] = {}
         for name, raw_levels in rule.when.items():
+            place = (*where, index, "when", name)
             levels: list[Level] = []
+            absent: list[Level] = []
             for raw in raw_levels:
-                with problems.at(*where, index, "when", name):
-                    levels.append(listed_level(schema, _known_factor(factors, name), name, raw))
+                with problems.at(*place):
+                    level = _level_or_none(schema, _known_factor(factors, name), name, raw)
+                    if level is None:
+                        absent.append(raw)
+                    else:
+                        levels.append(level)
             when[name] = tuple(levels)
-        exclusions.append(Exclusion(when, rule.reason))
+            if absent:
+                listed, leaves = ", ".join(map(shown, absent)), "" if levels else ", so the rule leaves out nothing"
+                problems.note(place, f"the study has no {name} {listed}{leaves}")
+        if all(when.values()):
+            exclusions.append(Exclusion(when, rule.reason))
     return tuple(exclusions)
+
+
+def _level_or_none(schema: ScenarioSchema, levels: Mapping[Level, Level], name: str, raw: Level) -> Level | None:
+    """Return the level as the factor spells it; None for another level of the scenario: a copied study may have fewer.
+
+    Raises: FieldError for a level that the scenario does not know, and for a value that is probably misspelt."""
+    try:
+        return listed_level(schema, levels, name, raw)
+    except FieldError as wrong:
+        try:
+            check_level(schema, name, raw)
+        except FieldError:
+            raise wrong from None
+        if name not in schema.parts and difflib.get_close_matches(str(raw), map(str, levels.values())):
+            raise
+        return None
 
 
 def _profiles(

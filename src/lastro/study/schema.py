@@ -19,7 +19,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 from lastro.errors import did_you_mean
 from lastro.study.document import MAX_INTEGER
 from lastro.study.model import NAME_PATTERN, Level
-from lastro.study.problems import FieldError, Problems, kind_of, shown
+from lastro.study.problems import FieldError, Problems, shown
 
 MAX_LEVEL_CHARS = 100
 
@@ -38,8 +38,8 @@ def _prose(value: Any) -> Any:
 
 def _level(value: Any) -> Level:
     if not isinstance(value, str | int | float):
-        kind = {"kind": kind_of(value)}
-        raise PydanticCustomError("level", "must be a string, a number, true or false, but is {kind}", kind)
+        found = {"found": shown(value)}
+        raise PydanticCustomError("level", "must be a string, a number, true or false, but is {found}", found)
     if isinstance(value, str):
         if not value or len(value) > MAX_LEVEL_CHARS:
             length = {"most": MAX_LEVEL_CHARS, "found": len(value)}

@@ -1,5 +1,7 @@
 # Values that depend on what is here. $1 is what was typed so far.
 
+_lastro_published='@PUBLISHED@'
+
 _lastro_studies() {
   compgen -W "@STUDIES@" -- "$1"
   _lastro_toml "$1"
@@ -53,32 +55,76 @@ _lastro_profiles() {
   compgen -W "$names" -- "$1"
 }
 
-# Bash splits words at ":" and "=", and paper:NAME and --option=value have these. Join the words, complete, and return
-# only what follows the last ":".
+# "FACTOR LEVEL" and "--set NAME" for the studies that are on the command line.
+_lastro_choices() {
+  local word file
+  for word in "${COMP_WORDS[@]:2}"; do
+    if [[ $word == paper:* ]]; then
+      awk -v study="$word" '@PUBLISHED_AWK@' <<<"$_lastro_published"
+    fi
+    for file in "$word" "$word"/*.toml; do
+      [[ $file == *.toml && -f $file ]] && awk '@AWK@' "$file"
+    done
+  done
+}
+
+# FACTOR=LEVEL,LEVEL: a level with a comma stands alone.
+_lastro_only() {
+  local factor level begun=$1 name=${1%%=*} value=${1#*=}
+  local head=${value%"${value##*,}"}
+  while read -r factor level; do
+    if [[ $factor == --set ]]; then
+      continue
+    elif [[ $begun != *=* ]]; then
+      level=$factor=
+    elif [[ $factor != "$name" ]]; then
+      continue
+    elif [[ $level == "$value"* ]]; then
+      level=$name=$level
+    elif [[ $level != *,* && ,$head != *,$level,* ]]; then
+      level=$name=$head$level
+    fi
+    [[ $level == "$begun"* ]] && echo "$level"
+  done < <(_lastro_choices) | sort -u
+}
+
+_lastro_settings() {
+  local option name
+  while read -r option name; do
+    [[ $option == --set && $name= == "$1"* ]] && echo "$name="
+  done < <(_lastro_choices) | sort -u
+}
+
+# Bash splits words at ":" and "=", and paper:NAME, --option=value and FACTOR=LEVEL have these. Join the words, complete,
+# and return only what follows the last of them.
 _lastro() {
   local words=() joined="" word i
   for ((i = 0; i <= COMP_CWORD; i++)); do
     word=${COMP_WORDS[i]}
-    if [[ $word == = ]]; then
+    if [[ $word == = && ${words[${#words[@]} - 1]} == -* && ! $joined ]]; then # --option=value
       ((i == COMP_CWORD)) && words+=("")
-    elif [[ $word == :* || $joined ]]; then
+    elif [[ $word == [:=]* || $joined ]]; then
       words[${#words[@]} - 1]+=$word
     else
       words+=("$word")
     fi
-    [[ $word == *: ]] && joined=yes || joined=""
+    [[ $word == *: || ($word == = && ${words[${#words[@]} - 1]} == *=) ]] && joined=yes || joined=""
   done
   local COMP_WORDS=("${words[@]}") COMP_CWORD=$((${#words[@]} - 1))
   COMP_WORDS[COMP_CWORD]=${COMP_WORDS[COMP_CWORD]//\\/}
   local current=${COMP_WORDS[COMP_CWORD]}
   _shtab_lastro
-  local given=""
-  [[ $COMP_WORDBREAKS == *:* && $current == *:* ]] && given=${current%"${current##*:}"}
+  local given="" breaks=${COMP_WORDBREAKS//[^:=]/}
+  [[ $breaks && $current == *[$breaks]* ]] && given=${current%"${current##*[$breaks]}"}
   for ((i = 0; i < ${#COMPREPLY[@]}; i++)); do
     word=${COMPREPLY[i]#"$given"}
-    if [[ $word == "~/"* ]]; then word="~/$(printf %q "${word:2}")"; else word=$(printf %q "$word"); fi
+    if [[ $word == "~/"* ]]; then
+      word="~/$(printf %q "${word:2}")"
+    elif [[ $word == *[!A-Za-z0-9_.,:=/+-]* ]]; then # %q would quote a comma, too
+      word=$(printf %q "$word")
+    fi
     COMPREPLY[i]=$word
   done
-  if ((${#COMPREPLY[@]} == 1)) && [[ ${COMPREPLY[0]} == */ ]]; then compopt -o nospace 2>/dev/null; fi
+  if ((${#COMPREPLY[@]} == 1)) && [[ ${COMPREPLY[0]} == *[/=] ]]; then compopt -o nospace 2>/dev/null; fi
   return 0
 }

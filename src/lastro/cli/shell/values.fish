@@ -1,5 +1,7 @@
 # Values that depend on what is here.
 
+set -g _lastro_published '@PUBLISHED@'
+
 function _lastro_toml
     for path in (__fish_complete_path (commandline -ct))
         set -l name (string split -m1 \t -- $path)[1]
@@ -50,4 +52,41 @@ function _lastro_profiles
     else
         printf '%s\n' quick standard paper published
     end
+end
+
+# "FACTOR LEVEL" and "--set NAME" for the studies that are on the command line.
+function _lastro_choices
+    for word in (commandline -opc)[3..-1]
+        if string match -q 'paper:*' -- $word
+            printf '%s\n' $_lastro_published | awk -v study=$word '@PUBLISHED_AWK@'
+        end
+        set -l inside $word/*.toml
+        for file in $word $inside
+            string match -q '*.toml' -- $file; and test -f $file; and awk '@AWK@' $file
+        end
+    end
+end
+
+# FACTOR=LEVEL,LEVEL: a level with a comma stands alone.
+function _lastro_only
+    set -l begun (string replace -r '^--only=' '' -- (commandline -ct))
+    set -l parts (string split -m1 = -- $begun)
+    set -l head (string match -r '^.*,' -- $parts[2])
+    for line in (_lastro_choices)
+        set -l choice (string split -m1 ' ' -- $line)
+        if test $choice[1] = --set
+            continue
+        else if not set -q parts[2]
+            echo $choice[1]=
+        else if test $choice[1] = $parts[1]
+            echo $choice[1]=$choice[2]
+            if set -q head[1]; and not string match -q '*,*' -- $choice[2]
+                string match -q "*,$choice[2],*" -- ,$head; or echo $choice[1]=$head$choice[2]
+            end
+        end
+    end | sort -u
+end
+
+function _lastro_settings
+    _lastro_choices | string replace -f -r '^--set (.*)' '$1=' | sort -u
 end

@@ -1,5 +1,7 @@
 # Values that depend on what is here.
 
+_lastro_published='@PUBLISHED@'
+
 _lastro_published() {
   local expl
   local -a published=(@STUDIES@)
@@ -41,4 +43,50 @@ _lastro_profiles() {
   files=(${(M)files:#*.toml})
   (( $#files )) && profiles=(${(uf)"$(sed -n 's/^ *\[profiles\.\([A-Za-z0-9_-]*\)\].*/\1/p' $files)"})
   _wanted profiles expl profile compadd -a profiles
+}
+
+# "FACTOR LEVEL" and "--set NAME" for the studies that are on the command line.
+_lastro_choices() {
+  local word
+  local -a files
+  for word in ${(Q)words[2,-1]}; do
+    if [[ $word == paper:* ]]; then
+      awk -v study=$word '@PUBLISHED_AWK@' <<<$_lastro_published
+    fi
+    files=(${word}(N-.) $word/*.toml(N-.))
+    files=(${(M)files:#*.toml})
+    if (( $#files )); then
+      awk '@AWK@' $files
+    fi
+  done
+}
+
+# FACTOR=LEVEL,LEVEL: a level with a comma stands alone.
+_lastro_only() {
+  local expl name
+  local -a choices levels used
+  choices=(${(f)"$(_lastro_choices)"})
+  choices=(${choices:#--set *})
+  name=${PREFIX%%=*}
+  if ! compset -P 1 '*='; then
+    levels=(${(u)choices%% *})
+    _wanted factors expl factor compadd -S = -a levels
+    return
+  fi
+  levels=(${${(M)choices:#$name *}#* })
+  if [[ $PREFIX == *,* && -z ${(M)levels:#${(b)PREFIX}*} ]]; then
+    used=(${(s:,:)PREFIX%,*})
+    compset -P '*,'
+    levels=(${levels:#*,*})
+    levels=(${levels:|used})
+  fi
+  _wanted levels expl level compadd -a levels
+}
+
+_lastro_settings() {
+  local expl
+  local -a choices names
+  choices=(${(f)"$(_lastro_choices)"})
+  names=(${(u)${(M)choices:#--set *}#--set })
+  compset -P 1 '*=' || _wanted settings expl setting compadd -S = -a names
 }

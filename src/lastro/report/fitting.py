@@ -1,0 +1,73 @@
+"""Markdown that fits into a comment on GitHub, which takes 64 KiB: texts are cut, and what is left out is counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from lastro.report.language import Language
+from lastro.report.markdown import FOLD_ABOVE, escape, fold, table_lines
+from lastro.report.tables import Table
+
+LIMIT = 60_000  # bytes of a document
+_TEXT = 1_500  # bytes of one text, such as a sentence or the output of a tool
+_LIST = 6_000  # bytes of one list
+_WORDS = 500  # bytes around a table: blank lines, the words of a fold, how many rows are left
+
+
+def size(text: str) -> int:
+    return len(text.encode("utf-8", "replace"))
+
+
+def fitting(parts: Sequence[str], say: Language, mark: str = "") -> Iterator[str]:
+    """Yield the parts that fit into a list, and how many do not; `mark` precedes this number."""
+    kept = _fit(parts, _LIST)
+    yield from parts[:kept]
+    if kept < len(parts):
+        yield mark + escape(say("and {n} more", n=say.integer(len(parts) - kept)))
+
+
+def cut(text: str) -> str:
+    """Return a text escaped, and cut where it is too long."""
+    shown = escape(text)
+    while size(shown) > _TEXT:
+        text = text[: len(text) * _TEXT // size(shown) - 1]
+        shown = escape(text) + "…"
+    return shown
+
+
+def table_within(table: Table, room: int, say: Language, whole: str) -> Iterator[str]:
+    """Yield a table with as many rows as fit into `room` bytes, and how many rows only the command `whole` shows.
+
+    A long table is folded."""
+    title, note = f"**{cut(table.title)}**" if table.title else "", cut(table.note)
+    head, rule, *rows = table_lines(table)
+    kept = _fit(rows, room - size(title + note + head + rule + whole) - _WORDS)
+    body = "\n".join((head, rule, *rows[:kept]))
+    if kept > FOLD_ABOVE:
+        words = say("Show all {n}", n=say.integer(kept))
+        if kept < len(rows):
+            words = say("Show {n} of {all}", n=say.integer(kept), all=say.integer(len(rows)))
+        body = fold(words, body)
+    yield from filter(None, (title, note, body if kept else ""))
+    if left := len(rows) - kept:
+        yield f"{escape(say('and {n} more rows', n=say.integer(left)))}: `{whole}`"
+
+
+def tables_within(tables: Sequence[Table], room: int, say: Language, whole: str) -> Iterator[str]:
+    """Yield the tables that fit into `room` bytes, the last of them with fewer rows, and how many do not."""
+    for at, table in enumerate(tables):
+        text = "\n\n".join(table_within(table, room, say, whole))
+        room -= size(text) + 2
+        yield text
+        if (left := len(tables) - at - 1) and room < 2 * _WORDS + 2 * _TEXT:
+            yield f"{escape(say('and {n} more tables', n=say.integer(left)))}: `{whole}`"
+            return
+
+
+def _fit(parts: Sequence[str], room: int) -> int:
+    """Return how many of the first parts fit into `room` bytes, each with a line break."""
+    for kept, part in enumerate(parts):
+        room -= size(part) + 1
+        if room < 0:
+            return kept
+    return len(parts)
