@@ -39,7 +39,7 @@ class HostMeter(Meter):
     summary = "busy CPUs, steal and pressure of the whole host"
     whole_host = True
     metrics = (
-        Metric("host_cpus", "CPU", "lower", "CPUs used on the whole host, interrupts included"),
+        Metric("host_cpus", "CPU", "neither", "CPUs that were busy on the whole host, interrupts included"),
         Metric("host_steal", "%", "lower", "CPU time that a hypervisor gave to other machines"),
         Metric("psi_cpu", "%", "lower", "time in which some task waited for a CPU"),
         Metric("psi_memory", "%", "lower", "time in which some task waited for memory"),

@@ -17,11 +17,11 @@ class UsageMeter(Meter):
     name = "usage"
     summary = "CPU, memory and disk of each instance, from its own cgroup"
     metrics = (
-        Metric("chain_cpus", "CPU", "lower", "CPUs used by all instances under test together"),
+        Metric("chain_cpus", "CPU", "neither", "CPUs used by all instances under test together"),
         Metric(
             "function_cpus",
             "CPU",
-            "lower",
+            "neither",
             "CPUs used by the function's processes, without the kernel's work on packets",
         ),
         Metric("chain_memory", "MiB", "lower", "sum of the memory peaks of the instances under test"),
