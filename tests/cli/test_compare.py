@@ -431,6 +431,16 @@ def test_a_reason_of_many_treatments_is_given_once(tmp_path: Path) -> None:
     assert text.count("no way") == 1 and "; and 2 more treatments (" in text
 
 
+def test_markdown_of_a_huge_study_fits_into_a_comment_unless_all_of_it_is_wanted(tmp_path: Path) -> None:
+    levels = tuple(f"firewall-{number}" for number in range(200))
+    study = make_study({"function": levels}, replicates=2, baseline={"function": levels[0]})
+    a, b = (make_campaign(tmp_path / name, study, value=steady(name), provenance=HOST) for name in "ab")
+    short, whole = (lastro("compare", a, b, "--format", "md", *more).out for more in ((), ("--all",)))
+    kept = short.count(" not distinguishable |")
+    assert 58_000 < len(short.encode()) <= 60_000 < len(whole.encode()) and whole.count(" not distinguishable |") == 800
+    assert f"and {800 - kept} more rows: `lastro compare --format md --all`" in short.splitlines()
+
+
 def test_github_keeps_ten_errors_and_the_last_counts_the_others(tmp_path: Path) -> None:
     a, b = pair(tmp_path, unavailable=lambda levels: ("no\nway, 100%", None) if levels["platform"] == "runc" else None)
     done = lastro("compare", a, b, "--fail-lost", "--format", "github")

@@ -27,7 +27,7 @@ from lastro.guest import _facts, in_turn
 from lastro.host.testbed_file import load
 from lastro.report.claim_words import reason_text
 from lastro.report.claims_document import claims_document
-from lastro.report.compare_text import markdown
+from lastro.report.compare_markdown import markdown
 from lastro.report.compare_words import not_compared, notes
 from lastro.report.content import Content
 from lastro.report.document import document

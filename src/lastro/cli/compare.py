@@ -75,7 +75,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--confidence", type=float, metavar="C", help="confidence of intervals and gate (default: that of A's study)"
     )
     parser.add_argument("--junit", type=Path, metavar="FILE", help="write the outcome as JUnit XML, for CI systems")
-    parser.add_argument("--all", action="store_true", help="also show the rows without a significant difference")
+    parser.add_argument(
+        "--all", action="store_true", help="also show the rows without a significant difference; Markdown of any length"
+    )
     parser.add_argument(
         "--format",
         choices=("text", "md", "github"),
@@ -141,12 +143,13 @@ def _write_junit(file: Path, found: Comparison, *, fail_lost: bool) -> None:
 def _print(args: argparse.Namespace, found: Comparison) -> None:
     from lastro.report.compare_document import document_text
     from lastro.report.compare_github import workflow_commands
-    from lastro.report.compare_text import markdown, terminal_lines
+    from lastro.report.compare_markdown import markdown
+    from lastro.report.compare_text import terminal_lines
 
     if args.json:
         print(document_text(found))
     elif args.format == "md":
-        print(markdown(found), end="")
+        print(markdown(found, everything=args.all), end="")
     elif args.format == "github":
         print("".join(f"{line}\n" for line in workflow_commands(found, fail_lost=args.fail_lost)), end="")
     else:

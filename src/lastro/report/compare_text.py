@@ -1,4 +1,4 @@
-"""A comparison of two campaigns as plain text for a terminal, and as Markdown."""
+"""A comparison of two campaigns as plain text for a terminal, and its parts that Markdown has, too."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from lastro.stats.gate_power import POWER
 from lastro.units import significant
 
 _MOST_TREATMENTS = 4  # for which one reason is given, by name
-_HEADS = ("metric", "treatment", "A", "B", "unit", "B / A", "p", "p (Holm)", "")
+HEADS = ("metric", "treatment", "A", "B", "unit", "B / A", "p", "p (Holm)", "")
 
 
 def terminal_lines(comparison: Comparison, width: int, *, everything: bool = False) -> list[str]:
@@ -31,48 +31,28 @@ def terminal_lines(comparison: Comparison, width: int, *, everything: bool = Fal
 
     With `everything`, the table has all other tested cells, too. If a row does not fit, metric and treatment are on a
     separate line."""
-    tested, alike = _tested(comparison)
-    rows = [_row(cell) for cell in (tested + alike if everything else tested)]
+    tested, alike = tested_cells(comparison)
+    rows = [row_of(cell) for cell in (tested + alike if everything else tested)]
     lines = [*_wrapped(headline(comparison), width), "", comparison.study.title or comparison.study.name]
-    for side in _sides(comparison):
+    for side in sides_of(comparison):
         lines += _wrapped(side, width)
     lines += ["", *_table(rows, width), ""] if rows else [""]
     if alike and not everything:
         lines += [f"… and {len(alike)} that are not distinguishable; --all shows them" if rows else
                   f"{len(alike)} are not distinguishable; --all shows them", ""]  # fmt: skip
-    numbered = _numbered(comparison)
+    numbered = [f"{number}. {note}" for number, note in enumerate(notes_on(comparison), 1)]
     lines += [line for note in numbered for line in _wrapped(note, width)] + [""] * bool(numbered)
-    for paragraph in _below(comparison):
+    for paragraph in below_table(comparison):
         lines += _wrapped(paragraph, width)
     return lines
 
 
-def markdown(comparison: Comparison) -> str:
-    """Return the comparison for a pull request or a wiki; rows without a significant difference are folded."""
-    lines = [f"# {_escaped(comparison.study.title or comparison.study.name)}", ""]
-    lines += [f"**{_escaped(headline(comparison))}**", ""]
-    lines += [f"- {_escaped(side)}" for side in _sides(comparison)]
-    tested, alike = _tested(comparison)
-    if tested:
-        lines += ["", *_pipes_of(tested)]
-    if alike:
-        summary = f"<summary>{count(len(alike), 'row')} not distinguishable</summary>"
-        lines += ["", f"<details>{summary}", "", *_pipes_of(alike), "", "</details>"]
-    lines += ["", *map(_escaped, _numbered(comparison))]
-    return "\n".join([*lines, "", *(f"- {_escaped(paragraph)}" for paragraph in _below(comparison))]) + "\n"
-
-
-def _tested(comparison: Comparison) -> tuple[list[Compared], list[Compared]]:
+def tested_cells(comparison: Comparison) -> tuple[list[Compared], list[Compared]]:
     """Return the cells that differ or have regressed, and those that are not distinguishable; worst first."""
     tested = [cell for cell in comparison.cells if cell.test is not None]
     alike = [cell for cell in tested if cell.verdict == "same" and not cell.regressed]
     hidden = {id(cell) for cell in alike}
     return [cell for cell in tested if id(cell) not in hidden], alike
-
-
-def _pipes_of(cells: Sequence[Compared]) -> list[str]:
-    rows = [tuple(map(_escaped, _row(cell))) for cell in cells]
-    return _pipes([_HEADS, ("---",) * len(_HEADS), *rows])
 
 
 def headline(comparison: Comparison) -> str:
@@ -165,7 +145,7 @@ def _missed(comparison: Comparison) -> str:
     return f" The intervals allow one {size}: {cell.metric.name} of {label(cell)}."
 
 
-def _row(cell: Compared) -> tuple[str, ...]:
+def row_of(cell: Compared) -> tuple[str, ...]:
     means = (_mean(cell.a, cell.marks[0]), _mean(cell.b, cell.marks[1]))
     ratio = ratio_text(cell.ratio) if cell.ratio is not None else ""
     p = cell.test.p if cell.test is not None else None
@@ -183,7 +163,7 @@ def _table(rows: Sequence[tuple[str, ...]], width: int) -> list[str]:
     from lastro.console import grid
 
     rows = [tuple(map(plain, row)) for row in rows]
-    head, *table = grid([_HEADS, *rows])
+    head, *table = grid([HEADS, *rows])
     if (needed := max(line.cell_len for line in table)) <= width:
         return [head.plain, "─" * needed, *(line.plain for line in table)]
     lines = []
@@ -193,13 +173,13 @@ def _table(rows: Sequence[tuple[str, ...]], width: int) -> list[str]:
     return lines
 
 
-def _sides(comparison: Comparison) -> Iterator[str]:
+def sides_of(comparison: Comparison) -> Iterator[str]:
     yield from (f"{side}: {report.directory}" for side, report in comparison.sides)
 
 
-def _numbered(comparison: Comparison) -> list[str]:
-    """Return what a reader must know beside the table, each once, with its number."""
-    return [f"{number}. {note}" for number, note in enumerate(dict.fromkeys(_notes(comparison)), 1)]
+def notes_on(comparison: Comparison) -> list[str]:
+    """Return what a reader must know beside the table, each once."""
+    return list(dict.fromkeys(_notes(comparison)))
 
 
 def _notes(comparison: Comparison) -> Iterator[str]:
@@ -209,7 +189,7 @@ def _notes(comparison: Comparison) -> Iterator[str]:
         yield from between_notes(comparison)
 
 
-def _below(comparison: Comparison) -> Iterator[str]:
+def below_table(comparison: Comparison) -> Iterator[str]:
     if comparison.n_tests:
         level = f"{comparison.confidence * 100:.4g}%"
         yield (
@@ -242,13 +222,3 @@ def _not_compared(comparison: Comparison) -> Iterator[str]:
 
 def _wrapped(paragraph: str, width: int) -> list[str]:
     return textwrap.wrap(plain(paragraph), width, subsequent_indent="    ") or [""]
-
-
-def _escaped(text: str) -> str:
-    """Escape text for Markdown and for the HTML inside it."""
-    shown = plain(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return "".join(f"\\{char}" if char in "\\`*_{}[]|#" else char for char in shown)
-
-
-def _pipes(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    return [f"| {' | '.join(row)} |" for row in rows]

@@ -11,7 +11,7 @@ from lastro.report.tables import Table
 LIMIT = 60_000  # bytes of a document
 _TEXT = 1_500  # bytes of one text, such as a sentence or the output of a tool
 _LIST = 6_000  # bytes of one list
-_WORDS = 500  # bytes around a table: blank lines, the words of a fold, how many rows are left
+WORDS = 500  # bytes around a table: blank lines, the words of a fold, how many rows are left
 
 
 def size(text: str) -> int:
@@ -20,7 +20,7 @@ def size(text: str) -> int:
 
 def fitting(parts: Sequence[str], say: Language, mark: str = "") -> Iterator[str]:
     """Yield the parts that fit into a list, and how many do not; `mark` precedes this number."""
-    kept = _fit(parts, _LIST)
+    kept = fit(parts, _LIST)
     yield from parts[:kept]
     if kept < len(parts):
         yield mark + escape(say("and {n} more", n=say.integer(len(parts) - kept)))
@@ -41,7 +41,7 @@ def table_within(table: Table, room: int, say: Language, whole: str) -> Iterator
     A long table is folded."""
     title, note = f"**{cut(table.title)}**" if table.title else "", cut(table.note)
     head, rule, *rows = table_lines(table)
-    kept = _fit(rows, room - size(title + note + head + rule + whole) - _WORDS)
+    kept = fit(rows, room - size(title + note + head + rule + whole) - WORDS)
     body = "\n".join((head, rule, *rows[:kept]))
     if kept > FOLD_ABOVE:
         words = say("Show all {n}", n=say.integer(kept))
@@ -59,12 +59,12 @@ def tables_within(tables: Sequence[Table], room: int, say: Language, whole: str)
         text = "\n\n".join(table_within(table, room, say, whole))
         room -= size(text) + 2
         yield text
-        if (left := len(tables) - at - 1) and room < 2 * _WORDS + 2 * _TEXT:
+        if (left := len(tables) - at - 1) and room < 2 * WORDS + 2 * _TEXT:
             yield f"{escape(say('and {n} more tables', n=say.integer(left)))}: `{whole}`"
             return
 
 
-def _fit(parts: Sequence[str], room: int) -> int:
+def fit(parts: Sequence[str], room: float) -> int:
     """Return how many of the first parts fit into `room` bytes, each with a line break."""
     for kept, part in enumerate(parts):
         room -= size(part) + 1
