@@ -62,7 +62,14 @@ def new_campaign(
             ((trial.number, trial.block, trial.treatment) for trial in trials),
         )
         db.execute("COMMIT")
-        return db.serialize()
+        return _with_log(db.serialize())
+
+
+def _with_log(data: bytes) -> bytes:
+    """Return a database file in WAL mode. Source: https://www.sqlite.org/fileformat2.html, "The Database Header".
+
+    SQLite changes the mode with a rollback journal. After a power cut at that moment, a reader could not open it."""
+    return data[:18] + b"\x02\x02" + data[20:]
 
 
 def pack(value: Any) -> bytes:
