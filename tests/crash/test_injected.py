@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from ..cli.conftest import rows, study_text
-from ..faults.injector import FAILURES, Fault, Injected, Injector
+from ..faults.injector import CLOCK, FAILURES, Fault, Injected, Injector
 from .test_storm import Attempts, attempts_of, files_in
 
 SAMPLE = 30
@@ -43,6 +43,13 @@ class Trouble:
         self.counts = found.counts
         self.measured = measured(attempts_of(self.calm / "c" / "campaign.db"))
 
+    def fresh(self) -> Path:
+        """An empty place for one campaign, without that of the fault before."""
+        place = self.home / "trouble"
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir()
+        return place
+
     def run(self, place: Path, fault: Fault | None = None) -> Injected:
         return self.injector.run(("run", self.study, "-o", "c"), place, fault)
 
@@ -55,9 +62,7 @@ class Trouble:
 
     def check(self, fault: Fault) -> None:
         """One campaign with a fault, and what is left of it when the host is well again."""
-        place = self.home / "trouble"
-        shutil.rmtree(place, ignore_errors=True)  # of a fault that failed the test
-        place.mkdir()
+        place = self.fresh()
         found = self.run(place, fault)
         told = (str(fault), found.what, found.done)
         code, err = found.done.code, found.done.err
@@ -107,6 +112,23 @@ def test_a_sample_of_faults(trouble: Trouble) -> None:
     for at in range(SAMPLE):
         trouble.check(chance.choice(kinds[at % len(kinds)]))
     print(dict(trouble.codes))
+
+
+@pytest.mark.parametrize("step_s", [3600, -(10**9)])
+def test_the_clock_is_set_in_mid_campaign(trouble: Trouble, step_s: int) -> None:
+    """An attempt during which that happens does not count and is repeated; everything else goes on."""
+    disturbed = 0
+    for nth in range(1, trouble.counts[CLOCK] + 1):
+        place = trouble.fresh()
+        fault = Fault(CLOCK, step_s, nth, on=True)
+        found = trouble.run(place, fault)
+        assert found.done.code == 0, (str(fault), found.done)
+        attempts = attempts_of(place / "c" / "campaign.db")
+        assert measured(attempts) == trouble.measured
+        invalid = [values for values in attempts.values() if not values[0]]
+        disturbed += len(invalid)
+        assert len(invalid) <= 1, (str(fault), attempts)
+    assert disturbed >= 2, "each of the two trials was hit"
 
 
 @pytest.mark.slow

@@ -20,13 +20,14 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
+#include <time.h>
 #include <unistd.h>
 
-enum kind { OUTPUT, WRITE, SYNC, RENAME, MKDIR, UNLINK, OPEN, READ, FORK, EXEC, THREAD, KINDS };
+enum kind { OUTPUT, WRITE, SYNC, RENAME, MKDIR, UNLINK, OPEN, READ, FORK, EXEC, THREAD, CLOCK, KINDS };
 enum record { WROTE, TRUNCATED, SYNCED, RENAMED, MADE, REMOVED, CREATED };
 
 struct plan {
-    int32_t kind, error;     /* what fails, and with which number; 0: a write is short */
+    int32_t kind, error;     /* what fails, and with which number; 0: a write is short; of a clock, seconds */
     int64_t nth;             /* the one that fails; 0: none */
     int32_t on, owner;       /* all later ones fail, too; the process whose calls count */
     int64_t counts[KINDS];   /* calls of each kind up to now */
@@ -268,4 +269,12 @@ int execve(const char *path, char *const words[], char *const environment[]) {
 }
 int pthread_create(pthread_t *thread, const pthread_attr_t *how, void *(*run)(void *), void *with) {
     return fails(THREAD, "thread", NOWHERE, NULL) ? errno : REAL(pthread_create)(thread, how, run, with);
+}
+
+/* The wall clock, which somebody sets */
+
+int clock_gettime(clockid_t clock, struct timespec *now) {
+    int done = syscall(SYS_clock_gettime, clock, now);
+    if (done == 0 && clock == CLOCK_REALTIME && fails(CLOCK, "clock", NOWHERE, NULL)) now->tv_sec += plan->error;
+    return done;
 }
