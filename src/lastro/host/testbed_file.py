@@ -30,6 +30,7 @@ GUEST = "guest"
 ROLES = ("client", "dut", "server")
 NEIGHBOURS = {"client": ("dut",), "dut": ("client", "server"), "server": ("dut",)}
 _KERNEL = "is neither a Debian package, such as linux-image-amd64 or linux-image-amd64/trixie, nor an absolute path"
+UNKNOWN_HOME = "begins with the home directory of an unknown user"
 _LEAST_MEMORY_BYTES = 512 << 20
 _NO_SELINUX = (
     "Debian's SELinux policy did not load in a guest, and Debian builds it without the module `container`, which has"
@@ -55,6 +56,15 @@ def _cpus(value: Any) -> Any:
     return value
 
 
+def _home(value: Any) -> Any:
+    if isinstance(value, str):
+        try:
+            Path(value).expanduser()
+        except RuntimeError as error:
+            raise PydanticCustomError("home", UNKNOWN_HOME) from error
+    return value
+
+
 def _memory(value: Any) -> Any:
     try:
         n_bytes = parse_size_bytes(value) if isinstance(value, str) else _LEAST_MEMORY_BYTES
@@ -76,6 +86,7 @@ _Address = Annotated[OneLine, matching(r"[A-Za-z0-9\[][A-Za-z0-9_.:%\[\]-]*", "i
 _User = Annotated[OneLine, matching(r"[A-Za-z_][A-Za-z0-9_.-]*\$?", "is not a user name")]
 _Link = Annotated[OneLine, matching(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,14}", "is not the name of a network interface")]
 _Place = Annotated[OneLine, matching(PLACE, NOT_A_PLACE)]
+_File = Annotated[OneLine, BeforeValidator(_home)]
 
 
 class RoleTable(StrictTable):
@@ -84,8 +95,8 @@ class RoleTable(StrictTable):
     address: _Address | None = None
     user: _User | None = None
     port: Annotated[int, Field(ge=1, le=65535)] | None = None
-    identity: OneLine | None = None
-    known_hosts: OneLine | None = None
+    identity: _File | None = None
+    known_hosts: _File | None = None
     state: _Place = "/var/lib/lastro"
     run: _Place = "/run/lastro"
     cpus: Annotated[OneLine, BeforeValidator(_cpus)] | None = None
@@ -117,7 +128,9 @@ class TestbedShape(StrictTable):
 class GuestTable(StrictTable):
     """A guest: its kernel and userland, its size, and what its kernel offers to isolate instances."""
 
-    kernel: Annotated[OneLine, matching(r"[a-z0-9][a-z0-9.+-]*(/[a-z]+)?|~?/.+", _KERNEL)] = "linux-image-amd64"
+    kernel: Annotated[OneLine, matching(r"[a-z0-9][a-z0-9.+-]*(/[a-z]+)?|~?/.+", _KERNEL), BeforeValidator(_home)] = (
+        "linux-image-amd64"
+    )
     release: Annotated[OneLine, matching(r"[a-z]+", "is not the name of a release, such as bookworm")] = "bookworm"
     cpus: Annotated[int, Field(ge=0, le=64)] = 0
     memory: Annotated[OneLine, BeforeValidator(_memory)] = "2G"

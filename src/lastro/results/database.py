@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from lastro.errors import StoreError
+from lastro.plain import plain
 from lastro.study.design import Treatment, Trial
 
 DB_NAME = "campaign.db"
+_LONGEST = 400  # characters of a reason
 
 SCHEMA = """
 CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -82,8 +84,10 @@ def holds_campaign(directory: Path) -> bool:
 
 
 def damaged(directory: Path, reason: object) -> StoreError:
+    """Return the error of a database that cannot be read; SQLite's reason may quote anything from the file."""
     return StoreError(
-        f"{directory / DB_NAME} is not a readable campaign: {reason}", "restore it from a copy, or run the study again"
+        f"{directory / DB_NAME} is not a readable campaign: {plain(str(reason))[:_LONGEST]}",
+        "restore it from a copy, or run the study again",
     )
 
 
