@@ -105,10 +105,8 @@ def test_a_sample_of_faults(trouble: Trouble) -> None:
     """As many of each kind, so that the rare ones are there, too."""
     seed = int(os.environ.get("LASTRO_CRASH_SEED") or random.SystemRandom().randrange(10**6))
     print(f"LASTRO_CRASH_SEED={seed}")
-    chance, of_kind = random.Random(seed), {kind: [] for kind in FAILURES}  # type: dict[str, list[Fault]]
-    for fault in trouble.all():
-        of_kind[fault.kind].append(fault)
-    kinds = [faults for faults in of_kind.values() if faults]
+    chance, faults = random.Random(seed), list(trouble.all())
+    kinds = [found for kind in FAILURES if (found := [fault for fault in faults if fault.kind == kind])]
     for at in range(SAMPLE):
         trouble.check(chance.choice(kinds[at % len(kinds)]))
     print(dict(trouble.codes))
