@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib import import_module
 from io import StringIO
 from pathlib import Path
@@ -27,7 +28,7 @@ import lastro
 from lastro import registry
 
 # What is read when a command runs. Python and libraries read other variables when they start.
-READ_LATE = {"CI", "COLUMNS", "LASTRO_PARTS", "PATH", "TMPDIR"}
+READ_LATE = {"CI", "COLUMNS", "LASTRO_FAULTS", "LASTRO_PARTS", "PATH", "TMPDIR"}
 # What functions of Lastro import because it takes long.
 _INNER_IMPORT = re.compile(r"^ +(?:from|import) ((?:duckdb|matplotlib|rich|scipy)\b[\w.]*)", re.MULTILINE)
 Drawn: TypeAlias = bool | Literal["suite"]  # which pages have figures: all, none, or those of suites
@@ -192,10 +193,6 @@ def _command(words: Sequence[str], cwd: str, environment: Mapping[str, str], dra
     try:
         signal.signal(signal.SIGINT, signal.default_int_handler)  # it may have been ignored for the tests
         os.chdir(cwd)
-        os.environ.update(environment)
-        if "LASTRO_PARTS" in environment:
-            _forget_parts()
-        tempfile.tempdir = None
         if drawn is not True:
             _undraw(drawn)
         for fd, target in zip(fds, (1, 2), strict=True):
@@ -204,6 +201,10 @@ def _command(words: Sequence[str], cwd: str, environment: Mapping[str, str], dra
         null = os.open(os.devnull, os.O_RDONLY)
         os.dup2(null, 0)
         os.close(null)
+        tempfile.tempdir = None
+        os.environ.update(environment)  # faults are injected from here on
+        if "LASTRO_PARTS" in environment:
+            _forget_parts()
         sys.argv = ["lastro", *words]
         code = main(list(words))
     except SystemExit as end:
@@ -211,8 +212,9 @@ def _command(words: Sequence[str], cwd: str, environment: Mapping[str, str], dra
     except BaseException:
         sys.excepthook(*sys.exc_info())
     finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError):
+                stream.flush()
         os._exit(code)
 
 

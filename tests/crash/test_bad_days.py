@@ -2,7 +2,8 @@
 nothing that was measured is lost, nothing is left on the host, and the campaign goes on when the host is well again.
 
 What else belongs here is tested where its fakes are: the clock that is set, and Docker's daemons killed, in
-tests/system/test_chain_campaign.py; a full disk under a campaign in tests/cli/test_full_disk.py."""
+tests/system/test_chain_campaign.py, and the clock also in test_injected.py; a full disk under a campaign in
+tests/cli/test_full_disk.py."""
 
 from __future__ import annotations
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from lastro import registry
 from lastro.app.provenance import machines, version_commands
 from lastro.host import facts
+from lastro.host.files import LocalFiles
 from lastro.host.local import LocalHost
 
 from .recording import RecordingHost, answer
@@ -115,3 +119,23 @@ def test_a_fact_that_cannot_be_read_stops_nothing_and_is_named() -> None:
 def test_no_contents_of_a_file_of_facts_is_a_traceback() -> None:
     for text in ("=", ":", "'", '"', "\\", 'PRETTY_NAME="', "a: b c\n" * 3, "\n\n\n", "processor", "MemTotal: 1 2\0 3"):
         facts.machine(files(os=text, cpus=text, memory=text, arch=text))
+
+
+@pytest.mark.parametrize(("number", "is_absent"), [(errno.ENOENT, True), (errno.EINVAL, True), (errno.EMFILE, False)])
+def test_no_fact_is_absent_because_lastro_may_open_no_more_files(
+    monkeypatch: pytest.MonkeyPatch, number: int, is_absent: bool
+) -> None:
+    """A memory of 0 GiB was recorded, and `resume` then refused to continue on a host that had changed."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(number, "refused")
+
+    monkeypatch.setattr(Path, "read_text", refuse)
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    files = LocalFiles()
+    if is_absent:
+        assert files.read(["/proc/meminfo"]) == {} and files.names("/sys") == []
+        return
+    for look in (lambda: files.read(["/proc/meminfo"]), lambda: files.names("/sys")):
+        with pytest.raises(OSError, match="refused"):
+            look()

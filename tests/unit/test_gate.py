@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from lastro.results import gate
+from lastro.results.database import damaged
 from lastro.results.read import load_campaign
 from lastro.results.samples import Series
 from lastro.results.store import Store
@@ -117,3 +118,8 @@ def test_levels_keep_their_kinds() -> None:
     for level in (None, [], float("nan"), float("inf"), 2**63, 1e101):
         with pytest.raises(Misshapen):
             made(dict[str, Level], {"a": level})
+
+
+def test_what_sqlite_quotes_is_one_short_line(tmp_path: Path) -> None:
+    message = damaged(tmp_path, "unrecognized token: \x1b[2J\nlastro: all is well" + 5000 * "x").message
+    assert message.isprintable() and len(message) < 1000

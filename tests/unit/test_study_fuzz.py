@@ -13,31 +13,18 @@ from hypothesis import strategies as st
 
 from lastro.errors import InputError, StudyError
 from lastro.results.samples import Metric
-from lastro.study.design import treatments, trials
+from lastro.study.design import treatments
 from lastro.study.load import load, parse
 from lastro.study.model import Design, Exclusion, Factor, Study
 from lastro.study.schema import DesignTable, ExcludeTable, ProfilesTable, StudyFile, StudyTable
 
+from ..fuzz.targets import study as check
 from .study_schemas import CHAIN, KAGAMI, SCHEMAS
 
 quickly = settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow], database=None)
 
 _KAGAMI = KAGAMI.read_text(encoding="utf-8")
 _LINES = _KAGAMI.splitlines(keepends=True)
-
-
-def check(text: str) -> None:
-    try:
-        study = parse(text, "s.toml", SCHEMAS)
-    except StudyError as error:
-        assert error.message.startswith("s.toml: ")
-        assert error.message.isprintable()
-        assert len(error.message) < 1000
-        return
-    assert study.source == text
-    assert Study.from_dict(json.loads(json.dumps(study.to_dict()))) == study
-    if study.design.replicates * len(treatments(study)) < 5000:
-        assert next(trials(study, len(treatments(study)))).number == 1
 
 
 # Documents out of nothing

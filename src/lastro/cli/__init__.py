@@ -65,17 +65,25 @@ def main(argv: list[str] | None = None) -> int:
         code = _main(sys.argv[1:] if argv is None else argv, streams)
         sys.stdout.flush()
     except KeyboardInterrupt:  # before `_run_command` could see it
-        print("lastro: interrupted", file=sys.stderr)
+        _complain("interrupted")
         code = 130
     except BrokenPipeError:  # `lastro results DIR | head`: the reader has seen enough
         _discard_output()
     except UnwritableOutput as error:
         _discard_output()
-        print(f"lastro: the output cannot be written: {error.strerror}", file=sys.stderr)
+        _complain(f"the output cannot be written: {error.strerror}")
         code = 3
     finally:
         sys.stdout, sys.stderr = streams
     return code
+
+
+def _complain(message: str, hint: str | None = None) -> None:
+    """Print an error and its hint. If standard error cannot be written, the exit code alone reports the error."""
+    try:
+        print("\n        ".join([f"lastro: {message}", *(hint or "").splitlines()]), file=sys.stderr)
+    except OSError:
+        return
 
 
 def _open_closed_streams() -> None:
@@ -150,22 +158,23 @@ def _run_command(name: str, rest: list[str]) -> int:
     except SystemExit as exit_:  # argparse: 0 after --help, 2 after a bad argument
         return exit_.code if isinstance(exit_.code, int) else 1
     except LastroError as error:
-        print(f"lastro: {error.message}", file=sys.stderr)
-        for line in (error.hint or "").splitlines():
-            print(f"        {line}", file=sys.stderr)
+        _complain(error.message, error.hint)
         return error.exit_code
     except KeyboardInterrupt as interrupt:
-        print(f"lastro: interrupted{': ' + str(interrupt) if str(interrupt) else ''}", file=sys.stderr)
+        _complain(f"interrupted{': ' + str(interrupt) if str(interrupt) else ''}")
         return exit_code(interrupt)
     except (BrokenPipeError, UnwritableOutput):
         raise
     except Exception as error:
         if _lacks_memory(error):
-            print("lastro: out of memory", file=sys.stderr)
+            _complain("out of memory")
             return 1
         if ended_by := _hidden_interrupt(error):
-            print("lastro: interrupted", file=sys.stderr)
+            _complain("interrupted")
             return ended_by
+        if refused := _refused(error):
+            _complain(refused, "finished trials are safe: see what the host lacks, and run the command again")
+            return 3
         return _unexpected(error)
 
 
@@ -240,6 +249,20 @@ def _lacks_memory(error: BaseException | None) -> bool:
     return False
 
 
+def _refused(error: BaseException | None) -> str:
+    """Describe what the host has run out of, or cannot do any more; empty for any other error.
+
+    Any call may fail so, also in a library, and none of them is a defect of Lastro."""
+    import errno
+
+    of_host = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EMFILE, errno.ENFILE, errno.EAGAIN}
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in of_host:
+            return f"{error.filename or 'this host'}: {error.strerror}"
+        error = error.__cause__ or error.__context__
+    return ""
+
+
 def _hidden_interrupt(error: BaseException | None) -> int:
     """Return the exit code of an interrupt that a library turned into an error of its own, or 0.
 
@@ -263,8 +286,11 @@ def _unexpected(error: Exception) -> int:
     import tempfile
     import traceback
 
-    with tempfile.NamedTemporaryFile("w", prefix="lastro-defect-", suffix=".txt", delete=False) as file:
-        traceback.print_exception(error, file=file)
-    print(f"lastro: this is a bug in Lastro: {type(error).__name__}: {error}", file=sys.stderr)
-    print(f"        please report it and attach {file.name}", file=sys.stderr)
+    try:
+        with tempfile.NamedTemporaryFile("w", prefix="lastro-defect-", suffix=".txt", delete=False) as file:
+            traceback.print_exception(error, file=file)
+        hint = f"please report it and attach {file.name}"
+    except OSError as full:
+        hint = f"please report it; its details cannot be written: {full.strerror}"
+    _complain(f"this is a bug in Lastro: {type(error).__name__}: {error}", hint)
     return 1

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 SEARCHED = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"  # the user's own PATH may be empty
@@ -70,26 +71,36 @@ class Files(ABC):
         Return the directories that remain, with the reason."""
 
 
+_EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    """Ignore a file that cannot be read. Raises: OSError when no file can be: a fact would be recorded as absent."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _EXHAUSTED:
+            raise
+
+
 class LocalFiles(Files):
     def read(self, paths: Sequence[str]) -> dict[str, str]:
         found = {}
         for path in paths:
-            with suppress(OSError):
+            with _readable():
                 found[path] = Path(path).read_text(encoding="utf-8", errors="replace")
         return found
 
     def names(self, directory: str) -> list[str]:
-        try:
+        with _readable():
             return sorted(entry.name for entry in Path(directory).iterdir())
-        except OSError:
-            return []
+        return []
 
     def directories(self, directory: str) -> list[str]:
-        try:
-            with os.scandir(directory) as entries:
-                return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
-        except OSError:
-            return []
+        with _readable(), os.scandir(directory) as entries:
+            return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+        return []
 
     def exists(self, path: str) -> bool:
         return Path(path).exists()

@@ -114,7 +114,11 @@ def _testbed(value: Any, fleet: Path, problems: Problems, *, own: bool) -> Testb
         wrong = f"must be the path of a testbed file, or a table, but is {shown(value)}"
         problems.add((), FieldError(wrong))
         problems.raise_if_any()
-    path = Path(value) if value == GUEST else fleet.parent / Path(value).expanduser()
+    try:
+        path = Path(value) if value == GUEST else fleet.parent / Path(value).expanduser()
+    except RuntimeError:
+        problems.add((), FieldError(testbed_file.UNKNOWN_HOME))
+        problems.raise_if_any()
     try:
         return (testbed_file.load_named if own else testbed_file.load)(path)
     except StudyError as error:

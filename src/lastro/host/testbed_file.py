@@ -32,6 +32,7 @@ ROLES = ("client", "dut", "server")
 NEIGHBOURS = {"client": ("dut",), "dut": ("client", "server"), "server": ("dut",)}
 PLATFORMS = ("native", "runc", "crun", "docker")
 _KERNEL = "is neither a Debian package, such as linux-image-amd64 or linux-image-amd64/trixie, nor an absolute path"
+UNKNOWN_HOME = "begins with the home directory of an unknown user"
 _LEAST_MEMORY_BYTES = 512 << 20
 _NO_SELINUX = (
     "Debian's SELinux policy did not load in a guest, and Debian builds it without the module `container`, which has"
@@ -54,6 +55,15 @@ def matching(pattern: str, what: str) -> BeforeValidator:
 def _cpus(value: Any) -> Any:
     if isinstance(value, str) and not parse_cpus(value):
         raise PydanticCustomError("cpus", "is not a list of CPUs as the kernel writes it, such as 0-3 or 0,2")
+    return value
+
+
+def _home(value: Any) -> Any:
+    if isinstance(value, str):
+        try:
+            Path(value).expanduser()
+        except RuntimeError as error:
+            raise PydanticCustomError("home", UNKNOWN_HOME) from error
     return value
 
 
@@ -87,6 +97,7 @@ _Address = Annotated[OneLine, matching(r"[A-Za-z0-9\[][A-Za-z0-9_.:%\[\]-]*", "i
 _User = Annotated[OneLine, matching(r"[A-Za-z_][A-Za-z0-9_.-]*\$?", "is not a user name")]
 _Link = Annotated[OneLine, matching(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,14}", "is not the name of a network interface")]
 _Place = Annotated[OneLine, matching(PLACE, NOT_A_PLACE)]
+_File = Annotated[OneLine, BeforeValidator(_home)]
 
 
 class RoleTable(StrictTable):
@@ -95,8 +106,8 @@ class RoleTable(StrictTable):
     address: _Address | None = None
     user: _User | None = None
     port: Annotated[int, Field(ge=1, le=65535)] | None = None
-    identity: OneLine | None = None
-    known_hosts: OneLine | None = None
+    identity: _File | None = None
+    known_hosts: _File | None = None
     state: _Place = "/var/lib/lastro"
     run: _Place = "/run/lastro"
     cpus: Annotated[OneLine, BeforeValidator(_cpus)] | None = None
@@ -128,7 +139,9 @@ class TestbedShape(StrictTable):
 class GuestTable(StrictTable):
     """A guest: its kernel and userland, its size, what its kernel offers to isolate instances, and its platforms."""
 
-    kernel: Annotated[OneLine, matching(r"[a-z0-9][a-z0-9.+-]*(/[a-z]+)?|~?/.+", _KERNEL)] = "linux-image-amd64"
+    kernel: Annotated[OneLine, matching(r"[a-z0-9][a-z0-9.+-]*(/[a-z]+)?|~?/.+", _KERNEL), BeforeValidator(_home)] = (
+        "linux-image-amd64"
+    )
     release: Annotated[OneLine, matching(r"[a-z]+", "is not the name of a release, such as bookworm")] = "bookworm"
     cpus: Annotated[int, Field(ge=0, le=64)] = 0
     memory: Annotated[OneLine, BeforeValidator(_memory)] = "2G"

@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from lastro.errors import StoreError
+from lastro.plain import plain
 from lastro.study.design import Treatment, Trial
 
 DB_NAME = "campaign.db"
+_LONGEST = 400  # characters of a reason
 
 SCHEMA = """
 CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -62,7 +64,14 @@ def new_campaign(
             ((trial.number, trial.block, trial.treatment) for trial in trials),
         )
         db.execute("COMMIT")
-        return db.serialize()
+        return _with_log(db.serialize())
+
+
+def _with_log(data: bytes) -> bytes:
+    """Return a database file in WAL mode. Source: https://www.sqlite.org/fileformat2.html, "The Database Header".
+
+    SQLite changes the mode with a rollback journal. After a power cut at that moment, a reader could not open it."""
+    return data[:18] + b"\x02\x02" + data[20:]
 
 
 def pack(value: Any) -> bytes:
@@ -75,8 +84,10 @@ def holds_campaign(directory: Path) -> bool:
 
 
 def damaged(directory: Path, reason: object) -> StoreError:
+    """Return the error of a database that cannot be read; SQLite's reason may quote anything from the file."""
     return StoreError(
-        f"{directory / DB_NAME} is not a readable campaign: {reason}", "restore it from a copy, or run the study again"
+        f"{directory / DB_NAME} is not a readable campaign: {plain(str(reason))[:_LONGEST]}",
+        "restore it from a copy, or run the study again",
     )
 
 

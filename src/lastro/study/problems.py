@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 from lastro.errors import StudyError
 
+_LONG = 10**60
 _MOST_LINES = 20  # problems to list; further ones are only counted
 Key = str | int
 Hint = str | Callable[[], str]  # the nearest name is searched for only when the hint is shown
@@ -106,5 +107,13 @@ def shown(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
-        return repr(value if len(value) <= 60 else value[:57] + "...")
-    return str(value) if isinstance(value, int | float) else kind_of(value)
+        return repr(_short(value))
+    if isinstance(value, int):
+        return _short(f"{value:#x}" if abs(value) > _LONG else str(value))  # Python writes a limited number of decimals
+    if isinstance(value, float):
+        return str(value)
+    return kind_of(value)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from lastro.errors import InputError
+from lastro.study.problems import shown
 
 NETWORK = ipaddress.ip_network("198.18.0.0/15")  # RFC 2544: for measurements, never routed
 MOST_ROUTERS = 1024
@@ -192,7 +193,7 @@ def _parse_toml(text: str, name: str) -> RouterTopology:
         raise InputError(f"{name}: is not TOML: {error}", 'links are tables: [[link]] with ends = ["a", "b"]') from None
     unknown = sorted(set(document) - {"nodes", "link"})
     if unknown:
-        raise InputError(f"{name}: {unknown[0]}: unknown key", "a topology file has `nodes` and [[link]]")
+        raise InputError(f"{name}: {shown(unknown[0])}: unknown key", "a topology file has `nodes` and [[link]]")
     nodes, links = document.get("nodes", []), document.get("link", [])
     if not isinstance(nodes, list) or not all(isinstance(node, str) for node in nodes):
         raise InputError(f"{name}: nodes: must be a list of names", 'such as nodes = ["a", "b"]')
@@ -207,13 +208,13 @@ def _toml_link(name: str, number: int, link: dict[str, object], nodes: Collectio
     where, ends = f"{name}: link[{number}]", link.get("ends")
     if set(link) - {"ends", "cost"}:
         raise InputError(
-            f"{where}: {sorted(set(link) - {'ends', 'cost'})[0]}: unknown key", "a link has `ends` and `cost`"
+            f"{where}: {shown(min(set(link) - {'ends', 'cost'}))}: unknown key", "a link has `ends` and `cost`"
         )
     if not isinstance(ends, list) or len(ends) != 2 or not all(isinstance(end, str) for end in ends):
         raise InputError(f"{where}.ends: must be the names of two routers", 'such as ends = ["a", "b"]')
     for end in ends if nodes else ():
         if end not in nodes:
-            raise InputError(f"{where}.ends: '{end}' is not in nodes", "add it there, or leave `nodes` out")
+            raise InputError(f"{where}.ends: {shown(end)} is not in nodes", "add it there, or leave `nodes` out")
     return ends[0], ends[1], _cost(link.get("cost", COST), where)
 
 
@@ -225,7 +226,7 @@ def _cost(value: object, where: str) -> int:
         cost = math.nan
     if isinstance(value, bool) or not cost.is_integer() or not 1 <= cost <= 65_535:
         raise InputError(
-            f"{where}: cost {value} is not a whole number from 1 to 65535", "omit it for the default of 10"
+            f"{where}: cost {shown(value)} is not a whole number from 1 to 65535", "omit it for the default of 10"
         )
     return int(cost)
 
@@ -246,7 +247,7 @@ def _parse_graphml(text: str, name: str) -> RouterTopology:
         for end in (a, b):
             if end not in known:
                 raise InputError(
-                    f"{name}: an edge ends at '{end}', which is not a node", "add the node, or drop the edge"
+                    f"{name}: an edge ends at {shown(end)}, which is not a node", "add the node, or drop the edge"
                 )
     return _topology(name, nodes, _once(pairs))
 
@@ -286,10 +287,10 @@ def _topology(
     names = list(dict.fromkeys(nodes))
     if len(set(listed)) < len(listed):
         twice = Counter(listed).most_common(1)[0][0]
-        raise InputError(f"{what}: nodes: '{twice}' is listed twice", "give every router its own name")
+        raise InputError(f"{what}: nodes: {shown(twice)} is listed twice", "give every router its own name")
     for name in names:
         if not name.isprintable() or not name.strip():
-            raise InputError(f"{what}: {name!r} is not a router name", "use visible characters")
+            raise InputError(f"{what}: {shown(name)} is not a router name", "use visible characters")
     if len(names) < 2:
         raise InputError(f"{what}: has {len(names)} routers, but routing needs two", _WANTED)
     if len(names) > MOST_ROUTERS:
@@ -303,13 +304,13 @@ def _topology(
     number = {name: at for at, name in enumerate(names)}
     for a, b, _ in pairs:
         if a == b:
-            raise InputError(f"{what}: a link joins '{a}' to itself", "drop it")
+            raise InputError(f"{what}: a link joins {shown(a)} to itself", "drop it")
     found = RouterTopology(tuple(names), tuple(RouterLink(number[a], number[b], cost) for a, b, cost in pairs))
     cut_off = [name for name, cost in zip(names, found.distances(0), strict=True) if math.isinf(cost)]
     if cut_off:
-        shown = ", ".join(cut_off[:5]) + (" …" if len(cut_off) > 5 else "")
+        some = ", ".join(map(shown, cut_off[:5])) + (" …" if len(cut_off) > 5 else "")
         raise InputError(
-            f"{what}: is not connected: no path leads from {names[0]} to {shown}",
+            f"{what}: is not connected: no path leads from {shown(names[0])} to {some}",
             "add links, or use one connected part: routes across a gap never converge",
         )
     return found

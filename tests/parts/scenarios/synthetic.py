@@ -15,6 +15,7 @@ from typing import Any
 from lastro import validity
 from lastro.errors import ConnectionLost, HostError, InstrumentError
 from lastro.host.base import Transcript
+from lastro.host.local import LocalHost
 from lastro.platforms.base import AVAILABLE, Availability
 from lastro.results.samples import Metric, Outcome, Series
 from lastro.scenarios.base import Config, Scenario
@@ -42,6 +43,7 @@ class SyntheticScenario(Scenario):
             "a run that every trial needs first",
             choices=("none", "good", "bad", "late", "optional"),
         ),
+        Setting("commands", 0, "commands that each trial runs", 0, 100),
         Setting("trial_s", 0.0, "length of a trial", 0, 60),
         Setting("samples", 10, "length of the series that each trial yields", 0, 10_000_000),
     )
@@ -93,6 +95,8 @@ class SyntheticScenario(Scenario):
         self._runs[identity] += 1
         clock = validity.ClockReading.now()
         time.sleep(self.duration_s(config) - 0.001 if config["fault"] != "slow" else SLOW_S)
+        for _ in range(int(config["commands"])):
+            LocalHost().run(["true"])
         outcome = _values(config, Random(f"{identity}{self._runs[identity]}"))
         outcome.notes["calibrations"] = dict(calibrations)
         self._leftover |= config["fault"] == "leftover" and self._runs[identity] == 2

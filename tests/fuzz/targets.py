@@ -1,0 +1,313 @@
+"""The readers of what others wrote. Each reads any bytes, or refuses them with an error of Lastro: nothing else.
+
+A target is a function from bytes, and seeds: real inputs, of which `mutation` makes others. What once failed is in
+`corpus/TARGET`, and is a seed, too."""
+
+from __future__ import annotations
+
+import json
+import math
+import sqlite3
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from functools import cache
+from io import BytesIO
+from pathlib import Path
+from random import Random
+
+import pytest
+
+import lastro.papers
+from lastro import registry
+from lastro.app.bundle import Wanted, write_bundle
+from lastro.app.contents import report_of
+from lastro.app.verify import verify
+from lastro.errors import InputError, InstrumentError, LastroError, StoreError, StudyError
+from lastro.host import fleet_file, testbed_file
+from lastro.instruments import _iperf3
+from lastro.instruments.iperf3_tcp import Iperf3Tcp
+from lastro.instruments.iperf3_udp import Iperf3Udp
+from lastro.instruments.ping import Ping
+from lastro.report import figures, html
+from lastro.results import hdr
+from lastro.results.samples import PackedHistogram, Reading
+from lastro.results.store import Store
+from lastro.stats.histograms import Histogram
+from lastro.study import topology
+from lastro.study.design import treatments, trials
+from lastro.study.load import parse
+from lastro.study.load_claims import parse_claims
+from lastro.study.model import Study
+
+from ..campaigns import make_campaign, make_study
+from ..unit.study_schemas import SCHEMAS
+from ..unit.workload_samples import DATA, SAMPLES
+from .mutation import mutated
+
+CORPUS = Path(__file__).with_name("corpus")
+PAPERS = Path(lastro.papers.__file__).parent
+EXAMPLES = Path(__file__).parents[2] / "examples"
+_LONGEST = 1000  # characters of a message
+
+Twist = Callable[[bytes, Random], bytes]
+
+
+@dataclass(frozen=True)
+class Target:
+    """`check` raises nothing, whatever it reads. `twist` changes an input in its own terms; else only bytes change."""
+
+    check: Callable[[bytes], None]
+    own_seeds: Callable[[], Iterable[bytes]]
+    twist: Twist | None = None
+
+    def seeds(self, name: str) -> list[bytes]:
+        return [*self.own_seeds(), *(file.read_bytes() for file in sorted((CORPUS / name).glob("*")))]
+
+
+@contextmanager
+def refusing(*kinds: type[LastroError]) -> Iterator[None]:
+    """Allow that an input is refused, with one line that a terminal can show."""
+    try:
+        yield
+    except kinds as error:
+        assert error.message.isprintable() and 0 < len(error.message) < _LONGEST, error.message
+
+
+def _files(folder: Path, pattern: str) -> Callable[[], Iterable[bytes]]:
+    return lambda: (file.read_bytes() for file in sorted(folder.glob(pattern)))
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "replace")
+
+
+@contextmanager
+def _as_file(data: bytes, name: str) -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="lastro-fuzz-") as folder:
+        file = Path(folder) / name
+        file.write_bytes(data)
+        yield file
+
+
+# Files that users write
+
+
+def study(text: str) -> None:
+    """The whole text of a study: a Study that survives its own storage, or one line that names the file."""
+    try:
+        found = parse(text, "s.toml", SCHEMAS)
+    except StudyError as error:
+        assert error.message.startswith("s.toml: ")
+        assert error.message.isprintable() and len(error.message) < _LONGEST
+        return
+    assert found.source == text
+    assert Study.from_dict(json.loads(json.dumps(found.to_dict()))) == found
+    if found.design.replicates * len(treatments(found)) < 5000:
+        assert next(trials(found, len(treatments(found)))).number == 1
+
+
+@cache
+def _kagami() -> Study:
+    return parse((PAPERS / "kagami2017" / "study.toml").read_text(), "study.toml", SCHEMAS)
+
+
+def _claims(data: bytes) -> None:
+    with refusing(StudyError):
+        parse_claims(_text(data), "claims.toml", _kagami())
+
+
+def _testbed(data: bytes) -> None:
+    with refusing(StudyError):
+        testbed_file.parse(_text(data), "testbed.toml").provenance()
+
+
+def _fleet(data: bytes) -> None:
+    with refusing(StudyError), _as_file(data, "fleet.toml") as file:
+        fleet_file.load(file)
+
+
+_SUFFIXES = (".toml", ".graphml", ".txt")
+
+
+def _topology(data: bytes) -> None:
+    for suffix in _SUFFIXES:
+        with refusing(InputError):
+            found = topology.parse(_text(data), f"t{suffix}")
+            found.distances(0)
+
+
+def _topologies() -> Iterator[bytes]:
+    yield b'nodes = ["a", "b", "c"]\n[[link]]\nends = ["a", "b"]\n[[link]]\nends = ["b", "c"]\ncost = 3\n'
+    yield b"# a ring\na b\nb c 3\nc a\n"
+    yield (
+        b'<graphml xmlns="http://graphml.graphdrawing.org/xmlns"><graph edgedefault="undirected"><node id="a"/>'
+        b'<node id="b"/><edge source="a" target="b"/></graph></graphml>'
+    )
+
+
+# Campaigns of others
+
+
+@cache
+def _database_seed() -> bytes:
+    values = [PackedHistogram("latency 50%", "ns", hdr.packed(Histogram.of([1000, 2000, 5], lost=1)))]
+    small = make_study({"isolation": ("none", "cgroups")}, replicates=2, baseline={"isolation": "none"})
+    with tempfile.TemporaryDirectory() as folder:
+        file = make_campaign(Path(folder), small, histograms=lambda levels, block: values) / "campaign.db"
+        with closing(sqlite3.connect(file)) as db:
+            db.execute("PRAGMA journal_mode=DELETE")
+        return file.read_bytes()
+
+
+def _database(data: bytes) -> None:
+    with _as_file(data, "campaign.db") as file, refusing(StoreError, InputError):
+        with Store.open(file.parent, readonly=True) as store:
+            for each in store.attempts():
+                store.series(each.trial, each.attempt)
+                store.histograms(each.trial, each.attempt)
+                store.transcript(each.trial, each.attempt)
+        report_of(file.parent)
+
+
+def _other_cell(data: bytes, chance: Random) -> bytes:
+    """Put another value into one cell: what SQLite stores is sound, and what Lastro reads is not."""
+    with closing(sqlite3.connect(":memory:")) as db:
+        try:
+            db.deserialize(data)
+            tables = [name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+            table = chance.choice(tables)
+            column = chance.choice(db.execute(f"PRAGMA table_info({table})").fetchall())[1]
+            cells = db.execute(f"SELECT DISTINCT {column} FROM {table}").fetchall()
+            before = chance.choice(cells)[0]
+            db.execute(f"UPDATE {table} SET {column} = ? WHERE {column} IS ?", (_changed(before, chance), before))
+            db.commit()
+            return db.serialize()
+        except (sqlite3.Error, IndexError):  # the data is no database, or has no such row
+            return mutated(data, data, chance)
+
+
+def _changed(value: object, chance: Random) -> object:
+    if isinstance(value, str | bytes) and chance.random() < 0.7:
+        data = value.encode() if isinstance(value, str) else value
+        found = mutated(data, data, chance)
+        return found.decode("utf-8", "replace") if isinstance(value, str) else found
+    return chance.choice([None, -1, 0, 2**62, 1e308, math.inf, "", "x", b"", b"\x00", value])
+
+
+@cache
+def _bundle_seed() -> bytes:
+    with tempfile.TemporaryDirectory() as folder, _undrawn():
+        make_campaign(Path(folder) / "c", make_study({"isolation": ("none", "cgroups")}, replicates=2))
+        file = Path(folder) / "b.zip"
+        write_bundle(Path(folder) / "c", file, Wanted())
+        return file.read_bytes()
+
+
+@contextmanager
+def _undrawn() -> Iterator[None]:
+    """Make reports without figures, which take most of the time."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(html, "plate", lambda plan: html.Markup("<svg></svg>"))
+        patched.setattr(figures, "pictures", lambda *what: [])
+        yield
+
+
+def _bundle(data: bytes) -> None:
+    with _as_file(data, "b.crate.zip") as file, _undrawn(), refusing(LastroError):
+        verify(file)
+
+
+def _other_member(data: bytes, chance: Random) -> bytes:
+    """Change the content or the name of one file in the archive."""
+    try:
+        with zipfile.ZipFile(BytesIO(data)) as archive:
+            files = {name: archive.read(name) for name in archive.namelist()}
+    except (zipfile.BadZipFile, ValueError, NotImplementedError, OSError, EOFError):
+        return mutated(data, data, chance)
+    name = chance.choice(sorted(files))
+    other = chance.choice([name] * 6 + ["../up", "/etc/passwd", "a/../../b", "a\x1bb", "x" * 300, name.upper()])
+    files[other] = mutated(files[name], files[name], chance)
+    out = BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        for each, content in files.items():
+            archive.writestr(each, content)
+    return out.getvalue()
+
+
+def _histogram(data: bytes) -> None:
+    try:
+        found = hdr.unpacked(data)
+    except (ValueError, zlib.error):  # of which Store makes an error with a place
+        return
+    assert hdr.unpacked(hdr.packed(found)).counts.tolist() == found.counts.tolist()
+
+
+def _histograms() -> Iterator[bytes]:
+    for values in ([], [0], [1, 3, 5, 2048, 5000], [i**3 for i in range(300)]):
+        yield hdr.packed(Histogram.of(values, lost=len(values)))
+
+
+# What tools printed: the name of a recorded file, a line end, and the output
+
+
+def _readers() -> dict[str, Callable[[str], Reading]]:
+    found: dict[str, Callable[[str], Reading]] = {
+        file: registry.get("instrument", name)(**options).read
+        for name, files in SAMPLES.items()
+        for file, options in files
+    }
+    for file in ("iperf3-tcp.json", "iperf3-tcp-parallel.json"):
+        found[file] = lambda text: Iperf3Tcp().read(_iperf3.parse(text, 0, "", ("iperf3",)), 1.0)
+    for file in ("iperf3-udp.json", "iperf3-udp-loss.json"):
+        found[file] = lambda text: Iperf3Udp().read(_iperf3.parse(text, 0, "", ("iperf3",)), 1.0, 1e6)
+    return {**found, "ping.txt": Ping().read, "ping-loss.txt": Ping().read}
+
+
+READERS = cache(_readers)
+
+
+def _output(data: bytes) -> None:
+    name, _, text = data.partition(b"\n")
+    read = READERS().get(_text(name))
+    if read is None:
+        return
+    with refusing_output():
+        found = read(_text(text))
+        assert all(math.isfinite(value) for value in found.measurements.values())
+        assert all(math.isfinite(value) for series in found.series for value in series.values)
+
+
+@contextmanager
+def refusing_output() -> Iterator[None]:
+    """Allow that output is refused; what a tool printed is made printable where the error is shown."""
+    try:
+        yield
+    except InstrumentError as error:
+        assert 0 < len(error.message) < _LONGEST, error.message
+
+
+def _outputs() -> Iterator[bytes]:
+    for name in READERS():
+        yield name.encode() + b"\n" + (DATA / name).read_bytes()
+
+
+def _after_name(data: bytes, chance: Random) -> bytes:
+    name, _, text = data.partition(b"\n")
+    return name + b"\n" + mutated(text, text, chance)
+
+
+TARGETS = {
+    "study": Target(lambda data: study(_text(data)), _files(PAPERS, "*/study.toml")),
+    "claims": Target(_claims, _files(PAPERS, "kagami2017/claims.toml")),
+    "testbed": Target(_testbed, _files(EXAMPLES / "testbeds", "t*.toml")),
+    "fleet": Target(_fleet, _files(EXAMPLES / "testbeds", "fleet.toml")),
+    "topology": Target(_topology, _topologies),
+    "bundle": Target(_bundle, lambda: [_bundle_seed()], _other_member),
+    "database": Target(_database, lambda: [_database_seed()], _other_cell),
+    "histogram": Target(_histogram, _histograms),
+    "output": Target(_output, _outputs, _after_name),
+}
