@@ -81,6 +81,11 @@ WRONG = {
     COMPARE + 'direction = "up"': ("claim[0].direction: must be 'higher', 'lower' or 'alike', but is 'up'", ""),
     COMPARE + 'direction = "alike"': ("claim[0].margin: is missing", "0.05"),
     COMPARE + 'direction = "lower"\nmargin = 0.1': ("claim[0].margin: applies only to `alike`", "tolerance"),
+    COMPARE + 'direction = "alike"\nmargin = 0.1\nslight = 0.1': ("claim[0].slight: applies only to", "`margin`"),
+    COMPARE + 'direction = "lower"\nslight = 0.1\npublished = { ratio = 0.9, tolerance = 0.05 }': (
+        "claim[0].slight: is a second magnitude", "one of the two",
+    ),
+    'level = { metric = "jitter", at_most = 1, unit = "ms" }\nslight = 0.1': ("claim[0].slight: applies only to", ""),
     "": ("claim[0]: states nothing", "exactly one of compare, recovery, order, alike, additive, level, extreme"),
     'level = { metric = "jitter", unit = "ms" }': ("claim[0].level: has no figure", "value, at_most, at_least"),
     'level = { metric = "jitter", at_most = 1, at_least = 0, unit = "ms" }': ("has at_most and at_least", "one of"),

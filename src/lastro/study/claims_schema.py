@@ -142,6 +142,9 @@ class ClaimTable(StrictTable):
     extreme: ExtremeTable | None = None
     direction: Literal["higher", "lower", "alike"] | None = None
     margin: float | None = Field(default=None, gt=0, le=10)
+    slight: float | None = Field(default=None, gt=0, le=1)
+    note: Prose = ""
+    note_in: dict[str, Prose] = Field(default_factory=dict)
     published: PublishedTable | None = None
     contradicted_by: ContradictionTable | None = None
     stand_in: Annotated[list[StandInTable], BeforeValidator(_listed)] = Field(default_factory=list)

@@ -120,6 +120,8 @@ def _claim(table: ClaimTable, index: int, study: Study, problems: Problems) -> C
     statement: _Table = getattr(table, given[0])
     _check_names(statement, study, (*here, given[0]), problems)
     _check_direction(table, given[0], here, problems)
+    with problems.at(*here, "slight"):
+        _check_slight(table)
     if isinstance(statement, LevelTable):
         with problems.at(*here, "level"):
             _check_level(statement, study)
@@ -141,9 +143,8 @@ def _claim(table: ClaimTable, index: int, study: Study, problems: Problems) -> C
     contradiction = Contradiction(**table.contradicted_by.model_dump()) if table.contradicted_by else None
     stated = _statement(statement, table)
     stand_in = tuple(StandIn.of(each.levels, each.metric) for each in table.stand_in)
-    return Claim(
-        table.id, table.says, table.says_in, table.where, stated, published, table.margin, contradiction, stand_in
-    )
+    own = table.model_dump(include={"id", "says", "says_in", "where", "margin", "slight", "note", "note_in"})
+    return Claim(**own, statement=stated, published=published, contradicted_by=contradiction, stand_in=stand_in)
 
 
 def _statement(table: _Table, claim: ClaimTable) -> Statement:
@@ -239,6 +240,18 @@ def _check_direction(table: ClaimTable, kind: str, here: tuple[Key, ...], proble
             raise FieldError(
                 "applies only to `alike`, `additive` and direction 'alike'", "use `published.tolerance` for a magnitude"
             )
+
+
+def _check_slight(table: ClaimTable) -> None:
+    """Check that "slightly" is said of a direction, and is the only magnitude of the claim."""
+    if table.slight is None:
+        return
+    if table.compare is None or table.direction == "alike":
+        raise FieldError(
+            "applies only to `compare` with direction 'higher' or 'lower'", "an equivalence has a `margin`"
+        )
+    if table.published is not None and table.published.tolerance is not None:
+        raise FieldError("is a second magnitude beside the published figure", "give one of the two")
 
 
 def _check_order(table: OrderTable) -> None:
