@@ -106,17 +106,21 @@ class RoutingScenario(OnLinks):
         Metric("cpu_failure", "%", "lower", "the same, from the cut until quiet for `quiet_s`, with the steady flow"),
         Metric("cpu_recovery", "%", "lower", "the same, from the links' return until quiet, with the steady flow"),
         _memory("boot", "decrease of the host's available memory, mean of the boot"),
+        _memory("booted", "the same, when all daemons answer: at the end of the boot"),
         _memory("regular", "the same, mean of regular operation"),
         _memory("failure", "the same, mean from the cut until all is quiet for `quiet_s`"),
         _memory("recovery", "the same, mean from the links' return until all is quiet"),
-        Metric("memory_growth", "%", "lower", "growth of `memory_regular` over `memory_boot`", signed=True),
+        Metric("memory_growth", "%", "lower", "growth of `memory_regular` over `memory_booted`", signed=True),
         Metric("memory_growth_failure", "%", "lower", "growth of `memory_failure` over `memory_regular`", signed=True),
         Metric(
             "memory_growth_after", "%", "lower",
             "growth of memory over `memory_regular` once the links are back and all has been quiet for `quiet_s`",
             signed=True,
         ),
-        Metric("memory_spread", "%", "lower", "by how much the largest memory of a phase exceeds the smallest"),
+        Metric(
+            "memory_spread", "%", "lower",
+            "by how much the largest memory exceeds the smallest, of the end of the boot and the phases after it",
+        ),
         Metric(
             "memory_drift", "MiB", "neither",
             "host's memory in use after the network is removed, less that before it was made", signed=True,
