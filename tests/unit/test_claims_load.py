@@ -94,6 +94,9 @@ WRONG = {
         "tolerance does not apply to at_most", "",
     ),
     EXTREME: ("claim[0].extreme: needs `published` with a ratio and a tolerance", "tolerance = 0.2"),
+    EXTREME.replace("over", 'also = ["jittre"], over') + NEAR: (
+        "claim[0].extreme.also: study small has no metric 'jittre'", "'jitter'",
+    ),
     EXTREME.replace('["none", "cgroups"]', '"none"') + NEAR: ("claim[0].extreme: `over` has one level", "farthest"),
     EXTREME + NEAR.replace("0.2", "0.4"): ("no difference at all would be near the ratio 0.6", ""),
     EXTREME.replace("over = { isolation", "over = { attachment") + NEAR: (

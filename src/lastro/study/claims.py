@@ -93,7 +93,7 @@ class Extreme:
     """The ratio of two means is as far from 1 as `ratio`, give or take `tolerance`, where it is farthest.
 
     So at one of the levels of `over` it comes near `ratio`, and at none of them it goes beyond. "Up to 40 % less" is a
-    `ratio` of 0.6."""
+    `ratio` of 0.6. With `also`, it is farthest among several metrics, too: `metric` and these."""
 
     metric: str
     of: Levels
@@ -102,6 +102,7 @@ class Extreme:
     at: Levels
     ratio: float
     tolerance: float
+    also: tuple[str, ...] = ()
 
 
 Statement = Compare | Recovery | Order | Alike | Additive | Absolute | Extreme

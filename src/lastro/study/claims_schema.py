@@ -75,9 +75,12 @@ class AdditiveTable(StrictTable):
 
 
 class ExtremeTable(StrictTable):
-    """Two sides, each a choice of levels of the same factors, and the levels over which their ratio has its extreme."""
+    """Two sides, each a choice of levels of the same factors, and the levels over which their ratio has its extreme.
+
+    `also` are further metrics over which it has it."""
 
     metric: Some
+    also: list[Some] = Field(default_factory=list, max_length=20)
     of: Side
     to: Side
     over: Side

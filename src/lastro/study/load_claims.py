@@ -164,7 +164,7 @@ def _statement(table: _Table, claim: ClaimTable) -> Statement:
     if isinstance(table, ExtremeTable):
         given = claim.published or PublishedTable()
         sides = (levels_of(table.of), levels_of(table.to), levels_of(table.over))
-        return Extreme(table.metric, *sides, at, given.ratio or 1.0, given.tolerance or 0.0)
+        return Extreme(table.metric, *sides, at, given.ratio or 1.0, given.tolerance or 0.0, tuple(table.also))
     if isinstance(table, LevelTable):
         return Absolute(table.metric, *_ends(table), table.unit, at)
     return Additive(table.metric, (table.factors[0], table.factors[1]), at)
@@ -188,6 +188,9 @@ _BOTH_WAYS = "a claim can come out both ways: reproduced on some host, and contr
 def _check_names(table: _Table, study: Study, here: tuple[Key, ...], problems: Problems) -> None:
     with problems.at(*here, "metric"):
         check_metric(table.metric, study)
+    for name in table.also if isinstance(table, ExtremeTable) else ():
+        with problems.at(*here, "also"):
+            check_metric(name, study)
     factors = factors_of(study)
     sides = _sides(table)
     for key, side in (*sides.items(), ("at", table.at)):
@@ -326,9 +329,9 @@ def _levels_named(table: _Table) -> set[tuple[str, Level]]:
 
 def _check_extreme(table: ExtremeTable, published: PublishedTable | None) -> None:
     """Check that the ratio has an extreme, and that the claim can come out both ways."""
-    for levels in table.over.values():
+    for levels in (*table.over.values(), [table.metric, *table.also]):
         _check_distinct(levels)
-    if math.prod(map(len, table.over.values())) < 2:
+    if math.prod(map(len, table.over.values())) * (1 + len(table.also)) < 2:
         raise FieldError("`over` has one level", "name the levels among which the ratio is farthest from 1")
     ratio, tolerance = (published.ratio, published.tolerance) if published else (None, None)
     if ratio is None or tolerance is None:
