@@ -193,6 +193,16 @@ def test_a_plan_expects_requests_to_take_longer_under_a_load_and_in_software(mon
     assert requests_s("docker", instrument="vegeta:rate=50") == 0, "which sends for its time, whatever happens"
 
 
+def test_all_containers_exist_with_each_number_of_proxies_by_which_claims_are_judged() -> None:
+    """Section 4.3: 32 containers are made, and as many proxies as wanted are active in them."""
+    study, file = study_of("eiras2018/scaling"), papers.claims("eiras2018-scaling")
+    assert file is not None
+    assert all(claim.statement.at["instances"] == (32,) for claim in load_claims(file, study).claims)
+    published = treatments(study.with_profile("published"))
+    assert {row.levels["instances"] for row in published} == {32} and len(published) == 12
+    assert len(treatments(study)) == 22, "and for the others, the containers of the proxies alone"
+
+
 def test_a_closed_loop_has_no_rate_and_the_capacity_is_sought_from_one_proxy_on() -> None:
     loops, capacity = study_of("eiras2018/loops"), study_of("eiras2018/capacity")
     rates = [row.levels for row in treatments(loops)]
