@@ -160,7 +160,7 @@ def two_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_suite_has_every_study_and_all_are_quick_without_hardware_virtualization(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The open loop, which is ours, included: 25 minutes on two CPUs under the published load, less three as elsewhere."""
+    """The open loop, which is ours, included: 25 minutes on two CPUs under the published load, less three."""
     two_cpus(monkeypatch)
     folder = papers.folder("eiras2018")
     assert folder is not None
