@@ -117,10 +117,7 @@ class RoutingScenario(OnLinks):
             "growth of memory over `memory_regular` once the links are back and all has been quiet for `quiet_s`",
             signed=True,
         ),
-        Metric(
-            "memory_spread", "%", "lower",
-            "by how much the largest memory exceeds the smallest, of the end of the boot and the phases after it",
-        ),
+        Metric("memory_spread", "%", "lower", "by how much the largest memory exceeds the least, after the boot"),
         Metric(
             "memory_drift", "MiB", "neither",
             "host's memory in use after the network is removed, less that before it was made", signed=True,
