@@ -35,7 +35,8 @@ def mean_of(levels: Mapping[str, Level], metric: str) -> float:
         loss = (_LOSS_CGROUPS if guarded else _LOSS).get(anomaly, 0.0)
         if isolation == "cgroups+apparmor":
             loss *= 0.0381 / 0.03887  # published: 3.81 % are lost with both
-        profile = 0.98927 if isolation == "apparmor" else 1.0
+        costs = isolation == "apparmor" or (isolation == "cgroups+apparmor" and anomaly == "none")
+        profile = 0.98927 if costs else 1.0  # under anomalies, by its own numbers, not beside cgroups
         return 3006.64 * _centred(_CARRIES, attachment) * (1 - loss) * profile
     if metric == "frame_size":
         return 52_000  # not published: segments of a virtual link

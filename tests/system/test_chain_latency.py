@@ -41,3 +41,14 @@ def test_a_trial_probes_the_idle_link_and_the_loaded_one(running: ChainScenario,
     awake, conditions = outcome.notes["awake"], outcome.notes["really"]
     assert awake["cpu_s"] >= 0 and "kept awake" in conditions["CPUs while latency is measured"]  # type: ignore[index]
     assert outcome.notes["apparatus"]["wake_ups"] >= 0  # type: ignore[index]
+
+
+@pytest.mark.parametrize("percent", [0, 50])
+def test_requests_with_the_signature_take_the_detour_of_dpi(running: ChainScenario, percent: int) -> None:
+    chosen = {**SHORT["chain"], "platform": "native", "function": "dpi", "ping_suspect_percent": percent}
+    outcome = attempted(running, configured(ChainScenario, isolation="none", anomaly="none", **chosen))
+    assert outcome.valid, outcome.invalid_because
+    witness = outcome.notes["witness"]
+    requests = len(next(series for series in outcome.series if series.name == "rtt").values)
+    redirected = witness["ping"]["function.detour0"]["tx_packets"]  # type: ignore[index]
+    assert redirected == pytest.approx(requests * percent / 100, abs=1)

@@ -159,6 +159,13 @@ def test_many_proxies_are_up_together_and_each_answers(scenario: ProxyScenario, 
     assert 0 < outcome.measurements["proxies_up"] < one_by_one
 
 
+@pytest.mark.parametrize("attachment", ["nat", "routed"])
+def test_instances_beyond_the_proxies_exist_and_get_no_request(scenario: ProxyScenario, attachment: str) -> None:
+    outcome = run(scenario, config("runc", attachment, proxies=2, instances=5))
+    assert outcome.valid, outcome.invalid_because
+    assert len(logs(outcome)["proxies"]) == 2
+
+
 def test_a_proxy_has_no_privilege_at_all(testbed: Testbed) -> None:
     with (
         Runc().start(testbed, InstanceSpec("bare", "proxy")) as instance,

@@ -66,7 +66,10 @@ def test_a_flow_reaches_the_host_through_bridge_and_nat(
     assert isinstance(witness, dict) and witness[instrument]["peer.eth0"]["rx_packets"] > 1
 
 
-@pytest.mark.parametrize(("platform", "attachment"), [("native", "nat"), ("runc", "nat"), ("runc", "routed")])
+@pytest.mark.parametrize(
+    ("platform", "attachment"),
+    [("native", "nat"), ("native:network=host", "nat"), ("runc", "nat"), ("runc", "routed")],
+)
 def test_the_host_itself_is_the_end_of_a_flow(
     scenario: UplinkScenario, testbed: Testbed, platform: str, attachment: str
 ) -> None:
@@ -79,6 +82,10 @@ def test_the_host_itself_is_the_end_of_a_flow(
     assert_carried(outcome, "iperf2-udp")
     moved = outcome.notes["witness"]["iperf2-udp"]  # type: ignore[index]
     assert moved["peer.eth0"]["rx_packets"] < 20, "the peer has no part in it"
+    if platform == "native:network=host":
+        assert moved["instance.lo"]["tx_packets"] > 1000, "by its own stack, and no link"
+        assert "sends by the host's own network" in str(scenario.availability({**wanted, "towards": "peer"}).reason)
+        return
     assert "host" not in str(scenario.availability({**wanted, "towards": "peer"}).reason)
     assert not scenario.availability({**wanted, "attachment": "veth-direct"})
 

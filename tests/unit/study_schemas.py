@@ -11,8 +11,8 @@ from lastro.study.model import ScenarioSchema, Setting
 DAY_S = 86400
 
 
-def _setting(name: str, default, minimum=None, maximum=None, choices=()) -> Setting:
-    return Setting(name, default, f"what {name} is", minimum, maximum, choices)
+def _setting(name: str, default, minimum=None, maximum=None, choices=(), by_profile=False) -> Setting:
+    return Setting(name, default, f"what {name} is", minimum, maximum, choices, by_profile=by_profile)
 
 
 def _metric(name: str, unit: str, better: Better) -> Metric:
@@ -26,9 +26,10 @@ _SETTINGS = (
     _setting("ping_s", 5.0, 0.5, DAY_S),
     _setting("gap_s", 1.0, 0, DAY_S),
     _setting("ping_interval_ms", 100, 2, 10_000),
+    _setting("ping_suspect_percent", 0, 0, 100),
     _setting("udp_rate", "1M"),
     _setting("tcp_streams", 1, 1, 128),
-    _setting("implementation", "kernel", choices=("kernel", "click")),
+    _setting("implementation", "kernel", choices=("kernel", "click"), by_profile=True),
     _setting("offloads", "kernel", choices=("kernel", "off")),
     _setting("anomaly_workers", 0, 0, 1024),
     _setting("anomaly_memory", "256M"),

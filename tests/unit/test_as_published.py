@@ -288,7 +288,7 @@ def test_papers_have_titles_and_notes_in_portuguese_and_series_that_exist() -> N
     assert {name for name, _ in ids} == {
         "correa2011", "eiras2018/platforms", "eiras2018/resources", "eiras2018/scaling", "kagami2017",
         "mendes2019/cpu", "mendes2019/disk", "mendes2019/memory", "trindade2018/application", "trindade2018/cpu",
-        "trindade2018/disk", "trindade2018/memory", "trindade2018/uplink",
+        "trindade2018/cpu-size", "trindade2018/disk", "trindade2018/memory", "trindade2018/uplink",
     }  # fmt: skip
     assert LinesHere is not BarsHere
 

@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from lastro.functions.base import Counted
+from lastro.functions.dpi import SIGNATURE, Dpi
 from lastro.host.cgroups import Usage
 from lastro.instruments.ping import Ping
-from lastro.results.samples import Outcome
+from lastro.results.samples import Outcome, Reading
 from lastro.scenarios.chain import ChainScenario
-from lastro.scenarios.chain.latency import BesideTcp, IdleByIrtt, idle_instrument, image_packages, load_reasons
+from lastro.scenarios.chain.latency import (
+    BesideTcp,
+    IdleByIrtt,
+    idle_instrument,
+    image_packages,
+    load_reasons,
+    signable,
+    signed,
+    undetoured,
+)
 from lastro.scenarios.shared.awake import awake_cpus
 
 from .recording import FakeInstance, RecordingHost, answer, recording_testbed
@@ -40,6 +52,48 @@ def test_ping_measures_the_idle_link_unless_irtt_is_chosen() -> None:
 def test_ping_is_not_asked_for_what_it_can_only_do_by_spinning() -> None:
     (interval,) = [each for each in ChainScenario.settings if each.name == "ping_interval_ms"]
     assert interval.minimum == 10
+
+
+def summary(n: int) -> str:
+    """What ping prints of `n` requests, all answered."""
+    lines = [f"64 bytes from 198.18.1.10: icmp_seq={seq} ttl=64 time=0.05 ms" for seq in range(1, n + 1)]
+    return "\n".join([*lines, f"{n} packets transmitted, {n} received, 0% packet loss, time {100 * n}ms", ""])
+
+
+@pytest.mark.parametrize(
+    ("percent", "fillings"), [(0, [""]), (100, [SIGNATURE]), (30, [SIGNATURE, ""])], ids=["none", "all", "some"]
+)
+def test_echo_requests_have_the_signature_that_dpi_redirects(percent: int, fillings: list[str]) -> None:
+    """The pattern of ping, of 16 bytes at most, is repeated up to the end of the payload."""
+    client = FakeInstance(lambda argv: answer(summary(15) + summary(35) if percent == 30 else summary(50)))
+    settings = signed(config(ping_suspect_percent=percent))
+    reading = Ping().measure(client, FakeInstance(lambda argv: answer("")), "198.18.1.10", settings)  # type: ignore[arg-type]
+    ((*argv,),) = client.measured
+    runs = argv[2].split("; ") if argv[0] == "sh" else [" ".join(argv)]
+    assert [bytes.fromhex(next(iter(re.findall(r"-p (\w+)", run)), "")).decode() for run in runs] == fillings
+    assert sum(int(count) for run in runs for count in re.findall(r"-c (\d+)", run)) == 50
+    assert len(reading.series[0].values) == 50 and reading.measurements["ping_loss"] == 0
+
+
+def test_a_request_with_the_signature_that_was_not_redirected_is_a_reason() -> None:
+    """Where DPI does not redirect, its latency is that of its search alone."""
+    half = config(ping_suspect_percent=50)
+    assert undetoured(Reading({"ping_loss": 0.0}), 25, half) == []
+    assert undetoured(Reading({"ping_loss": 4.0}), 23, half) == [], "two were lost, maybe on their way there"
+    (reason,) = undetoured(Reading({"ping_loss": 0.0}), 0, half)
+    assert reason == "ping: the function redirected 0 of 25 requests with its signature"
+    assert undetoured(Reading({"ping_loss": 0.0}), 0, config()) == []
+
+
+def test_dpi_counts_what_it_redirected_in_the_kernel_and_on_click() -> None:
+    assert Dpi.detoured({"function.detour0": {"tx_packets": 7}}, {"crossed": Counted(9, 90)}) == 7
+    assert Dpi.detoured({}, {"detoured": Counted(5, 50)}) == 5
+
+
+def test_irtt_sends_no_signature() -> None:
+    assert signable(config(latency_tool="irtt")) and signable(config(ping_suspect_percent=1))
+    found = signable(config(latency_tool="irtt", ping_suspect_percent=1))
+    assert not found and found.remedy == 'set latency_tool = "ping", or ping_suspect_percent = 0'
 
 
 @pytest.mark.parametrize(

@@ -81,6 +81,11 @@ WRONG = {
     COMPARE + 'direction = "up"': ("claim[0].direction: must be 'higher', 'lower' or 'alike', but is 'up'", ""),
     COMPARE + 'direction = "alike"': ("claim[0].margin: is missing", "0.05"),
     COMPARE + 'direction = "lower"\nmargin = 0.1': ("claim[0].margin: applies only to `alike`", "tolerance"),
+    COMPARE + 'direction = "alike"\nmargin = 0.1\nslight = 0.1': ("claim[0].slight: applies only to", "`margin`"),
+    COMPARE + 'direction = "lower"\nslight = 0.1\npublished = { ratio = 0.9, tolerance = 0.05 }': (
+        "claim[0].slight: is a second magnitude", "one of the two",
+    ),
+    'level = { metric = "jitter", at_most = 1, unit = "ms" }\nslight = 0.1': ("claim[0].slight: applies only to", ""),
     "": ("claim[0]: states nothing", "exactly one of compare, recovery, order, alike, additive, level, extreme"),
     'level = { metric = "jitter", unit = "ms" }': ("claim[0].level: has no figure", "value, at_most, at_least"),
     'level = { metric = "jitter", at_most = 1, at_least = 0, unit = "ms" }': ("has at_most and at_least", "one of"),
@@ -89,6 +94,9 @@ WRONG = {
         "tolerance does not apply to at_most", "",
     ),
     EXTREME: ("claim[0].extreme: needs `published` with a ratio and a tolerance", "tolerance = 0.2"),
+    EXTREME.replace("over", 'also = ["jittre"], over') + NEAR: (
+        "claim[0].extreme.also: study small has no metric 'jittre'", "'jitter'",
+    ),
     EXTREME.replace('["none", "cgroups"]', '"none"') + NEAR: ("claim[0].extreme: `over` has one level", "farthest"),
     EXTREME + NEAR.replace("0.2", "0.4"): ("no difference at all would be near the ratio 0.6", ""),
     EXTREME.replace("over = { isolation", "over = { attachment") + NEAR: (

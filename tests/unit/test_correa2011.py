@@ -77,7 +77,7 @@ def _mean(levels: Levels, metric: str) -> float:
         growth = failure / regular if metric == "memory_growth_failure" else regular / boot
         return 100 * (growth - 1)
     if metric.startswith("memory_") and metric not in ("memory_router", "memory_drift"):
-        phase = ("boot", "regular", "failure", "recovery").index(metric.removeprefix("memory_"))
+        phase = ("booted", "regular", "failure", "recovery").index(metric.removeprefix("memory_"))
         table = XEN_MEMORY if platform == "xen" else MEMORY.get((platform, links), MEMORY["lxc", "veth-bridge"])
         return (*table[size], table[size][1])[phase]  # the paper has none of a recovery
     if metric in ("first_ospf_packet", "initial_last_update"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import random
 import re
 import tomllib
@@ -44,7 +43,8 @@ PUBLISHED: dict[str, dict[str, tuple[Any, ...]]] = {
     "mendes2019/memory": {"platform": ("docker", "lxd")},
     "mendes2019/disk": {"platform": ("docker:storage=devicemapper", "lxd:storage=zfs")},
     "mendes2019/gzip": {"instrument": ("pts:test=pts/compress-gzip",)},
-    "trindade2018/cpu": {"instrument": ("y-cruncher:threads=2", "sysbench-cpu:primes=200000")},
+    "trindade2018/cpu": {"instrument": ("y-cruncher:threads=0", "sysbench-cpu:primes=200000")},
+    "trindade2018/cpu-size": {"platform": ("native", "docker", "lxc", "virtualbox", "kvm")},
     "trindade2018/memory": {"platform": ("native", "docker", "lxc", "virtualbox", "kvm")},
     "trindade2018/disk": {"instrument.files": (25, 50, 100)},
     "trindade2018/uplink": {"offered": ("1G", "100%", "120%"), "attachment": ("nat",), "instrument": ("iperf2-udp",)},
@@ -126,8 +126,8 @@ def _mean(levels: Levels, metric: str) -> float | None:
         return 8000 * (1.15 if platform in _LXD else 1.0)
     if metric == "dbench_throughput":
         return _CLIENTS[int(levels["instrument.clients"])].get("lxd" if platform in _LXD else platform, 400.0)
-    if metric in ("time_host", "gzip_rate", "pts_result") and tool in ("gzip", "pts"):
-        seconds = 128.0 if platform in _LXD else 100.0
+    if metric in ("time_host", "gzip_rate", "pts_seconds") and tool in ("gzip", "pts"):
+        seconds = 120.0 if platform in _LXD else 100.0
         return 2048 / seconds if metric == "gzip_rate" else seconds
     if metric == "time_host" and "mode" in levels:
         return _QUERIES[platform]
@@ -266,7 +266,7 @@ def test_what_a_paper_says_against_itself_is_told_in_portuguese_too() -> None:
                 assert found.text("pt-BR") != found.text("en") and found.where, claim.id
                 told[name] = told.get(name, 0) + 1
     assert told == {
-        "correa2011": 8, "kagami2017": 3, "mendes2019/disk": 1, "trindade2018/disk": 8, "trindade2018/disk-fio": 8,
+        "correa2011": 2, "kagami2017": 3, "mendes2019/disk": 1, "trindade2018/disk": 8, "trindade2018/disk-fio": 8,
         "trindade2018/uplink": 4, "trindade2018/uplink-peer": 2,
     }  # fmt: skip
 
@@ -277,9 +277,9 @@ def test_a_tolerance_is_half_of_the_published_effect(member: str) -> None:
         if claim.published is not None and claim.published.tolerance is not None:
             measure, figure = claim.published.judged
             effect = abs(figure - 1) if measure == "ratio" else abs(figure)
-            # "fewer than 20" is all from none to 20, and "almost 85 %" is less vague than half of it
-            wanted = {"john-20": effect, "dbench-85": 0.05}.get(claim.id, effect / 2)
-            wanted = 0.15 if claim.id.endswith("virtualbox-most") else wanted  # it holds a second reading
+            # "fewer than 20" and "up to 28 s" are all from none on, and "almost 85 %" is less vague than half of it
+            wanted = {"john-20": effect, "gzip-docker": effect, "dbench-85": 0.05}.get(claim.id, effect / 2)
+            wanted = 0.15 if claim.id == "virtualbox-most" else wanted  # it holds a second reading
             assert claim.published.tolerance == pytest.approx(wanted, rel=0.01), claim.id
 
 
@@ -301,7 +301,7 @@ RATIOS = {
     "trindade2018/uplink": {"virtualbox-udp": 511 / 815, "kvm-udp": 672 / 815, "virtualbox-40": 0.6, "kvm-40": 0.6},
 }
 SECONDS = {
-    "mendes2019/gzip": {"gzip-docker": -28.0},
+    "mendes2019/gzip": {"gzip-docker": -14.0},  # "up to 28 s" is all from none to 28
     "trindade2018/cpu": {"y-cruncher-virtualbox-50-s": 50.0, "primes-virtualbox-102-s": 102.0},
 }
 
@@ -323,9 +323,10 @@ def test_published_extremes_of_memory_are_in_the_claims() -> None:
     """Up to 40 % less is a ratio of 0.6 where it is least, up to 10 % one of 0.9; or 1 / 1.4, and 1 / 1.1."""
     statements = {claim.id: claim.statement for claim in claims_of(study_of("trindade2018/memory"))}
     most = (("virtualbox", 0.6, 0.15), ("kvm", 0.9, 0.05))
-    for loop, (platform, ratio, tolerance) in itertools.product(_LOOP_NAMES, most):
-        found = statements[f"{loop}-{platform}-most"]
-        assert isinstance(found, Extreme) and (found.metric, found.over) == (f"stream_{loop}", _THREADS)
+    for platform, ratio, tolerance in most:
+        found = statements[f"{platform}-most"]
+        assert isinstance(found, Extreme) and found.over == _THREADS
+        assert (found.metric, *found.also) == tuple(f"stream_{loop}" for loop in _LOOP_NAMES), "one maximum over all"
         assert (found.ratio, found.tolerance) == (ratio, tolerance)
         assert ratio < 1 / (2 - ratio) < ratio + tolerance, "the other reading"
 
@@ -338,7 +339,19 @@ def test_a_loss_of_22_percent_is_not_up_to_40(tmp_path: Path) -> None:
         return value if value is None or platform != "virtualbox" else 0.78 * value / _loops("virtualbox", levels)
 
     found = judged("trindade2018/memory", tmp_path / "c", value=milder)
-    assert {found[f"{loop}-virtualbox-most"].verdict for loop in _LOOP_NAMES} == {"contradicted"}
+    assert found["virtualbox-most"].verdict == "contradicted"
+
+
+def test_one_loop_that_loses_40_percent_is_enough(tmp_path: Path) -> None:
+    """The dissertation gives one maximum over four operations. Elsewhere the loss may be small."""
+
+    def copying(levels: Levels, block: int, metric: str) -> float | None:
+        value = published_value(levels, block, metric)
+        if value is None or levels["platform"] != "virtualbox":
+            return value
+        return value / _loops("virtualbox", levels) * (0.6 if metric == "stream_scale" else 0.95)
+
+    assert judged("trindade2018/memory", tmp_path / "c", value=copying)["virtualbox-most"].verdict == "reproduced"
 
 
 _THREADS = {"instrument.threads": (1, 2000, 4000)}
@@ -476,6 +489,10 @@ def test_the_page_on_claims_counts_them() -> None:
     told = {member: int(number) for member, number in re.findall(r"^\| `paper:(\S+)` \| (\d+) \|", page, re.MULTILINE)}
     assert set(MEMBERS) <= set(told)
     assert told == {member: len(claims_of(load(papers.find(member), schemas()))) for member in told}
+    n = len(claims_of(load(papers.find("kagami2017"), schemas())))
+    assert f"All {n} claims" in page
+    for readme, words in (("README.md", f"{n} claims"), ("README.pt-BR.md", f"{n} afirmações")):
+        assert words in (Path(__file__).parents[2] / readme).read_text(encoding="utf-8")
 
 
 def test_a_paper_with_several_studies_lists_them_and_says_how_to_name_one() -> None:

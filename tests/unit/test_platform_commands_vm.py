@@ -388,7 +388,7 @@ def test_virtualboxes_own_nat_is_a_level_whose_guest_sends_by_sockets_of_its_hos
     assert "address add 198.18.241.15/24 dev in0" in inside and "address add 198.18.242.15/24 dev out0" in inside
     assert "route add 198.18.1.0/24 via 198.18.241.2 dev in0" in inside
     reason = VethBridge().probe(testbed, platform)
-    assert not reason and "behind the NAT of its own monitor" in str(reason.reason)
+    assert not reason and "sends by the host's own network" in str(reason.reason)
     assert "network nat" in platform.residuals(testbed)["machine"]
 
 

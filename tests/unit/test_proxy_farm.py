@@ -131,6 +131,23 @@ def test_of_ports_of_one_server_the_first_alone_tells_when_it_answered() -> None
     assert outcome.measurements["proxy_answer"] == 2000 and outcome.measurements["proxies_up"] == 3000
 
 
+def test_idle_instances_have_addresses_and_run_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    linked: list[str] = []
+
+    @contextmanager
+    def hosted(self: Any, testbed: Any, instances: Any, outside: str) -> Iterator[None]:
+        linked.extend(each.address for each in instances)
+        yield
+
+    monkeypatch.setattr(HostNetwork, "hosted", hosted)
+    farm, servers = farm_of("native", HostNetwork(), monkeypatch)
+    with ExitStack() as stack:
+        farm.stand_by(stack, 2)
+        assert servers == [] and len(linked) == 2
+        farm.add(stack, 1)
+    assert len(servers) == 1 and len(set(linked)) == 3
+
+
 def test_more_bare_proxies_than_one_server_has_room_for_are_several(monkeypatch: pytest.MonkeyPatch) -> None:
     farm, servers = farm_of("native", HostNetwork(), monkeypatch, shared=True)
     with ExitStack() as stack:

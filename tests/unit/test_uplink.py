@@ -87,6 +87,17 @@ def test_all_platforms_share_the_ceiling_of_the_bare_host_at_their_rate() -> Non
     assert UplinkScenario.calibrations(config(platform="native")) == {}
 
 
+def test_towards_the_host_the_bare_host_is_its_own_stack() -> None:
+    """A namespace behind a bridge is not what a machine without virtualization carries."""
+    own = config(platform="native:network=host", towards="host")
+    for platform in ("runc", "native"):
+        (bare,) = UplinkScenario.calibrations(config(platform=platform, towards="host")).values()
+        assert bare == own
+    assert UplinkScenario.calibrations(own) == {}, "it is its own ceiling"
+    ((_, bare),) = UplinkScenario.calibrations({**own, "offered": "120%"}).items()
+    assert bare["platform"] == own["platform"]
+
+
 @pytest.mark.parametrize(
     ("sent", "bare_sent", "limited"),
     [
@@ -174,6 +185,8 @@ class World:
 
 class Sender(FakeInstance):
     """An instance into which exec takes a quarter of a second. Its flow takes 8 s, and a second until it has ended."""
+
+    sends_by_host = False
 
     def __init__(self, world: World) -> None:
         super().__init__(self._flow, clock=lambda: None, usage=lambda: Usage(cpu_s=world.instance_s))

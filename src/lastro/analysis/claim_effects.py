@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from lastro.analysis.campaign import Report
@@ -78,11 +79,16 @@ def effects_of(statement: Statement, margin: float | None, report: Report, confi
     emulated = _emulated(report)
     if isinstance(statement, Absolute) and emulated:
         raise Untestable(emulated)
-    cells = Cells(report, statement.metric, confidence)
-    found = effects_in(statement, margin, cells)
-    if emulated and depends_on_speed(cells.metric.unit):
+    every = [Cells(report, metric, confidence) for metric in metrics_of(statement)]
+    found = effects_in(statement, margin, *every)
+    if emulated and depends_on_speed(every[0].metric.unit):
         found = replace(found, parts=tuple(replace(part, incomparable=emulated) for part in found.parts))
-    return replace(found, bounded=cells.bounds_used())
+    return replace(found, bounded=next(filter(None, (cells.bounds_used() for cells in every)), ""))
+
+
+def metrics_of(statement: Statement) -> tuple[str, ...]:
+    """Return the metrics whose values a statement compares: only an extreme may have several."""
+    return (statement.metric, *(statement.also if isinstance(statement, Extreme) else ()))
 
 
 def _emulated(report: Report) -> Note | None:
@@ -96,8 +102,8 @@ _EMULATED = N_("it is about a figure of a host, and the host was a guest emulate
 _PARTLY_EMULATED = N_("it is about a figure of a host, and some of it was measured in a guest emulated in software")
 
 
-def effects_in(statement: Statement, margin: float | None, cells: Comparisons) -> Effects:
-    """Return the effects that a statement depends on, by the comparisons of its metric. Raises: as `effects_of`."""
+def effects_in(statement: Statement, margin: float | None, cells: Comparisons, *also: Comparisons) -> Effects:
+    """Return the effects that a statement depends on, by the comparisons of its metrics. Raises: as `effects_of`."""
     if isinstance(statement, Compare):
         return _compare(statement, margin or 0.0, cells)
     if isinstance(statement, Recovery):
@@ -109,7 +115,7 @@ def effects_in(statement: Statement, margin: float | None, cells: Comparisons) -
     if isinstance(statement, Absolute):
         return _absolute(statement, cells)
     if isinstance(statement, Extreme):
-        return _extreme(statement, cells)
+        return _extreme(statement, (cells, *also))
     return _additive(statement, margin or 0.0, cells)
 
 
@@ -248,24 +254,26 @@ def _absolute(statement: Absolute, cells: Comparisons) -> Effects:
     return Effects((_opened(part, cells.slack(of), higher),), used, total)
 
 
-def _extreme(statement: Extreme, cells: Comparisons) -> Effects:
-    """Test that the ratio goes beyond its extreme at no level (one part each), and comes near it at one or more.
+def _extreme(statement: Extreme, every: Sequence[Comparisons]) -> Effects:
+    """Test that the ratio goes beyond its extreme nowhere, and comes near it somewhere: at a level, in a metric.
 
-    The last part is a union: it is shown by the smallest p times the number of levels, and refuted by the largest."""
+    Each place has a part for the former. The last part is a union: it is shown by the smallest p times the number of
+    places, and refuted by the largest."""
     falls, places = statement.ratio < 1, [*itertools.product(*statement.over.values())]
     held: list[Levels] = [
         {name: (level,) for name, level in zip(statement.over, place, strict=True)} for place in places
     ]
-    weights, used, total = cells.sides(
-        [{**place, **side} for place in held for side in (statement.of, statement.to)], statement.at
-    )
+    sides = [{**place, **side} for place in held for side in (statement.of, statement.to)]
     away = statement.tolerance if falls else -statement.tolerance
     beyond, near = statement.ratio - away, statement.ratio + away
-    parts, close = [], []
-    for place, of, to in zip(places, weights[::2], weights[1::2], strict=True):
-        label = " · ".join(map(str, place))
-        parts.append(_side(label, of, to, beyond, falls, cells))
-        close.append(_side(label, of, to, near, not falls, cells))
+    parts, close, used, total = list[Part](), list[Part](), 0, 0
+    for cells in every:
+        weights, used, total = cells.sides(sides, statement.at)
+        named = (cells.metric.name,) if len(every) > 1 else ()
+        for place, of, to in zip(places, weights[::2], weights[1::2], strict=True):
+            label = " · ".join(map(str, (*named, *place)))
+            parts.append(_side(label, of, to, beyond, falls, cells))
+            close.append(_side(label, of, to, near, not falls, cells))
     shown = [part.p_for for part in close if part.p_for is not None]
     refuted = [part.p_against for part in close if part.p_against is not None]
     best = min(close, key=lambda part: 1.0 if part.p_for is None else part.p_for)

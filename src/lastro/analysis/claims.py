@@ -17,7 +17,8 @@ The rule, which docs/explanation-claims.md explains in full:
    family. A sign that the true mean could only confirm is judged; its magnitude is then only a bound.
 4. Otherwise, if the data support the contrary, the claim is contradicted.
 5. Otherwise, the claim is reproduced if no figure was published with it, or if the whole interval of the effect lies
-   within the tolerance of the published figure. If not, it holds in the same direction only.
+   within the tolerance of the published figure. If not, it holds in the same direction only. The figure of "slightly"
+   is a bound of the ratio.
    A published difference in a unit that depends on the speed of the processor is not compared with what a guest in
    software measured.
 
@@ -41,7 +42,7 @@ from lastro.stats.adjust import holm
 from lastro.stats.contrasts import Contrast
 from lastro.stats.intervals import Interval
 from lastro.stats.notes import N_, Note
-from lastro.study.claims import Claim, Claims, Extreme
+from lastro.study.claims import Claim, Claims, Compare, Extreme, Measure
 
 Verdict = Literal["reproduced", "same direction only", "contradicted", "not distinguishable here", "untestable here"]
 
@@ -199,22 +200,39 @@ def magnitude_agrees(claim: Claim, part: Part) -> bool:
         return True
     low, high = tolerated(claim)
     found = judged_interval(claim, part)
-    return low == -math.inf or (found is not None and low <= found.low and found.high <= high)
+    return not has_magnitude(claim) or (found is not None and low <= found.low and found.high <= high)
+
+
+def has_magnitude(claim: Claim) -> bool:
+    """Return whether the size of an effect is judged, too: by a published figure, or by "slightly"."""
+    return any(map(math.isfinite, tolerated(claim)))
 
 
 def tolerated(claim: Claim) -> tuple[float, float]:
-    """Return the smallest and largest effect within the tolerance of the published figure; infinite without one."""
+    """Return the smallest and largest effect within the tolerance of the published figure; infinite without one.
+
+    "Slightly" has one end; the other is that of the direction, which has a test of its own."""
+    if claim.slight is not None:
+        higher = isinstance(claim.statement, Compare) and claim.statement.direction == "higher"
+        return (-math.inf, 1 + claim.slight) if higher else (1 / (1 + claim.slight), math.inf)
     if claim.published is None or claim.published.tolerance is None:
         return -math.inf, math.inf
     _, figure = claim.published.judged
     return figure - claim.published.tolerance, figure + claim.published.tolerance
 
 
+def judged_measure(claim: Claim, part: Part) -> Measure:
+    """Return the measure of the published figure, or the effect's own without one."""
+    if claim.slight is not None:
+        return "ratio"
+    return claim.published.judged[0] if claim.published and claim.published.tolerance is not None else part.measure
+
+
 def judged_interval(claim: Claim, part: Part) -> Interval | None:
     """Return the interval of the effect, converted to the measure of the published figure if there is one.
 
     None for a difference that no published figure can be compared with."""
-    measure = claim.published.judged[0] if claim.published and claim.published.tolerance is not None else part.measure
+    measure = judged_measure(claim, part)
     if measure == "difference" and part.incomparable:
         return None
     if part.measure == measure:

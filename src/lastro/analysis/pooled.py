@@ -16,7 +16,7 @@ from lastro.analysis.across import MACHINE
 from lastro.analysis.build import decide
 from lastro.analysis.campaign import MeasuredIn, Report
 from lastro.analysis.claim_cells import Untestable
-from lastro.analysis.claim_effects import Effects, effects_in
+from lastro.analysis.claim_effects import Effects, effects_in, metrics_of
 from lastro.analysis.claim_stand_ins import measured_levels
 from lastro.analysis.claims import Judgement, judge, judge_by
 from lastro.analysis.compare import RANDOMIZATION, USUAL, facts
@@ -228,7 +228,8 @@ _NO_DIFFERENCE = N_("the published figure is a difference, and only ratios are p
 
 def _judged(claims: Claims, reports: Sequence[Report], estimator: Estimator) -> tuple[JudgedClaim, ...]:
     def effects(claim: Claim) -> Effects:
-        found = effects_in(claim.statement, claim.margin, HostCells(reports, claim.statement.metric, estimator))
+        every = [HostCells(reports, metric, estimator) for metric in metrics_of(claim.statement)]
+        found = effects_in(claim.statement, claim.margin, *every)
         why = Note(_NO_DIFFERENCE)
         return replace(found, parts=tuple(replace(part, beside=None, incomparable=why) for part in found.parts))
 

@@ -131,7 +131,7 @@ class Attachment(ABC):
         """Connect two instances and ping one from the other. Platform and attachment must be prepared."""
         if platform.sends_by_host:
             return Availability(
-                f"the {platform.name} machine is behind the NAT of its own monitor: no other instance can reach it",
+                f"an instance of {platform.name} sends by the host's own network here: no other instance can reach it",
                 'use this level where the instance sends to its own host: scenario "uplink", `towards = "host"`',
             )
         specs = [InstanceSpec(name=f"probe-{end}", role="probe", ports=("eth0",)) for end in _SIDES]

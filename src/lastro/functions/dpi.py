@@ -14,16 +14,17 @@ With more than one signature, the kernel searches every payload for each of them
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from lastro.errors import Unavailable
-from lastro.functions.base import Function, Path, Step
+from lastro.functions.base import Counted, Function, Path, Step
 from lastro.study.model import Setting
 from lastro.testbed import IN_A_GUEST
 
 SIGNATURE = "X-Lastro-Suspect"
 DETOUR = ("detour0", "detour1")
+_DETOURED = "detoured"  # Click's counter
 _MARK, _TABLE = 1, 100
 _DETOUR_MAC = "02:00:c6:12:02:02"
 _WINDOW, _MOST_BYTES = 64, 1500  # of Click's search: offsets in one Classifier, and the longest packet
@@ -36,6 +37,12 @@ class Dpi(Function):
     remedy = f"use a kernel with nftables and the string match of iptables (xt_string), {IN_A_GUEST}"
     per_packet = True
     options = (Setting("signatures", 1, "signatures for which every payload is searched", 1, 1_000),)
+
+    @staticmethod
+    def detoured(moved: Mapping[str, Mapping[str, int]], seen: Mapping[str, Counted]) -> int:
+        """Return how many packets were redirected: by counters of the links of its instance, or by those of Click."""
+        link = moved.get(f"function.{DETOUR[0]}", {}).get("tx_packets", 0)
+        return seen[_DETOURED].packets if _DETOURED in seen else link
 
     @property
     def _signatures(self) -> list[str]:
@@ -76,5 +83,5 @@ rule add iif {path.inside} fwmark {_MARK} lookup {_TABLE}
             f"rest[1] -> Strip({_WINDOW}) -> [1]output }} "
             f"{', '.join(windows)} :: Window; suspect, clean :: StripToNetworkHeader; "
             f"input[0] -> {windows[0]}; {moves}{windows[-1]}[1] -> clean; {ends}clean -> [0]output; "
-            "suspect -> detoured :: Counter -> Queue -> Unqueue -> [0]output; input[1] -> [1]output;"
+            f"suspect -> {_DETOURED} :: Counter -> Queue -> Unqueue -> [0]output; input[1] -> [1]output;"
         )

@@ -13,7 +13,8 @@ from typing import Self
 from lastro.host.base import Host
 from lastro.instruments import _own, _words
 from lastro.instruments._bounds import bounded
-from lastro.instruments.base import TIME_TOOL, WORK_DIR, Workload, positive
+from lastro.instruments.base import TIME_TOOL, WORK_DIR, Workload, cpus_inside, positive
+from lastro.platforms.base import Instance
 from lastro.requirements import Requirements
 from lastro.results.samples import Metric, Reading
 from lastro.study.model import Setting
@@ -40,7 +41,7 @@ class Pi(Workload):
     requirements = Requirements(packages=("gcc", "libc6-dev", "libgmp-dev"))
     options = (
         Setting("digits", 1_000_000, "decimal digits, including the leading 3", 10, 10_000_000_000, by_profile=True),
-        Setting("threads", 1, "threads of the sum", 1, 4096),
+        Setting("threads", 1, "threads of the sum; 0: one on each CPU of the instance", 0, 4096),
     )
     metrics = (
         TIME_TOOL,
@@ -51,6 +52,9 @@ class Pi(Workload):
     @classmethod
     def programs(cls, host: Host) -> tuple[str, ...]:
         return (_own.built(host, "pi", ("gmp",), cls.requirements.install),)
+
+    def prepare(self, instance: Instance) -> None:
+        self.chosen["threads"] = self.number("threads") or cpus_inside(instance)
 
     def argv(self) -> list[str]:
         return [PROGRAM, str(self.chosen["digits"]), str(self.chosen["threads"]), f"{WORK_DIR}/lastro-pi.txt"]
@@ -70,7 +74,7 @@ class Pi(Workload):
     def expected_s(self, cpus: float, slowdown: float) -> float:
         digits = self.number("digits")
         alone_s = digits * math.log2(digits) ** 2 / _SPEED
-        sum_s = 0.75 * alone_s / min(cpus, self.number("threads"))  # the rest runs on one thread
+        sum_s = 0.75 * alone_s / min(cpus, self.number("threads") or cpus)  # the rest runs on one thread
         return slowdown * (0.25 * alone_s + sum_s)
 
     def brief(self) -> Self:

@@ -7,6 +7,7 @@ main_loop in ping_common.c of iputils."""
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
@@ -23,6 +24,8 @@ _SENT = re.compile(r"\b(\d{1,12}) packets transmitted")
 _LASTED = re.compile(r"\btime (\d{1,12})ms$", re.MULTILINE)
 _ECHO_BYTES = 84  # an IP packet with ping's usual payload of 56 bytes
 _PATIENCE_S = 10.0
+# Settings: the bytes, in hexadecimal, that fill the payload of some requests, and of how many in percent.
+PATTERN, MARKED_PERCENT = "ping_pattern", "ping_suspect_percent"
 
 
 class Ping(Instrument):
@@ -47,25 +50,37 @@ class Ping(Instrument):
         watch: Watch = UNWATCHED,
     ) -> Reading:
         duration_s, interval_s = float(settings["ping_s"]), float(settings["ping_interval_ms"]) / 1000
-        count = max(1, round(duration_s / interval_s))
-        argv = ["ping", "-n", "-i", f"{interval_s:g}", "-c", str(count), "-W", "1", target]
+        n, marked = requests(settings)
+        filled = [(marked, ["-p", str(settings.get(PATTERN))]), (n - marked, [])]
+        runs = [
+            ["ping", "-n", "-i", f"{interval_s:g}", "-c", str(count), *filling, "-W", "1", target]
+            for count, filling in filled
+            if count
+        ]
+        argv = runs[0] if len(runs) == 1 else ["sh", "-c", "; ".join(map(shlex.join, runs))]
         done = client.measure(argv, timeout_s=duration_s + _PATIENCE_S, check=False, watch=watch).done
         return self.read(done.text)
 
     def read(self, text: str) -> Reading:
-        sent_match = _SENT.search(text)
-        if not sent_match:
+        summaries = _SENT.findall(text)
+        if not summaries:
             raise InstrumentError(f"ping printed no summary: {text[-80:]!r}")
-        sent = int(sent_match[1])
+        sent = sum(map(int, summaries))
         # By line, not by sequence number, which starts over after 65,536 requests. Duplicates do not count as replies.
         rtts_ms = [float(rtt_ms) for rtt_ms in _REPLY.findall(text)]
         if len(rtts_ms) > sent:
             raise InstrumentError(f"ping counts {sent} requests, but prints {len(rtts_ms)} replies")
         if not rtts_ms:
             return Reading({"ping_loss": 100.0}, invalid_because=("no echo request was answered",))
-        lasted = _LASTED.search(text)
+        lasted = _LASTED.findall(text)
         reading = idle(rtts_ms, sent, _ECHO_BYTES)
-        return bounded(self.metrics, reading, int(lasted[1]) / 1000 if lasted else LONGEST_S)
+        return bounded(self.metrics, reading, sum(map(int, lasted)) / 1000 if lasted else LONGEST_S)
+
+
+def requests(settings: Mapping[str, Level]) -> tuple[int, int]:
+    """Return the number of echo requests, and how many of them, the first ones, are filled with the pattern."""
+    n = max(1, round(1000 * float(settings["ping_s"]) / float(settings["ping_interval_ms"])))
+    return n, round(n * float(settings.get(MARKED_PERCENT, 0)) / 100)
 
 
 def idle(rtts_ms: Sequence[float], sent: int, packet_bytes: int) -> Reading:

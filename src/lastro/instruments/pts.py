@@ -32,6 +32,7 @@ _ENVIRONMENT = {
 }
 _HINT = "install it from phoronix-test-suite.com, then run: phoronix-test-suite install TEST; batch-setup"
 _AVERAGE = re.compile(r"^\s*Average: (\d{1,15}(?:\.\d{1,9})?) (\S.{0,60}?)\s*$", re.M | re.A)
+_SECONDS = "Seconds"
 _TRIALS = re.compile(r"^\s*Started Run \d+ @", re.M | re.A)
 
 
@@ -53,7 +54,10 @@ class Pts(Workload):
         Setting("runs", 1, "runs of the test in a trial", 1, 100, by_profile=True),
     )
     probe_limit_s = 3600.0  # the default of a trial: tests have no short version, so one run is the probe
-    metrics = (Metric("pts_result", "1", "neither", "mean of the runs that the suite prints, in the unit of the test"),)
+    metrics = (
+        Metric("pts_result", "1", "neither", "mean of the runs that the suite prints, in the unit of the test"),
+        Metric("pts_seconds", "s", "lower", "the same, of a test whose unit is seconds"),
+    )
 
     @classmethod
     def programs(cls, host: Host) -> tuple[str, ...]:
@@ -77,7 +81,9 @@ class Pts(Workload):
             raise InstrumentError(f"the suite printed {len(found)} averages: …{text[-80:]!r}", hint)
         ran, asked = len(_TRIALS.findall(text)), self.number("runs")
         reasons = () if ran == asked else (f"the suite ran the test {ran} times instead of {asked}",)
-        return Reading({"pts_result": positive("the suite's average", float(found[0][0]))}, invalid_because=reasons)
+        average, unit = positive("the suite's average", float(found[0][0])), found[0][1]
+        values = {"pts_result": average} | ({"pts_seconds": average} if unit == _SECONDS else {})
+        return Reading(values, invalid_because=reasons)
 
     def expected_s(self, cpus: float, slowdown: float) -> float:
         return 60.0 * self.number("runs") * slowdown  # no more than a guess: tests differ

@@ -17,7 +17,8 @@ from lastro.errors import InstrumentError, Unavailable
 from lastro.host.base import Host
 from lastro.instruments import _own
 from lastro.instruments._bounds import bounded
-from lastro.instruments.base import TIME_TOOL, WORK_DIR, Workload, positive
+from lastro.instruments.base import TIME_TOOL, WORK_DIR, Workload, cpus_inside, positive
+from lastro.platforms.base import Instance
 from lastro.requirements import Requirements
 from lastro.results.samples import Metric, Reading
 from lastro.study.model import Setting
@@ -38,7 +39,7 @@ class YCruncher(Workload):
     version_argv = ("env", "-C", _INSIDE, f"./{PROGRAM}", "version")
     options = (
         Setting("digits", 25_000_000, "decimal digits", 1_000_000, 10_000_000_000, by_profile=True),
-        Setting("threads", 1, "number of concurrent threads", 1, 4096),
+        Setting("threads", 1, "number of concurrent threads; 0: one on each CPU of the instance", 0, 4096),
     )
     metrics = (
         TIME_TOOL,
@@ -52,6 +53,9 @@ class YCruncher(Workload):
     @classmethod
     def require(cls, host: Host) -> None:
         _sources(host)
+
+    def prepare(self, instance: Instance) -> None:
+        self.chosen["threads"] = self.number("threads") or cpus_inside(instance)
 
     def argv(self) -> list[str]:
         """Return the command. It runs in its own directory, and writes neither digits nor a record."""
@@ -86,7 +90,7 @@ class YCruncher(Workload):
 
     def expected_s(self, cpus: float, slowdown: float) -> float:
         digits = self.number("digits")
-        return slowdown * digits * math.log2(digits) ** 2 / _SPEED / min(cpus, self.number("threads"))
+        return slowdown * digits * math.log2(digits) ** 2 / _SPEED / min(cpus, self.number("threads") or cpus)
 
     def brief(self) -> Self:
         return type(self)(**{**self.chosen, "digits": 1_000_000})

@@ -141,7 +141,8 @@ class Instance(ABC):
     `has_nftables`: its kernel supports nftables.
     `memory_dir`: a directory inside whose files are in memory, and end with the instance.
     `daemon`: the cgroup of the daemon that passes commands on, if any; it wakes up `idle_wake_ups_per_s` when it idles.
-    `sends_by_host`: its monitor sends its packets from sockets of the DUT's namespace, so its links carry none.
+    `sends_by_host`: its packets are sent from sockets of the DUT's namespace, by itself or by its monitor, so its links
+    carry none.
     `host_cache`: the mode in which the host caches the disk of a machine, by QEMU's names; empty if unknown."""
 
     takes_taps: ClassVar[bool] = False

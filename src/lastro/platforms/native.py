@@ -1,16 +1,27 @@
-"""The bare host: the root filesystem by chroot, the host's kernel, and one network namespace used only as a cable."""
+"""The bare host: the root filesystem by chroot, the host's kernel, and one network namespace used only as a cable.
+
+With `network=host`, its processes are in the namespace of the DUT, and send by the host's own stack, as a process does
+on a machine without virtualization. The cable is made, and idle."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 from lastro.host.ledger import NETNS_DIR
 from lastro.host.shell import quoted
 from lastro.platforms._container import ON_DISK, keeping, own_places
 from lastro.platforms.base import Instance, InstanceSpec, Platform, Security
+from lastro.study.model import Setting
 from lastro.testbed import Testbed, set_sysctls
+
+OWN_STACK = "native:network=host"
+_NETWORK = Setting(
+    "network", "links", "the network of its processes: a namespace at their links, or the host's own",
+    choices=("links", "host"),
+)  # fmt: skip
 
 
 class NativeInstance(Instance):
@@ -18,24 +29,37 @@ class NativeInstance(Instance):
 
     memory_dir = "/run"  # its /dev is that of the host
 
-    def __init__(self, testbed: Testbed, spec: InstanceSpec, *, netns: str, cgroup: str, home: Path) -> None:
+    def __init__(
+        self, testbed: Testbed, spec: InstanceSpec, *, netns: str, cgroup: str, home: Path, by_host: bool = False
+    ) -> None:
         super().__init__(testbed, spec, netns=netns, cgroup=cgroup)
         self._home = home
         self._enter = testbed.cgroups.entering(cgroup)
+        self.sends_by_host = by_host
+        self._net = testbed.dut if by_host else netns
 
     def wrap(self, argv: Sequence[str]) -> list[str]:
         return [
             *self._enter,
-            "nsenter", f"--net={NETNS_DIR / self.netns}", f"--mount={self._home / 'mnt'}",
+            "nsenter", f"--net={NETNS_DIR / self._net}", f"--mount={self._home / 'mnt'}",
             "chroot", str(self._home / "root"), *_without_capabilities(self.spec.security), *argv,
         ]  # fmt: skip
+
+    def links(self) -> list[dict[str, Any]]:
+        """Return the interfaces that its processes see."""
+        return self.testbed.host.run_json(["ip", "-n", self._net, "-j", "-s", "link", "show"])  # type: ignore[no-any-return]
 
 
 class Native(Platform):
     name = "native"
     summary = "the bare host: chroot into the root filesystem, no container"
     bare = True
+    options = (_NETWORK,)
     confines = frozenset({"drop_capabilities"})  # nothing else: root on a host could unmount or leave a namespace
+
+    @property
+    def sends_by_host(self) -> bool:  # type: ignore[override]  # it depends on the options
+        return self.chosen["network"] == "host"
 
     @contextmanager
     def start(self, testbed: Testbed, spec: InstanceSpec) -> Iterator[Instance]:
@@ -46,7 +70,8 @@ class Native(Platform):
             testbed.cgroups.make(testbed.host, cgroup, spec.resources)
             if spec.sysctls:
                 set_sysctls(testbed.host, netns, dict(spec.sysctls))
-            yield NativeInstance(testbed, spec, netns=netns, cgroup=cgroup, home=home)
+            by_host = self.sends_by_host
+            yield NativeInstance(testbed, spec, netns=netns, cgroup=cgroup, home=home, by_host=by_host)
 
     def residuals(self, testbed: Testbed) -> dict[str, str]:
         return {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from lastro.analysis.claim_effects import Part
-from lastro.analysis.claims import Judgement, Verdict, judged_interval, tolerated
+from lastro.analysis.claims import Judgement, Verdict, has_magnitude, judged_interval, tolerated
 from lastro.report.language import ENGLISH, Language
 from lastro.report.numbers import MINUS, fixed, ratio_text
 from lastro.stats.contrasts import Contrast
@@ -112,7 +112,9 @@ def _reproduced(claim: Claim, part: Part, say: Language) -> str:
         return say("the data show that the mean is {level}", level=level_text(claim.statement, say))
     if isinstance(claim.statement, Extreme):
         return say("the data show that the ratio is {figure} where it is farthest from 1", figure=_figure(claim, say))
-    if claim.published is not None and claim.published.tolerance is not None:
+    if claim.slight is not None:
+        return say("the whole interval lies below a difference of {bound}", bound=_slight(claim, say))
+    if has_magnitude(claim):
         return say("the whole interval lies within the tolerance of the published figure")
     if isinstance(claim.statement, Compare) and _of_equivalence(claim):
         return say("the difference is within {margin}", margin=_margin(claim, say))
@@ -132,6 +134,10 @@ def _direction_only(claim: Claim, part: Part, say: Language) -> str:
         return say("only a bound on the magnitude is known, because a mean is only a lower bound")
     if found is None:
         return say("there is no interval for the magnitude")
+    if claim.slight is not None and (found.high < low or found.low > high):
+        return say("the whole interval lies beyond a difference of {bound}", bound=_slight(claim, say))
+    if claim.slight is not None:
+        return say("the interval reaches beyond a difference of {bound}", bound=_slight(claim, say))
     if found.high < low:
         return say("the whole interval lies below the tolerance of the published figure")
     if found.low > high:
@@ -170,7 +176,7 @@ def _not_distinguishable(one: Judgement, claim: Claim, part: Part, say: Language
     if one.corrected:
         text += " " + say("after correction for the number of claims")
     found = None if isinstance(claim.statement, Extreme) else judged_interval(claim, part)
-    if found is not None and claim.published is not None and claim.published.tolerance is not None:
+    if found is not None and claim.slight is None and has_magnitude(claim):
         low, high = tolerated(claim)
         if found.high < low or found.low > high:
             text += "; " + say("an effect as large as the published one would have been detected")
@@ -183,6 +189,11 @@ def contradiction_text(claim: Claim, say: Language = ENGLISH) -> str:
     if found is None:
         return ""
     return say("the source contradicts itself: {passage} ({where})", passage=found.text(say.code), where=found.where)
+
+
+def beside_text(claim: Claim, say: Language = ENGLISH) -> str:
+    """Return what to know beside a verdict: a passage of the source against the claim, and the note; maybe empty."""
+    return "; ".join(filter(None, (contradiction_text(claim, say), claim.noted(say.code))))
 
 
 def level_text(statement: Absolute, say: Language) -> str:
@@ -210,6 +221,10 @@ def _of_equivalence(claim: Claim) -> bool:
 
 def _margin(claim: Claim, say: Language) -> str:
     return say.number(f"{(claim.margin or 0) * 100:g} %")
+
+
+def _slight(claim: Claim, say: Language) -> str:
+    return say.number(f"{(claim.slight or 0) * 100:g} %")
 
 
 def _shown(measure: Measure, value: float, unit: str) -> str:

@@ -11,11 +11,12 @@
     tally      {verdict: number of claims}, those on a stand-in included
                a recovery without a loss is untestable but has a p, since it stays in the family; so does a claim that
                a lower bound leaves open
-    claims     [{id, says, where, contradicted_by, metric, unit, verdict, stand_in, reason, published, margin, p,
-                 p_adjusted, n_blocks, strata, all_strata, decided_by, parts}]
+    claims     [{id, says, where, contradicted_by, note, metric, unit, verdict, stand_in, reason, published, margin,
+                 slight, p, p_adjusted, n_blocks, strata, all_strata, decided_by, parts}]
                verdict ends in ", stand-in" where the claim was judged on a stand-in
                stand_in [{published, measured}]: a published level, and the levels in its place
                contradicted_by {says, says_in, where}: a passage of the same source that contradicts the claim
+               note: what differs between the claim as published and as judged; empty without one
                published {ratio, share, difference, unit, tolerance, printed}
                measure is "ratio", "difference", "share", or "level": the mean itself, in the metric's unit
                parts [{label, measure, effect, difference, bound}]; where a mean is only a lower bound, bound says how
@@ -54,7 +55,7 @@ def claims_document(
 ) -> dict[str, Any]:
     """Return the judgements as JSON-serializable data, with the keys of this module's docstring.
 
-    Only the reasons for the verdicts are in the requested language."""
+    Only the reasons for the verdicts and the notes are in the requested language."""
     found = {
         "format": FORMAT,
         "directory": report.directory,
@@ -77,6 +78,7 @@ def judgement_document(one: Judgement, say: Language) -> dict[str, Any]:
         "says": one.claim.says,
         "where": one.claim.where,
         "contradicted_by": one.claim.contradicted_by,
+        "note": one.claim.noted(say.code),
         "metric": one.claim.statement.metric,
         "unit": one.unit,
         "verdict": f"{one.verdict}, stand-in" if one.stand_in else one.verdict,
@@ -84,6 +86,7 @@ def judgement_document(one: Judgement, say: Language) -> dict[str, Any]:
         "reason": reason_text(one, say),
         "published": one.claim.published,
         "margin": one.claim.margin,
+        "slight": one.claim.slight,
         "p": one.p,
         "p_adjusted": one.p_adjusted,
         "n_blocks": one.n_blocks,

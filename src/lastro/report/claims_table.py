@@ -98,4 +98,6 @@ def _claim(one: Judgement, say: Language) -> RenderableType:
     figures.add_row(say("why"), plain(reason_text(one, say)) + (f" ({evidence})" if evidence else ""))
     if contradiction := contradiction_text(one.claim, say):
         figures.add_row(say("but"), Text(plain(contradiction), style="yellow"))
+    if note := one.claim.noted(say.code):
+        figures.add_row(say("note"), plain(note))
     return Group(Text(plain(one.claim.text(say.code)), style="bold"), Text(plain(where), style="dim"), figures)

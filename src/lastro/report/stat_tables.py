@@ -207,7 +207,6 @@ def _claim_row(judgement: Judgement, say: Language) -> tuple[str, ...]:
     claim, part = judgement.claim, judgement.part
     where = " · ".join(text for text in (claim.statement.metric, claim.where) if text)
     judged = f"{claim_words.verdict_text(judgement, say)}: {claim_words.reason_text(judgement, say)}"
-    contradiction = claim_words.contradiction_text(claim, say)
     return (
         f"{claim.text(say.code)} ({where})" if where else claim.text(say.code),
         claim_words.published_text(claim.published, say) or "—",
@@ -215,5 +214,5 @@ def _claim_row(judgement: Judgement, say: Language) -> tuple[str, ...]:
         p_text(judgement.p, say),
         p_text(judgement.p_adjusted, say),
         str(part.effect.n) if part else "",
-        f"{judged}; {contradiction}" if contradiction else judged,
+        "; ".join(filter(None, (judged, claim_words.beside_text(claim, say)))),
     )

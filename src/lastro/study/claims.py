@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from lastro.study.model import Level
@@ -93,7 +93,7 @@ class Extreme:
     """The ratio of two means is as far from 1 as `ratio`, give or take `tolerance`, where it is farthest.
 
     So at one of the levels of `over` it comes near `ratio`, and at none of them it goes beyond. "Up to 40 % less" is a
-    `ratio` of 0.6."""
+    `ratio` of 0.6. With `also`, it is farthest among several metrics, too: `metric` and these."""
 
     metric: str
     of: Levels
@@ -102,6 +102,7 @@ class Extreme:
     at: Levels
     ratio: float
     tolerance: float
+    also: tuple[str, ...] = ()
 
 
 Statement = Compare | Recovery | Order | Alike | Additive | Absolute | Extreme
@@ -148,7 +149,9 @@ class Contradiction:
 class Claim:
     """A claim: `says` is its sentence, `says_in` the same by language code, `where` its place in the source.
 
-    `margin` is the largest relative difference that counts as alike: 0.05 means from 1/1.05 to 1.05 times. With
+    `margin` is the largest relative difference that counts as alike: 0.05 means from 1/1.05 to 1.05 times. `slight` is
+    the largest relative difference that is "slightly" more or less: 0.1 means up to 1.1 times, or down to 1/1.1. `note`
+    says what differs between the claim as published and as judged, `note_in` the same by language code. With
     `contradicted_by`, the source is not consistent, and the verdict is on this passage alone. With `stand_in`, the
     claim is judged on its own levels where they were measured, and otherwise on others, which the verdict names."""
 
@@ -161,10 +164,17 @@ class Claim:
     margin: float | None = None
     contradicted_by: Contradiction | None = None
     stand_in: tuple[StandIn, ...] = ()
+    slight: float | None = None
+    note: str = ""
+    note_in: Mapping[str, str] = field(default_factory=dict)
 
     def text(self, language: str) -> str:
         """Return the claim in a language, or in English where the file has no other."""
         return self.says_in.get(language, self.says)
+
+    def noted(self, language: str) -> str:
+        """Return the note in a language, or in English where the file has no other; empty without one."""
+        return self.note_in.get(language, self.note)
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,9 +75,12 @@ class AdditiveTable(StrictTable):
 
 
 class ExtremeTable(StrictTable):
-    """Two sides, each a choice of levels of the same factors, and the levels over which their ratio has its extreme."""
+    """Two sides, each a choice of levels of the same factors, and the levels over which their ratio has its extreme.
+
+    `also` are further metrics over which it has it."""
 
     metric: Some
+    also: list[Some] = Field(default_factory=list, max_length=20)
     of: Side
     to: Side
     over: Side
@@ -142,6 +145,9 @@ class ClaimTable(StrictTable):
     extreme: ExtremeTable | None = None
     direction: Literal["higher", "lower", "alike"] | None = None
     margin: float | None = Field(default=None, gt=0, le=10)
+    slight: float | None = Field(default=None, gt=0, le=1)
+    note: Prose = ""
+    note_in: dict[str, Prose] = Field(default_factory=dict)
     published: PublishedTable | None = None
     contradicted_by: ContradictionTable | None = None
     stand_in: Annotated[list[StandInTable], BeforeValidator(_listed)] = Field(default_factory=list)

@@ -120,6 +120,8 @@ def _claim(table: ClaimTable, index: int, study: Study, problems: Problems) -> C
     statement: _Table = getattr(table, given[0])
     _check_names(statement, study, (*here, given[0]), problems)
     _check_direction(table, given[0], here, problems)
+    with problems.at(*here, "slight"):
+        _check_slight(table)
     if isinstance(statement, LevelTable):
         with problems.at(*here, "level"):
             _check_level(statement, study)
@@ -141,9 +143,8 @@ def _claim(table: ClaimTable, index: int, study: Study, problems: Problems) -> C
     contradiction = Contradiction(**table.contradicted_by.model_dump()) if table.contradicted_by else None
     stated = _statement(statement, table)
     stand_in = tuple(StandIn.of(each.levels, each.metric) for each in table.stand_in)
-    return Claim(
-        table.id, table.says, table.says_in, table.where, stated, published, table.margin, contradiction, stand_in
-    )
+    own = table.model_dump(include={"id", "says", "says_in", "where", "margin", "slight", "note", "note_in"})
+    return Claim(**own, statement=stated, published=published, contradicted_by=contradiction, stand_in=stand_in)
 
 
 def _statement(table: _Table, claim: ClaimTable) -> Statement:
@@ -163,7 +164,7 @@ def _statement(table: _Table, claim: ClaimTable) -> Statement:
     if isinstance(table, ExtremeTable):
         given = claim.published or PublishedTable()
         sides = (levels_of(table.of), levels_of(table.to), levels_of(table.over))
-        return Extreme(table.metric, *sides, at, given.ratio or 1.0, given.tolerance or 0.0)
+        return Extreme(table.metric, *sides, at, given.ratio or 1.0, given.tolerance or 0.0, tuple(table.also))
     if isinstance(table, LevelTable):
         return Absolute(table.metric, *_ends(table), table.unit, at)
     return Additive(table.metric, (table.factors[0], table.factors[1]), at)
@@ -187,6 +188,9 @@ _BOTH_WAYS = "a claim can come out both ways: reproduced on some host, and contr
 def _check_names(table: _Table, study: Study, here: tuple[Key, ...], problems: Problems) -> None:
     with problems.at(*here, "metric"):
         check_metric(table.metric, study)
+    for name in table.also if isinstance(table, ExtremeTable) else ():
+        with problems.at(*here, "also"):
+            check_metric(name, study)
     factors = factors_of(study)
     sides = _sides(table)
     for key, side in (*sides.items(), ("at", table.at)):
@@ -239,6 +243,18 @@ def _check_direction(table: ClaimTable, kind: str, here: tuple[Key, ...], proble
             raise FieldError(
                 "applies only to `alike`, `additive` and direction 'alike'", "use `published.tolerance` for a magnitude"
             )
+
+
+def _check_slight(table: ClaimTable) -> None:
+    """Check that "slightly" is said of a direction, and is the only magnitude of the claim."""
+    if table.slight is None:
+        return
+    if table.compare is None or table.direction == "alike":
+        raise FieldError(
+            "applies only to `compare` with direction 'higher' or 'lower'", "an equivalence has a `margin`"
+        )
+    if table.published is not None and table.published.tolerance is not None:
+        raise FieldError("is a second magnitude beside the published figure", "give one of the two")
 
 
 def _check_order(table: OrderTable) -> None:
@@ -313,9 +329,9 @@ def _levels_named(table: _Table) -> set[tuple[str, Level]]:
 
 def _check_extreme(table: ExtremeTable, published: PublishedTable | None) -> None:
     """Check that the ratio has an extreme, and that the claim can come out both ways."""
-    for levels in table.over.values():
+    for levels in (*table.over.values(), [table.metric, *table.also]):
         _check_distinct(levels)
-    if math.prod(map(len, table.over.values())) < 2:
+    if math.prod(map(len, table.over.values())) * (1 + len(table.also)) < 2:
         raise FieldError("`over` has one level", "name the levels among which the ratio is farthest from 1")
     ratio, tolerance = (published.ratio, published.tolerance) if published else (None, None)
     if ratio is None or tolerance is None:

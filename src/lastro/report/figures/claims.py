@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from lastro.analysis.claims import Judgement
+from lastro.analysis.claims import Judgement, has_magnitude, judged_measure, tolerated
 from lastro.report.claim_words import VERDICT_MARKS, VERDICT_WORDS, effect_text
 from lastro.report.figures.effects import ratio_axis
 from lastro.report.figures.rows import Entry, Rows, fit_rows, set_rows
@@ -57,10 +57,10 @@ def draw_claims(judgements: Sequence[Judgement], say: Language, metrics: Sequenc
 
 def judged_effect(one: Judgement) -> tuple[str, Contrast | None]:
     """Return the measure in which a claim is drawn (that of the published figure, if any), and the effect in it."""
-    part, published = one.part, one.claim.published
+    part = one.part
     if part is None:
         return "", None
-    measure = published.judged[0] if published is not None and published.tolerance is not None else part.measure
+    measure = judged_measure(one.claim, part)
     if measure == part.measure:
         return measure, part.effect if part.effect.value is not None else None
     if measure == "difference" and part.beside is not None and part.beside.value is not None:
@@ -105,16 +105,14 @@ def _reach(found: Sequence[Judgement], measure: str, unit: str, metrics: Sequenc
     at, ends = [1.0 if measure == "ratio" else 0.0], []
     for one in found:
         _, effect = judged_effect(one)
-        published, statement = one.claim.published, one.claim.statement
-        if isinstance(statement, Absolute):
+        if isinstance(statement := one.claim.statement, Absolute):
             at += [end for end in (statement.low, statement.high) if math.isfinite(end)]
         if effect is not None and effect.value is not None:
             at.append(effect.value * scale)
             if effect.interval is not None:
                 ends.append((effect.interval.low * scale, effect.interval.high * scale))
-        if published is not None and published.judged[0] == measure:
-            tolerance = published.tolerance or 0.0
-            at += [(published.judged[1] - tolerance) * scale, (published.judged[1] + tolerance) * scale]
+        if one.part is not None and judged_measure(one.claim, one.part) == measure:
+            at += [end * scale for end in tolerated(one.claim) if math.isfinite(end)]
     room = 0.5 * (max(at) - min(at)) or 0.1
     low = max(min(min(at), *(low for low, _ in ends), math.inf), min(at) - room)
     high = min(max(max(at), *(high for _, high in ends), -math.inf), max(at) + room)
@@ -131,7 +129,7 @@ def _of_amount(one: Judgement, unit: str, metrics: Sequence[Metric]) -> bool:
 
 
 def _published(axes: Axes, one: Judgement, measure: str, y: float, scale: float, reach: tuple[float, float]) -> None:
-    """Draw the published figure and its tolerance; for a level, the range in which the mean may lie."""
+    """Draw the published figure and its tolerance; for a level and for "slightly", the range in which it may lie."""
     published, statement = one.claim.published, one.claim.statement
     if isinstance(statement, Absolute):
         ends = [
@@ -140,13 +138,23 @@ def _published(axes: Axes, one: Judgement, measure: str, y: float, scale: float,
         ]
         axes.barh(y, ends[1] - ends[0], left=ends[0], height=_BAND_IN, color=FAINT, alpha=0.55)
         return
-    if published is None or published.judged[0] != measure:
+    if one.part is None or judged_measure(one.claim, one.part) != measure or not has_magnitude(one.claim):
         return
-    figure = published.judged[1] * scale
-    if published.tolerance is not None:
-        around = published.tolerance * scale
-        axes.barh(y, 2 * around, left=figure - around, height=_BAND_IN, color=FAINT, alpha=0.55)
-    axes.plot([figure], [y], marker="D", ms=5, color="white", mec=GREY, mew=1.2, linestyle="none", zorder=3.5)
+    low, high = (end * scale if math.isfinite(end) else 1.0 for end in tolerated(one.claim))  # "slightly": from ×1 on
+    axes.barh(y, high - low, left=low, height=_BAND_IN, color=FAINT, alpha=0.55)
+    if published is None or one.claim.slight is not None:
+        return
+    axes.plot(
+        [published.judged[1] * scale],
+        [y],
+        marker="D",
+        ms=5,
+        color="white",
+        mec=GREY,
+        mew=1.2,
+        linestyle="none",
+        zorder=3.5,
+    )
 
 
 def _axis(measure: str, unit: str, say: Language) -> str:

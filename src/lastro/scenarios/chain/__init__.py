@@ -20,9 +20,10 @@ from lastro.instruments.iperf3_tcp import Iperf3Tcp
 from lastro.instruments.iperf3_udp import Iperf3Udp
 from lastro.instruments.ping import Ping
 from lastro.isolation.base import MeasuredUse, Profile
+from lastro.platforms.base import Availability
 from lastro.results.samples import Metric, Outcome
 from lastro.scenarios.base import CalibrationKind, Config, start_s
-from lastro.scenarios.chain.latency import LOADED_METRICS, image_packages
+from lastro.scenarios.chain.latency import LOADED_METRICS, image_packages, signable
 from lastro.scenarios.chain.latency import SETTINGS as LATENCY_SETTINGS
 from lastro.scenarios.chain.measuring import METRICS, measure
 from lastro.scenarios.shared.calibration import calibrated, calibration_key, judge_ceiling
@@ -112,6 +113,9 @@ class ChainScenario(OnChain):
     def image_needs(cls, host: Host, configs: Sequence[Config]) -> Needs:
         packages = {package for config in configs for package in image_packages(config)}
         return super().image_needs(host, configs).and_of(Needs(packages=tuple(sorted(packages))))
+
+    def availability(self, config: Config) -> Availability:
+        return super().availability(config) if (found := signable(config)) else found
 
     # Calibrations
 

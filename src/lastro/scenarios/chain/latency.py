@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+from lastro.functions.dpi import SIGNATURE
 from lastro.instruments import _iperf3
 from lastro.instruments.base import UNWATCHED, Instrument, Watch
 from lastro.instruments.irtt import LOADED, LOADED_LOSS, Irtt, without_own_lateness
-from lastro.instruments.ping import Ping, idle
-from lastro.platforms.base import Instance
+from lastro.instruments.ping import MARKED_PERCENT, PATTERN, Ping, idle, requests
+from lastro.platforms.base import AVAILABLE, Availability, Instance
 from lastro.results.samples import Metric, Reading
 from lastro.scenarios.base import Config
 from lastro.scenarios.shared.awake import CPUS_IDLE
@@ -22,6 +23,13 @@ SETTINGS = (
     Setting("ping_interval_ms", 100, "time between two echo requests of ping; irtt can send more often", 10, 10_000),
     Setting("latency_tool", PING, "what measures latency on the idle link", choices=(PING, IRTT), by_profile=True),
     Setting("probe_interval_ms", 10.0, "time between two datagrams of irtt", 1, 10_000),
+    Setting(
+        MARKED_PERCENT,
+        0,
+        "echo requests of ping with the signature for which dpi searches, so that it redirects them",
+        0,
+        100,
+    ),
     CPUS_IDLE,
     Setting("loaded_s", 0.0, "length of the measurement of latency beside a TCP stream; 0: none", 0, 86_400),
 )
@@ -61,6 +69,28 @@ class IdleByIrtt(Instrument):
 def idle_instrument(config: Config) -> Instrument:
     """Return the instrument of latency on the idle link."""
     return IdleByIrtt() if config["latency_tool"] == IRTT else Ping()
+
+
+def signed(config: Config) -> Config:
+    """Return the settings for an instrument of latency, with the signature that fills the payload of some requests."""
+    return {**config, PATTERN: SIGNATURE.encode().hex()}
+
+
+def signable(config: Config) -> Availability:
+    """Return whether the tool of a treatment can send the signature."""
+    if float(config[MARKED_PERCENT]) and config["latency_tool"] != PING:
+        why = f"{MARKED_PERCENT} is about ping, and {config['latency_tool']} measures the latency"
+        return Availability(why, f'set latency_tool = "{PING}", or {MARKED_PERCENT} = 0')
+    return AVAILABLE
+
+
+def undetoured(reading: Reading, redirected: int, config: Config) -> list[str]:
+    """Return why the function did not redirect the requests with its signature. A lost one need not have arrived."""
+    n, marked = requests(config)
+    lost = round(n * reading.measurements.get("ping_loss", 0.0) / 100)
+    if redirected >= marked - lost:
+        return []
+    return [f"ping: the function redirected {redirected} of {marked} requests with its signature"]
 
 
 def image_packages(config: Config) -> tuple[str, ...]:

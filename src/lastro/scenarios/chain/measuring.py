@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from lastro import validity
+from lastro.functions.dpi import Dpi
 from lastro.instruments.iperf3_tcp import Iperf3Tcp
 from lastro.instruments.iperf3_udp import Iperf3Udp
 from lastro.meters.host import HostMeter
@@ -14,7 +15,7 @@ from lastro.meters.interfaces import InterfaceMeter
 from lastro.meters.usage import UsageMeter
 from lastro.results.samples import Metric, Outcome, Reading
 from lastro.scenarios.base import Config
-from lastro.scenarios.chain.latency import BesideTcp, idle_instrument, load_reasons
+from lastro.scenarios.chain.latency import BesideTcp, idle_instrument, load_reasons, signed, undetoured
 from lastro.scenarios.shared.awake import AWAKE, AwakeCpus, awake_cpus
 from lastro.scenarios.shared.clock_policy import clocks_of, judge_clocks
 from lastro.scenarios.shared.cost import LoadWatch
@@ -102,7 +103,7 @@ def _instruments(
         counters.start()
         counted = chain.counted()
         with awake.kept() if awake and instrument is latency else nullcontext():
-            reading = instrument.measure(chain.source, chain.sink, chain.path.sink, config, watch)
+            reading = instrument.measure(chain.source, chain.sink, chain.path.sink, signed(config), watch)
         counters.stop()
         outcome.add(reading)
         note_load(outcome, instrument.name, chain.source.spec.role, chain.sink.spec.role)
@@ -113,6 +114,8 @@ def _instruments(
             judge_frames(frames_of(chain, counters, seen), chain, str(config["offloads"]), outcome)
             carrying = _carrying(testbed, watch, reading)
             outcome.notes["carrying_cpus"] = _work_s(testbed, watch) / watch.host.elapsed_s
+        if instrument is latency and isinstance(chain.function, Dpi):
+            outcome.invalidate(undetoured(reading, chain.function.detoured(counters.moved, seen), config))
         if instrument in beside:
             received = counters.moved.get("sink.in0", {}).get("rx_bytes", 0)
             outcome.invalidate(load_reasons(received, watch.host.elapsed_s, outcome.measurements["throughput"]))

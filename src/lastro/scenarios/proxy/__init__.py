@@ -65,6 +65,13 @@ class ProxyScenario(OnLinks):
             "several proxies on the bare host: a process for each, or one with many ports",
             choices=("processes", "ports"),
         ),
+        Setting(
+            "instances",
+            0,
+            "instances that exist on the DUT: those beyond `proxies` are idle; 0: one for each proxy",
+            0,
+            MOST,
+        ),
         Setting("cache", "off", "whether a proxy keeps the object in memory", choices=("off", "on")),
         Setting("cache_mb", 260, "memory of a proxy's cache, in Squid's MB", 1, 100_000),
         Setting("cache_object_kb", 1024, "largest object in a cache, in Squid's KB, its header included", 1, 100_000),
@@ -142,7 +149,7 @@ class ProxyScenario(OnLinks):
         """Try whether one proxy answers."""
         try:
             with ExitStack() as stack:
-                self._stand(stack, {**config, "proxies": 1, "anomaly": NONE})
+                self._stand(stack, {**config, "proxies": 1, "instances": 0, "anomaly": NONE})
         except LastroError as error:
             return unavailable(error)
         return AVAILABLE
@@ -165,7 +172,7 @@ class ProxyScenario(OnLinks):
     def calibrations(cls, config: Config) -> dict[str, Config]:
         if not int(config["proxies"]):
             return {}
-        straight = {**on_bare_host(config), "proxies": 0, "cache": "off", "max_proxies": 0}
+        straight = {**on_bare_host(config), "proxies": 0, "instances": 0, "cache": "off", "max_proxies": 0}
         without = ("max_", "cache_", "capacity", "settle", "cpus", "memory")
         return {calibration_key(_STRAIGHT, straight, ("attachment", "instrument"), without): straight}
 
@@ -221,6 +228,8 @@ class ProxyScenario(OnLinks):
         shared = platform.bare and links.inside_dut and config["bare_proxies"] == "ports"
         farm = Farm(wire, platform, links, client, origin.page, wanted, self._resources(config), shared=shared)
         before = Taken.on(wire.dut.testbed.host)
+        if idle := max(0, int(config["instances"]) - int(config["proxies"])):
+            farm.stand_by(stack, idle)
         proxies, started = _started(stack, farm, server, HostsMeter(wire, platform.own_cgroups), config)
         if not proxies:
             ask(client, origin.page, None)
@@ -262,7 +271,8 @@ def _tool(config: Config) -> type[HttpLoad]:
 
 def _expected_s(config: Config, n_cpus: int) -> float:
     """Estimate how long a trial takes on a DUT with this number of CPUs."""
-    starts_s = (start_s(config) + 0.25) * (1 + int(config["proxies"]) / 8)
+    n = max(int(config["proxies"]), int(config["instances"]))
+    starts_s = (start_s(config) + 0.25) * (1 + n / 8)
     more_s = float(config["capacity_s"]) if config["max_proxies"] else 0.0
     requests_s = _tool(config).expected_s(config, _slowdown(config, n_cpus))
     return _AROUND_S + starts_s + float(config["settle_s"]) + requests_s + more_s

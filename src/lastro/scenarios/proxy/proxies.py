@@ -103,6 +103,13 @@ class Farm:
         self.ended_s = time.monotonic()
         return [proxy for future in futures for proxy in future.result()]
 
+    def stand_by(self, stack: ExitStack, n: int) -> None:
+        """Add `n` instances that are reachable like those of proxies, and run nothing; they end with the stack."""
+        testbed = self._wire.dut.testbed
+        specs = [self._spec() for _ in range(n)]
+        idle = start_all(stack, _WithRoom(self._platform), testbed, specs, at_once=_AT_ONCE)
+        stack.enter_context(self._links.hosted(testbed, [self._hosted(each) for each in idle], self._outside))
+
     @property
     def _outside(self) -> str:
         return self._wire.dut.addresses[CLIENT]

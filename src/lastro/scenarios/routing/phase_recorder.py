@@ -20,7 +20,11 @@ from lastro.scenarios.shared.host_limits import judged
 from lastro.scenarios.shared.memory_room import MIB, memory_taken
 from lastro.testbed import Testbed
 
-_PHASES = ("boot", "regular", "failure", "recovery")
+# Memory grows from the end of the boot on: its mean over the boot is that of a rise from nothing.
+_MOMENTS = {
+    "booted": "at the end of the boot", "regular": "in regular operation", "failure": "in the failure",
+    "recovery": "in the recovery", "quiet": "in the quiet after it",
+}  # fmt: skip
 _HELD_BACK_S = 7  # MinLSInterval of RFC 2328, appendix B, and 2 s more: updates were seen 7.0 s apart on a grid of four
 _NEAR_PERCENT = 5.0  # of all CPUs, above regular operation: near enough to say that the boot is over
 _SETTLED_S = 5  # seconds of the series
@@ -59,6 +63,8 @@ class PhaseRecorder:
     def booted(self, begin_s: float) -> None:
         apart_s = self._observers.cpu_s() - self._observers.hidden().cpu_s  # commands are the work itself
         self._end(self._boot, self._boot_user_s, "boot", begin_s, apart_s)
+        now_s = self.course.take()
+        self.measured("memory_booted", self._taken_mib(now_s, now_s))
 
     def record_host_series(self, from_s: float, until_s: float) -> None:
         """Report the time series of the host's CPU and memory, for figures and later analysis."""
@@ -88,7 +94,7 @@ class PhaseRecorder:
         """Report how memory grows from phase to phase, and when the CPU comes down from the boot before `until_s`."""
         found = self.outcome.measurements
         taken = self._memory_mib()
-        self._grown("memory_growth", taken, "boot", "regular")
+        self._grown("memory_growth", taken, "booted", "regular")
         self._grown("memory_growth_failure", taken, "regular", "failure")
         if taken:
             self._grown("memory_spread", taken, min(taken, key=taken.__getitem__), max(taken, key=taken.__getitem__))
@@ -96,8 +102,8 @@ class PhaseRecorder:
             self.measured("cpu_fallen", fallen_s(self.course.cpu_percent(from_s, until_s), level + _NEAR_PERCENT))
 
     def _memory_mib(self) -> dict[str, float]:
-        """Return {phase: the memory that the network took}, of the phases that there were."""
-        found = {phase: self.outcome.measurements.get(f"memory_{phase}") for phase in _PHASES}
+        """Return {phase: the memory that the network took}, of the end of the boot and the phases that there were."""
+        found = {phase: self.outcome.measurements.get(f"memory_{phase}") for phase in _MOMENTS}
         return {phase: mib for phase, mib in found.items() if mib is not None}
 
     def _grown(self, metric: str, taken: Mapping[str, float], before: str, after: str) -> None:
@@ -108,10 +114,10 @@ class PhaseRecorder:
             self.measured(metric, 100 * (taken[after] / taken[before] - 1))
             return
         text = (
-            f"the network took {taken[before]:.1f} MiB in the phase {before}, and {taken[after]:.1f} MiB in the phase "
-            f"{after}: other programs gave memory back"
+            f"the network took {taken[before]:.1f} MiB {_MOMENTS[before]}, and {taken[after]:.1f} MiB "
+            f"{_MOMENTS[after]}: other programs gave memory back"
         )
-        unknown = [f"memory_{phase}" for phase in _PHASES if phase in (before, after) and taken[phase] <= 0]
+        unknown = [f"memory_{phase}" for phase in (before, after) if phase != "quiet" and taken[phase] <= 0]
         self.outcome.add_caveat(Remark(GIVEN_BACK, text, (metric, *unknown)))
 
     @contextmanager

@@ -18,8 +18,8 @@ from lastro.instruments.iperf3_tcp import Iperf3Tcp
 from lastro.isolation.base import not_in_force
 from lastro.meters.host import HostMeter
 from lastro.meters.interfaces import InterfaceMeter
-from lastro.platforms.base import AVAILABLE, Availability, InstanceSpec, unavailable
-from lastro.platforms.native import Native
+from lastro.platforms.base import AVAILABLE, Availability, Instance, InstanceSpec, unavailable
+from lastro.platforms.native import OWN_STACK, Native
 from lastro.results.samples import Outcome, Reading
 from lastro.scenarios.base import CalibrationKind, Config, isolations_of, platform_level, start_s
 from lastro.scenarios.shared.accounts import BY_HOST, METRICS, with_account
@@ -121,7 +121,7 @@ class UplinkScenario(OnLinks):
             self._versions[instrument] = next(iter((done.text + done.error_text).splitlines()), "")
         return self._versions[instrument]
 
-    # Calibration: the same flow from the bare host, over the same links
+    # Calibration: the same flow from the bare host, over the same links or, towards the host itself, by its own stack
 
     @classmethod
     def calibrations(cls, config: Config) -> dict[str, Config]:
@@ -170,7 +170,7 @@ class UplinkScenario(OnLinks):
 
         CPU time and its divisor are those of that command."""
         everyone = {**pair.everyone, end.role: end.instance}
-        hops = ((f"{INSTANCE}.{PORT}", "tx_bytes"), (f"{end.role}.{end.device}", "rx_bytes"))
+        hops = ((f"{INSTANCE}.{_leaves_by(pair.instance)}", "tx_bytes"), (f"{end.role}.{end.device}", "rx_bytes"))
         tool: UdpLoad | Iperf3Tcp = registry.get("instrument", str(config["instrument"]))()
         settings, witness = {**config, "tcp_s": config["load_s"]}, InterfaceMeter(self.testbed, everyone)
         watch = WorkloadWatch(self.testbed, everyone, INSTANCE, own_cgroups)
@@ -203,7 +203,14 @@ class UplinkScenario(OnLinks):
 
 
 def _bare(config: Config) -> dict[str, Any]:
-    return {**on_bare_host(config), "isolation": NONE}
+    """Return the configuration on the bare host: towards the host itself, with its own stack and no link."""
+    bare = {**on_bare_host(config), "isolation": NONE}
+    return {**bare, "platform": OWN_STACK} if config["towards"] == HOST else bare
+
+
+def _leaves_by(instance: Instance) -> str:
+    """Return the interface by which its packets leave: a machine behind a NAT of its monitor has its own card."""
+    return "lo" if instance.sends_by_host and instance.shares_kernel else PORT
 
 
 def _is_bare(config: Config) -> bool:
