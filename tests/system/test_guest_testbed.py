@@ -166,13 +166,14 @@ def test_two_kernels_alternate_in_one_campaign(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.measures
 def test_debian_13_is_a_userland_too(tmp_path: Path) -> None:
-    """It is built here, which needs the network. Its sshd, its tools and its runtimes are of other versions."""
-    words = write(tmp_path, {"platform": ["native", "crun"]})
-    (tmp_path / "guest.toml").write_text(f'{SMALL}release = "trixie"\n')
+    """It is built here, which needs the network. Its tools and its runtimes are of other versions, and Incus is there."""
+    words = write(tmp_path, {"platform": ["native", "crun", "incus"]})
+    of_trixie = SMALL.replace("1G", "2G").partition("platforms")[0]
+    (tmp_path / "guest.toml").write_text(f'{of_trixie}platforms = ["native", "crun", "incus"]\nrelease = "trixie"\n')
     done = finish(start("run", *words, "-o", tmp_path / "campaign", "--no-report"), 2 * PATIENCE_S)
     assert done.code == 0, done.err
     with Store.open(tmp_path / "campaign", readonly=True) as store:
-        assert ran(store) == 2, done.err
+        assert ran(store) == 3, done.err
         guest, kernel = store.provenance["guest"], store.provenance["host"]["kernel"]
     assert guest["release"] == "trixie" and kernel.startswith("6.12")
     assert not guests()
