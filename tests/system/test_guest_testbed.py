@@ -166,7 +166,7 @@ def test_two_kernels_alternate_in_one_campaign(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.measures
 def test_debian_13_is_a_userland_too(tmp_path: Path) -> None:
-    """It is built here, which needs the network. Its tools and its runtimes are of other versions, and Incus is there."""
+    """It is built here, which needs the network. Its tools and runtimes are of other versions, and it has Incus."""
     words = write(tmp_path, {"platform": ["native", "crun", "incus"]})
     of_trixie = SMALL.replace("1G", "2G").partition("platforms")[0]
     (tmp_path / "guest.toml").write_text(f'{of_trixie}platforms = ["native", "crun", "incus"]\nrelease = "trixie"\n')

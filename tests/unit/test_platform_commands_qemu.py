@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -31,14 +30,14 @@ SPEC = InstanceSpec("one", "probe")
 @pytest.fixture(autouse=True)
 def files(monkeypatch: pytest.MonkeyPatch) -> None:
     """A kernel and a disk that somebody has made."""
-    kernel = SimpleNamespace(elf=Path("/g/vmlinux"), image=Path("/g/vmlinuz"), release="6.1")
-    made = SimpleNamespace(kernel=kernel, initramfs=Path("/g/initramfs"), disk=Path("/g/disk.img"))
+    made = guest.Guest("6.1", *map(Path, ("/g/vmlinuz", "/g/vmlinux", "/g/initramfs", "/g/disk.img")))
     monkeypatch.setattr(guest, "ensure", lambda *args, **more: made)
 
 
 def started(tmp_path: Path, platform: Any, spec: InstanceSpec = SPEC, answers: Any = lambda argv: None) -> list[str]:
     """QEMU's argv for a guest without links."""
     host = RecordingHost(answers, programs=["qemu-system-x86_64", "qemu-img"])
+    host.files["/proc/cpuinfo"] = "cpu MHz\t\t: 2250.006\n"
     state = Path(tempfile.mkdtemp(dir=tmp_path))
     testbed = recording_testbed(host, state)
     with platform.prepare(testbed), platform.start(testbed, spec):
@@ -180,6 +179,7 @@ def silent(argv: Sequence[str]) -> Completed | None:
 
 def pool_of(tmp_path: Path) -> tuple[RecordingHost, PlatformPool]:
     host = RecordingHost(silent, programs=["qemu-system-x86_64", "qemu-img"])
+    host.files["/proc/cpuinfo"] = "cpu MHz\t\t: 2250.006\n"
     return host, PlatformPool(recording_testbed(host, Path(tempfile.mkdtemp(dir=tmp_path))), ExitStack())
 
 

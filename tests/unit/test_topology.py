@@ -152,12 +152,12 @@ def test_files_of_three_formats_make_the_same_ring() -> None:
 @pytest.mark.parametrize(
     ("text", "name", "message"),
     [
-        ("a b\nc d\n", "x.txt", r"x\.txt: is not connected: no path leads from a to c, d"),
+        ("a b\nc d\n", "x.txt", r"x\.txt: is not connected: no path leads from 'a' to 'c', 'd'"),
         ("a\n", "x.txt", r"x\.txt: line 1: 1 words"),
-        ("a b zero\n", "x.txt", r"x\.txt: line 1: cost zero is not a whole number from 1 to 65535"),
+        ("a b zero\n", "x.txt", r"x\.txt: line 1: cost 'zero' is not a whole number from 1 to 65535"),
         ("", "x.txt", r"x\.txt: has 0 routers"),
         ("nodes = [", "x.toml", r"x\.toml: is not TOML"),
-        ("node = []", "x.toml", r"x\.toml: node: unknown key"),
+        ("node = []", "x.toml", r"x\.toml: unknown key 'node'"),
         ("nodes = [1]", "x.toml", r"x\.toml: nodes: must be a list of names"),
         ('nodes = ["a", "a"]', "x.toml", r"x\.toml: nodes: 'a' is listed twice"),
         ('nodes = ["a"]\n[[link]]\nends = ["a", "b"]', "x.toml", r"link\[0\]\.ends: 'b' is not in nodes"),

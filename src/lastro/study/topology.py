@@ -193,7 +193,7 @@ def _parse_toml(text: str, name: str) -> RouterTopology:
         raise InputError(f"{name}: is not TOML: {error}", 'links are tables: [[link]] with ends = ["a", "b"]') from None
     unknown = sorted(set(document) - {"nodes", "link"})
     if unknown:
-        raise InputError(f"{name}: {shown(unknown[0])}: unknown key", "a topology file has `nodes` and [[link]]")
+        raise InputError(f"{name}: unknown key {shown(unknown[0])}", "a topology file has `nodes` and [[link]]")
     nodes, links = document.get("nodes", []), document.get("link", [])
     if not isinstance(nodes, list) or not all(isinstance(node, str) for node in nodes):
         raise InputError(f"{name}: nodes: must be a list of names", 'such as nodes = ["a", "b"]')
@@ -208,7 +208,7 @@ def _toml_link(name: str, number: int, link: dict[str, object], nodes: Collectio
     where, ends = f"{name}: link[{number}]", link.get("ends")
     if set(link) - {"ends", "cost"}:
         raise InputError(
-            f"{where}: {shown(min(set(link) - {'ends', 'cost'}))}: unknown key", "a link has `ends` and `cost`"
+            f"{where}: unknown key {shown(min(set(link) - {'ends', 'cost'}))}", "a link has `ends` and `cost`"
         )
     if not isinstance(ends, list) or len(ends) != 2 or not all(isinstance(end, str) for end in ends):
         raise InputError(f"{where}.ends: must be the names of two routers", 'such as ends = ["a", "b"]')
