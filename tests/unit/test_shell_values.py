@@ -11,7 +11,6 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -115,8 +114,7 @@ def hostile(tmp_path: Path) -> Path:
 def test_every_script_of_a_platform_keeps_its_directories_whole(
     name: str, hostile: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kernel = SimpleNamespace(elf=hostile / "vmlinux", image=hostile / "vmlinuz", release="6.1")
-    made = SimpleNamespace(kernel=kernel, initramfs=hostile / "initramfs", disk=hostile / "disk.img")
+    made = guest.Guest("6.1", *(hostile / name for name in ("vmlinuz", "vmlinux", "initramfs", "disk.img")))
     monkeypatch.setattr(guest, "ensure", lambda *args, **more: made)
     host = EveryProgram(says)
     host.run_root = Path("/", HOSTILE)  # short, as sockets need it
