@@ -53,10 +53,10 @@ def threads_reasons(done: SysbenchResult, threads: int) -> tuple[str, ...]:
 def rate_reasons(rate: float, done: SysbenchResult) -> tuple[str, ...]:
     """Return a reason if sysbench's rate contradicts its own count over its own time.
 
-    The two may differ by a tenth of a second: sysbench reads the clock for each at another time, and a machine on a
-    busy host may be paused in between."""
+    The two may differ by a quarter of a second, or of a shorter test: sysbench reads the clock for each at another
+    time, and a machine on a busy host may be paused in between (0.16 s was seen)."""
     counted = done.events / done.total_s
-    if abs(rate - counted) <= (0.02 + 0.1 / done.total_s) * counted + 2:
+    if abs(rate - counted) <= (0.02 + 0.25 / max(1.0, done.total_s)) * counted + 2:
         return ()
     return (f"sysbench counts {done.events} events in {done.total_s:g} s but reports a rate of {rate:g}/s",)
 
