@@ -13,6 +13,8 @@ from lastro.errors import CommandFailed, CommandTimeout
 from lastro.platforms.base import Instance
 from lastro.testing.subject import MIB
 
+_SOON_S = 5.0  # for what happens at once, on a busy host
+
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _ATTEMPTS = 3
 
@@ -100,6 +102,9 @@ class Commands:
         with instance.during(sleeping, "up", 10) as process:
             assert process.alive()
         with instance.during(sleeping, "aside", 10) as process:
+            deadline_s = time.monotonic() + _SOON_S
+            while not running() and time.monotonic() < deadline_s:  # the shell says its word before it becomes `sleep`
+                time.sleep(0.05)
             assert process.lines(0) == ["ready\n"] and len(running()) == 1, "its own words stay inside"
         assert not process.alive() and running() == []
         done = process.stop()
