@@ -24,7 +24,7 @@ help:  ## Show what can be made
 
 install: $(VENV)/.installed  ## Install lastro into a virtual environment, and what a first study requires
 
-# What a host needs is installed by Python alone, beside the libraries, if a Python is there that is new enough.
+# If this host's Python is new enough, the host's packages and image are made while libraries are installed.
 $(VENV)/.installed: pyproject.toml requirements/run.txt requirements/build.txt
 	+@$(MAKE) --no-print-directory --jobs 2 $(VENV)/.run host
 	touch $@

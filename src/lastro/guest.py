@@ -41,7 +41,7 @@ _LSM = {
     "none": ("lsm=landlock,lockdown,yama,bpf",),
 }
 _NAMES = {"apparmor": "AppArmor"}
-_FOR_MACHINES = "kvm_amd,kvm_intel,vhost_net"  # modules; one of the first two is of another processor
+_FOR_MACHINES = "kvm_amd,kvm_intel,vhost_net"  # kernel modules; of the first two, one loads
 # What a guest boots, apart from the image of instances: the same `uname -r` may hide other programs or another build.
 _BOOTED = ("release", "userland_sha256", "kernel_sha256")
 _DIGEST_CHARS = 12  # as in the name of an image

@@ -61,7 +61,7 @@ def named_fleet(place: str) -> FleetFile | None:
 
 
 def load_study(name: str, selection: Selection = WHOLE) -> Study:
-    """Load a study and apply the user's choices; `name` is a file, or paper:NAME for a published study.
+    """Load a study and apply the user's choices. `name` is a file, or paper:NAME for a published study.
 
     Raises: InputError when there is no such paper or the selection does not fit; StudyError when the file is not a
     valid study."""

@@ -184,7 +184,7 @@ def _end(look: Callable[[], set[int]]) -> set[int]:
 
 
 def boot_id() -> str:
-    """Return what identifies the current boot of this machine; empty if its kernel does not tell."""
+    """Return the identifier of this machine's current boot; empty if its kernel has none."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:

@@ -104,7 +104,7 @@ class Guest:
 
     @property
     def to_send(self) -> tuple[Path, ...]:
-        """The files that a host gets from elsewhere; it has the disk's contents."""
+        """The files that must be copied to a remote host, which makes the disk itself."""
         return tuple(file for file in (self.image, self.elf, self.initramfs) if file)
 
 

@@ -116,7 +116,7 @@ class Port:
 
 @dataclass(frozen=True, slots=True)
 class Tap:
-    """The end of a link for a virtual machine to open: the device `link` in the DUT's namespace.
+    """The end of a link that a virtual machine opens: the device `link` in the DUT's namespace.
 
     With `offloads`, the machine may send packets of many segments or without checksums. If the reader of the tap cannot
     complete them, the machine's network card must not offer this to the guest; otherwise TCP would never connect.

@@ -47,8 +47,8 @@ def _unequal_doses(report: Report, say: Language) -> Iterator[str]:
         return
     less, more, quantity = unequal.less, unequal.more, unequal.quantity
     yield say(
-        "The neighbours were not equal: the one at {less} had {least} of “{quantity}”, the one at {more} {most}. A "
-        "difference between the two includes this one.",
+        "The neighbours did unequal work ({quantity}: {least} at {less}, {most} at {more}). A difference between the "
+        "two includes that of their neighbours.",
         less=less.text,
         more=more.text,
         quantity=say(quantity.label),

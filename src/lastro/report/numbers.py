@@ -149,7 +149,7 @@ def _ratio_decimals(half_width: float, value: float) -> int:
 
 
 def comparison_text(row: Row, cell: Cell, judged: Verdict, say: Language = ENGLISH) -> str:
-    """Return the second line of a cell: the verdict's mark with the ratio, or 'baseline', or why there is no ratio.
+    """Return the second line of a cell: the mark and the ratio, the word 'baseline', or the reason for a missing ratio.
 
     It is empty if the study has no baseline."""
     if row.is_baseline:

@@ -34,7 +34,7 @@ class FieldError(Exception):
 
 
 class Problems:
-    """Collects the problems of one file, so that its author sees all of them, and notes on what is no problem."""
+    """Collects the problems of one file, so that its author sees all of them at once, and notes that need no change."""
 
     def __init__(self, file: str) -> None:
         self.file = file

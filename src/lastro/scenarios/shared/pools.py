@@ -107,7 +107,7 @@ class PlatformPool:
 
 
 def _to_be_contained(name: str, found: Availability) -> Availability:
-    """Return what a guest lacks with the remedy of a guest that has it, if the platform is in Debian's packages."""
+    """Replace the remedy where a guest only lacks a platform's Debian packages: its testbed file can name them."""
     needs = registry.get("platform", name).requirements
     if found.remedy != ON_A_HOST or needs.program is not None or not needs.packages:
         return found
