@@ -22,19 +22,14 @@ from random import Random
 import pytest
 
 import lastro.papers
-from lastro import registry
 from lastro.app.bundle import Wanted, write_bundle
 from lastro.app.contents import report_of
 from lastro.app.verify import verify
-from lastro.errors import InputError, InstrumentError, LastroError, StoreError, StudyError
+from lastro.errors import InputError, LastroError, StoreError, StudyError
 from lastro.host import fleet_file, testbed_file
-from lastro.instruments import _iperf3
-from lastro.instruments.iperf3_tcp import Iperf3Tcp
-from lastro.instruments.iperf3_udp import Iperf3Udp
-from lastro.instruments.ping import Ping
 from lastro.report import figures, html
 from lastro.results import hdr
-from lastro.results.samples import PackedHistogram, Reading
+from lastro.results.samples import PackedHistogram
 from lastro.results.store import Store
 from lastro.stats.histograms import Histogram
 from lastro.study import topology
@@ -45,13 +40,13 @@ from lastro.study.model import Study
 
 from ..campaigns import make_campaign, make_study
 from ..unit.study_schemas import SCHEMAS
-from ..unit.workload_samples import DATA, SAMPLES
+from . import outputs
 from .mutation import mutated
+from .outputs import MOST_WORDS
 
 CORPUS = Path(__file__).with_name("corpus")
 PAPERS = Path(lastro.papers.__file__).parent
 EXAMPLES = Path(__file__).parents[2] / "examples"
-_LONGEST = 1000  # characters of a message
 
 Twist = Callable[[bytes, Random], bytes]
 
@@ -74,7 +69,7 @@ def refusing(*kinds: type[LastroError]) -> Iterator[None]:
     try:
         yield
     except kinds as error:
-        assert error.message.isprintable() and 0 < len(error.message) < _LONGEST, error.message
+        assert error.message.isprintable() and 0 < len(error.message) < MOST_WORDS, error.message
 
 
 def _files(folder: Path, pattern: str) -> Callable[[], Iterable[bytes]]:
@@ -102,7 +97,7 @@ def study(text: str) -> None:
         found = parse(text, "s.toml", SCHEMAS)
     except StudyError as error:
         assert error.message.startswith("s.toml: ")
-        assert error.message.isprintable() and len(error.message) < _LONGEST
+        assert error.message.isprintable() and len(error.message) < MOST_WORDS
         return
     assert found.source == text
     assert Study.from_dict(json.loads(json.dumps(found.to_dict()))) == found
@@ -251,55 +246,6 @@ def _histograms() -> Iterator[bytes]:
         yield hdr.packed(Histogram.of(values, lost=len(values)))
 
 
-# What tools printed: the name of a recorded file, a line end, and the output
-
-
-def _readers() -> dict[str, Callable[[str], Reading]]:
-    found: dict[str, Callable[[str], Reading]] = {
-        file: registry.get("instrument", name)(**options).read
-        for name, files in SAMPLES.items()
-        for file, options in files
-    }
-    for file in ("iperf3-tcp.json", "iperf3-tcp-parallel.json"):
-        found[file] = lambda text: Iperf3Tcp().read(_iperf3.parse(text, 0, "", ("iperf3",)), 1.0)
-    for file in ("iperf3-udp.json", "iperf3-udp-loss.json"):
-        found[file] = lambda text: Iperf3Udp().read(_iperf3.parse(text, 0, "", ("iperf3",)), 1.0, 1e6)
-    return {**found, "ping.txt": Ping().read, "ping-loss.txt": Ping().read}
-
-
-READERS = cache(_readers)
-
-
-def _output(data: bytes) -> None:
-    name, _, text = data.partition(b"\n")
-    read = READERS().get(_text(name))
-    if read is None:
-        return
-    with refusing_output():
-        found = read(_text(text))
-        assert all(math.isfinite(value) for value in found.measurements.values())
-        assert all(math.isfinite(value) for series in found.series for value in series.values)
-
-
-@contextmanager
-def refusing_output() -> Iterator[None]:
-    """Allow that output is refused; what a tool printed is made printable where the error is shown."""
-    try:
-        yield
-    except InstrumentError as error:
-        assert 0 < len(error.message) < _LONGEST, error.message
-
-
-def _outputs() -> Iterator[bytes]:
-    for name in READERS():
-        yield name.encode() + b"\n" + (DATA / name).read_bytes()
-
-
-def _after_name(data: bytes, chance: Random) -> bytes:
-    name, _, text = data.partition(b"\n")
-    return name + b"\n" + mutated(text, text, chance)
-
-
 TARGETS = {
     "study": Target(lambda data: study(_text(data)), _files(PAPERS, "*/study.toml")),
     "claims": Target(_claims, _files(PAPERS, "kagami2017/claims.toml")),
@@ -309,5 +255,5 @@ TARGETS = {
     "bundle": Target(_bundle, lambda: [_bundle_seed()], _other_member),
     "database": Target(_database, lambda: [_database_seed()], _other_cell),
     "histogram": Target(_histogram, _histograms),
-    "output": Target(_output, _outputs, _after_name),
+    "output": Target(outputs.check, outputs.seeds, outputs.after_name),
 }

@@ -45,10 +45,12 @@ def test_a_trial_probes_the_idle_link_and_the_loaded_one(running: ChainScenario,
 
 @pytest.mark.parametrize("percent", [0, 50])
 def test_requests_with_the_signature_take_the_detour_of_dpi(running: ChainScenario, percent: int) -> None:
-    chosen = {**SHORT["chain"], "platform": "native", "function": "dpi", "ping_suspect_percent": percent}
+    chosen = {**SHORT["chain"], "platform": "native", "function": "dpi", "ping_suspect_percent": percent, "udp_s": 0}
     outcome = attempted(running, configured(ChainScenario, isolation="none", anomaly="none", **chosen))
     assert outcome.valid, outcome.invalid_because
     witness = outcome.notes["witness"]
+    assert set(witness) == {"iperf3-tcp", "ping"}, "a study without UDP measures none"  # type: ignore[call-overload]
+    assert not {"jitter", "udp_loss"} & outcome.measurements.keys()
     requests = len(next(series for series in outcome.series if series.name == "rtt").values)
     redirected = witness["ping"]["function.detour0"]["tx_packets"]  # type: ignore[index]
     assert redirected == pytest.approx(requests * percent / 100, abs=1)

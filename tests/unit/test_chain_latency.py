@@ -12,10 +12,13 @@ import pytest
 from lastro.functions.base import Counted
 from lastro.functions.dpi import SIGNATURE, Dpi
 from lastro.host.cgroups import Usage
+from lastro.instruments.iperf3_udp import Iperf3Udp
 from lastro.instruments.ping import Ping
 from lastro.results.samples import Outcome, Reading
+from lastro.scenarios.base import schema
 from lastro.scenarios.chain import ChainScenario
 from lastro.scenarios.chain.latency import (
+    LOADED_METRICS,
     BesideTcp,
     IdleByIrtt,
     idle_instrument,
@@ -158,3 +161,17 @@ def test_cpus_stay_awake_by_the_kernel_if_it_has_a_driver_else_by_loops(
     assert ("/dev/cpu_dma_latency" in words) is by_kernel and ("chrt --idle 0" in words) is not by_kernel
     assert started.count(["stopped"]) == len(running), "none of them outlives the measurement"
     assert outcome.notes["awake"]["cpu_s"] == 1.5  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "brought"),
+    [
+        ({}, {"jitter", "udp_loss"}),
+        ({"udp_s": 0}, set()),
+        ({"udp_s": (0, 5)}, {"jitter", "udp_loss"}),
+        ({"udp_s": 0, "loaded_s": {0.0: "", 2.0: ""}}, {metric.name for metric in LOADED_METRICS}),
+    ],
+)
+def test_a_measurement_that_a_study_leaves_out_brings_no_metric(chosen: dict[str, Any], brought: set[str]) -> None:
+    optional = {metric.name for metric in (*Iperf3Udp.metrics, *LOADED_METRICS)}
+    assert optional & schema(ChainScenario).metrics_for(chosen).keys() == brought

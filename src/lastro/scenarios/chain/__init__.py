@@ -50,6 +50,13 @@ _LOADED_AROUND_S = 2.5  # a TCP stream that begins and ends
 _NEIGHBOURS_S = 1.0  # with IPv6, until routers find their neighbours
 _CEILING = "ceiling"  # of plain forwarding
 _THROUGHPUT = "throughput"
+_OPTIONAL = {"udp_s": Iperf3Udp.metrics, "loaded_s": LOADED_METRICS}  # measurements by their length, which may be 0
+
+
+def _may_be_positive(length: object) -> bool:
+    """Return whether a setting, or a level of a factor, is not 0."""
+    levels = length if isinstance(length, Mapping | tuple | list) else (length,)
+    return any(float(str(level)) > 0 for level in levels)
 
 
 class _Undisturbed(TypedDict):
@@ -70,7 +77,7 @@ class ChainScenario(OnChain):
     settings = (
         Setting("settle_s", 2.0, "time between the start of the anomaly and the first measurement", 0, _DAY_S),
         Setting("tcp_s", 5, "length of the TCP measurement, in whole seconds as iperf3 takes them", 1, _DAY_S),
-        Setting("udp_s", 5, "length of the UDP measurement, in whole seconds as iperf3 takes them", 1, _DAY_S),
+        Setting("udp_s", 5, "length of the UDP measurement, in whole seconds as iperf3 takes them; 0: none", 0, _DAY_S),
         Setting("gap_s", 1.0, "pause between two measurements", 0, _DAY_S),
         Setting("udp_rate", "1M", "rate of the UDP flow in bit/s", check=parse_rate_bps),
         Setting("tcp_streams", 1, "parallel TCP connections", 1, 128),
@@ -99,15 +106,16 @@ class ChainScenario(OnChain):
     def duration_s(cls, config: Config) -> float:
         measured_s = sum(float(config[key]) for key in ("tcp_s", "udp_s", "ping_s", "loaded_s"))
         loaded = float(config["loaded_s"]) > 0
-        waits_s = (2 + loaded) * float(config["gap_s"]) + float(config["settle_s"]) + loaded * _LOADED_AROUND_S
+        gaps = 1 + (float(config["udp_s"]) > 0) + loaded
+        waits_s = gaps * float(config["gap_s"]) + float(config["settle_s"]) + loaded * _LOADED_AROUND_S
         around_s = _AROUND_S + (_NEIGHBOURS_S if config["ip"] == "6" else 0.0)
         return measured_s + waits_s + around_s + 2 * start_s(config)
 
     @classmethod
     def metrics_by(cls, chosen: Mapping[str, object]) -> tuple[Metric, ...]:
-        loaded = chosen.get("loaded_s", 0)
-        levels = loaded if isinstance(loaded, Mapping | tuple | list) else (loaded,)
-        return LOADED_METRICS if any(float(str(level)) > 0 for level in levels) else ()
+        lengths = {setting.name: setting.default for setting in cls.settings} | dict(chosen)
+        measured = [length for length in _OPTIONAL if _may_be_positive(lengths[length])]
+        return tuple(metric for length in measured for metric in _OPTIONAL[length])
 
     @classmethod
     def image_needs(cls, host: Host, configs: Sequence[Config]) -> Needs:

@@ -93,9 +93,10 @@ def _instruments(
     carrying: dict[str, float] = {}
     witness: dict[str, Any] = {}
     phases: dict[str, Any] = {}
+    datagrams = (Iperf3Udp(),) if float(config["udp_s"]) else ()
     beside = (BesideTcp(),) if float(config["loaded_s"]) else ()
     latency = idle_instrument(config)
-    for position, instrument in enumerate((Iperf3Tcp(), Iperf3Udp(), latency, *beside)):
+    for position, instrument in enumerate((Iperf3Tcp(), *datagrams, latency, *beside)):
         if position:
             rest(float(config["gap_s"]))
         counters = InterfaceMeter(testbed, chain.instances)
