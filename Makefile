@@ -61,8 +61,8 @@ $(VENV)/.platforms: $(VENV)/.packages
 images: $(VENV)/.packages  ## Build the images that tests need (root; about two minutes, once)
 	$(VENV)/bin/python -m tests.images
 
-demo: install  ## Run a small study of a noisy neighbour on real containers (root; under five minutes)
-	$(VENV)/bin/lastro run examples/demo.toml --wait --output $(DEMO)
+demo: install  ## Run a small study of a noisy neighbour on real containers (root; under four minutes)
+	$(VENV)/bin/lastro run demo --wait --output $(DEMO)
 
 # The processors are busy with other tests: threads of linear algebra would mostly wait for each other.
 test test-fast test-all: export OPENBLAS_NUM_THREADS := 1

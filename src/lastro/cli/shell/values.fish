@@ -57,9 +57,7 @@ end
 # "FACTOR LEVEL" and "--set NAME" for the studies that are on the command line.
 function _lastro_choices
     for word in (commandline -opc)[3..-1]
-        if string match -q 'paper:*' -- $word
-            printf '%s\n' $_lastro_published | awk -v study=$word '@PUBLISHED_AWK@'
-        end
+        printf '%s\n' $_lastro_published | awk -v study=$word '@PUBLISHED_AWK@'
         set -l inside $word/*.toml
         for file in $word $inside
             string match -q '*.toml' -- $file; and test -f $file; and awk '@AWK@' $file

@@ -50,9 +50,7 @@ _lastro_choices() {
   local word
   local -a files
   for word in ${(Q)words[2,-1]}; do
-    if [[ $word == paper:* ]]; then
-      awk -v study=$word '@PUBLISHED_AWK@' <<<$_lastro_published
-    fi
+    awk -v study=$word '@PUBLISHED_AWK@' <<<$_lastro_published
     files=(${word}(N-.) $word/*.toml(N-.))
     files=(${(M)files:#*.toml})
     if (( $#files )); then
