@@ -101,6 +101,11 @@ def prose(page: Path) -> str:
     return _BLOCK.sub("", page.read_text(encoding="utf-8"))
 
 
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md"], ids=lambda page: page.name)
+def test_no_page_has_a_merge_that_nobody_finished(page: Path) -> None:
+    assert re.findall(r"^(?:<{7}|>{7}) .*|^={7}$", page.read_text(encoding="utf-8"), re.MULTILINE) == []
+
+
 # Commands
 
 
