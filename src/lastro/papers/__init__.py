@@ -63,7 +63,7 @@ def find(name: str) -> Path:
 
 
 @dataclass(frozen=True, slots=True)
-class Absent:
+class OnlyNamed:
     """What papers name and no part of Lastro stands for: the reason, and what comes nearest."""
 
     kind: str
@@ -73,10 +73,10 @@ class Absent:
     nearest: str
 
 
-def absent() -> list[Absent]:
+def absent() -> list[OnlyNamed]:
     """Return what the papers name and Lastro does not have."""
     rows = tomllib.loads((_HOME / "absent.toml").read_text(encoding="utf-8"))["absent"]
-    return [Absent(**{**row, "papers": tuple(row["papers"])}) for row in rows]
+    return [OnlyNamed(**{**row, "papers": tuple(row["papers"])}) for row in rows]
 
 
 def _unknown(name: str) -> InputError:
