@@ -192,9 +192,9 @@ def test_routers_converge_on_a_remote_dut_by_its_own_clock(two: list[Machine]) -
     wanted = configured(RoutingScenario, **SHORT["routing"], platform="native")
     with session("tests", wait=silently) as near, ExitStack() as stack:
         image = image_of(near, RoutingScenario.image_needs(near.host, []))
-        has(two[1], image)
-        text = f"[dut]\n{two[1].table()}"
-        plan = parse(text, "testbed.toml")
+        for machine in two:
+            has(machine, image)
+        plan = parse(text_of(*two), "testbed.toml")
         bed = stack.enter_context(spread_testbed(near, image, plan, "tests", wait=None))
         scenario = RoutingScenario(bed)
         stack.callback(scenario.close)
@@ -209,7 +209,7 @@ def test_routers_converge_on_a_remote_dut_by_its_own_clock(two: list[Machine]) -
         assert max(values[f"{event}_routes"] for event in ("failure", "recovery")) < 5
         assert all(values[f"cpu_{phase}"] >= 0 for phase in ("boot", "regular", "failure", "recovery"))
         assert outcome.notes["clocks"][bed.host.name]["uncertainty"] < 0.01  # type: ignore[call-overload,index]
-    assert nothing_is_left(two[1])
+    assert all(nothing_is_left(machine) for machine in two)
 
 
 def test_requests_go_through_a_proxy_on_a_remote_dut_and_every_log_accounts_for_them(two: list[Machine]) -> None:
