@@ -79,7 +79,8 @@ def test_routers_that_the_hosts_proc_does_not_show_are_read_beside_it() -> None:
     used = iter((Usage(), Usage(cpu_s=6.0, memory_bytes=256 << 20)))
     platform: Any = SimpleNamespace(hidden_usage=lambda testbed: next(used), host_cpus=lambda testbed: 4)
     files = {
-        "/proc/stat": "cpu  100 0 0 0 0 0 0 0\n", "/proc/meminfo": "MemTotal: 100 kB\nMemAvailable: 40 kB\n",
+        "/proc/stat": "cpu  70 0 0 200 40 0 0 60 0 0\ncpu0 70 0 0 200 40 0 0 60 0 0\nintr 1\n",
+        "/proc/meminfo": "MemTotal: 100 kB\nMemAvailable: 40 kB\n",
         "/watch": "1.5", "/proc/7/smaps_rollup": "Rss: 90 kB\nPss: 30 kB\n",
     }  # fmt: skip
     cgroups = SimpleNamespace(cpu_file=lambda group: f"/{group}", parse_cpu_s=float)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from lastro.host.activity import n_cpus
+from lastro.host.activity import STAT, n_cpus
 from lastro.host.base import Process
 from lastro.host.cgroups import Usage
 from lastro.platforms.base import Platform
@@ -38,7 +38,9 @@ class Observers:
         return self.platform.hidden_usage(self.testbed) if self.platform else Usage()
 
     def cpus(self) -> int:
-        return self.platform.host_cpus(self.testbed) if self.platform else n_cpus(self.testbed.host)
+        if self.platform:
+            return self.platform.host_cpus(self.testbed)
+        return n_cpus(self.testbed.host.read_text(STAT))
 
     @property
     def files(self) -> list[str]:
