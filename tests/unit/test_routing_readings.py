@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from lastro.errors import PlatformError
+from lastro.errors import ConnectionLost, PlatformError
 from lastro.functions._ospf import NeighbourChange
 from lastro.host.cgroups import Usage
 from lastro.host.moments import Glance, OwnCpu
+from lastro.meters.host import HostMeter
 from lastro.platforms._docker_instance import DockerInstance
 from lastro.platforms._docker_late import KataInstance, RunscInstance
 from lastro.platforms._hypervisor import HypervisorInstance
@@ -19,7 +21,7 @@ from lastro.platforms._oci import OciInstance
 from lastro.platforms.gvisor import GvisorInstance
 from lastro.results.noted import remarks_of
 from lastro.results.samples import GIVEN_BACK, Outcome
-from lastro.scenarios.routing import RoutingScenario, phase_recorder
+from lastro.scenarios.routing import RoutingScenario, host_timeline, phase_recorder
 from lastro.scenarios.routing.convergence import Run
 from lastro.scenarios.routing.host_timeline import HostReading, HostTimeline, _sample
 from lastro.scenarios.routing.network import RouterNetwork
@@ -95,6 +97,37 @@ def test_routers_that_the_hosts_proc_does_not_show_are_read_beside_it() -> None:
     assert after.busy_s - before.busy_s == pytest.approx(6.0)
     assert after.taken_bytes - before.taken_bytes == 256 << 20
     assert seen.cpus() == 4
+
+
+@pytest.mark.processes
+def test_a_time_series_of_a_host_that_is_lost_ends_with_that_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    readings = iter([HostReading(1.0, 0.0, 0.0)])
+
+    def sample(observers: Any) -> HostReading:
+        for reading in readings:
+            return reading
+        raise ConnectionLost("dut", "gone")
+
+    monkeypatch.setattr(host_timeline, "_sample", sample)
+    monkeypatch.setattr(host_timeline, "_EVERY_S", 0.01)
+    observers: Any = SimpleNamespace(cpus=lambda: 2)
+    with pytest.raises(ConnectionLost, match="gone"), host_timeline.watched(observers) as course:
+        time.sleep(0.2)
+        assert course.taken_bytes(1.0, 1.0) == ()
+
+
+def test_a_meter_of_a_remote_host_leaves_out_the_shells_and_servers_of_the_connection() -> None:
+    """By the host's own clock: 4 s, in which the CPUs had 3 s in user mode, of which 1 s was theirs."""
+    glances = iter([
+        Glance(5000.0, {"/proc/stat": "cpu  100 0 0 900 0 0 0 0\n"}, OwnCpu(1.0, 1.5)),
+        Glance(5004.0, {"/proc/stat": "cpu  400 0 0 1400 0 0 0 0\n"}, OwnCpu(2.0, 3.0)),
+    ])  # fmt: skip
+    testbed: Any = SimpleNamespace(near=None, host=SimpleNamespace(glance=lambda paths: next(glances)))
+    meter = HostMeter(testbed, {})
+    meter.start()
+    meter.stop()
+    assert (meter.elapsed_s, meter.own_cpu_s) == (4.0, 1.5)
+    assert meter.foreign_cpus(instances_user_s=0.5) == pytest.approx((3.0 - 1.0 - 0.5) / 4)
 
 
 def test_memory_grows_from_phase_to_phase_and_the_boot_is_over_once_the_cpu_stays_down() -> None:
