@@ -179,7 +179,7 @@ PROPOSED = [
     ("run tri", {name for name in STUDIES if name.startswith("tri")}),
     ("run mendes2019/", {name for name in STUDIES if name.startswith("mendes2019/")}),
     ("run study.toml --profile ", {"short"}),
-    ("run kagami2017 --profile ", {"quick", "standard", "paper", "published"}),
+    ("run kagami2017 --profile ", {"quick", "standard", "paper", "published", "emulated"}),
     ("run study.toml --testbed ", DIRECTORIES | {"levels.toml", "study.toml"}),
     ("status ", {"before", "suite", "work"}),
     ("status work/", {"work/c1", "work/c two"}),

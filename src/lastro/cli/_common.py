@@ -28,7 +28,7 @@ def study_arguments(parser: argparse.ArgumentParser, hosts: Callable[[argparse.A
     )
     hosts(parser)
     parser.add_argument(
-        "--profile", metavar="P", help="one of the study's profiles: quick, standard, paper or published"
+        "--profile", metavar="P", help="one of the study's profiles: quick, standard, paper, published or emulated"
     )
     parser.add_argument(
         "--only", metavar="FACTOR=LEVEL,...", action="append", default=[],

@@ -45,7 +45,7 @@ _lastro_campaigns_and_studies() {
 
 # The profiles of the study that is on the command line; those of the published studies where there is no file.
 _lastro_profiles() {
-  local word file files=() names="quick standard paper published"
+  local word file files=() names="quick standard paper published emulated"
   for word in "${COMP_WORDS[@]:2}"; do
     for file in "$word" "$word"/*.toml; do
       [[ $file == *.toml && -f $file ]] && files+=("$file")

@@ -50,7 +50,7 @@ function _lastro_profiles
     if set -q files[1]
         sed -n 's/^ *\[profiles\.\([A-Za-z0-9_-]*\)\].*/\1/p' $files | sort -u
     else
-        printf '%s\n' quick standard paper published
+        printf '%s\n' quick standard paper published emulated
     end
 end
 

@@ -36,7 +36,7 @@ _lastro_campaigns_and_studies() {
 # The profiles of the study that is on the command line; those of the published studies where there is no file.
 _lastro_profiles() {
   local expl word
-  local -a profiles=(quick standard paper published) files
+  local -a profiles=(quick standard paper published emulated) files
   for word in ${(Q)words[2,-1]}; do
     files+=(${word}(N-.) $word/*.toml(N-.))
   done
