@@ -266,15 +266,9 @@ class Shells:
 
     def open(self, least: int) -> None:
         """Have at least this number of idle shells. Raises: Lost, NoPlace."""
-        with self._turn:
-            missing = least - len(self._idle)
-        for future in all_of([self._add] * missing, missing) if missing > 0 else ():
+        missing = least - len(self._idle)
+        for future in all_of([lambda: self._idle.append(self._made())] * missing, missing) if missing > 0 else ():
             future.result()
-
-    def _add(self) -> None:
-        shell = self._made()
-        with self._turn:
-            self._idle.append(shell)
 
     def _made(self) -> Shell:
         socket, command = self._start()
