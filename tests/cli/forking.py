@@ -108,6 +108,11 @@ class Forked:
             texts.append(file.read().decode())
         return texts[0], texts[1]
 
+    def said(self) -> str:
+        """What it has printed to standard error so far. Its own position in that file stays."""
+        file = self._files[1].fileno()
+        return os.pread(file, os.fstat(file).st_size, 0).decode(errors="replace")
+
     def send_signal(self, number: int) -> None:
         if self.poll() is None:
             os.kill(self.pid, number)

@@ -6,10 +6,12 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
-from lastro.errors import PlatformError, Unavailable
+from lastro.errors import PlatformError, TrialError, Unavailable
 from lastro.host.base import Host, Process
 from lastro.host.ledger import NETNS_DIR
 from lastro.host.places import FIRST_ID, N_IDS, close_sockets
@@ -21,6 +23,7 @@ _START_TRIES = 30  # of about a second each
 _SLOW = "timeout waiting for containerd to start"
 _SLOW_TRIES = 3
 _IMPORT_TIMEOUT_S = 600.0
+_CONTAINERD_PID = Path("exec", "containerd", "containerd.pid")
 
 # dockerd uses the host's containerd, and with it the user's containers, if it finds the socket. In its own mount
 # namespace that directory is empty, so dockerd starts its own containerd, whose files disappear with the namespace.
@@ -29,6 +32,10 @@ _HIDE_CONTAINERD = "mkdir -p /run/containerd; mount -t tmpfs tmpfs /run/containe
 # its own mount namespace, these files assign a range of Lastro to a user that every distribution has.
 _REMAPPED = "daemon"
 _SUBORDINATE = ("/etc/subuid", "/etc/subgid")
+
+
+class DaemonEnded(PlatformError):
+    """A daemon that ended while instances ran, of which some may have gone on without it."""
 
 
 class Daemon:
@@ -88,7 +95,7 @@ class Daemon:
         """Start the daemon after the commands of `script`, and wait until it answers. Raises: PlatformError."""
         host, groups = self._testbed.host, self._testbed.cgroups
         # A dockerd that ends takes containerd with it. Until that has been reaped, the next dockerd would wait for it.
-        host.run(["rm", "-f", str(self._run_dir / "exec" / "containerd" / "containerd.pid")])
+        host.run(["rm", "-f", str(self._run_dir / _CONTAINERD_PID)])
         self._process = host.spawn(
             [
                 *groups.entering(self.cgroup),
@@ -152,6 +159,34 @@ class Daemon:
         if self._process is not None:
             self._process.stop()
             self._process = None
+
+    @contextmanager
+    def lasting(self) -> Iterator[None]:
+        """Check that the daemon and its containerd run from the beginning of the block to its end.
+
+        Raises: DaemonEnded when one ended, even if it was replaced: dockerd itself starts another containerd."""
+        before = self._pids()
+        try:
+            yield
+        except DaemonEnded:  # another instance has found out
+            raise
+        except TrialError:
+            self._require_same(before)
+            raise
+        self._require_same(before)
+
+    def _pids(self) -> dict[str, str]:
+        files = {"dockerd": self._run_dir / "pid", "containerd": self._run_dir / _CONTAINERD_PID}
+        texts = self._testbed.host.view.read([*map(str, files.values())])
+        return {name: texts.get(str(file), "").strip() for name, file in files.items()}
+
+    def _require_same(self, before: Mapping[str, str]) -> None:
+        now = self._pids()
+        for name, pid in before.items():
+            # A dead child of ours has its directory in /proc until we ask for it.
+            lives = self._testbed.host.view.exists(f"/proc/{pid}") and (name != "dockerd" or self.alive())
+            if now[name] != pid or not lives:
+                raise DaemonEnded(f"{name} ended while its containers ran")
 
     def restart(self) -> None:
         """Start the daemon again after it was killed. Only the running trial is lost."""

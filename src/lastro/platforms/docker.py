@@ -126,7 +126,7 @@ class Docker(Platform):
         self.require_confinement(spec)
         daemon = self._daemon(testbed, remapped=spec.security.user_namespace)
         netns = testbed.session.netns_name(spec.name)
-        with ExitStack() as stack:
+        with daemon.lasting(), ExitStack() as stack:
             stack.enter_context(testbed.session.owned("netns", netns))  # first: it refuses a name that is in use
             if self.runtime in _LATE:
                 yield self._late(stack, testbed, spec, daemon, netns)

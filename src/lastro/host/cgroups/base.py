@@ -228,7 +228,7 @@ class Cgroups(ABC):
         A process in a throttled write ends only when the write does, and a killed process leaves its group only after
         the kernel has freed its resources. So a group that is busy for a short time is not an error.
 
-        Raises: PlatformError when a group cannot be removed in time."""
+        Raises: PlatformError when a group cannot be removed in time, or for another reason."""
         deadline = time.monotonic() + patience_s
         directories = [*map(str, self.directories(name))]
         while True:
@@ -236,7 +236,7 @@ class Cgroups(ABC):
             left = self.files.remove_empty(directories)
             if not left:
                 return
-            if time.monotonic() > deadline:
+            if time.monotonic() > deadline or not all("busy" in reason for reason in left.values()):
                 path, reason = next(iter(left.items()))
                 raise PlatformError(f"cgroup {path} cannot be removed: {reason}")
             time.sleep(0.002)
