@@ -27,4 +27,4 @@ RUN lastro setup && rm -rf /var/lib/apt/lists/*
 # The directory that is mounted on /campaigns may belong to a user of the host: whoever starts the container is trusted.
 # Docker's storage needs a directory that is not itself a layer of an image; campaigns should outlive the container.
 VOLUME ["/var/lib/lastro", "/campaigns"]
-CMD ["sh", "-c", "exec lastro run examples/demo.toml --wait --trust --output /campaigns/demo-$(date +%Y%m%d-%H%M%S)"]
+CMD ["sh", "-c", "exec lastro run demo --wait --trust --output /campaigns/demo-$(date +%Y%m%d-%H%M%S)"]

@@ -24,7 +24,8 @@ help:  ## Show what can be made
 
 install: $(VENV)/.installed  ## Install lastro into a virtual environment, and what a first study requires
 
-# If this host's Python is new enough, the host's packages and image are made while libraries are installed.
+# If this host's Python is new enough, the host's packages and image are made while libraries are installed. The image
+# needs only what the platform native does: it is built while Docker is installed.
 $(VENV)/.installed: pyproject.toml requirements/run.txt requirements/build.txt
 	+@$(MAKE) --no-print-directory --jobs 2 $(VENV)/.run host
 	touch $@
@@ -33,8 +34,16 @@ PYTHON := $(shell python3 -c 'import sys, venv, ensurepip; sys.exit(sys.version_
 host: $(if $(PYTHON),,$(VENV)/.run)
 	@export PYTHONPATH=src
 	python=$(or $(PYTHON),$(VENV)/bin/python)
-	$$python -m lastro setup
-	[ "$$(id -u)" -ne 0 ] || tools/timed "root filesystem" $$python -m lastro image >/dev/null
+	$$python -m lastro setup native
+	image=
+	if [ "$$(id -u)" -eq 0 ]; then
+		tools/timed "root filesystem" $$python -m lastro image --wait >/dev/null &
+		image=$$!
+	fi
+	code=0
+	$$python -m lastro setup || code=$$?
+	[ -z "$$image" ] || wait $$image
+	exit $$code
 
 # pip need not compile what nobody imports.
 $(VENV)/.run: export PIP_NO_COMPILE := 1
@@ -61,8 +70,8 @@ $(VENV)/.platforms: $(VENV)/.packages
 images: $(VENV)/.packages  ## Build the images that tests need (root; about two minutes, once)
 	$(VENV)/bin/python -m tests.images
 
-demo: install  ## Run a small study of a noisy neighbour on real containers (root; under five minutes)
-	$(VENV)/bin/lastro run examples/demo.toml --wait --output $(DEMO)
+demo: install  ## Run a small study of a noisy neighbour on real containers (root; under four minutes)
+	$(VENV)/bin/lastro run demo --wait --output $(DEMO)
 
 # The processors are busy with other tests: threads of linear algebra would mostly wait for each other.
 test test-fast test-all: export OPENBLAS_NUM_THREADS := 1

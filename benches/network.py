@@ -17,7 +17,7 @@ from lastro import registry
 from lastro.app.hosts import testbed
 from lastro.host.ledger import NETNS_DIR
 from lastro.platforms.base import Instance, InstanceSpec, instance_netns
-from lastro.scenarios.routing.network import segments_of
+from lastro.scenarios.routing.boot import segments_of
 from lastro.study.topology import RouterTopology, grid
 from lastro.testbed import Testbed, beside
 

@@ -21,7 +21,7 @@ from lastro.errors import TrialError
 from lastro.functions._ospf import CAPABILITIES, Protocol, host_name
 from lastro.functions.ospf_router import ROUTERS
 from lastro.scenarios.routing import RoutingScenario
-from lastro.scenarios.routing.network import booted
+from lastro.scenarios.routing.boot import booted
 from lastro.scenarios.routing.observers import observers
 from lastro.study.topology import RouterTopology, grid
 from lastro.testbed import Testbed

@@ -27,9 +27,9 @@ It writes a table, figures and an HTML report in which each trial has a verdict 
 .PP
 A
 .I STUDY
-is a study file, a folder of study files, or
-.BI paper: NAME\\fR,
-a published study that Lastro brings along.
+is a study file, a folder of study files, or the name of a study that Lastro brings along, which
+.B lastro studies
+lists.
 A campaign is one execution of a study, and has a directory of its own.
 """
 _TAIL = """\
@@ -40,9 +40,11 @@ Folders of your own parts, separated by \\(dq:\\(dq.
 .TP
 .B LASTRO_STATE
 Where root file systems and the ledger of what Lastro made are kept. Default: /var/lib/lastro.
+An absolute path of letters, digits and ._+- alone; any other is refused before anything is made.
 .TP
 .B LASTRO_RUN
 Where sockets and other files of running instances are. Default: /run/lastro.
+Refused as LASTRO_STATE is.
 .TP
 .B LASTRO_MIRROR
 The Debian mirror from which the root file system is built.

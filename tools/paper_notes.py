@@ -97,7 +97,7 @@ def page(table: Callable[[Iterable[str], Iterable[Iterable[object]]], str]) -> s
     lines = [
         "# Papers, item by item\n",
         "What the published studies take from their papers, and where they differ. This page is made from the comments"
-        " in the files of studies and claims; `lastro new --from paper:NAME` writes such a file to read or to edit.\n",
+        " in the files of studies and claims; `lastro new --from NAME` writes such a file to read or to edit.\n",
         "- *cannot be had here*: no current system has what the paper used; the note says what replaces it.\n"
         "- *deviates*: the paper says otherwise.\n- *not published; chosen here*: the paper does not say.\n"
         "- *added here*: not in the paper.\n- *as published*: the paper says so.\n",
@@ -108,15 +108,18 @@ def page(table: Callable[[Iterable[str], Iterable[Iterable[object]]], str]) -> s
         rows = [(_item(note), STATES[note.word], note.text) for note in ranked]
         if rows:
             title = tomllib.loads(source)["study"]["title"]
-            lines += [f"## paper:{name}\n", f"{title}.\n", *_shared(name, source)]
+            lines += [f"## {name}\n", f"{title}.\n", *_shared(name, source)]
             lines += [table(("item", "state", "note"), rows)]
+    gone = [(each.name, each.kind, ", ".join(each.papers), each.because, each.nearest) for each in papers.absent()]
+    lines += ["## What no part stands for\n", "`lastro doctor --all` lists it, too.\n"]
+    lines += [table(("name", "kind", "papers", "because", "nearest"), gone)]
     return "\n".join(lines)
 
 
 def _shared(name: str, source: str) -> Iterator[str]:
     """Yield a link to the study whose notes hold for this one, too, if its head names one."""
     if found := _SHARED.search(source):
-        other = f"paper:{name.partition('/')[0]}/{found[1]}"
+        other = f"{name.partition('/')[0]}/{found[1]}"
         yield f"What is said of [{other}](#{re.sub('[:/]', '', other)}) as a whole holds here, too.\n"
 
 

@@ -536,8 +536,8 @@ def test_a_gate_that_cannot_be_planned_says_what_is_missing(bench: Bench, words:
 
 
 def test_a_gate_of_a_suite_is_refused() -> None:
-    words = ("plan", "paper:trindade2018", "--no-probe", "--gate", "5%", "--from", "c")
-    is_error(lastro(*words), 2, "paper:trindade2018 is a suite", "name one of its study files")
+    words = ("plan", "trindade2018", "--no-probe", "--gate", "5%", "--from", "c")
+    is_error(lastro(*words), 2, "trindade2018 is a suite", "name one of its study files")
 
 
 def test_without_a_measured_spread_between_campaigns_it_warns(tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ def test_the_script_is_printed_with_how_to_install_it(shell: str) -> None:
     for name in NAMES:
         assert name in done.out
     for study in papers.names():
-        assert f"paper:{study}" in done.out
+        assert study in done.out
 
 
 @pytest.mark.parametrize("shell", [shell for shell in SHELLS if shutil.which(shell)])
@@ -166,7 +166,7 @@ def proposed_by_fish(home: Path, line: str) -> list[str]:
     return [proposal.partition("\t")[0].removesuffix("/") for proposal in done.stdout.splitlines()]
 
 
-STUDIES = {f"paper:{name}" for name in papers.names()} | {"paper:trindade2018", "paper:mendes2019", "paper:eiras2018"}
+STUDIES = set(papers.names()) | {"trindade2018", "mendes2019", "eiras2018"}
 DIRECTORIES = {"before", "other", "suite", "work"}
 # What is typed, and every word that can follow; directories without their slash.
 PROPOSED = [
@@ -176,10 +176,10 @@ PROPOSED = [
     ("parts ", set(registry.KINDS)),
     ("completion ", set(SHELLS)),
     ("run ", STUDIES | DIRECTORIES | {"levels.toml", "study.toml"}),
-    ("run pa", STUDIES),
-    ("run paper:mendes2019/", {name for name in STUDIES if name.startswith("paper:mendes2019/")}),
+    ("run tri", {name for name in STUDIES if name.startswith("tri")}),
+    ("run mendes2019/", {name for name in STUDIES if name.startswith("mendes2019/")}),
     ("run study.toml --profile ", {"short"}),
-    ("run paper:kagami2017 --profile ", {"quick", "standard", "paper", "published"}),
+    ("run kagami2017 --profile ", {"quick", "standard", "paper", "published", "emulated"}),
     ("run study.toml --testbed ", DIRECTORIES | {"levels.toml", "study.toml"}),
     ("status ", {"before", "suite", "work"}),
     ("status work/", {"work/c1", "work/c two"}),
@@ -191,7 +191,7 @@ PROPOSED = [
 ]
 # What is typed, and what one Tab makes of it.
 COMPLETED = [
-    ("run paper:kag", "run paper:kagami2017"),
+    ("run kag", "run kagami2017"),
     ("run study.toml --pro", "run study.toml --profile"),
     ("run study.toml --profile=", "run study.toml --profile=short"),
     ("claims before --lang pt", "claims before --lang pt-BR"),
@@ -203,8 +203,6 @@ COMPLETED = [
 def test_what_is_proposed(home: Path, line: str, expected: set[str]) -> None:
     keep = line.count(" ")
     found = typed("bash", home, f"lastro {line}", _INSERT_ALL)[keep:]
-    if ":" in line and not line.endswith(" "):  # only what follows the colon is inserted
-        found = [f"paper:{word.removeprefix('paper:')}" for word in found]
     assert {word.rstrip("/") for word in found} == expected
     if shutil.which("fish"):
         assert set(proposed_by_fish(home, f"lastro {line}")) == expected
@@ -231,10 +229,10 @@ OF_STUDIES = [
     ("run levels.toml --only platform=native,l", {"platform=native,lxc"}),
     ("run levels.toml --only=instrument.threads=1,", {"instrument.threads=1,20"}),
     ("plan levels.toml --set ", {"tcp_s=", "platform_x="}),
-    ("run paper:kagami2017 --only function=dpi,", {"function=dpi,firewall", "function=dpi,nat"}),
-    ("run paper:kagami2017 --only fun", {"function="}),
-    ("run paper:kagami2017 --set tcp_st", {"tcp_streams="}),
-    ("run paper:trindade2018 --only tow", set()),
+    ("run kagami2017 --only function=dpi,", {"function=dpi,firewall", "function=dpi,nat"}),
+    ("run kagami2017 --only fun", {"function="}),
+    ("run kagami2017 --set tcp_st", {"tcp_streams="}),
+    ("run trindade2018 --only tow", set()),
     ("run study.toml --only ", set()),
 ]
 
@@ -257,7 +255,7 @@ def test_factors_levels_and_constants_of_the_study_are_proposed(home: Path, line
 def test_every_published_study_is_read_as_the_awk_program_reads_it() -> None:
     for name in papers.names():
         done = subprocess.run(["awk", "-f", HOME / "values.awk", papers.find(name)], capture_output=True, text=True)
-        lines = [line.split("\t") for line in published() if line.startswith(f"paper:{name}\t")]
+        lines = [line.split("\t") for line in published() if line.startswith(f"{name}\t")]
         assert done.stdout.splitlines() == [f"{key} {word}" for _, key, *words in lines for word in words]
         assert "'" not in "".join(published()) and "\\" not in "".join(published())
 

@@ -112,12 +112,12 @@ def test_a_study_that_cannot_be_read(tmp_path: Path, command: str) -> None:
 
 
 def test_unknown_papers_and_profiles(tmp_path: Path) -> None:
-    is_error(lastro("plan", "paper:kagami2071"), 2, "no paper is named 'kagami2071'", "did you mean 'kagami2017'?")
-    is_error(lastro("plan", "paper:../../../etc/passwd"), 2, "no paper is named")
-    is_error(lastro("plan", "paper:"), 2, "no paper is named ''")
-    is_error(lastro("noise-floor", "paper:trindade2018"), 2, "has 8 studies", "paper:trindade2018/cpu")
-    is_error(lastro("plan", "paper:trindade2018/disc"), 2, "did you mean 'trindade2018/disk'?")
-    is_error(lastro("plan", "paper:kagami2017", "--profile", "quik"), 2, "did you mean 'quick'?")
+    is_error(lastro("plan", "kagami2071"), 2, "no built-in study 'kagami2071'", "did you mean 'kagami2017'?")
+    is_error(lastro("plan", "paper:../../../etc/passwd"), 2, "there is no built-in study")
+    is_error(lastro("plan", "paper:"), 2, "there is no built-in study ''")
+    is_error(lastro("noise-floor", "trindade2018"), 2, "is a suite of 8 studies", "trindade2018/cpu")
+    is_error(lastro("plan", "trindade2018/disc"), 2, "did you mean 'trindade2018/disk'?")
+    is_error(lastro("plan", "kagami2017", "--profile", "quik"), 2, "did you mean 'quick'?")
     (tmp_path / "study.toml").write_text(study_text())
     is_error(lastro("plan", tmp_path / "study.toml", "--profile", "quick"), 2, "this study has no profiles")
 
@@ -377,7 +377,7 @@ def test_what_needs_no_root(public: Path) -> None:
     for argv in (
         ["results", public], ["results", public, "--json"], ["results", public, "--csv", place / "all.csv"],
         ["report", public, "-o", place / "page.html"], ["status", public], ["show", public, 1], ["parts"], ["schema"],
-        ["plan", "paper:kagami2017"], ["--help"],
+        ["plan", "kagami2017"], ["--help"],
     ):  # fmt: skip
         done = as_nobody(*argv)
         assert done.code == 0, (argv, done)

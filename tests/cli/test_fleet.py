@@ -206,7 +206,7 @@ def test_a_testbed_that_is_stopped_or_hangs_is_lost(why: str, reason: str, monke
     monkeypatch.setattr(seat, "BEAT_S", 0.02)
     monkeypatch.setattr(seat, "START_BEATS", 1500)  # the child must start, and processors are shared
     monkeypatch.setattr(seat, "SILENT_BEATS", 500)
-    study = load_study("paper:kagami2017")
+    study = load_study("kagami2017")
     config = configuration(study, treatments(study)[0])
     held = seat.Seat(SeatOrder(study, "tests"))
     assert 1800 < held._limit_s(AttemptCall(config, {}, 0)) < 7200
@@ -227,7 +227,7 @@ def test_a_testbed_that_never_starts_is_lost_later_than_one_that_falls_silent(mo
     monkeypatch.setattr(seat, "PROGRAM", ("-P", "-S", "-c", "import time; time.sleep(60)"))
     for name, value in (("BEAT_S", 0.01), ("SILENT_BEATS", 0), ("START_BEATS", 5)):
         monkeypatch.setattr(seat, name, value)
-    held = seat.Seat(SeatOrder(load_study("paper:kagami2017"), "tests"))
+    held = seat.Seat(SeatOrder(load_study("kagami2017"), "tests"))
     lost = held.open(lambda seen: None)
     held.close()
     assert isinstance(lost, seat.Failed) and re.search(r"gave no sign of life for 0\.0[6-9] s", lost.message)
@@ -256,7 +256,7 @@ def test_what_a_killed_testbed_left_is_removed_before_its_loss_is_told(monkeypat
         cleaned.append(True)
         raise OSError("no space left on device")  # which does not keep the loss from the campaign
 
-    crew = SeatCrew({"ada": SeatOrder(load_study("paper:kagami2017"), "tests")}, clean)
+    crew = SeatCrew({"ada": SeatOrder(load_study("kagami2017"), "tests")}, clean)
     crew.open("ada")
     testbed, answer = crew.answers.get(timeout=30)
     assert testbed == "ada" and isinstance(answer, seat.Failed) and cleaned == [True]
@@ -270,7 +270,7 @@ def test_a_testbed_that_is_still_being_opened_ends_with_its_parent() -> None:
         "import sys; from lastro.app import seat; seat.scenario_on_host = lambda *a, **k: __import__('time').sleep(60)"
     )
     argv = [sys.executable, "-P", "-c", f"{stuck}; sys.exit(seat.main())"]
-    order = pickle.dumps(SeatOrder(load_study("paper:kagami2017"), "tests"))
+    order = pickle.dumps(SeatOrder(load_study("kagami2017"), "tests"))
     child = subprocess.Popen(argv, env=ENVIRONMENT, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
     assert child.stdin is not None
     child.stdin.write(len(order).to_bytes(8, "big") + order)
@@ -280,7 +280,7 @@ def test_a_testbed_that_is_still_being_opened_ends_with_its_parent() -> None:
 
 def test_a_testbed_that_is_released_ends_while_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(seat, "PROGRAM", ("-P", "-c", HANGS))
-    study = load_study("paper:kagami2017")
+    study = load_study("kagami2017")
     crew = SeatCrew({name: SeatOrder(study, "tests") for name in ("ada", "bea")})
     try:
         for name in crew.names():

@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 
 from lastro import papers
-from lastro.app.studies import load_study
+from lastro.app.studies import load_study, suite_of
 from lastro.cli import main
 from lastro.cli._common import selection, study_arguments
 from lastro.errors import InputError
@@ -56,16 +56,50 @@ def test_new_writes_to_standard_output_under_a_name(capsys: pytest.CaptureFixtur
 
 def test_new_copies_a_published_study(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "mine.toml"
-    assert main(["new", str(file), "--from", "paper:trindade2018/cpu"]) == 0
+    assert main(["new", str(file), "--from", "trindade2018/cpu"]) == 0
     assert file.read_text() == papers.find("trindade2018/cpu").read_text()
-    assert main(["new", "-", "--from", "paper:kagami2017", "--name", "edge"]) == 0
+    assert main(["new", "-", "--from", "kagami2017", "--name", "edge"]) == 0
     written = capsys.readouterr().out.partition("\n")[2]
     assert tomllib.loads(written)["study"]["name"] == "edge" and "# Paper, table 2" in written
 
 
-def test_new_names_the_studies_of_a_paper(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["new", "-", "--from", "paper:trindade2018"]) == 2
-    assert "paper:trindade2018/cpu" in capsys.readouterr().err
+def test_new_copies_a_suite_into_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "mine"
+    assert main(["new", str(folder), "--from", "trindade2018"]) == 0
+    given, own = suite_of("trindade2018"), suite_of(str(folder))
+    assert given and own and [study.name for study in own.studies] == [study.name for study in given.studies]
+    assert {file.name for file in folder.iterdir()} == {file.name for file in given.folder.path.glob("*.toml")}
+    assert main(["new", str(folder), "--from", "trindade2018"]) == 2
+    assert "already exists" in capsys.readouterr().err
+    assert main(["new", str(folder), "--from", "trindade2018", "--force"]) == 0
+    for words in (["-"], [], [str(tmp_path / "other"), "--name", "x"]):
+        assert main(["new", *words, "--from", "trindade2018"]) == 2
+        assert "trindade2018 is a suite of studies" in capsys.readouterr().err
+
+
+def test_built_in_studies_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["studies", "--json"]) == 0
+    listed = {each["name"]: each for each in json.loads(capsys.readouterr().out)}
+    assert set(papers.names()) < set(listed)
+    suites = {name for name, each in listed.items() if each["scenario"] is None}
+    assert suites == {"trindade2018", "mendes2019", "eiras2018"}
+    assert all(listed[name]["scenario"] == loaded(name).scenario for name in papers.names())
+    assert {name for name in papers.names() if "/" not in name and not listed[name]["claims"]} == {
+        "demo", "internal-dos", "lifecycle", "load",
+    }  # fmt: skip
+    assert main(["studies"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == [*listed] and max(map(len, lines)) < 160
+
+
+def test_a_built_in_study_goes_before_a_folder_of_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as a campaign of it, which `lastro run load -o load` made."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "load").mkdir()
+    assert loaded("load").name == "load" and suite_of("load") is None
+    with pytest.raises(InputError, match="is a directory without study files"):
+        suite_of("./load")
+    assert papers.built_in("paper:kagami2017") == "kagami2017", "as indexes of suites have it"
 
 
 @pytest.mark.parametrize("name", ["Edge", "a b", '"', "../x"])
@@ -96,31 +130,31 @@ def test_schema_knows_its_scenarios(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_paper_is_a_study() -> None:
-    study = loaded("paper:kagami2017", "--profile", "quick")
+    study = loaded("kagami2017", "--profile", "quick")
     assert (study.name, study.profile, study.design.replicates) == ("kagami2017", "quick", 2)
     with pytest.raises(InputError) as caught:
-        loaded("paper:kagami2071")
+        loaded("kagami2071")
     assert caught.value.hint == "did you mean 'kagami2017'?"
 
 
 def test_a_study_of_a_paper_is_loaded() -> None:
-    study = loaded("paper:trindade2018/uplink", "--profile", "quick")
+    study = loaded("trindade2018/uplink", "--profile", "quick")
     assert (study.name, study.profile, study.settings["load_s"]) == ("trindade2018-uplink", "quick", 1)
-    with pytest.raises(InputError, match="paper 'mendes2019' has 4 studies"):
-        loaded("paper:mendes2019")
+    with pytest.raises(InputError, match="mendes2019 is a suite of 4 studies"):
+        loaded("mendes2019")
 
 
 @pytest.mark.parametrize("member", [*papers.studies("mendes2019"), *papers.studies("trindade2018")])
 @pytest.mark.parametrize("profile", ["quick", "standard", "paper"])
 def test_every_study_of_a_paper_is_planned(member: str, profile: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["plan", f"paper:{member}", "--profile", profile, "--no-probe", "--json"]) == 0
+    assert main(["plan", member, "--profile", profile, "--no-probe", "--json"]) == 0
     plan = json.loads(capsys.readouterr().out)
     assert plan["expected_s"] > 0
 
 
 def test_an_unknown_profile_is_refused() -> None:
     with pytest.raises(InputError, match="has no profile 'quik'") as caught:
-        loaded("paper:kagami2017", "--profile", "quik")
+        loaded("kagami2017", "--profile", "quik")
     assert (caught.value.hint, caught.value.exit_code) == ("did you mean 'quick'?", 2)
 
 

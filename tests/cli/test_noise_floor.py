@@ -273,7 +273,7 @@ def test_the_testbed_that_is_named_is_used_and_recorded(
 ) -> None:
     host, aa = Host(monkeypatch), tmp_path / "aa"
     with pytest.raises(InputError, match="unfinished"):  # since nothing ran
-        judged("paper:eiras2018/capacity", "--profile", "standard", "-o", aa, "--testbed", file)
+        judged("eiras2018/capacity", "--profile", "standard", "-o", aa, "--testbed", file)
     with Store.open(aa, readonly=True) as store:
         places = store.provenance["testbed"]
         assert store.provenance[noise_floor.MARK] == "eiras2018-capacity"
@@ -287,7 +287,7 @@ def test_without_one_it_is_the_campaigns_own(
 ) -> None:
     host, other = Host(monkeypatch), tmp_path / "other.toml"
     other.write_text("")
-    study = load_study("paper:eiras2018/capacity", Selection("standard"))
+    study = load_study("eiras2018/capacity", Selection("standard"))
     campaign = begun_on(tmp_path / "c", file, study)
     with pytest.raises(InputError, match="unfinished"):
         judged(campaign, *(["--testbed", other] if named else []))

@@ -130,7 +130,7 @@ def test_the_plan_has_a_line_for_each_study_and_the_sum(tmp_path: Path) -> None:
 
 
 def test_a_paper_with_several_studies_is_planned_whole() -> None:
-    text = lastro("plan", "paper:trindade2018", "--profile", "quick", "--no-probe")
+    text = lastro("plan", "trindade2018", "--profile", "quick", "--no-probe")
     assert text.code == 0
     names = [line.split()[0] for line in text.out.splitlines()[4:12]]
     members = ["cpu", "cpu-size", "memory", "disk", "disk-fio", "uplink", "uplink-peer", "application"]
@@ -146,7 +146,7 @@ def test_a_plan_of_which_no_study_could_be_probed(
         raise ImageError("mmdebstrap is missing", "install it")
 
     monkeypatch.setattr("lastro.app.plans.plan_of", no_image)
-    assert main(["plan", "paper:trindade2018", "--profile", "quick", *more]) == 3
+    assert main(["plan", "trindade2018", "--profile", "quick", *more]) == 3
     told = capsys.readouterr()
     assert "mmdebstrap is missing" in told.out and "install it" in told.out and not told.err
 

@@ -28,7 +28,7 @@ from ..campaigns import Levels, make_campaign
 from ..shown import ROOT, Command, alike, commands
 
 TUTORIAL, README = ROOT / "docs" / "tutorial.md", ROOT / "README.md"
-SHAPER, DEMO = ROOT / "examples" / "shaper.toml", ROOT / "examples" / "demo.toml"
+SHAPER, DEMO = ROOT / "examples" / "shaper.toml", papers.find("demo")
 NO_ROOT = 3  # the exit code of what is refused to those who are not root
 STUDENT = 2.776  # t of four degrees of freedom: half an interval of five values is t times their spread over root 5
 
@@ -170,7 +170,7 @@ def figures() -> dict[tuple[Path, str], Any]:
         (README, r"the shaper passed (\S+) Mbit/s"): pytest.approx(sum(shaped) / len(shaped), abs=0.06),
         (README, r"plain forwarding (\S+) Gbit/s"): pytest.approx(sum(plain) / len(plain) / 1000, abs=0.06),
         (README, r"make\s(\d+) treatments on Docker"): len(design.treatments(kagami)),
-        (DEMO, r"About (\d+) minutes"): about(expected_s(study_of(DEMO)), 60),
+        (DEMO, r"About (\S+) minutes"): about(expected_s(study_of(DEMO)), 60),
     }
 
 

@@ -25,6 +25,7 @@ from lastro.isolation.apparmor import AppArmor
 from lastro.platforms.base import InstanceSpec
 from lastro.results.store import Store
 from lastro.scenarios.chain import ChainScenario
+from lastro.scenarios.routing import RoutingScenario
 from lastro.testbed import guest_testbed
 
 from ..cli.conftest import finish, lastro, no_stragglers, start, study_text, until
@@ -94,6 +95,28 @@ def test_apparmor_is_in_force_in_a_chain_a_machine_boots_on_kvm_and_nothing_is_l
                 clocks = "/sys/devices/system/clocksource/clocksource0/available_clocksource"
                 assert "kvm-clock" in machine.run(["cat", clocks]).text, "its kernel found KVM below it"
         assert not guests() and not [each for each in held.owned_objects() if "guest" in each.name]
+
+
+@pytest.mark.slow
+def test_routers_converge_in_a_guest_by_its_own_clock() -> None:
+    """Containers over the kernel's Open vSwitch, which only the guest's kernel may have."""
+    plan = parse(SMALL.replace("cpus = 1", "cpus = 2"), "guest.toml").guest
+    assert plan is not None
+    parts = {**SHORT["routing"], "platform": "lxc", "attachment": "ovs", "quiet_s": 6.0, "regular_s": 4.0}
+    wanted = configured(RoutingScenario, **parts)
+    with session("tests", wait=silently) as held:
+        image = image_of(held, RoutingScenario.image_needs(held.host, []))
+        with guest_testbed(held, image, plan, "tests") as bed, closing(RoutingScenario(bed)) as scenario:
+            found = scenario.availability(wanted)
+            assert found, found.reason
+            outcome = attempted(scenario, wanted)
+        assert outcome.valid, outcome.invalid_because
+        values = outcome.measurements
+        assert 0 < values["created"] < values["boot"] < values["initial_routes"]
+        assert max(values[f"{event}_routes"] for event in ("failure", "recovery")) < 20
+        assert 2 < values["ospf_regular"] < 30  # eight ends say hello every second
+        assert 0 < values["cpu_regular"] < values["cpu_boot"] <= 100
+        assert not guests()
 
 
 @pytest.mark.slow

@@ -28,7 +28,7 @@ def lastro(*words: str) -> subprocess.CompletedProcess[str]:
 def campaign(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("kagami") / "campaign"
     one_block = ("--profile", "quick", "--replicates", "1")
-    done = lastro("run", "paper:kagami2017", *one_block, "--wait", "-o", str(directory))
+    done = lastro("run", "kagami2017", *one_block, "--wait", "-o", str(directory))
     assert done.returncode == 0, done.stderr[-2000:]
     return directory
 

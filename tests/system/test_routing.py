@@ -19,8 +19,9 @@ from lastro.functions.ospf_router import ROUTERS
 from lastro.results.noted import remarks_of
 from lastro.results.samples import GIVEN_BACK
 from lastro.scenarios.routing import RoutingScenario
+from lastro.scenarios.routing.boot import booted
 from lastro.scenarios.routing.convergence import Run, wait_for_routes
-from lastro.scenarios.routing.network import RouterNetwork, booted
+from lastro.scenarios.routing.network import RouterNetwork
 from lastro.scenarios.routing.observers import observers
 from lastro.study.topology import grid
 from lastro.testbed import Testbed
@@ -194,11 +195,9 @@ def test_what_is_sent_to_links_that_are_cut_is_not_counted(square: RouterNetwork
     assert wait_for_routes(square, topology.routes(), square.marks["booted"], quiet_s=0.5, within_s=30) == []
     spare = topology.spare_links()
     ends = {end for number in spare for end, _ in square.segments[number].ends()}
-    cut_s = time.monotonic()
-    square.cut(spare, cut_s, carrier=False)
+    cut_s = square.cut(spare, carrier=False)
     time.sleep(2.5)
-    back_s = time.monotonic()
-    square.mend(spare, back_s, carrier=False)
+    back_s = square.mend(spare, carrier=False)
     time.sleep(2.5)
     since = [packet for packet in square.watch.packets if packet.at_s >= cut_s]
     heard_s = [packet.at_s for packet in since if packet.device in ends]

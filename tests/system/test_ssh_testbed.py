@@ -21,17 +21,19 @@ from lastro.host.ledger import RUN_DIR, STATE_DIR, Session, session
 from lastro.host.lock import silently
 from lastro.host.remote import remote_session
 from lastro.host.testbed_file import parse
+from lastro.image.rootfs import Image
 from lastro.platforms.base import InstanceSpec
 from lastro.platforms.native import Native
 from lastro.results.store import Store
 from lastro.scenarios.proxy import ProxyScenario
 from lastro.scenarios.proxy.three_node import line
+from lastro.scenarios.routing import RoutingScenario
 from lastro.scenarios.shared.pools import PlatformPool
 from lastro.testbed import Testbed, spread_testbed
 
 from ..cli.conftest import Process, lastro, no_stragglers, start
 from ..products import one_of
-from ..scenarios import configured
+from ..scenarios import SHORT, configured
 from ..sshmachine import Machine, cable, machines, run
 
 pytestmark = pytest.mark.root
@@ -178,15 +180,45 @@ def test_a_virtual_machine_boots_on_a_remote_dut(two: list[Machine]) -> None:
     assert all(nothing_is_left(each) for each in two)
 
 
+def has(machine: Machine, image: Image) -> None:
+    """As if it had been sent, as another was for the line of cards: that takes seconds."""
+    images = Path(machine.reach.state) / "rootfs"
+    images.mkdir(parents=True, exist_ok=True)
+    (images / image.name).symlink_to(image.directory)
+
+
+def test_routers_converge_on_a_remote_dut_by_its_own_clock(two: list[Machine]) -> None:
+    """The links are seen to fail and to come back within moments, whatever the way there takes."""
+    wanted = configured(RoutingScenario, **SHORT["routing"], platform="native")
+    with session("tests", wait=silently) as near, ExitStack() as stack:
+        image = image_of(near, RoutingScenario.image_needs(near.host, []))
+        for machine in two:
+            has(machine, image)
+        plan = parse(text_of(*two), "testbed.toml")
+        bed = stack.enter_context(spread_testbed(near, image, plan, "tests", wait=None))
+        scenario = RoutingScenario(bed)
+        stack.callback(scenario.close)
+        assert scenario.availability(wanted)
+        with scenario.attempt() as transcript:
+            outcome = scenario.run(wanted, {})
+        assert outcome.valid, outcome.invalid_because
+        assert {record["ssh"][-1] for record in transcript.records if "ssh" in record} == {two[1].address}
+        values = outcome.measurements
+        assert 0 < values["created"] < values["boot"] < values["initial_routes"]
+        assert values["first_ospf_packet"] < values["initial_last_update"] < 60
+        assert max(values[f"{event}_routes"] for event in ("failure", "recovery")) < 5
+        assert all(values[f"cpu_{phase}"] >= 0 for phase in ("boot", "regular", "failure", "recovery"))
+        assert outcome.notes["clocks"][bed.host.name]["uncertainty"] < 0.01  # type: ignore[call-overload,index]
+    assert all(nothing_is_left(machine) for machine in two)
+
+
 def test_requests_go_through_a_proxy_on_a_remote_dut_and_every_log_accounts_for_them(two: list[Machine]) -> None:
     parts = {"platform": "runc", "attachment": "routed", "anomaly": "none", "instrument": "curl"}
     wanted = configured(ProxyScenario, **parts, settle_s=0.0, memory="512M", clients=4, requests=5)
     with session("tests", wait=silently) as near, ExitStack() as stack:
         image = image_of(near, ProxyScenario.image_needs(near.host, [wanted]))
-        for machine in two:  # as if it had been sent, as another was for the line of cards: that takes seconds
-            images = Path(machine.reach.state) / "rootfs"
-            images.mkdir(parents=True, exist_ok=True)
-            (images / image.name).symlink_to(image.directory)
+        for machine in two:
+            has(machine, image)
         plan = parse(text_of(*two), "testbed.toml")
         bed = stack.enter_context(spread_testbed(near, image, plan, "tests", wait=None))
         scenario = ProxyScenario(bed)

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from lastro import papers
 from lastro.campaign.duration import forecast
 from lastro.results.store import Store
 from lastro.scenarios.base import schemas
@@ -166,7 +167,7 @@ def _interrupted(place: Path, command: Command) -> Finished:
 def test_the_demo_prints_the_table_of_the_readme(tmp_path: Path) -> None:
     """Up to its rows; which ratios are distinguishable, and so the answer below, is another host's."""
     (shown,) = [shown for command in commands(ROOT / "README.md") for shown in command.shown]
-    shutil.copy(ROOT / "examples" / "demo.toml", tmp_path)
+    shutil.copy(papers.find("demo"), tmp_path / "demo.toml")
     make_tolerant(tmp_path / "demo.toml")
     done = typed(tmp_path, Command("", "lastro run demo.toml --output demo", True))
     assert done.code == 0, done.err[-2000:]

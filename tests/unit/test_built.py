@@ -25,7 +25,7 @@ from lastro.scenarios.chain import ChainScenario
 from lastro.scenarios.lifecycle import LifecycleScenario
 from lastro.scenarios.proxy.three_node import RoleNode, ThreeNodeTestbed
 from lastro.scenarios.proxy.topology import note_topology as note_proxies
-from lastro.scenarios.routing.network import note_network, segments_of
+from lastro.scenarios.routing.boot import note_network, segments_of
 from lastro.scenarios.shared.chain import ROLES, Chain, _segments
 from lastro.scenarios.shared.disturbance import Disturbance
 from lastro.scenarios.shared.point_to_point import Joined

@@ -139,7 +139,7 @@ def test_the_profile_published_has_three_virtualizers_and_takes_days_rather_than
     assert published.settings["platform.xen.memory"] == "128M"
 
 
-@pytest.mark.parametrize("profile", ["", "quick", "standard", "paper", "published"])
+@pytest.mark.parametrize("profile", ["", "quick", "standard", "paper", "published", "emulated"])
 def test_every_exchange_is_waited_for_to_its_end(study: Study, profile: str) -> None:
     chosen = study.with_profile(profile) if profile else study
     for row in treatments(chosen):

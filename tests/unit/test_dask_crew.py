@@ -47,7 +47,7 @@ def crew(monkeypatch: pytest.MonkeyPatch) -> Iterator[DaskCrew]:
     for name, value in (("_ANSWER_S", 0.2), ("_LOOK_S", 0.0), ("END_S", 0.2)):
         monkeypatch.setattr(dask_crew, name, value, raising=False)
     monkeypatch.setitem(sys.modules, "distributed", SimpleNamespace(Client=Client))
-    made = DaskCrew("tcp://scheduler:1", SeatOrder(load_study("paper:kagami2017"), "tests"))
+    made = DaskCrew("tcp://scheduler:1", SeatOrder(load_study("kagami2017"), "tests"))
     yield made
     made._client.goes_on.set()
 

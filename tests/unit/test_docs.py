@@ -85,7 +85,7 @@ def test_every_note_of_a_study_is_on_the_page_of_papers(name: str) -> None:
     claims = papers.claims(name.replace("/", "-"))
     source = "".join(file.read_text(encoding="utf-8") for file in (papers.find(name), claims) if file)
     found = paper_notes.all_notes(name)
-    section = paper_notes.page(hooks.table).partition(f"## paper:{name}\n")[2].partition("\n## ")[0]
+    section = paper_notes.page(hooks.table).partition(f"## {name}\n")[2].partition("\n## ")[0]
     for word, state in paper_notes.STATES.items():
         own = [note for note in found if note.word == word]
         assert len(own) >= len(re.findall(rf'\b{word.capitalize()}\b[^:."\n]{{0,60}}: ', source)), word
@@ -99,6 +99,11 @@ def blocks(page: Path) -> list[tuple[str, str]]:
 
 def prose(page: Path) -> str:
     return _BLOCK.sub("", page.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md"], ids=lambda page: page.name)
+def test_no_page_has_a_merge_that_nobody_finished(page: Path) -> None:
+    assert re.findall(r"^(?:<{7}|>{7}) .*|^={7}$", page.read_text(encoding="utf-8"), re.MULTILINE) == []
 
 
 # Commands
@@ -159,7 +164,7 @@ def test_the_readme_lists_every_command_part_exit_code_and_paper(page: Path) -> 
         *EXIT_CODES.values(),
     }
     assert codes == of_commands | {error.exit_code for error in all_errors(errors.LastroError)}
-    assert all(f"`paper:{name}`" in text for name in papers.names())
+    assert all(f"`{name}`" in text for name in papers.names())
 
 
 def all_errors(kind: type[errors.LastroError]) -> Iterator[type[errors.LastroError]]:

@@ -146,7 +146,7 @@ def test_hosts_that_lost_power_with_the_campaign_get_time_to_boot(clock: Clock) 
 def test_a_resumed_campaign_allows_hosts_a_boot_and_workers_of_dask_a_trial_and_a_lease(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    study, file = load_study("paper:kagami2017"), SimpleNamespace()
+    study, file = load_study("kagami2017"), SimpleNamespace()
     monkeypatch.setattr(app, "one_interrupt", lambda: nullcontext(lambda: None))
     for grows, again, found in ((True, False, 0.0), (False, True, BUSY_S), (True, True, BUSY_S + LEASE_S)):
         monkeypatch.setattr(app, "_crew", lambda *_, grows=grows, **__: Crew({}, grows=grows))

@@ -150,7 +150,7 @@ def test_a_platform_that_does_not_exist_is_not_asked_for() -> None:
 
 def test_its_root_has_what_setup_would_install_for_its_parts() -> None:
     old, new = (set(recipe_of(release, "", PLATFORMS).packages) for release in ("bookworm", "trixie"))
-    assert {"openssh-server", "runc", "crun", "docker.io", "apparmor", "openvswitch-switch"} <= old
+    assert {"openssh-server", "runc", "crun", "docker.io", "apparmor", "openvswitch-switch", "tcpdump"} <= old
     assert new - old == {"docker-cli"}, "which docker.io contains in Debian 12"
 
 
@@ -421,7 +421,7 @@ def test_the_documentation_lists_each_platform_that_no_guest_has() -> None:
     named = set(re.findall(r"`([a-z-]+)`", text.partition("\ndockerd waits")[0]))
     by_program = {name for name in registry.names("platform") if registry.get("platform", name).requirements.program}
     assert named & registry.names("platform") == {*by_program, "incus"}
-    assert named - registry.names("platform") == {"routing", "jmeter", "vegeta"}
+    assert named - registry.names("platform") == {"jmeter", "vegeta"}
 
 
 HANGS = """lastro: sshd starts

@@ -17,7 +17,17 @@ SOURCE = Path(lastro.__file__).parent
 # From the bottom to the top. A module may import what is on a lower line, and what is in its own package.
 # Packages on one line do not know each other.
 LAYERS = (
-    ("errors", "interrupts", "requirements", "shapes", "results.samples", "host.files", "plain", "validity"),
+    (
+        "errors",
+        "interrupts",
+        "requirements",
+        "shapes",
+        "results.samples",
+        "host.files",
+        "host.moments",
+        "plain",
+        "validity",
+    ),
     ("console", "files", "units", "registry", "stats", "papers", "host.base"),
     ("study",),
     ("results",),
@@ -82,6 +92,7 @@ PURE = (
     "results.noted",
     "results.samples",
     "results.topology",
+    "host.moments",
     "validity",
     "plain",
     "units",

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import pytest
 
+from lastro import papers
 from lastro.analysis.remarks import lost_by_its_size, marks_by_metric
 from lastro.campaign.executor import Executor
 from lastro.errors import InstrumentError
@@ -92,7 +93,7 @@ def test_an_exceed_ratio_that_a_search_does_not_know_is_not_recorded_as_zero() -
     assert outcome.measurements.keys() == {"ndr", "ndr_upper", "ndr_conditional"}
 
 
-@pytest.mark.parametrize("text", [Path("examples/load.toml"), Path("docs/howto-packet-rates.md")], ids=str)
+@pytest.mark.parametrize("text", [papers.find("load"), Path("docs/howto-packet-rates.md")], ids=str)
 def test_a_study_that_names_ndr_names_its_exceed_ratio(text: Path) -> None:
     """RFC 9971: a host with other work loses frames now and then, so that a bare NDR says little."""
     found = re.findall(r"metrics = \[.*?\]", (ROOT / text).read_text(encoding="utf-8"), re.DOTALL)

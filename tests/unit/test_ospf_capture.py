@@ -101,6 +101,15 @@ def test_two_readings_in_a_row_say_nothing_of_the_rate_of_a_clock() -> None:
     assert ospf_capture._on_host(4999.5, before, now) == pytest.approx(99.5, abs=1e-4)
 
 
+def test_a_clock_is_read_after_what_was_printed_and_only_for_that(printing: Printing) -> None:
+    """A reading of a remote host is an exchange: without news, there is none, and no packet is of the future."""
+    readings = iter([ClockReading(100.0, 5000.0), ClockReading(110.0, 5010.0)])
+    text = "5009.5 hub-0a M   IP 198.18.0.1 > 224.0.0.5: OSPFv2, Hello, length 44\n"
+    watch = Capture([(printing(text), PLACE)], None, lambda: next(readings))
+    assert [each.at_s for each in watch.packets] == [pytest.approx(109.5)]
+    assert len(watch.packets) == 1 and watch.last_update_s == 0
+
+
 @pytest.mark.parametrize("step_s", [-3600.0, -10.0, 3600.0])
 def test_no_time_is_in_the_future_when_the_clock_was_set(step_s: float) -> None:
     before, now = ClockReading(100.0, 5000.0), ClockReading(110.0, 5010.0 + step_s)

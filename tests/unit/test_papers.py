@@ -18,6 +18,7 @@ from lastro.analysis.build import build_report
 from lastro.analysis.claims import Judgement, judge
 from lastro.app.studies import suite_of
 from lastro.campaign.duration import forecast
+from lastro.cli._matrix import absent_lines
 from lastro.errors import InputError
 from lastro.report.claim_words import reason_text, verdict_text
 from lastro.results.read import load_campaign
@@ -164,7 +165,7 @@ def test_the_profile_published_holds_what_the_paper_measured_alone(member: str) 
 
 @pytest.mark.parametrize("paper", ["eiras2018", "mendes2019", "trindade2018"])
 def test_a_suite_runs_published_the_studies_that_have_the_profile(paper: str) -> None:
-    given = suite_of(f"paper:{paper}", Selection(profile="published"))
+    given = suite_of(paper, Selection(profile="published"))
     assert given is not None
     have = {name for name in papers.studies(paper) if "published" in load(papers.find(name), schemas()).profiles}
     assert {f"{paper}/{study.name.removeprefix(f'{paper}-')}" for study in given.studies} == have
@@ -486,7 +487,7 @@ def needs_missing(claim: Claim) -> bool:
 
 def test_the_page_on_claims_counts_them() -> None:
     page = (Path(__file__).parents[2] / "docs" / "explanation-claims.md").read_text(encoding="utf-8")
-    told = {member: int(number) for member, number in re.findall(r"^\| `paper:(\S+)` \| (\d+) \|", page, re.MULTILINE)}
+    told = {member: int(number) for member, number in re.findall(r"^\| `(\S+/?\S*)` \| (\d+) \|", page, re.MULTILINE)}
     assert set(MEMBERS) <= set(told)
     assert told == {member: len(claims_of(load(papers.find(member), schemas()))) for member in told}
     n = len(claims_of(load(papers.find("kagami2017"), schemas())))
@@ -496,10 +497,10 @@ def test_the_page_on_claims_counts_them() -> None:
 
 
 def test_a_paper_with_several_studies_lists_them_and_says_how_to_name_one() -> None:
-    with pytest.raises(InputError, match="paper 'trindade2018' has 8 studies") as caught:
+    with pytest.raises(InputError, match="trindade2018 is a suite of 8 studies") as caught:
         papers.find("trindade2018")
     assert caught.value.hint is not None
-    assert all(f"paper:{member}" in caught.value.hint for member in papers.studies("trindade2018"))
+    assert all(member in caught.value.hint for member in papers.studies("trindade2018"))
     assert len(papers.studies("trindade2018")) == 8 and len(papers.studies("mendes2019")) == 4
     assert papers.studies("kagami2017") == []
 
@@ -518,3 +519,18 @@ def test_claims_are_found_by_the_name_of_the_study() -> None:
     assert papers.claims("trindade2018") is None
     assert papers.claims("lifecycle") is None
     assert papers.claims("trindade2018/cpu") is None
+
+
+def test_what_papers_name_and_no_part_stands_for_is_listed_with_what_comes_nearest() -> None:
+    parts = {kind: registry.names(kind) for kind in registry.KINDS}
+    rows = papers.absent()
+    assert {"TUN/TAP point to point", "Linux-VServer", "VMware vSphere", "SR-IOV", "Smack", "DPDK"} == {
+        row.name for row in rows
+    }
+    for row in rows:
+        assert row.name.lower() not in parts[row.kind], "a part by now: its row goes"
+        assert set(row.papers) <= {name.partition("/")[0] for name in papers.names()}
+        nearest = re.split(r"[;, ]", row.nearest)[0]
+        assert nearest in parts[row.kind] | parts["scenario"] or "testbed" in row.nearest
+    shown = " ".join(" ".join(absent_lines(80)).split())
+    assert all(f"{row.kind} {row.name} ({', '.join(row.papers)}): {row.because}" in shown for row in rows)

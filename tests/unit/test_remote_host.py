@@ -310,6 +310,24 @@ def test_a_shell_says_how_a_command_ended(shell: Shell) -> None:
     assert time.monotonic() - begun < 2.5
 
 
+BURN = "i=0; while [ $i -lt 200000 ]; do i=$((i + 1)); done"
+
+
+def test_an_answer_says_when_the_work_was_and_what_cpu_time_it_took(shell: Shell) -> None:
+    """The shell of sh knows it in ticks, and since the boot."""
+    before = shell.run(["sh", "-c", ":"], None, 10)
+    spent, began_s = shell.spent, time.monotonic()
+    answer = shell.run(["sh", "-c", f"sleep 0.3; {BURN}"], None, 30)
+    work_s = answer.work_ended_s - answer.work_began_s
+    assert 0.28 < work_s <= answer.duration_s + 0.02 and 0 <= answer.exchange.way_s < 1
+    assert before.work_ended_s <= answer.work_began_s
+    if shell.perl:
+        assert began_s < answer.work_began_s < answer.work_ended_s < time.monotonic(), "on the monotonic clock"
+    commands_s = shell.spent.commands_s - spent.commands_s
+    assert 0.01 < commands_s < work_s and shell.spent.commands_user_s - spent.commands_user_s <= commands_s + 0.01
+    assert 0 <= shell.spent.own_s - spent.own_s < commands_s
+
+
 def test_what_a_daemon_writes_later_shifts_no_answer(shell: Shell) -> None:
     """Its output grows between the moment when it is measured and the one when it is sent, and after that."""
     daemon = "while sleep 0.001; do echo later; echo later >&2; done & echo $!"
@@ -385,6 +403,31 @@ def test_threads_of_a_session_are_those_that_this_machine_sees(shell: Shell, tmp
         assert there == {thread: here[thread] for thread in (marked, grouped)}
         assert here.keys() - there.keys() == {int(each.name) for each in Path("/proc/self/task").iterdir()}
         assert all(ran_ns > 0 and waits > 0 for ran_ns, waits in there.values())
+
+
+def test_files_are_read_at_a_moment_with_what_lastro_has_spent_there(tmp_path: Path) -> None:
+    with host_of(tmp_path, "5ca1b8") as host:
+        host.be_ready(3)
+        assert len(host._shells._idle) == 3
+        before, began_s = host.glance(["/proc/uptime", "/nowhere"]), time.monotonic()
+        host.run(["sh", "-c", BURN])
+        after = host.glance(["/proc/uptime", "/nowhere"])
+        assert before.texts.keys() == after.texts.keys() == {"/proc/uptime"}
+        assert before.at_s < began_s < after.at_s < time.monotonic()
+        assert after.spent.commands_s > before.spent.commands_s + 0.01
+        assert after.spent.own_s >= before.spent.own_s >= 0
+        host.close()
+        assert host.glance().spent.commands_s >= after.spent.commands_s, "what was closed has been spent"
+
+
+def test_the_servers_of_a_connection_are_lastros_own(tmp_path: Path) -> None:
+    """A shell below a process of the name of sshd, which takes CPU time, and that of its own alone."""
+    (tmp_path / "sshd").symlink_to(str(shutil.which("sh")))
+    login = (str(tmp_path / "sshd"), "-c", f'{BURN}; sh -c "$0"; :')
+    with host_of(tmp_path, "5ca1b9", login) as host:
+        host.run(["true"])
+        assert len(host._shells.servers) == 1
+        assert host.glance().spent.own_s > host._shells.spent.own_s + 0.01
 
 
 # A shell of Perl, on hosts that lack something

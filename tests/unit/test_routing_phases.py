@@ -1,9 +1,8 @@
-"""What phases of a network make of what they see: answers of a flow, a watch that ended, a DUT that is far."""
+"""What phases of a network make of what they see: answers of a flow, a watch that ended, clocks that drift."""
 
 from __future__ import annotations
 
 import itertools
-import os
 from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any, cast
@@ -15,12 +14,12 @@ from hypothesis import strategies as st
 from lastro.errors import CommandTimeout, PlatformError
 from lastro.functions._ospf import Interface, Protocol, host_name
 from lastro.functions.ospf_router import ROUTERS
-from lastro.host.cgroups import Usage
+from lastro.host.moments import Glance, OwnCpu
 from lastro.meters.host import HostMeter
 from lastro.platforms.base import AVAILABLE
 from lastro.results.samples import Outcome
 from lastro.scenarios import routing
-from lastro.scenarios.routing import RoutingScenario, convergence, flow, phase_recorder
+from lastro.scenarios.routing import RoutingScenario, boot, convergence, flow, phase_recorder
 from lastro.scenarios.routing import network as router_network
 from lastro.scenarios.routing.convergence import Run, wait_for_routes
 from lastro.scenarios.routing.flow import Flow, answers, lost, outage_s
@@ -34,7 +33,6 @@ from lastro.validity import ClockSample
 from .recording import FakeInstance, answer
 
 INTERVAL_MS = 20
-NO_OBSERVERS: Any = SimpleNamespace(cpu_s=lambda: 0.0, hidden=Usage)
 
 
 def printed(numbers: list[int], *, first_s: float = 1_000.0, interval_ms: float = INTERVAL_MS) -> str:
@@ -128,7 +126,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Any:
     )
     network: Any = SimpleNamespace(
         topology=grid(2, 2), marks={"begin": 990.0, "booted": 991.0}, instances=[],
-        read_clocks=lambda: None,
+        read_clocks=lambda: None, now_s=lambda: 1000.2,
         watch=SimpleNamespace(packets=[], last_update_s=0.0, last_route_s=0.0, count=lambda a, b: {4: 0}),
     )  # fmt: skip
     return Run(network, work)
@@ -249,8 +247,12 @@ def test_the_cpu_time_of_an_event_ends_with_the_convergence(run: Any, monkeypatc
         def __exit__(self, *error: object) -> None:
             events.append(f"{self.phase} ends")
 
+    def moved(name: str) -> float:
+        events.append(name)
+        return 1000.0
+
     for name in ("cut", "mend"):
-        setattr(run.network, name, lambda *a, name=name, **k: events.append(name))
+        setattr(run.network, name, lambda *a, name=name, **k: moved(name))
     run.work.phase = Cpu
     run.work.record_quiet = lambda ended_s: events.append("quiet")
     run.network.instances = [pinging(printed([1, 12]))] * 4
@@ -264,12 +266,6 @@ def test_the_cpu_time_of_an_event_ends_with_the_convergence(run: Any, monkeypatc
 
 
 # The observer is not what is observed
-
-
-def test_the_cpu_of_a_phase_is_without_that_of_the_observer_and_of_what_it_runs() -> None:
-    host: Any = SimpleNamespace(read=lambda: {"host_cpus": 0.5}, own_cpu_s=1.0, elapsed_s=4.0)
-    assert phase_recorder._percent(host, 0.0, 2) == pytest.approx(12.5)
-    assert phase_recorder._percent(host, 0.4, 2) == pytest.approx(7.5)
 
 
 class BusyFor(HostMeter):
@@ -304,13 +300,12 @@ def test_the_host_is_judged_in_each_phase_that_is_read(
     monkeypatch.setattr(phase_recorder, "memory_taken", lambda host: 0)
     monkeypatch.setattr(BusyFor, "foreign_s", 4.0)
     outcome, used = Outcome(), iter((0.0, used_s))
-    testbed: Any = SimpleNamespace(host=None)
-    course = HostTimeline(lambda: HostReading(0.0, 0.0, 0.0))
-    work = PhaseRecorder(
-        testbed, {"max_steal_percent": 5.0, "max_foreign_cpus": 0.3}, outcome, (), course, NO_OBSERVERS
-    )
+    testbed: Any = SimpleNamespace(host=SimpleNamespace(glance=lambda: Glance(0.0, {}, OwnCpu())))
+    at_s = itertools.count()
+    course = HostTimeline(lambda: HostReading(next(at_s), 0.0, 0.0), 2)
+    work = PhaseRecorder(testbed, {"max_steal_percent": 5.0, "max_foreign_cpus": 0.3}, outcome, (), course)
     if phase == "boot":
-        work.booted(0.0)
+        work.booted(0.0, 1.0, 0.0)
     else:
         work.instances_user_s = lambda: next(used)
         with work.phase(phase):
@@ -322,9 +317,9 @@ def test_the_host_is_judged_in_each_phase_that_is_read(
 
 
 def test_a_course_has_a_value_for_each_second_and_means_over_phases() -> None:
-    cpus = os.cpu_count() or 1
+    cpus = 4
     read = iter([HostReading(10, 5, 0), HostReading(13, 5 + 3 * cpus / 2, 300), HostReading(12, 6, 200)])
-    course = HostTimeline(lambda: next(read))
+    course = HostTimeline(lambda: next(read), cpus)
     for _ in range(3):
         course.take()
     busy = course.cpu_percent(10, 13)
@@ -345,6 +340,7 @@ def guests(rate: float, step_s: float = 0.0) -> Any:
     found.topology, found.router, found.clocks, found.host_clocks = grid(1, 2), ROUTERS["frr"], [], []
     readings = iter((before, None, after, None))
     found.instances = [SimpleNamespace(clock=lambda: next(readings))] * 2
+    found.testbed = SimpleNamespace(host=SimpleNamespace(clock=lambda: ClockSample(0.0, 0.0, 0.0, 0.0)))
     return found
 
 
@@ -352,7 +348,7 @@ def guests(rate: float, step_s: float = 0.0) -> Any:
 def test_what_guests_log_is_told_in_the_hosts_time_whatever_their_clocks_do(
     monkeypatch: pytest.MonkeyPatch, rate: float
 ) -> None:
-    monkeypatch.setattr(router_network, "_AT_ONCE", 1)
+    monkeypatch.setattr(router_network, "AT_ONCE", 1)
     network = guests(rate)
     for _ in range(2):
         network.read_clocks()
@@ -364,7 +360,7 @@ def test_what_guests_log_is_told_in_the_hosts_time_whatever_their_clocks_do(
 
 
 def test_a_guest_whose_clock_was_set_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(router_network, "_AT_ONCE", 1)
+    monkeypatch.setattr(router_network, "AT_ONCE", 1)
     network = guests(1.0, step_s=2.0)
     for _ in range(2):
         network.read_clocks()
@@ -384,13 +380,11 @@ ALIVE, ZOMBIE = "Name:\tospfd\nState:\tS (sleeping)\nVmSize:\t 9000 kB\n", "Name
 def test_a_process_that_lives_and_cannot_be_read_is_no_small_one(second: dict[str, str], expected: int | None) -> None:
     files = {"/proc/1/smaps_rollup": "Pss: 20 kB\n", **{f"/proc/2/{name}": text for name, text in second.items()}}
 
-    def read_text(path: str) -> str:
-        if path not in files:
-            raise FileNotFoundError(path)
-        return files[path]
+    def read(paths: list[str]) -> dict[str, str]:
+        return {path: files[path] for path in paths if path in files}
 
     network: Any = object.__new__(RouterNetwork)
-    network.testbed = SimpleNamespace(host=SimpleNamespace(read_text=read_text))
+    network.testbed = SimpleNamespace(host=SimpleNamespace(view=SimpleNamespace(read=read)))
     network.instances = [SimpleNamespace(pids=lambda: {1, 2})]
     assert network.proportional_bytes() == expected
 
@@ -427,24 +421,36 @@ def test_guests_are_left_alone_until_an_update_or_until_neighbours_must_be_dead(
 
     monkeypatch.setattr(convergence, "time", clock)
     network: Any = SimpleNamespace(
-        watch=Links(), instances=[SimpleNamespace(shares_kernel=False)], differences=differences
-    )
+        watch=Links(), instances=[SimpleNamespace(shares_kernel=False)], differences=differences,
+        now_s=lambda: clock.now_s, testbed=SimpleNamespace(host=SimpleNamespace(remote=False)),
+    )  # fmt: skip
     assert wait_for_routes(network, [], 1000.0, quiet_s=6, within_s=100, unasked_s=40) == []
     assert asked_s == [first_asked_s]
 
 
+def test_a_clock_that_is_ahead_of_ours_is_waited_by_and_looked_at_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of a host that is reached by SSH, where each look is an exchange."""
+    clock, ahead_s = Clock(1000.0), 5000.0
+    looks_s: list[float] = []
+
+    class Links:
+        last_route_s = 6003.0
+
+        @property
+        def last_update_s(self) -> float:
+            looks_s.append(clock.now_s)
+            return 6001.0
+
+    monkeypatch.setattr(convergence, "time", clock)
+    network: Any = SimpleNamespace(
+        watch=Links(), instances=[SimpleNamespace(shares_kernel=True)], differences=lambda expected: [],
+        now_s=lambda: clock.now_s + ahead_s, testbed=SimpleNamespace(host=SimpleNamespace(remote=True)),
+    )  # fmt: skip
+    assert wait_for_routes(network, [], 6000.0, quiet_s=6, within_s=100) == []
+    assert clock.now_s == 1009.0 and len(looks_s) < 25
+
+
 # Where it runs, and what a file may name
-
-
-@pytest.mark.parametrize(("guest", "reason", "remedy"), [
-    (None, "reached by SSH", "run Lastro on the DUT itself"),
-    ({"emulated": True}, "not in a guest", "measure it on a host, without a guest as its testbed"),
-])  # fmt: skip
-def test_routing_is_refused_where_its_links_cannot_be_watched(guest: Any, reason: str, remedy: str) -> None:
-    scenario: Any = object.__new__(RoutingScenario)
-    scenario._testbed = SimpleNamespace(host=SimpleNamespace(remote=True), guest=guest)
-    found = scenario.availability({"platform": "runc", "attachment": "veth-bridge"})
-    assert not found and reason in str(found.reason) and found.remedy == remedy
 
 
 @pytest.mark.parametrize(("shares_kernel", "failure", "can"), [
@@ -492,7 +498,7 @@ def test_a_network_with_names_of_cities_is_configured_by_plain_ones() -> None:
     network: Any = SimpleNamespace(
         topology=parse(text, "x.toml"), router=ROUTERS["frr"], instances=[SimpleNamespace(run=run)] * 2
     )
-    router_network._start_daemons(network, Protocol())
+    boot._start_daemons(network, Protocol())
     assert sorted(line for script in scripts for line in script.splitlines() if line.startswith("hostname")) == [
         "hostname router-0", "hostname router-0", "hostname router-1", "hostname router-1",
     ]  # fmt: skip

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import os
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from lastro.errors import PlatformError
+from lastro.errors import ConnectionLost, PlatformError
 from lastro.functions._ospf import NeighbourChange
 from lastro.host.cgroups import Usage
+from lastro.host.moments import Glance, OwnCpu
+from lastro.meters.host import HostMeter
 from lastro.platforms._docker_instance import DockerInstance
 from lastro.platforms._docker_late import KataInstance, RunscInstance
 from lastro.platforms._hypervisor import HypervisorInstance
@@ -19,13 +21,13 @@ from lastro.platforms._oci import OciInstance
 from lastro.platforms.gvisor import GvisorInstance
 from lastro.results.noted import remarks_of
 from lastro.results.samples import GIVEN_BACK, Outcome
-from lastro.scenarios.routing import RoutingScenario, phase_recorder
+from lastro.scenarios.routing import RoutingScenario, host_timeline, phase_recorder
 from lastro.scenarios.routing.convergence import Run
 from lastro.scenarios.routing.host_timeline import HostReading, HostTimeline, _sample
 from lastro.scenarios.routing.network import RouterNetwork
 from lastro.scenarios.routing.observers import Observers
 from lastro.scenarios.routing.phase_recorder import PhaseRecorder, fallen_s
-from lastro.validity import ClockReading
+from lastro.validity import ClockReading, ClockSample
 
 
 class Meter:
@@ -54,22 +56,22 @@ class Meter:
 def test_observers_are_no_part_of_any_phase_and_commands_of_the_boot_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    spent_s, observed_s = iter((10.0, 10.3)), iter((0.04, 1.0, 1.1))
     monkeypatch.setattr(phase_recorder, "HostMeter", Meter)
     monkeypatch.setattr(phase_recorder, "memory_taken", lambda host: 0)
-    monkeypatch.setattr(phase_recorder, "_commands_s", lambda: next(spent_s))
-    testbed: Any = SimpleNamespace(host=None)
-    observers: Any = SimpleNamespace(cpu_s=lambda: next(observed_s), hidden=Usage)
+    testbed: Any = SimpleNamespace(host=SimpleNamespace(glance=lambda: Glance(0.0, {}, OwnCpu())))
     limits = {"max_steal_percent": 5.0, "max_foreign_cpus": 0.3}
     outcome = Outcome()
-    course = HostTimeline(lambda: HostReading(0.0, 0.0, 3 << 20))
-    work = PhaseRecorder(testbed, limits, outcome, (), course, observers)
-    work.booted(0.0)
+    # When, how many seconds the host was busy, the memory, how many seconds of these commands were.
+    taken = iter((HostReading(at_s, busy_s, 3 << 20, commands_s) for at_s, busy_s, commands_s in (
+        (0.0, 10.0, 1.0), (6.0, 12.1, 2.0), (10.0, 20.0, 7.0), (14.0, 22.0, 7.4),
+    )))  # fmt: skip
+    course = HostTimeline(lambda: next(taken), cpus=2)
+    work = PhaseRecorder(testbed, limits, outcome, (), course)
+    work.booted(1.0, 5.0, 0.1)
     with work.phase("recovery"):
         pass
-    cpus = os.cpu_count() or 1
     assert outcome.measurements == {
-        "cpu_boot": pytest.approx(49 / cpus), "cpu_recovery": pytest.approx(40 / cpus),
+        "cpu_boot": pytest.approx(25), "cpu_recovery": pytest.approx(20),
         "memory_boot": 3.0, "memory_booted": 3.0, "memory_recovery": 3.0,
     }  # fmt: skip
 
@@ -78,15 +80,54 @@ def test_routers_that_the_hosts_proc_does_not_show_are_read_beside_it() -> None:
     """As those of Xen: the domain of the host sees neither their CPU time nor their memory."""
     used = iter((Usage(), Usage(cpu_s=6.0, memory_bytes=256 << 20)))
     platform: Any = SimpleNamespace(hidden_usage=lambda testbed: next(used), host_cpus=lambda testbed: 4)
-    files = {"/proc/stat": "cpu  0 0 0 0\n", "/proc/meminfo": "MemTotal: 100 kB\nMemAvailable: 40 kB\n"}
-    cgroups = SimpleNamespace(usage=lambda group: Usage(), pids=lambda group: set())
-    testbed: Any = SimpleNamespace(host=SimpleNamespace(read_text=files.__getitem__), cgroups=cgroups)
-    seen = Observers(testbed, "watch", platform)
-    files["/proc/stat"] = "cpu  100 0 0 0 0 0 0 0\n"
+    files = {
+        "/proc/stat": "cpu  70 0 0 200 40 0 0 60 0 0\ncpu0 70 0 0 200 40 0 0 60 0 0\nintr 1\n",
+        "/proc/meminfo": "MemTotal: 100 kB\nMemAvailable: 40 kB\n",
+        "/watch": "1.5", "/proc/7/smaps_rollup": "Rss: 90 kB\nPss: 30 kB\n",
+    }  # fmt: skip
+    cgroups = SimpleNamespace(cpu_file=lambda group: f"/{group}", parse_cpu_s=float)
+    host = SimpleNamespace(
+        glance=lambda paths: Glance(4.0, {path: files[path] for path in paths}, OwnCpu(0, 0.5, 0, 2))
+    )
+    testbed: Any = SimpleNamespace(host=host, cgroups=cgroups)
+    seen = Observers(testbed, "watch", platform, [7])
     before, after = _sample(seen), _sample(seen)
-    assert after.busy_s - before.busy_s == pytest.approx(6.0, abs=0.5)
+    assert (before.at_s, before.busy_s, before.commands_s) == (4.0, 1.0 - 1.5 - 0.5, 2)
+    assert before.taken_bytes == 30 << 10, "without what the observer takes"
+    assert after.busy_s - before.busy_s == pytest.approx(6.0)
     assert after.taken_bytes - before.taken_bytes == 256 << 20
     assert seen.cpus() == 4
+
+
+@pytest.mark.processes
+def test_a_time_series_of_a_host_that_is_lost_ends_with_that_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    readings = iter([HostReading(1.0, 0.0, 0.0)])
+
+    def sample(observers: Any) -> HostReading:
+        for reading in readings:
+            return reading
+        raise ConnectionLost("dut", "gone")
+
+    monkeypatch.setattr(host_timeline, "_sample", sample)
+    monkeypatch.setattr(host_timeline, "_EVERY_S", 0.01)
+    observers: Any = SimpleNamespace(cpus=lambda: 2)
+    with pytest.raises(ConnectionLost, match="gone"), host_timeline.watched(observers) as course:
+        time.sleep(0.2)
+        assert course.taken_bytes(1.0, 1.0) == ()
+
+
+def test_a_meter_of_a_remote_host_leaves_out_the_shells_and_servers_of_the_connection() -> None:
+    """By the host's own clock: 4 s, in which the CPUs had 3 s in user mode, of which 1 s was theirs."""
+    glances = iter([
+        Glance(5000.0, {"/proc/stat": "cpu  100 0 0 900 0 0 0 0\n"}, OwnCpu(1.0, 1.5)),
+        Glance(5004.0, {"/proc/stat": "cpu  400 0 0 1400 0 0 0 0\n"}, OwnCpu(2.0, 3.0)),
+    ])  # fmt: skip
+    testbed: Any = SimpleNamespace(near=None, host=SimpleNamespace(glance=lambda paths: next(glances)))
+    meter = HostMeter(testbed, {})
+    meter.start()
+    meter.stop()
+    assert (meter.elapsed_s, meter.own_cpu_s) == (4.0, 1.5)
+    assert meter.foreign_cpus(instances_user_s=0.5) == pytest.approx((3.0 - 1.0 - 0.5) / 4)
 
 
 def test_memory_grows_from_phase_to_phase_and_the_boot_is_over_once_the_cpu_stays_down() -> None:
@@ -144,7 +185,9 @@ def test_what_other_programs_took_meanwhile_is_left_when_the_network_is_gone() -
     work: Any = object.__new__(PhaseRecorder)
     work.outcome, work._empty_bytes = Outcome({"memory_regular": 200.0}), 50 << 20
     taken = {(7.0, 7.0): 30 << 20}
-    work.course = SimpleNamespace(take=lambda: 7.0, mean_taken_bytes=lambda *period: taken[period])
+    work.course = SimpleNamespace(
+        take=lambda: HostReading(7.0, 0.0, 0.0), mean_taken_bytes=lambda *period: taken[period]
+    )
     work.record_drift()
     assert work.outcome.measurements["memory_drift"] == -20.0, "or gave back"
 
@@ -152,8 +195,9 @@ def test_what_other_programs_took_meanwhile_is_left_when_the_network_is_gone() -
 @pytest.mark.parametrize("starts_on_links", [False, True])
 def test_instances_that_start_on_their_links_tell_of_neither_when_it_was_done(starts_on_links: bool) -> None:
     outcome = Outcome()
-    work: Any = SimpleNamespace(outcome=outcome, measured=outcome.measurements.__setitem__, booted=lambda begin_s: None)
+    work: Any = SimpleNamespace(outcome=outcome, measured=outcome.measurements.__setitem__, booted=lambda *times: None)
     network: Any = SimpleNamespace(
+        watch_cpu_s=0.0,
         marks={"begin": 1.0, "created": 1.5, "linked": 9.0, "booted": 10.0},
         instances=[SimpleNamespace(starts_on_links=starts_on_links)] * 2,
     )
@@ -201,10 +245,11 @@ def test_what_routers_log_by_the_hosts_wall_clock_goes_by_the_reading_that_is_ne
 def test_the_hosts_clock_is_read_beside_those_of_the_routers() -> None:
     network: Any = object.__new__(RouterNetwork)
     network.host_clocks, network.clocks = [], []
+    network.testbed = SimpleNamespace(host=SimpleNamespace(clock=lambda: ClockSample(1.0, 2.0, 3.0, 0.0)))
     network.instances = [SimpleNamespace(clock=lambda: None)]
     for _ in range(2):
         network.read_clocks()
-    assert len(network.host_clocks) == len(network.clocks) == 2
+    assert network.host_clocks == [ClockReading(2.0, 3.0)] * 2 and len(network.clocks) == 2
 
 
 def test_a_topology_file_that_was_changed_ends_a_trial_before_it_boots(tmp_path: Path) -> None:

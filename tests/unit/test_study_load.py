@@ -534,7 +534,7 @@ def test_the_json_schema_serves_several_scenarios() -> None:
 def test_papers_are_found_by_name() -> None:
     assert "kagami2017" in papers.names()
     assert papers.find("kagami2017") == KAGAMI
-    with pytest.raises(InputError, match="no paper is named 'kagami2071'") as caught:
+    with pytest.raises(InputError, match="there is no built-in study 'kagami2071'") as caught:
         papers.find("kagami2071")
     assert caught.value.hint == "did you mean 'kagami2017'?"
     with pytest.raises(InputError):

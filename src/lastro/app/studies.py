@@ -61,14 +61,14 @@ def named_fleet(place: str) -> FleetFile | None:
 
 
 def load_study(name: str, selection: Selection = WHOLE) -> Study:
-    """Load a study and apply the user's choices. `name` is a file, or paper:NAME for a published study.
+    """Load a study and apply the user's choices. `name` is a file, or the name of a built-in study.
 
-    Raises: InputError when there is no such paper or the selection does not fit; StudyError when the file is not a
+    Raises: InputError when there is no such study or the selection does not fit; StudyError when the file is not a
     valid study."""
     from lastro import papers
 
-    kind, _, paper = name.rpartition(":")
-    return load_file(papers.find(paper) if kind == "paper" else Path(name), selection)
+    built_in = papers.built_in(name)
+    return load_file(papers.find(built_in) if built_in else Path(name), selection)
 
 
 def load_file(file: Path, selection: Selection = WHOLE) -> Study:
@@ -115,8 +115,8 @@ def suite_of(name: str, selection: Selection = WHOLE) -> GivenSuite | None:
     from lastro.campaign import suite
     from lastro.results.database import holds_campaign
 
-    kind, _, paper = name.rpartition(":")
-    path = papers.folder(paper) if kind == "paper" else Path(name)
+    built_in = papers.built_in(name)
+    path = papers.folder(built_in) if built_in else Path(name)
     try:
         if path is None or not path.is_dir():
             return None

@@ -57,7 +57,7 @@ class SuiteStudy:
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """A suite as its index stores it. `source` is paper:NAME or a folder, as the user typed it.
+    """A suite as its index stores it. `source` is a built-in name or a folder, as the user typed it.
 
     `testbed` and `fleet` are the files with which it began: absolute paths, or the word `guest`; empty without one."""
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 COMMANDS = {
     "study": {
         "new": "write a commented study file to start from",
+        "studies": "list the studies that Lastro brings along: of papers, and its own",
         "plan": "show treatments, trials, what is unavailable and why, and the expected duration",
         "run": "run a study on this host (root)",
         "resume": "continue a campaign that was interrupted (root)",

@@ -24,11 +24,11 @@ def study_arguments(parser: argparse.ArgumentParser, hosts: Callable[[argparse.A
     parser.add_argument(
         "study",
         metavar="STUDY",
-        help="a study file; a published study: paper:NAME or paper:NAME/STUDY; a suite: a folder of studies or a paper",
+        help="a study file; a built-in study (see `lastro studies`); a suite: a folder of studies, or a built-in one",
     )
     hosts(parser)
     parser.add_argument(
-        "--profile", metavar="P", help="one of the study's profiles: quick, standard, paper or published"
+        "--profile", metavar="P", help="one of the study's profiles: quick, standard, paper, published or emulated"
     )
     parser.add_argument(
         "--only", metavar="FACTOR=LEVEL,...", action="append", default=[],

@@ -119,21 +119,21 @@ def _with_equals_sign(line: str) -> str:
 
 
 def studies() -> list[str]:
-    """Return the names of all published studies and suites, as the command line takes them."""
+    """Return the names of all built-in studies and suites."""
     names = papers.names()
     suites = {name.partition("/")[0] for name in names}
-    return [f"paper:{name}" for name in sorted({*names, *suites})]
+    return sorted({*names, *suites})
 
 
 def published() -> Iterator[str]:
-    """Yield STUDY, FACTOR, LEVEL … for each factor of each published study, and STUDY, --set, NAME … for its constants.
+    """Yield STUDY, FACTOR, LEVEL … for each factor of each built-in study, and STUDY, --set, NAME … for its constants.
 
     Words are separated by tabs, since a level may have a blank."""
     for name in papers.names():
         document = tomllib.loads(papers.find(name).read_text(encoding="utf-8"))
         for factor, levels in document["factors"].items():
-            yield "\t".join([f"paper:{name}", factor, *map(_as_typed, levels)])
-        yield "\t".join([f"paper:{name}", "--set", *document.get("settings", ())])
+            yield "\t".join([name, factor, *map(_as_typed, levels)])
+        yield "\t".join([name, "--set", *document.get("settings", ())])
 
 
 def _as_typed(level: str | float) -> str:

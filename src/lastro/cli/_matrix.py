@@ -5,9 +5,10 @@ from __future__ import annotations
 import itertools
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
+from lastro import papers
 from lastro.platforms.base import Availability
 
 WORKS, FAILS, UNTRIED = "✓", "✗", "·"
@@ -56,7 +57,8 @@ def document(
 ) -> dict[str, Any]:
     """Return everything as JSON-able data, with the facts of the host, and of the guest if it is one."""
     tried = {"parts": parts(findings, versions), "matrix": cells(findings)}
-    return {"host": host, **({"guest": guest} if guest else {}), **tried}
+    named = [asdict(each) for each in papers.absent()]
+    return {"host": host, **({"guest": guest} if guest else {}), **tried, "named_by_papers": named}
 
 
 def parts(findings: Sequence[ProbedPart], versions: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -94,6 +96,14 @@ def lines(findings: Sequence[ProbedPart], width: int) -> Iterator[str]:
         yield from textwrap.wrap(str(reason), width, initial_indent=f"{FAILS}{number} ", subsequent_indent="   ")
         if remedy:
             yield from textwrap.wrap(f"remedy: {remedy}", width, initial_indent="   ", subsequent_indent="   ")
+
+
+def absent_lines(width: int) -> Iterator[str]:
+    """Yield what the papers name and Lastro has no part for, with reasons."""
+    yield "named by papers, and no part of Lastro:"
+    for each in papers.absent():
+        text = f"{each.kind} {each.name} ({', '.join(each.papers)}): {each.because}; nearest: {each.nearest}"
+        yield from textwrap.wrap(text, width, initial_indent="  ", subsequent_indent="    ")
 
 
 _KINDS = ("attachment", "isolation", "function", "anomaly")

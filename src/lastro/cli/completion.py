@@ -12,7 +12,8 @@ zsh needs this line in ~/.zshrc:
 
   fpath+=~/.zfunc; autoload -Uz compinit; compinit
 
-The script completes commands, options, choices, paper:NAME, study files and their profiles, campaigns and platforms."""
+The script completes commands, options, choices, built-in studies, study files and their profiles, campaigns and
+platforms."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ from lastro import registry
 from lastro.app.rights import require_root
 from lastro.app.studies import load_fleet, load_study, load_testbed
 from lastro.cli._common import testbed_argument
-from lastro.cli._matrix import ProbedPart, document, lines, summary
+from lastro.cli._matrix import ProbedPart, absent_lines, document, lines, summary
 from lastro.errors import HostBusy, HostError, InputError, LastroError, did_you_mean
 from lastro.host.base import Host
 from lastro.plain import plain, unfiltered
@@ -108,7 +108,9 @@ def run(args: argparse.Namespace) -> int:
     print()
     everything = args.all and not args.quick
     print("\n".join(lines(findings, _width()) if everything else summary(findings, _width())))
-    if not everything:
+    if everything:
+        print("\n".join(["", *absent_lines(_width())]))
+    else:
         print("\n`lastro doctor --all` shows every part, with reasons and remedies")
     return 0
 

@@ -33,17 +33,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="also build what `--testbed guest` boots; otherwise its first use builds it",
     )
+    parser.add_argument("--wait", action="store_true", help="wait for a campaign on this host to end")
     parser.add_argument("--json", action="store_true", help="print it as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
     from lastro.app.hosts import image_of
+    from lastro.app.waiting import wait_reporter
     from lastro.host.ledger import session
     from lastro.image import manifest
     from lastro.units import human_bytes
 
     require_root("image")
-    with session("building the root filesystem") as held:
+    with session("building the root filesystem", wait=wait_reporter(args.wait)) as held:
         image = image_of(held, snapshot=args.snapshot)
         if args.guest:
             _build_guest(held, image)

@@ -3,9 +3,11 @@
   lastro plan study.toml
   sudo lastro run study.toml --profile quick
 
-`lastro plan` needs no root. To start from a published study, whose claims stay with it while it keeps its name:
+`lastro plan` needs no root. To start from a built-in study (`lastro studies`); published claims stay with it while it
+keeps its name:
 
-  lastro new --from paper:kagami2017 mine.toml
+  lastro new --from kagami2017 mine.toml
+  lastro new --from trindade2018 mine       a suite: a folder with all of its studies
 
 With --part, FILE is the name of a part: the command writes a working example to parts/, and a test of its contract.
 
@@ -24,16 +26,17 @@ from lastro.results.files import write_atomically
 from lastro.study.model import NAME_PATTERN
 
 _TEMPLATE_NAME = "my-study"
+_FILE = "study.toml"
 # Kinds with a template in lastro/testing/templates.
 _PARTS = ("anomaly", "attachment", "function", "instrument", "isolation", "meter")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "file", nargs="?", default="study.toml", metavar="FILE", help="where to write it; - is standard output"
+        "file", nargs="?", default=_FILE, metavar="FILE", help="where to write it; - is standard output"
     )
     parser.add_argument(
-        "--from", dest="source", metavar="paper:NAME", help="write a published study: paper:NAME or paper:NAME/STUDY"
+        "--from", dest="source", metavar="NAME", help="write a built-in study, or the folder of a built-in suite"
     )
     parser.add_argument("--part", choices=_PARTS, help="write a part of this kind; FILE is its name")
     parser.add_argument("--name", help="the study's name; default: the file's name without its extension")
@@ -45,7 +48,9 @@ def run(args: argparse.Namespace) -> int:
         if args.source:
             raise InputError("--part and --from exclude each other", "write the part and the study one after the other")
         return _write_part(args.part, args.file, overwrite=args.force)
-    text = published_text(args.source, args.name) if args.source else study_text(args.name or _name_from(args.file))
+    if args.source and (members := _members(args.source)):
+        return _write_suite(args, members)
+    text = built_in_text(args.source, args.name) if args.source else study_text(args.name or _name_from(args.file))
     if args.file == "-":
         print_document(text)
         return 0
@@ -62,14 +67,38 @@ def study_text(name: str) -> str:
     return _renamed(template.read_text(encoding="utf-8"), name)
 
 
-def published_text(source: str, name: str | None) -> str:
-    """Return the text of a published study, renamed if `name` is given.
+def built_in_text(source: str, name: str | None) -> str:
+    """Return the text of a built-in study, renamed if `name` is given.
 
     Raises: InputError when there is no such study, or no study can have this name."""
     from lastro import papers
 
-    text = papers.find(source.removeprefix("paper:")).read_text(encoding="utf-8")
+    built_in = papers.built_in(source)
+    if built_in is None:
+        raise InputError(f"{source} is no built-in study", "see them with `lastro studies`, or copy the file")
+    text = papers.find(built_in).read_text(encoding="utf-8")
     return text if name is None else _renamed(text, name)
+
+
+def _members(source: str) -> list[Path]:
+    """Return the files of a built-in suite; none for another name."""
+    from lastro import papers
+
+    folder = papers.folder(papers.built_in(source) or "")
+    return sorted(folder.glob("*.toml")) if folder else []
+
+
+def _write_suite(args: argparse.Namespace, members: list[Path]) -> int:
+    """Write a folder. Raises: InputError when it exists, or a study is to have another name."""
+    if args.name or args.file in ("-", _FILE):
+        raise InputError(f"{args.source} is a suite of studies", "name a folder for them, and leave --name out")
+    folder = Path(args.file)
+    if os.path.lexists(folder) and not args.force:
+        raise InputError(f"{folder} already exists", "choose another name, or overwrite its files with --force")
+    for file in members:
+        _write(folder / file.name, file.read_text(encoding="utf-8"), overwrite=args.force, folders=True)
+    print(f"wrote {len(members)} files to {folder}; see what they would run with `lastro plan {folder}`")
+    return 0
 
 
 def _renamed(text: str, name: str) -> str:

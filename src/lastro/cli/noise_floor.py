@@ -43,7 +43,9 @@ _MOST_CAMPAIGNS = 100
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("study", metavar="DIR|STUDY", help="a campaign's directory, or a study file, or paper:NAME")
+    parser.add_argument(
+        "study", metavar="DIR|STUDY", help="a campaign's directory, or a study file, or the name of a built-in study"
+    )
     parser.add_argument("--profile", metavar="P", help="profile of a study file: quick, standard, paper or published")
     testbed_argument(parser)
     parser.add_argument(

@@ -11,7 +11,7 @@ from lastro.host.files import DESCRIPTION, OWNER_VARIABLE, Files
 
 Ask = Callable[[str | Query, Sequence[str]], str]  # (script, arguments) -> what it prints
 
-_READ = Query(
+READ = Query(
     'for f; do if t=$(base64 -w0 -- "$f" 2>/dev/null); then echo "+$t"; else echo -; fi; done',
     r'map { my $found = content($_); defined $found ? "x" . unpack("H*", $found) . "\n" : "-\n" } @_',
 )
@@ -76,12 +76,7 @@ class RemoteFiles(Files):
         self._ask = ask
 
     def read(self, paths: Sequence[str]) -> dict[str, str]:
-        lines = self._ask(_READ, paths).splitlines() if paths else []
-        return {
-            path: (bytes.fromhex(line[1:]) if line[0] == "x" else base64.b64decode(line[1:])).decode(errors="replace")
-            for path, line in zip(paths, lines, strict=True)
-            if line != "-"
-        }
+        return texts_of(paths, self._ask(READ, paths)) if paths else {}
 
     def names(self, directory: str) -> list[str]:
         return sorted(self._ask(_NAMES, [directory]).splitlines())
@@ -119,6 +114,15 @@ class RemoteFiles(Files):
     def remove_empty(self, directories: Sequence[str], *, below: bool = True) -> dict[str, str]:
         left = self._ask(_REMOVE, ["1" if below else "0", *directories]).splitlines() if directories else []
         return dict.fromkeys(left, "it is not empty, or busy")
+
+
+def texts_of(paths: Sequence[str], answer: str) -> dict[str, str]:
+    """Return the texts of files by path from the answer to `READ`, without those that could not be read."""
+    return {
+        path: (bytes.fromhex(line[1:]) if line[0] == "x" else base64.b64decode(line[1:])).decode(errors="replace")
+        for path, line in zip(paths, answer.splitlines(), strict=True)
+        if line != "-"
+    }
 
 
 def _mark(token: str) -> str:

@@ -10,6 +10,7 @@ command. In a virtual machine in software, that is a tenth of a second."""
 from __future__ import annotations
 
 import base64
+import os
 import secrets
 import select
 import shlex
@@ -22,32 +23,46 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lastro.host._child import kill_group, memory_file
+from lastro.host._exchanges import Exchange
+from lastro.host.moments import OwnCpu
+from lastro.host.threads import all_of
 
 _START_S = 30.0
+_TICKS = os.sysconf("SC_CLK_TCK")
 # One line, which sh reads to its end before it runs it: what follows is for its successor. Perl is tried first, since
 # after `exec` it is too late for sh. The variable and the option keep the login's locale out of messages and files.
 _OPEN = "{ perl -Mstrict -e 'require 5.010' 2>/dev/null && PERL_BADLANG=0 exec perl -C0 -e %s %s; echo; echo %s sh; }\n"
 _PERL = Path(__file__).with_name("remote_shell.pl")
 # Most commands print nothing, and no program is needed to send that. Otherwise busybox starts fastest: in a machine in
 # software, 60 ms faster than coreutils.
-# A redirection that fails ends the shell, but not behind `command`.
+# A redirection that fails ends the shell, but not behind `command`. /proc has the shell's CPU time with that of its
+# children, and the time since the boot; `read` takes both without a program. Above the shell are the servers of its
+# connection.
 _PRELUDE = """exec 2>/dev/null; cd /; d=none
 b=busybox; $b stat -Lc %s / >/dev/null || b=
 for each in /dev/shm /tmp; do
     (umask 077; set -C; : >$each/lastro-READY) && { d=$each; $b rm -f $d/lastro-READY; break; }
 done
-echo; echo READY $d; [ $d != none ] || exit
+s=; p=$PPID
+while [ "${p:-0}" -gt 1 ] && read -r l </proc/$p/stat; do
+    case $l in *"(sshd"*) s="$s $p";; esac
+    l=${l##*) }; l=${l#? }; p=${l%% *}
+done
+used() { read -r l </proc/$$/stat; set -- ${l##*) }; u="${12} ${13} ${14} ${15}"; }
+used; echo; echo READY $d $u $s; [ $d != none ] || exit
 call() {
     n=$1; shift; c=0; umask 077; set -C
     command exec 3>$d/lastro-$n.o 4<$d/lastro-$n.o 5>$d/lastro-$n.e 6<$d/lastro-$n.e || c=126
     $b rm -f $d/lastro-$n.o $d/lastro-$n.e; umask 022; set +C
     if [ $c != 0 ]; then
         set -- "the command cannot be started: no file can be made in $d"
-        exec 3>&- 4<&- 5>&- 6<&-; echo $n $c 0 ${#1}; printf %s "$1"; return
+        exec 3>&- 4<&- 5>&- 6<&-; used; echo $n $c 0 ${#1} 0 0 $u; printf %s "$1"; return
     fi
+    read -r t l </proc/uptime
     "$@" >&3 2>&5 3>&- 4<&- 5>&- 6<&-
-    c=$?; set -- 0 0; [ ! -s /dev/fd/4 ] && [ ! -s /dev/fd/6 ] || set -- $($b stat -Lc %s /dev/fd/4 /dev/fd/6)
-    echo $n $c $*  # a daemon left by the command may still write
+    c=$?; read -r e l </proc/uptime
+    set -- 0 0; [ ! -s /dev/fd/4 ] && [ ! -s /dev/fd/6 ] || set -- $($b stat -Lc %s /dev/fd/4 /dev/fd/6)
+    used; echo $n $c $* $t $e $u  # a daemon left by the command may still write
     [ $1 = 0 ] || $b head -c $1 <&4; [ $2 = 0 ] || $b head -c $2 <&6; exec 3>&- 4<&- 5>&- 6<&-
 }
 """
@@ -75,15 +90,25 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
+    """An answer, with its time on the controller's clock and that of the work for it on the remote host's."""
+
     returncode: int
     stdout: bytes
     stderr: bytes
     started_s: float
     duration_s: float
+    work_began_s: float
+    work_ended_s: float
+
+    @property
+    def exchange(self) -> Exchange:
+        return Exchange(self.started_s, self.started_s + self.duration_s, self.work_began_s, self.work_ended_s)
 
 
 class Shell:
-    """One shell in one session of a connection; `release` frees that session."""
+    """One shell in one session of a connection; `release` frees that session.
+
+    `servers` are the processes of sshd above it, and `spent` is its CPU time when it last answered."""
 
     def __init__(self, argv: Sequence[str], release: Callable[[], None]) -> None:
         self._release = release
@@ -93,21 +118,25 @@ class Shell:
             start_new_session=True,
         )  # fmt: skip
         self._unread = b""
+        self.spent, self.servers = OwnCpu(), frozenset[str]()
         self._late = f"its login shell did not start within {_START_S:g} s; start-up files, such as ~/.bashrc, delay it"
         ready = secrets.token_hex(8)
         self._send((_OPEN % (shlex.quote(_PERL.read_text()), ready, ready)).encode())
-        self.perl = self._said(ready) == "perl"
+        kind, *words = self._said(ready)
+        self.perl = kind == "perl"
         if not self.perl:
             self._send(_PRELUDE.replace("READY", ready).encode())
-            self._said(ready)
+            _, *words = self._said(ready)
+        self._take_spent(words[:4])
+        self.servers = frozenset(words[4:])
         self._late = "no answer"
 
-    def _said(self, ready: str) -> str:
-        """Return what follows `ready` on its line; before it, a login may print a greeting. Raises: Lost, NoPlace."""
+    def _said(self, ready: str) -> list[str]:
+        """Return the words after `ready` on its line; a login may print a greeting before. Raises: Lost, NoPlace."""
         deadline_s = time.monotonic() + _START_S
         while not (line := self._line(deadline_s).decode(errors="replace")).startswith(f"{ready} "):
             pass
-        if (found := line.removeprefix(f"{ready} ").strip()) == "none":
+        if (found := line.split()[1:])[:1] == ["none"]:
             self.close()
             raise NoPlace
         return found
@@ -152,10 +181,17 @@ class Shell:
         deadline_s = started_s + timeout_s + PATIENCE_S
         while not (line := self._line(deadline_s)).startswith(nonce.encode()):
             pass
-        code, n_out, n_err = map(int, line.split()[1:])
         duration_s = time.monotonic() - started_s
+        code, n_out, n_err = map(int, line.split()[1:4])
+        began_s, ended_s = map(float, line.split()[4:6])
+        self._take_spent(line.split()[6:])
         out, err = self._bytes(n_out, deadline_s), self._bytes(n_err, deadline_s)
-        return Answer(code, out, err, started_s, duration_s)
+        return Answer(code, out, err, started_s, duration_s, began_s, ended_s)
+
+    def _take_spent(self, numbers: Sequence[str | bytes]) -> None:
+        """Note the CPU time that the shell says it has used, and its children: in seconds by Perl, in ticks by sh."""
+        user_s, system_s, commands_user_s, commands_s = (float(each) / (1 if self.perl else _TICKS) for each in numbers)
+        self.spent = OwnCpu(user_s, user_s + system_s, commands_user_s, commands_user_s + commands_s)
 
     def close(self) -> None:
         with suppress(OSError):
@@ -166,6 +202,7 @@ class Shell:
         assert self._process.stdout is not None
         self._process.stdout.close()
         self._err.close()
+        self.servers = frozenset()  # another process may get their numbers
         self._release()
 
     def _send(self, data: bytes) -> None:
@@ -214,15 +251,37 @@ class Shells:
     def __init__(self, start: Callable[[], tuple[Path, list[str]]], release: Callable[[Path], None]) -> None:
         self._start, self._release = start, release
         self._idle: list[Shell] = []
+        self._every: list[Shell] = []
         self._turn = threading.Lock()
+
+    @property
+    def spent(self) -> OwnCpu:
+        """The CPU time of all shells and of their commands, of those, too, that have been closed."""
+        return sum((shell.spent for shell in list(self._every)), OwnCpu())
+
+    @property
+    def servers(self) -> list[str]:
+        """The processes that serve the connections on the remote host."""
+        return sorted({server for shell in list(self._every) for server in shell.servers})
+
+    def open(self, least: int) -> None:
+        """Have at least this number of idle shells. Raises: Lost, NoPlace."""
+        missing = least - len(self._idle)
+        for future in all_of([lambda: self._idle.append(self._made())] * missing, missing) if missing > 0 else ():
+            future.result()
+
+    def _made(self) -> Shell:
+        socket, command = self._start()
+        shell = Shell(command, lambda: self._release(socket))
+        with self._turn:
+            self._every.append(shell)
+        return shell
 
     def call(self, wanted: Callable[[Shell], Answer]) -> Answer:
         """Use an idle shell, or a new one. Raises: Lost, NoPlace."""
         with self._turn:
             shell = self._idle.pop() if self._idle else None
-        if shell is None:
-            socket, command = self._start()
-            shell = Shell(command, lambda: self._release(socket))
+        shell = shell or self._made()
         try:
             answer = wanted(shell)
         except BaseException:  # the shell's state is now unknown

@@ -5,6 +5,7 @@ Sources: proc(5), Documentation/accounting/psi.rst of the kernel."""
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -16,10 +17,11 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 _KTHREADD = 2  # its PID on every host
 _MODES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 _RESOURCES = ("cpu", "memory", "io")
+STAT = "/proc/stat"
+TOTALS = (STAT, *(f"/proc/pressure/{resource}" for resource in _RESOURCES))
 # Prints the first line of each existing file, after the file's name. It is one command, also on a remote host.
 _READ = [
-    "sh", "-c", 'exec grep --no-messages --with-filename --max-count=1 "" "$@" /proc/[0-9]*/stat', "sh",
-    "/proc/stat", *(f"/proc/pressure/{resource}" for resource in _RESOURCES),
+    "sh", "-c", 'exec grep --no-messages --with-filename --max-count=1 "" "$@" /proc/[0-9]*/stat', "sh", *TOTALS,
 ]  # fmt: skip
 
 
@@ -58,10 +60,14 @@ class Totals:
         return 100 * self.cpu_s["steal"] / total_s if total_s else 0.0
 
 
-def read_totals(host: Host) -> Totals:
-    """Read the totals in one query; a kernel without PSI lacks some of the files."""
-    texts = host.view.read(["/proc/stat", *(f"/proc/pressure/{resource}" for resource in _RESOURCES)])
-    return Totals.parse({path: text.partition("\n")[0] for path, text in texts.items()})
+def totals_of(texts: Mapping[str, str]) -> Totals:
+    """Return the totals from the texts of `TOTALS`; a kernel without PSI lacks some of these files."""
+    return Totals.parse({path: texts[path].partition("\n")[0] for path in TOTALS if path in texts})
+
+
+def n_cpus(stat: str) -> int:
+    """Return the number of CPUs online, by the text of STAT."""
+    return len(re.findall(r"^cpu\d", stat, re.MULTILINE)) or 1
 
 
 @dataclass(frozen=True, slots=True)

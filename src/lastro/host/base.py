@@ -8,15 +8,17 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 from lastro.errors import InputError, Unavailable
 from lastro.host.files import SEARCHED, Files, LocalFiles
+from lastro.host.moments import Glance, OwnCpu, Span
 from lastro.validity import ClockReading, ClockSample
 
 # Other characters mean something to a tool: `:` and `,` in options of mounts and of QEMU, a blank in settings of LXC.
@@ -105,9 +107,12 @@ def _text(data: bytes | None) -> str | None:
 
 
 class Process(ABC):
-    """A command that runs in the background, such as a server. It does not outlive its owner."""
+    """A command that runs in the background, such as a server. It does not outlive its owner.
+
+    `pid` is its id on its host."""
 
     argv: tuple[str, ...]
+    pid: int
 
     @abstractmethod
     def wait_line(self, needle: str, timeout_s: float) -> str:
@@ -192,6 +197,22 @@ class Host(ABC):
         now = ClockReading.now()
         return ClockSample(now.monotonic_s, now.monotonic_s, now.realtime_s, 0.0)
 
+    def glance(self, paths: Sequence[str] = ()) -> Glance:
+        """Read files at one moment of the host's monotonic clock, with the CPU time that Lastro has used there so far.
+
+        A file that cannot be read is left out. No transcript records it."""
+        now, at_s = os.times(), time.monotonic()
+        commands_s = now.children_user + now.children_system
+        spent = OwnCpu(now.user, now.user + now.system, now.children_user, commands_s)
+        return Glance(at_s, self.view.read(paths), spent)
+
+    def timed(self) -> AbstractContextManager[Span]:
+        """Time a block, in which commands run, by the host's clock; the span is complete when the block has ended."""
+        return _timed()
+
+    def be_ready(self, commands: int) -> None:  # noqa: B027 - this machine always is
+        """Prepare for this number of commands at the same time, so that no measured time contains the preparation."""
+
     def recover(self) -> None:  # noqa: B027 - this machine is always reachable
         """Reconnect after a loss, and end processes that still run there. Raises: HostError when that fails."""
 
@@ -206,3 +227,11 @@ class Host(ABC):
             yield self.transcript
         finally:
             self.transcript = outer
+
+
+@contextmanager
+def _timed() -> Iterator[Span]:
+    span = Span(time.monotonic())
+    yield span
+    span.ended_s = time.monotonic()
+    span.took_s = span.ended_s - span.began_s

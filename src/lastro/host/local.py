@@ -143,7 +143,7 @@ class LocalProcess(Process):
         fed: bool = False,
         whole: bool = False,
     ) -> None:
-        self.argv = argv
+        self.argv, self.pid = argv, process.pid
         self._host = host
         self._sent: list[bytes] | None = [] if fed else None
         self._whole = whole

@@ -3,7 +3,8 @@
 # Running a command takes one fork and one exec; reading a file takes neither. Without one of the modules Fcntl and
 # Time::HiRes, sh(1) takes its place. POSIX is loaded only for a command that does not start.
 # Request: a line "NONCE KIND SECONDS BYTES BYTES", its words, each ended by a zero byte, and the standard input, if any
-# (BYTES is then not -1). Answer: a line "NONCE CODE BYTES BYTES", standard output, standard error.
+# (BYTES is then not -1). Answer: a line "NONCE CODE BYTES BYTES BEGAN ENDED USER SYSTEM USER SYSTEM", standard output,
+# standard error. BEGAN and ENDED are on the monotonic clock; the others are CPU seconds of this shell and of its children.
 #   KIND run    number of variables of the environment, these, argv
 #        perl   the body of a subroutine, and its arguments
 use strict;
@@ -23,17 +24,33 @@ my ($memory) = grep {
 } '/dev/shm', '/tmp';
 if (!$memory) { print "\n$ready none\n"; exit }
 
-print "\n$ready perl\n";
+print "\n$ready perl @{[times, servers()]}\n";
+my ($began, $ended);
 while (defined(my $line = readline STDIN)) {
     my ($nonce, $kind, $seconds, $words, $input) = split ' ', $line;
     my @words = split /\0/, taken($words), -1;
     pop @words;
     my $stdin = $input < 0 ? undef : taken($input);
+    ($began, $ended) = (now());
     my ($code, $out, $err) =
         eval { ($kind eq 'run' ? \&run : \&evaluate)->("$memory/lastro-$nonce", $seconds, $stdin, @words) };
     # This host has no more files or processes.
     ($code, $out, $err) = (126, '', "the command cannot be started: $@") if !defined $code;
-    print "$nonce $code ", length $out, ' ', length $err, "\n", $out, $err;
+    my @numbers = (length $out, length $err, $began, $ended // now(), times);
+    print "$nonce $code @numbers\n", $out, $err;
+}
+
+sub now { return sprintf '%.9f', Time::HiRes::clock_gettime(Time::HiRes::CLOCK_MONOTONIC()) }
+
+# The processes of sshd that serve this connection are above this shell.
+sub servers {
+    my ($pid, @found) = (getppid);
+    while ($pid > 1) {
+        my ($name, $parent) = (content("/proc/$pid/stat") // '') =~ /\((.*)\) \S (\d+)/s or last;
+        push @found, $pid if $name =~ /^sshd/;
+        $pid = $parent;
+    }
+    return @found;
 }
 
 sub taken {
@@ -51,6 +68,7 @@ sub run {
     my ($stderr, $err) = unnamed("$name.e");
     my ($source, $feed);
     pipe $source, $feed or die "pipe: $!\n" if defined $stdin;
+    $began = now();
     my $pid = fork // die "fork: $!\n";
     if (!$pid) {
         eval {
@@ -69,9 +87,9 @@ sub run {
         kill 'KILL', $$;    # it must not go on as a second shell
     }
     close $source if $source;
-    my ($late, $ended) = (0, 0);
+    my ($late, $gone) = (0, 0);
     local $SIG{ALRM} = sub {
-        return if $ended;
+        return if $gone;
         die "in uninterruptible sleep\n" if $late++;
         kill 'KILL', -$pid, $pid;
         Time::HiRes::alarm($patience);
@@ -83,9 +101,10 @@ sub run {
             substr $stdin, 0, $put, '';
         }
         close $feed if $feed;
-        until ($ended = waitpid($pid, 0) == $pid) { }
+        until ($gone = waitpid($pid, 0) == $pid) { }
     };
     my $status = $?;
+    $ended = now();
     Time::HiRes::alarm(0);
     return ($late ? 137 : $status & 127 ? 128 + ($status & 127) : $status >> 8, written($out), written($err));
 }

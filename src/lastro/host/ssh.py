@@ -6,12 +6,14 @@ from a command is distinguishable from that of ssh."""
 
 from __future__ import annotations
 
+import os
 import secrets
 import shlex
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -27,17 +29,20 @@ from lastro.errors import (
 )
 from lastro.host._child import GRACE_S, ended_within, kill_group, memory_file
 from lastro.host._connections import LOST, Connections, SshTarget
-from lastro.host._remote_files import RemoteFiles
+from lastro.host._exchanges import Exchanges
+from lastro.host._remote_files import READ, RemoteFiles, texts_of
 from lastro.host._remote_shell import PATIENCE_S, Answer, Lost, NoPlace, Query, Shell, Shells
 from lastro.host.base import ENVIRONMENT, ON_A_HOST, Completed, Host, Process
 from lastro.host.files import OWNER_VARIABLE
 from lastro.host.local import LocalProcess
+from lastro.host.moments import Glance, OwnCpu, Span
 from lastro.validity import ClockSample
 
 TOOLS = ("ip", "tc", "nsenter", "unshare", "setsid", "timeout", "flock", "mount", "tar", "base64", "sha256sum", "find")
 _QUIET_S = 60.0
 _KILLED = 137
 _NO_PROGRAM = 127
+_TICKS = os.sysconf("SC_CLK_TCK")
 # Standard input ends when we close it, or when the connection is lost: then the spawned process gets SIGTERM.
 _SPAWN = """cd /; n=$1; g=$2; fed=$3; program=$4; shift 4; exec 3<&0
 command -v "$program" >/dev/null || { printf '\\n%s 0\\n' $n; printf '\\n%s 127' $n >&2; exit; }
@@ -88,6 +93,7 @@ class SshHost(Host):
         self._sudo: tuple[str, ...] = ()
         self._lost: str | None = None
         self._which: dict[str, str | None] = {}
+        self.exchanges = Exchanges()
         self._spawned: set[SshProcess] = set()  # they outlive a trial, and are lost with the connection
         self.again: Callable[[], None] = lambda: None  # repeated after a loss, such as holding the host
         self._turn = threading.Lock()
@@ -148,6 +154,7 @@ class SshHost(Host):
     ) -> Completed:
         data = stdin.encode() if isinstance(stdin, str) else stdin
         answer = self._call(lambda shell: shell.run(argv, data, timeout_s, self._environment))
+        self.exchanges.add(answer.exchange)
         done = Completed(
             tuple(argv), answer.returncode, answer.stdout, answer.stderr, answer.started_s, answer.duration_s, data
         )
@@ -163,6 +170,7 @@ class SshHost(Host):
     def spawn(self, argv: Sequence[str], *, fed: bool = False, whole: bool = False, lasting: bool = True) -> Process:
         """Start a process. If `lasting` is true, later trials may rely on it, so its loss must be reported."""
         self._require()
+        self.exchanges.start_process()
         if not whole:
             self.transcript.add_spawn(argv, time.monotonic(), **({"fed": True} if fed else {}), **self._where())
         nonce = secrets.token_hex(8)
@@ -214,9 +222,15 @@ class SshHost(Host):
         return "exec " + shlex.join([*self._sudo, "env", path, "sh", "-c", script, "lastro", *words])
 
     def _call(self, wanted: Callable[[Shell], Answer]) -> Answer:
+        with self._shells_answer():
+            return self._shells.call(wanted)
+
+    @contextmanager
+    def _shells_answer(self) -> Iterator[None]:
+        """Raise what it means when a shell does not answer. Raises: ConnectionLost, HostUnfit."""
         self._require()
         try:
-            return self._shells.call(wanted)
+            yield
         except Lost as error:
             raise self.lose(str(error)) from error
         except NoPlace as error:
@@ -246,7 +260,9 @@ class SshHost(Host):
         """Return what a script of sh(1) or a query prints; no transcript records it.
 
         Raises: CommandFailed, ConnectionLost."""
-        return self._answer(query, words, stdin).stdout.decode(errors="replace")
+        answer = self._answer(query, words, stdin)
+        self.exchanges.add(answer.exchange)
+        return answer.stdout.decode(errors="replace")
 
     def _answer(self, query: str | Query, words: Sequence[str], stdin: str | None = None) -> Answer:
         data = None if stdin is None else stdin.encode()
@@ -302,6 +318,23 @@ class SshHost(Host):
             return Unavailable(f"{self.name} does not contain {what}", ON_A_HOST)
         return Unavailable(f"{self.name} has no {what}", remedy)
 
+    # Moments and times of the host's own clock
+
+    def glance(self, paths: Sequence[str] = ()) -> Glance:
+        servers = [f"/proc/{pid}/stat" for pid in self._shells.servers]
+        files = [*paths, *servers]
+        answer = self._answer(READ, files)
+        texts = texts_of(files, answer.stdout.decode(errors="replace"))
+        serving = [cpu_of(texts.pop(file)) for file in servers if file in texts]
+        return Glance(answer.work_began_s, texts, sum(serving, self._shells.spent))
+
+    def timed(self) -> AbstractContextManager[Span]:
+        return self.exchanges.timed(lambda: self._answer(READ, []).exchange)
+
+    def be_ready(self, commands: int) -> None:
+        with self._shells_answer():
+            self._shells.open(commands)
+
     def clock(self) -> ClockSample:
         """Read the host's clocks against the controller's; the uncertainty is half of the round trip.
 
@@ -310,6 +343,12 @@ class SshHost(Host):
         monotonic_s, real_s, resolution_s = map(float, answer.stdout.split())
         half_s = answer.duration_s / 2
         return ClockSample(answer.started_s + half_s, monotonic_s, real_s, half_s + resolution_s)
+
+
+def cpu_of(stat: str) -> OwnCpu:
+    """Return the CPU time of a process by its /proc/PID/stat, without that of its children."""
+    user, system = stat.rpartition(")")[2].split()[11:13]
+    return OwnCpu(int(user) / _TICKS, (int(user) + int(system)) / _TICKS)
 
 
 def _last_line(output: bytes) -> str:
@@ -346,9 +385,11 @@ class SshProcess(LocalProcess):
         return {"ssh": self._remote.reach.argv()}
 
     def _end(self) -> None:
+        sent_s = time.monotonic()
         self._close_input()
         if not ended_within(self._process, GRACE_S + PATIENCE_S):
             kill_group(self._process)
+        self._remote.exchanges.add_end(sent_s)
 
     def _ending(self, code: int, error: bytes) -> tuple[int, bytes]:
         self._release()

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lastro.host.activity import Look, look, read_totals
+from lastro.host.activity import TOTALS, Look, look, totals_of
 from lastro.host.ledger import Session
 from lastro.meters.base import Meter
 from lastro.platforms.base import Instance
@@ -55,19 +54,18 @@ class HostMeter(Meter):
 
     def start(self) -> None:
         self._under = _Under(self.testbed.near, self.testbed.rivals) if self.testbed.near else None
-        self._started_s = time.monotonic()
-        self._before, self._own = read_totals(self.testbed.host), os.times()
+        self._before = self.testbed.host.glance(TOTALS)
         self._daemons_user_s = self._read_daemons_user_s()
 
     def stop(self) -> None:
-        self.elapsed_s = time.monotonic() - self._started_s
-        self.totals, own = read_totals(self.testbed.host).since(self._before), os.times()
+        before, now = self._before, self.testbed.host.glance(TOTALS)
+        self.elapsed_s = now.at_s - before.at_s
+        self.totals = totals_of(now.texts).since(totals_of(before.texts))
+        self.own_user_s = now.spent.own_user_s - before.spent.own_user_s
+        self.own_cpu_s = now.spent.own_s - before.spent.own_s
         self.daemons_user_s = self._read_daemons_user_s() - self._daemons_user_s
         if self._under:
             self._under.stop()
-        here = not self.testbed.host.remote  # on a remote host we run only sshd and shells
-        self.own_user_s = here * (own.user - self._own.user)
-        self.own_cpu_s = self.own_user_s + here * (own.system - self._own.system)
 
     def _read_daemons_user_s(self) -> float:
         return sum(self.testbed.cgroups.usage(name).user_s for name in self._own_cgroups)

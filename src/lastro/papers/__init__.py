@@ -1,58 +1,92 @@
-"""Published studies as data: a folder for each paper, with its study file and claims. On the command line, the name of
-a study is `paper:NAME`.
+"""Built-in studies as data, those of papers and Lastro's own: a folder for each, with its study file and claims. On the
+command line, the name of a study is that of its folder.
 
-A study has one scenario, so a paper may have several studies. Such a paper is a suite, `paper:NAME`: a folder like the
-suite of a user, with the order of its studies in NAME/suite.toml. NAME/STUDY.toml is `paper:NAME/STUDY`. The study is
-named NAME-STUDY, and its claims are in NAME/claims/STUDY.toml. A study that suite.toml does not list runs only by its
+A study has one scenario, so a paper may have several studies. Such a paper is a suite, NAME: a folder like the suite of
+a user, with the order of its studies in NAME/suite.toml. NAME/STUDY.toml is the study NAME/STUDY. In campaigns it is
+called NAME-STUDY, and its claims are in NAME/claims/STUDY.toml. A study that suite.toml does not list runs only by its
 own name."""
 
 from __future__ import annotations
 
+import os
+import re
+import tomllib
+from dataclasses import dataclass
 from pathlib import Path
 
 from lastro.errors import InputError, did_you_mean
 
 _HOME = Path(__file__).parent
-_ONLY = "study"  # the file of a paper with one study
+_ONLY = "study"  # the file of a folder with one study
 _NO_STUDIES = ("claims", "suite")
+_FORMER_PREFIX = "paper:"  # of every built-in name; indexes of suites may have it
+_NAME = re.compile(r"[a-z][a-z0-9-]{0,40}(/[a-z0-9-]{0,40})?")
 
 
 def names() -> list[str]:
-    """Return the names of all published studies, in alphabetical order: PAPER, or PAPER/STUDY."""
+    """Return the names of all built-in studies, in alphabetical order: NAME, or NAME/STUDY."""
     files = [file for file in _HOME.glob("*/*.toml") if file.stem not in _NO_STUDIES]
     return sorted(file.parent.name if file.stem == _ONLY else f"{file.parent.name}/{file.stem}" for file in files)
 
 
-def studies(paper: str) -> list[str]:
-    """Return the names of the studies of a paper that has several, in alphabetical order; otherwise none."""
-    return [name for name in names() if name.startswith(f"{paper}/")]
+def studies(suite: str) -> list[str]:
+    """Return the names of the studies of a built-in suite, in alphabetical order; none for another name."""
+    return [name for name in names() if name.startswith(f"{suite}/")]
 
 
-def folder(paper: str) -> Path | None:
-    """Return the folder of a paper with several studies, which is a suite; otherwise None."""
-    return _HOME / paper if studies(paper) else None
+def folder(suite: str) -> Path | None:
+    """Return the folder of a built-in suite; None for another name."""
+    return _HOME / suite if studies(suite) else None
+
+
+def built_in(word: str) -> str | None:
+    """Return the name of the built-in study or suite that a word of the command line means; None if it is a path.
+
+    A built-in study goes before a file or folder of the same name, which is ./NAME. Raises: InputError for a name that
+    is neither built in nor there."""
+    name = word.removeprefix(_FORMER_PREFIX)
+    if name in names() or studies(name):
+        return name
+    if name == word and (not _NAME.fullmatch(word) or os.path.lexists(word)):
+        return None
+    raise _unknown(name)
 
 
 def find(name: str) -> Path:
-    """Return the study file of a paper, or of one of its studies.
-
-    Raises: InputError when there is none, or when the paper has several and none is named."""
-    known = names()
-    if name in known:
-        paper, _, study_name = name.partition("/")
-        return _HOME / paper / f"{study_name or _ONLY}.toml"
+    """Return the file of a built-in study. Raises: InputError when there is none, or the name is that of a suite."""
     if found := studies(name):
-        raise InputError(
-            f"paper '{name}' has {len(found)} studies",
-            f"name one: {', '.join(f'paper:{each}' for each in found)}",
-        )
-    papers = {each.partition("/")[0] for each in known}
-    near = studies(name.partition("/")[0]) or papers  # the study is misspelt, or the paper
-    raise InputError(f"no paper is named '{name}'", did_you_mean(name, near))
+        raise InputError(f"{name} is a suite of {len(found)} studies", f"name one: {', '.join(found)}")
+    if name not in names():
+        raise _unknown(name)
+    suite, _, study_name = name.partition("/")
+    return _HOME / suite / f"{study_name or _ONLY}.toml"
+
+
+@dataclass(frozen=True, slots=True)
+class OnlyNamed:
+    """What papers name and no part of Lastro stands for: the reason, and what comes nearest."""
+
+    kind: str
+    name: str
+    papers: tuple[str, ...]
+    because: str
+    nearest: str
+
+
+def absent() -> list[OnlyNamed]:
+    """Return what the papers name and Lastro does not have."""
+    rows = tomllib.loads((_HOME / "absent.toml").read_text(encoding="utf-8"))["absent"]
+    return [OnlyNamed(**{**row, "papers": tuple(row["papers"])}) for row in rows]
+
+
+def _unknown(name: str) -> InputError:
+    suites = {each.partition("/")[0] for each in names()}
+    near = studies(name.partition("/")[0]) or suites | set(names())  # the study is misspelt, or the suite
+    return InputError(f"there is no built-in study '{name}', and no such file", did_you_mean(name, near))
 
 
 def claims(study: str) -> Path | None:
-    """Return the file of the published claims on a study, by the study's name; None if there are no claims."""
+    """Return the file of the published claims on a study, by its name in campaigns; None if there are no claims."""
     for name in names():
         paper, _, study_name = name.partition("/")
         if study == name.replace("/", "-"):

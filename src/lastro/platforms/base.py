@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,6 +11,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 from lastro.errors import CommandFailed, LastroError, PlatformError, Unavailable
+from lastro.host.activity import STAT, n_cpus
 from lastro.host.apparatus import ApparatusWitness
 from lastro.host.base import Completed, Host, Process
 from lastro.host.cgroups import Resources, Usage
@@ -355,7 +355,7 @@ class Platform(ABC):
 
     def host_cpus(self, testbed: Testbed) -> int:
         """Return the number of CPUs on which the host and its instances run."""
-        return os.cpu_count() or 1
+        return n_cpus(testbed.host.read_text(STAT))
 
     def probe(self, testbed: Testbed) -> Availability:
         """Start an instance, run a command in it, and ping its own loopback address. Requires `prepare`."""

@@ -143,12 +143,13 @@ class ProfileTable(StrictTable):
 
 
 class ProfilesTable(StrictTable):
-    """Profiles of the study: from a first look to the published effort."""
+    """Profiles of the study: from a first look to the published effort, and one for a guest that is emulated."""
 
     quick: ProfileTable = Field(default_factory=ProfileTable)
     standard: ProfileTable = Field(default_factory=ProfileTable)
     paper: ProfileTable = Field(default_factory=ProfileTable)
     published: ProfileTable = Field(default_factory=ProfileTable)
+    emulated: ProfileTable = Field(default_factory=ProfileTable)
 
 
 class StudyFile(StrictTable):

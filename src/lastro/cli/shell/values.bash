@@ -45,7 +45,7 @@ _lastro_campaigns_and_studies() {
 
 # The profiles of the study that is on the command line; those of the published studies where there is no file.
 _lastro_profiles() {
-  local word file files=() names="quick standard paper published"
+  local word file files=() names="quick standard paper published emulated"
   for word in "${COMP_WORDS[@]:2}"; do
     for file in "$word" "$word"/*.toml; do
       [[ $file == *.toml && -f $file ]] && files+=("$file")
@@ -59,9 +59,7 @@ _lastro_profiles() {
 _lastro_choices() {
   local word file
   for word in "${COMP_WORDS[@]:2}"; do
-    if [[ $word == paper:* ]]; then
-      awk -v study="$word" '@PUBLISHED_AWK@' <<<"$_lastro_published"
-    fi
+    awk -v study="$word" '@PUBLISHED_AWK@' <<<"$_lastro_published"
     for file in "$word" "$word"/*.toml; do
       [[ $file == *.toml && -f $file ]] && awk '@AWK@' "$file"
     done
@@ -95,7 +93,7 @@ _lastro_settings() {
   done < <(_lastro_choices) | sort -u
 }
 
-# Bash splits words at ":" and "=", and paper:NAME, --option=value and FACTOR=LEVEL have these. Join the words, complete,
+# Bash splits words at ":" and "=", and --option=value and FACTOR=kvm:disk=virtio have these. Join the words, complete,
 # and return only what follows the last of them.
 _lastro() {
   local words=() joined="" word i

@@ -50,16 +50,14 @@ function _lastro_profiles
     if set -q files[1]
         sed -n 's/^ *\[profiles\.\([A-Za-z0-9_-]*\)\].*/\1/p' $files | sort -u
     else
-        printf '%s\n' quick standard paper published
+        printf '%s\n' quick standard paper published emulated
     end
 end
 
 # "FACTOR LEVEL" and "--set NAME" for the studies that are on the command line.
 function _lastro_choices
     for word in (commandline -opc)[3..-1]
-        if string match -q 'paper:*' -- $word
-            printf '%s\n' $_lastro_published | awk -v study=$word '@PUBLISHED_AWK@'
-        end
+        printf '%s\n' $_lastro_published | awk -v study=$word '@PUBLISHED_AWK@'
         set -l inside $word/*.toml
         for file in $word $inside
             string match -q '*.toml' -- $file; and test -f $file; and awk '@AWK@' $file

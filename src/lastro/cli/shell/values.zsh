@@ -36,7 +36,7 @@ _lastro_campaigns_and_studies() {
 # The profiles of the study that is on the command line; those of the published studies where there is no file.
 _lastro_profiles() {
   local expl word
-  local -a profiles=(quick standard paper published) files
+  local -a profiles=(quick standard paper published emulated) files
   for word in ${(Q)words[2,-1]}; do
     files+=(${word}(N-.) $word/*.toml(N-.))
   done
@@ -50,9 +50,7 @@ _lastro_choices() {
   local word
   local -a files
   for word in ${(Q)words[2,-1]}; do
-    if [[ $word == paper:* ]]; then
-      awk -v study=$word '@PUBLISHED_AWK@' <<<$_lastro_published
-    fi
+    awk -v study=$word '@PUBLISHED_AWK@' <<<$_lastro_published
     files=(${word}(N-.) $word/*.toml(N-.))
     files=(${(M)files:#*.toml})
     if (( $#files )); then

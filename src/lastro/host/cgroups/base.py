@@ -124,6 +124,14 @@ class Cgroups(ABC):
     def usage(self, name: str) -> Usage: ...
 
     @abstractmethod
+    def cpu_file(self, name: str) -> Path:
+        """Return the file that counts the group's CPU time, for `parse_cpu_s`."""
+
+    @abstractmethod
+    def parse_cpu_s(self, text: str) -> float:
+        """Return the seconds of CPU time from the text of `cpu_file`."""
+
+    @abstractmethod
     def pids_directory(self, name: str) -> Path:
         """Return the group's directory in the tree that counts processes."""
 

@@ -65,12 +65,18 @@ class CgroupsV1(Cgroups):
         limits = self.files.read(files)
         return [(file, f"{line.split()[0]} 0") for file in files for line in limits.get(file, "").splitlines()]
 
+    def cpu_file(self, name: str) -> Path:
+        return self.root / "cpuacct" / name.strip("/") / "cpuacct.usage"
+
+    def parse_cpu_s(self, text: str) -> float:
+        return int(text) / 1e9
+
     def usage(self, name: str) -> Usage:
         files = {file: self.root / tree / name.strip("/") / file for file, tree in _V1_USAGE.items()}
         text = self._texts(files, tuple(files))
         io = {field: _blkio_total(text[file]) for field, file in _BLKIO_FILES.items()}
         return Usage(
-            cpu_s=int(text["cpuacct.usage"]) / 1e9,
+            cpu_s=self.parse_cpu_s(text["cpuacct.usage"]),
             user_s=int(text["cpuacct.stat"].split()[1]) / _TICKS,
             memory_bytes=int(text["memory.usage_in_bytes"]),
             memory_peak_bytes=self._peak(name, text["memory.max_usage_in_bytes"]),

@@ -45,11 +45,16 @@ class CgroupsV2(Cgroups):
         lines = self.files.read([file]).get(file, "").splitlines()
         return [(file, f"{line.split()[0]} rbps=max wbps=max riops=max wiops=max") for line in lines]
 
+    def cpu_file(self, name: str) -> Path:
+        return self.root / name.strip("/") / "cpu.stat"
+
+    def parse_cpu_s(self, text: str) -> float:
+        return _counts(text).get("usage_usec", 0) / 1e6
+
     def usage(self, name: str) -> Usage:
         files = ("cpu.stat", "io.stat", "memory.current", "memory.peak")  # the last is new in Linux 5.19
         # Every group has the first file: without it, the group is gone. Files of controllers may be missing.
         text = self._texts({file: self.root / name.strip("/") / file for file in files}, files[:1])
-        cpu = {key: int(value) for key, value in (line.split() for line in text["cpu.stat"].splitlines())}
         io = {"rbytes": 0, "wbytes": 0, "rios": 0, "wios": 0}
         for word in text["io.stat"].split():
             key, _, value = word.partition("=")
@@ -57,8 +62,8 @@ class CgroupsV2(Cgroups):
                 io[key] += int(value)
         current = int(text["memory.current"] or 0)
         return Usage(
-            cpu_s=cpu.get("usage_usec", 0) / 1e6,
-            user_s=cpu.get("user_usec", 0) / 1e6,
+            cpu_s=self.parse_cpu_s(text["cpu.stat"]),
+            user_s=_counts(text["cpu.stat"]).get("user_usec", 0) / 1e6,
             memory_bytes=current,
             memory_peak_bytes=self._peak(name, text["memory.peak"] or str(current)),
             read_bytes=io["rbytes"],
@@ -103,3 +108,7 @@ class CgroupsV2(Cgroups):
             ("{name}/pids.max", r.pids),
         ]
         return [(file, str(value)) for file, value in wanted if value is not None]
+
+
+def _counts(text: str) -> dict[str, int]:
+    return {key: int(value) for key, value in (line.split() for line in text.splitlines())}

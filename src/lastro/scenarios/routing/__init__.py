@@ -5,8 +5,6 @@ routes of every router are those of a shortest-path computation over the remaini
 
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
@@ -16,16 +14,18 @@ from lastro.attachments._separable import Separable
 from lastro.errors import LastroError
 from lastro.functions._ospf import NETWORK_TYPES, TIMERS, Protocol
 from lastro.functions.ospf_router import ROUTERS, OspfRouter
-from lastro.host.base import ON_A_HOST, Host
+from lastro.host.base import Host
 from lastro.image.rootfs import Needs
 from lastro.meters.host import HostMeter
 from lastro.platforms.base import AVAILABLE, Availability, InstanceSpec, unavailable
-from lastro.results.samples import Metric, Outcome
+from lastro.results.samples import Outcome
 from lastro.scenarios.base import CalibrationKind, Config, platform_level, start_s
 from lastro.scenarios.routing.additions import FIGURES, TOPOLOGIES, size_of
+from lastro.scenarios.routing.boot import booted, note_network
 from lastro.scenarios.routing.convergence import DEAD_HELLOS, Run, wait_for_routes
 from lastro.scenarios.routing.host_timeline import watched
-from lastro.scenarios.routing.network import RouterNetwork, booted, note_network, shortened
+from lastro.scenarios.routing.metrics import METRICS
+from lastro.scenarios.routing.network import AT_ONCE, RouterNetwork, shortened
 from lastro.scenarios.routing.observers import observers
 from lastro.scenarios.routing.ospf_capture import REQUIREMENTS
 from lastro.scenarios.routing.phase_recorder import PhaseRecorder, patient
@@ -41,21 +41,11 @@ _DAY_S = 86_400
 _PROBE = Protocol(hello_s=1, dead_s=4, network_type="point-to-point", timers="fast")
 _PROBE_S = 30.0
 _ROW_S = 2.0  # for the three routers of a probe to find their routes, roughly; for plans only
-_FAR = Availability(
-    "Lastro watches links and routes only on the machine where it runs, but the DUT is reached by SSH",
-    "run Lastro on the DUT itself",
-)
-_INSIDE = Availability("Lastro watches links and routes only on the machine where it runs, not in a guest", ON_A_HOST)
-
 _TREE = Availability("the topology is a tree: no link can fail without splitting it", 'set failure = "none"')
 _NO_CARRIER = Availability(
     "a router with its own kernel does not see that a link loses its carrier: its card is not the end of the link",
     'set failure = "silent", which is the same for every router',
 )
-
-
-def _memory(phase: str, summary: str) -> Metric:
-    return Metric(f"memory_{phase}", "MiB", "lower", summary, signed=True)
 
 
 class RoutingScenario(OnLinks):
@@ -85,54 +75,7 @@ class RoutingScenario(OnLinks):
         Setting("max_drift_percent", 0.1, "drift of a guest's clock above which a trial is invalid", 0, 100),
         *HOST_LIMITS,
     )
-    metrics = (
-        Metric("created", "s", "lower", "from the first start until all instances exist"),
-        Metric("boot", "s", "lower", "from the first start until all daemons answer"),
-        Metric("first_ospf_packet", "s", "lower", "from the first start until the first OSPF packet on a link"),
-        Metric("initial_adjacency", "s", "lower", "from the first start until every adjacency is full"),
-        Metric("initial_last_update", "s", "lower", "from the first start until the last link-state update on a link"),
-        Metric("initial_routes", "s", "lower", "from the first start until the last route of any router is final"),
-        Metric("initial_forwarding", "s", "lower", "from the first start until a ping between far corners is answered"),
-        Metric("failure_last_update", "s", "lower", "from the cut of the links until the last link-state update"),
-        Metric("failure_routes", "s", "lower", "from the cut of the links until the last change of a route"),
-        Metric("failure_outage", "ms", "lower", "time in which a steady flow across the failure was interrupted"),
-        Metric("failure_lost", "1", "lower", "lost packets of that flow"),
-        Metric("recovery_adjacency", "s", "lower", "from the links' return until every adjacency is full again"),
-        Metric("recovery_last_update", "s", "lower", "from the links' return until the last link-state update"),
-        Metric("recovery_routes", "s", "lower", "from the links' return until the last change of a route"),
-        Metric("recovery_lost", "1", "lower", "packets of that flow lost when the links returned"),
-        Metric("cpu_boot", "%", "lower", "busy CPU time of the host from the first start until all daemons answer"),
-        Metric("cpu_regular", "%", "lower", "busy CPU time of the host in regular operation"),
-        Metric("cpu_failure", "%", "lower", "the same, from the cut until quiet for `quiet_s`, with the steady flow"),
-        Metric("cpu_recovery", "%", "lower", "the same, from the links' return until quiet, with the steady flow"),
-        _memory("boot", "decrease of the host's available memory, mean of the boot"),
-        _memory("booted", "the same, when all daemons answer: at the end of the boot"),
-        _memory("regular", "the same, mean of regular operation"),
-        _memory("failure", "the same, mean from the cut until all is quiet for `quiet_s`"),
-        _memory("recovery", "the same, mean from the links' return until all is quiet"),
-        Metric("memory_growth", "%", "lower", "growth of `memory_regular` over `memory_booted`", signed=True),
-        Metric("memory_growth_failure", "%", "lower", "growth of `memory_failure` over `memory_regular`", signed=True),
-        Metric(
-            "memory_growth_after", "%", "lower",
-            "growth of memory over `memory_regular` once the links are back and all has been quiet for `quiet_s`",
-            signed=True,
-        ),
-        Metric("memory_spread", "%", "lower", "by how much the largest memory exceeds the least, after the boot"),
-        Metric(
-            "memory_drift", "MiB", "neither",
-            "host's memory in use after the network is removed, less that before it was made", signed=True,
-        ),
-        Metric("cpu_fallen", "s", "lower", "from the first start until the host's CPU is near `cpu_regular`"),
-        Metric("memory_router", "MiB", "lower", "memory charged to the cgroup of each router in regular operation"),
-        Metric("pss_router", "MiB", "lower", "proportional set size of each router's processes"),
-        Metric("cpu_router", "ms/s", "lower", "CPU time of each router per second of regular operation"),
-        Metric("ospf_regular", "1/s", "lower", "OSPF packets on all links in regular operation"),
-        Metric("initial_updates", "1", "lower", "link-state updates on all links until the initial convergence"),
-        Metric("failure_updates", "1", "lower", "link-state updates on all links after the cut"),
-        Metric("recovery_updates", "1", "lower", "link-state updates on all links after the links' return"),
-        Metric("links_made", "ms", "lower", "time to make all links and attach them to their routers"),
-        Metric("teardown", "s", "lower", "time to remove the network completely"),
-    )  # fmt: skip
+    metrics = METRICS
 
     def __init__(self, testbed: Testbed | None) -> None:
         super().__init__(testbed)
@@ -182,8 +125,6 @@ class RoutingScenario(OnLinks):
     # Availability
 
     def availability(self, config: Config) -> Availability:
-        if self.testbed.host.remote:
-            return _FAR if self.testbed.guest is None else _INSIDE
         if not (found := patient(config)):
             return found
         if config["failure"] != "none" and not read_topology(str(config["topology"])).spare_links():
@@ -243,6 +184,8 @@ class RoutingScenario(OnLinks):
         platform, links = self.pool.get(platform_level(config)), self._links(str(config["attachment"]))
         hello_s = int(config["hello_s"])
         protocol = Protocol(hello_s, DEAD_HELLOS * hello_s, str(config["network_type"]), str(config["timers"]))
+        machine = self.testbed.host
+        machine.be_ready(min(AT_ONCE, len(topology.names)) + 1)  # one that reads the host meanwhile
         with (
             clock_kept(self.testbed, config, outcome),
             observers(self.testbed, platform) as watch,
@@ -250,21 +193,23 @@ class RoutingScenario(OnLinks):
             ExitStack() as stack,
         ):
             own_cgroups = (*platform.own_cgroups, *links.own_cgroups, watch.group)
-            children_s = os.times().children_user
+            commands_s = machine.glance().spent.commands_user_s
             host = HostMeter(self.testbed, {}, own_cgroups)
             host.start()
-            work = PhaseRecorder(self.testbed, config, outcome, own_cgroups, course, watch)
-            network = stack.enter_context(booted(self.testbed, platform, links, topology, router, protocol, watch))
+            work = PhaseRecorder(self.testbed, config, outcome, own_cgroups, course)
+            network = stack.enter_context(
+                booted(self.testbed, platform, links, topology, router, protocol, watch, course.take)
+            )
             work.instances_user_s = network.user_s
             Run(network, work).through_all_phases()
             host.stop()
             note_network(self.testbed, network, platform_level(config), outcome)
             note_meter(outcome, host)
-            user_s = network.user_s() + os.times().children_user - children_s
+            user_s = network.user_s() + machine.glance().spent.commands_user_s - commands_s
             _judge(network, host, user_s, config, outcome)
-            began_s = time.monotonic()
-            stack.close()
-            outcome.measurements["teardown"] = time.monotonic() - began_s
+            with machine.timed() as teardown:
+                stack.close()
+            outcome.measurements["teardown"] = teardown.took_s
             work.record_drift()
         return outcome
 

@@ -1,4 +1,6 @@
-"""The phases of a network's lifecycle, in order and on one monotonic clock, with the measurements of each."""
+"""The phases of a network's lifecycle, in order and on one monotonic clock, with the measurements of each.
+
+It is the clock of the testbed's host, on which causes and effects are. Only waits are on that of this machine."""
 
 from __future__ import annotations
 
@@ -39,15 +41,16 @@ def wait_for_routes(
 
     Routers are not queried before an update or `unasked_s`, because a query takes CPU time."""
     watch, deadline_s, looked_at = network.watch, time.monotonic() + within_s, -1.0
+    ahead_s = network.now_s() - time.monotonic()  # of the host's clock, to wait by
     polls = not all(instance.shares_kernel for instance in network.instances)  # a guest's route changes are not seen
     while time.monotonic() < deadline_s:
-        last_s = max(watch.last_update_s, watch.last_route_s, since_s)
-        unasked = polls and watch.last_update_s <= since_s and time.monotonic() - since_s < unasked_s
-        if not unasked and time.monotonic() - last_s >= quiet_s and (last_s != looked_at or polls):
+        last_s, now_s = max(watch.last_update_s, watch.last_route_s, since_s), time.monotonic() + ahead_s
+        unasked = polls and watch.last_update_s <= since_s and now_s - since_s < unasked_s
+        if not unasked and now_s - last_s >= quiet_s and (last_s != looked_at or polls):
             looked_at = last_s
             if not network.differences(expected):
                 return []
-        time.sleep(_POLL_S if polls else _LOOK_S)
+        time.sleep(_POLL_S if polls or network.testbed.host.remote else _LOOK_S)
     return network.differences(expected) or ["link-state updates or changes of routes did not end"]
 
 
@@ -72,9 +75,10 @@ class Run:
 
     def _record_boot(self) -> None:
         network, work = self.network, self.work
-        begin_s, created_s, linked_s = (network.marks[name] for name in ("begin", "created", "linked"))
-        work.booted(begin_s)
-        work.measured("boot", network.marks["booted"] - begin_s)
+        marks = network.marks
+        begin_s, created_s, linked_s, booted_s = (marks[name] for name in ("begin", "created", "linked", "booted"))
+        work.booted(begin_s, booted_s, network.watch_cpu_s)
+        work.measured("boot", booted_s - begin_s)
         if any(instance.starts_on_links for instance in network.instances):
             words = "instances start when they get their links, so the two times cannot be separated"
             work.outcome.notes |= {"created": words, "links_made": words}
@@ -98,16 +102,16 @@ class Run:
             work.outcome.invalidate(["no link-state update was seen on any link before the initial convergence"])
         if network.watch.last_route_s:
             work.measured("initial_routes", network.watch.last_route_s - begin_s)
-        work.measured("initial_updates", network.watch.count(begin_s, time.monotonic())[UPDATE])
+        work.measured("initial_updates", network.watch.count(begin_s, network.now_s())[UPDATE])
 
     def _regular(self) -> None:
         network, work, n = self.network, self.work, len(self.network.names)
         rest(work.number("settle_s"))
         self._mark("regular")
-        began_s, cpu_s = time.monotonic(), network.cpu_s()
+        began_s, cpu_s = network.now_s(), network.cpu_s()
         with work.phase("regular"):
             rest(work.number("regular_s"))
-        ended_s = time.monotonic()
+        ended_s = network.now_s()
         work.measured("cpu_router", 1000 * (network.cpu_s() - cpu_s) / n / (ended_s - began_s))
         counted = network.watch.count(began_s, ended_s)
         work.measured("ospf_regular", counted.total() / (ended_s - began_s))
@@ -124,19 +128,17 @@ class Run:
         dead_s = DEAD_HELLOS * work.number("hello_s")
         with self._flow(spare) as flow:
             with work.phase("failure"):
-                cut_s = self._mark("cut")
-                network.cut(spare, cut_s, carrier=carrier)
+                cut_s = network.marks["cut"] = network.cut(spare, carrier=carrier)
                 expected = topology.routes(spare, subnets_gone=carrier)
                 self._converge("convergence after the failure", expected, cut_s, unasked_s=dead_s)
-            ended_s = time.monotonic()
+            ended_s = network.now_s()
             self._record_flow("failure", flow)
         self._record_end("failure", cut_s)
-        rest(work.number("failure_s") - (time.monotonic() - cut_s))
+        rest(work.number("failure_s") - (network.now_s() - cut_s))
         with self._flow(spare) as flow:
             self._judge_end("convergence after the failure", ended_s)
             with work.phase("recovery"):
-                back_s = self._mark("back")
-                network.mend(spare, back_s, carrier=carrier)
+                back_s = network.marks["back"] = network.mend(spare, carrier=carrier)
                 self._converge("convergence after the recovery", topology.routes(), back_s, unasked_s=dead_s)
             self._record_flow("recovery", flow)
         self._record_end("recovery", back_s)
@@ -145,7 +147,7 @@ class Run:
     # Helpers of the phases
 
     def _mark(self, name: str) -> float:
-        self.network.marks[name] = now_s = time.monotonic()
+        self.network.marks[name] = now_s = self.network.now_s()
         return now_s
 
     def _converge(self, what: str, expected: Sequence[Table], since_s: float, unasked_s: float = 0.0) -> None:
@@ -158,7 +160,7 @@ class Run:
 
     def _judge_end(self, what: str, ended_s: float) -> None:
         """Invalidate the trial when link-state updates follow an exchange that seemed to have ended."""
-        until_s = min(time.monotonic(), self.network.marks["begin"] + _REFRESH_S)
+        until_s = min(self.network.now_s(), self.network.marks["begin"] + _REFRESH_S)
         if late := self.network.watch.count(ended_s, until_s)[UPDATE]:
             self.work.outcome.invalidate(
                 [f"the exchange had not ended: {late} link-state updates came after the {what}"]
@@ -169,7 +171,7 @@ class Run:
         for name, last_s in (("last_update", watch.last_update_s), ("routes", watch.last_route_s)):
             if last_s > since_s:
                 work.measured(f"{phase}_{name}", last_s - since_s)
-        work.measured(f"{phase}_updates", watch.count(since_s, time.monotonic())[UPDATE])
+        work.measured(f"{phase}_updates", watch.count(since_s, self.network.now_s())[UPDATE])
 
     @contextmanager
     def _first_ping(self) -> Iterator[_When]:
@@ -211,7 +213,7 @@ class Run:
         if flow is None:
             self.work.outcome.notes["flow"] = "no path between two routers gets longer without the links that are cut"
             return
-        converged_s = time.monotonic()
+        converged_s = self.network.now_s()
         rest(max(_AFTER_S, _AFTER_REQUESTS * flow.interval_ms / 1000))
         answered = flow.answered()
         if not any(at_s > converged_s for at_s, _ in answered):  # then it is unknown how many more are lost
@@ -246,7 +248,7 @@ class Run:
     def _record_traffic(self) -> None:
         """Report OSPF packets by type for each second from the first start on, and the marks of the phases."""
         network, outcome = self.network, self.work.outcome
-        begin_s, now_s = network.marks["begin"], time.monotonic()
+        begin_s, now_s = network.marks["begin"], network.now_s()
         for name, counts in network.watch.per_second(begin_s, now_s).items():
             outcome.series.append(Series(packets_series(name), "1/s", tuple(map(float, counts))))
         self.work.record_host_series(begin_s, now_s)

@@ -13,39 +13,44 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 
+from lastro.errors import LastroError
+from lastro.host.activity import STAT, n_cpus
 from lastro.scenarios.routing.observers import Observers
-from lastro.scenarios.shared.memory_room import memory_taken
+from lastro.scenarios.shared.memory_room import MEMINFO, taken_bytes
 
 _EVERY_S = 1.0
 _TICKS = os.sysconf("SC_CLK_TCK")
-_BUSY = (0, 1, 2, 5, 6)  # user, nice, system, interrupts
+# Idle, waiting for a disk, stolen. The kernel times idle CPUs, but counts busy ones by its ticks: it does not see what
+# runs between two of them, and an emulated machine loses many.
+_NOT_BUSY = (3, 4, 7)
 
 
 @dataclass(frozen=True, slots=True)
 class HostReading:
-    """One reading, timed by the monotonic clock: CPU seconds of the host so far, and bytes taken.
+    """One reading, timed by the host's monotonic clock: CPU seconds, of which only differences count, and bytes taken.
 
-    Neither contains what the observers use; the CPU seconds do not contain Lastro's own."""
+    Neither contains what the observers use; the CPU seconds do not contain Lastro's own. `commands_s` is the part of
+    commands that Lastro ran and that have ended."""
 
     at_s: float
     busy_s: float
     taken_bytes: float
+    commands_s: float = 0.0
 
 
 class HostTimeline:
     """A time series of samples, with linear interpolation between them."""
 
-    def __init__(self, read: Callable[[], HostReading], cpus: int | None = None) -> None:
-        """Make an empty series of readings of a host with this number of CPUs; by default, that of this machine."""
-        self._read = read
-        self.cpus = cpus or os.cpu_count() or 1
+    def __init__(self, read: Callable[[], HostReading], cpus: int) -> None:
+        """Make an empty series of readings of a host with this number of CPUs."""
+        self._read, self.cpus = read, cpus
         self._samples: list[HostReading] = []
 
-    def take(self) -> float:
-        """Take a sample now, besides those of every second; return its time."""
+    def take(self) -> HostReading:
+        """Take a sample now, besides those of every second, and return it."""
         sample = self._read()
         self._samples.append(sample)
-        return sample.at_s
+        return sample
 
     def cpu_percent(self, from_s: float, until_s: float) -> tuple[float, ...]:
         """Return the percentage of all CPUs that was busy in each whole second."""
@@ -87,14 +92,20 @@ def _seconds(from_s: float, until_s: float) -> list[float]:
 
 @contextmanager
 def watched(observers: Observers) -> Iterator[HostTimeline]:
-    """Record a host time series for as long as the block lasts."""
+    """Record a host time series for as long as the block lasts. Raises: the error that ended it before."""
     course, ended = HostTimeline(lambda: _sample(observers), observers.cpus()), threading.Event()
     course.take()
+    failed = list[LastroError]()
 
     def go_on() -> None:
         next_s = time.monotonic() + _EVERY_S
         while not ended.wait(max(0.0, next_s - time.monotonic())):
-            next_s = max(next_s + _EVERY_S, course.take())
+            try:
+                course.take()
+            except LastroError as error:  # such as a lost connection
+                failed.append(error)
+                return
+            next_s = max(next_s + _EVERY_S, time.monotonic())
 
     thread = threading.Thread(target=go_on, daemon=True)
     thread.start()
@@ -103,13 +114,15 @@ def watched(observers: Observers) -> Iterator[HostTimeline]:
     finally:
         ended.set()
         thread.join()
+    if failed:
+        raise failed[0]
 
 
 def _sample(observers: Observers) -> HostReading:
-    host = observers.testbed.host
-    ticks, own = host.read_text("/proc/stat").splitlines()[0].split()[1:], os.times()
-    busy_s = sum(int(ticks[field]) for field in _BUSY) / _TICKS
     hidden = observers.hidden()
-    busy_s += hidden.cpu_s - own.user - own.system - observers.cpu_s()
-    taken_bytes = memory_taken(host) + hidden.memory_bytes - observers.memory_bytes()
-    return HostReading(time.monotonic(), busy_s, taken_bytes)
+    seen = observers.testbed.host.glance([STAT, MEMINFO, *observers.files])
+    ticks = seen.texts[STAT].splitlines()[0].split()[1:]
+    busy_s = n_cpus(seen.texts[STAT]) * seen.at_s - sum(int(ticks[field]) for field in _NOT_BUSY) / _TICKS
+    busy_s += hidden.cpu_s - seen.spent.own_s - observers.cpu_s(seen.texts)
+    taken = taken_bytes(seen.texts[MEMINFO]) + hidden.memory_bytes - observers.memory_bytes(seen.texts)
+    return HostReading(seen.at_s, busy_s, taken, seen.spent.commands_s)

@@ -4,38 +4,34 @@ from __future__ import annotations
 
 import ipaddress
 import json
-import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lastro import validity
 from lastro.attachments._separable import Separable
 from lastro.attachments.base import Segment
-from lastro.errors import LastroError, PlatformError, TrialError
-from lastro.functions._ospf import CAPABILITIES, Interface, NeighbourChange, Protocol, Router, host_name
-from lastro.platforms.base import Instance, Platform, Port, start_all
-from lastro.results.samples import Outcome
-from lastro.scenarios.routing.observers import Observers
-from lastro.scenarios.routing.ospf_capture import Capture, CapturePoint, watching
-from lastro.scenarios.shared.instance_spec import ROUTER, instance_spec
+from lastro.errors import LastroError
+from lastro.functions._ospf import NeighbourChange, Router
+from lastro.platforms.base import Instance
+from lastro.scenarios.routing.ospf_capture import Capture
 from lastro.scenarios.shared.memory_room import proportional_bytes
-from lastro.scenarios.shared.topology import Built, note_witness
 from lastro.study.topology import RouterTopology
 from lastro.testbed import Testbed
 from lastro.validity import ClockReading, ClockSample
 
 Table = Mapping[ipaddress.IPv4Network, frozenset[str]]
-_AT_ONCE = 20  # the same as in `start_all`
-_START_S = 120.0
+AT_ONCE = 20  # commands, the same as in `start_all`
+START_S = 120.0
 _SHOWN = 5  # differences and names in a message
 
 
 @dataclass(slots=True)
 class RouterNetwork:
-    """A network of routers, numbered as in the topology. Times are on the host's monotonic clock."""
+    """A network of routers, numbered as in the topology. Times are on the monotonic clock of the testbed's host.
+
+    `watch_cpu_s` is the CPU time of the host while the watch started."""
 
     testbed: Testbed
     topology: RouterTopology
@@ -44,6 +40,7 @@ class RouterNetwork:
     instances: list[Instance]
     segments: list[Segment]
     watch: Capture
+    watch_cpu_s: float = 0.0
     marks: dict[str, float] = field(default_factory=dict)
     clocks: list[list[ClockSample | None]] = field(default_factory=list)  # of all routers, by reading
     host_clocks: list[ClockReading] = field(default_factory=list)  # the host's own, read beside them
@@ -52,16 +49,19 @@ class RouterNetwork:
     def names(self) -> tuple[str, ...]:
         return self.topology.names
 
+    def now_s(self) -> float:
+        return self.testbed.host.glance().at_s
+
     def on_all(self, script: str) -> list[str]:
         """Return the output of a shell script in each router; empty if it could not run there."""
 
         def one(instance: Instance) -> str:
             try:
-                return instance.run(["sh"], stdin=script, timeout_s=_START_S, check=False).text
+                return instance.run(["sh"], stdin=script, timeout_s=START_S, check=False).text
             except LastroError:
                 return ""
 
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
+        with ThreadPoolExecutor(AT_ONCE) as pool:
             return list(pool.map(one, self.instances))
 
     # Routes
@@ -89,16 +89,23 @@ class RouterNetwork:
 
     # Failures of links
 
-    def cut(self, links: Collection[int], at_s: float, *, carrier: bool) -> None:
-        """Cut links simultaneously. Packets that are sent to them later are not counted, wherever they are lost."""
-        segments = [self.segments[number] for number in links]
-        self.watch.cut(_far_ends(segments), at_s)
-        self.attachment.cut(self.testbed, segments, carrier=carrier)
+    def cut(self, links: Collection[int], *, carrier: bool) -> float:
+        """Cut links simultaneously, and return when that began.
 
-    def mend(self, links: Collection[int], at_s: float, *, carrier: bool) -> None:
+        Packets that are sent to them later are not counted, wherever they are lost."""
         segments = [self.segments[number] for number in links]
-        self.watch.mend(_far_ends(segments), at_s)
-        self.attachment.mend(self.testbed, segments, carrier=carrier)
+        with self.testbed.host.timed() as span:
+            self.attachment.cut(self.testbed, segments, carrier=carrier)
+        self.watch.cut(far_ends(segments), span.began_s)
+        return span.began_s
+
+    def mend(self, links: Collection[int], *, carrier: bool) -> float:
+        """Revert `cut`, and return when that began."""
+        segments = [self.segments[number] for number in links]
+        with self.testbed.host.timed() as span:
+            self.attachment.mend(self.testbed, segments, carrier=carrier)
+        self.watch.mend(far_ends(segments), span.began_s)
+        return span.began_s
 
     # Daemons and clocks
 
@@ -113,7 +120,7 @@ class RouterNetwork:
 
     def changes(self) -> list[tuple[int, NeighbourChange]]:
         """Return what each router, by number, logged about its neighbours; times are on the host's monotonic clock."""
-        found, by_host = [], _by_host(self.host_clocks or [ClockReading.now()])
+        found, by_host = [], _by_host(self.host_clocks or [self.testbed.host.clock().reading])
         for number, log in enumerate(self.on_all(f"cat {self.router.log}")):
             own = [sample for clocks in self.clocks if (sample := clocks[number])]
             on_host = _on_host(*own) if len(own) == 2 else by_host
@@ -122,8 +129,8 @@ class RouterNetwork:
 
     def read_clocks(self) -> None:
         """Read the clocks of the host and of routers with their own. Call it before and after the times to convert."""
-        self.host_clocks.append(ClockReading.now())
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
+        self.host_clocks.append(self.testbed.host.clock().reading)
+        with ThreadPoolExecutor(AT_ONCE) as pool:
             self.clocks.append(list(pool.map(lambda instance: instance.clock(), self.instances)))
 
     def clock_reasons(self, limit: float) -> list[str]:
@@ -151,15 +158,16 @@ class RouterNetwork:
         """Return the proportional set size of the routers' processes: shared memory is divided among them (proc(5)).
 
         None when that of a running process cannot be read: a sum without it would be too small."""
-        found = [proportional_bytes(self.testbed.host, pid) for instance in self.instances for pid in instance.pids()]
-        known = [each for each in found if each is not None]
-        return sum(known) if len(known) == len(found) else None
+        pids = [pid for instance in self.instances for pid in instance.pids()]
+        return proportional_bytes(self.testbed.host, pids)
 
 
 def wall_offset_s(instance: Instance) -> float:
     """Return the instance's wall clock minus the host's monotonic clock."""
-    clock = instance.clock()
-    return clock.guest_real_s - clock.host_s if clock else time.time() - time.monotonic()
+    if clock := instance.clock():
+        return clock.guest_real_s - clock.host_s
+    own = instance.testbed.host.clock().reading
+    return own.realtime_s - own.monotonic_s
 
 
 def _by_host(readings: Sequence[ClockReading]) -> Callable[[float], float]:
@@ -211,99 +219,8 @@ def shortened(words: Sequence[str]) -> str:
     return "; ".join(words[:_SHOWN]) + more
 
 
-@contextmanager
-def booted(
-    testbed: Testbed,
-    platform: Platform,
-    attachment: Separable,
-    topology: RouterTopology,
-    router: Router,
-    protocol: Protocol,
-    observers: Observers,
-) -> Iterator[RouterNetwork]:
-    """Boot a network, whose daemons answer inside the block. Platform and attachment must be prepared.
-
-    Marks: begin (the first start is requested), created, linked, booted (all daemons answer). The time that the watch
-    takes to start, between linked and booted, is left out: earlier marks are that much later.
-    Raises: PlatformError with the routers that did not start."""
-    numbers = range(len(topology.names))
-    ports = [[topology.interface(number, link) for link in topology.at[number]] for number in numbers]
-    specs = [
-        replace(spec, sysctls={**spec.sysctls, **ROUTER})
-        for own in ports
-        for spec in [instance_spec(testbed, "router", CAPABILITIES, tuple(own))]
-    ]
-    marks = {"begin": time.monotonic()}
-    with ExitStack() as stack:
-        instances = start_all(stack, platform, testbed, specs, at_once=_AT_ONCE)
-        marks["created"] = time.monotonic()
-        segments = segments_of(topology, instances)
-        stack.enter_context(attachment.connect(testbed, segments))
-        marks["linked"] = time.monotonic()
-        tables = [each.netns for each in instances if each.shares_kernel]
-        watch = stack.enter_context(watching(observers, _places(testbed, attachment, segments), tables))
-        pause_s = time.monotonic() - marks["linked"]  # nothing but the watch started: all runs, and no daemon does yet
-        marks = {name: at_s + pause_s for name, at_s in marks.items()}
-        network = RouterNetwork(testbed, topology, router, attachment, instances, segments, watch, marks)
-        _start_daemons(network, protocol)
-        marks["booted"] = time.monotonic()
-        yield network
-
-
-def note_network(testbed: Testbed, network: RouterNetwork, platform: str, outcome: Outcome) -> None:
-    """Record the topology of a network of routers in its trial."""
-    built = Built(testbed)
-    for name, instance in zip(network.names, network.instances, strict=True):
-        built.add(name, instance, platform, does=network.router.name)
-    built.join(network.attachment.name, network.segments)
-    built.note(outcome)
-    note_witness(outcome, "links", "OSPF packets on every link, and changes of routes", network.names)
-
-
-def segments_of(topology: RouterTopology, instances: Sequence[Instance]) -> list[Segment]:
-    """Return the links of a topology as segments between ports of `instances`, in the order of its names."""
-    found = []
-    for number, link in enumerate(topology.links):
-        subnet = topology.subnet(number)
-        a, b = (
-            Port(instances[end], topology.interface(end, number), f"{topology.address(end, number)}/{subnet.prefixlen}")
-            for end in (link.a, link.b)
-        )
-        found.append(Segment(str(number), (a, b)))
-    return found
-
-
-def _far_ends(segments: Sequence[Segment]) -> frozenset[str]:
+def far_ends(segments: Sequence[Segment]) -> frozenset[str]:
     return frozenset(end for segment in segments for end, _ in segment.ends())
-
-
-def _places(testbed: Testbed, attachment: Separable, segments: Sequence[Segment]) -> list[CapturePoint]:
-    """Return where each packet on a link is seen once: arriving at the link's end in the DUT, or leaving its port."""
-    if attachment.passes_dut or any(port.instance.takes_taps for port in segments[0].ports):
-        return [CapturePoint(testbed.dut, _far_ends(segments), outgoing=False)]
-    ports: dict[str, set[str]] = {}
-    for port in (port for segment in segments for port in segment.ports):
-        ports.setdefault(port.netns, set()).add(port.name)
-    return [CapturePoint(netns, frozenset(names), outgoing=True) for netns, names in ports.items()]
-
-
-def _start_daemons(network: RouterNetwork, protocol: Protocol) -> None:
-    topology, router = network.topology, network.router
-
-    def one(number: int) -> str:
-        ends = [Interface(topology.interface(number, link), topology.links[link].cost) for link in topology.at[number]]
-        files = router.configuration(host_name(topology.names[number], number), number, ends, protocol)
-        try:
-            network.instances[number].run(["sh", "-e"], stdin=router.start_script(files), timeout_s=_START_S)
-        except TrialError as error:
-            return f"{topology.names[number]}: {error.message}"
-        return ""
-
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        failed = [words for words in pool.map(one, range(len(topology.names))) if words]
-    if failed:
-        n = len(topology.names)
-        raise PlatformError(f"{len(failed)} of {n} routers did not start {router.name}: {shortened(failed)}")
 
 
 def last_full(

@@ -1,14 +1,14 @@
 """A watch over the links and routing tables of a network: what tcpdump(8) and `ip monitor` print as it happens.
 
-The kernel stamps each packet, and `ip` each change of a route, on the wall clock; here, both are put on the monotonic
-clock."""
+The kernel of the testbed's host stamps each packet, and `ip` each change of a route, on its wall clock; here, both are
+put on its monotonic clock. So it does not matter when the lines arrive."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -65,15 +65,21 @@ class Packet:
 class Capture:
     """All packets and changes of routes that have been seen so far. Times are on the host's monotonic clock.
 
-    `links` are processes of tcpdump, one for each place; `routes` is one of `ip monitor`, or None."""
+    `links` are processes of tcpdump, one for each place; `routes` is one of `ip monitor`, or None. `clock` reads the
+    host's clocks."""
 
-    def __init__(self, links: Sequence[tuple[Process, CapturePoint]], routes: Process | None) -> None:
-        self._links, self._routes = links, routes
+    def __init__(
+        self,
+        links: Sequence[tuple[Process, CapturePoint]],
+        routes: Process | None,
+        clock: Callable[[], ClockReading] = ClockReading.now,
+    ) -> None:
+        self._links, self._routes, self._read_clock = links, routes, clock
         self._packets: list[Packet] = []
         self._last_update_s = self._last_route_s = 0.0
         self._dead: dict[str, tuple[float, float]] = {}  # period in which a device's packets are not counted
         self._n_read: Counter[Process] = Counter()  # lines, by process
-        self._clock = ClockReading.now()
+        self._clock = clock()
 
     @property
     def packets(self) -> Sequence[Packet]:
@@ -134,15 +140,17 @@ class Capture:
 
     def _read(self) -> None:
         """Take what has been printed since the last time."""
-        before, self._clock = self._clock, ClockReading.now()
-        for process, place in self._links:
-            for line in self._new_lines(process):
-                if (found := _PACKET.match(line)) and found[2] in place.devices and found[3] in _PRINTED:
-                    self._take(Packet(_on_host(float(found[1]), before, self._clock), found[2], _PRINTED[found[3]]))
-        if self._routes:
-            for found in filter(None, map(_CHANGE.match, self._new_lines(self._routes))):
-                real_s = datetime.fromisoformat(f"{found[1]}+00:00").timestamp()
-                self._last_route_s = max(self._last_route_s, _on_host(real_s, before, self._clock))
+        packets = [(place, line) for process, place in self._links for line in self._new_lines(process)]
+        changes = self._new_lines(self._routes) if self._routes else []
+        if not packets and not changes:
+            return
+        before, self._clock = self._clock, self._read_clock()  # after the lines, none of which is of the future
+        for place, line in packets:
+            if (found := _PACKET.match(line)) and found[2] in place.devices and found[3] in _PRINTED:
+                self._take(Packet(_on_host(float(found[1]), before, self._clock), found[2], _PRINTED[found[3]]))
+        for found in filter(None, map(_CHANGE.match, changes)):
+            real_s = datetime.fromisoformat(f"{found[1]}+00:00").timestamp()
+            self._last_route_s = max(self._last_route_s, _on_host(real_s, before, self._clock))
 
     def _new_lines(self, process: Process) -> list[str]:
         lines = process.lines(self._n_read[process])
@@ -181,7 +189,7 @@ def watching(observers: Observers, places: Sequence[CapturePoint], tables: Seque
             routes = spawned(observers.testbed.dut, _MONITOR)
         for process, _ in links:
             process.wait_line(_LISTENING, _START_S)
-        yield Capture(links, routes)
+        yield Capture(links, routes, lambda: observers.testbed.host.clock().reading)
 
 
 def _number(observers: Observers, tables: Sequence[str]) -> None:

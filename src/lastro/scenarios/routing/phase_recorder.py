@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from statistics import fmean
@@ -14,8 +13,7 @@ from lastro.platforms.base import AVAILABLE, Availability
 from lastro.results.samples import GIVEN_BACK, Outcome, Remark, Series
 from lastro.scenarios.base import Config
 from lastro.scenarios.routing.additions import HOST_CPU
-from lastro.scenarios.routing.host_timeline import HostTimeline
-from lastro.scenarios.routing.observers import Observers
+from lastro.scenarios.routing.host_timeline import HostReading, HostTimeline
 from lastro.scenarios.shared.host_limits import judged
 from lastro.scenarios.shared.memory_room import MIB, memory_taken
 from lastro.testbed import Testbed
@@ -41,16 +39,15 @@ class PhaseRecorder:
         outcome: Outcome,
         own_cgroups: Sequence[str],
         course: HostTimeline,
-        observers: Observers,
     ) -> None:
         self.testbed, self.config, self.outcome, self.course = testbed, config, outcome, course
-        self._observers = observers
         self.own_cgroups = own_cgroups
         self._hosts: dict[str, dict[str, Any]] = {}  # by phase
         outcome.notes["host_by_phase"] = self._hosts
         self.instances_user_s: Callable[[], float] = lambda: 0.0  # none before the first start
         self._empty_bytes = memory_taken(testbed.host)
         self._boot, self._boot_user_s = HostMeter(testbed, {}, own_cgroups), self._own_user_s()
+        self._boot_began = course.take()
         self._boot.start()
 
     def number(self, name: str) -> float:
@@ -60,11 +57,12 @@ class PhaseRecorder:
         if value is not None:
             self.outcome.measurements[name] = value
 
-    def booted(self, begin_s: float) -> None:
-        apart_s = self._observers.cpu_s() - self._observers.hidden().cpu_s  # commands are the work itself
-        self._end(self._boot, self._boot_user_s, "boot", begin_s, apart_s)
-        now_s = self.course.take()
-        self.measured("memory_booted", self._taken_mib(now_s, now_s))
+    def booted(self, begin_s: float, booted_s: float, watch_cpu_s: float) -> None:
+        """End the boot. Commands are the work itself, but not what the host did while the watch started."""
+        now = self._end(self._boot, self._boot_user_s, "boot", begin_s)
+        self.measured("memory_booted", self._taken_mib(now.at_s, now.at_s))
+        busy_s = now.busy_s - self._boot_began.busy_s - watch_cpu_s
+        self.measured("cpu_boot", self._percent(busy_s, booted_s - begin_s))
 
     def record_host_series(self, from_s: float, until_s: float) -> None:
         """Report the time series of the host's CPU and memory, for figures and later analysis."""
@@ -83,7 +81,7 @@ class PhaseRecorder:
         The memory of a phase is that of the whole host: what the kernel and the daemons of a platform spend on the
         network is part of it, although no router's cgroup is charged for it. So is what other programs take meanwhile.
         The drift shows what is left of that, and what the kernel has not yet freed."""
-        now_s = self.course.take()
+        now_s = self.course.take().at_s
         self.measured("memory_drift", self._taken_mib(now_s, now_s))
 
     def _taken_mib(self, from_s: float, until_s: float) -> float:
@@ -126,48 +124,36 @@ class PhaseRecorder:
 
         Observers, and the commands that Lastro runs to cut links and to read tables, are not part of its CPU time."""
         host, user_s = HostMeter(self.testbed, {}, self.own_cgroups), self._own_user_s()
-        apart_s = self._apart_s()
-        began_s = self.course.take()
+        began = self.course.take()
         host.start()
         yield
-        self._end(host, user_s, phase, began_s, self._apart_s() - apart_s)
-
-    def _apart_s(self) -> float:
-        """Return the CPU time of observers and commands, less that of routers which the host's /proc does not show."""
-        return _commands_s() + self._observers.cpu_s() - self._observers.hidden().cpu_s
+        ended = self._end(host, user_s, phase, began.at_s)
+        busy_s, commands_s = ended.busy_s - began.busy_s, ended.commands_s - began.commands_s
+        self.measured(f"cpu_{phase}", self._percent(busy_s - commands_s, ended.at_s - began.at_s))
 
     def _own_user_s(self) -> float:
-        return self.instances_user_s() + os.times().children_user
+        return self.instances_user_s() + self.testbed.host.glance().spent.commands_user_s
 
-    def _end(self, host: HostMeter, own_before_s: float, phase: str, began_s: float, apart_s: float) -> None:
-        """Report a phase, and judge the host during it alone: a disturbance of a short phase is small in a whole trial.
+    def _end(self, host: HostMeter, own_before_s: float, phase: str, began_s: float) -> HostReading:
+        """Judge the host during a phase alone, since a disturbance of a short phase is small in a whole trial.
 
-        `apart_s` is CPU time that is not part of it: of observers, and of commands. At the boot, commands are the work
-        itself."""
+        Report the memory of the phase, and return the reading at its end."""
         host.stop()
-        self.measured(f"memory_{phase}", self._taken_mib(began_s, self.course.take()))
-        self.measured(f"cpu_{phase}", _percent(host, apart_s, self.course.cpus))
+        ended = self.course.take()
+        self.measured(f"memory_{phase}", self._taken_mib(began_s, ended.at_s))
         foreign_cpus = host.foreign_cpus(self._own_user_s() - own_before_s)
         self._hosts[phase], reasons = judged(host, foreign_cpus, self.config)
         self.outcome.invalidate([f"{phase}: {reason}" for reason in reasons])
+        return ended
+
+    def _percent(self, busy_s: float, elapsed_s: float) -> float:
+        return 100 * max(0.0, busy_s) / elapsed_s / self.course.cpus
 
 
 def fallen_s(percent: Sequence[float], level: float) -> float | None:
     """Return the first second from which the busy percentage is at most `level`, as a mean over five; None if never."""
     windows = range(len(percent) - _SETTLED_S + 1)
     return next((float(at) for at in windows if fmean(percent[at : at + _SETTLED_S]) <= level), None)
-
-
-def _commands_s() -> float:
-    """Return the CPU time of all commands that Lastro has run and that have ended."""
-    spent = os.times()
-    return spent.children_user + spent.children_system
-
-
-def _percent(host: HostMeter, apart_s: float, n_cpus: int) -> float:
-    """Return the busy percentage of all CPUs, without the CPU time of Lastro and other `apart_s` seconds."""
-    cpus = host.read()["host_cpus"] - (host.own_cpu_s + apart_s) / host.elapsed_s
-    return 100 * max(0.0, cpus) / n_cpus
 
 
 def patient(config: Config) -> Availability:

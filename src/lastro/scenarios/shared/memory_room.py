@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+import re
+from collections.abc import Collection
 
 from lastro.errors import PlatformError
 from lastro.host.base import Host
@@ -10,6 +11,7 @@ from lastro.results.noted import SearchEnd
 from lastro.results.samples import AT_LEAST, Outcome, Remark
 
 MIB = 1 << 20
+MEMINFO = "/proc/meminfo"
 ENOUGH = "enough for this study"  # how a reason begins when the study, not the host, refused more
 _LEAST_AVAILABLE = 0.1  # fraction of the host's memory below which no further instance is started
 
@@ -32,8 +34,13 @@ def record_capacity(outcome: Outcome, end: SearchEnd) -> None:
 
 
 def memory_taken(host: Host) -> int:
-    total_bytes, available_bytes = _memory(host)
-    return total_bytes - available_bytes
+    return taken_bytes(host.read_text(MEMINFO))
+
+
+def taken_bytes(meminfo: str) -> int:
+    """Return the bytes that are not available, by the text of MEMINFO."""
+    found = _parsed(meminfo)
+    return found["MemTotal:"] - found["MemAvailable:"]
 
 
 def swap_taken(host: Host) -> int | None:
@@ -42,16 +49,28 @@ def swap_taken(host: Host) -> int | None:
     return found["SwapTotal:"] - found.get("SwapFree:", 0) if found.get("SwapTotal:") else None
 
 
-def proportional_bytes(host: Host, pid: int) -> int | None:
-    """Return a process's proportional set size; None where it cannot be read, 0 for an ended process or a zombie."""
-    with suppress(OSError, ValueError, StopIteration):
-        text = host.read_text(f"/proc/{pid}/smaps_rollup")
-        return 1024 * int(next(line.split()[1] for line in text.splitlines() if line.startswith("Pss:")))
-    try:
-        status = host.read_text(f"/proc/{pid}/status")
-    except OSError:
-        return 0
-    return None if "\nVmSize:" in status else 0  # without memory of its own, as a zombie is
+def proportional_bytes(host: Host, pids: Collection[int]) -> int | None:
+    """Return the proportional set size of processes; None when that of a running one cannot be read.
+
+    A process that has ended has none, nor has a zombie."""
+    files = {pid: rollup(pid) for pid in pids}
+    texts = host.view.read([*files.values()])
+    found = {pid: pss_bytes(texts.get(file, "")) for pid, file in files.items()}
+    unknown = [f"/proc/{pid}/status" for pid, n_bytes in found.items() if n_bytes is None]
+    if any("\nVmSize:" in status for status in host.view.read(unknown).values()):  # it has memory of its own
+        return None
+    return sum(n_bytes or 0 for n_bytes in found.values())
+
+
+def rollup(pid: int) -> str:
+    """Return the file of a process for `pss_bytes`."""
+    return f"/proc/{pid}/smaps_rollup"
+
+
+def pss_bytes(text: str) -> int | None:
+    """Return the proportional set size by the text of a process's `rollup`; None if it is not there."""
+    found = re.search(r"^Pss:\s*(\d+) kB$", text, re.MULTILINE)
+    return 1024 * int(found[1]) if found else None
 
 
 def _memory(host: Host) -> tuple[int, int]:
@@ -61,5 +80,9 @@ def _memory(host: Host) -> tuple[int, int]:
 
 
 def _meminfo(host: Host) -> dict[str, int]:
-    lines = (line.split() for line in host.read_text("/proc/meminfo").splitlines())
+    return _parsed(host.read_text(MEMINFO))
+
+
+def _parsed(meminfo: str) -> dict[str, int]:
+    lines = (line.split() for line in meminfo.splitlines())
     return {words[0]: int(words[1]) * 1024 for words in lines if len(words) > 1}

@@ -1,0 +1,57 @@
+"""A name is what `lastro plan`, `lastro run` and `lastro new --from` take. That of a suite runs its studies one after
+the other. A file or folder of the same name is ./NAME.
+
+  lastro run kagami2017 --profile quick
+  lastro run trindade2018/disk
+  lastro new --from eiras2018/loops mine.toml    writes the file of a study, to read or to edit"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tomllib
+from dataclasses import asdict, dataclass
+
+from lastro import papers
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A built-in study, or a suite, which has no scenario."""
+
+    name: str
+    title: str
+    scenario: str | None
+    profiles: tuple[str, ...]
+    claims: bool  # of a paper, which a campaign of it is judged by
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print it as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    found = [*_listed()]
+    if args.json:
+        print(json.dumps([asdict(each) for each in found], indent=2))
+        return 0
+    width = max(len(each.name) for each in found)
+    for each in found:
+        print(f"{each.name:<{width}}  {each.scenario or 'suite':<11}  {each.title}")
+    return 0
+
+
+def _listed() -> list[Listed]:
+    found = list[Listed]()
+    for name in papers.names():
+        suite, _, member = name.partition("/")
+        if member and not any(each.name == suite for each in found):
+            folder = papers.folder(suite)
+            assert folder
+            table = tomllib.loads((folder / "suite.toml").read_text(encoding="utf-8"))
+            found.append(Listed(suite, table["title"], None, (), False))
+        document = tomllib.loads(papers.find(name).read_text(encoding="utf-8"))
+        study = document["study"]
+        judged = papers.claims(study["name"]) is not None
+        found.append(Listed(name, study["title"], study["scenario"], (*document.get("profiles", ()),), judged))
+    return found

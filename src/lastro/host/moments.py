@@ -1,0 +1,46 @@
+"""Readings of a host at one moment of its own clock, and the time that a block took there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class OwnCpu:
+    """CPU seconds of Lastro on a host, in user mode and in all.
+
+    `own`: of Lastro itself; on a remote host, of the shells and servers of its connections. `commands`: of what Lastro
+    ran there and has ended."""
+
+    own_user_s: float = 0.0
+    own_s: float = 0.0
+    commands_user_s: float = 0.0
+    commands_s: float = 0.0
+
+    def __add__(self, other: OwnCpu) -> OwnCpu:
+        return OwnCpu(
+            self.own_user_s + other.own_user_s, self.own_s + other.own_s,
+            self.commands_user_s + other.commands_user_s, self.commands_s + other.commands_s,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """Texts of files by path, read together at `at_s` on the host's monotonic clock, and what Lastro spent there."""
+
+    at_s: float
+    texts: Mapping[str, str]
+    spent: OwnCpu
+
+
+@dataclass(slots=True)
+class Span:
+    """A block that has ended: its begin and its end on the host's monotonic clock, and how long it took.
+
+    On a remote host it begins and ends with the first and the last work there, and `took_s` does not contain the time
+    in which the host waited for Lastro."""
+
+    began_s: float = 0.0
+    ended_s: float = 0.0
+    took_s: float = 0.0

@@ -1,0 +1,121 @@
+"""The boot of a network of routers: instances, a switch for each link, the watch over them, and their daemons."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+
+from lastro.attachments._separable import Separable
+from lastro.attachments.base import Segment
+from lastro.errors import PlatformError, TrialError
+from lastro.functions._ospf import CAPABILITIES, Interface, Protocol, Router, host_name
+from lastro.platforms.base import Instance, Platform, Port, start_all
+from lastro.results.samples import Outcome
+from lastro.scenarios.routing.host_timeline import HostReading
+from lastro.scenarios.routing.network import AT_ONCE, START_S, RouterNetwork, far_ends, shortened
+from lastro.scenarios.routing.observers import Observers
+from lastro.scenarios.routing.ospf_capture import CapturePoint, watching
+from lastro.scenarios.shared.instance_spec import ROUTER, instance_spec
+from lastro.scenarios.shared.topology import Built, note_witness
+from lastro.study.topology import RouterTopology
+from lastro.testbed import Testbed
+
+
+@contextmanager
+def booted(
+    testbed: Testbed,
+    platform: Platform,
+    attachment: Separable,
+    topology: RouterTopology,
+    router: Router,
+    protocol: Protocol,
+    observers: Observers,
+    read: Callable[[], HostReading] | None = None,
+) -> Iterator[RouterNetwork]:
+    """Boot a network, whose daemons answer inside the block. Platform and attachment must be prepared.
+
+    Marks: begin (the first start is requested), created, linked, booted (all daemons answer). The time that the watch
+    takes to start, between linked and booted, is left out, as is the way to a remote host: earlier marks are that much
+    later. `read` reads the host, to know what the start of the watch takes.
+    Raises: PlatformError with the routers that did not start."""
+    numbers = range(len(topology.names))
+    ports = [[topology.interface(number, link) for link in topology.at[number]] for number in numbers]
+    specs = [
+        replace(spec, sysctls={**spec.sysctls, **ROUTER})
+        for own in ports
+        for spec in [instance_spec(testbed, "router", CAPABILITIES, tuple(own))]
+    ]
+    host = testbed.host
+    with ExitStack() as stack:
+        with host.timed() as creation:
+            instances = start_all(stack, platform, testbed, specs, at_once=AT_ONCE)
+        segments = segments_of(topology, instances)
+        with host.timed() as linking:
+            stack.enter_context(attachment.connect(testbed, segments))
+        tables = [each.netns for each in instances if each.shares_kernel]
+        before = read() if read else None  # nothing but the watch starts now: all runs, and no daemon does yet
+        watch = stack.enter_context(watching(observers, _places(testbed, attachment, segments), tables))
+        network = RouterNetwork(testbed, topology, router, attachment, instances, segments, watch)
+        if before and read:
+            network.watch_cpu_s = read().busy_s - before.busy_s
+        with host.timed() as starting:
+            _start_daemons(network, protocol)
+        linked_s = starting.began_s
+        created_s = linked_s - linking.took_s
+        begin_s = created_s - creation.took_s
+        network.marks = {"begin": begin_s, "created": created_s, "linked": linked_s, "booted": starting.ended_s}
+        yield network
+
+
+def note_network(testbed: Testbed, network: RouterNetwork, platform: str, outcome: Outcome) -> None:
+    """Record the topology of a network of routers in its trial."""
+    built = Built(testbed)
+    for name, instance in zip(network.names, network.instances, strict=True):
+        built.add(name, instance, platform, does=network.router.name)
+    built.join(network.attachment.name, network.segments)
+    built.note(outcome)
+    note_witness(outcome, "links", "OSPF packets on every link, and changes of routes", network.names)
+
+
+def segments_of(topology: RouterTopology, instances: Sequence[Instance]) -> list[Segment]:
+    """Return the links of a topology as segments between ports of `instances`, in the order of its names."""
+    found = []
+    for number, link in enumerate(topology.links):
+        subnet = topology.subnet(number)
+        a, b = (
+            Port(instances[end], topology.interface(end, number), f"{topology.address(end, number)}/{subnet.prefixlen}")
+            for end in (link.a, link.b)
+        )
+        found.append(Segment(str(number), (a, b)))
+    return found
+
+
+def _places(testbed: Testbed, attachment: Separable, segments: Sequence[Segment]) -> list[CapturePoint]:
+    """Return where each packet on a link is seen once: arriving at the link's end in the DUT, or leaving its port."""
+    if attachment.passes_dut or any(port.instance.takes_taps for port in segments[0].ports):
+        return [CapturePoint(testbed.dut, far_ends(segments), outgoing=False)]
+    ports: dict[str, set[str]] = {}
+    for port in (port for segment in segments for port in segment.ports):
+        ports.setdefault(port.netns, set()).add(port.name)
+    return [CapturePoint(netns, frozenset(names), outgoing=True) for netns, names in ports.items()]
+
+
+def _start_daemons(network: RouterNetwork, protocol: Protocol) -> None:
+    topology, router = network.topology, network.router
+
+    def one(number: int) -> str:
+        ends = [Interface(topology.interface(number, link), topology.links[link].cost) for link in topology.at[number]]
+        files = router.configuration(host_name(topology.names[number], number), number, ends, protocol)
+        try:
+            network.instances[number].run(["sh", "-e"], stdin=router.start_script(files), timeout_s=START_S)
+        except TrialError as error:
+            return f"{topology.names[number]}: {error.message}"
+        return ""
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        failed = [words for words in pool.map(one, range(len(topology.names))) if words]
+    if failed:
+        n = len(topology.names)
+        raise PlatformError(f"{len(failed)} of {n} routers did not start {router.name}: {shortened(failed)}")
