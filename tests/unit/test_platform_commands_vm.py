@@ -177,7 +177,7 @@ def test_xen_is_told_all_of_a_domain(tmp_path: Path, boots: guest.Guest) -> None
     ]
     assert (
         config[10]
-        == f'disk = ["format=raw,vdev=xvda,access=rw,backendtype=qdisk,direct-io-safe,target={scratch}/one/disk.img"]'
+        == f'disk = ["format=raw,vdev=xvda,access=rw,backendtype=qdisk,target={scratch}/one/disk.img"]'
     )
     assert config[11].startswith("channel = [" + ", ".join(f'"{channel}"' for channel in channels))
     assert config[11].count("connection=socket") == PORTS + 1
