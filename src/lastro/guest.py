@@ -24,7 +24,7 @@ from lastro.host.testbed_file import GuestPlan
 from lastro.image import guest_host
 from lastro.image.guest import BOOT_WORDS
 from lastro.image.guest_host import GuestHost
-from lastro.image.guest_hypervisor import HYPERVISORS, VIRTIO_UNDER_XEN, start_of, xen_options
+from lastro.image.guest_hypervisor import HYPERVISORS, NOTHING, VIRTIO_UNDER_XEN, start_of, xen_options
 from lastro.image.rootfs import Image
 from lastro.units import parse_size_bytes
 
@@ -245,7 +245,7 @@ class _Start:
             _QEMU, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-name", "lastro-guest",
             "-pidfile", f"{self.home}/qemu.pid",
             "-machine", "q35,usb=off,smbus=off,sata=off", "-accel", accel,
-            "-cpu", "max" if accelerator == "tcg" else "host",
+            "-cpu", HYPERVISORS.get(self.plan.hypervisor, NOTHING).cpu if accelerator == "tcg" else "host",
             "-smp", str(cpus), "-m", f"{parse_size_bytes(self.plan.memory) >> 20}M",
             *self._loading(accelerator), "-serial", f"file:{self.home}/console.log",
             "-device", f"virtio-rng-pci{self._translated}",
@@ -287,7 +287,7 @@ class _Start:
         words += [f"lastro.cgroups={self.plan.cgroups}", f"lastro.tree={tree}", f"lastro.epoch={epoch}"]
         if self.files.boots:
             words.append(f"lastro.disk={state}/guest/{self.files.instances.name}")
-            words += [] if self.files.xen else [f"lastro.load={_FOR_MACHINES}"]
+            words += [] if self.plan.hypervisor in HYPERVISORS else [f"lastro.load={_FOR_MACHINES}"]
         return words
 
     def _wait(self, qemu: Process, port: int, patience_s: int) -> None:

@@ -164,6 +164,24 @@ def test_a_guest_with_xen_is_loaded_by_it_and_starts_its_daemons(tmp_path: Path)
     assert "spec-ctrl=no" not in plain[plain.index("-append") + 1]
 
 
+def test_a_guest_with_virtualbox_has_modules_built_for_its_kernel_and_a_processor_on_which_it_works(
+    tmp_path: Path,
+) -> None:
+    text = 'kind = "guest"\nhypervisor = "virtualbox"\nplatforms = ["native", "virtualbox"]\n'
+    with pytest.raises(StudyError, match=r'release: must be "sid" for hypervisor = "virtualbox"'):
+        parse(text, "g.toml")
+    plan = guest_of(parse(f'{text}release = "sid"\n', "g.toml"))
+    recipe = recipe_of("sid", "", plan.platforms, plan.hypervisor, "7.2-amd64")
+    assert {"virtualbox", "virtualbox-dkms", "linux-headers-7.2-amd64", "grub-pc-bin"} <= set(recipe.packages)
+    assert recipe.components == "main,contrib" and "dkms autoinstall -k 7.2-amd64" in recipe.hooks[-1]
+    made = start(tmp_path, hypervisor=plan.hypervisor)
+    argv = made.argv("tcg", 4022)
+    assert argv[argv.index("-cpu") + 1].startswith("EPYC,-xsave,")
+    assert "vboxnetflt" in start_of(plan.hypervisor)
+    usual = recipe_of("bookworm", "", PLATFORMS)
+    assert usual.components == "" and usual.key == recipe_of("bookworm", "", PLATFORMS, "none", "6.1").key
+
+
 def test_xen_itself_is_in_a_package_of_the_userland(tmp_path: Path) -> None:
     boot = tmp_path / "image/rootfs/boot"
     boot.mkdir(parents=True)

@@ -175,10 +175,7 @@ def test_xen_is_told_all_of_a_domain(tmp_path: Path, boots: guest.Guest) -> None
         "cpu_weight = 128",
         'cpus = "0-1"',
     ]
-    assert (
-        config[10]
-        == f'disk = ["format=raw,vdev=xvda,access=rw,backendtype=qdisk,target={scratch}/one/disk.img"]'
-    )
+    assert config[10] == f'disk = ["format=raw,vdev=xvda,access=rw,backendtype=qdisk,target={scratch}/one/disk.img"]'
     assert config[11].startswith("channel = [" + ", ".join(f'"{channel}"' for channel in channels))
     assert config[11].count("connection=socket") == PORTS + 1
     assert config[12].count(f"script={run}/xen/vif") == 2
@@ -364,6 +361,7 @@ def test_virtualbox_makes_a_machine_and_starts_it(tmp_path: Path) -> None:
         f"{attach} --port 0 --type hdd --medium SCRATCH/one/disk.vdi",
         f"{attach} --port 1 --type dvddrive --medium RUN/virtualbox/boot.iso",
         f"<enter> nsenter --net=/run/netns/{testbed.dut} {inside} VBoxHeadless --startvm one --vrde off",
+        "sh -ec n=0; until [ -S RUN/one/ports/3.sock ]; do [ $((n += 1)) -lt 20 ]; sleep 0.1; done",
         f"{manage} unregistervm one --delete",
     ]
     words = modify.partition(" modifyvm ")[2]

@@ -28,6 +28,7 @@ from lastro.study.schema import OneLine, StrictTable, read_shape
 from lastro.units import parse_size_bytes
 
 GUEST = "guest"
+_WITH_VIRTUALBOX = "sid"
 ROLES = ("client", "dut", "server")
 NEIGHBOURS = {"client": ("dut",), "dut": ("client", "server"), "server": ("dut",)}
 PLATFORMS = ("native", "runc", "crun", "docker")
@@ -148,7 +149,7 @@ class GuestTable(StrictTable):
     cgroups: Literal["v2", "v1"] = "v2"
     lsm: Annotated[Literal["apparmor", "none"], BeforeValidator(_lsm)] = "apparmor"
     accelerator: Literal["auto", "kvm", "tcg"] = "auto"
-    hypervisor: Literal["none", "xen"] = "none"
+    hypervisor: Literal["none", "xen", "virtualbox"] = "none"
     platforms: Annotated[list[OneLine], BeforeValidator(_platforms)] = Field(default_factory=lambda: [*PLATFORMS])
 
 
@@ -272,6 +273,11 @@ def _guest(shape: GuestShape, table: GuestTable, problems: Problems, name: str =
     values = common | {key: getattr(table, key) for key in table.model_fields_set & common.keys()}
     if values["kernel"][:1] in "~/":
         values["kernel"] = _expanded(values["kernel"])
+    if values["hypervisor"] == "virtualbox" and values["release"] != _WITH_VIRTUALBOX:
+        wrong = FieldError(
+            f'must be "{_WITH_VIRTUALBOX}" for hypervisor = "virtualbox": no other release has its package'
+        )
+        problems.add(("release",), wrong)
     for each in values["platforms"]:
         wanted = registry.get("platform", each).hypervisor
         if wanted not in ("", values["hypervisor"]):

@@ -16,7 +16,7 @@ from lastro import registry
 from lastro.errors import ImageError
 from lastro.host.base import Host
 from lastro.image import guest, rootfs
-from lastro.image.guest_hypervisor import HYPERVISORS, ensure_xen
+from lastro.image.guest_hypervisor import HYPERVISORS, NOTHING, ensure_xen, modules_hook
 from lastro.image.rootfs import Image
 from lastro.image.workshop import building
 
@@ -69,13 +69,13 @@ def ensure(
     `image` is the root filesystem of instances. `kernel` is a Debian package, of another release if one follows after a
     slash, or the absolute path of a bzImage that has everything built in. The userland has what `platforms` and the
     `hypervisor` require. Raises: ImageError with the last output of the tool that failed."""
-    recipe = recipe_of(release, image.snapshot, platforms, hypervisor)
-    userland = rootfs.ensure(recipe, state / "rootfs", host)
-    store = state / "guest"
+    store, own = state / "guest", kernel.startswith("/")
+    package, origin = _package(release, kernel)
     with building("the guest that is the host", store, image.snapshot):
-        own = kernel.startswith("/")
-        package, origin = _package(release, kernel)
         debian = guest.ensure_kernel(store, host, origin, image.snapshot, package, _MODULES)
+    recipe = recipe_of(release, image.snapshot, platforms, hypervisor, debian.release)
+    userland = rootfs.ensure(recipe, state / "rootfs", host)
+    with building("the guest that is the host", store, image.snapshot):
         if own and not Path(kernel).is_file():
             raise ImageError(f"{kernel}, the kernel of the guest, is not a file", "set `kernel` to a bzImage")
         xen = ensure_xen(userland, store) if hypervisor == "xen" else None
@@ -103,8 +103,9 @@ def to_build(
 ) -> list[str]:
     """Return what `ensure` would have to fetch and build first, and so takes minutes."""
     package, origin = _package(release, kernel)
-    made = guest.kernel_at(state / "guest", origin, image.snapshot, package, _MODULES).directory.is_dir()
-    recipe = recipe_of(release, image.snapshot, platforms, hypervisor)
+    debian = guest.kernel_at(state / "guest", origin, image.snapshot, package, _MODULES)
+    made = debian.directory.is_dir()
+    recipe = recipe_of(release, image.snapshot, platforms, hypervisor, debian.release if made else "")
     found = [] if rootfs.find(recipe, state / "rootfs") else [f"the userland of {release}"]
     return found if made else [*found, f"{package} of {origin}"]
 
@@ -115,14 +116,18 @@ def _package(release: str, kernel: str) -> tuple[str, str]:
     return package, origin or release
 
 
-def recipe_of(release: str, snapshot: str, platforms: Sequence[str], hypervisor: str = "none") -> rootfs.Recipe:
-    """Return the contents of the guest's own root."""
+def recipe_of(
+    release: str, snapshot: str, platforms: Sequence[str], hypervisor: str = "none", kernel: str = ""
+) -> rootfs.Recipe:
+    """Return the contents of the guest's own root. `kernel` is the release for which modules are built, if any are."""
     parts = {**PARTS, "platform": platforms}
     needed = {name for kind, names in parts.items() for part in names for name in _packages(kind, part)}
     needed |= {*(_FOR_MACHINES if _run_machines(platforms) else ())}
-    needed |= {*(HYPERVISORS[hypervisor].packages if hypervisor in HYPERVISORS else ())}
+    below = HYPERVISORS.get(hypervisor, NOTHING)
+    needed |= {*below.packages, *((f"linux-headers-{kernel}",) if below.builds else ())}
     needed |= {*_TOOLS, *(() if release in _BEFORE_DEBIAN_13 else _SINCE_DEBIAN_13)}
-    return rootfs.Recipe(release, tuple(sorted(needed)), hooks=(_NO_KEYS,), snapshot=snapshot)
+    hooks = (_NO_KEYS, *((modules_hook(kernel),) if below.builds else ()))
+    return rootfs.Recipe(release, tuple(sorted(needed)), (), hooks, snapshot, below.components)
 
 
 def _run_machines(platforms: Sequence[str]) -> bool:

@@ -20,18 +20,45 @@ VIRTIO_UNDER_XEN = ",disable-legacy=on,iommu_platform=on"
 _XEN = ("console=com1", "bootscrub=false", "noreboot")
 # An emulated processor has none of the flaws that Xen works around, at great cost there.
 _XEN_EMULATED = ("spec-ctrl=no", "xpti=no", "smap=0", "smep=0")
+# On the emulated processor with all features, VirtualBox's guests hang when they boot. With XSAVE, which AVX needs, a
+# memory fault kills their first process.
+_FOR_VIRTUALBOX = "EPYC,-xsave,-xsavec,-xsaves,-xsaveopt,-xgetbv1,-avx,-avx2,-fma,-f16c"
 
 
 @dataclass(frozen=True, slots=True)
 class GuestHypervisor:
-    """`called` is its name in titles. `start` is a script that starts its daemons, as root inside, before sshd."""
+    """`called` is its name in titles. `start` is a script that starts it, as root inside, before sshd.
+
+    `builds` has modules for the guest's kernel built, which needs its headers. `components` are those of Debian's
+    archive. `cpu` is the emulated processor on which it works."""
 
     called: str
     packages: tuple[str, ...]
     start: str
+    builds: bool = False
+    components: str = ""
+    cpu: str = "max"
 
 
-HYPERVISORS = {"xen": GuestHypervisor("Xen", ("qemu-system-xen", "xen-system-amd64"), "guest_host_xen.sh")}
+HYPERVISORS = {
+    "xen": GuestHypervisor("Xen", ("qemu-system-xen", "xen-system-amd64"), "guest_host_xen.sh"),
+    "virtualbox": GuestHypervisor(
+        "VirtualBox",
+        ("virtualbox", "virtualbox-dkms"),
+        "guest_host_virtualbox.sh",
+        builds=True,
+        components="main,contrib",
+        cpu=_FOR_VIRTUALBOX,
+    ),
+}
+NOTHING = GuestHypervisor("", (), "")
+_BUILT = "usr/lib/lastro"  # /lib/modules is a disk of its own in the guest
+
+
+def modules_hook(kernel: str) -> str:
+    """Return the hook of mmdebstrap that builds modules for a kernel, and keeps them where the guest finds them."""
+    found = f'"$1"/lib/modules/{kernel}/updates/dkms/*.ko*'
+    return f'chroot "$1" dkms autoinstall -k {kernel} && mkdir "$1/{_BUILT}" && cp {found} "$1/{_BUILT}"'
 
 
 def start_of(hypervisor: str) -> str:
