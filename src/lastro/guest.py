@@ -24,6 +24,7 @@ from lastro.host.testbed_file import GuestPlan
 from lastro.image import guest_host
 from lastro.image.guest import BOOT_WORDS
 from lastro.image.guest_host import GuestHost
+from lastro.image.guest_hypervisor import HYPERVISORS, NOTHING, VIRTIO_UNDER_XEN, start_of, xen_options
 from lastro.image.rootfs import Image
 from lastro.units import parse_size_bytes
 
@@ -45,7 +46,8 @@ _FOR_MACHINES = "kvm_amd,kvm_intel,vhost_net"  # kernel modules; of the first tw
 # What a guest boots, apart from the image of instances: the same `uname -r` may hide other programs or another build.
 _BOOTED = ("release", "userland_sha256", "kernel_sha256")
 _DIGEST_CHARS = 12  # as in the name of an image
-_FAULTS = ("BUG: ", "Kernel panic", "self-detected stall")  # in messages of a kernel that hangs or ends
+# In messages of a kernel that hangs or ends; the last is Xen's.
+_FAULTS = ("BUG: ", "Kernel panic", "self-detected stall", "Panic on CPU")
 _NETWORK = "198.19.255"
 _SSHD = """Port 22
 ListenAddress {network}.15
@@ -88,14 +90,15 @@ def booted(near: Session, image: Image, plan: GuestPlan) -> Iterator[BootedGuest
         host.require(_QEMU, _REMEDY)
         host.require("qemu-img", _REMEDY)
         with near.building():
-            files = guest_host.ensure(image, near.ledger.state, host, plan.release, plan.kernel, plan.platforms)
+            state, what = near.ledger.state, (plan.release, plan.kernel, plan.platforms, plan.hypervisor)
+            files = guest_host.ensure(image, state, host, *what)
     called = "-".join(filter(None, ("guest", plan.name)))
     home, scratch = near.run_dir / called, near.scratch_dir / called
     with ExitStack() as stack:
         for place in (home, scratch):
             stack.enter_context(near.owned("directory", str(place)))
         with host.recorded() as transcript:
-            _furnish(host, home, files)
+            _furnish(host, home, files, plan.hypervisor)
             start = _Start(host, image, plan, files, home, scratch)
             accelerator, why_not, port, qemu = start.first_that_boots()
         stack.callback(qemu.stop)
@@ -118,7 +121,8 @@ def _facts(plan: GuestPlan, accelerator: str, why_not_kvm: str) -> dict[str, Any
     """Return the chapter of the guest for provenance. Campaigns in guests with another title are not comparable."""
     emulated = accelerator == "tcg"
     title = f"a guest {'emulated in software' if emulated else 'on KVM'} ({plan.memory}, cgroup {plan.cgroups}"
-    title += f", {_NAMES[plan.lsm]})" if plan.lsm in _NAMES else ")"
+    title += f", {_NAMES[plan.lsm]}" if plan.lsm in _NAMES else ""
+    title += f", {HYPERVISORS[plan.hypervisor].called})" if plan.hypervisor in HYPERVISORS else ")"
     facts = plan.facts() | {"accelerator": accelerator, "emulated": emulated, "title": title}
     facts |= {"address_randomization": "off"} if emulated else {}
     return facts | ({"why_not_kvm": why_not_kvm} if why_not_kvm else {})
@@ -151,7 +155,7 @@ def _in_turn(titles: Mapping[str, str]) -> str:
     return f"{len(titles)} guests in turn ({'; '.join(f'{name}: {title}' for name, title in titles.items())})"
 
 
-def _furnish(host: Host, home: Path, files: GuestHost) -> None:
+def _furnish(host: Host, home: Path, files: GuestHost, hypervisor: str) -> None:
     """Make the keys of this boot, and put those of the guest on a disk: a tar, which needs no file system."""
     host.run(
         ["mkdir", "-p", str(home.parent), str(home), str(home / "inside")]
@@ -161,6 +165,7 @@ def _furnish(host: Host, home: Path, files: GuestHost) -> None:
     host.run(["mv", str(home / "key.pub"), str(home / "inside/key.pub")])
     host.write_text(str(home / "inside/sshd_config"), _SSHD.format(network=_NETWORK))
     host.write_text(str(home / "inside/profile"), files.profile)
+    host.write_text(str(home / "inside/start"), start_of(hypervisor))
     content = [f"--directory={home}/inside", "."]
     if files.boots:  # sent by SSH, they would take most of a minute on an emulated processor
         store = files.boots.initramfs.parent
@@ -240,21 +245,33 @@ class _Start:
             _QEMU, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-name", "lastro-guest",
             "-pidfile", f"{self.home}/qemu.pid",
             "-machine", "q35,usb=off,smbus=off,sata=off", "-accel", accel,
-            "-cpu", "max" if accelerator == "tcg" else "host",
+            "-cpu", HYPERVISORS.get(self.plan.hypervisor, NOTHING).cpu if accelerator == "tcg" else "host",
             "-smp", str(cpus), "-m", f"{parse_size_bytes(self.plan.memory) >> 20}M",
-            "-kernel", str(self.files.kernel), "-initrd", str(self.files.initramfs),
-            "-append", " ".join(self.command_line(accelerator)),
-            "-serial", f"file:{self.home}/console.log", "-device", "virtio-rng-pci",
+            *self._loading(accelerator), "-serial", f"file:{self.home}/console.log",
+            "-device", f"virtio-rng-pci{self._translated}",
         ]  # fmt: skip
         drives = [f"format=qcow2,file={self.scratch}/root.qcow2", f"format=raw,readonly=on,file={self.home}/door.tar"]
         drives.append(f"format=qcow2,file={self.scratch}/instances.qcow2")
         shared = (self.image.tar, self.files.modules)
         drives += [f"format=raw,readonly=on,file={file}" for file in shared if file]
         for number, drive in enumerate(drives):
-            argv += ["-drive", f"if=none,id=d{number},{drive}", "-device", f"virtio-blk-pci,drive=d{number}"]
+            argv += ["-drive", f"if=none,id=d{number},{drive}"]
+            argv += ["-device", f"virtio-blk-pci,drive=d{number}{self._translated}"]
         net = f"net={_NETWORK}.0/24,host={_NETWORK}.2,restrict=on"
         argv += ["-netdev", f"user,id=door,{net},hostfwd=tcp:127.0.0.1:{port}-{_NETWORK}.15:22"]
-        return [*argv, "-device", "virtio-net-pci,netdev=door,romfile="]
+        return [*argv, "-device", f"virtio-net-pci,netdev=door,romfile={self._translated}"]
+
+    @property
+    def _translated(self) -> str:
+        return VIRTIO_UNDER_XEN if self.files.xen else ""
+
+    def _loading(self, accelerator: str) -> list[str]:
+        """Return the options that load the kernel, by Xen if the guest has it."""
+        files, words = self.files, self.command_line(accelerator)
+        if files.xen:
+            size_mib, emulated = parse_size_bytes(self.plan.memory) >> 20, accelerator == "tcg"
+            return xen_options(files.xen, files.kernel, files.initramfs, words, size_mib, emulated=emulated)
+        return ["-kernel", str(files.kernel), "-initrd", str(files.initramfs), "-append", " ".join(words)]
 
     def command_line(self, accelerator: str) -> list[str]:
         """Return the parameters of the kernel. An emulated processor has none of the flaws that kernels mitigate.
@@ -262,13 +279,15 @@ class _Start:
         QEMU translates a program again if it lies at other addresses than before. So without randomized addresses, a
         program that ran before starts in half of the time."""
         unguarded = ["mitigations=off", "tsc=reliable", "norandmaps"] if accelerator == "tcg" else []
-        words = ["console=ttyS0", "loglevel=4", *BOOT_WORDS, *unguarded, *_LSM[self.plan.lsm]]
+        console = "hvc0" if self.files.xen else "ttyS0"
+        words = [f"console={console}", "loglevel=4", *BOOT_WORDS, *unguarded, *_LSM[self.plan.lsm]]
         state = Path(_reach(self.home, 0).state)
         tree = state / "rootfs" / self.image.name / "rootfs"
         epoch = int(self.image.tree.stat().st_mtime)
         words += [f"lastro.cgroups={self.plan.cgroups}", f"lastro.tree={tree}", f"lastro.epoch={epoch}"]
         if self.files.boots:
-            words += [f"lastro.disk={state}/guest/{self.files.instances.name}", f"lastro.load={_FOR_MACHINES}"]
+            words.append(f"lastro.disk={state}/guest/{self.files.instances.name}")
+            words += [] if self.plan.hypervisor in HYPERVISORS else [f"lastro.load={_FOR_MACHINES}"]
         return words
 
     def _wait(self, qemu: Process, port: int, patience_s: int) -> None:

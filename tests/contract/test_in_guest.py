@@ -4,7 +4,8 @@ The machine that runs the tests may have neither. One guest serves all tests her
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import pytest
 
@@ -25,6 +26,7 @@ from lastro.testing.ending import Ending
 from lastro.testing.limits import Limits
 from lastro.testing.network import Network
 from lastro.testing.platforms import OnPlatform
+from lastro.testing.subject import MIB
 from lastro.testing.world import World
 
 from ..images import IN_A_GUEST
@@ -41,16 +43,23 @@ ISOLATIONS: dict[str, tuple[str, ...]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def testbed() -> Iterator[Testbed]:
-    """Yield a testbed in a guest, in place of the one on this machine."""
+@contextmanager
+def in_guest(platforms: Sequence[str], *more: str) -> Iterator[Testbed]:
+    """Yield a testbed in a guest in software; `more` are lines of its file."""
     with session("tests", wait=silently) as held:
-        text = f'kind = "guest"\ncpus = 2\nmemory = "3G"\naccelerator = "tcg"\nplatforms = {list(IN_A_GUEST)}\n'
-        plan = parse(text, "guest.toml").guest
+        lines = ['kind = "guest"', "cpus = 2", 'accelerator = "tcg"', f"platforms = {list(platforms)}", *more]
+        plan = parse("\n".join(lines), "guest.toml").guest
         assert plan is not None
         with guest_testbed(held, image_of(held), plan, "tests") as made:
             assert made.cgroups.version == 2
             yield made
+
+
+@pytest.fixture(scope="module")
+def testbed() -> Iterator[Testbed]:
+    """Yield a testbed in a guest, in place of the one on this machine."""
+    with in_guest(IN_A_GUEST, 'memory = "3G"') as made:
+        yield made
 
 
 class InGuest(OnPlatform, Commands, Limits, World, Network, Ending):
@@ -89,11 +98,18 @@ class TestPodman(InGuest):
     platform = "podman"
 
 
-class TestKvm(InGuest):
-    """On the hardware virtualization that QEMU emulates; a machine boots in half a minute."""
+class MachineInGuest(InGuest):
+    """A machine has a kernel of its own, and takes half a minute to boot."""
+
+    shares_kernel = False
+    small_memory_bytes = 160 * MIB
+    many = 2
+
+
+class TestKvm(MachineInGuest):
+    """On the hardware virtualization that QEMU emulates."""
 
     platform = "kvm"
-    many = 1
 
 
 for name, platforms in ISOLATIONS.items():

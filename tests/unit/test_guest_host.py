@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import re
 from contextlib import ExitStack, nullcontext
@@ -30,6 +31,7 @@ from lastro.host.ssh import SshHost
 from lastro.host.testbed_file import PLATFORMS, GuestPlan, TestbedFile, load, load_named, parse
 from lastro.image.guest import Guest
 from lastro.image.guest_host import GuestHost, docker_profile, recipe_of
+from lastro.image.guest_hypervisor import HYPERVISORS, ensure_xen, start_of
 from lastro.image.rootfs import Image
 from lastro.isolation.apparmor import AppArmor
 from lastro.isolation.selinux import SELinux
@@ -140,6 +142,69 @@ def test_a_guest_of_virtual_machines_has_what_they_boot_and_modules_for_them(tmp
     assert "lastro.disk=/var/lib/lastro/guest/instances.img" in words
     assert "lastro.load=kvm_amd,kvm_intel,vhost_net" in words
     assert not [word for word in made.command_line("tcg") if word.startswith(("lastro.disk", "lastro.load"))]
+
+
+def test_a_guest_with_xen_is_loaded_by_it_and_starts_its_daemons(tmp_path: Path) -> None:
+    text = 'kind = "guest"\nhypervisor = "xen"\nplatforms = ["native", "xen"]\n'
+    plan = guest_of(parse(text, "g.toml"))
+    packages = set(recipe_of("bookworm", "", plan.platforms, plan.hypervisor).packages)
+    assert {"xen-system-amd64", "qemu-system-xen", "python3-minimal"} <= packages
+    assert "oxenstored" in start_of(plan.hypervisor) and start_of("none") == ""
+    assert _facts(plan, "tcg", "")["title"] == "a guest emulated in software (2G, cgroup v2, AppArmor, Xen)"
+    made = start(tmp_path, hypervisor="xen", platforms=plan.platforms)
+    made = replace(made, files=replace(made.files, xen=Path("/xen"), boots=SimpleNamespace()))
+    argv = made.argv("tcg", 4022)
+    assert argv[argv.index("-kernel") + 1] == "/xen"
+    assert {"dom0_mem=1024M,max:1024M", "console=com1", "spec-ctrl=no"} <= set(argv[argv.index("-append") + 1].split())
+    kernel, initramfs = re.split("(?<!,),(?!,)", argv[argv.index("-initrd") + 1])
+    assert kernel.startswith("/k console=hvc0 ") and "lastro.load" not in kernel and initramfs == "/i"
+    devices = [word for word in argv if word.startswith("virtio-")]
+    assert len(devices) == 7 and all(word.endswith("iommu_platform=on") for word in devices)
+    plain = made.argv("kvm", 4022)
+    assert "spec-ctrl=no" not in plain[plain.index("-append") + 1]
+
+
+def test_a_guest_with_virtualbox_has_modules_built_for_its_kernel_and_a_processor_on_which_it_works(
+    tmp_path: Path,
+) -> None:
+    text = 'kind = "guest"\nhypervisor = "virtualbox"\nplatforms = ["native", "virtualbox"]\n'
+    with pytest.raises(StudyError, match=r'release: must be "sid" for hypervisor = "virtualbox"'):
+        parse(text, "g.toml")
+    plan = guest_of(parse(f'{text}release = "sid"\n', "g.toml"))
+    recipe = recipe_of("sid", "", plan.platforms, plan.hypervisor, "7.2-amd64")
+    assert {"virtualbox", "virtualbox-dkms", "linux-headers-7.2-amd64", "grub-pc-bin"} <= set(recipe.packages)
+    assert recipe.components == "main,contrib" and "dkms autoinstall -k 7.2-amd64" in recipe.hooks[-1]
+    made = start(tmp_path, hypervisor=plan.hypervisor)
+    argv = made.argv("tcg", 4022)
+    assert argv[argv.index("-cpu") + 1].startswith("EPYC,-xsave,")
+    assert "vboxnetflt" in start_of(plan.hypervisor)
+    usual = recipe_of("bookworm", "", PLATFORMS)
+    assert usual.components == "" and usual.key == recipe_of("bookworm", "", PLATFORMS, "none", "6.1").key
+
+
+def test_xen_itself_is_in_a_package_of_the_userland(tmp_path: Path) -> None:
+    boot = tmp_path / "image/rootfs/boot"
+    boot.mkdir(parents=True)
+    (boot / "xen-4.17-amd64.gz").write_bytes(gzip.compress(b"ELF"))
+    (boot / "xen-4.17-amd64.config").touch()
+    assert ensure_xen(Image("ab" * 32, tmp_path / "image"), tmp_path / "store").read_bytes() == b"ELF"
+
+
+@pytest.mark.parametrize(
+    ("hypervisor", "platform", "wanted"),
+    [("xen", "kvm", "none"), ("none", "xen", "xen"), ("xen", "firecracker", "none")],
+)
+def test_a_platform_that_the_hypervisor_of_the_guest_excludes_is_an_error(
+    hypervisor: str, platform: str, wanted: str
+) -> None:
+    common = f'kind = "guest"\nplatforms = ["native", "{platform}"]\n'
+    for text, where in ((f'hypervisor = "{hypervisor}"', "platforms"), ("[guests.one]", "guests.one.platforms")):
+        own = text if text.startswith("hyper") else f'{text}\nhypervisor = "{hypervisor}"'
+        with pytest.raises(StudyError) as refused:
+            parse(f"{common}{own}\n", "g.toml")
+        said = f'\'{platform}\' needs hypervisor = "{wanted}", but the guest has hypervisor = "{hypervisor}"'
+        assert refused.value.message.startswith(f"g.toml: {where}: {said}"), refused.value.message
+        assert "[guests.NAME]" in str(refused.value.hint)
 
 
 def test_a_platform_that_does_not_exist_is_not_asked_for() -> None:
@@ -381,8 +446,15 @@ def test_what_a_guest_does_not_contain_is_measured_on_a_host(name: str, tmp_path
         found = PlatformPool(inside(tmp_path), stack).availability(name)
     assert re.search("the guest does not contain program|not in a guest", str(found.reason))
     on_a_host = "measure it on a host, without a guest as its testbed"
-    contain = f"add {name!r} to `platforms` in the testbed file of the guest, or {on_a_host}"
+    contain = f"in the testbed file of the guest, add {name!r} to `platforms`, or {on_a_host}"
     assert found.remedy == (on_a_host if name == "gvisor" else contain)
+
+
+def test_a_guest_without_xen_says_how_one_has_it(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        remedy = PlatformPool(inside(tmp_path), stack).availability("xen").remedy
+    setting = "in the testbed file of the guest, set hypervisor = \"xen\" and add 'xen' to `platforms`, or"
+    assert str(remedy).startswith(setting)
 
 
 def test_on_a_host_that_ssh_reaches_the_remedy_says_what_to_install(tmp_path: Path) -> None:
@@ -419,7 +491,10 @@ def test_the_documentation_lists_each_platform_that_no_guest_has() -> None:
     text = (Path(__file__).parents[2] / "docs/howto-guest.md").read_text()
     _, _, text = text.partition("These are unavailable, each with its reason:\n")
     named = set(re.findall(r"`([a-z-]+)`", text.partition("\ndockerd waits")[0]))
-    by_program = {name for name in registry.names("platform") if registry.get("platform", name).requirements.program}
+    parts = {name: registry.get("platform", name) for name in registry.names("platform")}
+    by_program = {
+        name for name, part in parts.items() if part.requirements.program and part.hypervisor not in HYPERVISORS
+    }
     assert named & registry.names("platform") == {*by_program, "incus"}
     assert named - registry.names("platform") == {"jmeter", "vegeta"}
 

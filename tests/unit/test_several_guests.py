@@ -173,12 +173,21 @@ def test_a_kernel_of_debian_13_is_laid_out_as_one_of_debian_12(tmp_path: Path) -
     assert (tmp_path / "sbin").is_dir() and (tmp_path / "lib64").readlink() == Path("usr/lib64")
 
 
+def test_a_kernel_of_debian_14_is_in_boot_too(tmp_path: Path) -> None:
+    modules = tmp_path / "usr/lib/modules/7.2"
+    modules.mkdir(parents=True)
+    for name in ("vmlinuz", "config"):
+        (modules / name).write_text(name)
+    _as_before_debian_13(tmp_path)
+    assert [(tmp_path / "boot" / f"{name}-7.2").read_text() for name in ("vmlinuz", "config")] == ["vmlinuz", "config"]
+
+
 @pytest.fixture
 def built(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Any]:
     """What a guest has to build first, in its order; nothing is fetched."""
     found: list[Any] = []
     image = SimpleNamespace(tree=tmp_path, digest="ab" * 32)
-    made = SimpleNamespace(elf=None, image=tmp_path / "vmlinuz", modules_disk=None)
+    made = SimpleNamespace(elf=None, image=tmp_path / "vmlinuz", modules_disk=None, release="6.1")
     made.image.write_bytes(b"of Debian")
     monkeypatch.setattr(guest_host.rootfs, "ensure", lambda recipe, *_: found.append(recipe.release) or image)
     monkeypatch.setattr(guest_host.guest, "ensure_kernel", lambda *words: found.append((words[2], words[4])) or made)
@@ -202,7 +211,7 @@ def test_a_kernel_may_be_of_another_release_than_the_userland(
     built: list[Any], tmp_path: Path, release: str, kernel: str, asked: tuple[str, str]
 ) -> None:
     files = files_of(tmp_path, release, kernel)
-    assert built == [release, asked] and files.kernel == tmp_path / "vmlinuz"
+    assert built == [asked, release] and files.kernel == tmp_path / "vmlinuz"
 
 
 def test_a_kernel_file_that_is_built_again_has_another_digest(built: list[Any], tmp_path: Path) -> None:
@@ -236,7 +245,7 @@ def test_what_the_first_use_builds_is_said_once(
     listed = "the userland of bookworm, linux-image-amd64 of bookworm, linux-image-amd64 of trixie …"
     assert capsys.readouterr().err.endswith(f": {listed}\n")
     monkeypatch.setattr(guest_host.rootfs, "find", lambda *_: image)
-    monkeypatch.setattr(guest_host.guest, "kernel_at", lambda *_: SimpleNamespace(directory=tmp_path))
+    monkeypatch.setattr(guest_host.guest, "kernel_at", lambda *_: SimpleNamespace(directory=tmp_path, release="6.1"))
     announce_builds(*words)
     assert capsys.readouterr().err == ""
 

@@ -106,7 +106,8 @@ def announce_builds(held: Session, image: rootfs.Image, plans: Sequence[GuestPla
     """Say what the first use of these guests has to build; nothing once it is there."""
     from lastro.image.guest_host import to_build
 
-    found = [to_build(image, held.ledger.state, plan.release, plan.kernel, plan.platforms) for plan in plans]
+    state = held.ledger.state
+    found = [to_build(image, state, each.release, each.kernel, each.platforms, each.hypervisor) for each in plans]
     if names := dict.fromkeys(name for several in found for name in several):
         say(f"building what the guest boots, once (takes minutes): {', '.join(names)} …")
 

@@ -77,4 +77,4 @@ def _build_guest(held: Session, image: Image) -> None:
     plan = load(Path(GUEST)).guest
     assert plan is not None, "the word stands for a guest"
     announce_builds(held, image, [plan])
-    guest_host.ensure(image, held.ledger.state, held.host, plan.release, plan.kernel, plan.platforms)
+    guest_host.ensure(image, held.ledger.state, held.host, plan.release, plan.kernel, plan.platforms, plan.hypervisor)

@@ -28,6 +28,7 @@ from lastro.study.schema import OneLine, StrictTable, read_shape
 from lastro.units import parse_size_bytes
 
 GUEST = "guest"
+_WITH_VIRTUALBOX = "sid"
 ROLES = ("client", "dut", "server")
 NEIGHBOURS = {"client": ("dut",), "dut": ("client", "server"), "server": ("dut",)}
 PLATFORMS = ("native", "runc", "crun", "docker")
@@ -137,7 +138,7 @@ class TestbedShape(StrictTable):
 
 
 class GuestTable(StrictTable):
-    """A guest: its kernel and userland, its size, what its kernel offers to isolate instances, and its platforms."""
+    """A guest: its kernel and userland, its size, its ways to isolate instances, its hypervisor and its platforms."""
 
     kernel: Annotated[OneLine, matching(r"[a-z0-9][a-z0-9.+-]*(/[a-z]+)?|~?/.+", _KERNEL), BeforeValidator(_home)] = (
         "linux-image-amd64"
@@ -148,6 +149,7 @@ class GuestTable(StrictTable):
     cgroups: Literal["v2", "v1"] = "v2"
     lsm: Annotated[Literal["apparmor", "none"], BeforeValidator(_lsm)] = "apparmor"
     accelerator: Literal["auto", "kvm", "tcg"] = "auto"
+    hypervisor: Literal["none", "xen", "virtualbox"] = "none"
     platforms: Annotated[list[OneLine], BeforeValidator(_platforms)] = Field(default_factory=lambda: [*PLATFORMS])
 
 
@@ -167,7 +169,7 @@ class GuestPlan:
 
     A package may name the release that it is from, as for apt: `linux-image-amd64/trixie`; otherwise it is `release`.
     `accelerator` is auto (KVM if a guest boots on it), kvm or tcg (software). Its userland holds what `platforms`
-    require. `name` is empty for an only guest."""
+    require; some of them need a `hypervisor`, or none. `name` is empty for an only guest."""
 
     kernel: str
     release: str
@@ -177,6 +179,7 @@ class GuestPlan:
     lsm: str
     accelerator: str
     platforms: tuple[str, ...] = PLATFORMS
+    hypervisor: str = "none"
     name: str = ""
 
     def facts(self) -> dict[str, Any]:
@@ -258,17 +261,29 @@ def read_testbed(document: dict[str, Any], problems: Problems, shape: type[Testb
     Raises: StudyError when its tables, keys or types do not match the shape."""
     if document.get("kind") == GUEST:
         found = read_shape(document, problems, GuestShape)
-        plans = {name: _guest(found, table, name) for name, table in found.guests.items()}
-        return TestbedFile({}, problems.file, None if plans else _guest(found, found), plans)
+        below = problems.below
+        plans = {name: _guest(found, table, below("guests", name), name) for name, table in found.guests.items()}
+        return TestbedFile({}, problems.file, None if plans else _guest(found, found, problems), plans)
     return TestbedFile(read_shape(document, problems, shape).plans(problems), problems.file)
 
 
-def _guest(shape: GuestShape, table: GuestTable, name: str = "") -> GuestPlan:
+def _guest(shape: GuestShape, table: GuestTable, problems: Problems, name: str = "") -> GuestPlan:
     """Return the plan of a guest; keys that its own table leaves out are those of all guests."""
     common = {key: getattr(shape, key) for key in GuestTable.model_fields}
     values = common | {key: getattr(table, key) for key in table.model_fields_set & common.keys()}
     if values["kernel"][:1] in "~/":
         values["kernel"] = _expanded(values["kernel"])
+    if values["hypervisor"] == "virtualbox" and values["release"] != _WITH_VIRTUALBOX:
+        wrong = FieldError(
+            f'must be "{_WITH_VIRTUALBOX}" for hypervisor = "virtualbox": no other release has its package'
+        )
+        problems.add(("release",), wrong)
+    for each in values["platforms"]:
+        wanted = registry.get("platform", each).hypervisor
+        if wanted not in ("", values["hypervisor"]):
+            has = f'but the guest has hypervisor = "{values["hypervisor"]}"'
+            hint = "leave one of the two out, or describe a guest for each, in tables [guests.NAME]"
+            problems.add(("platforms",), FieldError(f'{each!r} needs hypervisor = "{wanted}", {has}', hint))
     return GuestPlan(**values | {"platforms": tuple(values["platforms"])}, name=name)
 
 

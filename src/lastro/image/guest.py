@@ -201,13 +201,19 @@ def kernel_at(store: Path, release: str, snapshot: str, package: str, on_disk: S
 
 
 def _as_before_debian_13(extract: Path) -> None:
-    """Add the links to /usr, which are base-files' own now, and unpack the modules."""
+    """Add the links to /usr, which are base-files' own now, and unpack the modules.
+
+    Since Debian 14, a kernel and its configuration are beside its modules: link them from /boot."""
     for name in ("bin", "lib", "lib64", "sbin"):
         if not (extract / name).exists():
             (extract / name).symlink_to(f"usr/{name}")
     for module in [*(extract / "lib/modules").rglob("*.ko.xz")]:
         module.with_suffix("").write_bytes(lzma.decompress(module.read_bytes()))
         module.unlink()
+    for kernel in (extract / "lib/modules").glob("*/vmlinuz"):
+        (extract / "boot").mkdir(exist_ok=True)
+        for file in (kernel, kernel.with_name("config")):
+            (extract / "boot" / f"{file.name}-{kernel.parent.name}").symlink_to(file)
 
 
 def _keep_kernel(extract: Path, kept: Path) -> str:

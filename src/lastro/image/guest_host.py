@@ -16,6 +16,7 @@ from lastro import registry
 from lastro.errors import ImageError
 from lastro.host.base import Host
 from lastro.image import guest, rootfs
+from lastro.image.guest_hypervisor import HYPERVISORS, NOTHING, ensure_xen, modules_hook
 from lastro.image.rootfs import Image
 from lastro.image.workshop import building
 
@@ -57,24 +58,28 @@ class GuestHost:
     profile: str  # of AppArmor, as text; empty if there is none
     digests: dict[str, str]  # of the userland and the kernel, for provenance
     boots: guest.Guest | None = None  # by its platforms that are virtual machines; `instances` is their disk, too
+    xen: Path | None = None  # loads the kernel
 
 
-def ensure(image: Image, state: Path, host: Host, release: str, kernel: str, platforms: Sequence[str]) -> GuestHost:
+def ensure(
+    image: Image, state: Path, host: Host, release: str, kernel: str, platforms: Sequence[str], hypervisor: str = "none"
+) -> GuestHost:
     """Return the files; make them if necessary (about two minutes in all).
 
     `image` is the root filesystem of instances. `kernel` is a Debian package, of another release if one follows after a
-    slash, or the absolute path of a bzImage that has everything built in. The userland has what `platforms` require.
-    Raises: ImageError with the last output of the tool that failed."""
-    recipe = recipe_of(release, image.snapshot, platforms)
-    userland = rootfs.ensure(recipe, state / "rootfs", host)
-    store = state / "guest"
+    slash, or the absolute path of a bzImage that has everything built in. The userland has what `platforms` and the
+    `hypervisor` require. Raises: ImageError with the last output of the tool that failed."""
+    store, own = state / "guest", kernel.startswith("/")
+    package, origin = _package(release, kernel)
     with building("the guest that is the host", store, image.snapshot):
-        own = kernel.startswith("/")
-        package, origin = _package(release, kernel)
         debian = guest.ensure_kernel(store, host, origin, image.snapshot, package, _MODULES)
+    recipe = recipe_of(release, image.snapshot, platforms, hypervisor, debian.release)
+    userland = rootfs.ensure(recipe, state / "rootfs", host)
+    with building("the guest that is the host", store, image.snapshot):
         if own and not Path(kernel).is_file():
             raise ImageError(f"{kernel}, the kernel of the guest, is not a file", "set `kernel` to a bzImage")
-        booted = Path(kernel) if own else debian.elf or debian.image
+        xen = ensure_xen(userland, store) if hypervisor == "xen" else None
+        booted = Path(kernel) if own else debian.image if xen else debian.elf or debian.image
         return GuestHost(
             booted,
             guest.ensure_initramfs(debian, store, _INSIDE, _APPLETS),
@@ -84,6 +89,7 @@ def ensure(image: Image, state: Path, host: Host, release: str, kernel: str, pla
             docker_profile(userland.tree / "usr/sbin/dockerd"),
             {"userland_sha256": userland.digest, "kernel_sha256": _sha256(booted)},
             guest.ensure(image, store, host) if _run_machines(platforms) else None,
+            xen,
         )
 
 
@@ -92,11 +98,14 @@ def _sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def to_build(image: Image, state: Path, release: str, kernel: str, platforms: Sequence[str]) -> list[str]:
+def to_build(
+    image: Image, state: Path, release: str, kernel: str, platforms: Sequence[str], hypervisor: str = "none"
+) -> list[str]:
     """Return what `ensure` would have to fetch and build first, and so takes minutes."""
     package, origin = _package(release, kernel)
-    made = guest.kernel_at(state / "guest", origin, image.snapshot, package, _MODULES).directory.is_dir()
-    recipe = recipe_of(release, image.snapshot, platforms)
+    debian = guest.kernel_at(state / "guest", origin, image.snapshot, package, _MODULES)
+    made = debian.directory.is_dir()
+    recipe = recipe_of(release, image.snapshot, platforms, hypervisor, debian.release if made else "")
     found = [] if rootfs.find(recipe, state / "rootfs") else [f"the userland of {release}"]
     return found if made else [*found, f"{package} of {origin}"]
 
@@ -107,13 +116,18 @@ def _package(release: str, kernel: str) -> tuple[str, str]:
     return package, origin or release
 
 
-def recipe_of(release: str, snapshot: str, platforms: Sequence[str]) -> rootfs.Recipe:
-    """Return the contents of the guest's own root."""
+def recipe_of(
+    release: str, snapshot: str, platforms: Sequence[str], hypervisor: str = "none", kernel: str = ""
+) -> rootfs.Recipe:
+    """Return the contents of the guest's own root. `kernel` is the release for which modules are built, if any are."""
     parts = {**PARTS, "platform": platforms}
     needed = {name for kind, names in parts.items() for part in names for name in _packages(kind, part)}
     needed |= {*(_FOR_MACHINES if _run_machines(platforms) else ())}
+    below = HYPERVISORS.get(hypervisor, NOTHING)
+    needed |= {*below.packages, *((f"linux-headers-{kernel}",) if below.builds else ())}
     needed |= {*_TOOLS, *(() if release in _BEFORE_DEBIAN_13 else _SINCE_DEBIAN_13)}
-    return rootfs.Recipe(release, tuple(sorted(needed)), hooks=(_NO_KEYS,), snapshot=snapshot)
+    hooks = (_NO_KEYS, *((modules_hook(kernel),) if below.builds else ()))
+    return rootfs.Recipe(release, tuple(sorted(needed)), (), hooks, snapshot, below.components)
 
 
 def _run_machines(platforms: Sequence[str]) -> bool:

@@ -87,6 +87,9 @@ ip link set eth0 up
 if [ -s lastro/profile ] && [ "$(cat sys/module/apparmor/parameters/enabled 2>/dev/null)" = Y ]; then
     chroot . /sbin/apparmor_parser --add --skip-cache /lastro/profile || echo "lastro: the profile cannot be loaded"
 fi
+if [ -s lastro/start ]; then # of the daemons of a hypervisor
+    chroot . sh /lastro/start || echo "lastro: the hypervisor's daemons do not start"
+fi
 echo "::respawn:/usr/sbin/sshd -D -e -f /lastro/sshd_config" >etc/inittab
 echo "lastro: sshd starts"
 exec switch_root /root /bin/busybox init

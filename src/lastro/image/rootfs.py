@@ -71,6 +71,7 @@ class Recipe:
     extra_files: tuple[str, ...] = ()
     hooks: tuple[str, ...] = (WITHOUT_FILE_CAPABILITIES,)  # shell; $1 is the root filesystem's directory
     snapshot: str = ""
+    components: str = ""  # of Debian's archive, with commas; empty: main
 
     @classmethod
     def of_this_host(cls, host: Host, needs: Needs | None = None, snapshot: str | None = None) -> Recipe:
@@ -86,8 +87,9 @@ class Recipe:
 
     @property
     def key(self) -> str:
-        # Recipes without a snapshot have the key that they had before snapshots existed.
-        parts = {name: value for name, value in asdict(self).items() if name != "snapshot" or value}
+        # Recipes without them have the key that they had before snapshots and components existed.
+        later = ("snapshot", "components")
+        parts = {name: value for name, value in asdict(self).items() if name not in later or value}
         digest = hashlib.sha256(json.dumps(parts).encode())
         for file in self.extra_files:
             for path in sorted(Path(file).rglob("*")) if Path(file).is_dir() else [Path(file)]:
@@ -191,6 +193,7 @@ def _build(recipe: Recipe, store: Path, host: Host) -> Image:
 
 def _mmdebstrap(recipe: Recipe, tar: Path) -> list[str]:
     argv = ["--variant=minbase", f"--include={','.join(recipe.packages)}"]
+    argv += [f"--components={recipe.components}"] if recipe.components else []
     argv += [f"--dpkgopt=path-exclude={pattern}" for pattern in _EXCLUDED]
     # Static device nodes cannot be made in a user namespace and every platform brings its own.
     argv += [f"--customize-hook=copy-in {shlex.quote(file)} /usr/local/bin" for file in recipe.extra_files]

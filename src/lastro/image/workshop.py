@@ -26,6 +26,8 @@ _NAME = re.compile(rf"{_PREFIX}-(\d+)-(\d+)-\w{{8}}")
 _PROXIES = ("http_proxy", "https_proxy", "no_proxy")
 _FULL = "No space left on device"
 _SNAPSHOTS = "https://snapshot.debian.org/archive"
+_ANY_AGE = '--aptopt=Acquire::Check-Valid-Until "false"'
+ROLLING = "sid"
 
 
 @contextmanager
@@ -105,8 +107,10 @@ def mmdebstrap(
         main, security = f"{_SNAPSHOTS}/debian/{snapshot}/", f"{_SNAPSHOTS}/debian-security/{snapshot}/"
         sources = [f"deb {main} {release} main", f"deb {main} {release}-updates main"]
         sources.append(f"deb {security} {release}-security main")
-        return [*argv, '--aptopt=Acquire::Check-Valid-Until "false"', release, seen(str(target)), *sources]
+        return [*argv, _ANY_AGE, release, seen(str(target)), *sources]
     mirror = os.environ.get("LASTRO_MIRROR")
+    if release == ROLLING:  # a mirror may be older than the week for which its indexes are valid
+        argv.append(_ANY_AGE)
     return [*argv, release, seen(str(target)), *([mirror] if mirror else [])]
 
 

@@ -124,8 +124,7 @@ class Hypervisor(Platform):
 
     def patience_s(self, testbed: Testbed) -> float:
         """Return how long a boot may take: on an emulated host, every instruction takes longer."""
-        emulated = testbed.guest is not None and bool(testbed.guest["emulated"])
-        return self.boot_timeout_s * (_EMULATED if emulated else 1)
+        return self.boot_timeout_s * (_EMULATED if runs_emulated(testbed) else 1)
 
     @property
     def mitigation_words(self) -> tuple[str, ...]:
@@ -213,6 +212,11 @@ def _runs_unguarded(host: Host) -> bool:
         return _UNGUARDED in host.read_text("/proc/cmdline").split()
     except OSError:
         return False
+
+
+def runs_emulated(testbed: Testbed) -> bool:
+    """Return whether the host is a guest in software."""
+    return testbed.guest is not None and bool(testbed.guest["emulated"])
 
 
 def making_places(instance: HypervisorInstance) -> str:

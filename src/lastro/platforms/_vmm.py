@@ -45,6 +45,8 @@ class VmmInstance(HypervisorInstance):
 
 
 class VmmPlatform(Hypervisor):
+    hypervisor = "none"
+
     @abstractmethod
     def argv(self, instance: VmmInstance, cards: Sequence[tuple[str, str]]) -> list[str]:
         """Return the monitor's command line for a guest."""

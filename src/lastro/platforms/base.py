@@ -329,6 +329,7 @@ class Platform(ABC):
     bare: ClassVar[bool] = False  # whether its instances are processes of the host itself, without virtualization
     guests: ClassVar[bool] = False  # whether its instances are virtual machines, with cards that only they configure
     least_memory_bytes: ClassVar[int] = 0  # with a lower limit on memory, no instance starts
+    hypervisor: ClassVar[str] = ""  # in a guest, its testbed file must have this `hypervisor`; empty: any
     own_cgroups: tuple[str, ...] = ()  # of daemons: their usage is the platform's cost, not foreign load
 
     def __init__(self, **chosen: Level) -> None:

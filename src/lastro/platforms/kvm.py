@@ -20,6 +20,7 @@ class Kvm(QemuPlatform):
     summary = "virtual machines by QEMU with KVM (hardware virtualization)"
     accelerator = "kvm"
     cpu = "host"
+    hypervisor = "none"  # others have the virtualization of the processor for themselves
     start_s = 1.5
     boot_timeout_s = 20.0  # ten times the usual boot time
 

@@ -11,6 +11,7 @@ from lastro import registry
 from lastro.attachments.base import Attachment
 from lastro.errors import ImageError, LastroError
 from lastro.host.base import ON_A_HOST
+from lastro.image.guest_hypervisor import HYPERVISORS
 from lastro.instruments.base import WORK_DIR
 from lastro.platforms.base import Availability, Instance, InstanceSpec, Platform, unavailable
 from lastro.platforms.native import Native
@@ -108,10 +109,14 @@ class PlatformPool:
 
 def _to_be_contained(name: str, found: Availability) -> Availability:
     """Replace the remedy where a guest only lacks a platform's Debian packages: its testbed file can name them."""
-    needs = registry.get("platform", name).requirements
-    if found.remedy != ON_A_HOST or needs.program is not None or not needs.packages:
+    platform = registry.get("platform", name)
+    needs, below = platform.requirements, platform.hypervisor
+    packaged = needs.program is None and needs.packages
+    if found.remedy != ON_A_HOST or not (packaged or below in HYPERVISORS):
         return found
-    return replace(found, remedy=f"add {name!r} to `platforms` in the testbed file of the guest, or {ON_A_HOST}")
+    setting = f'set hypervisor = "{below}" and ' if below in HYPERVISORS else ""
+    remedy = f"in the testbed file of the guest, {setting}add {name!r} to `platforms`, or {ON_A_HOST}"
+    return replace(found, remedy=remedy)
 
 
 class AttachmentPool:

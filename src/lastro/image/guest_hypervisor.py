@@ -1,0 +1,91 @@
+"""The hypervisors that a guest may have for platforms inside: what each adds to its userland, and how it starts.
+
+Xen is loaded in place of the kernel, by the multiboot protocol, and starts the kernel as its first domain, which is the
+host of the testbed."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lastro.image.guest import put
+from lastro.image.rootfs import Image
+from lastro.image.workshop import workshop
+
+# Physical addresses of a domain are not those of the machine. Virtio translates them only with these options.
+VIRTIO_UNDER_XEN = ",disable-legacy=on,iommu_platform=on"
+# Memory that was never used needs no scrubbing. After an error, QEMU ends.
+_XEN = ("console=com1", "bootscrub=false", "noreboot")
+# An emulated processor has none of the flaws that Xen works around, at great cost there.
+_XEN_EMULATED = ("spec-ctrl=no", "xpti=no", "smap=0", "smep=0")
+# On the emulated processor with all features, VirtualBox's guests hang when they boot. With XSAVE, which AVX needs, a
+# memory fault kills their first process.
+_FOR_VIRTUALBOX = "EPYC,-xsave,-xsavec,-xsaves,-xsaveopt,-xgetbv1,-avx,-avx2,-fma,-f16c"
+
+
+@dataclass(frozen=True, slots=True)
+class GuestHypervisor:
+    """`called` is its name in titles. `start` is a script that starts it, as root inside, before sshd.
+
+    `builds` has modules for the guest's kernel built, which needs its headers. `components` are those of Debian's
+    archive. `cpu` is the emulated processor on which it works."""
+
+    called: str
+    packages: tuple[str, ...]
+    start: str
+    builds: bool = False
+    components: str = ""
+    cpu: str = "max"
+
+
+HYPERVISORS = {
+    "xen": GuestHypervisor("Xen", ("qemu-system-xen", "xen-system-amd64"), "guest_host_xen.sh"),
+    "virtualbox": GuestHypervisor(
+        "VirtualBox",
+        ("virtualbox", "virtualbox-dkms"),
+        "guest_host_virtualbox.sh",
+        builds=True,
+        components="main,contrib",
+        cpu=_FOR_VIRTUALBOX,
+    ),
+}
+NOTHING = GuestHypervisor("", (), "")
+_BUILT = "usr/lib/lastro"  # /lib/modules is a disk of its own in the guest
+
+
+def modules_hook(kernel: str) -> str:
+    """Return the hook of mmdebstrap that builds modules for a kernel, and keeps them where the guest finds them."""
+    found = f'"$1"/lib/modules/{kernel}/updates/dkms/*.ko*'
+    return f'chroot "$1" dkms autoinstall -k {kernel} && mkdir "$1/{_BUILT}" && cp {found} "$1/{_BUILT}"'
+
+
+def start_of(hypervisor: str) -> str:
+    """Return the script that starts the daemons of a hypervisor; empty for a guest without one."""
+    found = HYPERVISORS.get(hypervisor)
+    return Path(__file__).with_name(found.start).read_text(encoding="utf-8") if found else ""
+
+
+def ensure_xen(userland: Image, store: Path) -> Path:
+    """Return Xen itself, as an ELF file, which QEMU can load; its package is in the userland."""
+    path = store / f"xen-{userland.name}"
+    if not path.is_file():
+        [packed] = (userland.tree / "boot").glob("xen-*-amd64.gz")
+        with workshop(store) as work:
+            (work / path.name).write_bytes(gzip.decompress(packed.read_bytes()))
+            put(work / path.name, path)
+    return path
+
+
+def xen_options(
+    xen: Path, kernel: Path, initramfs: Path, words: Sequence[str], memory_mib: int, *, emulated: bool
+) -> list[str]:
+    """Return the options with which QEMU loads Xen, and the kernel with its parameters as modules of it.
+
+    The host's own domain gets half of the memory, and the other domains get the rest. In a list of modules, a comma is
+    written twice."""
+    own = f"dom0_mem={memory_mib // 2}M,max:{memory_mib // 2}M"
+    modules = f"{kernel} {' '.join(words).replace(',', ',,')},{initramfs}"
+    parameters = [own, *_XEN, *(_XEN_EMULATED if emulated else ())]
+    return ["-kernel", str(xen), "-append", " ".join(parameters), "-initrd", modules]
