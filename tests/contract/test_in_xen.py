@@ -14,7 +14,7 @@ from lastro.scenarios.shared.pools import PlatformPool
 from lastro.testbed import Testbed
 from lastro.testing.limits import SPIN
 from lastro.testing.network import Network
-from lastro.testing.subject import MIB, Subject
+from lastro.testing.subject import Subject
 
 from .test_in_guest import MachineInGuest, in_guest
 
@@ -30,7 +30,10 @@ def testbed() -> Iterator[Testbed]:
 
 
 class TestXen(MachineInGuest):
+    """Writes are not counted: the cgroup of the disk's back-end does not show them."""
+
     platform = "xen:memory=256M"
+    test_written_bytes_are_counted = None  # type: ignore[assignment]
 
     @pytest.mark.parametrize("attachment", ["veth-bridge", "veth-direct"])
     def test_two_reach_each_other_over_the_link_and_nothing_else(self, subject: Subject, attachment: str) -> None:
@@ -55,15 +58,6 @@ class TestXen(MachineInGuest):
             used = limited.usage().since(before)
         assert done.returncode == 124
         assert 0.1 < used.cpu_s / done.duration_s < 0.28
-
-    def test_written_bytes_are_counted(self, subject: Subject, instance: Instance) -> None:
-        """The back-end writes through the cache of the host, whose kernel counts what it writes back."""
-        before = instance.usage()
-        instance.run(["dd", "if=/dev/zero", "of=/var/tmp/file", "bs=1M", "count=8", "oflag=direct"])
-        subject.testbed.host.run(["sync"])
-        used = instance.usage().since(before)
-        assert 8 * MIB <= used.write_bytes < 24 * MIB
-        assert used.write_ops > 0
 
 
 def test_a_container_runs_in_the_domain_of_the_host(testbed: Testbed, pool: PlatformPool) -> None:
