@@ -49,7 +49,7 @@ def user(seconds: float) -> Usage:
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Monotonic seconds of the meters."""
     now = [100.0]
-    monkeypatch.setattr("lastro.meters.host.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("lastro.host.base.time.monotonic", lambda: now[0])
     return now
 
 
@@ -89,7 +89,9 @@ def test_starts_are_judged_without_what_lastros_own_commands_used(
 ) -> None:
     here, children_s = Counted("here"), [0.0]
     monkeypatch.setattr(
-        role_hosts.os, "times", lambda: SimpleNamespace(user=0.0, system=0.0, children_user=children_s[0])
+        role_hosts.os,
+        "times",
+        lambda: SimpleNamespace(user=0.0, system=0.0, children_user=children_s[0], children_system=0.0),
     )
     hosts = HostsMeter(wire(here, here, here), ())
     hosts.start()

@@ -14,10 +14,10 @@ from lastro import registry
 from lastro.errors import InputError, Unavailable
 from lastro.host.cgroups import Usage
 from lastro.host.local import LocalHost
+from lastro.host.moments import Glance, OwnCpu
 from lastro.image.rootfs import Needs
 from lastro.instruments.iperf2_udp import Iperf2Udp
 from lastro.instruments.iperf3_tcp import Iperf3Tcp
-from lastro.meters import host as host_meter
 from lastro.platforms.base import MeasuredCommand
 from lastro.results.samples import Outcome, Reading, Series
 from lastro.scenarios import uplink
@@ -170,12 +170,15 @@ class World:
         self.cgroups = SimpleNamespace(fresh_peak=lambda name: nullcontext(self.fresh))
         self.fresh = True
         self.session = SimpleNamespace(cgroup="/s")
-        self.host = SimpleNamespace(view=SimpleNamespace(read=self.read), remote=True)
+        self.host = SimpleNamespace(view=SimpleNamespace(read=self.read), remote=True, glance=self.glance)
 
     def works(self, seconds: float, *, instance: float = 0.0, others: float = 0.0) -> None:
         self.now_s += seconds
         self.instance_s += instance
         self.others_s += others
+
+    def glance(self, paths: Sequence[str]) -> Glance:
+        return Glance(self.now_s, self.read(paths), OwnCpu())
 
     def read(self, paths: Sequence[str]) -> dict[str, str]:
         assert "/proc/stat" in paths
@@ -208,7 +211,6 @@ def test_cpus_are_of_the_command_that_is_the_flow_without_exec(monkeypatch: pyte
     """CPU time and the time under it are of one window: what a server takes to start and to end is in neither."""
     world = World()
     world.fresh = fresh
-    monkeypatch.setattr(host_meter, "time", SimpleNamespace(monotonic=lambda: world.now_s))
     instance, tool = Sender(world), Iperf3Tcp()
 
     def measure(client: Any, server: Any, target: str, settings: Any, watch: Any) -> Reading:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from lastro.host.shell import quoted
 from lastro.image.guest import put
 from lastro.image.rootfs import Image
 from lastro.image.workshop import workshop
@@ -58,8 +59,11 @@ _BUILT = "usr/lib/lastro"  # /lib/modules is a disk of its own in the guest
 
 def modules_hook(kernel: str) -> str:
     """Return the hook of mmdebstrap that builds modules for a kernel, and keeps them where the guest finds them."""
-    found = f'"$1"/lib/modules/{kernel}/updates/dkms/*.ko*'
-    return f'chroot "$1" dkms autoinstall -k {kernel} && mkdir "$1/{_BUILT}" && cp {found} "$1/{_BUILT}"'
+    [release] = quoted(kernel)
+    return (
+        f'chroot "$1" dkms autoinstall -k {release} && mkdir "$1/{_BUILT}"'
+        f' && cp "$1"/lib/modules/{release}/updates/dkms/*.ko* "$1/{_BUILT}"'
+    )
 
 
 def start_of(hypervisor: str) -> str:

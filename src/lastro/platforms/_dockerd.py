@@ -66,10 +66,14 @@ class Daemon:
         return self._process is not None and self._process.alive()
 
     def start(self) -> None:
-        """Start the daemon. Raises: Unavailable without Docker; PlatformError with the daemon's last line of output."""
+        """Start the daemon, unless it runs for another object of the session, such as one for the default option by name.
+
+        Raises: Unavailable without Docker; PlatformError with the daemon's last line of output."""
         host, groups = self._testbed.host, self._testbed.cgroups
         host.require("dockerd", "apt-get install docker.io")
         host.require("docker", "apt-get install docker-cli")  # a package of its own since Debian 13
+        if self._runs():
+            return
         host.write_text(str(self._run_dir / "client" / "config.json"), "{}")
         # This replaces the user's /etc/docker/daemon.json. Newer versions keep images in containerd by default, and
         # then have no storage drivers.
@@ -175,6 +179,11 @@ class Daemon:
             raise
         self._require_same(before)
 
+    def _runs(self) -> bool:
+        """Return whether a daemon serves our socket, whoever started it: a data root can have one daemon."""
+        command = f"/proc/{self._pids()['dockerd']}/cmdline"
+        return self._socket in self._testbed.host.view.read([command]).get(command, "")
+
     def _pids(self) -> dict[str, str]:
         files = {"dockerd": self._run_dir / "pid", "containerd": self._run_dir / _CONTAINERD_PID}
         texts = self._testbed.host.view.read([*map(str, files.values())])
@@ -184,7 +193,8 @@ class Daemon:
         now = self._pids()
         for name, pid in before.items():
             # A dead child of ours has its directory in /proc until we ask for it.
-            lives = self._testbed.host.view.exists(f"/proc/{pid}") and (name != "dockerd" or self.alive())
+            ours = name == "dockerd" and self._process is not None
+            lives = self._testbed.host.view.exists(f"/proc/{pid}") and (not ours or self.alive())
             if now[name] != pid or not lives:
                 raise DaemonEnded(f"{name} ended while its containers ran")
 
