@@ -261,7 +261,7 @@ def test_the_memory_that_a_neighbour_moves_is_counted_on_every_platform(
             dose = dosed(part, demand, instance, 2.0)
         assert part.unmet(dose, demand, spec.resources) is None
         assert dose.moved_bytes / dose.elapsed_s < 1.5 * demand.bandwidth_bps
-        cache_bytes = last_level_cache_bytes(testbed.host, None) or 0  # of which it has a multiple
+        cache_bytes = last_level_cache_bytes(testbed.host, None)  # of which it has a multiple
         most_bytes = spec.resources.memory_bytes or 5 * cache_bytes + (1 << 29)
         assert dose.memory_peak_bytes < most_bytes, "the kernel may end it there"
 
