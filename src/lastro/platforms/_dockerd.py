@@ -66,7 +66,7 @@ class Daemon:
         return self._process is not None and self._process.alive()
 
     def start(self) -> None:
-        """Start the daemon, unless it runs for another object of the session, such as one for the default option by name.
+        """Start the daemon, unless it runs for another object of the session, such as one that names a default option.
 
         Raises: Unavailable without Docker; PlatformError with the daemon's last line of output."""
         host, groups = self._testbed.host, self._testbed.cgroups
