@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -16,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from ..cli.conftest import rows, study_text
-from ..faults.injector import CLOCK, FAILURES, Fault, Injected, Injector
+from ..faults.injector import CLOCK, FAILURES, Fault, Injected, Injector, fresh
 from .test_storm import Attempts, attempts_of, files_in
 
 SAMPLE = 30
@@ -43,13 +42,6 @@ class Trouble:
         self.counts = found.counts
         self.measured = measured(attempts_of(self.calm / "c" / "campaign.db"))
 
-    def fresh(self) -> Path:
-        """An empty place for one campaign, without that of the fault before."""
-        place = self.home / "trouble"
-        shutil.rmtree(place, ignore_errors=True)
-        place.mkdir()
-        return place
-
     def run(self, place: Path, fault: Fault | None = None) -> Injected:
         return self.injector.run(("run", self.study, "-o", "c"), place, fault)
 
@@ -62,7 +54,7 @@ class Trouble:
 
     def check(self, fault: Fault) -> None:
         """One campaign with a fault, and what is left of it when the host is well again."""
-        place = self.fresh()
+        place = fresh(self.home)
         found = self.run(place, fault)
         told = (str(fault), found.what, found.done)
         code, err = found.done.code, found.done.err
@@ -117,7 +109,7 @@ def test_the_clock_is_set_in_mid_campaign(trouble: Trouble, step_s: int) -> None
     """An attempt during which that happens does not count and is repeated; everything else goes on."""
     disturbed = 0
     for nth in range(1, trouble.counts[CLOCK] + 1):
-        place = trouble.fresh()
+        place = fresh(trouble.home)
         fault = Fault(CLOCK, step_s, nth, on=True)
         found = trouble.run(place, fault)
         assert found.done.code == 0, (str(fault), found.done)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
@@ -21,7 +20,7 @@ import pytest
 from lastro.host.ledger import Ledger
 
 from ..cli.conftest import study_text
-from ..faults.injector import FAILURES, Fault, Injected, Injector
+from ..faults.injector import FAILURES, Fault, Injected, Injector, fresh
 from ..hostlisting import Listing, idle_host, listing, settled_differences
 from ..scenarios import SHORT, TOLERANT
 from .test_injected import measured
@@ -49,24 +48,17 @@ class Trouble:
         self.study = self.home / "study.toml"
         settings = {**SHORT["chain"], "udp_s": 0, **TOLERANT}
         self.study.write_text(study_text({"platform": ["native"]}, scenario="chain", replicates=1, **settings))
-        calm = self.run(self.fresh())
+        calm = self.run(fresh(self.home))
         assert calm.done.code == 0, calm
         self.counts = calm.counts
         self.must_be_clean("without a fault")
-
-    def fresh(self) -> Path:
-        """An empty place for one campaign, without that of the fault before."""
-        place = self.home / "trouble"
-        shutil.rmtree(place, ignore_errors=True)
-        place.mkdir()
-        return place
 
     def run(self, place: Path, fault: Fault | None = None) -> Injected:
         return self.injector.run(("run", self.study, "-o", "c", "--wait", "--no-report"), place, fault)
 
     def check(self, fault: Fault, *, resumed: bool = True) -> None:
         """One campaign with a fault, what it leaves on the host, and how it goes on when the host is well again."""
-        place = self.fresh()
+        place = fresh(self.home)
         found = self.run(place, fault)
         told = (str(fault), found.what, found.done)
         code, err = found.done.code, found.done.err

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import shutil
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -93,3 +94,11 @@ class Injector:
         done = Finished(*self._forks.run([*map(str, words)], cwd, TIMEOUT_S, variables, drawn=False))
         plan = _Plan.from_buffer_copy(file.read_bytes())
         return Injected(done, dict(zip(KINDS, plan.counts, strict=True)), plan.what.decode(errors="replace"))
+
+
+def fresh(home: Path) -> Path:
+    """An empty place for one campaign, without that of the fault before."""
+    place = home / "trouble"
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir()
+    return place

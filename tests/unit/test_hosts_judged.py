@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from lastro.host import base
 from lastro.host.cgroups import Usage
 from lastro.results.samples import Outcome
-from lastro.scenarios.proxy import hosts as role_hosts
 from lastro.scenarios.proxy.hosts import HostsMeter
 from lastro.scenarios.shared.host_limits import HostClocks, clock_kept
 from lastro.validity import ClockReading, ClockSample
@@ -89,7 +89,7 @@ def test_starts_are_judged_without_what_lastros_own_commands_used(
 ) -> None:
     here, children_s = Counted("here"), [0.0]
     monkeypatch.setattr(
-        role_hosts.os,
+        base.os,
         "times",
         lambda: SimpleNamespace(user=0.0, system=0.0, children_user=children_s[0], children_system=0.0),
     )

@@ -56,7 +56,7 @@ class Exchanges:
             block.found.append(exchange)
 
     def add_end(self, sent_s: float) -> None:
-        """Add the end of a process that was told to end at `sent_s`, which nothing there timed."""
+        """Add the end of a process, which was told to end at `sent_s`. The host did not time that."""
         if self._latest is not None:
             self.add(self._latest.another(sent_s, time.monotonic()))
 

@@ -63,6 +63,7 @@ class HostMeter(Meter):
         self.totals = totals_of(now.texts).since(totals_of(before.texts))
         self.own_user_s = now.spent.own_user_s - before.spent.own_user_s
         self.own_cpu_s = now.spent.own_s - before.spent.own_s
+        self.commands_user_s = now.spent.commands_user_s - before.spent.commands_user_s
         self.daemons_user_s = self._read_daemons_user_s() - self._daemons_user_s
         if self._under:
             self._under.stop()

@@ -5,7 +5,6 @@ The attachment joins every instance to a port of one peer, so that a packet can 
 from __future__ import annotations
 
 import math
-import os
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -89,16 +88,14 @@ class LifecycleScenario(OnPlatforms):
             host = HostMeter(self.testbed, {}, (*platform.own_cgroups, *place.own_cgroups))
             before = Footprint.of(self.testbed)
             host.start()
-            children_s = os.times().children_user
             with ExitStack() as stack:
                 instances = place.fill(stack, clocked)
                 rest(float(config["settle_s"]))
                 usage = [instance.usage() for instance in instances]
                 host.stop()
-                children_s = os.times().children_user - children_s
                 taken = Footprint.of(self.testbed).since(before)
                 _record_footprint(outcome, taken, usage)
-                judge_host(host, sum(used.user_s for used in usage) + children_s, config, outcome)
+                judge_host(host, sum(used.user_s for used in usage) + host.commands_user_s, config, outcome)
                 self._note_topology(config, place, outcome)
                 note_meter(outcome, host)
                 if config["max_instances"]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 
 from lastro.host.cgroups import Usage
@@ -30,12 +29,10 @@ class HostsMeter:
     def start(self) -> None:
         for meter in (*self._others.values(), self.dut):
             meter.start()
-        self._children_s = os.times().children_user
 
     def stop(self) -> None:
         for meter in (self.dut, *self._others.values()):
             meter.stop()
-        self._children_s = os.times().children_user - self._children_s
 
     def judge(self, used: Mapping[str, Usage], everyone: Mapping[str, Instance], config: Config) -> Outcome:
         """Judge the time of a load, in which Lastro itself started almost no commands; return notes and reasons."""
@@ -56,7 +53,7 @@ class HostsMeter:
         found = Outcome()
         for host, meter in {self._dut_host: self.dut, **self._others}.items():
             own_s = sum(each.user_s for role, each in used.items() if everyone[role].testbed.host is host)
-            foreign_cpus = meter.foreign_cpus(own_s + starts * self._children_s)
+            foreign_cpus = meter.foreign_cpus(own_s + starts * meter.commands_user_s)
             if starts:
                 unknown = host.remote and not meter.testbed.near
                 foreign_cpus *= 0.0 if unknown else min(1.0, meter.elapsed_s / _LEAST_S)
