@@ -65,12 +65,14 @@ class Window:
 
     `wake_ups` counts how often one of its threads waited, and so woke up again; `cpu_s` is the CPU time of all of them.
     Both are None on a kernel that does not count them. `expected` is the usual number of wake-ups on the platform: by
-    the messages that start the command and report its end, and by timers of the platform's daemon."""
+    the messages that start the command and report its end, and by timers of the platform's daemon. `killed` counts the
+    processes of instances that the kernel killed for their memory; where there are any, the daemon is left out."""
 
     elapsed_s: float
     wake_ups: int | None
     cpu_s: float | None
     expected: float = 0.0
+    killed: int = 0
 
     @property
     def most_wake_ups(self) -> float:

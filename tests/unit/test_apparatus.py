@@ -181,6 +181,18 @@ def test_a_daemon_counts_for_its_own_instances_alone(testbed: Testbed, daemon: s
 
 
 @pytest.mark.processes
+def test_a_daemon_that_is_told_of_kills_is_not_the_apparatus(testbed: Testbed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Docker's wakes up for each process that exceeds its memory, without a word from Lastro."""
+    testbed.apparatus.daemons.add(DOCKERD)
+    kills = iter(range(0, 90, 10))
+    monkeypatch.setattr(type(testbed.cgroups), "memory_kills", lambda *_: next(kills))
+    with busy(testbed, f"{DOCKERD}/containerd") as process:
+        window = window_of(testbed, lambda: wake(process), DOCKERD)
+        assert witness(testbed, DOCKERD).wake_ups(lambda: wake(process), 0.01) < FEW
+    assert window.wake_ups is not None and window.wake_ups < FEW and window.killed == 10
+
+
+@pytest.mark.processes
 def test_the_usual_wake_ups_are_those_of_one_act(testbed: Testbed) -> None:
     with busy(testbed) as process:
         assert witness(testbed).wake_ups(lambda: wake(process), 0.01) >= WAKE_UPS
@@ -295,6 +307,9 @@ def test_a_trial_notes_what_the_apparatus_did(scenario: Any, testbed: Testbed) -
     scenario.judge_apparatus(outcome)
     assert outcome.notes["apparatus"] == {"measured_s": 4.0, "wake_ups": 30, "cpus": 0.01}
     assert outcome.valid
+    testbed.apparatus.windows.append(Window(4.0, 20, 0.08, killed=3))
+    scenario.judge_apparatus(outcome)
+    assert outcome.notes["apparatus"] == {"measured_s": 4.0, "wake_ups": 20, "cpus": 0.02, "killed": 3}
     again = Outcome()
     scenario.judge_apparatus(again)
     assert "apparatus" not in again.notes, "nothing was measured since"

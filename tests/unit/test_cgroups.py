@@ -125,6 +125,13 @@ def test_a_peak_that_cannot_be_forgotten_is_that_of_a_whole_life(
         assert not fresh and groups.usage(NAME).memory_peak_bytes == 16_777_216
 
 
+def test_processes_that_were_killed_for_memory_are_counted(v1: CgroupsV1, v2: CgroupsV2) -> None:
+    for groups, file in ((v1, "memory/memory.oom_control"), (v2, "memory.events")):
+        assert groups.memory_kills([NAME]) == 0, "the group is gone, or the kernel does not count it"
+        fill(groups, {file: "under_oom 0\noom 9\noom_kill 7\noom_group_kill 1\n"})
+        assert groups.memory_kills([NAME, f"{NAME}-gone"]) == 7
+
+
 def test_processes_and_refused_forks_are_counted(v1: CgroupsV1, v2: CgroupsV2) -> None:
     for groups, tree in ((v1, "pids/"), (v2, "")):
         with pytest.raises(FileNotFoundError, match=r"pids\.current"):

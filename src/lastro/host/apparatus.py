@@ -39,7 +39,9 @@ class ApparatusWitness:
     """The witness of what the apparatus does for an instance; `daemon` is the cgroup of its daemon, if any.
 
     A thread that is born inside a window counts whole; one that ends inside it does not count, since the kernel then
-    forgets its time."""
+    forgets its time. Where the kernel kills processes of an instance that exceed its limit on memory, the daemon does
+    not count: Docker's is told of each time, and wakes up thousands of times a second without a word from Lastro. That
+    is the platform's own answer to such a neighbour, and a part of its cost."""
 
     apparatus: Apparatus
     session: Session
@@ -48,24 +50,29 @@ class ApparatusWitness:
 
     def wake_ups(self, act: Callable[[], object], calm_s: float) -> int:
         """Return how often the apparatus wakes up for what `act` does, until `calm_s` after it."""
-        before = self._threads()
+        kills, before = self._kills(), self._threads()
         act()
         time.sleep(calm_s)
-        return _window(before, self._threads(), calm_s).wake_ups or 0
+        return _window(before, self._threads(self._kills() > kills), calm_s).wake_ups or 0
 
     @contextmanager
     def watching(self, by_messages: int = 0, idle_per_s: float = 0.0) -> Iterator[None]:
         """Add the window of the block, unless the block fails. The arguments are the wake-ups that are expected in it:
         by the messages that begin and end it, and by timers in a second."""
-        before = self._threads()
+        kills, before = self._kills(), self._threads()
         began_s = time.monotonic()
         yield
         elapsed_s = time.monotonic() - began_s
-        found = _window(before, self._threads(), elapsed_s)
-        self.apparatus.windows.append(replace(found, expected=by_messages + idle_per_s * elapsed_s))
+        killed = self._kills() - kills
+        found = _window(before, self._threads(killed > 0), elapsed_s)
+        expected = by_messages + idle_per_s * elapsed_s
+        self.apparatus.windows.append(replace(found, expected=expected, killed=killed))
 
-    def _threads(self) -> dict[int, tuple[int, int]]:
-        apart = self.apparatus.instances | (self.apparatus.daemons - {self.daemon})
+    def _kills(self) -> int:
+        return self.groups.memory_kills(self.apparatus.instances) if self.daemon else 0
+
+    def _threads(self, killing: bool = False) -> dict[int, tuple[int, int]]:
+        apart = self.apparatus.instances | (self.apparatus.daemons - (set() if killing else {self.daemon}))
         places = [str(place) for name in apart for place in self.groups.directories(name)]
         own = map(str, self.groups.directories(self.session.cgroup))
         return self.groups.files.threads(self.session.token, [*own], places)

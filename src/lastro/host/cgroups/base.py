@@ -8,7 +8,7 @@ import re
 import shlex
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -141,6 +141,15 @@ class Cgroups(ABC):
         text = self._texts(files, ("pids.current",))
         refused = re.search(r"^max (\d+)$", text["pids.events"], re.MULTILINE)
         return Tasks(int(text["pids.current"]), int(refused[1]) if refused else 0)
+
+    @abstractmethod
+    def kills_file(self, name: str) -> Path:
+        """Return the file that counts the processes of the group that were killed for its limit on memory."""
+
+    def memory_kills(self, names: Iterable[str]) -> int:
+        """Return how many processes of these groups were killed for their limit on memory, all since their creation."""
+        texts = self.files.read([str(self.kills_file(name)) for name in names]).values()
+        return sum(int(found[1]) for text in texts if (found := re.search(r"^oom_kill (\d+)$", text, re.MULTILINE)))
 
     @abstractmethod
     def peak_file(self, name: str) -> Path:

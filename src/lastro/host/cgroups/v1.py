@@ -43,6 +43,9 @@ class CgroupsV1(Cgroups):
     def pids_directory(self, name: str) -> Path:
         return self.root / "pids" / name.strip("/")
 
+    def kills_file(self, name: str) -> Path:
+        return self.root / "memory" / name.strip("/") / "memory.oom_control"
+
     def peak_file(self, name: str) -> Path:
         return self.root / "memory" / name.strip("/") / "memory.max_usage_in_bytes"
 

@@ -34,6 +34,9 @@ class CgroupsV2(Cgroups):
     def pids_directory(self, name: str) -> Path:
         return self.root / name.strip("/")
 
+    def kills_file(self, name: str) -> Path:
+        return self.root / name.strip("/") / "memory.events"
+
     def peak_file(self, name: str) -> Path:
         return self.root / name.strip("/") / "memory.peak"
 
