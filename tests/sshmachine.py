@@ -149,7 +149,8 @@ def machines(home: Path, *names: str) -> Iterator[list[Machine]]:
             for machine in made:
                 machine.stop()
                 unwire(machine)
-                shutil.rmtree(machine.reach.run, ignore_errors=True)
+                for place in (machine.reach.run, f"{machine.reach.run}-host"):
+                    shutil.rmtree(place, ignore_errors=True)
 
 
 def make_keys(machine: Machine) -> None:

@@ -19,7 +19,7 @@ from lastro.host._connections import SshTarget
 from lastro.host._remote_files import RemoteFiles
 from lastro.host._remote_shell import Query, Shell
 from lastro.host.files import LocalFiles
-from lastro.host.ledger import Ledger
+from lastro.host.ledger import HOST_LOCK, Ledger
 from lastro.host.local import LocalHost
 from lastro.host.lock import Holder
 from lastro.host.ssh import SshHost
@@ -56,8 +56,8 @@ class Here:
 
 
 @contextmanager
-def host_of(place: Path, token: str, shell: tuple[str, ...] = HERE) -> Iterator[SshHost]:
-    host = SshHost(SshTarget("198.18.0.1", state=str(place / "there")), place / "s", token)
+def host_of(place: Path, token: str, shell: tuple[str, ...] = HERE, state: str = "there") -> Iterator[SshHost]:
+    host = SshHost(SshTarget("198.18.0.1", state=str(place / state), run=str(place / "run")), place / "s", token)
     host._connections = Here(shell)  # type: ignore[assignment]
     try:
         yield host
@@ -105,6 +105,18 @@ def test_a_holder_that_was_killed_has_ended(tmp_path: Path, ledger: Ledger) -> N
         assert [owned.name for owned in ledger.objects(remote._HOLDERS)] == ["holder-5ca1a0"]
         assert holder(host, "5ca1a0") in host.view.end_owned("holder-5ca1a0")
     assert not ledger.objects(remote._HOLDERS)
+
+
+def test_two_state_directories_are_still_one_host(tmp_path: Path, ledger: Ledger) -> None:
+    """And a Lastro that runs on that host holds the same lock."""
+    assert Path(f"{SshTarget('').run}-host") == HOST_LOCK
+    with closing(Ledger(tmp_path / "of another")) as elsewhere, host_of(tmp_path, "5ca1a0", state="elsewhere") as other:
+        with host_of(tmp_path, "5ca1a1") as host, remote._held(host, ledger, "5ca1a1", "tests", wait=None):
+            refused(other, elsewhere, "5ca1a0", "in use by tests")
+        with remote._held(other, elsewhere, "5ca1a0", "another", wait=None):
+            assert (tmp_path / "run-host" / "lock").read_text() == "another"
+        for place in ("there", "elsewhere", "run-host"):
+            assert (tmp_path / place / "lock").stat().st_mode & 0o777 == 0o600
 
 
 def test_who_waits_is_told_at_once_for_whom(tmp_path: Path, ledger: Ledger) -> None:

@@ -29,9 +29,12 @@ _LOCK_S = 20.0
 _DAY_S = 86_400
 _HOLDERS = "holders"  # stands in a ledger for a session's token: processes that may still hold the host
 _FREE_S = 5  # for the kernel to end the killed processes
-_HOLD = """umask 077; mkdir -p -- "$1" && exec 9>>"$1/lock" && chmod 600 -- "$1/lock" || exit 3
-flock {how} 9 || {{ echo "busy: $(cat "$1/lock")"; {else_}; }}
-printf '%s' "$2" >"$1/lock"; echo held; exec sleep infinity"""
+# Arguments: the purpose, the state directory, and the host's own place, which all state directories share.
+_HOLD = """umask 077; mkdir -p -- "$2" "$3" && exec 8>>"$2/lock" 9>>"$3/lock" || exit 3
+chmod 600 -- "$2/lock" "$3/lock" || exit 3
+take() {{ flock {how} "$1" || {{ echo "busy: $(cat "$2/lock")"; {else_}; }}; printf '%s' "$3" >"$2/lock"; }}
+take 8 "$2" "$1"; take 9 "$3" "$1"
+echo held; exec sleep infinity"""
 
 
 @contextmanager
@@ -76,18 +79,20 @@ def _original_error() -> Iterator[None]:
 
 @contextmanager
 def _held(host: SshHost, ledger: Ledger, token: str, purpose: str, wait: OnWait | None) -> Iterator[None]:
-    """Hold the host's lock, which is freed as soon as sshd there notices that the connection is gone.
+    """Hold the host's locks, which are freed as soon as sshd there notices that the connection is gone.
 
-    With an unplugged cable, sshd may not notice for hours. So the process that holds the lock is recorded in the
-    ledger, and the next session that wants the lock with the same ledger ends that process."""
+    With an unplugged cable, sshd may not notice for hours. So the process that holds the locks is recorded in the
+    ledger, and the next session that wants them with the same ledger ends that process."""
     mark = f"holder-{token}"  # not one of the session's processes: it outlives the last of them
     holders, written = list[Process](), list[int]()
 
     def hold() -> None:
         freed = _freed(host, ledger, token)
         written.append(ledger.add(_HOLDERS, "holder", mark))
-        script = _HOLD.format(how=f"-x -w {_FREE_S}" if freed else "-nx", else_="flock -x 9" if wait else "exit")
-        argv = ["env", f"{OWNER_VARIABLE}={mark}", "sh", "-c", script, "hold", host.reach.state, purpose]
+        script = _HOLD.format(how=f"-x -w {_FREE_S}" if freed else "-nx", else_='flock -x "$1"' if wait else "exit")
+        # With the usual directory for `run`, this is the lock of a Lastro that runs on that host: see HOST_LOCK.
+        places = [host.reach.state, f"{host.run_root}-host"]
+        argv = ["env", f"{OWNER_VARIABLE}={mark}", "sh", "-c", script, "hold", purpose, *places]
         with host.recorded():
             holders.append(holder := host.spawn(argv, lasting=False))
         line = holder.wait_line("", _LOCK_S).strip()
