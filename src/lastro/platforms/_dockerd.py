@@ -6,15 +6,16 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from lastro.errors import PlatformError, TrialError, Unavailable
+from lastro.errors import PlatformError, Unavailable
 from lastro.host.base import Host, Process
 from lastro.host.ledger import NETNS_DIR
 from lastro.host.places import FIRST_ID, N_IDS, close_sockets
+from lastro.platforms._daemons import lasting
 from lastro.testbed import Testbed
 
 _START_TRIES = 30  # of about a second each
@@ -32,10 +33,6 @@ _HIDE_CONTAINERD = "mkdir -p /run/containerd; mount -t tmpfs tmpfs /run/containe
 # its own mount namespace, these files assign a range of Lastro to a user that every distribution has.
 _REMAPPED = "daemon"
 _SUBORDINATE = ("/etc/subuid", "/etc/subgid")
-
-
-class DaemonEnded(PlatformError):
-    """A daemon that ended while instances ran, of which some may have gone on without it."""
 
 
 class Daemon:
@@ -164,20 +161,12 @@ class Daemon:
             self._process.stop()
             self._process = None
 
-    @contextmanager
-    def lasting(self) -> Iterator[None]:
+    def lasting(self) -> AbstractContextManager[None]:
         """Check that the daemon and its containerd run from the beginning of the block to its end.
 
-        Raises: DaemonEnded when one ended, even if it was replaced: dockerd itself starts another containerd."""
+        dockerd itself starts another containerd when one has ended. Raises: DaemonEnded."""
         before = self._pids()
-        try:
-            yield
-        except DaemonEnded:  # another instance has found out
-            raise
-        except TrialError:
-            self._require_same(before)
-            raise
-        self._require_same(before)
+        return lasting(lambda: self._ended(before))
 
     def _runs(self) -> bool:
         """Return whether a daemon serves our socket, whoever started it: a data root can have one daemon."""
@@ -189,14 +178,15 @@ class Daemon:
         texts = self._testbed.host.view.read([*map(str, files.values())])
         return {name: texts.get(str(file), "").strip() for name, file in files.items()}
 
-    def _require_same(self, before: Mapping[str, str]) -> None:
+    def _ended(self, before: Mapping[str, str]) -> str | None:
         now = self._pids()
         for name, pid in before.items():
             # A dead child of ours has its directory in /proc until we ask for it.
             ours = name == "dockerd" and self._process is not None
             lives = self._testbed.host.view.exists(f"/proc/{pid}") and (not ours or self.alive())
             if now[name] != pid or not lives:
-                raise DaemonEnded(f"{name} ended while its containers ran")
+                return name
+        return None
 
     def restart(self) -> None:
         """Start the daemon again after it was killed. Only the running trial is lost."""

@@ -87,7 +87,7 @@ class LxdPlatform(Platform):
         host, client, name = testbed.host, daemon.client, known_name(spec.name)
         netns, cgroup = testbed.session.netns_name(spec.name), f"{testbed.session.cgroup}/{spec.name}"
         monitor = f"{daemon.group}/monitor-{spec.name}"
-        with ExitStack() as stack:
+        with daemon.lasting(), ExitStack() as stack:
             for kind, owned in (("netns", netns), ("cgroup", monitor), ("cgroup", cgroup)):
                 stack.enter_context(testbed.session.owned(kind, owned))
             stack.callback(host.run, ["sh", "-c", _removal_script(client, name)], check=False)

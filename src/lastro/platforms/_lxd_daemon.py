@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from lastro.host.ledger import NETNS_DIR
 from lastro.host.places import close_sockets
 from lastro.host.shell import quoted
 from lastro.platforms._container import let_children_inherit
+from lastro.platforms._daemons import lasting
 from lastro.testbed import Testbed
 
 IMAGE = POOL = "lastro"
@@ -73,6 +74,11 @@ class PrivateDaemon:
 
     def alive(self) -> bool:
         return self._process is not None and self._process.alive()
+
+    def lasting(self) -> AbstractContextManager[None]:
+        """Check that the daemon runs from the beginning of the block to its end. Raises: DaemonEnded."""
+        process = self._process
+        return lasting(lambda: None if process is self._process and self.alive() else self._flavour.daemon)
 
     def start(self) -> None:
         """Start the daemon. Raises: Unavailable if this host cannot run one; PlatformError if it does not answer."""
