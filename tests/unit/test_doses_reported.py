@@ -18,7 +18,7 @@ from lastro.report.latex import render_latex
 from lastro.report.markdown import render_markdown
 from lastro.report.tables import doses_table
 
-from ..campaigns import Levels, make_campaign, make_study, plausible_notes
+from ..campaigns import METRICS, Levels, make_campaign, make_study, plausible_notes
 
 STUDY = {"anomaly": ("none", "cpu", "membw"), "isolation": ("none", "cgroups"), "attachment": ("veth-direct", "ovs")}
 
@@ -85,7 +85,8 @@ def on_platforms(directory: Path, quantity: str, amounts: dict[str, float]) -> P
         doses = {"elapsed_s": 10.0, "cpus": 0.5, "memory_peak_bytes": 1e6 * amounts[levels["platform"]]}
         return {} if levels["anomaly"] == "none" else {"doses": {**doses, quantity: amounts[levels["platform"]]}}
 
-    study = make_study({"platform": tuple(amounts), "anomaly": ("none", "cpu")}, replicates=2)
+    factors = {"platform": tuple(amounts), "anomaly": ("none", "cpu")}
+    study = make_study(factors, replicates=2, metrics=METRICS[:1])
     return make_campaign(directory, study, notes=notes)
 
 

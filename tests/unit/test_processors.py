@@ -19,7 +19,7 @@ from lastro.report.language import language
 from lastro.report.markdown import render_markdown
 from lastro.report.terminal import render
 
-from ..campaigns import Levels, make_campaign, make_study
+from ..campaigns import METRICS, Levels, make_campaign, make_study
 from .recording import RecordingHost, answer
 
 # What the program printed on two threads of a core, and on two cores, one of which another program disturbed.
@@ -93,11 +93,12 @@ def test_the_program_measures_within_a_second_of_its_own() -> None:
     assert time.process_time() - before < 1
 
 
-def campaign(directory: Path, cores: object, cpus: float = 1.0) -> Path:
+def campaign(directory: Path, cores: object, cpus: float = 1.0, idle: str = "awake") -> Path:
     def notes(levels: Levels, block: int) -> dict[str, Any]:
         return {} if levels["anomaly"] == "none" else {"doses": {"elapsed_s": 10.0, "cpus": cpus}}
 
-    study = make_study({"anomaly": ("none", "cpu")}, replicates=2)
+    metrics = tuple(metric for metric in METRICS if metric.name != "jitter" or idle == "as-is")
+    study = make_study({"anomaly": ("none", "cpu")}, replicates=2, metrics=metrics, settings={"cpus_idle": idle})
     return make_campaign(directory, study, notes=notes, provenance={"cores": cores})
 
 
@@ -128,6 +129,12 @@ def test_a_neighbour_on_a_shared_core_is_a_caveat(tmp_path: Path, cores: object,
 )
 def test_without_a_shared_core_or_a_load_there_is_none(tmp_path: Path, cores: object, cpus: float) -> None:
     assert document(report_of(campaign(tmp_path, cores, cpus)))["caveats"] == []
+
+
+def test_a_neighbour_that_keeps_cpus_awake_is_a_caveat_of_paced_packets(tmp_path: Path) -> None:
+    (caveat,) = document(report_of(campaign(tmp_path / "a", {}, idle="as-is")))["caveats"]
+    assert "change in jitter, latency_mean, latency_max is in part that" in caveat
+    assert document(report_of(campaign(tmp_path / "b", {}, cpus=0.01, idle="as-is")))["caveats"] == []
 
 
 def test_only_numbers_are_rates() -> None:

@@ -16,7 +16,7 @@ _CALIBRATION = "calibration"  # as `host.processors` writes it
 
 def caveats(report: Report, say: Language) -> tuple[str, ...]:
     """Return sentences to be read with the key findings; none where there is nothing to add."""
-    return (*_shared_cores(report, say), *_unequal_doses(report, say))
+    return (*_shared_cores(report, say), *_idle_cpus(report, say), *_unequal_doses(report, say))
 
 
 def _shared_cores(report: Report, say: Language) -> Iterator[str]:
@@ -39,6 +39,25 @@ def _shared_cores(report: Report, say: Language) -> Iterator[str]:
             "CPUs {cpus} share a core. What a neighbour takes is in part the core itself, and not time on a CPU.",
             **words,
         )
+
+
+def _idle_cpus(report: Report, say: Language) -> Iterator[str]:
+    """A constant of the study can keep CPUs awake for latency, but for no other phase."""
+    if report.study.scenario != "chain" or not _has_cpu_neighbour(report):
+        return
+    awake = report.study.settings.get("cpus_idle") == "awake"
+    names = [metric.name for metric in report.metrics if _paced(metric.name) and (metric.name == "jitter" or not awake)]
+    if names:
+        yield say(
+            "CPUs halt between paced packets, and a neighbour that keeps them busy spares these the wake-up. What "
+            "neighbours and limits on them change in {metrics} is in part that, and nothing of the function.",
+            metrics=", ".join(names),
+        )
+
+
+def _paced(metric: str) -> bool:
+    """Return whether a metric of a chain is of packets between which CPUs are idle."""
+    return metric == "jitter" or (metric.startswith("latency_") and not metric.endswith("_loaded"))
 
 
 def _unequal_doses(report: Report, say: Language) -> Iterator[str]:
