@@ -62,14 +62,22 @@ _PLACE = re.compile(r"(<!-- apparatus -->\n).*?(<!-- end of apparatus -->)", re.
 
 @contextmanager
 def from_the_host(*instances: Instance) -> Iterator[None]:
-    """Enter instances from the host inside the block: in the group of each, by the namespaces of its first process."""
+    """Enter instances from the host inside the block: in the group of each, by the namespaces of its first process.
+
+    Of nspawn, the supervisor is in the group, too. crun makes no group in the tree of version 2 beside version 1."""
     with ExitStack() as stack:
         for instance in instances:
-            target, join = min(instance.pids()), instance.testbed.cgroups.entering(instance.cgroup)
+            instance.testbed.cgroups.make(instance.testbed.host, instance.cgroup)
+            join = instance.testbed.cgroups.entering(instance.cgroup)
+            target = min(pid for pid in instance.pids() if _namespace(pid) != _namespace("self"))
             enter = [*join, "nsenter", f"--target={target}", "--mount", "--uts", "--ipc", "--net", "--pid"]
             vars(instance)["wrap"] = partial(_behind, enter)
             stack.callback(vars(instance).pop, "wrap")
         yield
+
+
+def _namespace(pid: int | str) -> str:
+    return str(Path(f"/proc/{pid}/ns/pid").readlink())
 
 
 def _behind(enter: Sequence[str], argv: Sequence[str]) -> list[str]:
