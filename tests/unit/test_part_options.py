@@ -78,7 +78,7 @@ def test_profiles_change_durations_and_amounts_of_work() -> None:
     quick = study(profile).with_profile("quick")
     assert levels(quick) == ["sysbench-cpu:events=500,time_s=1"]
     with pytest.raises(
-        StudyError, match="a profile can change only replicates, durations, amounts of work, tools and CPUs"
+        StudyError, match="a profile can change only replicates, durations, amounts of work, tools, CPUs and memory"
     ):
         study('[profiles.quick]\n"instrument.sysbench-cpu.primes" = 500')
 

@@ -28,6 +28,8 @@ from lastro.study.problems import FieldError, Key, Problems, shown
 if TYPE_CHECKING:
     from lastro.study.schema import DesignTable, ExcludeTable, ProfileTable, StudyFile
 
+_CHANGEABLE = "durations, amounts of work, tools, CPUs and memory"
+
 MAX_TRIALS = 1_000_000
 
 Factors = Mapping[str, Mapping[Level, Level]]  # for each factor, its levels: identity -> spelling
@@ -268,14 +270,10 @@ def _profiles(
         for name, raw in table.model_extra.items():
             with problems.at("profiles", profile, name):
                 if name not in changeable and name in factors:
-                    raise FieldError(
-                        "is a factor of this study; a profile can fix only durations, amounts of work, tools and CPUs"
-                    )
+                    raise FieldError(f"is a factor of this study; a profile can fix only {_CHANGEABLE}")
                 if name not in changeable:
                     hint = partial(did_you_mean, name, {"replicates", "max_replicates", *changeable})
-                    raise FieldError(
-                        "a profile can change only replicates, durations, amounts of work, tools and CPUs", hint
-                    )
+                    raise FieldError(f"a profile can change only replicates, {_CHANGEABLE}", hint)
                 held = name in factors
                 level = _held_level(schema, factors[name], file, name, raw) if held else check_level(schema, name, raw)
                 changes[name] = level

@@ -82,7 +82,7 @@ class ProxyScenario(OnLinks):
         Setting("requests", 1000, "requests of each client, one after the other", 1, 100_000, by_profile=True),
         Setting("warm_up", 5, "requests of each client before the measured ones", 0, 100_000, by_profile=True),
         Setting("cpus", 0, "CPUs of a proxy's instance: of a machine, or the limit of a container; 0: all", 0, 4096),
-        Setting("memory", "4G", "memory of a proxy's instance, in whole MiB", check=parse_size_bytes),
+        Setting("memory", "4G", "memory of a proxy's instance, in whole MiB", check=parse_size_bytes, by_profile=True),
         Setting("anomaly_workers", 12, "processes of the anomaly; 0: one per CPU", 0, 4096),
         Setting("anomaly_memory", "256M", "memory of each worker of the memory anomaly", check=parse_size_bytes),
         BANDWIDTH,

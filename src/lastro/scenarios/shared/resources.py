@@ -38,7 +38,7 @@ RESOURCES = (
         check=check_cpuset,
         by_profile=True,
     ),
-    Setting("memory", "1G", "memory of the instance, in whole MiB", check=parse_size_bytes),
+    Setting("memory", "1G", "memory of the instance, in whole MiB", check=parse_size_bytes, by_profile=True),
 )
 
 
