@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import sys
 from pathlib import Path
 
 import duckdb
@@ -61,6 +62,15 @@ def test_csv_values_are_exact(mixed: CampaignData) -> None:
         for metric, value in attempt.measurements.items():
             assert found.pop((attempt.trial, attempt.attempt, metric)) == value
     assert not found
+
+
+def test_parquet_without_duckdb_is_an_error_with_a_remedy(
+    mixed: CampaignData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    with pytest.raises(OutputError, match="needs the package duckdb") as caught:
+        to_parquet(mixed, tmp_path / "all.parquet")
+    assert "lastro[parquet]" in str(caught.value.hint) and not (tmp_path / "all.parquet").exists()
 
 
 def test_parquet_holds_the_same_rows(mixed: CampaignData, tmp_path: Path) -> None:

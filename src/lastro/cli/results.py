@@ -49,7 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--decimal", metavar="CHAR", help="with --csv: the decimal mark of numbers (default: a point)")
     parser.add_argument("--bom", action="store_true", help="with --csv: begin with a byte order mark, for Excel")
-    parser.add_argument("--parquet", metavar="FILE", type=Path, help="write the same rows as Parquet")
+    parser.add_argument("--parquet", metavar="FILE", type=Path, help="write the same rows as Parquet (needs DuckDB)")
     parser.add_argument(
         "--all-metrics", action="store_true", help="everything that was measured, not only the study's metrics"
     )

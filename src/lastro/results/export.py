@@ -207,9 +207,14 @@ def inert(text: str) -> str:
 def to_parquet(data: Data, file: Path) -> None:
     """Write the rows as Parquet with DuckDB; the file is complete or does not exist.
 
-    Raises: OutputError when it cannot be written."""
-    import duckdb
-
+    Raises: OutputError when DuckDB is not installed, or the file cannot be written."""
+    try:
+        import duckdb
+    except ImportError as error:
+        raise OutputError(
+            f"{file} cannot be written: Parquet needs the package duckdb, which is not installed",
+            "pip install 'lastro[parquet]', or write --csv",
+        ) from error
     with tempfile.TemporaryDirectory() as scratch:
         between, made = Path(scratch) / "rows.csv", Path(scratch) / "rows.parquet"
         between.write_bytes(_csv(data, _NULL, str).encode("utf-8", "replace"))
