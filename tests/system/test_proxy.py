@@ -18,6 +18,7 @@ from lastro.platforms.runc import Runc
 from lastro.results.noted import remarks_of
 from lastro.results.samples import AT_LEAST, Outcome
 from lastro.scenarios.proxy import ProxyScenario
+from lastro.scenarios.proxy.proxies import ask_all
 from lastro.testbed import Testbed
 
 from ..products import one_of
@@ -58,7 +59,10 @@ CELLS = [
     pytest.param("runc", "routed", "on", {"198.18.64.2", "198.18.64.3"}, marks=pytest.mark.slow),
     pytest.param("docker", "nat", "on", {"198.19.2.1"}, marks=pytest.mark.slow),
     ("docker", "routed", "off", {"198.18.64.2", "198.18.64.3"}),
+    ("docker", "docker-nat", "off", {"198.19.2.1"}),
 ]
+TRANSLATED = {"routed", "published", "translated"}
+COUNTERS = {"host": set(), "docker-nat": TRANSLATED, "nat": TRANSLATED, "routed": {"routed"}}
 
 
 @pytest.mark.parametrize(("platform", "attachment", "cache", "seen"), CELLS)
@@ -81,7 +85,7 @@ def test_requests_go_through_two_proxies_and_reach_the_server_as_the_cache_says(
     assert {line.split()[0] for line in server} == seen
     assert sum(server.values()) == (2 if cache == "on" else 2 * own)
     links = logs(outcome)["links"]
-    assert set(links) == {"host": set(), "nat": {"routed", "published", "translated"}, "routed": {"routed"}}[attachment]
+    assert set(links) == COUNTERS[attachment]
     carried: Any = outcome.notes["carried"]
     assert set(carried) == set(links) and all(n > 0 for name, n in carried.items() if name != "translated"), carried
     values = outcome.measurements
@@ -91,6 +95,31 @@ def test_requests_go_through_two_proxies_and_reach_the_server_as_the_cache_says(
     assert values["dut_cpus"] > 0.8 * values["proxy_cpus"], "the host spends what its proxies are charged for, and more"
     assert {"dut_cpu_time", "dut_memory"} <= set(values), "other tests on this host take memory, too"
     assert ("dut_swap" in values) != (outcome.notes.get("dut_swap") == "the host has no swap")
+
+
+def test_dockers_own_network_carries_the_requests_by_its_own_rules_and_ends_with_the_trial(
+    scenario: ProxyScenario, testbed: Testbed
+) -> None:
+    wanted = config("docker", "docker-nat", proxies=2)
+    of_host, mark = testbed.host.run(["nft", "list", "ruleset"]).text, testbed.session.mark()
+    with scenario.attempt(), ExitStack() as stack:
+        stood = scenario._stand(stack, wanted)
+        bed = stood.wire.dut.testbed
+        pids = testbed.host.run(["ip", "netns", "pids", bed.dut]).text.split()
+        commands = [Path(f"/proc/{pid}/cmdline").read_text().split("\0") for pid in pids]
+        published = [words[words.index("-host-port") + 1] for words in commands if "docker-proxy" in words[0]]
+        assert sorted(published) == ["3128", "3129"]
+        before = stood.links.carried(bed)
+        for _ in range(3):
+            ask_all(stood.client, stood.origin.page, stood.proxies)
+        assert stood.links.carried(bed)["published"] == before["published"] + 6, "a connection that no rule of Docker saw"
+    assert testbed.session.mark() == mark
+    assert testbed.host.run(["nft", "list", "ruleset"]).text == of_host, "the rules of the host are not Docker's here"
+    outcome = run(scenario, wanted)
+    assert outcome.valid, outcome.invalid_because
+    link: Any = outcome.notes["topology"]["links"][2]  # type: ignore[index]
+    assert link["a"]["address"] in ("198.18.64.2/18", "198.18.64.3/18")
+    assert [device["name"] for device in link["way"]][1:] == ["docker0"]
 
 
 def test_two_ports_of_one_process_share_its_cache(scenario: ProxyScenario) -> None:

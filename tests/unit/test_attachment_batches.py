@@ -12,7 +12,7 @@ from lastro.testing.attachments import unstarted
 
 from ..links import attachment
 
-ATTACHMENTS = sorted(registry.names("attachment") - {"host"})  # which joins no two instances
+ATTACHMENTS = sorted(registry.names("attachment") - {"docker-nat", "host"})  # which join no two instances
 
 
 def chain_of(*, takes_taps: bool = False) -> list[Segment]:

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from lastro.attachments._hosting import GATEWAY, NETWORK, Hosted, Hosting
 from lastro.attachments._routing import Side, behind, destinations, directions, forwarded, inside, let_forward, routes
 from lastro.attachments.base import Attachment, Segment, dut_end, made
+from lastro.platforms.base import Platform
 from lastro.testbed import IN_A_GUEST, Testbed
 
 _PREFIX = "br-"
@@ -74,7 +75,7 @@ class NatAttachment(Hosting, Attachment):
     # Hosting: one bridge for all, and a rule for each published port, as in Docker's default network
 
     @contextmanager
-    def base_network(self, testbed: Testbed) -> Iterator[None]:
+    def base_network(self, testbed: Testbed, platform: Platform) -> Iterator[None]:
         bridge = [
             f"link add name {_HOSTING_BRIDGE} type bridge stp_state 0 forward_delay 0 mcast_snooping 0",
             f"address add {GATEWAY}/{NETWORK.prefixlen} dev {_HOSTING_BRIDGE}",

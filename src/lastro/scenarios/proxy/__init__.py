@@ -37,6 +37,7 @@ from lastro.scenarios.shared.host_limits import HOST_LIMITS, HostClocks
 from lastro.scenarios.shared.verify_limits import limits_of, unequal
 from lastro.study.levels import NONE, split_options
 from lastro.study.model import Setting
+from lastro.testbed import beside
 from lastro.units import parse_size_bytes
 
 _DAY_S = 86_400
@@ -213,13 +214,14 @@ class ProxyScenario(OnLinks):
         platform: Platform = self.pool.get(platform_level(config))
         links, native = self.attachments.get(str(config["attachment"])), self.pool.native
         assert isinstance(links, Hosting)
-        wire = stack.enter_context(line(self.testbed))
+        bed = stack.enter_context(beside(self.testbed, "trial-dut")) if links.own_dut else self.testbed
+        wire = stack.enter_context(line(bed))
         weight = None if config["anomaly"] == NONE else _FIRST
         client = stack.enter_context(native.start(wire.client.testbed, wire.client.spec("client", weight)))
         server = stack.enter_context(native.start(wire.server.testbed, wire.server.spec("server", weight)))
         kind, n_bytes = str(config["origin"]), int(config["object_bytes"])
         origin = stack.enter_context(serving(server, kind, wire.server.address, n_bytes))
-        stack.enter_context(links.base_network(wire.dut.testbed))
+        stack.enter_context(links.base_network(wire.dut.testbed, platform))
         wanted = ProxyOptions(
             cache=config["cache"] == "on",
             memory_mb=int(config["cache_mb"]),

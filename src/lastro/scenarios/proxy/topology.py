@@ -42,7 +42,8 @@ def note_topology(
     if hosted:
         first, bed = hosted[0], wire.dut.testbed
         built.add(ROLE, first.instance, platform, does="http-proxy", count=len(hosted))
-        own = Plug(ROLE, bed, Built.inside(first.instance), first.port.name, first.port.address, first.end)
+        made = (first.port.address, first.end) if not first.instance.spec.published else ("", "")
+        own = Plug(ROLE, bed, Built.inside(first.instance), first.port.name, *made)
         inside_dut = first.instance.spec.netns is not None  # then its interfaces are the DUT's
         built.link(attachment, Plug(ROLE, bed, "", "", "") if inside_dut else own, Plug(DUT, bed, "", "", ""))
     if disturbance:

@@ -37,7 +37,8 @@ Seen = Mapping[str, Any]  # an interface as `ip -json -details address` shows it
 class Plug:
     """One end of a link: the interface `port` of a role in a namespace, and the other end in the DUT's namespace.
 
-    Both names are empty if there is no such interface, or if it is not visible, as inside a virtual machine."""
+    Both names are empty if there is no such interface, or if it is not visible, as inside a virtual machine. Where the
+    platform itself made the link, its address and its other end are empty, and read from the kernel."""
 
     role: str
     testbed: Testbed
@@ -121,7 +122,8 @@ def _interfaces(host: Host, namespaces: Sequence[str]) -> dict[str, dict[str, Se
 
 
 def _end(plug: Plug, seen: Mapping[str, Mapping[str, Seen]]) -> End:
-    return End(plug.role, plug.port, plug.address, _kind(seen.get(plug.netns, {}).get(plug.port, {})))
+    port = seen.get(plug.netns, {}).get(plug.port, {})
+    return End(plug.role, plug.port, plug.address or _address(port), _kind(port))
 
 
 def _way(a: Plug, b: Plug, seen: Mapping[str, Mapping[str, Seen]]) -> tuple[Device, ...]:
@@ -139,10 +141,10 @@ def _inwards(plug: Plug, seen: Mapping[str, Mapping[str, Seen]]) -> list[Device]
     there = seen.get(plug.testbed.dut, {})
     port = seen.get(plug.netns, {}).get(plug.port, {})
     names: list[str | None] = []
-    if end := there.get(plug.far):
+    if end := there.get(plug.far or _other_end(plug, port, there)):
         on_parent = end.get("link") if _kind(end) in _ON_PARENT else None
         joint = end.get("master") or on_parent
-        names = [plug.far, joint]
+        names = [str(end["ifname"]), joint]
         if joint:
             names += [name for name, each in there.items() if each.get("master") == joint and _kind(each) == "vxlan"]
     elif _kind(port) in _ON_PARENT:
@@ -150,9 +152,20 @@ def _inwards(plug: Plug, seen: Mapping[str, Mapping[str, Seen]]) -> list[Device]
     return [_device(there[name]) for name in dict.fromkeys(names) if name and name in there]
 
 
+def _other_end(plug: Plug, port: Seen, there: Mapping[str, Seen]) -> str:
+    """Return the name of the other end of a veth pair in the DUT's namespace; empty if the port itself is there."""
+    if plug.netns == plug.testbed.dut or _kind(port) != "veth":
+        return ""
+    return next((name for name, each in there.items() if each.get("ifindex") == port.get("link_index")), "")
+
+
 def _device(seen: Seen) -> Device:
+    return Device(str(seen["ifname"]), _kind(seen), _address(seen))
+
+
+def _address(seen: Seen) -> str:
     addresses = [f"{each['local']}/{each['prefixlen']}" for each in seen.get("addr_info", ()) if "local" in each]
-    return Device(str(seen["ifname"]), _kind(seen), addresses[0] if addresses else "")
+    return addresses[0] if addresses else ""
 
 
 def _kind(seen: Seen) -> str:
