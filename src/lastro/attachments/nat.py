@@ -16,8 +16,8 @@ from contextlib import contextmanager
 
 from lastro.attachments._hosting import GATEWAY, NETWORK, Hosted, Hosting
 from lastro.attachments._routing import Side, behind, destinations, directions, forwarded, inside, let_forward, routes
-from lastro.attachments.base import Attachment, Segment, dut_end, made
-from lastro.platforms.base import Platform
+from lastro.attachments.base import MEMBER_END, Attachment, Segment, dut_end, made
+from lastro.platforms.base import Platform, Port
 from lastro.testbed import IN_A_GUEST, Testbed
 
 _PREFIX = "br-"
@@ -58,6 +58,11 @@ class NatAttachment(Hosting, Attachment):
 {rules}    }}
 }}
 """
+
+    def compile_member(self, segments: Sequence[Segment], port: Port) -> list[str]:
+        """Return lines for a port on the bridge of the segment's second port."""
+        (_, second), *_ = directions(segments, _PREFIX)
+        return [dut_end(MEMBER_END, port), f"link set {MEMBER_END} master {second.device} up"]
 
     @contextmanager
     def laid(self, testbed: Testbed, segments: Sequence[Segment]) -> Iterator[None]:

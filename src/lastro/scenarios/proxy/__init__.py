@@ -31,7 +31,7 @@ from lastro.scenarios.proxy.three_node import CLIENT, ROLES, SERVER, line
 from lastro.scenarios.proxy.topology import note_topology
 from lastro.scenarios.shared.bases import OnLinks
 from lastro.scenarios.shared.calibration import calibrated, calibration_key, on_bare_host
-from lastro.scenarios.shared.disturbance import BANDWIDTH
+from lastro.scenarios.shared.disturbance import BANDWIDTH, require_own_link
 from lastro.scenarios.shared.flow import rest
 from lastro.scenarios.shared.host_limits import HOST_LIMITS, HostClocks
 from lastro.scenarios.shared.verify_limits import limits_of, unequal
@@ -139,6 +139,7 @@ class ProxyScenario(OnLinks):
             return found
         try:
             _tool(config).require(self.testbed.at(CLIENT).host)
+            require_own_link(config, "there is no chain here whose link the neighbour could flood")
             self._resources(config)
             if (level, links) not in self._probed:
                 self._probed[level, links] = self._probe(config)

@@ -17,11 +17,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from lastro.attachments.base import Segment
+from lastro.attachments.base import MEMBER_END, Segment
 from lastro.errors import LastroError
 from lastro.host.base import Host
 from lastro.meters.base import Meter
-from lastro.platforms.base import Instance
+from lastro.platforms.base import Instance, Port
 from lastro.results.samples import Outcome
 from lastro.results.topology import TOPOLOGY, Device, End, Link, Load, Node, Topology, Witness
 from lastro.testbed import Testbed
@@ -75,6 +75,15 @@ class Built:
                 for end, p in segment.ends()
             )
             self.link(attachment, a, b)
+
+    def join_member(self, attachment: str, port: Port, segment: Segment) -> None:
+        """Join one more port, with its instance, to the link of a segment."""
+        end, second = segment.ends()[1]
+        a, b = (
+            Plug(self._roles[id(p.instance)], self._testbed, self.inside(p.instance), p.name, p.address, far)
+            for far, p in ((MEMBER_END, port), (end, second))
+        )
+        self.link(attachment, a, b)
 
     def link(self, attachment: str, a: Plug, b: Plug) -> None:
         self._links.append((attachment, a, b))
