@@ -241,19 +241,23 @@ def test_proxies_hang_at_the_dut_of_a_line(testbed: Testbed) -> None:
     bare = {role: stood(testbed, role) for role in ("client", "server")}
     hosted = [Hosted(number, stood(testbed, "proxy"), 3128) for number in range(3)]
     outcome = Outcome()
-    note_proxies(outcome, ThreeNodeTestbed(*places), bare, hosted, ("docker", "routed"), None)
+    note_proxies(outcome, ThreeNodeTestbed(*places), bare, hosted, ("docker", "routed", "seccomp"), None)
     nodes, links = shape(outcome)
     assert nodes == {"client": "native", "dut": "forwards", "server": "native", "proxy": "docker http-proxy"}
     assert links == ["client veth dut", "dut veth server", "proxy routed dut"]
     found = noted(outcome)
-    assert found.nodes[-1].count == 3 and found.links[2].a.address == "198.18.64.2/18"
+    assert (found.nodes[-1].count, found.nodes[-1].isolation) == (3, "seccomp")
+    assert found.links[2].a.address == "198.18.64.2/18"
     assert [end.address for end in found.links[0].ends] == ["198.19.1.10/24", "198.19.1.1/24"]
 
 
 def test_a_link_that_the_platform_made_is_read_from_the_kernel(tmp_path: Path) -> None:
     """Docker names the other end as it likes, and gives the instance the next free address."""
     shown = {
-        "dut": [link("docker0", 7, "bridge", addr_info=on("198.18.64.1/18")), link("veth5a", 9, "veth", master="docker0")],
+        "dut": [
+            link("docker0", 7, "bridge", addr_info=on("198.18.64.1/18")),
+            link("veth5a", 9, "veth", master="docker0"),
+        ],
         "proxy": [link("eth0", 8, "veth", link_index=9, addr_info=on("198.18.64.3/18"))],
     }
     names = {"proxy": "proxy"}
