@@ -13,11 +13,14 @@ from lastro.attachments.nat import NatAttachment
 from lastro.attachments.routed import Routed
 from lastro.errors import PlatformError
 from lastro.functions.http_proxy import HttpProxy, ProxyOptions
+from lastro.isolation.base import not_in_force
 from lastro.platforms.base import InstanceSpec
 from lastro.platforms.runc import Runc
 from lastro.results.noted import remarks_of
 from lastro.results.samples import AT_LEAST, Outcome
+from lastro.scenarios.base import isolations_of
 from lastro.scenarios.proxy import ProxyScenario
+from lastro.scenarios.proxy.proxies import ask_all
 from lastro.testbed import Testbed
 
 from ..products import one_of
@@ -37,8 +40,8 @@ def scenario(testbed: Testbed) -> Iterator[ProxyScenario]:
 
 def config(platform: str, attachment: str, **more: Any) -> dict[str, Any]:
     few = {"clients": 4, "requests": REQUESTS // 4, "settle_s": 0.0, "memory": "512M"}
-    parts = {"platform": platform, "attachment": attachment, "anomaly": "none", "instrument": "curl"}
-    return configured(ProxyScenario, **{**few, **parts, **more})
+    parts = {"platform": platform, "attachment": attachment, "isolation": "none", "anomaly": "none"}
+    return configured(ProxyScenario, **{**few, **parts, "instrument": "curl", **more})
 
 
 def run(scenario: ProxyScenario, wanted: dict[str, Any], calibrations: dict[str, Any] | None = None) -> Outcome:
@@ -58,7 +61,10 @@ CELLS = [
     pytest.param("runc", "routed", "on", {"198.18.64.2", "198.18.64.3"}, marks=pytest.mark.slow),
     pytest.param("docker", "nat", "on", {"198.19.2.1"}, marks=pytest.mark.slow),
     ("docker", "routed", "off", {"198.18.64.2", "198.18.64.3"}),
+    ("docker", "docker-nat", "off", {"198.19.2.1"}),
 ]
+TRANSLATED = {"routed", "published", "translated"}
+COUNTERS = {"host": set(), "docker-nat": TRANSLATED, "nat": TRANSLATED, "routed": {"routed"}}
 
 
 @pytest.mark.parametrize(("platform", "attachment", "cache", "seen"), CELLS)
@@ -81,7 +87,7 @@ def test_requests_go_through_two_proxies_and_reach_the_server_as_the_cache_says(
     assert {line.split()[0] for line in server} == seen
     assert sum(server.values()) == (2 if cache == "on" else 2 * own)
     links = logs(outcome)["links"]
-    assert set(links) == {"host": set(), "nat": {"routed", "published", "translated"}, "routed": {"routed"}}[attachment]
+    assert set(links) == COUNTERS[attachment]
     carried: Any = outcome.notes["carried"]
     assert set(carried) == set(links) and all(n > 0 for name, n in carried.items() if name != "translated"), carried
     values = outcome.measurements
@@ -91,6 +97,60 @@ def test_requests_go_through_two_proxies_and_reach_the_server_as_the_cache_says(
     assert values["dut_cpus"] > 0.8 * values["proxy_cpus"], "the host spends what its proxies are charged for, and more"
     assert {"dut_cpu_time", "dut_memory"} <= set(values), "other tests on this host take memory, too"
     assert ("dut_swap" in values) != (outcome.notes.get("dut_swap") == "the host has no swap")
+
+
+def test_dockers_own_network_carries_the_requests_by_its_own_rules_and_ends_with_the_trial(
+    scenario: ProxyScenario, testbed: Testbed
+) -> None:
+    wanted = config("docker", "docker-nat", proxies=2)
+    assert scenario.availability(wanted)
+    of_host, mark = testbed.host.run(["nft", "list", "ruleset"]).text, testbed.session.mark()
+    with scenario.attempt(), ExitStack() as stack:
+        stood = scenario._stand(stack, wanted)
+        bed = stood.wire.dut.testbed
+        pids = testbed.host.run(["ip", "netns", "pids", bed.dut]).text.split()
+        commands = [Path(f"/proc/{pid}/cmdline").read_text().split("\0") for pid in pids]
+        published = [words[words.index("-host-port") + 1] for words in commands if "docker-proxy" in words[0]]
+        assert sorted(published) == ["3128", "3129"]
+        before = stood.links.carried(bed)
+        for _ in range(3):
+            ask_all(stood.client, stood.origin.page, stood.proxies)
+        assert stood.links.carried(bed)["published"] == before["published"] + 6, (
+            "a connection that no rule of Docker saw"
+        )
+    assert testbed.session.mark() == mark
+    assert testbed.host.run(["nft", "list", "ruleset"]).text == of_host, "the rules of the host are not Docker's here"
+    outcome = run(scenario, wanted)
+    assert outcome.valid, outcome.invalid_because
+    link: Any = outcome.notes["topology"]["links"][2]  # type: ignore[index]
+    assert link["a"]["address"] in ("198.18.64.2/18", "198.18.64.3/18")
+    assert [device["name"] for device in link["way"]][1:] == ["docker0"]
+
+
+@pytest.mark.parametrize(
+    ("platform", "isolation"),
+    [("runc", "seccomp+capabilities+read-only-root"), pytest.param("docker", "user-namespace", marks=pytest.mark.slow)],
+)
+def test_an_isolation_confines_each_proxy(
+    scenario: ProxyScenario, platform: str, isolation: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = config(platform, "routed", isolation=isolation, proxies=2)
+    found = scenario.availability(wanted)
+    assert found, found
+    outcome = run(scenario, wanted)
+    assert outcome.valid, outcome.invalid_because
+    (node,) = (node for node in outcome.notes["topology"]["nodes"] if node["role"] == "proxy")  # type: ignore[index]
+    assert node["isolation"] == isolation
+    with scenario.attempt(), ExitStack() as stack:
+        stood = scenario._stand(stack, wanted)
+        assert all(not_in_force(isolations_of(wanted), {"": proxy.instance}) == [] for proxy in stood.proxies)
+        assert not_in_force(isolations_of(wanted), {"client": stood.client}), "the load is not confined"
+
+
+def test_an_isolation_that_sets_other_limits_or_that_a_platform_lacks_is_unavailable(scenario: ProxyScenario) -> None:
+    limits = scenario.availability(config("runc", "routed", isolation="cgroups"))
+    assert "this scenario sets those of all treatments" in str(limits.reason)
+    assert "native cannot confine" in str(scenario.availability(config("native", "host", isolation="seccomp")).reason)
 
 
 def test_two_ports_of_one_process_share_its_cache(scenario: ProxyScenario) -> None:

@@ -12,7 +12,7 @@ from lastro.testing.attachments import unstarted
 
 from ..links import attachment
 
-ATTACHMENTS = sorted(registry.names("attachment") - {"host"})  # which joins no two instances
+ATTACHMENTS = sorted(registry.names("attachment") - {"docker-nat", "host"})  # which join no two instances
 
 
 def chain_of(*, takes_taps: bool = False) -> list[Segment]:
@@ -195,6 +195,38 @@ def test_a_network_without_room_for_a_router_is_refused(name: str) -> None:
     narrow = Segment("a", (ports[0], ports[1]))
     with pytest.raises(Unavailable, match=r"198\.18\.0\.0/30"):
         attachment(name).compile([narrow])
+
+
+MEMBER = veth("hub-member", "load0", "N4")
+MEMBERS = {
+    "veth-bridge": [MEMBER, "link set hub-member master hub-br up"],
+    "macvlan-bridge": ["link add name load0 netns N4 link hub-parent type macvlan mode bridge"],
+    "macvtap": ["link add name load0 netns N4 link hub-parent type macvtap mode bridge"],
+    "ipvlan": ["link add name load0 netns N4 link hub-parent type ipvlan mode l2"],
+    "ovs": [MEMBER, "link set hub-member up"],
+    "ovs-userspace": [MEMBER, "link set hub-member up"],
+    "vxlan": [MEMBER, "link set hub-member master br-a up"],
+    "nat": [MEMBER, "link set hub-member master br-ab up"],
+    "routed": [
+        MEMBER,
+        "address add 198.18.0.254/32 dev hub-member",
+        "link set hub-member up",
+        "route add 198.18.0.20/32 dev hub-member table 1002",
+        "rule add iif hub-member lookup 1001",
+    ],
+}
+
+
+@pytest.mark.parametrize("name", sorted(MEMBERS))
+def test_a_third_port_is_put_on_the_link_to_the_function(name: str) -> None:
+    port = Port(unstarted("N4"), "load0", "198.18.0.20/24")
+    assert attachment(name).compile_member(chain_of(), port) == MEMBERS[name]
+
+
+def test_a_pair_has_no_place_for_a_third_port() -> None:
+    assert set(ATTACHMENTS) - set(MEMBERS) == {"veth-direct"}
+    with pytest.raises(Unavailable, match="two ends, and no place for a third"):
+        attachment("veth-direct").compile_member(chain_of(), Port(unstarted("N4"), "load0", "198.18.0.20/24"))
 
 
 @pytest.mark.parametrize("name", ATTACHMENTS)

@@ -29,7 +29,7 @@ from lastro.scenarios.routing.boot import note_network, segments_of
 from lastro.scenarios.shared.chain import ROLES, Chain, _segments
 from lastro.scenarios.shared.disturbance import Disturbance
 from lastro.scenarios.shared.point_to_point import Joined
-from lastro.scenarios.shared.topology import Built, note_load, note_meter
+from lastro.scenarios.shared.topology import Built, Plug, note_load, note_meter
 from lastro.scenarios.uplink.ends import FlowEnd
 from lastro.scenarios.uplink.ends import note_topology as note_joined
 from lastro.study.topology import grid
@@ -188,7 +188,7 @@ def test_loads_and_witnesses_are_noted_once_and_only_beside_a_topology(tmp_path:
 
 def stood(testbed: Testbed, role: str, **more: Any) -> Any:
     """An instance as far as a topology knows it."""
-    spec = SimpleNamespace(role=role, netns=None)
+    spec = SimpleNamespace(role=role, netns=None, published="")
     return SimpleNamespace(testbed=testbed, netns=role, takes_taps=False, spec=spec, **more)
 
 
@@ -241,13 +241,36 @@ def test_proxies_hang_at_the_dut_of_a_line(testbed: Testbed) -> None:
     bare = {role: stood(testbed, role) for role in ("client", "server")}
     hosted = [Hosted(number, stood(testbed, "proxy"), 3128) for number in range(3)]
     outcome = Outcome()
-    note_proxies(outcome, ThreeNodeTestbed(*places), bare, hosted, ("docker", "routed"), None)
+    note_proxies(outcome, ThreeNodeTestbed(*places), bare, hosted, ("docker", "routed", "seccomp"), None)
     nodes, links = shape(outcome)
     assert nodes == {"client": "native", "dut": "forwards", "server": "native", "proxy": "docker http-proxy"}
     assert links == ["client veth dut", "dut veth server", "proxy routed dut"]
     found = noted(outcome)
-    assert found.nodes[-1].count == 3 and found.links[2].a.address == "198.18.64.2/18"
+    assert (found.nodes[-1].count, found.nodes[-1].isolation) == (3, "seccomp")
+    assert found.links[2].a.address == "198.18.64.2/18"
     assert [end.address for end in found.links[0].ends] == ["198.19.1.10/24", "198.19.1.1/24"]
+
+
+def test_a_link_that_the_platform_made_is_read_from_the_kernel(tmp_path: Path) -> None:
+    """Docker names the other end as it likes, and gives the instance the next free address."""
+    shown = {
+        "dut": [
+            link("docker0", 7, "bridge", addr_info=on("198.18.64.1/18")),
+            link("veth5a", 9, "veth", master="docker0"),
+        ],
+        "proxy": [link("eth0", 8, "veth", link_index=9, addr_info=on("198.18.64.3/18"))],
+    }
+    names = {"proxy": "proxy"}
+    look = lambda argv: answer("".join(f"{names[name]} {json.dumps(links)}\n" for name, links in shown.items()))  # noqa: E731
+    bed = recording_testbed(RecordingHost(look), tmp_path)
+    names["dut"] = bed.dut
+    found: Any = Built(bed)
+    found.link("docker-nat", Plug("proxy", bed, "proxy", "eth0", ""), Plug("dut", bed, "", "", ""))
+    outcome = Outcome()
+    found.note(outcome)
+    (made,) = noted(outcome).links
+    assert made.a.address == "198.18.64.3/18"
+    assert told(made.way) == ["veth5a veth", "docker0 bridge 198.18.64.1/18"]
 
 
 def test_one_instance_stands_for_all_that_are_alike(testbed: Testbed) -> None:

@@ -26,6 +26,7 @@ from lastro.isolation.cgroups import CgroupLimits
 from lastro.isolation.seccomp import DENIED, filter_profile
 from lastro.platforms.base import InstanceSpec
 from lastro.results.samples import Outcome
+from lastro.scenarios.base import make_part
 from lastro.scenarios.chain import ChainScenario
 from lastro.scenarios.load import LoadScenario
 from lastro.scenarios.shared import on_chain
@@ -284,6 +285,26 @@ def test_only_a_platform_that_takes_links_late_has_a_link_of_its_own_for_a_neigh
                 pytest.fail("it began")
 
 
+def test_a_flood_of_the_chains_link_goes_to_the_function_over_a_port_that_the_neighbour_has_there(
+    tmp_path: Path,
+) -> None:
+    flood = make_part("anomaly", "network:link=chain")
+    assert flood.on_chain and not anomaly("network").on_chain and not anomaly("conntrack").on_chain
+    host = RecordingHost()
+    testbed = recording_testbed(host, tmp_path)
+    neighbour: Any = SimpleNamespace(
+        testbed=testbed, spec=InstanceSpec("near", NEIGHBOUR, Resources(link_bps=2_000_000)), netns="one",
+        run=lambda argv, stdin: None,
+    )  # fmt: skip
+    with pytest.raises(Unavailable, match="no link of a chain here"), flood.prepared(neighbour):
+        pass
+    over = flood.over("load0", "198.18.0.1")
+    assert over.on_chain and over.argv(demand_of("stress"))[:3] == ["perl", "flood.pl", "198.18.0.1"]
+    with over.prepared(neighbour):
+        assert host.commands[-1][:9] == ["tc", "-n", "one", "qdisc", "add", "dev", "load0", "root", "tbf"]
+        assert "2000000bit" in host.commands[-1] and not [argv for argv in host.commands if "veth" in argv]
+
+
 def test_connections_above_the_limit_are_refused_and_counted() -> None:
     assert 'iifname "peer0" ct state new ct count over 256 counter name refused drop' in ruleset(256)
     assert "ct state new accept" in ruleset(None) and "drop" not in ruleset(None).partition("leaving")[0]
@@ -446,7 +467,7 @@ def test_the_isolation_of_a_neighbour_is_checked_before_it_works(monkeypatch: py
         done.append(f"checked {', '.join(instances)}")
         return ["not in force"]
 
-    part = SimpleNamespace(at_work=at_work)
+    part = SimpleNamespace(at_work=at_work, on_chain=False)
     monkeypatch.setattr(on_chain, "demanded", lambda *arguments: (part, demand_of("stress")))
     monkeypatch.setattr(on_chain, "instance_spec", lambda testbed, role: InstanceSpec(name=role, role=role))
     monkeypatch.setattr(on_chain, "bounded", lambda spec, testbed, demand: spec)

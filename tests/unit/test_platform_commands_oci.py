@@ -6,6 +6,7 @@ import json
 import shlex
 from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -184,6 +185,38 @@ def test_each_set_of_docker_options_has_a_daemon_with_places_of_its_own(tmp_path
     assert json.loads(host.files[f"{home}/daemon.json"])["runtimes"] == {"crun": {"path": "/usr/bin/crun"}}
     run = host.command("--detach")
     assert run[run.index("--runtime") + 1] == "crun"
+
+
+def test_dockers_own_network_is_that_of_a_second_daemon_for_the_time_of_a_block(tmp_path: Path) -> None:
+    host = RecordingHost(docker_answers, programs=("dockerd", "docker"))
+    testbed = recording_testbed(host, tmp_path)
+    platform = Docker()
+    published = replace(SPEC, published="198.19.1.1:3129:3128")
+    with platform.prepare(testbed), platform.own_network(testbed, "198.18.64.1/18"):
+        before = len(host.commands)
+        with platform.start(testbed, published), platform.start(testbed, replace(SPEC, name="two")):
+            pass
+        runs = [argv for argv in host.commands[before:] if "run" in argv]
+        kept = pytest.raises(Unavailable, match="no instance into a user namespace")
+        with kept, platform.start(testbed, published.with_security(user_namespace=True)):
+            pass
+    alone, networked = (argv for argv in host.commands if "dockerd" in argv)
+    assert "--bip=198.18.64.1/18" in networked and "--bip=198.18.64.1/18" not in alone
+    assert not {"--bridge=none", "--iptables=false", "--ip-masq=false"} & set(networked)
+    assert "DBUS_SYSTEM_BUS_ADDRESS" in " ".join(networked), "firewalld would make the rules in the host's namespace"
+    assert networked[networked.index("--data-root") + 1] == f"{tmp_path}/docker-network"
+    (one, two), home = runs, testbed.run_dir
+    assert one[one.index("--network") :][:4] == ["--network", "bridge", "--publish", "198.19.1.1:3129:3128"]
+    assert two[two.index("--network") + 1] == "none" and "--publish" not in two
+    assert [argv[argv.index("--host") + 1] for argv in runs] == [
+        f"unix://{home}/docker-network/socket", f"unix://{home}/docker/socket",
+    ]  # fmt: skip
+
+
+def test_a_runtime_that_starts_on_existing_links_has_no_network_of_docker(tmp_path: Path) -> None:
+    testbed = recording_testbed(RecordingHost(), tmp_path)
+    with pytest.raises(Unavailable, match="runsc"), Docker(runtime="runsc").own_network(testbed, "198.18.64.1/18"):
+        pass
 
 
 def test_default_options_keep_dockers_usual_place(tmp_path: Path) -> None:

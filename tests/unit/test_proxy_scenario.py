@@ -21,11 +21,11 @@ from lastro.instruments._http import ClosedLoad, Endpoint, Page, Station
 from lastro.instruments.curl import Curl
 from lastro.results.noted import remarks_of
 from lastro.results.samples import GENERATOR_LIMITED, Outcome, Remark
-from lastro.scenarios import proxy
 from lastro.scenarios.base import schemas
 from lastro.scenarios.proxy import ProxyScenario, generator, logs, proxies
 from lastro.scenarios.proxy import measure as proxy_measure
 from lastro.scenarios.proxy import origin as origins
+from lastro.scenarios.proxy.expected import expected_s
 from lastro.study.load import load as load_study
 from lastro.study.load import parse
 
@@ -50,7 +50,13 @@ PROXIES = (Endpoint("198.19.1.1", 3128), Endpoint("198.19.1.1", 3129))
 
 def config(**changes: Any) -> dict[str, Any]:
     defaults = {setting.name: setting.default for setting in ProxyScenario.settings}
-    parts = {"platform": "docker:storage=vfs", "attachment": "nat", "anomaly": "none", "instrument": "curl"}
+    parts = {
+        "platform": "docker:storage=vfs",
+        "attachment": "nat",
+        "isolation": "none",
+        "anomaly": "none",
+        "instrument": "curl",
+    }
     return {**defaults, **parts, **changes}
 
 
@@ -68,7 +74,7 @@ def test_a_study_crosses_ways_to_host_with_proxies() -> None:
 
 
 def test_attachments_are_those_that_host_and_instruments_those_that_ask() -> None:
-    assert ProxyScenario.part_names("attachment") == {"host", "nat", "routed"}
+    assert ProxyScenario.part_names("attachment") == {"host", "docker-nat", "nat", "routed"}
     assert "curl" in ProxyScenario.part_names("instrument") and "ping" not in ProxyScenario.part_names("instrument")
 
 
@@ -81,7 +87,15 @@ def test_the_image_has_the_proxy_and_the_server_that_a_study_needs() -> None:
 def test_the_same_clients_go_straight_to_the_server_before_and_once_for_all_platforms() -> None:
     keys = {
         key
-        for changes in ({}, {"platform": "runc"}, {"proxies": 2}, {"cache": "on"}, {"memory": "1G"}, {"max_proxies": 9})
+        for changes in (
+            {},
+            {"platform": "runc"},
+            {"proxies": 2},
+            {"cache": "on"},
+            {"memory": "1G"},
+            {"max_proxies": 9},
+            {"isolation": "seccomp"},
+        )
         for key in ProxyScenario.calibrations(config(**changes))
     }
     assert len(keys) == 1
@@ -103,7 +117,7 @@ def test_a_load_is_expected_to_last_by_the_cpus_of_the_dut_and_not_of_this_machi
 ) -> None:
     loaded = config(anomaly="cpu", anomaly_workers=8)
     monkeypatch.setattr("os.sched_getaffinity", lambda pid: range(2))
-    assert proxy._expected_s(loaded, 1) > ProxyScenario.duration_s(loaded) == proxy._expected_s(loaded, 2)
+    assert expected_s(loaded, 1) > ProxyScenario.duration_s(loaded) == expected_s(loaded, 2)
 
 
 # Who limits

@@ -48,6 +48,14 @@ def test_foreign_traffic_on_the_path_is_seen() -> None:
     assert "function.in0 carried 20000000 bytes, more than the 10000000 of source.out0: foreign traffic" in reason
 
 
+def test_what_a_neighbour_sent_over_the_link_is_not_foreign_and_more_than_that_is() -> None:
+    also = {"function.in0": "neighbour.load0"}
+    flooded = {**moved(10 * MB, 20 * MB, 10 * MB, 10 * MB), "neighbour.load0": {"tx_bytes": 10 * MB}}
+    assert path_reasons("udp", flooded, 10 * MB, also_sent=also) == []
+    (reason,) = path_reasons("udp", {**flooded, "neighbour.load0": {"tx_bytes": MB}}, 10 * MB, also_sent=also)
+    assert "function.in0 carried 20000000 bytes, more than the 11000000 of source.out0 and a neighbour" in reason
+
+
 def test_loss_on_the_way_is_a_result_and_no_reason() -> None:
     """Of what was sent, a half was lost in the function and a part behind it; what arrived went the whole way."""
     assert path_reasons("udp", moved(100 * MB, 100 * MB, 50 * MB, 40 * MB), 40 * MB) == []

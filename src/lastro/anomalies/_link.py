@@ -3,7 +3,7 @@
 It may lead through an instance that forwards packets, a function, which has a second veth pair to the peer.
 The neighbour's end has a token bucket (tc-tbf(8)) at the rate that the neighbour may send: that of its isolation, or a
 bound. The same discipline in both cases, so that they differ in the rate alone. A container has no CAP_NET_ADMIN, and
-cannot remove it."""
+cannot remove it. A port of the neighbour on a link of others gets the same one."""
 
 from __future__ import annotations
 
@@ -30,19 +30,20 @@ _REMEDY = f"use a kernel with sch_tbf, {IN_A_GUEST}"
 
 @dataclass(frozen=True, slots=True)
 class NeighbourLink:
-    """A neighbour's own link, from the device in its namespace to the namespace of the peer or of the function."""
+    """A neighbour's link: its device in its namespace and, of a link of its own, the namespace at the other end."""
 
     host: Host
     netns: str
-    next_netns: str
+    device: str = _DEVICE
+    next_netns: str = ""
 
     def sent(self) -> KernelUse:
         """Return the frames and bytes that crossed the link, and how often its limit delayed or dropped one.
 
         A frame is counted with its Ethernet header, without the frame check sequence."""
         at = ["-n", self.netns, "-j", "-s"]
-        (device,) = self.host.run_json(["ip", *at, "link", "show", "dev", _DEVICE])
-        (bucket, *_) = self.host.run_json(["tc", *at, "qdisc", "show", "dev", _DEVICE])
+        (device,) = self.host.run_json(["ip", *at, "link", "show", "dev", self.device])
+        (bucket, *_) = self.host.run_json(["tc", *at, "qdisc", "show", "dev", self.device])
         sent = device["stats64"]["tx"]
         refused = int(bucket["overlimits"]) + int(bucket["drops"])
         return KernelUse(used=int(sent["packets"]), moved_bytes=int(sent["bytes"]), refused=refused)
@@ -59,7 +60,7 @@ def own_link(neighbour: Instance, through: Instance | None = None) -> Iterator[N
             "the neighbour cannot get a link of its own: this platform takes all links when an instance starts",
             "use this anomaly on platforms that share the host's kernel, such as runc or docker",
         )
-    host, bps = neighbour.testbed.host, neighbour.spec.resources.link_bps or MOST_BPS
+    host = neighbour.testbed.host
     with beside(neighbour.testbed, "load-peer") as bed:
         set_sysctls(host, bed.dut, {"net.ipv4.ip_forward": "0"})
         near = through.netns if through else bed.dut
@@ -70,13 +71,21 @@ def own_link(neighbour: Instance, through: Instance | None = None) -> Iterator[N
                 host.run(["ip", "-n", near, "-batch", "-"], stdin=onwards)
                 host.run(["ip", "-n", bed.dut, "-batch", "-"], stdin=_up(_END_DEVICE, _ONWARDS_TO))
                 host.run(["ip", "-n", near, "route", "add", BEYOND, "via", _ONWARDS_TO])
-            with hinted(_REMEDY):
-                host.run(["tc", "-n", neighbour.netns, "qdisc", "add", "dev", _DEVICE, "root", *_bucket(bps)])
+            limit(neighbour, _DEVICE)
             neighbour.plug([Port(neighbour, _DEVICE, f"{_NEIGHBOUR}/{_PREFIX}", (f"{BEYOND}/32 via {PEER}",))], {})
-            yield NeighbourLink(host, neighbour.netns, near)
+            yield NeighbourLink(host, neighbour.netns, next_netns=near)
         finally:
             for device in (PEER_DEVICE, ONWARDS_DEVICE) if through else (PEER_DEVICE,):
                 host.run(["ip", "-n", near, "link", "del", "dev", device], check=False)
+
+
+def limit(neighbour: Instance, device: str) -> None:
+    """Limit what a neighbour sends over a device to the rate that its resources allow, or else to `MOST_BPS`.
+
+    Raises: CommandFailed without tc-tbf(8)."""
+    bucket = _bucket(neighbour.spec.resources.link_bps or MOST_BPS)
+    with hinted(_REMEDY):
+        neighbour.testbed.host.run(["tc", "-n", neighbour.netns, "qdisc", "add", "dev", device, "root", *bucket])
 
 
 def _veth(device: str, address: str, end: str, end_netns: str) -> str:

@@ -19,6 +19,7 @@ from lastro.host.base import Process
 from lastro.host.cgroups import Resources, Usage, parse_cpus
 from lastro.platforms.base import Instance
 from lastro.requirements import NOTHING, Requirements
+from lastro.study.model import Level, Setting
 
 _START_S = 60.0
 _MOMENT_S = 0.25
@@ -49,7 +50,7 @@ class KernelUse:
     """A resource of the kernel that an anomaly takes from its neighbours, by the kernel's own counters.
 
     held: units that it holds now. used: units taken since boot. refused: requests that a limit has ever refused or
-    delayed. moved_bytes: sent over a link of its own, or moved in memory."""
+    delayed. moved_bytes: sent over a link, or moved in memory."""
 
     held: int = 0
     used: int = 0
@@ -87,7 +88,9 @@ class Anomaly(ABC):
     """A load in a neighbour; a new anomaly defines `name` and `summary`, like every part, and `argv`.
 
     `program` makes the load, regardless of the tool that the study chooses; empty if that tool makes it. `prepares` is
-    true if it needs more than its program, so that each platform must be tried with it."""
+    true if it needs more than its program, so that each platform must be tried with it. `on_chain` is true if its
+    neighbour must be a member of a chain's link; see `over`. A study may choose `options` by a level such as
+    `network:link=chain`."""
 
     kind = "anomaly"
     name: ClassVar[str]
@@ -95,6 +98,11 @@ class Anomaly(ABC):
     requirements: ClassVar[Requirements] = NOTHING  # of the host; `lastro setup` installs them
     program: ClassVar[str] = ""
     prepares: ClassVar[bool] = False
+    options: ClassVar[tuple[Setting, ...]] = ()
+    on_chain: bool = False  # it may depend on options
+
+    def __init__(self, **chosen: Level) -> None:
+        self.chosen: dict[str, Level] = {option.name: option.default for option in self.options} | chosen
 
     def __init_subclass__(cls) -> None:
         """Refuse a part that has the hook's former name: its trials would be valid without a check of the dose.
@@ -120,6 +128,12 @@ class Anomaly(ABC):
 
         The function is on the platform of the neighbour."""
         return None
+
+    def over(self, device: str, target: str) -> Anomaly:
+        """Return this anomaly with its packets sent over a device of the neighbour to an address of the chain.
+
+        The device is a port on the link of the chain that has this address."""
+        return self
 
     def unmet(self, dose: Dose, demand: Demand, limits: Resources) -> str | None:
         """Return why the dose was too small for this anomaly, given the limits on the neighbour; None if it was not."""

@@ -29,6 +29,7 @@ from lastro.host.cgroups import Resources
 from lastro.host.ledger import NETNS_DIR
 from lastro.platforms.base import Instance
 from lastro.requirements import Requirements
+from lastro.study.model import Level
 from lastro.testbed import IN_A_GUEST
 
 HELD = 16_000  # connections
@@ -48,7 +49,8 @@ class Conntrack(Anomaly):
     program = "perl"
     prepares = True
 
-    def __init__(self, function: Instance | None = None) -> None:
+    def __init__(self, function: Instance | None = None, **chosen: Level) -> None:
+        super().__init__(**chosen)
         self._function = function
 
     def through(self, function: Instance) -> Conntrack:

@@ -1,39 +1,67 @@
-"""A neighbour that floods a link of its own with small frames.
+"""A neighbour that floods a link with small frames.
 
 An internal denial of service, by the words of Kagami and Gaspary (2017): the kernel forwards for all containers, so a
-flood of one takes time from the packets of the others, although they share no link. The flood stays between two
-network namespaces of the session. Source of the frame size: RFC 2544, section 9.1."""
+flood of one takes time from the packets of the others, even if they share no link. So by default, the link is one of
+its own. With `link=chain`, the neighbour is a member of the chain's link from source to function, and floods the port
+of the function, which then receives the flood and the flow from one link. Either flood stays between network namespaces
+of the session. Source of the frame size: RFC 2544, section 9.1."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import ClassVar
 
-from lastro.anomalies._link import BEYOND, MOST_BPS, own_link
+from lastro.anomalies._link import BEYOND, MOST_BPS, NeighbourLink, limit, own_link
 from lastro.anomalies.base import OVER_LIMIT, Anomaly, Demand, Dose, KernelUse, put_program
+from lastro.errors import Unavailable
 from lastro.host.cgroups import Resources
 from lastro.platforms.base import Instance
+from lastro.study.model import Level, Setting
 
 FLOOD = Path(__file__).with_name("flood.pl")
 LEAST_PER_S = 2000  # frames; one worker sends about 100,000 with a whole CPU
 LEAST_SHARE = 0.5  # of the rate that its limit allows
+_OWN, _CHAIN = "own", "chain"
 
 
 class Network(Anomaly):
     name = "network"
-    summary = f"floods a link of its own with frames of 64 bytes, at most {MOST_BPS / 1e6:,.0f} Mbit/s or its limit"
+    summary = f"floods a link with frames of 64 bytes, at most {MOST_BPS / 1e6:,.0f} Mbit/s or its limit"
     program = "perl"
     prepares = True
+    options: ClassVar[tuple[Setting, ...]] = (
+        Setting("link", _OWN, "its own link, or the chain's from source to function", choices=(_OWN, _CHAIN)),
+    )
+
+    def __init__(self, device: str = "", target: str = BEYOND, **chosen: Level) -> None:
+        super().__init__(**chosen)
+        self.on_chain = self.chosen["link"] == _CHAIN
+        self._device, self._target = device, target
+
+    def over(self, device: str, target: str) -> Network:
+        return Network(device, target, **self.chosen)
 
     def argv(self, demand: Demand) -> list[str]:
-        return ["perl", FLOOD.name, BEYOND, str(demand.n_workers), "1", "0", f"{demand.timeout_s:.0f}"]
+        return ["perl", FLOOD.name, self._target, str(demand.n_workers), "1", "0", f"{demand.timeout_s:.0f}"]
 
     @contextmanager
     def prepared(self, neighbour: Instance) -> Iterator[Callable[[], KernelUse]]:
-        with own_link(neighbour) as link:
+        with self._link(neighbour) as link:
             put_program(neighbour, FLOOD)
             yield link.sent
+
+    @contextmanager
+    def _link(self, neighbour: Instance) -> Iterator[NeighbourLink]:
+        if not self.on_chain:
+            with own_link(neighbour) as link:
+                yield link
+            return
+        if not self._device:
+            raise Unavailable("there is no link of a chain here", 'choose the anomaly "network", without an option')
+        limit(neighbour, self._device)
+        yield NeighbourLink(neighbour.testbed.host, neighbour.netns, self._device)
 
     def too_little(self, dose: Dose, demand: Demand, limits: Resources) -> str | None:
         bps = 8 * dose.moved_bytes / dose.elapsed_s

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from lastro.attachments.base import made
-from lastro.platforms.base import Instance, Port, Tap
+from lastro.platforms.base import Instance, InstanceSpec, Platform, Port, Tap
 from lastro.testbed import Testbed
 
 NETWORK = ipaddress.IPv4Network("198.18.64.0/18")
@@ -48,16 +48,26 @@ class Hosted:
 class Hosting(ABC):
     """The part of an attachment that hosts instances. `outside` is the address of the DUT towards the clients.
 
-    `inside_dut` is true if instances run in the namespace of the DUT and need no links. `lasting` names counters of
-    objects that may exist before and after a load, such as connections that an instance keeps open."""
+    `inside_dut` is true if instances run in the namespace of the DUT and need no links. `own_dut` is true if each trial
+    needs a new namespace for the DUT, since the attachment leaves rules in it. `lasting` names counters of objects that
+    may exist before and after a load, such as connections that an instance keeps open."""
 
     inside_dut: ClassVar[bool] = False
+    own_dut: ClassVar[bool] = False
     lasting: ClassVar[frozenset[str]] = frozenset()
 
     @contextmanager
-    def base_network(self, testbed: Testbed) -> Iterator[None]:
-        """Set up what the instances share, inside the block."""
+    def base_network(self, testbed: Testbed, platform: Platform) -> Iterator[None]:
+        """Set up what the instances share, inside the block.
+
+        Raises: Unavailable if instances of the platform cannot be hosted in this way."""
         yield
+
+    def announced(self, spec: InstanceSpec, number: int, inside: int, outside: str) -> InstanceSpec:
+        """Return the specification of instance `number` with what it must know when it starts.
+
+        `inside` is the TCP port on which it will listen."""
+        return spec
 
     @contextmanager
     def hosted(self, testbed: Testbed, instances: Sequence[Hosted], outside: str) -> Iterator[None]:

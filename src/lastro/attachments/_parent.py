@@ -23,6 +23,11 @@ def on_parent(segments: Sequence[Segment], container: str, machine: str) -> list
     return parent + [line for end, port in ends for line in _link(end, port, container, machine)]
 
 
+def member_on_parent(port: Port, container: str) -> list[str]:
+    """Return the line that makes one more slave of the parent, with the name of a port."""
+    return [f"link add name {port.name} netns {port.netns} link {_PARENT} type {container}"]
+
+
 def _link(end: str, port: Port, container: str, machine: str) -> list[str]:
     if port.instance.takes_taps:
         return [f"link add link {_PARENT} name {end} type {machine}", f"link set {end} up"]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from lastro.attachments._offloads import made_by, script, switch_off
-from lastro.errors import LastroError
+from lastro.errors import LastroError, Unavailable
 from lastro.platforms.base import (
     AVAILABLE,
     Availability,
@@ -25,6 +25,7 @@ from lastro.requirements import NOTHING, Requirements
 from lastro.testbed import Testbed
 
 _SIDES = "ab"
+MEMBER_END = "hub-member"  # of a third port, in the DUT's namespace
 _GROUP = 198  # of devices that are removed together, so that the kernel waits once for all, not for each
 _PROBE_S = "3"  # time for one reply: a busy host may lose the first packet
 
@@ -118,6 +119,24 @@ class Attachment(ABC):
     ) -> Callable[[], AbstractContextManager[None]] | None:
         """Return the context in which another device may replace the end of a link; None if that requires none."""
         return None
+
+    def compile_member(self, segments: Sequence[Segment], port: Port) -> list[str]:
+        """Return lines for `ip -batch` that put one more port on the link of the first of these segments, as `compile`.
+
+        Its other end is `MEMBER_END`. Raises: Unavailable where a link has no place for a third port."""
+        raise Unavailable(
+            f"a link of {self.name} has two ends, and no place for a third instance",
+            'choose an attachment with a switch or a router, such as "veth-bridge"',
+        )
+
+    @contextmanager
+    def member(self, testbed: Testbed, segments: Sequence[Segment], port: Port) -> Iterator[None]:
+        """Put one more port on the link of the first of these connected segments inside the block.
+
+        Its instance takes links after its start. Raises: as `compile_member`."""
+        with made(testbed, testbed.dut, self.compile_member(segments, port)):
+            port.instance.plug([port], {})
+            yield
 
     def residuals(self, testbed: Testbed) -> dict[str, str]:
         """Return what differs with these links although the study holds it constant."""

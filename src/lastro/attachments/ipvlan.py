@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lastro.attachments._parent import on_parent
+from lastro.attachments._parent import member_on_parent, on_parent
 from lastro.attachments.base import Attachment, Segment
+from lastro.platforms.base import Port
 from lastro.testbed import IN_A_GUEST
 
 
@@ -20,3 +21,6 @@ class Ipvlan(Attachment):
 
     def compile(self, segments: Sequence[Segment]) -> list[str]:
         return on_parent(segments, "ipvlan mode l2", "ipvtap mode l2")
+
+    def compile_member(self, segments: Sequence[Segment], port: Port) -> list[str]:
+        return member_on_parent(port, "ipvlan mode l2")

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lastro.attachments._parent import on_parent
+from lastro.attachments._parent import member_on_parent, on_parent
 from lastro.attachments.base import Attachment, Segment
+from lastro.platforms.base import Port
 from lastro.testbed import IN_A_GUEST
 
 _KIND = "macvtap mode bridge"
@@ -22,3 +23,6 @@ class Macvtap(Attachment):
 
     def compile(self, segments: Sequence[Segment]) -> list[str]:
         return on_parent(segments, _KIND, _KIND)
+
+    def compile_member(self, segments: Sequence[Segment], port: Port) -> list[str]:
+        return member_on_parent(port, _KIND)

@@ -16,7 +16,8 @@ from contextlib import contextmanager
 
 from lastro.attachments._hosting import GATEWAY, NETWORK, Hosted, Hosting
 from lastro.attachments._routing import Side, behind, destinations, directions, forwarded, inside, let_forward, routes
-from lastro.attachments.base import Attachment, Segment, dut_end, made
+from lastro.attachments.base import MEMBER_END, Attachment, Segment, dut_end, made
+from lastro.platforms.base import Platform, Port
 from lastro.testbed import IN_A_GUEST, Testbed
 
 _PREFIX = "br-"
@@ -58,6 +59,11 @@ class NatAttachment(Hosting, Attachment):
 }}
 """
 
+    def compile_member(self, segments: Sequence[Segment], port: Port) -> list[str]:
+        """Return lines for a port on the bridge of the segment's second port."""
+        (_, second), *_ = directions(segments, _PREFIX)
+        return [dut_end(MEMBER_END, port), f"link set {MEMBER_END} master {second.device} up"]
+
     @contextmanager
     def laid(self, testbed: Testbed, segments: Sequence[Segment]) -> Iterator[None]:
         with super().laid(testbed, segments):
@@ -74,7 +80,7 @@ class NatAttachment(Hosting, Attachment):
     # Hosting: one bridge for all, and a rule for each published port, as in Docker's default network
 
     @contextmanager
-    def base_network(self, testbed: Testbed) -> Iterator[None]:
+    def base_network(self, testbed: Testbed, platform: Platform) -> Iterator[None]:
         bridge = [
             f"link add name {_HOSTING_BRIDGE} type bridge stp_state 0 forward_delay 0 mcast_snooping 0",
             f"address add {GATEWAY}/{NETWORK.prefixlen} dev {_HOSTING_BRIDGE}",

@@ -14,12 +14,13 @@ from pathlib import Path
 
 from lastro.attachments._offloads import UNFINISHED, switch_off
 from lastro.attachments._separable import Switched
-from lastro.attachments.base import Segment, dut_end
+from lastro.attachments.base import MEMBER_END, Segment, dut_end
 from lastro.errors import CommandFailed, PlatformError, TrialError
 from lastro.host.base import Completed, Process
 from lastro.host.ledger import NETNS_DIR
 from lastro.host.places import close_sockets
 from lastro.host.shell import quoted
+from lastro.platforms.base import Port
 from lastro.requirements import Requirements
 from lastro.testbed import Testbed
 
@@ -151,6 +152,20 @@ class Ovs(Switched):
                 for end, _ in segment.ends():
                     words += ["--", "add-port", bridge, end]
         return words
+
+    def compile_member(self, segments: Sequence[Segment], port: Port) -> list[str]:
+        return [dut_end(MEMBER_END, port), f"link set {MEMBER_END} up"]
+
+    @contextmanager
+    def member(self, testbed: Testbed, segments: Sequence[Segment], port: Port) -> Iterator[None]:
+        with super().member(testbed, segments, port):
+            if self._datapath == "netdev":
+                switch_off(testbed, {port.netns: [port.name]}, UNFINISHED)
+            self.replug(testbed, [(MEMBER_END, next(iter(self.switches(segments))))])
+            try:
+                yield
+            finally:
+                self._vsctl(testbed, "--", "--if-exists", "del-port", MEMBER_END, check=False)
 
     def unplug(self, testbed: Testbed, ends: Sequence[str]) -> None:
         self._vsctl(testbed, *(word for end in ends for word in ("--", "del-port", end)))

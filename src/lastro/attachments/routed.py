@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from ipaddress import IPv4Interface
 
 from lastro.attachments._hosting import GATEWAY, Hosted, Hosting
 from lastro.attachments._routing import directions, forwarded, let_forward, routes
-from lastro.attachments.base import Attachment, Segment, dut_end
+from lastro.attachments.base import MEMBER_END, Attachment, Segment, dut_end
+from lastro.platforms.base import Port
 from lastro.testbed import IN_A_GUEST, Testbed
 
 _PREFIX = "hub-"
@@ -37,6 +39,23 @@ class Routed(Hosting, Attachment):
     def laid(self, testbed: Testbed, segments: Sequence[Segment]) -> Iterator[None]:
         with super().laid(testbed, segments):
             let_forward(testbed, [side.device for side, _ in directions(segments, _PREFIX)])
+            yield
+
+    def compile_member(self, segments: Sequence[Segment], port: Port) -> list[str]:
+        """Return lines for a link to the DUT, which routes from it as from the first port, and back from the second."""
+        (first, second), *_ = directions(segments, _PREFIX)
+        return [
+            dut_end(MEMBER_END, port),
+            f"address add {first.router}/32 dev {MEMBER_END}",
+            f"link set {MEMBER_END} up",
+            f"route add {IPv4Interface(port.address).ip}/32 dev {MEMBER_END} table {second.table}",
+            f"rule add iif {MEMBER_END} lookup {first.table}",
+        ]
+
+    @contextmanager
+    def member(self, testbed: Testbed, segments: Sequence[Segment], port: Port) -> Iterator[None]:
+        with super().member(testbed, segments, port):
+            let_forward(testbed, [MEMBER_END])
             yield
 
     def counters(self, testbed: Testbed) -> dict[str, int]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lastro.attachments._separable import Switched
-from lastro.attachments.base import Segment, batch, dut_end
+from lastro.attachments.base import MEMBER_END, Segment, batch, dut_end
+from lastro.platforms.base import Port
 from lastro.testbed import Testbed
 
 
@@ -25,6 +26,10 @@ class VethBridge(Switched):
                 for end, port in segment.ends():
                     lines += [dut_end(end, port), f"link set {end} master {bridge} up"]
         return lines
+
+    def compile_member(self, segments: Sequence[Segment], port: Port) -> list[str]:
+        bridge = next(iter(self.switches(segments)))
+        return [dut_end(MEMBER_END, port), f"link set {MEMBER_END} master {bridge} up"]
 
     def unplug(self, testbed: Testbed, ends: Sequence[str]) -> None:
         batch(testbed, testbed.dut, [f"link set {end} nomaster" for end in ends])

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from lastro.attachments.base import Attachment, Segment, batch, dut_end, made
+from lastro.attachments.base import MEMBER_END, Attachment, Segment, batch, dut_end, made
 from lastro.platforms.base import Port
 from lastro.testbed import IN_A_GUEST, QUIET, Testbed, set_sysctls
 
@@ -38,6 +38,10 @@ class Vxlan(Attachment):
     def compile_second(self, segments: Sequence[Segment]) -> list[str]:
         """Return lines for `ip -batch` inside the second host's namespace."""
         return _underlay(1) + _host(segments, 1)
+
+    def compile_member(self, segments: Sequence[Segment], port: Port) -> list[str]:
+        """Return lines for a port on the first host."""
+        return [dut_end(MEMBER_END, port), f"link set {MEMBER_END} master {_bridge(segments[0])} up"]
 
     def batches(self, testbed: Testbed, segments: Sequence[Segment]) -> list[tuple[str, list[str]]]:
         second = _second(testbed)

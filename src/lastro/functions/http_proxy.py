@@ -20,7 +20,7 @@ MOST_PORTS = 128  # of one Squid: MAXTCPLISTENPORTS in its source
 _PLACE = "/var/tmp/lastro-proxy"  # on the instance's own disk on every platform
 _CONFIG, _LOG, _PID = f"{_PLACE}/squid.conf", f"{_PLACE}/access.log", f"{_PLACE}/pid"
 _USER = "proxy"
-# Squid has no way back to root and none of its rights, so it needs no more than what every container may do.
+# Squid has no way back to root and none of its rights. To start it in this way takes what every container may do.
 _UNPRIVILEGED = (
     "setpriv", f"--reuid={_USER}", f"--regid={_USER}", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all",
     "--no-new-privs",
@@ -87,6 +87,9 @@ class HttpProxy(Service):
     name = "http-proxy"
     summary = "Squid: an HTTP proxy for a server, with or without a cache in memory"
     packages: ClassVar[tuple[str, ...]] = ("squid",)
+    capabilities: ClassVar[tuple[str, ...]] = (
+        "CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_KILL", "CAP_SETGID", "CAP_SETPCAP", "CAP_SETUID",
+    )  # fmt: skip
     version_argv: ClassVar[tuple[str, ...]] = ("squid", "--version")
 
     def configuration(self, wanted: ProxyOptions) -> str:

@@ -1,7 +1,8 @@
 """Root with few of the kernel's about 40 capabilities: an instance keeps only those that its role needs.
 
-That is CAP_NET_ADMIN for a network function in the kernel, and none for other roles. Containers usually keep 14, and a
-root process of the host has all. Ping then uses the kernel's ICMP sockets, which root's group may open."""
+That is CAP_NET_ADMIN for a network function in the kernel, what starts a proxy as another user, and none for other
+roles. Containers usually keep 14, and a root process of the host has all. Ping then uses the kernel's ICMP sockets,
+which root's group may open."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ _SETS = ("CapBnd", "CapPrm", "CapEff")
 
 class Capabilities(Isolation):
     name = "capabilities"
-    summary = "no capabilities except those that the role needs (CAP_NET_ADMIN for a function, none for others)"
+    summary = "no capabilities except those that the role needs (CAP_NET_ADMIN for a function, none for most)"
 
     def apply(self, spec: InstanceSpec, profile: Profile | None) -> InstanceSpec:
         return replace(spec.with_security(drop_capabilities=True), sysctls={**spec.sysctls, **_PING})

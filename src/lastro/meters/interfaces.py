@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from lastro.meters.base import Meter
+from lastro.platforms.base import Instance
 
 _COUNTED = [(way, what) for way in ("rx", "tx") for what in ("bytes", "packets", "dropped")]
 Counters = dict[str, dict[str, int]]  # "role.interface" -> rx_bytes, rx_packets, rx_dropped, tx_bytes, …
@@ -13,13 +15,17 @@ Counters = dict[str, dict[str, int]]  # "role.interface" -> rx_bytes, rx_packets
 def moved(before: Counters, after: Counters) -> Counters:
     """Return what the interfaces counted between two readings."""
     return {
-        port: {key: value - before[port][key] for key, value in counters.items()}
-        for port, counters in after.items()
-        if port in before
+        port: {key: after[port][key] - value for key, value in counters.items()}
+        for port, counters in before.items()
+        if port in after
     }
 
 
 class InterfaceMeter(Meter):
+    """A meter of interfaces. Of two instances, the first is read first at the start and last at the end.
+
+    So what the second received meanwhile is not more than what the first sent to it, even if it sends all the time."""
+
     name = "interfaces"
     summary = "bytes and packets over every interface of every instance"
 
@@ -29,13 +35,16 @@ class InterfaceMeter(Meter):
         self._before = self.now()
 
     def stop(self) -> None:
-        self.moved: Counters = moved(self._before, self.now())
+        self.moved: Counters = moved(self._before, self._read(reversed([*self.instances.items()])))
 
     def now(self) -> Counters:
         """Return what all interfaces have counted since they were made."""
+        return self._read(self.instances.items())
+
+    def _read(self, instances: Iterable[tuple[str, Instance]]) -> Counters:
         found: Counters = {}
         self.mtu = {}
-        for role, instance in self.instances.items():
+        for role, instance in instances:
             for link in instance.links():
                 stats = link["stats64"]
                 self.mtu[f"{role}.{link['ifname']}"] = link["mtu"]

@@ -33,12 +33,17 @@ _HIDE_CONTAINERD = "mkdir -p /run/containerd; mount -t tmpfs tmpfs /run/containe
 # its own mount namespace, these files assign a range of Lastro to a user that every distribution has.
 _REMAPPED = "daemon"
 _SUBORDINATE = ("/etc/subuid", "/etc/subgid")
+_NO_NETWORK = ("--bridge=none", "--iptables=false", "--ip6tables=false", "--ip-forward=false", "--ip-masq=false")
+# Where firewalld runs, dockerd has it make the rules, over D-Bus, in the host's own network namespace. Without a bus,
+# dockerd calls iptables itself, in its own namespace. Source: libnetwork/iptables/firewalld.go in github.com/moby/moby.
+_HIDE_FIREWALLD = "export DBUS_SYSTEM_BUS_ADDRESS=unix:path=/dev/null; "
 
 
 class Daemon:
     """A private Docker daemon, which `start` starts. If `remapped`, its containers are in user namespaces.
 
-    `hide` is a mount that neither the daemon nor its runtimes may see."""
+    `hide` is a mount that neither the daemon nor its runtimes may see. `bridge` is the address, in CIDR form, of the
+    bridge of Docker's default network, with its rules and docker-proxy; without it, the daemon has no network."""
 
     def __init__(
         self,
@@ -49,11 +54,13 @@ class Daemon:
         runtimes: Mapping[str, Any],
         hide: str | None = None,
         remapped: bool = False,
+        bridge: str = "",
     ) -> None:
         self.data_root = testbed.session.state / name
         self.cgroup = f"{testbed.session.cgroup}/{name}-daemon"
         self.storage = storage
         self._testbed, self._runtimes, self._hide, self._remapped = testbed, runtimes, hide, remapped
+        self._bridge = bridge
         self._run_dir = testbed.run_dir / name
         self._socket = f"unix://{self._run_dir}/socket"
         self.client = ("docker", "--config", str(self._run_dir / "client"), "--host", self._socket)
@@ -78,6 +85,7 @@ class Daemon:
         if _has_selinux(host):
             settings["selinux-enabled"] = True  # so that instances can have labels; they are disabled for the others
         script = _HIDE_CONTAINERD + (f"umount {shlex.quote(self._hide)}; " if self._hide else "")
+        script += _HIDE_FIREWALLD if self._bridge else ""
         if self._remapped:
             settings["userns-remap"] = f"{_REMAPPED}:{_REMAPPED}"
             script += self._give_ids()
@@ -107,7 +115,7 @@ class Daemon:
                 "--data-root", str(self.data_root), "--exec-root", str(self._run_dir / "exec"),
                 "--pidfile", str(self._run_dir / "pid"), "--exec-opt", "native.cgroupdriver=cgroupfs",
                 "--storage-driver", self.storage,
-                "--bridge=none", "--iptables=false", "--ip6tables=false", "--ip-forward=false", "--ip-masq=false",
+                *((f"--bip={self._bridge}", "--ip6tables=false") if self._bridge else _NO_NETWORK),
                 "--log-level", "warn",
             ]
         )  # fmt: skip

@@ -80,7 +80,9 @@ class InstanceSpec:
 
     `name` is unique in the testbed; `role` is the role of the instance in the scenario. `ports` are the interfaces that
     it will get; on platforms that cannot add them later, the instance starts only once they exist. `netns` is an
-    existing namespace, such as that of a role: the instance runs in it, and does not remove it."""
+    existing namespace, such as that of a role: the instance runs in it, and does not remove it. `published` is a TCP
+    port of the instance on a network of the platform's own, as `docker run --publish` takes it: ADDRESS:PORT:INSIDE
+    (see `Docker.own_network`)."""
 
     name: str
     role: str
@@ -89,6 +91,7 @@ class InstanceSpec:
     sysctls: Mapping[str, str] = field(default_factory=dict)
     ports: tuple[str, ...] = ()
     netns: str | None = None
+    published: str = ""
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):

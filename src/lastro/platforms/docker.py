@@ -65,6 +65,7 @@ class Docker(Platform):
             self.shares_kernel = False
             self.confines = frozenset({"drop_capabilities", "read_only_root"})
         self._daemons: dict[bool, Daemon] = {}  # the key: whether it puts instances into user namespaces
+        self._networked: Daemon | None = None  # with Docker's own network, inside `own_network`
         self._starting = threading.Lock()
 
     @contextmanager
@@ -86,12 +87,46 @@ class Docker(Platform):
                 self._daemons[remapped] = self._new_daemon(testbed, remapped)
             daemon = self._daemons[remapped]
             if not daemon.alive():
-                daemon.restart()
-                daemon.import_image()
-                self.own_cgroups = tuple({*self.own_cgroups, daemon.cgroup})
+                self._run(daemon)
             return daemon
 
-    def _new_daemon(self, testbed: Testbed, remapped: bool) -> Daemon:
+    def _run(self, daemon: Daemon) -> None:
+        daemon.restart()
+        daemon.import_image()
+        self.own_cgroups = tuple({*self.own_cgroups, daemon.cgroup})
+
+    @contextmanager
+    def own_network(self, testbed: Testbed, gateway: str) -> Iterator[None]:
+        """Run a daemon with Docker's default network inside the block; instances with `published` start there.
+
+        `gateway` is the address of its bridge in CIDR form. The namespace of the DUT must be for this block alone: the
+        daemon changes its rules, and leaves them. Raises: Unavailable with a runtime that starts on existing links."""
+        if self.runtime in _LATE:
+            raise Unavailable(
+                f"with the runtime {self.runtime}, an instance takes over links of Lastro, not Docker's own network",
+                'use the attachment "nat"',
+            )
+        daemon = self._new_daemon(testbed, remapped=False, bridge=gateway)
+        try:
+            self._run(daemon)
+            self._networked = daemon
+            yield
+        finally:
+            self._networked = None
+            daemon.stop()
+
+    def _daemon_for(self, testbed: Testbed, spec: InstanceSpec) -> Daemon:
+        if not spec.published:
+            return self._daemon(testbed, remapped=spec.security.user_namespace)
+        if spec.security.user_namespace:
+            raise Unavailable(
+                "the daemon with Docker's own network puts no instance into a user namespace",
+                'use the attachment "nat"',
+            )
+        assert self._networked is not None, "published instances start inside `own_network`"
+        return self._networked
+
+    def _new_daemon(self, testbed: Testbed, remapped: bool, bridge: str = "") -> Daemon:
         storage = str(self.chosen["storage"])
         if storage == _DEVICE_MAPPER:
             raise Unavailable(
@@ -103,11 +138,12 @@ class Docker(Platform):
         return Daemon(
             testbed,
             # Daemons that run at the same time cannot share a data root: each set of options has its own.
-            "-".join([self.name, *options, *(["remapped"] if remapped else [])]),
+            "-".join([self.name, *options, *(["remapped"] if remapped else []), *(["network"] if bridge else [])]),
             storage=storage,
             runtimes=self._runtimes(testbed),
             hide=second_tree(testbed) if self.runtime == "crun" else None,
             remapped=remapped,
+            bridge=bridge,
         )
 
     def _runtimes(self, testbed: Testbed) -> dict[str, Any]:
@@ -124,14 +160,15 @@ class Docker(Platform):
     @contextmanager
     def start(self, testbed: Testbed, spec: InstanceSpec) -> Iterator[Instance]:
         self.require_confinement(spec)
-        daemon = self._daemon(testbed, remapped=spec.security.user_namespace)
+        daemon = self._daemon_for(testbed, spec)
         netns = testbed.session.netns_name(spec.name)
         with daemon.lasting(), ExitStack() as stack:
             stack.enter_context(testbed.session.owned("netns", netns))  # first: it refuses a name that is in use
             if self.runtime in _LATE:
                 yield self._late(stack, testbed, spec, daemon, netns)
                 return
-            argv = [*self._run_argv(testbed, spec, "none"), "--hostname", spec.role]
+            network = ["bridge", "--publish", spec.published] if spec.published else ["none"]
+            argv = [*self._run_argv(testbed, spec, *network), "--hostname", spec.role]
             container = self._make(stack, testbed, daemon, spec.name, ["run", "--detach", *argv])
             cgroup = f"{testbed.session.cgroup}/{container}"
             stack.callback(_end_orphan, testbed, daemon, cgroup)
@@ -171,8 +208,8 @@ class Docker(Platform):
             raise PlatformError(f"docker returned no container ID for instance {name}, but {found[:80]!r}")
         return found
 
-    def _run_argv(self, testbed: Testbed, spec: InstanceSpec, network: str) -> list[str]:
-        argv = ["--network", network, "--runtime", self.runtime, "--cgroup-parent", testbed.session.cgroup]
+    def _run_argv(self, testbed: Testbed, spec: InstanceSpec, *network: str) -> list[str]:
+        argv = ["--network", *network, "--runtime", self.runtime, "--cgroup-parent", testbed.session.cgroup]
         if self.runtime != "runsc":  # it has none of these settings when it starts
             argv += [f"--sysctl={key}={value}" for key, value in spec.sysctls.items()]
         if self.chosen.get("place") == _VOLUME or spec.security.read_only_root:  # removed with the container

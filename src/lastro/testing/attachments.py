@@ -13,9 +13,10 @@ import pytest
 from lastro import registry
 from lastro.attachments._separable import Separable
 from lastro.attachments.base import Attachment, Segment
-from lastro.errors import LastroError
+from lastro.errors import LastroError, Unavailable
 from lastro.platforms.base import Instance, InstanceSpec, Platform, Port
-from lastro.scenarios.shared.chain import deployed
+from lastro.scenarios.shared.chain import deployed, joined
+from lastro.scenarios.shared.instance_spec import instance_spec
 from lastro.scenarios.shared.pools import PlatformPool
 from lastro.testbed import Testbed
 from lastro.testing.killing import nothing_is_left_after_a_kill
@@ -148,6 +149,27 @@ class AttachmentContract:
                 assert counted["crossed"].packets >= counted_before["crossed"].packets + 2
                 assert counted["translated"].packets > counted_before["translated"].packets
 
+    def test_a_third_instance_joins_the_chains_link_or_is_told_why_it_cannot(
+        self, testbed: Testbed, links: Attachment, platform: Platform
+    ) -> None:
+        if links.no_transit:
+            return
+        spec = instance_spec(testbed, "third")
+        with (
+            deployed(testbed, platform, links, registry.get("function", "none")()) as chain,
+            platform.start(testbed, spec) as third,
+        ):
+            before = _named(contents(testbed))
+            try:
+                with joined(chain, third):
+                    assert reaches(third, chain.path.inside_address)
+                    assert not reaches(third, chain.path.sink, within_s=1), "it has another way than the link"
+            except Unavailable as refused:
+                assert refused.message and refused.hint
+            assert _named(contents(testbed)) == before
+            assert ports(testbed, third) == ["lo"]
+            assert reaches(chain.source, chain.path.sink)
+
     def test_killed_and_cleaned_up_after_it_leaves_nothing(self, testbed: Testbed, tmp_path: Path) -> None:
         nothing_is_left_after_a_kill(testbed, tmp_path, _WORK, self.attachment)
 
@@ -180,6 +202,12 @@ def contents(testbed: Testbed) -> dict[str, list[str]]:
         "namespaces": ["sh", "-c", f"ls /run/netns | grep {testbed.session.token}"],
     }
     return {what: sorted(testbed.host.run([*inside, *argv]).text.splitlines()) for what, argv in listed.items()}
+
+
+def _named(found: dict[str, list[str]]) -> dict[str, list[str]]:
+    """Return contents without what changes by itself while links come up, such as their states."""
+    links = [line.split()[1] for line in found["links"]]
+    return {"links": links, **{what: found[what] for what in ("rules", "nft", "namespaces")}}
 
 
 def _listed(testbed: Testbed, instance: Instance, *words: str) -> list[dict[str, Any]]:

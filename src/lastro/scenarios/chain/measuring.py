@@ -99,7 +99,7 @@ def _instruments(
     for position, instrument in enumerate((Iperf3Tcp(), *datagrams, latency, *beside)):
         if position:
             rest(float(config["gap_s"]))
-        counters = InterfaceMeter(testbed, chain.instances)
+        counters = InterfaceMeter(testbed, standing.on_links)
         watch = LoadWatch(testbed, standing.everyone, standing.own_cgroups)
         counters.start()
         counted = chain.counted()
@@ -109,10 +109,14 @@ def _instruments(
         outcome.add(reading)
         note_load(outcome, instrument.name, chain.source.spec.role, chain.sink.spec.role)
         note_meter(outcome, counters)
-        outcome.invalidate(validity.path_reasons(instrument.name, counters.moved, reading.payload_bytes))
+        reasons = validity.path_reasons(
+            instrument.name, counters.moved, reading.payload_bytes, also_sent=standing.also_sent
+        )
+        outcome.invalidate(reasons)
         seen = difference(counted, chain.counted())
         if instrument.name == Iperf3Tcp.name:
-            judge_frames(frames_of(chain, counters, seen), chain, str(config["offloads"]), outcome)
+            frames = frames_of(chain, counters, seen, mixed=bool(standing.also_sent))
+            judge_frames(frames, chain, str(config["offloads"]), outcome)
             carrying = _carrying(testbed, watch, reading)
             outcome.notes["carrying_cpus"] = _work_s(testbed, watch) / watch.host.elapsed_s
         if instrument is latency and isinstance(chain.function, Dpi):

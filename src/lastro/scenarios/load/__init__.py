@@ -38,6 +38,7 @@ from lastro.scenarios.load.probing import BOTH, FORWARD
 from lastro.scenarios.load.search import METHODS, Bounds
 from lastro.scenarios.load.steering import APART, OWN_CPU, SENDER, SHARED_CPU, apart, short_buffer, steer
 from lastro.scenarios.shared.calibration import calibrated, calibration_key
+from lastro.scenarios.shared.disturbance import require_own_link
 from lastro.scenarios.shared.flow import rest
 from lastro.scenarios.shared.host_limits import HOST_LIMITS, clock_kept
 from lastro.scenarios.shared.on_chain import (
@@ -242,7 +243,8 @@ def _generator(name: str) -> type[LoadGenerator]:
 
 
 def _require_able(config: Config, usable_cpus: Sequence[int]) -> None:
-    """Check that the generator can send the traffic of a treatment, from its CPU. Raises: Unavailable."""
+    """Check that the generator can send the traffic of a treatment, from its CPU, and alone. Raises: Unavailable."""
+    require_own_link(config, "the rates are counted on the links of the chain, where a flood would be counted, too")
     kind = _generator(str(config["instrument"]))
     if kind.bound_to not in (None, usable_cpus[0]) and shares_kernel(config):
         raise Unavailable(

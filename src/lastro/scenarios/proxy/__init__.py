@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 from lastro import registry
@@ -18,31 +19,33 @@ from lastro.host.base import Host
 from lastro.host.cgroups import Resources
 from lastro.image.rootfs import Needs
 from lastro.instruments._http import HttpLoad
+from lastro.isolation.base import isolate, not_in_force, parts_of
 from lastro.platforms.base import AVAILABLE, Availability, Instance, Platform, unavailable
 from lastro.results.samples import Metric, Outcome
-from lastro.scenarios.base import CalibrationKind, Config, platform_level, platform_of, slowdown, start_s
+from lastro.scenarios.base import CalibrationKind, Config, isolations_of, platform_level, platform_of
 from lastro.scenarios.proxy import generator, logs, measure
 from lastro.scenarios.proxy.capacity import CAPACITY, fill_up
+from lastro.scenarios.proxy.expected import expected_s, load_of
 from lastro.scenarios.proxy.hosts import HostsMeter
 from lastro.scenarios.proxy.measure import Standing, Taken
 from lastro.scenarios.proxy.origin import APACHE, NGINX, PACKAGES, serving
 from lastro.scenarios.proxy.proxies import MOST, Farm, Proxy, ask, ask_all
 from lastro.scenarios.proxy.three_node import CLIENT, ROLES, SERVER, line
 from lastro.scenarios.proxy.topology import note_topology
-from lastro.scenarios.shared.bases import OnLinks
+from lastro.scenarios.shared.bases import OnLinks, first_unavailable
 from lastro.scenarios.shared.calibration import calibrated, calibration_key, on_bare_host
-from lastro.scenarios.shared.disturbance import BANDWIDTH
+from lastro.scenarios.shared.disturbance import BANDWIDTH, require_own_link
 from lastro.scenarios.shared.flow import rest
 from lastro.scenarios.shared.host_limits import HOST_LIMITS, HostClocks
+from lastro.scenarios.shared.resources import without_limits
 from lastro.scenarios.shared.verify_limits import limits_of, unequal
-from lastro.study.levels import NONE, split_options
+from lastro.study.levels import NONE
 from lastro.study.model import Setting
+from lastro.testbed import beside
 from lastro.units import parse_size_bytes
 
 _DAY_S = 86_400
 _STRAIGHT = "straight"  # to the server, without a proxy
-_AROUND_S = 2.5  # what a trial takes besides its requests, roughly; for plans only
-_HEAVIER = 1.8  # an emulated processor slows forwarding down even more than computing: 18 times against 5 were measured
 # A load on the DUT takes CPUs from the proxies. Where one machine plays all roles, the load must not take them from
 # clients and server, which would have machines of their own. Without a load these have no such weight, because it would
 # make a proxy on the same CPUs wait, and requests take half as long again (benches/http_load.py).
@@ -53,7 +56,8 @@ _MOST_DRIFT = 0.001  # of the clock of a remote host, which times the requests; 
 class ProxyScenario(OnLinks):
     name = "proxy"
     summary = "clients request one object from a server through one or more HTTP proxies on the DUT"
-    parts = ("platform", "attachment", "anomaly", "instrument")
+    parts = ("platform", "attachment", "isolation", "anomaly", "instrument")
+    combinable = frozenset({"isolation"})
     roles = ROLES
     # Without it, trials are valid, but the report cannot flag generator-limited ones.
     calibration_kinds = {_STRAIGHT: CalibrationKind(dict[str, float], optional=True)}
@@ -104,7 +108,7 @@ class ProxyScenario(OnLinks):
 
     def __init__(self, testbed: Any) -> None:
         super().__init__(testbed)
-        self._probed: dict[tuple[str, str], Availability] = {}
+        self._probed: dict[tuple[str, ...], Availability] = {}
 
     @classmethod
     def part_names(cls, kind: str) -> frozenset[str]:
@@ -127,23 +131,25 @@ class ProxyScenario(OnLinks):
 
     @classmethod
     def duration_s(cls, config: Config) -> float:
-        return _expected_s(config, len(os.sched_getaffinity(0)))  # as if the DUT were this machine: it is not known yet
+        return expected_s(config, len(os.sched_getaffinity(0)))  # as if the DUT were this machine: it is not known yet
 
     # Availability
 
     def availability(self, config: Config) -> Availability:
-        level, links = platform_level(config), str(config["attachment"])
-        found = self.pool.availability(level)
-        if not found:
+        level, links, isolation = platform_level(config), str(config["attachment"]), str(config["isolation"])
+        parts = [self._probes.isolation(part, level) for part in parts_of(isolation)]
+        if not (found := first_unavailable(self.pool.availability(level), *parts)):
             return found
         try:
-            _tool(config).require(self.testbed.at(CLIENT).host)
+            without_limits(isolations_of(config))
+            load_of(config).require(self.testbed.at(CLIENT).host)
+            require_own_link(config, "there is no chain here whose link the neighbour could flood")
             self._resources(config)
-            if (level, links) not in self._probed:
-                self._probed[level, links] = self._probe(config)
+            if (level, links, isolation) not in self._probed:
+                self._probed[level, links, isolation] = self._probe(config)
         except LastroError as error:
             return unavailable(error)
-        return self._probed[level, links]
+        return self._probed[level, links, isolation]
 
     def _probe(self, config: Config) -> Availability:
         """Try whether one proxy answers."""
@@ -172,7 +178,8 @@ class ProxyScenario(OnLinks):
     def calibrations(cls, config: Config) -> dict[str, Config]:
         if not int(config["proxies"]):
             return {}
-        straight = {**on_bare_host(config), "proxies": 0, "instances": 0, "cache": "off", "max_proxies": 0}
+        without_proxies = {"proxies": 0, "instances": 0, "cache": "off", "max_proxies": 0, "isolation": NONE}
+        straight = {**on_bare_host(config), **without_proxies}
         without = ("max_", "cache_", "capacity", "settle", "cpus", "memory")
         return {calibration_key(_STRAIGHT, straight, ("attachment", "instrument"), without): straight}
 
@@ -182,21 +189,22 @@ class ProxyScenario(OnLinks):
     # The trial
 
     def run(self, config: Config, calibrations: Mapping[str, Any]) -> Outcome:
-        outcome, expected_s = Outcome(), _expected_s(config, len(self.testbed.usable_cpus))
+        outcome, usual_s = Outcome(), expected_s(config, len(self.testbed.usable_cpus))
         clocks = HostClocks([session.host for session in self.testbed.sessions])
         with ExitStack() as stack:
             standing = self._stand(stack, config)
             outcome.notes |= standing.started.notes
             outcome.invalidate(standing.started.invalid_because)
             disturbance = stack.enter_context(
-                measure.disturbed(standing, config, float(config["limit_s"]) + 2 * expected_s + 60)
+                measure.disturbed(standing, config, float(config["limit_s"]) + 2 * usual_s + 60)
             )
             for proxy in standing.proxies[:1]:  # the others are built alike
                 reasons, seen = unequal(self.testbed, proxy.instance)
                 outcome.invalidate(reasons)
                 outcome.notes |= {"limits": {"proxy": limits_of(proxy.instance.spec)}, "seen inside": seen}
+                outcome.invalidate(not_in_force(isolations_of(config), {"proxy": proxy.instance}))
             bare = {CLIENT: standing.client, SERVER: standing.server}
-            how = (platform_level(config), str(config["attachment"]))
+            how = (platform_level(config), str(config["attachment"]), str(config["isolation"]))
             note_topology(outcome, standing.wire, bare, [proxy.hosted for proxy in standing.proxies], how, disturbance)
             rest(float(config["settle_s"]))
             measure.measure(standing, config, disturbance, outcome)
@@ -213,20 +221,23 @@ class ProxyScenario(OnLinks):
         platform: Platform = self.pool.get(platform_level(config))
         links, native = self.attachments.get(str(config["attachment"])), self.pool.native
         assert isinstance(links, Hosting)
-        wire = stack.enter_context(line(self.testbed))
+        bed = stack.enter_context(beside(self.testbed, "trial-dut")) if links.own_dut else self.testbed
+        wire = stack.enter_context(line(bed))
         weight = None if config["anomaly"] == NONE else _FIRST
         client = stack.enter_context(native.start(wire.client.testbed, wire.client.spec("client", weight)))
         server = stack.enter_context(native.start(wire.server.testbed, wire.server.spec("server", weight)))
         kind, n_bytes = str(config["origin"]), int(config["object_bytes"])
         origin = stack.enter_context(serving(server, kind, wire.server.address, n_bytes))
-        stack.enter_context(links.base_network(wire.dut.testbed))
+        stack.enter_context(links.base_network(wire.dut.testbed, platform))
         wanted = ProxyOptions(
             cache=config["cache"] == "on",
             memory_mb=int(config["cache_mb"]),
             largest_kb=int(config["cache_object_kb"]),
         )
         shared = platform.bare and links.inside_dut and config["bare_proxies"] == "ports"
-        farm = Farm(wire, platform, links, client, origin.page, wanted, self._resources(config), shared=shared)
+        confined = partial(isolate, isolations=isolations_of(config), profile=None)
+        resources = self._resources(config)
+        farm = Farm(wire, platform, links, client, origin.page, wanted, resources, shared=shared, confined=confined)
         before = Taken.on(wire.dut.testbed.host)
         if idle := max(0, int(config["instances"]) - int(config["proxies"])):
             farm.stand_by(stack, idle)
@@ -237,7 +248,7 @@ class ProxyScenario(OnLinks):
 
     def facts(self, configs: Sequence[Config]) -> dict[str, Any]:
         """Return versions of the tools in the image and of the load generators."""
-        tools = {tool.name: tool for tool in map(_tool, configs)}
+        tools = {tool.name: tool for tool in map(load_of, configs)}
         origins = sorted({str(config["origin"]) for config in configs})
         found: dict[str, Any] = {"image_tools": {}}
         try:
@@ -263,29 +274,6 @@ def _started(
     used = {name: instance.usage() for name, instance in own.items()}  # since they started
     used["server"] = server.usage().since(before)
     return proxies, hosts.judge_starts(used, {**own, "server": server}, config)
-
-
-def _tool(config: Config) -> type[HttpLoad]:
-    return registry.get("instrument", split_options(str(config["instrument"]))[0])  # type: ignore[no-any-return]
-
-
-def _expected_s(config: Config, n_cpus: int) -> float:
-    """Estimate how long a trial takes on a DUT with this number of CPUs."""
-    n = max(int(config["proxies"]), int(config["instances"]))
-    starts_s = (start_s(config) + 0.25) * (1 + n / 8)
-    more_s = float(config["capacity_s"]) if config["max_proxies"] else 0.0
-    requests_s = _tool(config).expected_s(config, _slowdown(config, n_cpus))
-    return _AROUND_S + starts_s + float(config["settle_s"]) + requests_s + more_s
-
-
-def _slowdown(config: Config, n_cpus: int) -> float:
-    """Estimate the ratio of a request's time to that through one proxy on a bare and idle host.
-
-    It depends on the platform and on the load; each process of the load counts as a proxy."""
-    proxies = max(1, int(config["proxies"]))
-    load = (int(config["anomaly_workers"]) or n_cpus) if config["anomaly"] != NONE else 0
-    slower: float = slowdown(config) ** _HEAVIER
-    return slower * max(1.0, (proxies + load) / n_cpus / proxies)
 
 
 def _is(cls: type[Any] | None, fitting: type[Any]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -64,15 +64,18 @@ class _WithRoom(TimedPlatform):
 class Farm:
     """A maker of proxies on the DUT. `client` is an instance in the client's namespace; the base network is up.
 
-    With `shared`, for bare proxies only, they are ports of one server."""
+    With `shared`, for bare proxies only, they are ports of one server. `confined` adds the isolation of an instance to
+    its specification."""
 
     def __init__(
         self, wire: ThreeNodeTestbed, platform: Platform, links: Hosting, client: Instance, page: Page,
         wanted: ProxyOptions, resources: Resources, *, shared: bool = False,
+        confined: Callable[[InstanceSpec], InstanceSpec] = lambda spec: spec,
     ) -> None:  # fmt: skip
         self._wire, self._platform, self._links = wire, platform, links
         self._client, self._page, self._wanted, self._resources = client, page, wanted, resources
         self._most = MOST_PORTS if shared else 1  # proxies of one instance
+        self._confined = confined
         self._made = 0
         self.began_s = self.ended_s = 0.0  # of the last `add`, on the host's monotonic clock
 
@@ -83,7 +86,8 @@ class Farm:
         testbed, clocked = self._wire.dut.testbed, _WithRoom(self._platform)
         self.began_s = time.monotonic()
         sizes = [min(self._most, n - at) for at in range(0, n, self._most)]
-        instances = start_all(stack, clocked, testbed, [self._spec() for _ in sizes], at_once=_AT_ONCE)
+        specs = [self._spec(self._made + n) for n in range(len(sizes))]
+        instances = start_all(stack, clocked, testbed, specs, at_once=_AT_ONCE)
         shares = [
             [self._hosted(instance) for _ in range(size)] for instance, size in zip(instances, sizes, strict=True)
         ]
@@ -106,7 +110,7 @@ class Farm:
     def stand_by(self, stack: ExitStack, n: int) -> None:
         """Add `n` instances that are reachable like those of proxies, and run nothing; they end with the stack."""
         testbed = self._wire.dut.testbed
-        specs = [self._spec() for _ in range(n)]
+        specs = [self._spec(self._made + number) for number in range(n)]
         idle = start_all(stack, _WithRoom(self._platform), testbed, specs, at_once=_AT_ONCE)
         stack.enter_context(self._links.hosted(testbed, [self._hosted(each) for each in idle], self._outside))
 
@@ -114,11 +118,12 @@ class Farm:
     def _outside(self) -> str:
         return self._wire.dut.addresses[CLIENT]
 
-    def _spec(self) -> InstanceSpec:
+    def _spec(self, number: int) -> InstanceSpec:
         if self._links.inside_dut:
-            return self._wire.dut.spec(ROLE, self._resources)
-        spec = instance_spec(self._wire.dut.testbed, ROLE, ports=(PORT,))
-        return replace(spec, resources=self._wire.dut.testbed.on_own_cpus(self._resources))
+            return self._confined(self._wire.dut.spec(ROLE, self._resources))
+        spec = instance_spec(self._wire.dut.testbed, ROLE, HttpProxy.capabilities, (PORT,))
+        spec = replace(spec, resources=self._wire.dut.testbed.on_own_cpus(self._resources))
+        return self._confined(self._links.announced(spec, number, SERVICE_PORT, self._outside))
 
     def _hosted(self, instance: Instance) -> Hosted:
         number, self._made = self._made, self._made + 1

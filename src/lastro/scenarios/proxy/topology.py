@@ -21,11 +21,13 @@ def note_topology(
     wire: ThreeNodeTestbed,
     bare: dict[str, Instance],
     hosted: Sequence[Hosted],
-    how: tuple[str, str],
+    how: tuple[str, str, str],
     disturbance: Disturbance | None,
 ) -> None:
-    """Note the topology. `bare`: the instances at the line's ends, by role; `how`: platform level and attachment."""
-    platform, attachment = how
+    """Note the topology.
+
+    `bare`: the instances at the line's ends, by role; `how`: the proxies' platform, attachment and isolation."""
+    platform, attachment, isolation = how
     built = Built(wire.dut.testbed)
     for place in wire.places:
         if place.role in bare:
@@ -41,8 +43,9 @@ def note_topology(
         built.link("veth" if near.testbed.session is far.testbed.session else "network cards", *ends)
     if hosted:
         first, bed = hosted[0], wire.dut.testbed
-        built.add(ROLE, first.instance, platform, does="http-proxy", count=len(hosted))
-        own = Plug(ROLE, bed, Built.inside(first.instance), first.port.name, first.port.address, first.end)
+        built.add(ROLE, first.instance, platform, does="http-proxy", count=len(hosted), isolation=isolation)
+        made = (first.port.address, first.end) if not first.instance.spec.published else ("", "")
+        own = Plug(ROLE, bed, Built.inside(first.instance), first.port.name, *made)
         inside_dut = first.instance.spec.netns is not None  # then its interfaces are the DUT's
         built.link(attachment, Plug(ROLE, bed, "", "", "") if inside_dut else own, Plug(DUT, bed, "", "", ""))
     if disturbance:

@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from lastro.attachments.base import Attachment, Segment
-from lastro.errors import PlatformError
+from lastro.errors import PlatformError, Unavailable
 from lastro.functions.base import PATHS, Counted, Function, Path
 from lastro.platforms.base import Instance, InstanceSpec, Platform, Port, start_all
 from lastro.scenarios.shared.instance_spec import instance_spec
@@ -15,6 +15,7 @@ from lastro.testbed import Testbed
 
 ROLES = ("source", "function", "sink")
 SOURCE_PORT, SINK_PORT = "out0", "in0"
+_MEMBER_PORT, _MEMBER = "load0", "198.18.0.20"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,23 @@ def deployed(
         chain = Chain(instances, attachment, function, path, segments, counted)
         _prove(chain)
         yield chain
+
+
+@contextmanager
+def joined(chain: Chain, third: Instance) -> Iterator[Port]:
+    """Make one more instance a member of the link from source to function inside the block; yield its port there.
+
+    Raises: Unavailable where the links or the platform do not allow that."""
+    if third.takes_taps or third.starts_on_links:
+        raise Unavailable(
+            "a neighbour cannot join the chain's link: this platform takes all links when an instance starts",
+            "use this anomaly on platforms that share the host's kernel, such as runc or docker",
+        )
+    if chain.path.version != "4":
+        raise Unavailable("a neighbour joins a link of IPv4 only", 'measure this anomaly with ip = "4"')
+    port = Port(third, _MEMBER_PORT, f"{_MEMBER}/{chain.path.prefix}")
+    with chain.attachment.member(third.testbed, chain.segments, port):
+        yield port
 
 
 def _segments(instances: Mapping[str, Instance], path: Path, offloads: bool = True) -> list[Segment]:

@@ -5,15 +5,18 @@ from __future__ import annotations
 from contextlib import nullcontext
 
 from lastro import registry
+from lastro.anomalies.base import Anomaly
 from lastro.functions.base import Counted
 from lastro.instruments.iperf3_tcp import Iperf3Tcp
+from lastro.isolation.base import NEIGHBOUR
 from lastro.meters.interfaces import InterfaceMeter
 from lastro.platforms.base import AVAILABLE, Availability, InstanceSpec, Platform
 from lastro.scenarios.base import make_part
 from lastro.scenarios.shared.availability_probes import Probes
-from lastro.scenarios.shared.chain import deployed
+from lastro.scenarios.shared.chain import deployed, joined
 from lastro.scenarios.shared.crossings import difference
 from lastro.scenarios.shared.frames import frames_of
+from lastro.scenarios.shared.instance_spec import instance_spec
 from lastro.study.levels import NONE
 
 
@@ -21,14 +24,19 @@ class ChainProbes(Probes):
     def function(self, name: str, platform: str, implementation: str = "kernel", ip: str = "4") -> Availability:
         return self._once(("function", platform, name, implementation, ip), self._probe_function)
 
-    def anomaly(self, name: str, platform: str, tool: str = "stress-ng") -> Availability:
-        """Return whether its program is in the image, and what it needs can be set up.
+    def anomaly(self, level: str, platform: str, tool: str = "stress-ng") -> Availability:
+        """Return whether its program is in the image, and what it needs can be set up, except on the links of a chain.
 
         Whether it reaches its dose is checked in each trial."""
-        if name == NONE:
+        if level == NONE:
             return self.platform(platform)
-        part = registry.get("anomaly", name)
-        return self._once(("anomaly", platform, part.program or tool, name if part.prepares else ""), self._probe_tool)
+        part: Anomaly = make_part("anomaly", level)
+        prepared = level if part.prepares and not part.on_chain else ""
+        return self._once(("anomaly", platform, part.program or tool, prepared), self._probe_tool)
+
+    def member(self, attachment: str, platform: str, ip: str) -> Availability:
+        """Return whether one more instance can be a member of a chain's link, by sending a ping from it."""
+        return self._once(("member", platform, attachment, ip), self._probe_member)
 
     def transit(self, attachment: str) -> Availability:
         """Return whether an instance between two others can forward packets over such links."""
@@ -41,6 +49,16 @@ class ChainProbes(Probes):
     def ipv6(self, attachment: str, platform: str) -> Availability:
         """Return whether such links carry a ping over IPv6 through an instance."""
         return self._once(("ipv6", platform, attachment), self._probe_ipv6)
+
+    def _probe_member(self, platform: Platform, attachment: str, ip: str) -> Availability:
+        links, forwarding = self._attachments.get(attachment), registry.get("function", NONE)()
+        with (
+            deployed(self._testbed, platform, links, forwarding, ip=ip) as chain,
+            platform.start(self._testbed, instance_spec(self._testbed, NEIGHBOUR)) as third,
+            joined(chain, third),
+        ):
+            third.run(["ping", "-n", "-c", "1", "-w", "3", chain.path.inside_address])
+        return AVAILABLE
 
     def _probe_ipv6(self, platform: Platform, attachment: str) -> Availability:
         links, forwarding = self._attachments.get(attachment), registry.get("function", NONE)()
@@ -74,5 +92,5 @@ class ChainProbes(Probes):
     def _probe_tool(self, platform: Platform, program: str, prepared: str) -> Availability:
         with platform.start(self._testbed, InstanceSpec("probe-anomaly", "probe")) as instance:
             instance.run([program, "--version"])
-            with registry.get("anomaly", prepared)().prepared(instance) if prepared else nullcontext():
+            with make_part("anomaly", prepared).prepared(instance) if prepared else nullcontext():
                 return AVAILABLE

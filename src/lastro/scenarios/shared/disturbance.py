@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
 
-from lastro import registry
 from lastro.anomalies.base import Anomaly, Demand, Neighbour, NeighbourReading
+from lastro.errors import Unavailable
 from lastro.meters.host import HostMeter
-from lastro.platforms.base import InstanceSpec
+from lastro.platforms.base import InstanceSpec, Port
 from lastro.results.samples import Outcome
-from lastro.scenarios.base import Config
+from lastro.scenarios.base import Config, make_part
+from lastro.study.levels import NONE, part_level
 from lastro.study.model import Setting
 from lastro.testbed import Testbed
 from lastro.units import parse_size_bytes
@@ -24,17 +25,22 @@ _PER_WORKER, _BESIDES = 2, 16  # processes of a load; stress-ng has two for each
 
 @dataclass(frozen=True, slots=True)
 class Disturbance:
-    """A load that runs in an instance; `through` is the role of the instance that its packets cross, if any."""
+    """A load that runs in an instance; `through` is the role of the instance that its packets cross, if any.
+
+    `port` is the port of the instance on the link of a chain, if the load is sent over it."""
 
     neighbour: Neighbour
     anomaly: Anomaly
     through: str = ""
+    port: Port | None = None
 
     @property
     def fields(self) -> dict[str, str]:
         """The fields of the neighbour in the topology of a trial."""
-        argv = " ".join(self.anomaly.argv(self.neighbour.demand))
-        return {"does": f"{argv} (through the {self.through})" if self.through else argv, "anomaly": self.anomaly.name}
+        does = " ".join(self.anomaly.argv(self.neighbour.demand))
+        does += f" (through the {self.through})" if self.through else ""
+        does += " (on the link from source to function)" if self.port else ""
+        return {"does": does, "anomaly": self.anomaly.name}
 
     def judge_dose(self, what: str, before: NeighbourReading, host: HostMeter, outcome: Outcome) -> None:
         """Note the dose since `before`; invalidate the trial if it was missed. `what` names the load in the reason."""
@@ -46,7 +52,9 @@ class Disturbance:
 
 def demanded(config: Config, testbed: Testbed, timeout_s: float) -> tuple[Anomaly, Demand] | None:
     """Return the treatment's anomaly and its demand in `testbed`; None when the anomaly does nothing."""
-    anomaly: Anomaly = registry.get("anomaly", str(config["anomaly"]))()
+    if config["anomaly"] == NONE:
+        return None
+    anomaly: Anomaly = make_part("anomaly", part_level(config, "anomaly"))
     demand = Demand(
         tool=str(config["anomaly_tool"]),
         workers=int(config["anomaly_workers"]),
@@ -56,6 +64,12 @@ def demanded(config: Config, testbed: Testbed, timeout_s: float) -> tuple[Anomal
         usable_cpus=len(testbed.usable_cpus),
     )
     return (anomaly, demand) if anomaly.argv(demand) else None
+
+
+def require_own_link(config: Config, why: str) -> None:
+    """Check that the anomaly of a treatment needs no link of a chain, for the reason `why`. Raises: Unavailable."""
+    if config["anomaly"] != NONE and make_part("anomaly", part_level(config, "anomaly")).on_chain:
+        raise Unavailable(why, 'choose the anomaly on a link of its own, or the scenario "chain"')
 
 
 def bounded(spec: InstanceSpec, testbed: Testbed, demand: Demand) -> InstanceSpec:

@@ -40,17 +40,23 @@ class Frames:
         return self.largest <= self.mtu + _HEADER_BYTES
 
 
-def frames_of(chain: Chain, meter: InterfaceMeter, seen: Mapping[str, Counted]) -> Frames | None:
+def frames_of(
+    chain: Chain, meter: InterfaceMeter, seen: Mapping[str, Counted], *, mixed: bool = False
+) -> Frames | None:
     """Return the frames that arrived at the inside of the function; None if there were none.
 
-    `seen` is what the function's own counters counted meanwhile."""
+    `seen` is what the function's own counters counted meanwhile. If frames of others are `mixed` with those of the
+    flow, only these counters show the size of the latter."""
     port = f"function.{chain.path.inside}"
     moved = meter.moved.get(port)
     if not moved or not moved["rx_packets"]:
         return None
     crossed = seen.get("crossed", Counted(0, 0))
     inside = crossed.bytes / crossed.packets + _HEADER_BYTES if crossed.packets else 0.0
-    return Frames(moved["rx_bytes"] / moved["rx_packets"], inside, meter.mtu[port])
+    if mixed and not inside:
+        return None
+    on_link = inside if mixed else moved["rx_bytes"] / moved["rx_packets"]
+    return Frames(on_link, inside, meter.mtu[port])
 
 
 def judge_frames(found: Frames | None, chain: Chain, offloads: str, outcome: Outcome) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -13,12 +13,12 @@ from lastro.host.base import Host
 from lastro.host.cgroups import parse_cpus
 from lastro.image.rootfs import Needs
 from lastro.isolation.base import NEIGHBOUR, Profile, isolate, not_in_force, parts_of
-from lastro.platforms.base import Availability, Instance, InstanceSpec, Platform
+from lastro.platforms.base import AVAILABLE, Availability, Instance, InstanceSpec, Platform, Port
 from lastro.results.samples import Outcome
 from lastro.scenarios.base import Config, isolations_of, make_part, platform_level, platform_of
 from lastro.scenarios.shared.bases import OnLinks, first_unavailable
 from lastro.scenarios.shared.calibration import calibrated, calibration_key
-from lastro.scenarios.shared.chain import Chain, deployed
+from lastro.scenarios.shared.chain import Chain, deployed, joined
 from lastro.scenarios.shared.chain_probes import ChainProbes
 from lastro.scenarios.shared.disturbance import BANDWIDTH, Disturbance, bounded, demanded
 from lastro.scenarios.shared.frames import OFF
@@ -55,6 +55,18 @@ class StandingChain:
     everyone: Mapping[str, Instance]
     disturbance: Disturbance | None
     own_cgroups: Sequence[str]
+
+    @property
+    def on_links(self) -> Mapping[str, Instance]:
+        """The instances with ports on the links of the chain: a neighbour that floods one of them, and its own."""
+        neighbour = self.disturbance.neighbour.instance if self.disturbance and self.disturbance.port else None
+        return {**({NEIGHBOUR: neighbour} if neighbour else {}), **self.chain.instances}
+
+    @property
+    def also_sent(self) -> Mapping[str, str]:
+        """The port of a neighbour that floods a link of the chain, by the port at which its frames arrive."""
+        port = self.disturbance.port if self.disturbance else None
+        return {f"function.{self.chain.path.inside}": f"{NEIGHBOUR}.{port.name}"} if port else {}
 
 
 class OnChain(OnLinks):
@@ -105,8 +117,17 @@ class OnChain(OnLinks):
             *([probes.ipv6(links, level)] if ip == "6" else ()),
             *(probes.isolation(part, level) for part in parts_of(str(config["isolation"]))),
             probes.function(part_level(config, "function"), level, str(config["implementation"]), ip),
-            probes.anomaly(str(config["anomaly"]), level, str(config["anomaly_tool"])),
+            *self._anomaly_probes(config, level, links, ip),
         )
+
+    def _anomaly_probes(self, config: Config, level: str, links: str, ip: str) -> list[Availability]:
+        if config["anomaly"] == NONE:
+            return []
+        anomaly = part_level(config, "anomaly")
+        found = [self._probes.anomaly(anomaly, level, str(config["anomaly_tool"]))]
+        if make_part("anomaly", anomaly).on_chain:
+            found += [_on_kernel(config), self._probes.member(links, level, ip)]
+        return found
 
     @classmethod
     def profile_run(cls, config: Config) -> dict[str, Config]:
@@ -166,6 +187,8 @@ class OnChain(OnLinks):
         if neighbour:
             built.add(NEIGHBOUR, neighbour.neighbour.instance, platform_level(config), **neighbour.fields, **same)
         built.join(chain.attachment.name, chain.segments)
+        if neighbour and neighbour.port:
+            built.join_member(chain.attachment.name, neighbour.port, chain.segments[0])
         built.note(outcome)
 
     @contextmanager
@@ -187,5 +210,18 @@ class OnChain(OnLinks):
         with platform.start(self.testbed, spec) as instance:
             # Before the anomaly: at its memory limit, the kernel may kill the command that checks.
             outcome.invalidate(not_in_force(isolations_of(config), {NEIGHBOUR: instance}))
-            with anomaly.at_work(instance, demand) as neighbour:
-                yield Disturbance(neighbour, anomaly, "function" if crossing else "")
+            link: AbstractContextManager[Port | None] = joined(chain, instance) if anomaly.on_chain else nullcontext()
+            with link as port:
+                anomaly = anomaly.over(port.name, chain.path.inside_address) if port else anomaly
+                with anomaly.at_work(instance, demand) as neighbour:
+                    yield Disturbance(neighbour, anomaly, "function" if crossing else "", port)
+
+
+def _on_kernel(config: Config) -> Availability:
+    """Return whether the function drops what is sent to itself, so that a flood ends there."""
+    if config["implementation"] == "kernel":
+        return AVAILABLE
+    return Availability(
+        "a function on Click forwards what is sent to its own address: the flood would enter the chain's next link",
+        'measure this anomaly with implementation = "kernel"',
+    )

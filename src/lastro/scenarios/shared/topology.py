@@ -17,11 +17,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from lastro.attachments.base import Segment
+from lastro.attachments.base import MEMBER_END, Segment
 from lastro.errors import LastroError
 from lastro.host.base import Host
 from lastro.meters.base import Meter
-from lastro.platforms.base import Instance
+from lastro.platforms.base import Instance, Port
 from lastro.results.samples import Outcome
 from lastro.results.topology import TOPOLOGY, Device, End, Link, Load, Node, Topology, Witness
 from lastro.testbed import Testbed
@@ -37,7 +37,8 @@ Seen = Mapping[str, Any]  # an interface as `ip -json -details address` shows it
 class Plug:
     """One end of a link: the interface `port` of a role in a namespace, and the other end in the DUT's namespace.
 
-    Both names are empty if there is no such interface, or if it is not visible, as inside a virtual machine."""
+    Both names are empty if there is no such interface, or if it is not visible, as inside a virtual machine. Where the
+    platform itself made the link, its address and its other end are empty, and read from the kernel."""
 
     role: str
     testbed: Testbed
@@ -74,6 +75,15 @@ class Built:
                 for end, p in segment.ends()
             )
             self.link(attachment, a, b)
+
+    def join_member(self, attachment: str, port: Port, segment: Segment) -> None:
+        """Join one more port, with its instance, to the link of a segment."""
+        end, second = segment.ends()[1]
+        a, b = (
+            Plug(self._roles[id(p.instance)], self._testbed, self.inside(p.instance), p.name, p.address, far)
+            for far, p in ((MEMBER_END, port), (end, second))
+        )
+        self.link(attachment, a, b)
 
     def link(self, attachment: str, a: Plug, b: Plug) -> None:
         self._links.append((attachment, a, b))
@@ -121,7 +131,8 @@ def _interfaces(host: Host, namespaces: Sequence[str]) -> dict[str, dict[str, Se
 
 
 def _end(plug: Plug, seen: Mapping[str, Mapping[str, Seen]]) -> End:
-    return End(plug.role, plug.port, plug.address, _kind(seen.get(plug.netns, {}).get(plug.port, {})))
+    port = seen.get(plug.netns, {}).get(plug.port, {})
+    return End(plug.role, plug.port, plug.address or _address(port), _kind(port))
 
 
 def _way(a: Plug, b: Plug, seen: Mapping[str, Mapping[str, Seen]]) -> tuple[Device, ...]:
@@ -139,10 +150,10 @@ def _inwards(plug: Plug, seen: Mapping[str, Mapping[str, Seen]]) -> list[Device]
     there = seen.get(plug.testbed.dut, {})
     port = seen.get(plug.netns, {}).get(plug.port, {})
     names: list[str | None] = []
-    if end := there.get(plug.far):
+    if end := there.get(plug.far or _other_end(plug, port, there)):
         on_parent = end.get("link") if _kind(end) in _ON_PARENT else None
         joint = end.get("master") or on_parent
-        names = [plug.far, joint]
+        names = [str(end["ifname"]), joint]
         if joint:
             names += [name for name, each in there.items() if each.get("master") == joint and _kind(each) == "vxlan"]
     elif _kind(port) in _ON_PARENT:
@@ -150,9 +161,20 @@ def _inwards(plug: Plug, seen: Mapping[str, Mapping[str, Seen]]) -> list[Device]
     return [_device(there[name]) for name in dict.fromkeys(names) if name and name in there]
 
 
+def _other_end(plug: Plug, port: Seen, there: Mapping[str, Seen]) -> str:
+    """Return the name of the other end of a veth pair in the DUT's namespace; empty if the port itself is there."""
+    if plug.netns == plug.testbed.dut or _kind(port) != "veth":
+        return ""
+    return next((name for name, each in there.items() if each.get("ifindex") == port.get("link_index")), "")
+
+
 def _device(seen: Seen) -> Device:
+    return Device(str(seen["ifname"]), _kind(seen), _address(seen))
+
+
+def _address(seen: Seen) -> str:
     addresses = [f"{each['local']}/{each['prefixlen']}" for each in seen.get("addr_info", ()) if "local" in each]
-    return Device(str(seen["ifname"]), _kind(seen), addresses[0] if addresses else "")
+    return addresses[0] if addresses else ""
 
 
 def _kind(seen: Seen) -> str:

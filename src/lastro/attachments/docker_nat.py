@@ -1,0 +1,71 @@
+"""Docker's default network: its own bridge, its chains of rules, and a docker-proxy for each published port.
+
+`nat` is like it, by a bridge and rules of Lastro, and works on every platform. Here the daemon makes everything, when
+it starts and whenever an instance starts. It also sets the policy of forwarding to DROP, and removes neither its bridge
+nor its rules. So each trial has a namespace for the DUT that ends with it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+from lastro.attachments._hosting import GATEWAY, NETWORK, Hosted, Hosting
+from lastro.attachments._routing import forwarded, inside
+from lastro.attachments.base import Attachment, Segment
+from lastro.errors import Unavailable
+from lastro.platforms.base import InstanceSpec, Platform
+from lastro.platforms.docker import Docker
+from lastro.requirements import Requirements
+from lastro.testbed import Testbed
+
+_COUNTERS = {"DNAT": "published", "MASQUERADE": "translated"}  # by the target of a rule
+_RULE = re.compile(r"^\[(\d+):\d+\] -A .* -j (DNAT|MASQUERADE)\b", re.MULTILINE)
+
+
+class DockerNat(Hosting, Attachment):
+    name = "docker-nat"
+    summary = "Docker's own bridge, rules and docker-proxy, with published ports; for instances of Docker only"
+    requirements = Requirements(packages=("iptables",))
+    own_dut = True
+    lasting = frozenset({"translated"})  # counts connections, as with `nat`
+
+    def compile(self, segments: Sequence[Segment]) -> list[str]:
+        raise Unavailable(
+            "Docker's own network publishes ports, and does not join the instances of a chain",
+            'use it in the scenario "proxy"; otherwise choose "nat"',
+        )
+
+    @contextmanager
+    def base_network(self, testbed: Testbed, platform: Platform) -> Iterator[None]:
+        if not isinstance(platform, Docker):
+            raise Unavailable(
+                f"{platform.name} does not start instances on Docker's own network",
+                'use it with the platform docker; otherwise choose "nat"',
+            )
+        with platform.own_network(testbed, f"{GATEWAY}/{NETWORK.prefixlen}"):
+            yield
+
+    def announced(self, spec: InstanceSpec, number: int, inside: int, outside: str) -> InstanceSpec:
+        return replace(spec, published=f"{outside}:{inside + number}:{inside}")
+
+    @contextmanager
+    def hosted(self, testbed: Testbed, instances: Sequence[Hosted], outside: str) -> Iterator[None]:
+        yield  # Docker has connected them, and gave each the next free address
+
+    def compile_hosted(self, hosted: Hosted) -> list[str]:
+        return []
+
+    def endpoint(self, hosted: Hosted, outside: str) -> tuple[str, int]:
+        return outside, hosted.listens_at + hosted.number
+
+    def seen_as(self, hosted: Hosted, outward: str) -> str:
+        return outward
+
+    def carried(self, testbed: Testbed) -> dict[str, int]:
+        """Return the packets that were forwarded, and the connections that Docker's rules translated."""
+        counted = dict.fromkeys(_COUNTERS.values(), 0)
+        for packets, target in _RULE.findall(inside(testbed, ["iptables-save", "--counters", "--table", "nat"])):
+            counted[_COUNTERS[target]] += int(packets)
+        return {"routed": forwarded(testbed), **counted}
