@@ -21,6 +21,7 @@ from lastro.host.ledger import NETNS_DIR
 from lastro.host.places import close_sockets
 from lastro.host.shell import quoted
 from lastro.requirements import Requirements
+from lastro.study.model import Level
 from lastro.testbed import Testbed
 
 _SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
@@ -34,7 +35,8 @@ class Ovs(Switched):
     requirements = Requirements(packages=("openvswitch-switch",))
     datapaths: tuple[str, ...] = ("system", "netdev")  # in order of preference
 
-    def __init__(self) -> None:
+    def __init__(self, **chosen: Level) -> None:
+        super().__init__(**chosen)
         self._daemons: dict[str, Process] = {}
         self._directory = Path()
         self._datapath = ""
@@ -149,14 +151,18 @@ class Ovs(Switched):
             words += ["fail_mode=standalone"]
             for segment in joined:
                 for end, _ in segment.ends():
-                    words += ["--", "add-port", bridge, end]
+                    words += self._adding(bridge, end)
         return words
+
+    def _adding(self, bridge: str, end: str) -> list[str]:
+        """Return words for `ovs-vsctl` that make an end a port: with a tag, an access port of that VLAN."""
+        return ["--", "add-port", bridge, end, *([f"tag={self.vlan}"] if self.vlan else [])]
 
     def unplug(self, testbed: Testbed, ends: Sequence[str]) -> None:
         self._vsctl(testbed, *(word for end in ends for word in ("--", "del-port", end)))
 
     def replug(self, testbed: Testbed, ends: Sequence[tuple[str, str]]) -> None:
-        self._vsctl(testbed, *(word for end, bridge in ends for word in ("--", "add-port", bridge, end)))
+        self._vsctl(testbed, *(word for end, bridge in ends for word in self._adding(bridge, end)))
 
     def swapping(
         self, testbed: Testbed, segments: Sequence[Segment], end: str

@@ -15,6 +15,7 @@ from lastro.attachments._separable import Separable
 from lastro.attachments.base import Attachment, Segment
 from lastro.errors import LastroError
 from lastro.platforms.base import Instance, InstanceSpec, Platform, Port
+from lastro.scenarios.base import make_part
 from lastro.scenarios.shared.chain import deployed
 from lastro.scenarios.shared.pools import PlatformPool
 from lastro.testbed import Testbed
@@ -51,7 +52,7 @@ class AttachmentContract:
     @classmethod
     def links(cls, testbed: Testbed) -> Iterator[Attachment]:
         """Yield the attachment, prepared for all tests."""
-        part: Attachment = registry.get("attachment", cls.attachment)()
+        part: Attachment = make_part("attachment", cls.attachment)
         with part.prepare(testbed):
             yield part
 

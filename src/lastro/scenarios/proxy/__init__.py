@@ -20,7 +20,7 @@ from lastro.image.rootfs import Needs
 from lastro.instruments._http import HttpLoad
 from lastro.platforms.base import AVAILABLE, Availability, Instance, Platform, unavailable
 from lastro.results.samples import Metric, Outcome
-from lastro.scenarios.base import CalibrationKind, Config, platform_level, platform_of, slowdown, start_s
+from lastro.scenarios.base import CalibrationKind, Config, links_level, platform_level, platform_of, slowdown, start_s
 from lastro.scenarios.proxy import generator, logs, measure
 from lastro.scenarios.proxy.capacity import CAPACITY, fill_up
 from lastro.scenarios.proxy.hosts import HostsMeter
@@ -132,7 +132,7 @@ class ProxyScenario(OnLinks):
     # Availability
 
     def availability(self, config: Config) -> Availability:
-        level, links = platform_level(config), str(config["attachment"])
+        level, links = platform_level(config), links_level(config)
         found = self.pool.availability(level)
         if not found:
             return found
@@ -196,7 +196,7 @@ class ProxyScenario(OnLinks):
                 outcome.invalidate(reasons)
                 outcome.notes |= {"limits": {"proxy": limits_of(proxy.instance.spec)}, "seen inside": seen}
             bare = {CLIENT: standing.client, SERVER: standing.server}
-            how = (platform_level(config), str(config["attachment"]))
+            how = (platform_level(config), links_level(config))
             note_topology(outcome, standing.wire, bare, [proxy.hosted for proxy in standing.proxies], how, disturbance)
             rest(float(config["settle_s"]))
             measure.measure(standing, config, disturbance, outcome)
@@ -211,7 +211,7 @@ class ProxyScenario(OnLinks):
     def _stand(self, stack: ExitStack, config: Config) -> Standing:
         """Start clients, proxies and server, and request a first answer through each proxy."""
         platform: Platform = self.pool.get(platform_level(config))
-        links, native = self.attachments.get(str(config["attachment"])), self.pool.native
+        links, native = self.attachments.get(links_level(config)), self.pool.native
         assert isinstance(links, Hosting)
         wire = stack.enter_context(line(self.testbed))
         weight = None if config["anomaly"] == NONE else _FIRST

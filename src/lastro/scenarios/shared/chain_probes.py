@@ -14,7 +14,7 @@ from lastro.scenarios.shared.availability_probes import Probes
 from lastro.scenarios.shared.chain import deployed
 from lastro.scenarios.shared.crossings import difference
 from lastro.scenarios.shared.frames import frames_of
-from lastro.study.levels import NONE
+from lastro.study.levels import NONE, split_options
 
 
 class ChainProbes(Probes):
@@ -32,7 +32,7 @@ class ChainProbes(Probes):
 
     def transit(self, attachment: str) -> Availability:
         """Return whether an instance between two others can forward packets over such links."""
-        return Availability(registry.get("attachment", attachment).no_transit)
+        return Availability(registry.get("attachment", split_options(attachment)[0]).no_transit)
 
     def offloads_off(self, attachment: str, platform: str) -> Availability:
         """Return whether frames fit the MTU on such links without offloads, by sending some."""
