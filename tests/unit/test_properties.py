@@ -17,7 +17,7 @@ from lastro.scenarios.shared.property import Property, unknown
 FOUND = [
     PartProperties("platform", "runc", (Property("own_kernel", False, "the boot id inside is the host's"),)),
     PartProperties(
-        "attachment", "ovs", (Property("members", 32, "a ping", at_least=True), *unknown(["tunnel"], "no vxlan"))
+        "attachment", "ovs", (Property("members", 32, "a ping", at_least=True), *unknown(["tunnel", "x"], "no vxlan"))
     ),
 ]
 
@@ -40,12 +40,12 @@ def test_each_property_is_printed_with_how_it_was_found() -> None:
         "    the host's)",
         "attachment ovs",
         "  members: at least 32 (a ping)",
-        "  tunnel: not known (no vxlan)",
+        "  tunnel, x: not known (no vxlan)",
     ]
 
 
 def test_as_json_a_property_has_its_value() -> None:
-    kernel, members, tunnel = property_list(FOUND)
+    kernel, members, tunnel, _ = property_list(FOUND)
     assert kernel == {
         "kind": "platform", "part": "runc", "name": "own_kernel", "value": False,
         "how": "the boot id inside is the host's", "at_least": False, "text": "no",
@@ -64,7 +64,10 @@ def test_a_report_has_a_table_for_each_kind() -> None:
     }
     platforms, links = part_tables(report(stored), language("en"))
     assert (platforms.columns, platforms.rows) == (("platform", "own_kernel"), (("runc", "no"),))
-    assert (links.columns, links.rows) == (("attachment", "members", "tunnel"), (("ovs", "at least 32", "not known"),))
+    assert (links.columns, links.rows) == (
+        ("attachment", "members", "tunnel", "x"),
+        (("ovs", "at least 32", "not known", "not known"),),
+    )
     assert links.title == "Properties of links"
     assert recorded({"properties": stored}) == {}, "times are among them: they are no condition"
 

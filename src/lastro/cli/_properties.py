@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from itertools import groupby
 from typing import Any
 
 from lastro.scenarios.shared.properties import PartProperties
@@ -20,9 +21,9 @@ def property_list(found: Sequence[PartProperties]) -> list[dict[str, Any]]:
 
 
 def property_lines(found: Sequence[PartProperties], width: int) -> Iterator[str]:
-    """Yield each part with its properties, and how each was found."""
+    """Yield each part with its properties, and how each was found. Those that are not known for one reason are one."""
     for part in found:
         yield f"{part.kind} {part.level}"
-        for each in part.properties:
-            text = f"{each.name}: {each.text}" + (f" ({each.how})" if each.how else "")
-            yield from textwrap.wrap(text, width, initial_indent="  ", subsequent_indent="    ")
+        for (text, how), alike in groupby(part.properties, key=lambda each: (each.text, each.how)):
+            line = f"{', '.join(each.name for each in alike)}: {text} ({how})"
+            yield from textwrap.wrap(line, width, initial_indent="  ", subsequent_indent="    ")

@@ -37,7 +37,7 @@ def link_properties(testbed: Testbed, links: Attachment, members: Sequence[Insta
     segments = [Segment(f"m{at // 2}", (ports[at], ports[at + 1])) for at in range(0, len(ports), 2)]
     with links.connect(testbed, segments):
         reached = _reached(ports)
-        how = f"{len(ports)} were joined, in one network; the first reached {len(reached)} others by a ping"
+        how = f"of {len(ports)} in one network, the first reached {len(reached)} of the others by a ping"
         many = Property(MEMBERS, 1 + len(reached), how, at_least=len(reached) == len(ports) - 1)
         if ports[1] not in reached:
             return [many, *unknown((VLAN_FRAME, TUNNEL, SEEN), "the first two members did not reach each other")]
