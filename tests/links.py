@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
-from lastro import registry
 from lastro.attachments.base import Attachment
 from lastro.platforms.base import Instance, InstanceSpec
+from lastro.scenarios.base import make_part
 from lastro.scenarios.shared.pools import PlatformPool
 from lastro.testbed import Testbed
 
@@ -17,5 +17,5 @@ def two_natives(stack: ExitStack, testbed: Testbed, pool: PlatformPool) -> list[
 
 
 def attachment(name: str) -> Attachment:
-    made: Attachment = registry.get("attachment", name)()
+    made: Attachment = make_part("attachment", name)
     return made

@@ -192,7 +192,7 @@ PROPOSED = [
 # What is typed, and what one Tab makes of it.
 COMPLETED = [
     ("run kag", "run kagami2017"),
-    ("run study.toml --pro", "run study.toml --profile"),
+    ("run study.toml --prof", "run study.toml --profile"),
     ("run study.toml --profile=", "run study.toml --profile=short"),
     ("claims before --lang pt", "claims before --lang pt-BR"),
     ("doctor --platform qemu", "doctor --platform qemu-tcg"),

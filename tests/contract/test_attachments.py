@@ -37,6 +37,12 @@ for name in sorted(registry.names("attachment") - {"docker-nat", "host"} - ABSEN
     )
 
 
+@pytest.mark.slow
+class TestOvsVlan(AttachmentContract):
+    attachment = "ovs:vlan=100"
+    counters = frozenset({"switched"})
+
+
 @pytest.mark.parametrize("name", sorted(ABSENT))
 def test_what_cannot_run_here_says_so_with_a_remedy(testbed: Testbed, pool: PlatformPool, name: str) -> None:
     part = registry.get("attachment", name)()

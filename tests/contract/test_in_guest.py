@@ -133,6 +133,13 @@ class TestIpvlan(Links):
     attachment = "ipvlan"
 
 
+class TestVethBridgeVlan(Links):
+    """Packets that its bridges receive in the VLAN are counted: every flow must move the counter."""
+
+    attachment = "veth-bridge:vlan=100"
+    counters = frozenset({"in the VLAN"})
+
+
 class TestOvs(Links):
     attachment = "ovs"
     counters = frozenset({"switched"})

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from lastro import registry
+from lastro.attachments.base import batch, made
 from lastro.errors import CommandFailed, PlatformError, Unavailable
 from lastro.platforms.base import Instance, Tap
 from lastro.scenarios.shared.chain import deployed
@@ -85,6 +86,34 @@ def test_a_switch_that_only_prints_its_failure_fails(testbed: Testbed, attachmen
             part._vsctl(testbed, *part.compile_vsctl([], "netdev"), "--", "add-port", "hub-br", "no-such-link")
         finally:
             part._vsctl(testbed, "--if-exists", "del-br", "hub-br", check=False)
+
+
+def test_frames_of_a_vlan_are_tagged_inside_the_switch(
+    testbed: Testbed, pool: PlatformPool, attachments: AttachmentPool
+) -> None:
+    """A port without a VLAN of its own is a trunk: it gets frames of every VLAN, with their tags."""
+    part: Any = attachments.get("ovs:vlan=100")
+    with ExitStack() as stack:
+        a, b = two_natives(stack, testbed, pool)
+        stack.enter_context(part.connect(testbed, [segment(a, b)]))
+        stack.enter_context(made(testbed, testbed.dut, ["link add name trunk type veth peer name seen"]))
+        batch(testbed, testbed.dut, ["link set trunk up", "link set seen up"])
+        part._vsctl(testbed, "add-port", "hub-br", "trunk")
+        look = "exec tcpdump -i seen -n -l --immediate-mode -c 1 'vlan 100 and arp' 2>&1"
+        watch = testbed.host.spawn(["ip", "netns", "exec", testbed.dut, "sh", "-c", look])
+        try:
+            watch.wait_line("listening on", 10)
+            assert reaches(a, RIGHT)
+            assert watch.ended_within(5), "no ARP request of the members came with the tag"
+        finally:
+            watch.stop()
+        learned = part._appctl(testbed, "fdb/show", "hub-br").text.splitlines()[1:]
+        assert {line.split()[1] for line in learned} == {"100"}
+        part.unplug(testbed, [end for end, _ in segment(a, b).ends()])
+        assert not reaches(a, RIGHT, within_s=1)
+        part.replug(testbed, [(end, "hub-br") for end, _ in segment(a, b).ends()])
+        assert reaches(a, RIGHT)
+        assert part._vsctl(testbed, "get", "port", "hub-sa", "tag").text == "100\n"
 
 
 def test_what_the_switch_uses_is_accounted_to_it(

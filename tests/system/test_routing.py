@@ -57,6 +57,7 @@ def config(platform: str, attachment: str, **settings: Any) -> dict[str, Any]:
             {"network_type": "point-to-point", "failure": "carrier"},
             marks=pytest.mark.slow,
         ),
+        pytest.param("native", "vxlan", {"quiet_s": 6.0}, marks=pytest.mark.slow),
         (
             "native",
             "ovs",
@@ -74,8 +75,9 @@ def test_a_square_boots_converges_fails_and_recovers(
     with testbed.host.recorded() as transcript:
         outcome = scenario.run(chosen, {})
     assert outcome.valid, outcome.invalid_because
+    places = {"veth-direct": 4, "vxlan": 2}
     watching = [step["kind"] for step in transcript.records if "tcpdump" in step.get("argv", [""])[-1]]
-    assert watching == [kind for kind in ("spawn", "stop") for _ in range(4 if attachment == "veth-direct" else 1)]
+    assert watching == [kind for kind in ("spawn", "stop") for _ in range(places.get(attachment, 1))]
     values = outcome.measurements
     missing = {metric.name for metric in RoutingScenario.metrics} - set(values)
     if chosen["failure"] == "none":

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from lastro import registry
 from lastro.attachments.base import Segment
-from lastro.errors import Unavailable
+from lastro.errors import InputError, Unavailable
 from lastro.platforms.base import Port
 from lastro.testing.attachments import unstarted
 
 from ..links import attachment
+from .recording import RecordingHost, answer
 
 ATTACHMENTS = sorted(registry.names("attachment") - {"docker-nat", "host"})  # which join no two instances
 
@@ -187,6 +192,33 @@ def test_a_switch_is_made_in_one_transaction() -> None:
         "-- add-br hub-br -- set bridge hub-br datapath_type=system fail_mode=standalone"
         " -- add-port hub-br hub-aa -- add-port hub-br hub-ab -- add-port hub-br hub-ba -- add-port hub-br hub-bb"
     )
+
+
+def test_a_vlan_is_that_of_every_port() -> None:
+    lines = attachment("veth-bridge:vlan=100").compile(chain_of())
+    more = "vlan_filtering 1 vlan_default_pvid 100 vlan_stats_enabled 1"
+    assert lines == [line.replace(BRIDGE, f"{BRIDGE} {more}") for line in TRANSCRIPTS["veth-bridge"]]
+    switch = attachment("ovs:vlan=7")
+    words = " ".join(switch.compile_vsctl(chain_of(), "system"))  # type: ignore[attr-defined]
+    assert words.count(" tag=7") == 4 and words.endswith("add-port hub-br hub-bb tag=7")
+
+
+def test_packets_in_a_vlan_are_counted_and_without_one_nothing_is_asked() -> None:
+    shown = [{"ifname": "hub-br", "vlans": [{"vlan": 1, "rx_packets": 9}, {"vlan": 100, "rx_packets": 5}]}]
+    host = RecordingHost(lambda argv: answer(json.dumps(shown)))
+    testbed: Any = SimpleNamespace(host=host, dut="dut")
+    assert attachment("veth-bridge").counters(testbed) == {} and host.commands == []
+    assert attachment("veth-bridge:vlan=100").counters(testbed) == {"in the VLAN": 5}
+
+
+def test_a_level_has_the_options_that_were_chosen() -> None:
+    assert [attachment(name).level for name in ("ovs", "ovs:vlan=0", "ovs:vlan=9")] == ["ovs", "ovs", "ovs:vlan=9"]
+    assert "VLAN filtering" in str(attachment("veth-bridge:vlan=9").remedy)
+    assert attachment("veth-bridge").remedy is None
+    with pytest.raises(InputError, match="at most 4094"):
+        attachment("ovs:vlan=4095")
+    with pytest.raises(Unavailable, match="no option 'vlan'"):
+        attachment("veth-direct:vlan=100")
 
 
 @pytest.mark.parametrize("name", ["nat", "routed"])

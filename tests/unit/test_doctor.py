@@ -154,7 +154,7 @@ def test_without_options_a_host_fits_a_screen() -> None:
 def test_every_part_is_tried_on_every_platform_and_told_before(capsys: pytest.CaptureFixture[str]) -> None:
     probes = Probes()
     two = wanted("--platform", "kvm", "--platform", "runc")
-    with doctor._Progress(two) as progress:
+    with doctor.ProbeProgress(two) as progress:
         findings = doctor.examine(probes, two, progress)  # type: ignore[arg-type]
     kinds = ("attachment", "isolation", "function", "anomaly")
     tried = {(kind, name, on) for kind in kinds for name in ChainScenario.part_names(kind) for on in ("kvm", "runc")}

@@ -6,9 +6,10 @@ import ipaddress
 import json
 import re
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -232,6 +233,29 @@ def test_all_cuts_are_one_command_and_so_are_their_ends() -> None:
     assert texts[3].count("qdisc add dev eth0 root tbf") == 2 and len(host.commands) == 4
 
 
+def test_a_link_of_an_overlay_is_cut_on_the_host_where_it_was_made() -> None:
+    """Of the second segment alone, the other host would be the first one of its ports."""
+    host = RecordingHost()
+    session = SimpleNamespace(owned=lambda kind, name: nullcontext())
+    testbed: Any = SimpleNamespace(host=host, dut="dut", session=session)
+    one, two, three = (SimpleNamespace(netns=f"n{number}", takes_taps=False) for number in range(3))
+    address, overlay = "198.18.0.1/30", links("vxlan")
+    first = Segment("0", (Port(cast(Any, one), "eth0", address), Port(cast(Any, two), "eth0", address)))
+    second = Segment("1", (Port(cast(Any, two), "eth1", address), Port(cast(Any, three), "eth0", address)))
+    with overlay.laid(testbed, [first, second]):
+        assert overlay.ends(testbed, [first, second]) == {"dut": ["hub-0a", "hub-1b"], "dut-2": ["hub-0b", "hub-1a"]}
+        host.stdins.clear()
+        overlay.cut(testbed, [second])
+        overlay.mend(testbed, [second])
+        overlay.cut(testbed, [second], carrier=True)
+    texts: Sequence[Any] = host.stdins
+    assert texts[:2] == ["link set vx-1 nomaster\n", "link set vx-1 master br-1\n"]
+    assert texts[2].splitlines() == [
+        "ip -n dut -batch - <<'END'", "link set hub-1b down", "END",
+        "ip -n dut-2 -batch - <<'END'", "link set hub-1a down", "END",
+    ]  # fmt: skip
+
+
 def test_links_that_are_apart_are_removed_together() -> None:
     host = RecordingHost()
     testbed: Any = SimpleNamespace(host=host, dut="dut")
@@ -249,7 +273,7 @@ STUDY = (
 
 
 def test_attachments_are_those_that_can_be_apart() -> None:
-    assert RoutingScenario.part_names("attachment") == {"veth-bridge", "veth-direct", "ovs", "ovs-userspace"}
+    assert RoutingScenario.part_names("attachment") == {"veth-bridge", "veth-direct", "ovs", "ovs-userspace", "vxlan"}
 
 
 def test_a_topology_that_cannot_be_is_found_before_anything_runs(tmp_path: Path) -> None:

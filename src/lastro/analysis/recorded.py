@@ -24,6 +24,7 @@ MAY_DIFFER = (
     "*.not_told",  # an error text, and what it left out is missing
     "not_told",
     "noise_floor_of",
+    "properties.*",  # only recorded when asked for, and times among them
     "cores.*",  # measured anew where the topology does not say it
 )
 # Of these, `lastro compare` has names of its own, and the host's name says which host it is.

@@ -14,7 +14,7 @@ from lastro import registry
 from lastro.app.hosts import require_runnable, scenario_on_host
 from lastro.app.messages import say
 from lastro.app.places import open_campaign
-from lastro.app.provenance import comparable, differing, provenance
+from lastro.app.provenance import comparable, differing, part_properties, provenance
 from lastro.app.rights import require_root
 from lastro.app.studies import load_testbed, testbed_of
 from lastro.campaign import runner
@@ -38,13 +38,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class How:
-    """The options of `lastro resume`. `invalid` repeats the trials that were given up."""
+    """The options of `lastro resume`. `invalid` repeats the trials that were given up.
+
+    `properties` are looked for before a campaign of a suite begins."""
 
     wait: bool = False
     changed_host: bool = False
     invalid: bool = False
     testbed: Path | None = None
     fleet: Path | None = None
+    properties: bool = False
 
 
 def begin(
@@ -56,10 +59,12 @@ def begin(
     file: TestbedFile | None = None,
     fleet: FleetFile | None = None,
     marks: Mapping[str, str] = {},
+    properties: bool = False,
 ) -> None:
     """Run a new campaign of a study in `directory` to its end.
 
-    It runs on a fleet, or on the testbed of a file, or else all on this machine. `marks` are added to its provenance.
+    It runs on a fleet, or on the testbed of a file, or else all on this machine. `marks` are added to its provenance,
+    as are the `properties` of the parts of a study that runs on instances.
     A guest that is lost in mid-campaign is replaced, as by `resume`."""
     if fleet is not None:
         _begin_on_fleet(directory, study, fleet, wait=wait, place=place, marks=marks)
@@ -67,7 +72,12 @@ def begin(
     try:
         with (
             scenario_on_host(study, f"campaign {directory.resolve()}", wait=wait, file=file) as scenario,
-            Store.create(directory, study, *schedule(study), {**provenance(study, scenario, file), **marks}) as store,
+            Store.create(
+                directory,
+                study,
+                *schedule(study),
+                {**provenance(study, scenario, file), **marks, **_properties(study, scenario, wanted=properties)},
+            ) as store,
             _taken(store),
         ):
             _run_trials(store, partial(runner.run, store, scenario), "started", place)
@@ -76,6 +86,10 @@ def begin(
             raise
         _say_that_another_boots(lost)
         resume(directory, How(wait=True), place)
+
+
+def _properties(study: Study, scenario: Scenario, *, wanted: bool) -> dict[str, Any]:
+    return {"properties": part_properties(study, scenario.testbed)} if wanted and scenario.needs_root else {}
 
 
 def _begin_on_fleet(

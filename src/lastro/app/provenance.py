@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from lastro import registry
@@ -16,8 +17,10 @@ from lastro.host.local import LocalHost
 from lastro.host.processors import shared_cores
 from lastro.results.segments import told
 from lastro.scenarios.base import Config, Scenario
+from lastro.scenarios.shared.pools import AttachmentPool, PlatformPool
+from lastro.scenarios.shared.properties import probe_properties
 from lastro.study import design
-from lastro.study.levels import NONE
+from lastro.study.levels import NONE, part_level
 from lastro.study.model import Study
 
 if TYPE_CHECKING:
@@ -62,6 +65,26 @@ def provenance(study: Study, scenario: Scenario, file: TestbedFile | None = None
         )
         found |= {**_places(scenario, file), "cores": cores, "controller": facts.controller()}
         return {**found, "machines": machines(scenario.testbed)}
+
+
+def part_properties(study: Study, bed: Testbed) -> dict[str, Any]:
+    """Find the properties of the platforms and links of a study: {kind: {level: {property: its text, and how}}}."""
+    configs = [configuration(study, treatment) for treatment in design.treatments(study)]
+    platforms, attachments = (
+        sorted({part_level(config, kind) for config in configs if kind in config})
+        for kind in ("platform", "attachment")
+    )
+    found: dict[str, Any] = {}
+    with bed.attempt(), ExitStack() as stack:
+        pool, links = PlatformPool(bed, stack), AttachmentPool(bed, stack)
+        for part in probe_properties(bed, pool, links, platforms, attachments, _say_that_it_is_tried):
+            texts = {each.name: {"text": each.text, "how": each.how} for each in part.properties}
+            found.setdefault(part.kind, {})[part.level] = texts
+    return found
+
+
+def _say_that_it_is_tried(part: str) -> None:
+    say(f"finding properties of {part} …")
 
 
 def provenance_of(bed: Testbed, file: TestbedFile) -> dict[str, Any]:

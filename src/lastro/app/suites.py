@@ -104,7 +104,10 @@ class SuiteRun:
             self.ran |= campaigns.resume(directory, self.how, place)
         else:
             file, fleet = self._hosts()
-            campaigns.begin(directory, self.study(member), wait=self.how.wait, place=place, file=file, fleet=fleet)
+            study, how = self.study(member), self.how
+            campaigns.begin(
+                directory, study, wait=how.wait, place=place, file=file, fleet=fleet, properties=how.properties
+            )
             self.ran = True
 
     def _hosts(self) -> tuple[TestbedFile | None, FleetFile | None]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from lastro.attachments.base import Attachment, Segment, batch
+from lastro.study.model import Setting
 from lastro.testbed import Testbed
 
 _SWITCH = "hub-br"
+VLAN = Setting("vlan", 0, "VLAN of the link: the switch tags frames that a port sends; 0: none", 0, 4094)
 
 
 class Separable(Attachment, ABC):
@@ -18,6 +20,10 @@ class Separable(Attachment, ABC):
     `passes_dut` is true if links between network namespaces pass through that of the DUT."""
 
     passes_dut: ClassVar[bool] = True
+
+    def ends(self, testbed: Testbed, segments: Sequence[Segment]) -> dict[str, list[str]]:
+        """Return the ends of connected links, by the namespace in which they are: that of the DUT, unless noted."""
+        return {testbed.dut: [end for segment in segments for end, _ in segment.ends()]}
 
     @abstractmethod
     def cut(self, testbed: Testbed, segments: Sequence[Segment], *, carrier: bool = False) -> None:
@@ -30,8 +36,24 @@ class Separable(Attachment, ABC):
         """Revert `cut` for the same links, with the same `carrier`."""
 
 
+def in_each(testbed: Testbed, lines: Mapping[str, Sequence[str]], program: str = "ip") -> None:
+    """Run lines of `ip` or `tc` inside several named namespaces, at the same time as far as one command can."""
+    script = [f"{program} -n {netns} -batch - <<'END'\n" + "\n".join(own) + "\nEND" for netns, own in lines.items()]
+    if script:
+        testbed.host.run(["sh", "-e"], stdin="\n".join(script) + "\n")
+
+
 class Switched(Separable):
-    """Links whose ends in the DUT's namespace are ports of a switch: one for all segments, or one for each."""
+    """Links whose ends in the DUT's namespace are ports of a switch: one for all segments, or one for each.
+
+    With the option `vlan`, each end is an access port: its frames are untagged, and inside the switch they belong to
+    that VLAN (IEEE 802.1Q)."""
+
+    options = (VLAN,)
+
+    @property
+    def vlan(self) -> int:
+        return int(self.chosen["vlan"])
 
     def switches(self, segments: Sequence[Segment]) -> dict[str, list[Segment]]:
         """Return the segments on each switch, by the name of the switch."""

@@ -22,6 +22,8 @@ from lastro.platforms.base import (
     start_all,
 )
 from lastro.requirements import NOTHING, Requirements
+from lastro.study.levels import join_options
+from lastro.study.model import Level, Setting
 from lastro.testbed import Testbed
 
 _SIDES = "ab"
@@ -48,6 +50,7 @@ class Segment:
 class Attachment(ABC):
     """The links between instances; a new attachment defines `name` and `summary`, like every part, and `compile`.
 
+    A study may choose `options` by a level such as `veth-bridge:vlan=100`.
     `remedy` is what to do on a host that cannot provide it. `no_transit` is the reason why an instance cannot forward
     packets over such links; empty if it can. If `router_prefix` is set, the link of each port ends at a device of the
     DUT, named as in `Segment.ends` but with this prefix. `apart` is true if links are made and removed together, each
@@ -57,6 +60,7 @@ class Attachment(ABC):
     name: ClassVar[str]
     summary: ClassVar[str]
     requirements: ClassVar[Requirements] = NOTHING  # of the host; `lastro setup` installs them
+    options: ClassVar[tuple[Setting, ...]] = ()
     tap_kind: ClassVar[str] = "tap"  # the device that a virtual machine opens
     remedy: ClassVar[str | None] = None
     no_transit: ClassVar[str | None] = None
@@ -64,6 +68,17 @@ class Attachment(ABC):
     apart: bool = False
     tap_offloads: bool = True  # whether a guest may leave checksums and segmentation to the reader of its tap
     own_cgroups: tuple[str, ...] = ()  # of daemons: their CPU time is a cost of the links, not foreign load
+
+    def __init__(self, **chosen: Level) -> None:
+        self.chosen: dict[str, Level] = {option.name: option.default for option in self.options} | chosen
+
+    @property
+    def level(self) -> str:
+        """The name with the chosen options, as a study writes it; options with their default are left out."""
+        usual = {option.name: option.default for option in self.options}
+        return join_options(
+            self.name, [f"{name}={value}" for name, value in self.chosen.items() if value != usual[name]]
+        )
 
     @abstractmethod
     def compile(self, segments: Sequence[Segment]) -> list[str]:

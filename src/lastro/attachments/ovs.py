@@ -22,6 +22,7 @@ from lastro.host.places import close_sockets
 from lastro.host.shell import quoted
 from lastro.platforms.base import Port
 from lastro.requirements import Requirements
+from lastro.study.model import Level
 from lastro.testbed import Testbed
 
 _SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
@@ -35,7 +36,8 @@ class Ovs(Switched):
     requirements = Requirements(packages=("openvswitch-switch",))
     datapaths: tuple[str, ...] = ("system", "netdev")  # in order of preference
 
-    def __init__(self) -> None:
+    def __init__(self, **chosen: Level) -> None:
+        super().__init__(**chosen)
         self._daemons: dict[str, Process] = {}
         self._directory = Path()
         self._datapath = ""
@@ -150,7 +152,7 @@ class Ovs(Switched):
             words += ["fail_mode=standalone"]
             for segment in joined:
                 for end, _ in segment.ends():
-                    words += ["--", "add-port", bridge, end]
+                    words += self._adding(bridge, end)
         return words
 
     def compile_member(self, segments: Sequence[Segment], port: Port) -> list[str]:
@@ -167,11 +169,15 @@ class Ovs(Switched):
             finally:
                 self._vsctl(testbed, "--", "--if-exists", "del-port", MEMBER_END, check=False)
 
+    def _adding(self, bridge: str, end: str) -> list[str]:
+        """Return words for `ovs-vsctl` that make an end a port: with a tag, an access port of that VLAN."""
+        return ["--", "add-port", bridge, end, *([f"tag={self.vlan}"] if self.vlan else [])]
+
     def unplug(self, testbed: Testbed, ends: Sequence[str]) -> None:
         self._vsctl(testbed, *(word for end in ends for word in ("--", "del-port", end)))
 
     def replug(self, testbed: Testbed, ends: Sequence[tuple[str, str]]) -> None:
-        self._vsctl(testbed, *(word for end, bridge in ends for word in ("--", "add-port", bridge, end)))
+        self._vsctl(testbed, *(word for end, bridge in ends for word in self._adding(bridge, end)))
 
     def swapping(
         self, testbed: Testbed, segments: Sequence[Segment], end: str

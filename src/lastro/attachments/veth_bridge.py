@@ -7,21 +7,25 @@ from collections.abc import Sequence
 from lastro.attachments._separable import Switched
 from lastro.attachments.base import MEMBER_END, Segment, batch, dut_end
 from lastro.platforms.base import Port
-from lastro.testbed import Testbed
+from lastro.testbed import IN_A_GUEST, Testbed
 
 
 class VethBridge(Switched):
     name = "veth-bridge"
     summary = "a veth pair (a tap, for a virtual machine) for each port, joined by one Linux bridge"
 
+    @property
+    def remedy(self) -> str | None:  # type: ignore[override]  # a bridge without VLANs works in every kernel
+        return f"use a kernel with VLAN filtering in bridges, {IN_A_GUEST}" if self.vlan else None
+
     def compile(self, segments: Sequence[Segment]) -> list[str]:
         # No spanning tree and no multicast snooping: the bridge has no loops, and forwards from the first packet on.
+        kind = "type bridge stp_state 0 forward_delay 0 mcast_snooping 0"
+        if self.vlan:  # each port that joins becomes a member; without counters, nothing would prove the VLAN
+            kind += f" vlan_filtering 1 vlan_default_pvid {self.vlan} vlan_stats_enabled 1"
         lines = []
         for bridge, joined in self.switches(segments).items():
-            lines += [
-                f"link add name {bridge} type bridge stp_state 0 forward_delay 0 mcast_snooping 0",
-                f"link set {bridge} up",
-            ]
+            lines += [f"link add name {bridge} {kind}", f"link set {bridge} up"]
             for segment in joined:
                 for end, port in segment.ends():
                     lines += [dut_end(end, port), f"link set {end} master {bridge} up"]
@@ -30,6 +34,15 @@ class VethBridge(Switched):
     def compile_member(self, segments: Sequence[Segment], port: Port) -> list[str]:
         bridge = next(iter(self.switches(segments)))
         return [dut_end(MEMBER_END, port), f"link set {MEMBER_END} master {bridge} up"]
+
+    def counters(self, testbed: Testbed) -> dict[str, int]:
+        """Return how many packets its bridges have received in the VLAN; without one, nothing."""
+        if not self.vlan:
+            return {}
+        shown = testbed.host.run_json(["bridge", "-n", testbed.dut, "-s", "-j", "vlan", "show"])
+        counted = [vlan for bridge in shown for vlan in bridge["vlans"]]
+        own = [each["rx_packets"] for each in counted if self.vlan in (each.get("vid"), each.get("vlan"))]
+        return {"in the VLAN": sum(own)}
 
     def unplug(self, testbed: Testbed, ends: Sequence[str]) -> None:
         batch(testbed, testbed.dut, [f"link set {end} nomaster" for end in ends])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from lastro.attachments._separable import Separable
+from lastro.attachments._separable import Separable, in_each
 from lastro.attachments.base import Segment, dut_end
 from lastro.testbed import Testbed
 
@@ -68,9 +68,7 @@ class VethDirect(Separable):
                 line = f"link set {device} {state}" if carrier or taps else discipline.format(device)
                 lines.setdefault(netns, []).append(line)
         program = "ip" if carrier or any(map(_through_taps, segments)) else "tc"
-        script = [f"{program} -n {netns} -batch - <<'END'\n" + "\n".join(own) + "\nEND" for netns, own in lines.items()]
-        if script:
-            testbed.host.run(["sh", "-e"], stdin="\n".join(script) + "\n")
+        in_each(testbed, lines, program)
 
 
 def _through_taps(segment: Segment) -> bool:

@@ -12,8 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from lastro.attachments.base import MEMBER_END, Attachment, Segment, batch, dut_end, made
+from lastro.attachments._separable import Separable, in_each
+from lastro.attachments.base import MEMBER_END, Segment, batch, dut_end, made
 from lastro.platforms.base import Port
+from lastro.study.model import Level
 from lastro.testbed import IN_A_GUEST, QUIET, Testbed, set_sysctls
 
 _UNDERLAY = "under"
@@ -22,12 +24,16 @@ _MTU = 1550
 _PORT = 4789
 
 
-class Vxlan(Attachment):
+class Vxlan(Separable):
     name = "vxlan"
     summary = (
         "a VXLAN overlay between two hosts, which are two namespaces here: each segment crosses from one to the other"
     )
     remedy = f"use a kernel with vxlan, {IN_A_GUEST}"
+
+    def __init__(self, **chosen: Level) -> None:
+        super().__init__(**chosen)
+        self._host_of: dict[str, int] = {}  # of each end; for some links alone, `_ends` may choose other hosts
 
     def compile(self, segments: Sequence[Segment]) -> list[str]:
         """Return lines for the first host, and for the taps of virtual machines on the second one."""
@@ -51,15 +57,38 @@ class Vxlan(Attachment):
     @contextmanager
     def laid(self, testbed: Testbed, segments: Sequence[Segment]) -> Iterator[None]:
         second = _second(testbed)
+        self._host_of = {end: host for host in (0, 1) for end, _, _ in _ends(segments, host)}
         with testbed.session.owned("netns", second):
             testbed.host.run(["ip", "netns", "add", second])
             set_sysctls(testbed.host, second, QUIET)
             with (
                 made(testbed, testbed.dut, [_cable(second)]),
                 super().laid(testbed, segments),
-                made(testbed, second, self.compile_second(segments)),
+                made(testbed, second, self.compile_second(segments), at_once=self.apart),
             ):
                 yield
+
+    def ends(self, testbed: Testbed, segments: Sequence[Segment]) -> dict[str, list[str]]:
+        names = [end for segment in segments for end, _ in segment.ends()]
+        hosts = enumerate((testbed.dut, _second(testbed)))
+        return {netns: [end for end in names if self._host_of[end] == host] for host, netns in hosts}
+
+    def cut(self, testbed: Testbed, segments: Sequence[Segment], *, carrier: bool = False) -> None:
+        """Cut links at the first host's end of the overlay or, with `carrier`, at the ports' ends on both hosts."""
+        if carrier:
+            self._set(testbed, segments, "down")
+        else:
+            batch(testbed, testbed.dut, [f"link set vx-{each.name} nomaster" for each in segments])
+
+    def mend(self, testbed: Testbed, segments: Sequence[Segment], *, carrier: bool = False) -> None:
+        if carrier:
+            self._set(testbed, segments, "up")
+        else:
+            batch(testbed, testbed.dut, [f"link set vx-{each.name} master {_bridge(each)}" for each in segments])
+
+    def _set(self, testbed: Testbed, segments: Sequence[Segment], state: str) -> None:
+        ends = self.ends(testbed, segments).items()
+        in_each(testbed, {netns: [f"link set {end} {state}" for end in names] for netns, names in ends})
 
     @contextmanager
     def connect(self, testbed: Testbed, segments: Sequence[Segment]) -> Iterator[None]:

@@ -9,7 +9,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from lastro import papers
+from lastro.cli._properties import property_list
 from lastro.platforms.base import Availability
+from lastro.scenarios.shared.properties import PartProperties
 
 WORKS, FAILS, UNTRIED = "✓", "✗", "·"
 _GAP = 2
@@ -54,11 +56,15 @@ def document(
     guest: Mapping[str, Any] | None,
     findings: Sequence[ProbedPart],
     versions: Mapping[str, str],
+    properties: Sequence[PartProperties] = (),
 ) -> dict[str, Any]:
-    """Return everything as JSON-able data, with the facts of the host, and of the guest if it is one."""
+    """Return everything as JSON-able data, with the facts of the host, and of the guest if it is one.
+
+    `properties` are those of parts, if they were asked for."""
     tried = {"parts": parts(findings, versions), "matrix": cells(findings)}
     named = [asdict(each) for each in papers.absent()]
-    return {"host": host, **({"guest": guest} if guest else {}), **tried, "named_by_papers": named}
+    more = {"properties": property_list(properties)} if properties else {}
+    return {"host": host, **({"guest": guest} if guest else {}), **tried, **more, "named_by_papers": named}
 
 
 def parts(findings: Sequence[ProbedPart], versions: Mapping[str, str]) -> list[dict[str, Any]]:

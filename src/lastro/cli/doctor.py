@@ -10,6 +10,7 @@ and its isolation both work on its platform.
   lastro doctor --quick                     only platforms, in half a minute; nothing while a campaign holds the host
   lastro doctor --study edge.toml           only what a study needs
   lastro doctor --testbed guest             in a virtual machine: what AppArmor, cgroup v2 and its kernel add
+  lastro doctor --properties                what links and platforms can do: their own kernel, interfaces, VLANs
   lastro doctor --fleet fleet.toml          which testbeds can be used, which are alike, and how the others differ
   lastro doctor --platform runc --all       only this platform; virtual machines take seconds for each attempt"""
 
@@ -18,30 +19,26 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
-import sys
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
 
 from lastro import registry
 from lastro.app.rights import require_root
 from lastro.app.studies import load_fleet, load_study, load_testbed
 from lastro.cli._common import testbed_argument
+from lastro.cli._doctor_progress import PartsToTry, ProbeProgress
 from lastro.cli._matrix import ProbedPart, absent_lines, document, lines, summary
+from lastro.cli._properties import property_lines
 from lastro.errors import HostBusy, HostError, InputError, LastroError, did_you_mean
 from lastro.host.base import Host
-from lastro.plain import plain, unfiltered
 from lastro.platforms.base import Availability
-from lastro.scenarios.base import start_s
 from lastro.scenarios.chain import ChainScenario
 from lastro.scenarios.shared.chain_probes import ChainProbes
 from lastro.scenarios.shared.pools import AttachmentPool, PlatformPool
+from lastro.scenarios.shared.properties import probe_properties
 from lastro.study.levels import NONE, split_options
 from lastro.study.model import Study
-from lastro.units import human_duration
 
 _WIDTH = 80
 _TRIED = ("attachment", "isolation", "function", "anomaly")
@@ -53,6 +50,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--study", metavar="STUDY", help="only the parts that a study names")
     parser.add_argument("--quick", action="store_true", help="only test whether an instance of each platform starts")
+    parser.add_argument(
+        "--properties", action="store_true", help="find properties of platforms and links, instead of trying parts"
+    )
     testbed_argument(parser)
     parser.add_argument(
         "--fleet", type=Path, metavar="FILE", help="compare the testbeds of a fleet file instead of trying parts"
@@ -79,12 +79,15 @@ def run(args: argparse.Namespace) -> int:
         raise InputError(f"{file.file} has several guests, and doctor tries one", hint)
     try:
         with testbed("lastro doctor", wait=args.wait, file=file) as bed, ExitStack() as stack:
-            progress = stack.enter_context(_Progress(wanted))
+            progress = stack.enter_context(ProbeProgress(wanted))
             host = facts.collect(bed.host)
             links = AttachmentPool(bed, stack)
-            probes = ChainProbes(bed, PlatformPool(bed, stack), links)
+            pool = PlatformPool(bed, stack)
+            probes = ChainProbes(bed, pool, links)
             adds = added(bed, probes, links)
             findings = examine(probes, wanted, progress)
+            works = [each.name for each in findings if each.kind == "platform" and each.availability]
+            found = probe_properties(bed, pool, links, works, wanted.linked, progress.finds) if args.properties else []
             versions = _versions(bed.host, findings) if args.json else {}
     except HostBusy as error:
         if not args.quick:
@@ -94,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     if args.json:
         guest = {**bed.guest, "adds": adds} if bed.guest else None
-        print(json.dumps(document(host, guest, findings, versions), indent=2))
+        print(json.dumps(document(host, guest, findings, versions, found), indent=2))
         return 0
     for role, other in bed.others.items():
         print(f"{role}: {other.host.name} is reachable and meets the requirements")
@@ -106,6 +109,9 @@ def run(args: argparse.Namespace) -> int:
         print(f"{bed.guest['title']}{why_not}")
         print(f"what this machine lacks and the guest has: {', '.join(adds) or 'nothing'}")
     print()
+    if args.properties:
+        print("\n".join([*summary(findings, _width()), "", *property_lines(found, _width())]))
+        return 0
     everything = args.all and not args.quick
     print("\n".join(lines(findings, _width()) if everything else summary(findings, _width())))
     if everything:
@@ -138,7 +144,7 @@ def _run_fleet(args: argparse.Namespace) -> int:
     from lastro.app.fleet_check import ask
     from lastro.cli import _fleet_lines
 
-    for option in ("platform", "study", "quick", "testbed", "all"):
+    for option in ("platform", "study", "quick", "properties", "testbed", "all"):
         if getattr(args, option):
             hint = f"try parts on one testbed: lastro doctor --testbed FILE --{option} …"
             raise InputError(f"--fleet compares testbeds, and does not take --{option}", hint)
@@ -157,19 +163,13 @@ def _run_fleet(args: argparse.Namespace) -> int:
     return 0 if found.groups else HostError.exit_code
 
 
-@dataclass(frozen=True, slots=True)
-class PartsToTry:
-    """The parts to try: platforms, with their options, and the names of other parts by kind."""
-
-    platforms: Sequence[str]
-    names: Mapping[str, Sequence[str]]
-    in_click: bool = False  # also try the functions' implementation in Click
-
-
 def _wanted(args: argparse.Namespace) -> PartsToTry:
     """Return the parts to try. Raises: InputError when a name is not that of a platform; StudyError."""
     study = load_study(args.study) if args.study else None
     platforms = _platforms(args.platform) if args.platform or study is None else _levels(study, "platform")
+    if args.properties:
+        linked = sorted(registry.names("attachment")) if study is None else _levels(study, "attachment")
+        return PartsToTry(platforms, {}, linked)
     if args.quick:
         return PartsToTry(platforms, {})
     if study is None:
@@ -178,7 +178,7 @@ def _wanted(args: argparse.Namespace) -> PartsToTry:
     return PartsToTry(
         platforms,
         {
-            kind: sorted({part for part in parts if part in ChainScenario.part_names(kind)})
+            kind: sorted({part for part in parts if split_options(part)[0] in ChainScenario.part_names(kind)})
             for kind, parts in split.items()
         },
     )
@@ -201,7 +201,7 @@ def _platforms(chosen: Sequence[str] | None) -> list[str]:
     return list(dict.fromkeys(chosen)) if chosen else sorted(known)
 
 
-def examine(probes: ChainProbes, wanted: PartsToTry, progress: _Progress) -> list[ProbedPart]:
+def examine(probes: ChainProbes, wanted: PartsToTry, progress: ProbeProgress) -> list[ProbedPart]:
     """Try every platform, then each wanted part on it. Where a platform does not start, its parts have its reason."""
     tries: dict[str, Callable[[str, str], Availability]] = {
         "attachment": probes.attachment,
@@ -225,62 +225,3 @@ def examine(probes: ChainProbes, wanted: PartsToTry, progress: _Progress) -> lis
         progress.tries(platform, "functions in Click")
         findings.append(ProbedPart("function", "in Click", platform, probes.function(NONE, platform, "click")))
     return sorted(findings, key=lambda finding: list(registry.KINDS).index(finding.kind))
-
-
-class _Progress:
-    """Progress on stderr: one live line on a terminal, a line for each platform elsewhere.
-
-    The time left is estimated from the usual start time of each platform that starts, and from the pace so far."""
-
-    def __init__(self, wanted: PartsToTry) -> None:
-        self._n_platforms, self._in_click = len(wanted.platforms), wanted.in_click
-        self._n_each = sum(map(len, wanted.names.values()))
-        self._each_s = {name: start_s({"platform": name}) for name in wanted.platforms}
-        self._n = self._tried = 0
-        self._expected_s = self._done_s = 0.0
-
-    def __enter__(self) -> Self:
-        self._live = sys.stderr.isatty()
-        self._shown: set[str] = set()
-        return self
-
-    def starts(self, platform: str) -> None:
-        self._tried += 1
-        self._say(f"starting {platform}", f"starting {platform}", f"{self._tried}/{self._n_platforms}")
-
-    def goes_on(self, works: Sequence[str]) -> None:
-        """Say how many parts follow on the platforms that start, and how long they take."""
-        self._n, self._tried = self._n_each * len(works) + self._in_click, 0
-        self._expected_s = self._n_each * sum(self._each_s[name] for name in works)
-        self._began_s = time.monotonic()
-        if self._n_each and works:
-            self._end_line()
-            some = f"{len(works)} of {self._n_platforms} platforms start{'s' if len(works) == 1 else ''}"
-            start = "the platform starts" if self._n_platforms == 1 else some
-            parts = f"{self._n_each} parts are tried on {'it' if len(works) == 1 else 'each'}"
-            print(f"{start}; {parts}, {self._time('in all')}; Ctrl-C ends it", file=sys.stderr, flush=True)
-
-    def tries(self, platform: str, what: str) -> None:
-        self._tried += 1
-        self._say(f"trying {platform}: {what}", f"trying {platform}", f"{self._tried}/{self._n}, {self._time('left')}")
-        self._done_s += self._each_s.get(platform, 0.0)
-
-    def _say(self, now: str, once: str, progress: str) -> None:
-        if self._live:
-            line = f"{now} ({progress})"
-            print(f"\r\x1b[K{plain(line)[: _WIDTH - 1]}", end="", file=unfiltered(sys.stderr), flush=True)
-        elif once not in self._shown:
-            print(f"{once} … ({progress})", file=sys.stderr, flush=True)
-        self._shown.add(once)
-
-    def _time(self, words: str) -> str:
-        """Return the time left, at the pace so far once there is one."""
-        pace = (time.monotonic() - self._began_s) / self._done_s if self._done_s else 1.0
-        return f"about {human_duration(max(0.0, pace * (self._expected_s - self._done_s)))} {words}"
-
-    def _end_line(self) -> None:
-        if self._live:
-            print("\r\x1b[K", end="", file=unfiltered(sys.stderr), flush=True)
-
-    def __exit__(self, *_: object) -> None:
-        self._end_line()

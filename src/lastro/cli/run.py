@@ -18,6 +18,7 @@ from lastro.app.rights import require_root
 from lastro.app.studies import load_fleet, load_study, load_testbed, suite_of
 from lastro.cli._common import fail_invalid_argument, hosts_arguments, most_invalid, selection, study_arguments
 from lastro.cli._conclude import conclude
+from lastro.errors import InputError
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -26,6 +27,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "-o", "--output", type=Path, metavar="DIR", help="directory of the campaign; must not hold one already"
     )
     parser.add_argument("--wait", action="store_true", help="wait for another campaign on this host to end")
+    parser.add_argument(
+        "--properties", action="store_true", help="first find properties of the study's platforms and links"
+    )
     parser.add_argument("--no-report", action="store_true", help="do not write the HTML report at the end")
     fail_invalid_argument(parser)
 
@@ -34,13 +38,18 @@ def run(args: argparse.Namespace) -> int:
     given = suite_of(args.study, selection(args))
     studies = given.studies if given else (load_study(args.study, selection(args)),)
     most = most_invalid(args)
+    if args.properties and args.fleet:
+        hint = "ask each testbed: lastro doctor --testbed FILE --properties"
+        raise InputError("--properties is not for campaigns on a fleet", hint)
     if any(registry.get("scenario", study.scenario).needs_root for study in studies):
         require_root("run")
     directory = args.output or place_for(given.folder.name if given else studies[0].name)
     if given:
-        suites.begin(directory, given, How(wait=args.wait, testbed=args.testbed, fleet=args.fleet))
+        how = How(wait=args.wait, testbed=args.testbed, fleet=args.fleet, properties=args.properties)
+        suites.begin(directory, given, how)
     else:
         check_place(directory)
         fleet = load_fleet(args.fleet) if args.fleet else None
-        campaigns.begin(directory, studies[0], wait=args.wait, file=load_testbed(args.testbed), fleet=fleet)
+        file, properties = load_testbed(args.testbed), args.properties
+        campaigns.begin(directory, studies[0], wait=args.wait, file=file, fleet=fleet, properties=properties)
     return conclude(directory, report=not args.no_report, most_invalid=most)

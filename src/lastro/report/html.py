@@ -29,6 +29,7 @@ from lastro.report.language import Language
 from lastro.report.numbers import direction_text
 from lastro.report.numeric_words import slope_text, slopes_note
 from lastro.report.opening import opening
+from lastro.report.part_properties import part_tables
 from lastro.report.published_tables import INTRODUCTION, NOTHING_OF_IT, bars_table, printed_table, title_of
 from lastro.report.remark_words import meaning
 from lastro.report.results_view import groups, hoisted_factors
@@ -81,7 +82,12 @@ def _context(content: Content) -> dict[str, Any]:
         "meaning": meaning,
         "really": [
             table
-            for table in (really_table(report, say), doses_table(report, say), remarks_table(report, say))
+            for table in (
+                really_table(report, say),
+                *part_tables(report, say),
+                doses_table(report, say),
+                remarks_table(report, say),
+            )
             if table
         ],
         "confidence": words.percent(report.study.design.confidence),

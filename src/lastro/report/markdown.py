@@ -16,6 +16,7 @@ from lastro.report import words
 from lastro.report.content import Content
 from lastro.report.language import Language
 from lastro.report.opening import opening
+from lastro.report.part_properties import part_tables
 from lastro.report.published_tables import INTRODUCTION, published_tables
 from lastro.report.search_tables import tables_of
 from lastro.report.stat_tables import (
@@ -118,7 +119,8 @@ def _statistics(content: Content) -> Iterator[str]:
 
 
 def _really(report: Report, say: Language) -> Iterator[str]:
-    tables = (really_table(report, say), doses_table(report, say), remarks_table(report, say))
+    parts = part_tables(report, say)
+    tables = (really_table(report, say), *parts, doses_table(report, say), remarks_table(report, say))
     if tables[0]:
         yield escape(say(words.REALLY))
     yield from (_table(table, report, say) for table in tables if table)

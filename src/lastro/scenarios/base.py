@@ -250,6 +250,11 @@ def platform_level(config: Config) -> str:
     return part_level(config, "platform")
 
 
+def links_level(config: Config) -> str:
+    """Return the level of a treatment's attachment: its name with its options."""
+    return part_level(config, "attachment")
+
+
 def platform_of(config: Config) -> type[Platform]:
     """Return the class of the treatment's platform; the base class if it cannot be imported."""
     info = registry.parts("platform").get(split_options(str(config["platform"]))[0])

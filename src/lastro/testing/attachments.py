@@ -15,6 +15,7 @@ from lastro.attachments._separable import Separable
 from lastro.attachments.base import Attachment, Segment
 from lastro.errors import LastroError, Unavailable
 from lastro.platforms.base import Instance, InstanceSpec, Platform, Port
+from lastro.scenarios.base import make_part
 from lastro.scenarios.shared.chain import deployed, joined
 from lastro.scenarios.shared.instance_spec import instance_spec
 from lastro.scenarios.shared.pools import PlatformPool
@@ -52,7 +53,7 @@ class AttachmentContract:
     @classmethod
     def links(cls, testbed: Testbed) -> Iterator[Attachment]:
         """Yield the attachment, prepared for all tests."""
-        part: Attachment = registry.get("attachment", cls.attachment)()
+        part: Attachment = make_part("attachment", cls.attachment)
         with part.prepare(testbed):
             yield part
 

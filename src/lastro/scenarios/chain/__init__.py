@@ -22,7 +22,7 @@ from lastro.instruments.ping import Ping
 from lastro.isolation.base import MeasuredUse, Profile
 from lastro.platforms.base import Availability
 from lastro.results.samples import Metric, Outcome
-from lastro.scenarios.base import CalibrationKind, Config, start_s
+from lastro.scenarios.base import CalibrationKind, Config, links_level, start_s
 from lastro.scenarios.chain.latency import LOADED_METRICS, image_packages, signable
 from lastro.scenarios.chain.latency import SETTINGS as LATENCY_SETTINGS
 from lastro.scenarios.chain.measuring import METRICS, measure
@@ -163,7 +163,7 @@ class ChainScenario(OnChain):
         found: dict[str, Any] = {"image_tools": {}, "offloads": {}}
         click = any(config["implementation"] == "click" for config in configs)
         try:
-            for name, offloads in sorted({(str(config["attachment"]), str(config["offloads"])) for config in configs}):
+            for name, offloads in sorted({(links_level(config), str(config["offloads"])) for config in configs}):
                 if self._probes.attachment(name, self.pool.native.name):
                     links = name if offloads == KERNEL else f"{name}, offloads {offloads}"
                     with_offloads = offloads != OFF

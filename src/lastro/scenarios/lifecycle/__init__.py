@@ -17,7 +17,7 @@ from lastro.platforms.base import Availability, Instance, InstanceSpec, Platform
 from lastro.platforms.native import Native
 from lastro.results.noted import SearchEnd
 from lastro.results.samples import Metric, Outcome, Series
-from lastro.scenarios.base import Config, platform_level, start_s
+from lastro.scenarios.base import Config, links_level, platform_level, start_s
 from lastro.scenarios.lifecycle.footprint import Footprint
 from lastro.scenarios.lifecycle.meeting import MOST, MeetingPlace, meeting_place
 from lastro.scenarios.shared.bases import OnPlatforms
@@ -79,7 +79,7 @@ class LifecycleScenario(OnPlatforms):
         outcome = Outcome()
         platform = self.pool.get(platform_level(config))
         clocked, n = TimedPlatform(platform), int(config["instances"])
-        native, attachment, together = self.pool.native, str(config["attachment"]), bool(config["parallel"])
+        native, attachment, together = self.pool.native, links_level(config), bool(config["parallel"])
         with (
             clock_kept(self.testbed, config, outcome),
             meeting_place(self.testbed, native, attachment, n, together=together) as place,
@@ -110,7 +110,7 @@ class LifecycleScenario(OnPlatforms):
         built = Built(self.testbed)
         built.add("peer", place.peer, Native.name)
         built.add("instance", segment.ports[1].instance, platform_level(config), count=int(config["instances"]))
-        built.join(str(config["attachment"]), [segment], testbed)
+        built.join(links_level(config), [segment], testbed)
         built.note(outcome)
 
     def _fill_up(self, config: Config, platform: Platform, n: int, empty: Footprint, outcome: Outcome) -> None:

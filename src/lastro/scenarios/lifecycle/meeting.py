@@ -6,11 +6,11 @@ import ipaddress
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
-from lastro import registry
 from lastro.attachments.base import Attachment, Segment
 from lastro.errors import PlatformError
 from lastro.host.base import Completed
 from lastro.platforms.base import Instance, InstanceSpec, Platform, Port, start_all
+from lastro.scenarios.base import make_part
 from lastro.scenarios.shared.instance_spec import instance_spec
 from lastro.scenarios.shared.memory_room import require_room
 from lastro.scenarios.shared.timing import TimedPlatform
@@ -85,7 +85,7 @@ def meeting_place(
         hubs = [testbed.session.unique("hub") for _ in range(1 if together else n)]
         places = []
         for hub in hubs:
-            place, links = stack.enter_context(beside(testbed, hub)), registry.get("attachment", attachment)()
+            place, links = stack.enter_context(beside(testbed, hub)), make_part("attachment", attachment)
             stack.enter_context(links.prepare(place))
             places.append((place, links))
         yield MeetingPlace(stack.enter_context(native.start(testbed, instance_spec(testbed, "peer"))), places, n)

@@ -26,7 +26,7 @@ from lastro.meters.usage import UsageMeter
 from lastro.platforms.base import Availability, InstanceSpec, unavailable
 from lastro.results.additions import ScenarioFigure
 from lastro.results.samples import Metric, Outcome
-from lastro.scenarios.base import CalibrationKind, Config, platform_level, shares_kernel, start_s
+from lastro.scenarios.base import CalibrationKind, Config, links_level, platform_level, shares_kernel, start_s
 from lastro.scenarios.load.additions import figures_of
 from lastro.scenarios.load.addresses import keep_addresses
 from lastro.scenarios.load.goals import own_goal
@@ -177,7 +177,7 @@ class LoadScenario(OnChain):
             return unavailable(error)
         if not (found := super().availability(config)):
             return found
-        level, links = platform_level(config), str(config["attachment"])
+        level, links = platform_level(config), links_level(config)
         return self._probes.generator(str(config["instrument"]), links, level, self.ip_of(config))
 
     # Calibrations

@@ -22,7 +22,7 @@ from lastro.instruments._http import HttpLoad
 from lastro.isolation.base import isolate, not_in_force, parts_of
 from lastro.platforms.base import AVAILABLE, Availability, Instance, Platform, unavailable
 from lastro.results.samples import Metric, Outcome
-from lastro.scenarios.base import CalibrationKind, Config, isolations_of, platform_level, platform_of
+from lastro.scenarios.base import CalibrationKind, Config, isolations_of, links_level, platform_level, platform_of
 from lastro.scenarios.proxy import generator, logs, measure
 from lastro.scenarios.proxy.capacity import CAPACITY, fill_up
 from lastro.scenarios.proxy.expected import expected_s, load_of
@@ -136,7 +136,7 @@ class ProxyScenario(OnLinks):
     # Availability
 
     def availability(self, config: Config) -> Availability:
-        level, links, isolation = platform_level(config), str(config["attachment"]), str(config["isolation"])
+        level, links, isolation = platform_level(config), links_level(config), str(config["isolation"])
         parts = [self._probes.isolation(part, level) for part in parts_of(isolation)]
         if not (found := first_unavailable(self.pool.availability(level), *parts)):
             return found
@@ -204,7 +204,7 @@ class ProxyScenario(OnLinks):
                 outcome.notes |= {"limits": {"proxy": limits_of(proxy.instance.spec)}, "seen inside": seen}
                 outcome.invalidate(not_in_force(isolations_of(config), {"proxy": proxy.instance}))
             bare = {CLIENT: standing.client, SERVER: standing.server}
-            how = (platform_level(config), str(config["attachment"]), str(config["isolation"]))
+            how = (platform_level(config), links_level(config), str(config["isolation"]))
             note_topology(outcome, standing.wire, bare, [proxy.hosted for proxy in standing.proxies], how, disturbance)
             rest(float(config["settle_s"]))
             measure.measure(standing, config, disturbance, outcome)
@@ -219,7 +219,7 @@ class ProxyScenario(OnLinks):
     def _stand(self, stack: ExitStack, config: Config) -> Standing:
         """Start clients, proxies and server, and request a first answer through each proxy."""
         platform: Platform = self.pool.get(platform_level(config))
-        links, native = self.attachments.get(str(config["attachment"])), self.pool.native
+        links, native = self.attachments.get(links_level(config)), self.pool.native
         assert isinstance(links, Hosting)
         bed = stack.enter_context(beside(self.testbed, "trial-dut")) if links.own_dut else self.testbed
         wire = stack.enter_context(line(bed))

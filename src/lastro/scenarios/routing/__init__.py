@@ -19,7 +19,7 @@ from lastro.image.rootfs import Needs
 from lastro.meters.host import HostMeter
 from lastro.platforms.base import AVAILABLE, Availability, InstanceSpec, unavailable
 from lastro.results.samples import Outcome
-from lastro.scenarios.base import CalibrationKind, Config, platform_level, start_s
+from lastro.scenarios.base import CalibrationKind, Config, links_level, platform_level, start_s
 from lastro.scenarios.routing.additions import FIGURES, TOPOLOGIES, size_of
 from lastro.scenarios.routing.boot import booted, note_network
 from lastro.scenarios.routing.convergence import DEAD_HELLOS, Run, wait_for_routes
@@ -181,7 +181,7 @@ class RoutingScenario(OnLinks):
         topology, router = read_topology(level), ROUTERS[str(config["implementation"])]
         sizes = dict(zip(TOPOLOGIES.measures, size_of(topology), strict=True))
         outcome.notes["network"] = {**sizes, "router": router.name, **text}
-        platform, links = self.pool.get(platform_level(config)), self._links(str(config["attachment"]))
+        platform, links = self.pool.get(platform_level(config)), self._links(links_level(config))
         hello_s = int(config["hello_s"])
         protocol = Protocol(hello_s, DEAD_HELLOS * hello_s, str(config["network_type"]), str(config["timers"]))
         machine = self.testbed.host

@@ -14,7 +14,7 @@ from lastro.functions._ospf import CAPABILITIES, Interface, Protocol, Router, ho
 from lastro.platforms.base import Instance, Platform, Port, start_all
 from lastro.results.samples import Outcome
 from lastro.scenarios.routing.host_timeline import HostReading
-from lastro.scenarios.routing.network import AT_ONCE, START_S, RouterNetwork, far_ends, shortened
+from lastro.scenarios.routing.network import AT_ONCE, START_S, RouterNetwork, shortened
 from lastro.scenarios.routing.observers import Observers
 from lastro.scenarios.routing.ospf_capture import CapturePoint, watching
 from lastro.scenarios.shared.instance_spec import ROUTER, instance_spec
@@ -74,7 +74,7 @@ def note_network(testbed: Testbed, network: RouterNetwork, platform: str, outcom
     built = Built(testbed)
     for name, instance in zip(network.names, network.instances, strict=True):
         built.add(name, instance, platform, does=network.router.name)
-    built.join(network.attachment.name, network.segments)
+    built.join(network.attachment.level, network.segments)
     built.note(outcome)
     note_witness(outcome, "links", "OSPF packets on every link, and changes of routes", network.names)
 
@@ -93,9 +93,10 @@ def segments_of(topology: RouterTopology, instances: Sequence[Instance]) -> list
 
 
 def _places(testbed: Testbed, attachment: Separable, segments: Sequence[Segment]) -> list[CapturePoint]:
-    """Return where each packet on a link is seen once: arriving at the link's end in the DUT, or leaving its port."""
+    """Return where each packet on a link is seen once: arriving at one of the link's ends, or leaving its port."""
     if attachment.passes_dut or any(port.instance.takes_taps for port in segments[0].ports):
-        return [CapturePoint(testbed.dut, far_ends(segments), outgoing=False)]
+        ends = attachment.ends(testbed, segments).items()
+        return [CapturePoint(netns, frozenset(names), outgoing=False) for netns, names in ends]
     ports: dict[str, set[str]] = {}
     for port in (port for segment in segments for port in segment.ports):
         ports.setdefault(port.netns, set()).add(port.name)

@@ -6,7 +6,7 @@ from typing import Any
 
 from lastro.isolation.base import parts_of
 from lastro.platforms.base import AVAILABLE, Availability
-from lastro.scenarios.base import Config, Scenario, platform_level
+from lastro.scenarios.base import Config, Scenario, links_level, platform_level
 from lastro.scenarios.shared.availability_probes import Probes
 from lastro.scenarios.shared.pools import AttachmentPool, PlatformPool
 from lastro.testbed import Testbed
@@ -26,7 +26,7 @@ class OnPlatforms(Scenario):
         level = platform_level(config)
         found = [self._probes.platform(level)]
         if "attachment" in config:
-            found.append(self._probes.attachment(str(config["attachment"]), self.linked_level(config)))
+            found.append(self._probes.attachment(links_level(config), self.linked_level(config)))
         if "isolation" in config:
             found += [self._probes.isolation(part, level) for part in parts_of(str(config["isolation"]))]
         return first_unavailable(*found)
@@ -46,10 +46,10 @@ class OnLinks(OnPlatforms):
     """A scenario whose instances are also joined by the links of a pool."""
 
     def preparation(self, config: Config) -> list[dict[str, Any]]:
-        return [*super().preparation(config), *self.attachments.preparations.get(str(config["attachment"]), ())]
+        return [*super().preparation(config), *self.attachments.preparations.get(links_level(config), ())]
 
     def residuals(self, config: Config) -> dict[str, Any]:
-        return {**super().residuals(config), **self.attachments.residuals(str(config["attachment"]))}
+        return {**super().residuals(config), **self.attachments.residuals(links_level(config))}
 
 
 def first_unavailable(*probes: Availability) -> Availability:

@@ -17,7 +17,7 @@ from lastro.scenarios.shared.chain import deployed, joined
 from lastro.scenarios.shared.crossings import difference
 from lastro.scenarios.shared.frames import frames_of
 from lastro.scenarios.shared.instance_spec import instance_spec
-from lastro.study.levels import NONE
+from lastro.study.levels import NONE, split_options
 
 
 class ChainProbes(Probes):
@@ -40,7 +40,7 @@ class ChainProbes(Probes):
 
     def transit(self, attachment: str) -> Availability:
         """Return whether an instance between two others can forward packets over such links."""
-        return Availability(registry.get("attachment", attachment).no_transit)
+        return Availability(registry.get("attachment", split_options(attachment)[0]).no_transit)
 
     def offloads_off(self, attachment: str, platform: str) -> Availability:
         """Return whether frames fit the MTU on such links without offloads, by sending some."""

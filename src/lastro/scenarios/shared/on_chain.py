@@ -15,7 +15,7 @@ from lastro.image.rootfs import Needs
 from lastro.isolation.base import NEIGHBOUR, Profile, isolate, not_in_force, parts_of
 from lastro.platforms.base import AVAILABLE, Availability, Instance, InstanceSpec, Platform, Port
 from lastro.results.samples import Outcome
-from lastro.scenarios.base import Config, isolations_of, make_part, platform_level, platform_of
+from lastro.scenarios.base import Config, isolations_of, links_level, make_part, platform_level, platform_of
 from lastro.scenarios.shared.bases import OnLinks, first_unavailable
 from lastro.scenarios.shared.calibration import calibrated, calibration_key
 from lastro.scenarios.shared.chain import Chain, deployed, joined
@@ -109,7 +109,7 @@ class OnChain(OnLinks):
         level, probes = platform_level(config), self._probes
         if not (found := probes.platform(level)):
             return found
-        links, ip = str(config["attachment"]), self.ip_of(config)
+        links, ip = links_level(config), self.ip_of(config)
         return first_unavailable(
             probes.attachment(links, level),
             probes.transit(links),
@@ -148,7 +148,7 @@ class OnChain(OnLinks):
         """Deploy the chain and its neighbour inside the block, isolated, and note them with their limits.
 
         Raises: TrialError when something does not start."""
-        platform, links = self.pool.get(platform_level(config)), self.attachments.get(str(config["attachment"]))
+        platform, links = self.pool.get(platform_level(config)), self.attachments.get(links_level(config))
         isolations, profile = isolations_of(config), calibrated(calibrations, PROFILE)
         profile = None if profile is None else made(Profile, profile).on(platform)
 
@@ -186,9 +186,9 @@ class OnChain(OnLinks):
             built.add(role, instance, platform_level(config), does=work.get(role, ""), **same)
         if neighbour:
             built.add(NEIGHBOUR, neighbour.neighbour.instance, platform_level(config), **neighbour.fields, **same)
-        built.join(chain.attachment.name, chain.segments)
+        built.join(chain.attachment.level, chain.segments)
         if neighbour and neighbour.port:
-            built.join_member(chain.attachment.name, neighbour.port, chain.segments[0])
+            built.join_member(chain.attachment.level, neighbour.port, chain.segments[0])
         built.note(outcome)
 
     @contextmanager

@@ -120,7 +120,7 @@ def _to_be_contained(name: str, found: Availability) -> Availability:
 
 
 class AttachmentPool:
-    """The attachments of a session, each prepared on first use and torn down with the session."""
+    """The attachments of a session, keyed by level, each prepared on first use and torn down with the session."""
 
     def __init__(self, testbed: Testbed, stack: ExitStack) -> None:
         self._testbed, self._stack = testbed, stack
@@ -130,7 +130,7 @@ class AttachmentPool:
     def get(self, name: str) -> Attachment:
         """Return a prepared attachment. Raises: any error of its preparation."""
         if name not in self._ready:
-            attachment: Attachment = registry.get("attachment", name)()
+            attachment: Attachment = make_part("attachment", name)
             with self._testbed.host.recorded() as transcript:
                 self._stack.enter_context(attachment.prepare(self._testbed))
             self._ready[name] = attachment

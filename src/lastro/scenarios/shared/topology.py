@@ -2,7 +2,7 @@
 
     built = Built(self.testbed)
     built.add("source", source, level)
-    built.join(links.name, segments)
+    built.join(links.level, segments)
     built.note(outcome)
     note_load(outcome, "ping", "source", "sink")
     note_meter(outcome, meter)

@@ -21,7 +21,7 @@ from lastro.meters.interfaces import InterfaceMeter
 from lastro.platforms.base import AVAILABLE, Availability, Instance, InstanceSpec, unavailable
 from lastro.platforms.native import OWN_STACK, Native
 from lastro.results.samples import Outcome, Reading
-from lastro.scenarios.base import CalibrationKind, Config, isolations_of, platform_level, start_s
+from lastro.scenarios.base import CalibrationKind, Config, isolations_of, links_level, platform_level, start_s
 from lastro.scenarios.shared.accounts import BY_HOST, METRICS, with_account
 from lastro.scenarios.shared.bases import OnLinks
 from lastro.scenarios.shared.calibration import calibration_key, on_bare_host
@@ -35,7 +35,7 @@ from lastro.scenarios.shared.verify_limits import limits_of, unequal
 from lastro.scenarios.shared.workload_meters import WorkloadWatch, record_watched
 from lastro.scenarios.uplink.ends import HOST, FlowEnd, flow_end, note_topology, require_host_address
 from lastro.scenarios.uplink.offered_load import MOST, check_offered, judge_generator, rates, share_of, with_rate
-from lastro.study.levels import NONE
+from lastro.study.levels import NONE, split_options
 from lastro.study.model import Setting
 from lastro.testbed import Testbed
 
@@ -97,7 +97,7 @@ class UplinkScenario(OnLinks):
             return found
         try:
             if config["towards"] == HOST:
-                require_host_address(registry.get("attachment", str(config["attachment"])))
+                require_host_address(registry.get("attachment", split_options(links_level(config))[0]))
             limited_spec(config, self.testbed, INSTANCE)
             self._version(str(config["instrument"]))
         except LastroError as error:
@@ -141,7 +141,7 @@ class UplinkScenario(OnLinks):
         outcome = Outcome()
         known = next(iter(calibrations.values()), None) if self.calibrations(config) else None
         config = with_rate(config, known, outcome)
-        platform, links = self.pool.get(platform_level(config)), self.attachments.get(str(config["attachment"]))
+        platform, links = self.pool.get(platform_level(config)), self.attachments.get(links_level(config))
         isolations, own_cgroups = isolations_of(config), (*platform.own_cgroups, *links.own_cgroups)
         native, towards = self.pool.native, str(config["towards"])
         with (
@@ -153,8 +153,8 @@ class UplinkScenario(OnLinks):
             reasons, seen = unequal(self.testbed, pair.instance)
             outcome.invalidate(reasons)
             outcome.notes |= {"limits": {INSTANCE: limits_of(pair.instance.spec)}, **seen}
-            built = pair.built(self.testbed, links.name, platform_level(config), isolation=str(config["isolation"]))
-            note_topology(built, pair, end, links.name, outcome)
+            built = pair.built(self.testbed, links.level, platform_level(config), isolation=str(config["isolation"]))
+            note_topology(built, pair, end, links.level, outcome)
             rest(float(config["settle_s"]))
             counted = links.counters(self.testbed)
             self._measure(config, pair, end, own_cgroups, outcome)

@@ -1,0 +1,90 @@
+"""What `lastro doctor` tries, and its progress."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from lastro.plain import plain, unfiltered
+from lastro.scenarios.base import start_s
+from lastro.units import human_duration
+
+_WIDTH = 80
+
+
+@dataclass(frozen=True, slots=True)
+class PartsToTry:
+    """The parts to try: platforms, with their options, and the names of other parts by kind.
+
+    `linked` are the attachments whose properties are wanted."""
+
+    platforms: Sequence[str]
+    names: Mapping[str, Sequence[str]]
+    linked: Sequence[str] = ()
+    in_click: bool = False  # also try the functions' implementation in Click
+
+
+class ProbeProgress:
+    """Progress on stderr: one live line on a terminal, a line for each platform elsewhere.
+
+    The time left is estimated from the usual start time of each platform that starts, and from the pace so far."""
+
+    def __init__(self, wanted: PartsToTry) -> None:
+        self._n_platforms, self._in_click = len(wanted.platforms), wanted.in_click
+        self._n_each = sum(map(len, wanted.names.values()))
+        self._each_s = {name: start_s({"platform": name}) for name in wanted.platforms}
+        self._n = self._tried = 0
+        self._expected_s = self._done_s = 0.0
+
+    def __enter__(self) -> Self:
+        self._live = sys.stderr.isatty()
+        self._shown: set[str] = set()
+        return self
+
+    def starts(self, platform: str) -> None:
+        self._tried += 1
+        self._say(f"starting {platform}", f"starting {platform}", f"{self._tried}/{self._n_platforms}")
+
+    def goes_on(self, works: Sequence[str]) -> None:
+        """Say how many parts follow on the platforms that start, and how long they take."""
+        self._n, self._tried = self._n_each * len(works) + self._in_click, 0
+        self._expected_s = self._n_each * sum(self._each_s[name] for name in works)
+        self._began_s = time.monotonic()
+        if self._n_each and works:
+            self._end_line()
+            some = f"{len(works)} of {self._n_platforms} platforms start{'s' if len(works) == 1 else ''}"
+            start = "the platform starts" if self._n_platforms == 1 else some
+            parts = f"{self._n_each} parts are tried on {'it' if len(works) == 1 else 'each'}"
+            print(f"{start}; {parts}, {self._time('in all')}; Ctrl-C ends it", file=sys.stderr, flush=True)
+
+    def finds(self, part: str) -> None:
+        self._say(f"finding properties: {part}", f"finding properties: {part}", "")
+
+    def tries(self, platform: str, what: str) -> None:
+        self._tried += 1
+        self._say(f"trying {platform}: {what}", f"trying {platform}", f"{self._tried}/{self._n}, {self._time('left')}")
+        self._done_s += self._each_s.get(platform, 0.0)
+
+    def _say(self, now: str, once: str, progress: str) -> None:
+        more = f" ({progress})" if progress else ""
+        if self._live:
+            line = f"{now}{more}"
+            print(f"\r\x1b[K{plain(line)[: _WIDTH - 1]}", end="", file=unfiltered(sys.stderr), flush=True)
+        elif once not in self._shown:
+            print(f"{once} …{more}", file=sys.stderr, flush=True)
+        self._shown.add(once)
+
+    def _time(self, words: str) -> str:
+        """Return the time left, at the pace so far once there is one."""
+        pace = (time.monotonic() - self._began_s) / self._done_s if self._done_s else 1.0
+        return f"about {human_duration(max(0.0, pace * (self._expected_s - self._done_s)))} {words}"
+
+    def _end_line(self) -> None:
+        if self._live:
+            print("\r\x1b[K", end="", file=unfiltered(sys.stderr), flush=True)
+
+    def __exit__(self, *_: object) -> None:
+        self._end_line()

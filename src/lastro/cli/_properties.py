@@ -1,0 +1,29 @@
+"""Properties of parts, as text that fits a terminal and as data. Pure."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from itertools import groupby
+from typing import Any
+
+from lastro.scenarios.shared.properties import PartProperties
+
+
+def property_list(found: Sequence[PartProperties]) -> list[dict[str, Any]]:
+    """Return one object for each property of each part."""
+    return [
+        {"kind": part.kind, "part": part.level, **asdict(each), "text": each.text}
+        for part in found
+        for each in part.properties
+    ]
+
+
+def property_lines(found: Sequence[PartProperties], width: int) -> Iterator[str]:
+    """Yield each part with its properties, and how each was found. Those that are not known for one reason are one."""
+    for part in found:
+        yield f"{part.kind} {part.level}"
+        for (text, how), alike in groupby(part.properties, key=lambda each: (each.text, each.how)):
+            line = f"{', '.join(each.name for each in alike)}: {text} ({how})"
+            yield from textwrap.wrap(line, width, initial_indent="  ", subsequent_indent="    ")

@@ -1,0 +1,133 @@
+"""Properties of the links of an attachment, found between instances on the bare host."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+
+from lastro.attachments.base import Attachment, Segment, made
+from lastro.errors import LastroError
+from lastro.platforms.base import Instance, Port
+from lastro.scenarios.shared.property import Property, unknown
+from lastro.testbed import Testbed
+
+MEMBERS, VLAN_FRAME, TUNNEL, SEEN = LINK_PROPERTIES = ("members", "vlan_frame", "tunnel", "seen_by_third")
+MOST_MEMBERS = 32
+_PORT = "eth0"
+_PING_S = 2
+_TAG = 7
+# A frame with a tag (IEEE 802.1Q), and the EtherType that IEEE 802 leaves to local experiments. A kernel without
+# VLANs of its own can send it, too.
+_FRAME = "{to}{come}8100{tag:04x}88b5" + 50 * "00"
+_SEND = """
+socket(my $s, 17, 3, 0) or die "socket: $!\\n";
+for (1 .. 3) { send($s, pack("H*", $ARGV[1]), 0, pack("S n i S C C a8", 17, 0, $ARGV[0], 0, 0, 6, "")) or die "$!\\n" }
+"""
+_LISTENING, _LISTEN_S = "listening on", 10.0
+_ARRIVE_S = 2.0
+_N_PINGS, _PING_BYTES = 50, 1000
+
+
+def link_properties(testbed: Testbed, links: Attachment, members: Sequence[Instance]) -> list[Property]:
+    """Return the properties of a prepared attachment's links, which join all `members` in one network.
+
+    Raises: LastroError when the links cannot be made."""
+    ports = [Port(member, _PORT, f"198.18.200.{at}/24") for at, member in enumerate(members, 1)]
+    segments = [Segment(f"m{at // 2}", (ports[at], ports[at + 1])) for at in range(0, len(ports), 2)]
+    with links.connect(testbed, segments):
+        reached = _reached(ports)
+        how = f"of {len(ports)} in one network, the first reached {len(reached)} of the others by a ping"
+        many = Property(MEMBERS, 1 + len(reached), how, at_least=len(reached) == len(ports) - 1)
+        if ports[1] not in reached:
+            return [many, *unknown((VLAN_FRAME, TUNNEL, SEEN), "the first two members did not reach each other")]
+        third = next((port for port in ports[2:] if port in reached), None)
+        return [
+            many,
+            _vlan_frame(testbed, ports[0], ports[1]),
+            _tunnel(testbed, ports[0], ports[1]),
+            _seen(ports, third),
+        ]
+
+
+def _reached(ports: Sequence[Port]) -> list[Port]:
+    """Return the ports that the first one reaches by a ping. All are tried at the same time."""
+    by_address = {_address(port): port for port in ports[1:]}
+    each = f"(ping -n -q -c 1 -w {_PING_S} $to >/dev/null 2>&1 && echo $to) &"
+    script = f"for to in {' '.join(by_address)}; do {each} done; wait\n"
+    answered = set(ports[0].instance.run(["sh"], stdin=script, check=False).text.split())
+    return [port for address, port in by_address.items() if address in answered]
+
+
+def _address(port: Port) -> str:
+    return port.address.partition("/")[0]
+
+
+def _vlan_frame(testbed: Testbed, a: Port, b: Port) -> Property:
+    """Send tagged frames from one member to the address of another's interface, where tcpdump looks for the tag."""
+    try:
+        testbed.host.require("tcpdump", "apt-get install tcpdump")
+        come, to = (_interface(port) for port in (a, b))
+        frame = _FRAME.format(to=to["address"], come=come["address"], tag=_TAG).replace(":", "")
+        look = f"exec tcpdump -i {_PORT} -n -l --immediate-mode -c 1 'vlan {_TAG} and ether proto 0x88b5' 2>&1"
+        watch = testbed.host.spawn(["ip", "netns", "exec", b.netns, "sh", "-c", look])
+        try:
+            watch.wait_line(_LISTENING, _LISTEN_S)
+            a.instance.run(["perl", "-e", _SEND, str(come["ifindex"]), frame])
+            came = watch.ended_within(_ARRIVE_S)
+        finally:
+            watch.stop()
+    except LastroError as error:
+        return Property(VLAN_FRAME, None, error.message)
+    arrived = "arrived with it" if came else f"did not arrive within {_ARRIVE_S:g} s"
+    return Property(VLAN_FRAME, came, f"a frame with the tag {_TAG} (802.1Q), from one member to another, {arrived}")
+
+
+def _interface(port: Port) -> dict[str, object]:
+    return next(link for link in port.instance.links() if link["ifname"] == port.name)
+
+
+def _tunnel(testbed: Testbed, a: Port, b: Port) -> Property:
+    """Make a VXLAN tunnel between two members, and ping through it."""
+    try:
+        with ExitStack() as stack:
+            for side, (own, other) in enumerate(((a, b), (b, a)), 1):
+                local, remote = _address(own), _address(other)
+                lines = [
+                    f"link add name tunnel type vxlan id 7 dev {own.name} local {local} remote {remote} dstport 4789",
+                    f"address add 198.19.200.{side}/24 dev tunnel",
+                    "link set tunnel up",
+                ]
+                stack.enter_context(made(testbed, own.netns, lines))
+            argv = ["ping", "-n", "-q", "-c", "1", "-w", str(_PING_S), "198.19.200.2"]
+            passed = a.instance.run(argv, check=False).returncode == 0
+    except LastroError as error:
+        return Property(TUNNEL, None, error.message)
+    answered = "was answered" if passed else f"was not answered within {_PING_S} s"
+    return Property(TUNNEL, passed, f"a ping through a VXLAN tunnel between two members {answered}")
+
+
+def _seen(ports: Sequence[Port], third: Port | None) -> Property:
+    """Count what comes to a third member's interface while two others exchange pings, each a frame there and back.
+
+    The frames are large: a few small ones, such as ARP requests, come to every member of a switch, too."""
+    if third is None:
+        return Property(SEEN, None, "a link has only two members")
+    try:
+        third.instance.run(["ip", "link", "set", "dev", third.name, "promisc", "on"])
+        before = _received(third)
+        target = _address(ports[1])
+        ports[0].instance.run(
+            ["ping", "-n", "-q", "-c", str(_N_PINGS), "-s", str(_PING_BYTES), "-i", "0.01", "-W", "1", target]
+        )
+        time.sleep(0.1)
+        came = (_received(third) - before) // _PING_BYTES
+    except LastroError as error:
+        return Property(SEEN, None, error.message)
+    how = f"of {2 * _N_PINGS} frames between two members, {came} came to the interface of a third"
+    return Property(SEEN, came >= _N_PINGS, how)
+
+
+def _received(port: Port) -> int:
+    stats: dict[str, dict[str, int]] = _interface(port)["stats64"]  # type: ignore[assignment]
+    return stats["rx"]["bytes"]

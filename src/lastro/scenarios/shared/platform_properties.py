@@ -1,0 +1,166 @@
+"""Properties of a platform, found on an instance with many interfaces. Each is a ping from a peer on the bare host."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+
+from lastro.attachments.base import Attachment, Segment
+from lastro.errors import LastroError
+from lastro.platforms.base import Instance, Platform, Port
+from lastro.scenarios.shared.instance_spec import instance_spec
+from lastro.scenarios.shared.property import Property, unknown
+from lastro.testbed import Testbed
+
+KERNEL, INTERFACES, ADDED, REMOVED, UNPRIVILEGED = PLATFORM_PROPERTIES = (
+    "own_kernel", "interfaces", "interface_added_ms", "interface_removed_ms", "unprivileged",
+)  # fmt: skip
+MOST_INTERFACES = 16
+_BOOT_ID = "/proc/sys/kernel/random/boot_id"
+_MARK = "86391"  # seconds that a process sleeps, by which it is recognised on the host
+_PING_S = 5
+_SEEN_S = 2.0  # for what was started or added to appear on the other side
+
+
+def platform_properties(testbed: Testbed, platform: Platform, native: Platform, links: Attachment) -> list[Property]:
+    """Return the properties of a prepared platform. `native` hosts the peer; `links` join one interface to it each."""
+    refused, n = "", MOST_INTERFACES
+    while n:
+        try:
+            return [*_found(testbed, platform, native, links, n, refused), _unprivileged(testbed, platform)]
+        except LastroError as error:
+            refused = refused or f"with {n}: {error.message}"
+            n //= 2
+    return [*unknown((KERNEL, INTERFACES, ADDED, REMOVED), refused), _unprivileged(testbed, platform)]
+
+
+def _found(
+    testbed: Testbed, platform: Platform, native: Platform, links: Attachment, n: int, refused: str
+) -> list[Property]:
+    """Return what one instance with `n` interfaces shows; `refused` is why it has not more.
+
+    Raises: LastroError when it does not start with so many."""
+    with ExitStack() as stack:
+        peer = stack.enter_context(native.start(testbed, instance_spec(testbed, "peer")))
+        names = tuple(f"eth{number}" for number in range(n))
+        spec = instance_spec(testbed, "probe", ports=names)
+        instance = stack.enter_context(platform.start(testbed, spec))
+        segments = [_segment(number, peer, instance, name) for number, name in enumerate(names)]
+        stack.enter_context(links.connect(testbed, segments))
+        answered = _answered(peer, segments)
+        how = f"a ping over each of {n} was answered" if answered == n else f"{answered} of {n} answered a ping"
+        whole = answered == n == MOST_INTERFACES
+        count = Property(INTERFACES, answered, "; ".join(filter(None, (how, refused))), at_least=whole)
+        return [_own_kernel(testbed, instance), count, *_added(testbed, links, peer, instance, n)]
+
+
+def _segment(number: int, peer: Instance, instance: Instance, name: str) -> Segment:
+    """Return the link of an interface. The peer's port comes first: it exists when the instance takes its own."""
+    near, far = (f"198.18.{64 + number}.{side}/24" for side in (1, 2))
+    return Segment(f"p{number}", (Port(peer, f"to{number}", near), Port(instance, name, far)))
+
+
+def _answered(peer: Instance, segments: Sequence[Segment]) -> int:
+    """Return how many links carry a ping from the peer. All are tried at the same time."""
+    targets = " ".join(segment.ports[1].address.partition("/")[0] for segment in segments)
+    each = f"(ping -n -q -c 1 -w {_PING_S} $to >/dev/null 2>&1 && echo $to) &"
+    done = peer.run(["sh"], stdin=f"for to in {targets}; do {each} done; wait\n", check=False)
+    return len(done.text.split())
+
+
+# Isolation: whose kernel it is
+
+
+def _own_kernel(testbed: Testbed, instance: Instance) -> Property:
+    """Compare boot ids. Some containers see one that is made up: then look for a process of theirs on the host."""
+    try:
+        inside = instance.run(["cat", _BOOT_ID], check=False).text.strip()
+        release = instance.run(["uname", "-r"]).text.strip()
+        if inside == testbed.host.read_text(_BOOT_ID).strip():
+            return Property(KERNEL, False, f"the boot id inside is the host's; release {release}")
+        if _is_on_host(testbed, instance):
+            how = f"the boot id inside is not the host's, but a process inside is one of the host's; release {release}"
+            return Property(KERNEL, False, how)
+    except (LastroError, OSError) as error:
+        return Property(KERNEL, None, str(error))
+    boot = "the boot id inside is not the host's" if inside else "there is no boot id inside"
+    return Property(KERNEL, True, f"{boot}, and no process inside is one of the host's; release {release}")
+
+
+def _is_on_host(testbed: Testbed, instance: Instance) -> bool:
+    """Start a process inside, and return whether the host has it in the instance's control group."""
+    wanted, view = f"sleep\0{_MARK}\0", testbed.host.view
+    process, deadline_s = instance.spawn(["sleep", _MARK]), time.monotonic() + _SEEN_S
+    try:
+        while time.monotonic() < deadline_s:
+            if wanted in view.read([f"/proc/{pid}/cmdline" for pid in instance.pids()]).values():
+                return True
+            time.sleep(0.05)
+        return False
+    finally:
+        process.stop()
+
+
+# Flexibility: interfaces that come and go
+
+
+def _added(testbed: Testbed, links: Attachment, peer: Instance, instance: Instance, number: int) -> list[Property]:
+    """Add an interface to the running instance, and remove it; the times are those of the commands on the host."""
+    if instance.takes_taps:
+        why = "a running virtual machine gets a card only from its monitor, which Lastro does not ask"
+        return unknown((ADDED, REMOVED), why)
+    name = "late0"
+    segment = _segment(number, peer, instance, name)
+    late = links.laid if instance.starts_on_links else links.connect  # it would start once more
+    try:
+        with ExitStack() as stack:
+            with testbed.host.timed() as adding:
+                stack.enter_context(late(testbed, [segment]))
+            if not _appears(instance, name):
+                how = f"{name} was in its network namespace, and did not appear inside within {_SEEN_S:g} s"
+                return [Property(ADDED, False, how), *unknown((REMOVED,), "none could be added")]
+            if not instance.starts_on_links and not _answered(peer, [segment]):
+                return unknown((ADDED, REMOVED), f"{name} appeared inside, and answered no ping")
+            with testbed.host.timed() as removing:
+                stack.close()
+            gone = not _sees(instance, name)
+    except LastroError as error:
+        return unknown((ADDED, REMOVED), error.message)
+    took = Property(ADDED, 1000 * adding.took_s, "it appeared inside and answered a ping; time of the host's commands")
+    if not gone:
+        return [took, Property(REMOVED, False, f"{name} was deleted outside, and is still there inside")]
+    return [took, Property(REMOVED, 1000 * removing.took_s, "it is gone inside; time of the host's commands")]
+
+
+def _sees(instance: Instance, name: str) -> bool:
+    return instance.run(["ip", "link", "show", "dev", name], check=False).returncode == 0
+
+
+def _appears(instance: Instance, name: str) -> bool:
+    deadline_s = time.monotonic() + _SEEN_S
+    while not (seen := _sees(instance, name)) and time.monotonic() < deadline_s:
+        time.sleep(0.1)
+    return seen
+
+
+# Privileges
+
+
+def _unprivileged(testbed: Testbed, platform: Platform) -> Property:
+    """Start an instance in a user namespace, and look whose its processes are on the host."""
+    if "user_namespace" not in platform.confines:
+        why = "Lastro starts its instances as root, and cannot put them into a user namespace"
+        return Property(UNPRIVILEGED, None, why)
+    spec = instance_spec(testbed, "probe").with_security(user_namespace=True)
+    try:
+        with platform.start(testbed, spec) as instance:
+            texts = testbed.host.view.read([f"/proc/{pid}/status" for pid in instance.pids()]).values()
+    except LastroError as error:
+        return Property(UNPRIVILEGED, None, error.message)
+    users = sorted({int(line.split()[2]) for text in texts for line in text.splitlines() if line.startswith("Uid:")})
+    if not users:
+        return Property(UNPRIVILEGED, None, "the host does not show its processes")
+    whose = ", ".join(map(str, users))
+    how = f"in a user namespace, its processes are of user {whose} of the host; root started them"
+    return Property(UNPRIVILEGED, 0 not in users, how)

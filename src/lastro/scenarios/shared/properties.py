@@ -1,0 +1,70 @@
+"""Properties of parts that are not speeds, each found by doing it once on started instances.
+
+They are those that Corrêa and others (2011, section 3) require of virtualizers and of virtual links: isolation,
+flexibility, multiple access, extensibility."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from lastro.errors import LastroError
+from lastro.platforms.base import start_all
+from lastro.scenarios.shared.instance_spec import instance_spec
+from lastro.scenarios.shared.link_properties import LINK_PROPERTIES, MOST_MEMBERS, link_properties
+from lastro.scenarios.shared.platform_properties import PLATFORM_PROPERTIES, platform_properties
+from lastro.scenarios.shared.pools import AttachmentPool, PlatformPool
+from lastro.scenarios.shared.property import Property, unknown
+from lastro.testbed import Testbed
+
+
+@dataclass(frozen=True, slots=True)
+class PartProperties:
+    """The properties of a part, by its kind and level."""
+
+    kind: str
+    level: str
+    properties: tuple[Property, ...]
+
+
+def probe_properties(
+    testbed: Testbed,
+    pool: PlatformPool,
+    links: AttachmentPool,
+    platforms: Sequence[str],
+    attachments: Sequence[str],
+    say: Callable[[str], None],
+) -> list[PartProperties]:
+    """Find the properties of these levels. Only what the pools prepared is left. `say` hears of each part before it."""
+    return [*_platforms(testbed, pool, links, platforms, say), *_links(testbed, pool, links, attachments, say)]
+
+
+def _platforms(
+    testbed: Testbed, pool: PlatformPool, links: AttachmentPool, levels: Sequence[str], say: Callable[[str], None]
+) -> Iterator[PartProperties]:
+    for level in levels:
+        say(f"platform {level}")
+        try:
+            found = platform_properties(testbed, pool.get(level), pool.native, links.get("veth-direct"))
+        except LastroError as error:
+            found = unknown(PLATFORM_PROPERTIES, error.message)
+        yield PartProperties("platform", level, tuple(found))
+
+
+def _links(
+    testbed: Testbed, pool: PlatformPool, links: AttachmentPool, levels: Sequence[str], say: Callable[[str], None]
+) -> Iterator[PartProperties]:
+    """Try links between instances on the bare host: what they carry does not depend on the platform."""
+    if not levels:
+        return
+    with ExitStack() as stack:
+        specs = [instance_spec(testbed, "member") for _ in range(MOST_MEMBERS)]
+        members = start_all(stack, pool.native, testbed, specs)
+        for level in levels:
+            say(f"attachment {level}")
+            try:
+                found = link_properties(testbed, links.get(level), members)
+            except LastroError as error:
+                found = unknown(LINK_PROPERTIES, error.message)
+            yield PartProperties("attachment", level, tuple(found))

@@ -1,0 +1,35 @@
+"""A property of a part, with how it was found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lastro.units import significant
+
+
+@dataclass(frozen=True, slots=True)
+class Property:
+    """A property of a part: a count, a time in ms, or whether the part has it. `value` is None if it is not known.
+
+    `how` says how it was found, or why it is not known. With `at_least`, the probe did not look further."""
+
+    name: str
+    value: bool | int | float | None
+    how: str
+    at_least: bool = False
+
+    @property
+    def text(self) -> str:
+        if self.value is None:
+            return "not known"
+        if isinstance(self.value, bool):
+            return "yes" if self.value else "no"
+        if isinstance(self.value, float):
+            return f"{significant(self.value, 2)} ms"
+        return f"at least {self.value}" if self.at_least else str(self.value)
+
+
+def unknown(names: Sequence[str], why: str) -> list[Property]:
+    """Return properties that are not known, all for one reason."""
+    return [Property(name, None, why) for name in names]
