@@ -129,15 +129,12 @@ def test_the_search_for_command_lines_finds_them() -> None:
     assert {words[0] for words in found} >= COMMANDS
 
 
-@pytest.mark.parametrize("page", READMES, ids=lambda page: page.name)
-def test_the_readme_lists_every_command_part_exit_code_and_paper(page: Path) -> None:
-    text = page.read_text(encoding="utf-8")
-    rows = re.findall(r"^\| `lastro ([\w-]+)` \|", text, re.MULTILINE)
-    assert rows == [name for group in cli.COMMANDS.values() for name in group]
-    for kind in registry.KINDS:
-        for info in own_parts(kind):
-            assert f"`{info.name}`" in text, (kind, info.name)
-    codes = {int(code) for code in re.findall(r"^\| (\d+) \|", text, re.MULTILINE)}
+def in_both_languages(name: str) -> list[str]:
+    """The text of a page of docs/, and of its translation."""
+    return [(ROOT / "docs" / f"{name}{language}.md").read_text(encoding="utf-8") for language in ("", ".pt-BR")]
+
+
+def test_the_page_of_commands_lists_every_command_and_exit_code() -> None:
     of_commands = {
         0,
         compare.REGRESSION,
@@ -146,8 +143,27 @@ def test_the_readme_lists_every_command_part_exit_code_and_paper(page: Path) -> 
         verify.NOT_VERIFIED,
         *EXIT_CODES.values(),
     }
-    assert codes == of_commands | {error.exit_code for error in all_errors(errors.LastroError)}
-    assert all(f"`{name}`" in text for name in papers.names())
+    for text in in_both_languages("reference-commands"):
+        rows = re.findall(r"^\| `lastro ([\w-]+)` \|", text, re.MULTILINE)
+        assert rows == [name for group in cli.COMMANDS.values() for name in group]
+        codes = {int(code) for code in re.findall(r"^\| (\d+) \|", text, re.MULTILINE)}
+        assert codes == of_commands | {error.exit_code for error in all_errors(errors.LastroError)}
+
+
+def test_the_page_of_parts_lists_every_part() -> None:
+    for text in in_both_languages("reference-parts"):
+        for kind in registry.KINDS:
+            assert [info.name for info in own_parts(kind) if f"`{info.name}`" not in text] == []
+
+
+def test_the_page_of_papers_lists_every_study() -> None:
+    for text in in_both_languages("reference-papers"):
+        assert [name for name in papers.names() if f"`{name}`" not in text] == []
+
+
+@pytest.mark.parametrize("page", READMES, ids=lambda page: page.name)
+def test_a_readme_is_read_in_minutes(page: Path) -> None:
+    assert page.stat().st_size <= 12_000
 
 
 def all_errors(kind: type[errors.LastroError]) -> Iterator[type[errors.LastroError]]:

@@ -492,8 +492,8 @@ def test_the_page_on_claims_counts_them() -> None:
     assert told == {member: len(claims_of(load(papers.find(member), schemas()))) for member in told}
     n = len(claims_of(load(papers.find("kagami2017"), schemas())))
     assert f"All {n} claims" in page
-    for readme, words in (("README.md", f"{n} claims"), ("README.pt-BR.md", f"{n} afirmações")):
-        assert words in (Path(__file__).parents[2] / readme).read_text(encoding="utf-8")
+    for name, words in (("reference-papers.md", f"{n} claims"), ("reference-papers.pt-BR.md", f"{n} afirmações")):
+        assert words in (Path(__file__).parents[2] / "docs" / name).read_text(encoding="utf-8")
 
 
 def test_a_paper_with_several_studies_lists_them_and_says_how_to_name_one() -> None:
