@@ -50,7 +50,6 @@ def test_every_campaign_is_analysed_and_what_is_missing_has_a_reason(name: str, 
         decided = metric.headline.different + metric.headline.same + metric.headline.unknown
         assert decided == len(metric.comparisons)
         for comparison in metric.comparisons:
-            assert (comparison.agrees is None) <= (comparison.no_ranks is not None or comparison.p is None)
             assert (comparison.p is None) == (comparison.decision == "unknown")
 
 
@@ -176,18 +175,7 @@ def test_a_noise_floor_changes_no_decision(tmp_path: Path) -> None:
     assert all(comparison.under_floor for comparison in metric.comparisons)
 
 
-def test_too_few_trials_for_ranks_is_said(tmp_path: Path) -> None:
-    def value(levels: Levels, rng: random.Random) -> float:
-        return 100 + rng.gauss(0, 1)
-
-    metric = made(tmp_path / "c", value, replicates=5)
-    for comparison in metric.comparisons:
-        assert comparison.ranks is not None and not comparison.ranks.can_reject and comparison.agrees is None
-        assert comparison.no_ranks is not None and "n = 5" in comparison.no_ranks
-        assert comparison.randomisation is not None and comparison.randomisation.least == 0.0625
-
-
-def test_the_order_of_trials_decides_beside_f_and_t(tmp_path: Path) -> None:
+def test_the_order_of_trials_decides_beside_f(tmp_path: Path) -> None:
     def value(levels: Levels, rng: random.Random) -> float:
         cost = 0.9 if levels["anomaly"] == "memory" else 1.0
         return 1000 * cost * (1 + rng.gauss(0, 0.01))
@@ -196,11 +184,6 @@ def test_the_order_of_trials_decides_beside_f_and_t(tmp_path: Path) -> None:
     assert metric.omnibus is not None and metric.omnibus.randomisation is not None
     orders = metric.omnibus.randomisation
     assert orders.p == orders.least == 1e-4 and not orders.exact and (orders.df1, orders.df2) == (8, 56)
-    for found in metric.comparisons:
-        assert found.randomisation is not None and found.randomisation.exact and found.randomisation.orders == 2**8
-        decides = {found.p is not None and found.p < 0.05, found.randomisation.p < 0.05}
-        assert found.ranks is not None and found.agrees == (len(decides | {found.ranks.p < 0.05}) == 1)
-    assert any(found.agrees for found in metric.comparisons)
 
 
 def test_what_to_expect_next_is_of_every_measured_treatment(tmp_path: Path) -> None:
@@ -208,7 +191,7 @@ def test_what_to_expect_next_is_of_every_measured_treatment(tmp_path: Path) -> N
         return 1000 * (0.9 if levels["anomaly"] == "memory" else 1.0) * (1 + rng.gauss(0, 0.01))
 
     metric = made(tmp_path / "c", value, replicates=6)
-    assert [one.treatment for one in metric.expected] == [treatment for treatment, _ in metric.medians]
+    assert len(metric.expected) == 9
     ratios = {one.treatment.index: one.ratio for one in metric.expected}
     assert list(ratios.values()).count(None) == 1, "that of the baseline"
     for found in metric.comparisons:

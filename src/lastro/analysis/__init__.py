@@ -14,7 +14,7 @@ from lastro.analysis.expected import expected
 from lastro.analysis.factorial import few_blocks_notes, omnibus, spread_notes, variance_of
 from lastro.analysis.headline import headline
 from lastro.analysis.lost import lost_trials
-from lastro.analysis.measured import measured, medians
+from lastro.analysis.measured import measured
 from lastro.analysis.model import Analysis, MetricAnalysis
 from lastro.analysis.modes import two_modes
 from lastro.analysis.noise_floor import floor_here
@@ -68,7 +68,6 @@ def analyse_metric(view: MetricView) -> MetricAnalysis:
         floor=floor,
         floor_note=known_floor.note if known_floor else None,
         omnibus=omnibus(data),
-        medians=medians(view),
         expected=expected(view, data),
         bounded=bounded,
         log=data.model is not None and data.model.log,

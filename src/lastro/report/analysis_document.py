@@ -12,9 +12,7 @@ effects      [{factor, level, reference, given {factor: level}, ratio, differenc
              treatments
 interactions [{given, shown, explained, p, p_adjusted, effects}]
 comparisons  [{treatment, baseline (ids), ratio {value, interval}, difference {value, interval, pairing, df}, p,
-             p_adjusted, ranks {p, shift, shift_interval, delta, delta_interval, can_reject}, randomisation, agrees,
-             no_ranks, under_noise_floor, decision}]; correction is max-t or benjamini-hochberg; agrees says whether
-             the tests by ranks and by randomisation decide as p does, or is null if neither can decide
+             p_adjusted, under_noise_floor, decision}]; correction is max-t or benjamini-hochberg
 pairs        [{factor, strata, all_strata, left_out, comparisons [{level, reference, ratio, difference, p, p_adjusted,
              strata}]}]: every two levels. The intervals of effects, comparisons and pairs are corrected as p_adjusted
 log          whether the model is of logarithms: ratios are then of geometric means, and a difference is what the ratio
@@ -72,9 +70,7 @@ from lastro.stats.usl import Parameter
 from lastro.study.design import Treatment
 
 _FORMS: Forms = {
-    MetricAnalysis: lambda metric: own(
-        metric, "metric floor_note medians", why_none="why_no_anova", floor="noise_floor"
-    ),
+    MetricAnalysis: lambda metric: own(metric, "metric floor_note", why_none="why_no_anova", floor="noise_floor"),
     Anova: lambda anova: {"type": TYPE} | own(anova, "residuals fitted"),
     Effect: lambda effect: {"name": effect.name} | own(effect),
     LevelEffect: lambda effect: (

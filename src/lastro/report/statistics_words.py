@@ -34,7 +34,7 @@ EFFECT_WORDS: dict[Verdict, str] = {
 
 
 def statistics_sentences(metric: MetricAnalysis, alpha: float, say: Language) -> tuple[str, ...]:
-    """Return sentences on one metric: the leading factor, the widest effect, interactions, and where tests disagree.
+    """Return sentences on one metric: the leading factor, the widest effect, and interactions.
 
     First comes what restricts the use of its means: a second mode, and lost trials."""
     return (
@@ -173,7 +173,7 @@ def _level(effect: LevelEffect) -> str:
 
 
 def _compared(metric: MetricAnalysis, say: Language) -> Iterator[str]:
-    """Yield sentences on how many treatments differ from their baseline, and how often the tests beside disagree."""
+    """Yield a sentence on how many treatments differ from their baseline."""
     different, same = metric.headline.different, metric.headline.same
     if metric.headline.unknown and not different + same:
         yield say("Too few trials to test any difference from the baseline.")
@@ -186,11 +186,6 @@ def _compared(metric: MetricAnalysis, say: Language) -> Iterator[str]:
             same=say.integer(same),
             comparisons=say.count(different + same, "comparison"),
             method=METHODS[metric.correction],
-        )
-    if disagreeing := sum(comparison.agrees is False for comparison in metric.comparisons):
-        yield say(
-            "In {comparisons} the test by ranks or by randomisation decides differently.",
-            comparisons=say.count(disagreeing, "comparison"),
         )
 
 
@@ -223,7 +218,7 @@ def check_sentences(metric: MetricAnalysis, say: Language) -> Iterator[str]:
     yield from (f"{text[:1].upper()}{text[1:]}." for text in map(say.note, checks.notes))
     if checks.pass_both is False:
         yield say(
-            "Rely on the paired comparisons and on the tests by ranks and by randomisation more than on the F tests."
+            "Rely on the comparisons and on the test by randomisation more than on the F tests."
         )
 
 
