@@ -15,7 +15,7 @@ from lastro.results.samples import Metric
 from lastro.stats.autocorrelation import LEAST_FACTOR
 
 if TYPE_CHECKING:
-    from lastro.stats.anova import Anova, Welch
+    from lastro.stats.anova import Anova
     from lastro.stats.contrasts import Contrast, MeanComparison
     from lastro.stats.drift import Drift
     from lastro.stats.intervals import Interval, Summary
@@ -168,17 +168,6 @@ class CountScaling:
 
 
 @dataclass(frozen=True, slots=True)
-class Omnibus:
-    """Tests of whether the treatments differ at all: without equal variances (Welch), and by randomisation.
-
-    Welch's test does not account for blocks, so it has less power. The randomisation test is on the scale of the
-    model; it is None where no order of the trials differs from another."""
-
-    welch: Welch
-    randomisation: Randomisation | None
-
-
-@dataclass(frozen=True, slots=True)
 class Expectation:
     """What to expect next of a treatment: of a trial in a further block, and of another campaign like this one.
 
@@ -282,7 +271,8 @@ class MetricAnalysis:
     `floor` is the noise floor of one treatment against another, as a fraction (0.03 is 3 %): equal treatments rarely
     differ by more. It is None if it is not known; `floor_note` says whether it was scaled. `expected` has every
     measured treatment. `bounded` counts the treatments for which only a lower bound is known;
-    the rest of the analysis leaves them out. `log` is true if the model is of logarithms, so that effects multiply."""
+    the rest of the analysis leaves them out. `randomisation` tests all treatments, on the
+    scale of the model; it is None where no order of the trials differs from another. `log` is true if the model is of logarithms, so that effects multiply."""
 
     metric: Metric
     n: int
@@ -300,7 +290,7 @@ class MetricAnalysis:
     second_mode: TwoModes | None
     lost: tuple[LostTrials, ...]
     scaling: tuple[CountScaling, ...]
-    omnibus: Omnibus | None
+    randomisation: Randomisation | None
     floor: float | None
     floor_note: Note | None
     headline: Headline

@@ -91,7 +91,7 @@ def _disagreeing(metric: MetricAnalysis, alpha: float, say: Language) -> Iterato
 
 def _disagreeing_orders(metric: MetricAnalysis, alpha: float, say: Language) -> Iterator[str]:
     """Yield a sentence if the F test of all treatments and the randomisation test decide differently."""
-    orders = metric.omnibus.randomisation if metric.omnibus else None
+    orders = metric.randomisation
     if orders is None or orders.p_of_f is None or not orders.can_reject(alpha):
         return
     if (orders.p < alpha) != (orders.p_of_f < alpha):
@@ -212,11 +212,8 @@ def check_sentences(metric: MetricAnalysis, say: Language) -> Iterator[str]:
     if checks.shapiro_p is not None:
         words = say("residuals look normal") if checks.looks_normal else say("residuals are not normal")
         yield f"{words[:1].upper()}{words[1:]} (Shapiro–Wilk, p {p_text(checks.shapiro_p, say, sign=True)})."
-    if checks.brown_forsythe_p is not None:
-        words = say("spreads look equal") if checks.spreads_look_equal else say("spreads differ between treatments")
-        yield f"{words[:1].upper()}{words[1:]} (Brown–Forsythe, p {p_text(checks.brown_forsythe_p, say, sign=True)})."
     yield from (f"{text[:1].upper()}{text[1:]}." for text in map(say.note, checks.notes))
-    if checks.pass_both is False:
+    if checks.looks_normal is False:
         yield say(
             "Rely on the comparisons and on the test by randomisation more than on the F tests."
         )
