@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def anova_table(metric: MetricAnalysis, say: Language) -> Table:
     """Return the analysis of variance, with the fraction of the variation that each effect explains."""
     anova = metric.anova
-    columns = (say("source"), "df", "SS", "MS", "F", "p", say("explained"))
+    columns = (say("source"), "df", "SS", say("explained"))
     title = say("Analysis of variance of {metric}", metric=metric.metric.name)
     name = f"anova-{metric.metric.name}"
     if anova is None:
@@ -31,8 +31,8 @@ def anova_table(metric: MetricAnalysis, say: Language) -> Table:
         return Table(name, title, columns, (), note=" ".join(notes))
     rows = [_anova_row(effect, say) for effect in (*anova.effects, anova.residual)]
     df = sum(effect.df for effect in (*anova.effects, anova.residual))
-    rows.append((say("total"), say.integer(df), number_text(anova.total_ss, say), "", "", "", share_text(1.0, say)))
-    return Table(name, title, columns, tuple(rows), numeric(1, 7), note=" ".join(_anova_notes(metric, anova, say)))
+    rows.append((say("total"), say.integer(df), number_text(anova.total_ss, say), share_text(1.0, say)))
+    return Table(name, title, columns, tuple(rows), numeric(1, 4), note=" ".join(_anova_notes(metric, anova, say)))
 
 
 def _anova_row(effect: Effect, say: Language) -> tuple[str, ...]:
@@ -41,9 +41,6 @@ def _anova_row(effect: Effect, say: Language) -> tuple[str, ...]:
         say(names[effect.name]) if effect.name in names else effect.name,
         say.integer(effect.df),
         number_text(effect.ss, say),
-        "" if effect.ms is None else number_text(effect.ms, say),
-        "" if effect.f is None else number_text(effect.f, say),
-        p_text(effect.p, say),
         share_text(effect.explained, say),
     )
 
