@@ -77,7 +77,7 @@ def test_each_factor_has_a_sentence_each_metric_another_and_what_is_missing_come
         "(over 4 of 5 conditions of the design).",
         "With qemu-tcg, jitter is on average 93 % [84, 97] lower than with native.",
         "With qemu-tcg, latency_mean is on average 95.00 % [94.98, 95.02] lower than with native; with docker, "
-        "latency_mean is on average 10.1 % [9.9, 10.4] lower than with native; levels that change it less: 1.",
+        "latency_mean is on average 10.1 % [9.9, 10.4] lower than with native.",
         "Not measured here: platform = gvisor (gVisor cannot run this NAT).",
     ]
 

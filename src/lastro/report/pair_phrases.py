@@ -52,7 +52,7 @@ class PairPhrases:
             text = N_("{change} as high with {level}") if _is_multiple(pair) else N_("{change} with {level}")
             parts.append(say(text, change=self._change(pair), level=name))
         if more := changes[_MOST_LEVELS:]:
-            parts.append(say("and it differs less with {n} other levels", n=len(more)))
+            parts.append(say("and it differs with {n} other levels, too", n=len(more)))
         text = N_("against {reference}, {metric} is {changes}")
         pairs = [pair for _, pair in changes]
         joined = self._average(pairs) + ", ".join(parts)
