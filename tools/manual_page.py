@@ -122,9 +122,9 @@ def _epilog(text: str) -> Iterator[str]:
 
 
 def _exit_codes() -> list[tuple[str, str]]:
-    """Return the rows of the table in the README."""
-    readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
-    return re.findall(r"^\| (\d+) \| (.*) \|$", readme[readme.index("## Exit codes") :], re.MULTILINE)
+    """Return the rows of the table on the page of commands."""
+    page = (Path(__file__).parents[1] / "docs" / "reference-commands.md").read_text(encoding="utf-8")
+    return re.findall(r"^\| (\d+) \| (.*) \|$", page[page.index("## Exit codes") :], re.MULTILINE)
 
 
 def _prose(text: str) -> str:

@@ -28,6 +28,7 @@ from ..campaigns import Levels, make_campaign
 from ..shown import ROOT, Command, alike, commands
 
 TUTORIAL, README = ROOT / "docs" / "tutorial.md", ROOT / "README.md"
+PAPERS = ROOT / "docs" / "reference-papers.md"
 SHAPER, DEMO = ROOT / "examples" / "shaper.toml", papers.find("demo")
 NO_ROOT = 3  # the exit code of what is refused to those who are not root
 STUDENT = 2.776  # t of four degrees of freedom: half an interval of five values is t times their spread over root 5
@@ -169,7 +170,7 @@ def figures() -> dict[tuple[Path, str], Any]:
         (TUTORIAL, r"lets the flow out at (\d+) Mbit/s"): 100,
         (README, r"the shaper passed (\S+) Mbit/s"): pytest.approx(sum(shaped) / len(shaped), abs=0.06),
         (README, r"plain forwarding (\S+) Gbit/s"): pytest.approx(sum(plain) / len(plain) / 1000, abs=0.06),
-        (README, r"make\s(\d+) treatments on Docker"): len(design.treatments(kagami)),
+        (PAPERS, r"make\s(\d+) treatments on Docker"): len(design.treatments(kagami)),
         (DEMO, r"About (\S+) minutes"): about(expected_s(study_of(DEMO)), 60),
     }
 
@@ -189,7 +190,7 @@ def test_the_study_of_the_readme_has_as_many_treatments_as_its_comment_says() ->
 @pytest.mark.parametrize("profile", ["quick", "standard", "paper"])
 def test_the_table_of_profiles_is_that_of_the_plan(profile: str) -> None:
     study = study_of(papers.find("kagami2017"), profile)
-    (row,) = re.findall(rf"^\| `{profile}` \| (\d+) \| (\d+) \| (\d+) (h|min) \|$", README.read_text(), re.MULTILINE)
+    (row,) = re.findall(rf"^\| `{profile}` \| (\d+) \| (\d+) \| (\d+) (h|min) \|$", PAPERS.read_text(), re.MULTILINE)
     replicates, trials, amount, unit = row
     assert int(replicates) == study.design.replicates
     assert int(trials) == study.design.replicates * len(design.treatments(study))

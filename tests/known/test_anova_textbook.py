@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lastro.stats.anova import anova, welch_anova
+from lastro.stats.anova import anova
 
 # R's datasets::PlantGrowth, InsectSprays and warpbreaks: dried weights of plants, counts of insects, breaks of yarn.
 PLANTS = {
@@ -67,13 +67,3 @@ def test_warp_breaks_as_in_r() -> None:
     table = anova(breaks, {"wool": wool, "tension": tension})
     assert [effect.f for effect in table.effects] == pytest.approx([3.7653, 8.4980, 4.1891], abs=5e-5)
     assert [effect.p for effect in table.effects] == pytest.approx([0.0582130, 0.0006926, 0.0210442], abs=5e-8)
-
-
-def test_welchs_test_as_in_r() -> None:
-    """oneway.test(count ~ spray) and oneway.test(weight ~ group)."""
-    found = welch_anova(list(INSECTS.values()))
-    assert found.f == pytest.approx(36.0654, abs=5e-5)
-    assert found.df2 == pytest.approx(30.043, abs=5e-4)
-    assert found.p == pytest.approx(7.999e-12, rel=1e-3)
-    plants = welch_anova(list(PLANTS.values()))
-    assert (plants.f, plants.df2) == (pytest.approx(5.181, abs=5e-4), pytest.approx(17.128, abs=5e-4))

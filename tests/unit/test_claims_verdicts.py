@@ -167,7 +167,7 @@ def rate(campaigns: list[dict[str, str]], wrong: Callable[[dict[str, str]], bool
 
 
 TRUE = world(link=0.2, cpu=0.1, memory=0.25, recovered=0.6)
-TOLD = {"reproduced", "same direction only", "contradicted"}
+TOLD = {"reproduced", "same direction, another size", "same direction, too imprecise", "contradicted"}
 
 
 @few_or_all
@@ -325,11 +325,11 @@ def test_the_larger_distance_is_found_whatever_its_sign(template: CampaignData) 
 
 
 @few_or_all
-def test_another_magnitude_is_the_same_direction_only(template: CampaignData, seeds: int) -> None:
+def test_another_magnitude_is_the_same_direction_with_another_size_or_too_imprecise(template: CampaignData, seeds: int) -> None:
     found = verdicts(template, world(link=0.05, cpu=0.1, memory=0.25, recovered=0.1), seeds=seeds)
-    assert rate(found, lambda one: one["faster"] == "same direction only") > 0.9
+    assert rate(found, lambda one: one["faster"] == "same direction, another size") > 0.9
     assert rate(found, lambda one: one["recovered"] == "reproduced") <= 0.05
-    assert rate(found, lambda one: one["recovered"] == "same direction only") > 0.1
+    assert rate(found, lambda one: one["recovered"].startswith("same direction")) > 0.1
 
 
 def test_verdicts_do_not_depend_on_the_order_of_the_claims(template: CampaignData) -> None:
@@ -353,8 +353,8 @@ def test_more_claims_ask_for_more_evidence(template: CampaignData) -> None:
         tally[f"{alone.verdict} -> {among.verdict}"] += 1
         if alone.verdict in TOLD and among.verdict not in TOLD:
             assert "after correction for the number of claims" in reason_text(among)
-    assert tally["same direction only -> not distinguishable here"] > 0
-    assert not any(key.startswith("not distinguishable here -> ") and key.endswith("only") for key in tally)
+    assert any(key.startswith("same direction, ") and key.endswith("-> not distinguishable here") for key in tally)
+    assert not any(key.startswith("not distinguishable here -> same direction") for key in tally)
 
 
 def test_an_effect_that_would_have_been_seen_is_said_to_be(template: CampaignData) -> None:

@@ -51,26 +51,17 @@ def test_means_differ_by_an_amount_which_is_alike_only_beside_their_size() -> No
 
 
 def test_so_many_blocks_decide() -> None:
-    """Values that repeat themselves have nearly the same spread in so many blocks, and just then differ."""
-    group, other = [100.0, 101.0, 99.0], [101.5, 100.5, 102.4]
-
-    def repeated(times: int) -> Pair:
-        return pair_of(fitted(a=group * times, b=other * times))
-
-    pair = repeated(1)
-    needed = pair.blocks_to_decide(0.0)
-    assert not pair.differs and needed is not None and needed > 3
-    times = math.ceil(needed / 3)
-    assert repeated(times).differs and not repeated(times // 2).differs
-    assert repeated(times).blocks_to_decide(0.0) == 3 * times, "no more than there are"
-    shown = pair.blocks_to_decide(0.05)
-    assert shown is not None and shown < needed, "that two are alike within a wide margin is shown sooner"
-    assert pair.alike(0.1) and pair.blocks_to_decide(0.1) == 3
+    pair = pair_of(fitted(a=[100.0, 101.0, 99.0], b=[101.5, 100.5, 102.4]))
+    likely, sure = (pair.blocks_to_decide(0.0, probability) for probability in (0.5, 0.8))
+    assert not pair.differs and likely is not None and sure is not None and 3 < likely < sure
+    shown = pair.blocks_to_decide(0.05, 0.5)
+    assert shown is not None and shown < likely, "that two are alike within a wide margin is shown sooner"
+    assert pair.alike(0.1) and pair.blocks_to_decide(0.1, 0.8) == 3, "no more than there are"
 
 
 def test_what_never_varies_is_proven_only_by_enough_blocks() -> None:
     few, many = (pair_of(fitted(a=[5.0] * n, b=[8.0] * n)) for n in (5, 6))
-    assert not few.differs and not few.alike(0.5) and few.blocks_to_decide(0.1) is None
+    assert not few.differs and not few.alike(0.5) and few.blocks_to_decide(0.1, 0.5) is None
     assert (
         many.differs
         and many.interval.low == pytest.approx(7.5 / 5.5)

@@ -1,38 +1,24 @@
-"""What the documentation says is so: its commands parse, its studies load, its tables are those of the code.
-
-`python tests/unit/test_docs.py` writes the generated tables anew."""
+"""What the documentation says is so: its commands parse, its studies load, its tables are those of the code."""
 
 from __future__ import annotations
 
 import argparse
 import hashlib
 import importlib
-import os
 import re
 import shlex
 import sys
 import tomllib
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from lastro import __version__, cli, errors, papers, registry, testing, validity
-from lastro.anomalies import _held, base, conntrack, cpu, disk, fork, io, memory, network
+from lastro import __version__, cli, errors, papers, registry
 from lastro.cli import compare, verify
 from lastro.cli._common import MANY_INVALID_TRIALS
-from lastro.instruments import iperf3_udp
-from lastro.instruments._http import HttpLoad
 from lastro.interrupts import EXIT_CODES
-from lastro.results.samples import MAX_ATTEMPTS, Metric
-from lastro.scenarios import application, chain, compute, exposure, lifecycle, proxy, routing, uplink
-from lastro.scenarios import load as load_line
-from lastro.scenarios.base import Scenario, schemas
-from lastro.scenarios.compute import instrument
-from lastro.scenarios.shared import calibration
-from lastro.study.json_schema import json_schema
+from lastro.scenarios.base import schemas
 from lastro.study.load import load, parse
 
 ROOT = Path(__file__).parents[2]
@@ -44,13 +30,12 @@ PART = ROOT / "examples" / "parts" / "functions" / "shaper.py"
 COMMANDS = {name for group in cli.COMMANDS.values() for name in group}
 
 sys.path.insert(0, str(ROOT / "tools"))
+import doc_tables  # noqa: E402
 import docs_hooks as hooks  # noqa: E402
 import paper_notes  # noqa: E402
-
-table, toml, unit, bounds = hooks.table, hooks.toml, hooks.unit, hooks.bounds
+from doc_tables import own_parts  # noqa: E402
 
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_GENERATED = re.compile(r"(<!-- generated: (\w+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 _LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 
 
@@ -144,17 +129,12 @@ def test_the_search_for_command_lines_finds_them() -> None:
     assert {words[0] for words in found} >= COMMANDS
 
 
-@pytest.mark.parametrize("page", READMES, ids=lambda page: page.name)
-def test_the_readme_lists_every_command_part_exit_code_and_paper(page: Path) -> None:
-    from lastro import papers
+def in_both_languages(name: str) -> list[str]:
+    """The text of a page of docs/, and of its translation."""
+    return [(ROOT / "docs" / f"{name}{language}.md").read_text(encoding="utf-8") for language in ("", ".pt-BR")]
 
-    text = page.read_text(encoding="utf-8")
-    rows = re.findall(r"^\| `lastro ([\w-]+)` \|", text, re.MULTILINE)
-    assert rows == [name for group in cli.COMMANDS.values() for name in group]
-    for kind in registry.KINDS:
-        for info in own_parts(kind):
-            assert f"`{info.name}`" in text, (kind, info.name)
-    codes = {int(code) for code in re.findall(r"^\| (\d+) \|", text, re.MULTILINE)}
+
+def test_the_page_of_commands_lists_every_command_and_exit_code() -> None:
     of_commands = {
         0,
         compare.REGRESSION,
@@ -163,8 +143,27 @@ def test_the_readme_lists_every_command_part_exit_code_and_paper(page: Path) -> 
         verify.NOT_VERIFIED,
         *EXIT_CODES.values(),
     }
-    assert codes == of_commands | {error.exit_code for error in all_errors(errors.LastroError)}
-    assert all(f"`{name}`" in text for name in papers.names())
+    for text in in_both_languages("reference-commands"):
+        rows = re.findall(r"^\| `lastro ([\w-]+)` \|", text, re.MULTILINE)
+        assert rows == [name for group in cli.COMMANDS.values() for name in group]
+        codes = {int(code) for code in re.findall(r"^\| (\d+) \|", text, re.MULTILINE)}
+        assert codes == of_commands | {error.exit_code for error in all_errors(errors.LastroError)}
+
+
+def test_the_page_of_parts_lists_every_part() -> None:
+    for text in in_both_languages("reference-parts"):
+        for kind in registry.KINDS:
+            assert [info.name for info in own_parts(kind) if f"`{info.name}`" not in text] == []
+
+
+def test_the_page_of_papers_lists_every_study() -> None:
+    for text in in_both_languages("reference-papers"):
+        assert [name for name in papers.names() if f"`{name}`" not in text] == []
+
+
+@pytest.mark.parametrize("page", READMES, ids=lambda page: page.name)
+def test_a_readme_is_read_in_minutes(page: Path) -> None:
+    assert page.stat().st_size <= 12_000
 
 
 def all_errors(kind: type[errors.LastroError]) -> Iterator[type[errors.LastroError]]:
@@ -329,208 +328,11 @@ def _without_comments(block: tuple[str, str]) -> tuple[str, str]:
 # Tables made from the code
 
 
-def own_parts(kind: str) -> list[registry.PartInfo]:
-    return [info for info in registry.parts(kind).values() if info.origin.startswith("lastro.")]
-
-
-def settings_table(scenario: type[Scenario] = chain.ChainScenario) -> str:
-    return hooks.settings_table(scenario.settings)
-
-
-def metrics_table(scenario: type[Scenario] = chain.ChainScenario) -> str:
-    return hooks.metrics_table(scenario.metrics)
-
-
-def workloads() -> list[registry.PartInfo]:
-    return [info for info in own_parts("instrument") if info.name in instrument.workloads()]
-
-
-def workloads_table() -> str:
-    rows: list[tuple[object, ...]] = []
-    for info in workloads():
-        assert info.cls is not None
-        rows.append((f"`{info.name}`", "", "", "", info.summary))
-        for s in info.cls.options:
-            work = " (by profile)" if s.by_profile else ""
-            rows.append(("", f"`{s.name}`{work}", f"`{toml(s.default)}`", bounds(s) or unit(s), s.summary))
-    return table(("instrument", "option", "default", "bounds", "meaning"), rows)
-
-
-def http_metrics_table() -> str:
-    """Each once: closed loops share theirs."""
-    found: dict[Metric, list[str]] = {}
-    for info in own_parts("instrument"):
-        if info.cls is not None and issubclass(info.cls, HttpLoad):
-            for metric in info.cls.metrics:
-                found.setdefault(metric, []).append(f"`{info.name}`")
-    rows = [(", ".join(by), f"`{m.name}`", m.unit, m.better, m.summary) for m, by in found.items()]
-    return table(("instrument", "metric", "unit", "better", "meaning"), rows)
-
-
-def workload_metrics_table() -> str:
-    rows = [(f"`{i.name}`", f"`{m.name}`", m.unit, m.better, m.summary) for i in workloads() for m in i.cls.metrics]  # type: ignore[union-attr]
-    return table(("instrument", "metric", "unit", "better", "meaning"), rows)
-
-
-def parts_table() -> str:
-    kinds = chain.ChainScenario.parts
-    return table(("kind", "level", "what it is"), [(k, f"`{i.name}`", i.summary) for k in kinds for i in own_parts(k)])
-
-
-def keys_table() -> str:
-    tables = json_schema(schemas())["$defs"]["chain"]["$defs"]
-    names = {"StudyTable": "study", "DesignTable": "design", "ExcludeTable": "exclude"}
-    rows = []
-    for model, name in names.items():
-        required = tables[model].get("required", [])
-        for key, schema in tables[model]["properties"].items():
-            if key == "scenario":
-                schema = {
-                    **schema,
-                    "type": "string",
-                    "description": f"The procedure of a trial: {', '.join(f'`{name}`' for name in SCENARIOS)}.",
-                }
-            default = "required" if key in required else f"`{toml(schema['default'])}`" if schema.get("default") else ""
-            low, high = schema.get("minimum"), schema.get("maximum")
-            limits = f"{low:,g} to {high:,g}" if low is not None and key != "seed" else ""
-            limits = " or ".join(f"`{toml(word)}`" for word in schema["enum"]) if "enum" in schema else limits
-            limits = f"only `{toml(schema['const'])}`" if "const" in schema and key != "scenario" else limits
-            rows.append((f"`{name}.{key}`", kind_word(schema), default, limits, schema.get("description", "")))
-    return table(("key", "type", "default", "bounds", "meaning"), rows)
-
-
-SCENARIOS = [info.name for info in own_parts("scenario")]
-
-
-def kind_word(schema: dict[str, Any]) -> str:
-    words = {"object": "table", "array": "list", "integer": "whole number"}
-    found = schema.get("type") or ("table" if "properties" in schema else "string")
-    return words.get(found, found)
-
-
-def limits_table() -> str:
-    settings = {setting.name: setting for setting in chain.ChainScenario.settings}
-    tolerance, slack = f"{validity._TOLERANCE:.0%}".replace("%", " %"), validity._SLACK_BYTES // 1024
-    over = f"more than {base.OVER_LIMIT:g} of its limit"
-    rows: list[tuple[object, ...]] = [
-        ("traffic", "none reached the sink, by TCP, UDP or ping"),
-        ("path", f"a hop carried less than arrived at the sink, by more than {tolerance}: another path"),
-        ("path", f"a hop received more than was sent to it, by more than {tolerance} and {slack} KiB: foreign traffic"),
-        (
-            "path",
-            "a counter of the links that every flow must increase did not change",
-        ),
-        ("path", f"the function's own counter saw less than arrived, by more than {tolerance} (in the kernel)"),
-        ("path", "a counter of the function that every new flow must increase did not change"),
-        (
-            "frames",
-            "the mean frame that the function received exceeds the MTU and its header, although `offloads` are off",
-        ),
-        ("generator", f"it offered less than {iperf3_udp._LEAST_OFFERED:.0%} of the UDP rate".replace("%", " %")),
-        ("generator", "the duration of iperf3 was wrong by more than 20 %, and by more than 0.5 s"),
-        ("dose", "the neighbour's load ended before the measurement did"),
-        ("dose of `cpu`", f"less than {cpu._LEAST_SHARE:g} of the CPU time that was available to it"),
-        ("dose of `memory`", f"less than {memory._LEAST_SHARE:g} of the memory that it wanted, or of its limit"),
-        ("dose of `disk`", f"less than {disk._LEAST_BPS // 2**20} MiB written in a second"),
-        ("dose of `io`", f"less than {io._LEAST_CPUS:g} CPUs used: almost no calls of sync()"),
-        (
-            "dose of `fork`",
-            f"less than {fork._LEAST_SHARE:g} of {fork.HELD:,} processes held, or of its limit, at the beginning and "
-            f"at the end; or fewer than {fork._LEAST_PER_S} created in a second on the whole host",
-        ),
-        (
-            "dose of `network`",
-            f"fewer than {network.LEAST_PER_S:,} frames sent in a second; under a limit, less than"
-            f" {network.LEAST_SHARE:g} or more than {base.OVER_LIMIT:g} of its rate",
-        ),
-        *(
-            (
-                f"dose of `{name}`",
-                f"less than {_held.LEAST_SHARE:g} of {_held.HELD:,} {name} held, or of its limit; or {over}",
-            )
-            for name in ("files", "sockets")
-        ),
-        (
-            "dose of `conntrack`",
-            f"less than {conntrack.LEAST_SHARE:g} of {conntrack.HELD:,} connections held, or of its limit; or {over}",
-        ),
-        ("host", f"steal above `max_steal_percent`, by default {settings['max_steal_percent'].default:g} %"),
-        ("host", f"foreign load above `max_foreign_cpus`, by default {settings['max_foreign_cpus'].default:g} CPUs"),
-        ("clock", f"that of a host was set by more than {validity._CLOCK_STEP_S:g} s during the trial"),
-        ("clock", "that of a remote host, or of a guest as testbed, drifted by more than `max_drift_percent`"),
-        ("isolation", "a requested isolation is not in force on an instance"),
-        (
-            "apparatus",
-            f"Lastro, clients and daemons woke up more than {validity._MOST_WAKE_UPS} times and"
-            f" {validity._MOST_WAKE_UPS_PER_S} times a second while an instrument measured, beyond what is usual on the"
-            " platform",
-        ),
-        ("tools", "a command failed, did not end in time, or printed anything but a measurement"),
-        (
-            "calibration",
-            f"none of the {MAX_ATTEMPTS} runs that measure the profile for `cgroups` was valid, and neither was"
-            " the extra run for this trial",
-        ),
-    ]
-    near = f"(mark only: throughput of {calibration._AT_CEILING:.0%} of plain forwarding or more)".replace("%", " %")
-    return table(("witness", "the trial is invalid when"), [*rows, ("ceiling", near)])
-
-
-def contracts_table() -> str:
-    """A row for each kind of part: the class, the attribute that names a part, and what the class says it requires."""
-    rows = []
-    for kind in registry.KINDS:
-        contract = getattr(testing, f"{kind.capitalize()}Contract")
-        summary = str(contract.__doc__).splitlines()[0].rstrip(".").partition(": ")[2]
-        rows.append((kind, f"`{contract.__name__}`", f"`{kind}`", summary))
-    return table(("kind", "contract", "named by", "what it requires"), rows)
-
-
-TABLES = {
-    "settings": settings_table,
-    "metrics": metrics_table,
-    "lifecycle_settings": partial(settings_table, lifecycle.LifecycleScenario),
-    "compute_settings": partial(settings_table, compute.ComputeScenario),
-    "compute_metrics": partial(metrics_table, compute.ComputeScenario),
-    "workloads": workloads_table,
-    "workload_metrics": workload_metrics_table,
-    "application_settings": partial(settings_table, application.ApplicationScenario),
-    "application_metrics": partial(metrics_table, application.ApplicationScenario),
-    "load_settings": partial(settings_table, load_line.LoadScenario),
-    "load_metrics": partial(metrics_table, load_line.LoadScenario),
-    "uplink_settings": partial(settings_table, uplink.UplinkScenario),
-    "uplink_metrics": partial(metrics_table, uplink.UplinkScenario),
-    "proxy_settings": partial(settings_table, proxy.ProxyScenario),
-    "http_metrics": http_metrics_table,
-    "proxy_metrics": partial(metrics_table, proxy.ProxyScenario),
-    "exposure_metrics": partial(metrics_table, exposure.ExposureScenario),
-    "routing_settings": partial(settings_table, routing.RoutingScenario),
-    "routing_metrics": partial(metrics_table, routing.RoutingScenario),
-    "lifecycle_metrics": partial(metrics_table, lifecycle.LifecycleScenario),
-    "parts": parts_table,
-    "keys": keys_table,
-    "limits": limits_table,
-    "contracts": contracts_table,
-}
-
-
-def with_tables(page: Path) -> str:
-    text = page.read_text(encoding="utf-8")
-    return _GENERATED.sub(lambda match: f"{match[1]}{TABLES[match[2]]()}{match[4]}", text)
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", doc_tables.pages(), ids=lambda page: page.name)
 def test_generated_tables_are_those_of_the_code(page: Path) -> None:
-    assert page.read_text(encoding="utf-8") == with_tables(page), "run `python tests/unit/test_docs.py`"
+    assert page.read_text(encoding="utf-8") == doc_tables.with_tables(page), "run `python tools/doc_tables.py`"
 
 
 def test_every_generated_table_has_its_place() -> None:
-    names = [match[1] for page in PAGES for match in _GENERATED.findall(page.read_text(encoding="utf-8"))]
-    assert sorted(names) == sorted(TABLES)
-
-
-if __name__ == "__main__":
-    os.environ.pop("LASTRO_PARTS", None)
-    for written in PAGES:
-        written.write_text(with_tables(written), encoding="utf-8")
-    sys.exit(0)
+    names = [match[1] for page in PAGES for match in doc_tables.GENERATED.findall(page.read_text(encoding="utf-8"))]
+    assert sorted(names) == sorted(doc_tables.TABLES)

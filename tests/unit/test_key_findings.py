@@ -22,7 +22,6 @@ from lastro.report.statistics_words import statistics_sentences
 from lastro.results.read import load_campaign
 from lastro.results.samples import Metric
 from lastro.results.store import Store
-from lastro.stats.adjust import holm
 from lastro.stats.noise_floor import FORMAT
 from lastro.study.model import Level
 
@@ -78,7 +77,7 @@ def test_each_factor_has_a_sentence_each_metric_another_and_what_is_missing_come
         "(over 4 of 5 conditions of the design).",
         "With qemu-tcg, jitter is on average 93 % [84, 97] lower than with native.",
         "With qemu-tcg, latency_mean is on average 95.00 % [94.98, 95.02] lower than with native; with docker, "
-        "latency_mean is on average 10.1 % [9.9, 10.4] lower than with native; levels that change it less: 1.",
+        "latency_mean is on average 10.1 % [9.9, 10.4] lower than with native.",
         "Not measured here: platform = gvisor (gVisor cannot run this NAT).",
     ]
 
@@ -97,11 +96,11 @@ def test_what_so_few_blocks_leave_open_is_undecided_and_more_blocks_decide_it(tm
     (few,) = said(report_of(tmp_path / "few", links, noise=noise, replicates=3))
     found = re.fullmatch(
         "Whether throughput with macvlan-bridge differs from that with veth-bridge is undecided with 3 blocks; "
-        "about ([0-9]+) more would decide.",
+        "([0-9]+) more would decide with a probability of 50 %, ([0-9]+) with 80 %.",
         few,
     )
-    assert found, few
-    (many,) = said(report_of(tmp_path / "many", links, noise=noise, replicates=3 + 2 * int(found[1])))
+    assert found and int(found[1]) < int(found[2]), few
+    (many,) = said(report_of(tmp_path / "many", links, noise=noise, replicates=3 + 2 * int(found[2])))
     assert many.startswith("With macvlan-bridge, throughput is ")
 
 
@@ -249,23 +248,8 @@ def test_however_much_there_is_to_say_six_sentences_say_it(tmp_path: Path) -> No
     assert not re.search(r"\bp [<=]", " ".join(sentences))
 
 
-def disagreeing(metric: MetricAnalysis, alpha: float) -> set[str]:
-    """The factors of which the F test, corrected for their number, and the effects decide differently."""
-    assert metric.anova is not None
-    tests = [effect for effect in metric.anova.effects if len(effect.factors) == 1 and effect.name != "block"]
-    found = set()
-    for test, p in zip(tests, holm([test.p for test in tests]), strict=True):
-        decisions = {effect.decision for effect in metric.effects if effect.factor == test.name} - {"unknown"}
-        assert p is not None and decisions, test.name
-        if (p < alpha) != ("different" in decisions):
-            found.add(test.name)
-    return found
-
-
-def check_one_story(metric: MetricAnalysis, found: MetricFindings, alpha: float) -> set[str]:
-    """The effects, the key findings and their intervals agree exactly; sentences say so, and where the F test does not.
-
-    Returns the factors of which the F test decides otherwise."""
+def check_one_story(metric: MetricAnalysis, found: MetricFindings, alpha: float) -> None:
+    """The effects, the key findings, their intervals and the sentences agree exactly."""
     text = " ".join(statistics_sentences(metric, alpha, ENGLISH))
     effects = {(effect.factor, effect.level): effect for effect in metric.effects}
     pairs = {(factor.factor, level): factor.of(level) for factor in found.factors for level in factor.others}
@@ -282,19 +266,10 @@ def check_one_story(metric: MetricAnalysis, found: MetricFindings, alpha: float)
     assert said == different
     assert ("No level of any factor differs significantly" in text) == (not different)
     assert ("The largest effect is that of" in text) == bool(different)
-    unlike = disagreeing(metric, alpha)
-    explained = re.search(r"For (.+?), the F test and the effects decide differently", text)
-    assert (set(explained[1].split(" and ")) if explained else set()) == unlike, text
-    leading = re.search(r"([\w.]+) matters most", text)
-    assert leading is None or leading[1] in unlike | {factor for factor, _ in different}, text
-    if "No factor has a significant effect" in text:
-        assert {factor for factor, _ in different} <= unlike, text
-    return unlike
 
 
-def test_no_report_contradicts_itself_and_the_f_test_only_with_an_explanation(tmp_path: Path) -> None:
+def test_no_report_contradicts_itself(tmp_path: Path) -> None:
     """Random campaigns: few blocks, and effects near the noise."""
-    unlike = alike = 0
     decisions = set()
     for seed in range(100):
         rng = random.Random(seed)
@@ -313,8 +288,6 @@ def test_no_report_contradicts_itself_and_the_f_test_only_with_an_explanation(tm
         assert found is not None
         of_metric = {each.metric: each for each in (found.first, *found.others)}
         for metric in analysis.metrics:
-            n = len(check_one_story(metric, of_metric[metric.metric], analysis.alpha))
-            unlike, alike = unlike + bool(n), alike + (not n)
+            check_one_story(metric, of_metric[metric.metric], analysis.alpha)
             decisions |= {effect.decision for effect in metric.effects}
     assert decisions == {"different", "same"}, "campaigns of one answer prove nothing"
-    assert unlike >= 5 and alike >= 100, (unlike, alike)

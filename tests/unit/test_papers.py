@@ -392,7 +392,7 @@ def levels_named(claim: Claim) -> list[tuple[str, Any]]:
 @pytest.mark.parametrize("member", MEMBERS)
 def test_every_claim_of_a_study_is_reproduced_where_the_published_is_so(member: str, tmp_path: Path) -> None:
     others = {name: one.verdict for name, one in judged(member, tmp_path / "c").items() if one.verdict != "reproduced"}
-    assert others == dict.fromkeys(AGAINST_ITSELF.get(member, ()), "same direction only")
+    assert others == dict.fromkeys(AGAINST_ITSELF.get(member, ()), "same direction, another size")
     contradicted = {claim.id for claim in claims_of(study_of(member)) if claim.contradicted_by}
     assert set(others) <= contradicted, "no other figure of a paper can differ from the rest of it"
 
@@ -492,8 +492,8 @@ def test_the_page_on_claims_counts_them() -> None:
     assert told == {member: len(claims_of(load(papers.find(member), schemas()))) for member in told}
     n = len(claims_of(load(papers.find("kagami2017"), schemas())))
     assert f"All {n} claims" in page
-    for readme, words in (("README.md", f"{n} claims"), ("README.pt-BR.md", f"{n} afirmações")):
-        assert words in (Path(__file__).parents[2] / readme).read_text(encoding="utf-8")
+    for name, words in (("reference-papers.md", f"{n} claims"), ("reference-papers.pt-BR.md", f"{n} afirmações")):
+        assert words in (Path(__file__).parents[2] / "docs" / name).read_text(encoding="utf-8")
 
 
 def test_a_paper_with_several_studies_lists_them_and_says_how_to_name_one() -> None:

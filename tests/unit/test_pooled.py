@@ -123,7 +123,7 @@ published = { difference = -90, unit = "Mbit/s", tolerance = 80, printed = "90 M
     (claim,) = pool_hosts(hosts, claims=parse_claims(text, "claims.toml", STUDY)).claims
     assert [one.verdict for one in claim.on_each] == ["reproduced"] * 4
     why = "the published figure is a difference, and only ratios are pooled over hosts"
-    assert claim.pooled.verdict == "same direction only" and reason_text(claim.pooled) == why
+    assert claim.pooled.verdict == "same direction, too imprecise" and reason_text(claim.pooled) == why
     assert "só razões são reunidas" in reason_text(claim.pooled, language("pt-BR"))
 
 
@@ -191,7 +191,7 @@ def test_hosts_on_which_nothing_is_left_count_as_a_whole_loss(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("recovers", "lost", "verdict", "why"),
     [
-        (0.2, LOST, "same direction only", ""),
+        (0.2, LOST, "same direction, another size", ""),
         (-0.5, LOST, "contradicted", ""),
         (0.6, NONE_LOST, "untestable here", "there is nothing to recover"),
         (0.6, dict([*LOST.items()][:2]), "untestable here", "too few hosts have this effect: 2"),

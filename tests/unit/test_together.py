@@ -129,8 +129,6 @@ def test_how_they_differ_and_what_links_them(made: Made) -> None:
     said = " ".join(premises(report, ENGLISH))
     assert "WARNING: The machines differ" in said and "no treatment in common" in said
     page = render_markdown(Content(report, analyse(report), ENGLISH))
-    ranks = [line for line in page.splitlines() if line.startswith("| xen | 3 |")]
-    assert ranks and all(line.endswith(("| — | — |", "| no ratio |")) for line in ranks), ranks
     assert "in the next campaign" not in page and "a.toml" not in page
     assert f"lastro report {report.members[0].directory} && lastro report" in page and "lastro plan" not in page
     xen = report.views[0].cells[-1]

@@ -11,10 +11,10 @@ from lastro.analysis.against import against_baseline
 from lastro.analysis.campaign import MetricView, Report
 from lastro.analysis.effects import interactions, main_effects, marked
 from lastro.analysis.expected import expected
-from lastro.analysis.factorial import few_blocks_notes, omnibus, spread_notes, variance_of
+from lastro.analysis.factorial import randomisation_of, spread_notes, variance_of
 from lastro.analysis.headline import headline
 from lastro.analysis.lost import lost_trials
-from lastro.analysis.measured import measured, medians
+from lastro.analysis.measured import measured
 from lastro.analysis.model import Analysis, MetricAnalysis
 from lastro.analysis.modes import two_modes
 from lastro.analysis.noise_floor import floor_here
@@ -41,8 +41,6 @@ def analyse_metric(view: MetricView) -> MetricAnalysis:
     bounded = sum(cell.bounded > 0 for cell in view.cells)
     if bounded and not data.cells:
         why_none = Note(N_("only a lower bound is known for every treatment"))
-    alpha = 1 - data.confidence
-    checks = check_residuals(anova, [index for index, _, _ in data.trials()], alpha=alpha) if anova else None
     effects = main_effects(data, floor)
     comparisons, correction = against_baseline(view, data, floor)
     return MetricAnalysis(
@@ -57,18 +55,17 @@ def analyse_metric(view: MetricView) -> MetricAnalysis:
         comparisons=comparisons,
         correction=correction,
         pairs=factor_pairs(data, effects, floor),
-        checks=checks,
+        checks=check_residuals(anova, alpha=1 - data.confidence) if anova else None,
         drift=drift_of(view),
         serial=serial_dependence(view),
         second_mode=two_modes(view),
         lost=lost_trials(view),
         scaling=count_scalings(view, data),
         headline=headline(anova, effects, comparisons),
-        notes=(*notes, *spread_notes(checks), *few_blocks_notes(data)),
+        notes=(*notes, *spread_notes(data)),
         floor=floor,
         floor_note=known_floor.note if known_floor else None,
-        omnibus=omnibus(data),
-        medians=medians(view),
+        randomisation=randomisation_of(data),
         expected=expected(view, data),
         bounded=bounded,
         log=data.model is not None and data.model.log,

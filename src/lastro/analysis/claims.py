@@ -17,8 +17,8 @@ The rule, which docs/explanation-claims.md explains in full:
    family. A sign that the true mean could only confirm is judged; its magnitude is then only a bound.
 4. Otherwise, if the data support the contrary, the claim is contradicted.
 5. Otherwise, the claim is reproduced if no figure was published with it, or if the whole interval of the effect lies
-   within the tolerance of the published figure. If not, it holds in the same direction only. The figure of "slightly"
-   is a bound of the ratio.
+   within the tolerance of the published figure. If not, it holds in the same direction: with another size if the whole
+   interval lies outside, and else too imprecisely to tell. The figure of "slightly" is a bound of the ratio.
    A published difference in a unit that depends on the speed of the processor is not compared with what a guest in
    software measured.
 
@@ -44,7 +44,14 @@ from lastro.stats.intervals import Interval
 from lastro.stats.notes import N_, Note
 from lastro.study.claims import Claim, Claims, Compare, Extreme, Measure
 
-Verdict = Literal["reproduced", "same direction only", "contradicted", "not distinguishable here", "untestable here"]
+Verdict = Literal[
+    "reproduced",
+    "same direction, another size",
+    "same direction, too imprecise",
+    "contradicted",
+    "not distinguishable here",
+    "untestable here",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +182,9 @@ def _verdict(one: _Tested, p_adjusted: float | None, alpha: float) -> Verdict:
         return "not distinguishable here"
     if not one.so:
         return "contradicted"
-    return "reproduced" if magnitude_agrees(one.claim, one.part) else "same direction only"
+    if magnitude_agrees(one.claim, one.part):
+        return "reproduced"
+    return "same direction, another size" if magnitude_differs(one.claim, one.part) else "same direction, too imprecise"
 
 
 _LOWER_BOUND = N_(
@@ -201,6 +210,13 @@ def magnitude_agrees(claim: Claim, part: Part) -> bool:
     low, high = tolerated(claim)
     found = judged_interval(claim, part)
     return not has_magnitude(claim) or (found is not None and low <= found.low and found.high <= high)
+
+
+def magnitude_differs(claim: Claim, part: Part) -> bool:
+    """Return whether the whole interval of the effect lies outside of the tolerance of the published figure."""
+    low, high = tolerated(claim)
+    found = judged_interval(claim, part)
+    return found is not None and (found.high < low or found.low > high)
 
 
 def has_magnitude(claim: Claim) -> bool:

@@ -17,7 +17,7 @@ def expected(view: MetricView, data: Measured) -> tuple[Expectation, ...]:
     if view.report.members:
         return ()
     return tuple(
-        Expectation(row.treatment, _trial(row.treatment.index, cell, data), _ratio(row, data))
+        Expectation(row.treatment, _trial(row.treatment.index, cell, data), _ratio(row, cell, data))
         for row, cell in view
         if cell.points
     )
@@ -30,8 +30,11 @@ def _trial(index: int, cell: Cell, data: Measured) -> Prediction:
     return next_trial(values, data.confidence, step, log=data.model.log, non_negative=cell.metric.non_negative)
 
 
-def _ratio(row: Row, data: Measured) -> Prediction | None:
-    """Predict the ratio to the baseline. The next campaign compares within blocks, so this one must have done so."""
+def _ratio(row: Row, cell: Cell, data: Measured) -> Prediction | None:
+    """Predict the ratio to the baseline. The next campaign compares within blocks, so this one must have done so.
+
+    The interval of this campaign's ratio holds together with those of its family, and so may be wider than a prediction
+    for itself, which then would promise too much."""
     if row.baseline is None or row.is_baseline:
         return None
     of, to = row.treatment.index, row.baseline.index
@@ -40,4 +43,7 @@ def _ratio(row: Row, data: Measured) -> Prediction | None:
     found = replicated(data.model, {of: 1.0}, {to: 1.0}, data.confidence)
     if found.pairing == "unpaired" and found.interval is not None:
         return Prediction(found.value, None, Note(N_("too few blocks have both the treatment and its baseline")))
+    own = cell.ratio.interval if cell.ratio else None
+    if found.interval is not None and own is not None and found.interval.half_width < own.half_width:
+        return Prediction(found.value, None, Note(N_("the ratio of this campaign is not known that well")))
     return Prediction(found.value, found.interval, found.absent_because)

@@ -8,13 +8,11 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 from lastro.analysis.measured import Measured
-from lastro.analysis.model import Omnibus
 from lastro.stats.notes import N_, Note
-from lastro.stats.randomisation import randomisation_test
+from lastro.stats.randomisation import Randomisation, randomisation_test
 
 if TYPE_CHECKING:
     from lastro.stats.anova import Anova
-    from lastro.stats.residual_checks import Checks
 
 # {blocks: percent of campaigns with a false mark if one treatment is 5 times as noisy}: benches/statistics_promises.py
 _FALSE_MARKS = {2: "11", 3: "6"}
@@ -84,44 +82,29 @@ def _order(data: Measured) -> int:
     return 0
 
 
-def omnibus(data: Measured) -> Omnibus | None:
-    """Test whether the treatments differ at all. None with fewer than two treatments."""
+def randomisation_of(data: Measured) -> Randomisation | None:
+    """Test whether the treatments differ at all, by the orders of the trials that could have been drawn."""
     if len(data.cells) < 2:
         return None
-    from lastro.stats.anova import welch_anova
-
-    randomisation = randomisation_test(data.cells, log=data.model is not None and data.model.log)
-    return Omnibus(welch_anova([list(cell.values()) for cell in data.cells.values()]), randomisation)
+    return randomisation_test(data.cells, log=data.model is not None and data.model.log)
 
 
-def few_blocks_notes(data: Measured) -> tuple[Note, ...]:
-    """Return a note that so few blocks cannot show which treatment is noisier, with the ratio of their spreads."""
-    blocks = len(data.blocks)
-    if blocks not in _FALSE_MARKS or len(data.cells) < 3 or data.model is None or not data.model.has_noise:
+def spread_notes(data: Measured) -> tuple[Note, ...]:
+    """Return a note on the ratio of the largest spread of a treatment to the smallest; empty without one."""
+    if data.model is None or not data.model.has_noise:
         return ()
     residuals = data.model.residuals
     known = residuals.freedom > 0
-    squares, freedom = residuals.squares[known], residuals.freedom[known]
-    others = squares.sum() - squares
-    if len(squares) < 2 or min(others) <= 0:
+    variances = residuals.squares[known] / residuals.freedom[known]
+    if len(variances) < 2 or min(variances) <= 0:
         return ()
-    ratio = math.sqrt(float(max(squares / freedom / others * (freedom.sum() - freedom))))
+    ratio, blocks = f"{math.sqrt(max(variances) / min(variances)):.1f}", len(data.blocks)
+    if blocks not in _FALSE_MARKS:
+        text = N_("the largest spread of a treatment is {ratio} times the smallest: effects and comparisons allow for it")
+        return (Note(text, ratio=ratio),)
     text = N_(
-        "{blocks} blocks cannot show whether one treatment is noisier than the others: here, the spread of one is "
-        "{ratio} times theirs; of simulated campaigns in which it is truly 5 times as large, {rate} % have a false mark"
+        "the largest spread of a treatment is {ratio} times the smallest, but {blocks} blocks show nothing of how noisy "
+        "each treatment is: of simulated campaigns in which one is 5 times as noisy as the others, {rate} % have a "
+        "false mark"
     )
-    return (Note(text, blocks=blocks, ratio=f"{ratio:.1f}", rate=_FALSE_MARKS[blocks]),)
-
-
-def spread_notes(checks: Checks | None) -> tuple[Note, ...]:
-    """Return a note on the consequences of unequal spreads for the results shown; empty where they look equal."""
-    if checks is None or checks.spreads_look_equal is not False:
-        return ()
-    return (
-        Note(
-            N_(
-                "the spread differs between treatments: effects and comparisons allow for it, the p-values of the "
-                "analysis of variance do not"
-            )
-        ),
-    )
+    return (Note(text, ratio=ratio, blocks=blocks, rate=_FALSE_MARKS[blocks]),)

@@ -115,7 +115,7 @@ class Interference:
     """The effects of neighbours and of isolation on the study's first metric.
 
     `losses` has every neighbour, the worst first; `recoveries` has the neighbours that cause a loss. `costs` are the
-    distinguishable effects of isolation without a neighbour. `only_with` has the levels of isolation of a study in
+    effects of isolation without a neighbour, the worst first. `only_with` has the levels of isolation of a study in
     which every trial had isolation."""
 
     metric: Metric
@@ -219,7 +219,7 @@ class _Tests:
         return found
 
     def _costs(self) -> list[Tested]:
-        """Return the costs and gains of isolation without a neighbour that are distinguishable."""
+        """Return the costs and gains of isolation without a neighbour, as far as they are known."""
         if not reports_isolation(self.report):
             return []
         alone: Levels = {NEIGHBOUR: (NONE,)}
@@ -227,7 +227,7 @@ class _Tests:
             (level, self._worse({ISOLATION: (level,), **alone}, {**self.unprotected, **alone}))
             for level in self.isolations
         ]
-        return sorted((one for one in self._tested(statements) if one.effects and one.distinguishable), key=_rank)
+        return sorted((one for one in self._tested(statements) if one.effects), key=_rank)
 
     def _only_with(self) -> tuple[Level, ...]:
         held = _levels(self.report, ISOLATION) or [self.report.study.settings.get(ISOLATION, NONE)]

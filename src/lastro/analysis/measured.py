@@ -12,7 +12,6 @@ from lastro.analysis.campaign import Cell, MetricView, Point, Report, Row, by_bl
 from lastro.stats.censored import median_of_bounded
 from lastro.stats.intervals import Summary
 from lastro.stats.order import Estimate
-from lastro.study.design import Treatment
 
 if TYPE_CHECKING:
     from lastro.stats.block_model import BlockModel
@@ -113,11 +112,6 @@ def measured(view: MetricView) -> Measured:
         step=view.step,
         summaries={row.treatment.index: cell.summary for row, cell in found if cell.summary},
     )
-
-
-def medians(view: MetricView) -> tuple[tuple[Treatment, Estimate], ...]:
-    """Return the median of the metric for each treatment that has a valid value."""
-    return tuple((row.treatment, median_of(cell, view.confidence)) for row, cell in view if cell.points)
 
 
 def median_of(cell: Cell, confidence: float) -> Estimate:

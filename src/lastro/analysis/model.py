@@ -15,7 +15,7 @@ from lastro.results.samples import Metric
 from lastro.stats.autocorrelation import LEAST_FACTOR
 
 if TYPE_CHECKING:
-    from lastro.stats.anova import Anova, Welch
+    from lastro.stats.anova import Anova
     from lastro.stats.contrasts import Contrast, MeanComparison
     from lastro.stats.drift import Drift
     from lastro.stats.intervals import Interval, Summary
@@ -98,27 +98,8 @@ class Interaction:
 
 
 @dataclass(frozen=True, slots=True)
-class RankComparison:
-    """The rank test of a comparison: Wilcoxon's signed-rank test where paired, otherwise Mann and Whitney's test.
-
-    `shift` is Hodges and Lehmann's estimate, treatment minus baseline, in the metric's unit; `delta` is Cliff's, from
-    -1 to 1. `can_reject` says whether this number of trials can reach the level of significance at all."""
-
-    p: float
-    shift: float
-    shift_interval: Interval | None
-    delta: float
-    delta_interval: Interval | None
-    can_reject: bool
-
-
-@dataclass(frozen=True, slots=True)
 class BaselineComparison:
-    """A treatment against its baseline, and two tests beside it that assume no distribution.
-
-    `randomisation` is that of the two treatments within the blocks that they share. `agrees` says whether all tests,
-    uncorrected, reach the decision of the model's test. It is None if neither of the two can decide; `no_ranks` is the
-    reason why the rank test cannot. `under_floor` is None when no noise floor is known."""
+    """A treatment against its baseline. `under_floor` is None when no noise floor is known."""
 
     treatment: Treatment
     baseline: Treatment
@@ -126,10 +107,6 @@ class BaselineComparison:
     difference: Contrast | None
     p: float | None
     p_adjusted: float | None
-    ranks: RankComparison | None
-    randomisation: Randomisation | None
-    agrees: bool | None
-    no_ranks: Note | None
     under_floor: bool | None
     decision: Decision
 
@@ -188,17 +165,6 @@ class CountScaling:
     levels: Mapping[str, str]
     points: tuple[tuple[float, float], ...]
     fit: Usl
-
-
-@dataclass(frozen=True, slots=True)
-class Omnibus:
-    """Tests of whether the treatments differ at all: without equal variances (Welch), and by randomisation.
-
-    Welch's test does not account for blocks, so it has less power. The randomisation test is on the scale of the
-    model; it is None where no order of the trials differs from another."""
-
-    welch: Welch
-    randomisation: Randomisation | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,9 +269,10 @@ class MetricAnalysis:
     """The analysis of one metric.
 
     `floor` is the noise floor of one treatment against another, as a fraction (0.03 is 3 %): equal treatments rarely
-    differ by more. It is None if it is not known; `floor_note` says whether it was scaled. `medians` has every
-    measured treatment, and so has `expected`. `bounded` counts the treatments for which only a lower bound is known;
-    the rest of the analysis leaves them out. `log` is true if the model is of logarithms, so that effects multiply."""
+    differ by more. It is None if it is not known; `floor_note` says whether it was scaled. `expected` has every
+    measured treatment. `bounded` counts the treatments for which only a lower bound is known;
+    the rest of the analysis leaves them out. `randomisation` tests all treatments, on the
+    scale of the model; it is None where no order of the trials differs from another. `log` is true if the model is of logarithms, so that effects multiply."""
 
     metric: Metric
     n: int
@@ -323,12 +290,11 @@ class MetricAnalysis:
     second_mode: TwoModes | None
     lost: tuple[LostTrials, ...]
     scaling: tuple[CountScaling, ...]
-    omnibus: Omnibus | None
+    randomisation: Randomisation | None
     floor: float | None
     floor_note: Note | None
     headline: Headline
     bounded: int
-    medians: tuple[tuple[Treatment, Estimate], ...]
     expected: tuple[Expectation, ...]
     log: bool
 

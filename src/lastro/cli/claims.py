@@ -1,6 +1,6 @@
 """Shows each claim of a claims file with the published value, the value that this campaign measured, and a verdict with
-its reason: reproduced, same direction only, contradicted, not distinguishable here, or untestable here. The rule for
-the verdicts is in docs/explanation-claims.md.
+its reason: reproduced, same direction (with another size, or too imprecise), contradicted, not distinguishable here, or
+untestable here. The rule for the verdicts is in docs/explanation-claims.md.
 
   lastro claims DIR                         DIR/claims.toml, or else those of the paper that published the study
   lastro claims DIR --claims mine.toml      your own file
@@ -34,9 +34,10 @@ if TYPE_CHECKING:
     from lastro.analysis.claims import Judgement
 
 _SUITE_FORMAT = "lastro-suite-claims/1"
+_SAME_DIRECTION = ("same direction, another size", "same direction, too imprecise")
 _GATES = {
     "contradicted": {"contradicted"},
-    "not-reproduced": {"contradicted", "same direction only", "not distinguishable here", "untestable here"},
+    "not-reproduced": {"contradicted", *_SAME_DIRECTION, "not distinguishable here", "untestable here"},
 }
 
 

@@ -1,7 +1,7 @@
 """The analysis as JSON-serializable data: the value of `analysis` in the output of `lastro results --json`.
 
 {metric: {n, log, anova, why_no_anova, notes [text], effects, interactions, comparisons, correction, pairs, checks,
-drift, serial, second_mode, lost, scaling, omnibus, noise_floor, headline, bounded, expected}}
+drift, serial, second_mode, lost, scaling, randomisation, noise_floor, headline, bounded, expected}}
 
 anova        {type, log (whether of logarithms), effects [{name, factors, df, ss, ms, f, p, explained}], residual,
              total_ss, n, notes [text]}; explained is the fraction of the total variation
@@ -12,16 +12,14 @@ effects      [{factor, level, reference, given {factor: level}, ratio, differenc
              treatments
 interactions [{given, shown, explained, p, p_adjusted, effects}]
 comparisons  [{treatment, baseline (ids), ratio {value, interval}, difference {value, interval, pairing, df}, p,
-             p_adjusted, ranks {p, shift, shift_interval, delta, delta_interval, can_reject}, randomisation, agrees,
-             no_ranks, under_noise_floor, decision}]; correction is max-t or benjamini-hochberg; agrees says whether
-             the tests by ranks and by randomisation decide as p does, or is null if neither can decide
+             p_adjusted, under_noise_floor, decision}]; correction is max-t or benjamini-hochberg
 pairs        [{factor, strata, all_strata, left_out, comparisons [{level, reference, ratio, difference, p, p_adjusted,
              strata}]}]: every two levels. The intervals of effects, comparisons and pairs are corrected as p_adjusted
 log          whether the model is of logarithms: ratios are then of geometric means, and a difference is what the ratio
              amounts to at the mean of the reference
-checks       {shapiro_w, shapiro_p, brown_forsythe_f, brown_forsythe_p, outliers}; outliers is their number drift
-{tau, p, slope_per_hour, interval, relative, n, absent_because}, from block means serial       {lag1, p, n, trials,
-counts_as}: the autocorrelation of neighbouring trials, or null; for the mean of the
+checks       {shapiro_w, shapiro_p, outliers}; outliers is their number
+drift        {tau, p, slope_per_hour, interval, relative, n, absent_because}, from block means
+serial       {lag1, p, n, trials, counts_as}: the autocorrelation of neighbouring trials, or null; for the mean of the
              treatment that it affects most, its trials count as this many independent ones
 second_mode  {n, trials, distance, relative, sds, treatments [{treatment (id), n, trials}], contrasts}, or null: n of
              the trials lie apart from the others of their treatment and block, by distance: a ratio if relative, else
@@ -35,9 +33,9 @@ lost         [{treatment (id), lost, trials, baseline_lost, mean, bounds, holds}
              verdict is the same in both extreme cases, or null
 scaling      [{factor, levels, n, lambda, sigma, kappa, peak, no_peak_because}], the Universal Scalability Law;
              a parameter is {value, interval, at_bound}, the peak {n, throughput, interval}
-omnibus      {welch {f, df1, df2, p}, randomisation}, or null; a randomisation is {f, df1, df2, p_of_f, p, least,
-             orders, exact} or null: F adjusted for blocks with the p of its distribution, and p as the fraction of the
-             orders within blocks with at least this F. least is the least p that they allow; they are all if exact
+randomisation {f, df1, df2, p_of_f, p, least, orders, exact}, or null: F of all treatments, adjusted for blocks, with
+             the p of its distribution, and p as the fraction of the orders within blocks with at least this F. least is
+             the least p that they allow; they are all if exact
 noise_floor  the relative difference (0.03: 3 %) that two equal treatments rarely exceed here, with the campaign's
              number of blocks; or null. It changes no decision
 headline     {factor, explained, widest, different, same, unknown}
@@ -72,9 +70,7 @@ from lastro.stats.usl import Parameter
 from lastro.study.design import Treatment
 
 _FORMS: Forms = {
-    MetricAnalysis: lambda metric: own(
-        metric, "metric floor_note medians", why_none="why_no_anova", floor="noise_floor"
-    ),
+    MetricAnalysis: lambda metric: own(metric, "metric floor_note", why_none="why_no_anova", floor="noise_floor"),
     Anova: lambda anova: {"type": TYPE} | own(anova, "residuals fitted"),
     Effect: lambda effect: {"name": effect.name} | own(effect),
     LevelEffect: lambda effect: (

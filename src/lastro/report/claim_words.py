@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from lastro.analysis.claim_effects import Part
-from lastro.analysis.claims import Judgement, Verdict, has_magnitude, judged_interval, tolerated
+from lastro.analysis.claims import Judgement, Verdict, has_magnitude, judged_interval, magnitude_differs, tolerated
 from lastro.report.language import ENGLISH, Language
 from lastro.report.numbers import MINUS, fixed, ratio_text
 from lastro.stats.contrasts import Contrast
@@ -17,14 +17,16 @@ from lastro.units import significant
 
 VERDICT_MARKS: dict[Verdict, str] = {
     "reproduced": "✓",
-    "same direction only": "↗",
+    "same direction, another size": "≠",
+    "same direction, too imprecise": "↗",
     "contradicted": "✕",
     "not distinguishable here": "≈",
     "untestable here": "–",
 }
 VERDICT_WORDS: dict[Verdict, str] = {
     "reproduced": N_("reproduced"),
-    "same direction only": N_("same direction only"),
+    "same direction, another size": N_("same direction, another size"),
+    "same direction, too imprecise": N_("same direction, too imprecise"),
     "contradicted": N_("contradicted"),
     "not distinguishable here": N_("not distinguishable here"),
     "untestable here": N_("untestable here"),
@@ -93,7 +95,7 @@ def _reason(one: Judgement, say: Language) -> str:
         return "; ".join(map(say.note, one.why_not))
     if one.verdict == "reproduced":
         text = _reproduced(one.claim, one.part, say)
-    elif one.verdict == "same direction only":
+    elif one.verdict.startswith("same direction"):
         text = _direction_only(one.claim, one.part, say)
     elif one.verdict == "contradicted":
         text = _contradicted(one.claim, one.part, say)
@@ -134,7 +136,7 @@ def _direction_only(claim: Claim, part: Part, say: Language) -> str:
         return say("only a bound on the magnitude is known, because a mean is only a lower bound")
     if found is None:
         return say("there is no interval for the magnitude")
-    if claim.slight is not None and (found.high < low or found.low > high):
+    if claim.slight is not None and magnitude_differs(claim, part):
         return say("the whole interval lies beyond a difference of {bound}", bound=_slight(claim, say))
     if claim.slight is not None:
         return say("the interval reaches beyond a difference of {bound}", bound=_slight(claim, say))
@@ -175,11 +177,8 @@ def _not_distinguishable(one: Judgement, claim: Claim, part: Part, say: Language
         text = say("no effect is distinguishable")
     if one.corrected:
         text += " " + say("after correction for the number of claims")
-    found = None if isinstance(claim.statement, Extreme) else judged_interval(claim, part)
-    if found is not None and claim.slight is None and has_magnitude(claim):
-        low, high = tolerated(claim)
-        if found.high < low or found.low > high:
-            text += "; " + say("an effect as large as the published one would have been detected")
+    if not isinstance(claim.statement, Extreme) and claim.slight is None and magnitude_differs(claim, part):
+        text += "; " + say("an effect as large as the published one would have been detected")
     return text
 
 

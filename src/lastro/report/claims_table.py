@@ -19,7 +19,8 @@ from lastro.study.claims import Claims
 
 STYLES: dict[Verdict, str] = {
     "reproduced": "green",
-    "same direction only": "cyan",
+    "same direction, another size": "magenta",
+    "same direction, too imprecise": "cyan",
     "contradicted": "red",
     "not distinguishable here": "yellow",
     "untestable here": "dim",

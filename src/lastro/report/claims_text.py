@@ -14,7 +14,8 @@ from lastro.study.claims import Source
 
 TALLY_WORDS: dict[Verdict, str] = {
     "reproduced": N_("{n} reproduced"),
-    "same direction only": N_("{n} same direction only"),
+    "same direction, another size": N_("{n} same direction, another size"),
+    "same direction, too imprecise": N_("{n} same direction, too imprecise"),
     "contradicted": N_("{n} contradicted"),
     "not distinguishable here": N_("{n} not distinguishable here"),
     "untestable here": N_("{n} untestable here"),

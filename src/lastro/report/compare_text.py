@@ -72,7 +72,9 @@ def _of_values(comparison: Comparison) -> str:
         return f"FAIL: {count(found, 'regression')} of more than {margin} ({', '.join(names)})"
     if open_ := len(comparison.undecided):
         return f"PASS, undecided: no regression of more than {margin} was found; {count(open_, 'cell')} may hide one"
-    return f"PASS, shown: no regression of more than {margin} in {count(comparison.n_judged, 'cell')}"
+    judged = {cell.metric for cell in comparison.cells if cell.judged}
+    only = " for these two campaigns only" if judged & set(comparison.without_spread) else ""
+    return f"PASS, shown{only}: no regression of more than {margin} in {count(comparison.n_judged, 'cell')}"
 
 
 def _tally(comparison: Comparison) -> str:

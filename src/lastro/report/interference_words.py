@@ -114,16 +114,19 @@ class _Sentences:
             yield say("the effect of isolation by {levels} is not known ({reason})", levels=levels, reason=why)
 
     def _nothing_back(self, tested: Sequence[Tested]) -> str:
-        say, several = self.say, len(tested) > 1
-        shares = ", ".join(
-            (f"{one.level} " if several else "") + self._amount(one.recovered).text(say) + self._over(one)
-            for one in tested
-        )
         text = N_("the recovery by {levels} is not distinguishable from zero ({shares})")
         if self.metric.better != "higher":
             text = N_("the reduction by {levels} is not distinguishable from zero ({shares})")
-        levels = joined([str(one.level) for one in tested], say)
-        return say(text, levels=levels, shares="; ".join(filter(None, (shares, self._by_correction(tested)))))
+        return self._nothing(text, [(one, self._amount(one.recovered)) for one in tested])
+
+    def _nothing(self, text: str, tested: Sequence[tuple[Tested, Amount]]) -> str:
+        """Say in `text`, with the levels and their amounts, that these are not distinguishable from zero."""
+        say, several, found = self.say, len(tested) > 1, [one for one, _ in tested]
+        shares = ", ".join(
+            (f"{one.level} " if several else "") + amount.text(say) + self._over(one) for one, amount in tested
+        )
+        levels = joined([str(one.level) for one in found], say)
+        return say(text, levels=levels, shares="; ".join(filter(None, (shares, self._by_correction(found)))))
 
     def _listed(self, first: str, shares: Sequence[tuple[Tested, str]], **words: str) -> str:
         """Return a list such as 'isolation by cgroups recovers 71 % [50, 90] of it, by apparmor 3 % [1, 5]'."""
@@ -137,19 +140,22 @@ class _Sentences:
         return ", ".join(part + self._over(one) for part, (one, _) in zip(parts, shares, strict=True))
 
     def _cost(self) -> str:
-        """Return the cost or gain of isolation without a neighbour; empty if it is not distinguishable from zero."""
-        first = N_("without a neighbour, isolation by {level} takes {share} of {metric}")
+        """Return the cost or gain of isolation without a neighbour; empty if the study does not compare isolations."""
+        say, first = self.say, N_("without a neighbour, isolation by {level} takes {share} of {metric}")
         if self.metric.better == "lower":
             first = N_("without a neighbour, isolation by {level} adds {share} to {metric}")
-        losses = [(one, self._amount(one.change).text(self.say)) for one in self.found.costs if one.is_loss]
+        costs = [(one, self._amount(one.change)) for one in self.found.costs]
+        losses = [(one, amount.text(say)) for one, amount in costs if one.is_loss]
         cost = self._listed(first, losses, metric=self.metric.name) if losses else ""
         better = N_("without a neighbour, {metric} is {share} better with isolation by {level}")
         gains = [
-            self.say(better, level=one.level, share=(-self._amount(one.change)).text(self.say), metric=self.metric.name)
-            for one in self.found.costs
-            if not one.is_loss
+            say(better, level=one.level, share=(-amount).text(say), metric=self.metric.name)
+            for one, amount in costs
+            if one.distinguishable and not one.is_loss
         ]
-        return "; ".join(filter(None, [cost, *gains]))
+        rest = [(one, amount) for one, amount in costs if not one.distinguishable]
+        text = N_("the cost of isolation by {levels} without a neighbour is not distinguishable from zero ({shares})")
+        return "; ".join(filter(None, [cost, *gains, self._nothing(text, rest) if rest else ""]))
 
     def _by_reason(self, tested: Iterable[Tested]) -> dict[str, str]:
         """Return {reason why nothing is known: the levels it applies to}."""

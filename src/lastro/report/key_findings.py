@@ -95,9 +95,9 @@ class _KeySentences:
             return ""
         unknown = [self._phrases(factor).unknown() for factor in found.factors if not factor.effects]
         if differing := found.differing:
-            more = len(differing) - _OF_OTHERS
-            changes = [self._phrases(factor).changed([level], to) for factor, level, to in differing[:_OF_OTHERS]]
-            return sentence([*changes, self.say("levels that change it less: {n}", n=more) if more > 0 else ""])
+            return sentence(
+                [self._phrases(factor).changed([level], to) for factor, level, to in differing[:_OF_OTHERS]]
+            )
         words = {
             "factors": joined([factor.factor for factor in compared], self.say),
             "metric": self.metric.name,

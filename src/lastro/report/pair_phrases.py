@@ -52,7 +52,7 @@ class PairPhrases:
             text = N_("{change} as high with {level}") if _is_multiple(pair) else N_("{change} with {level}")
             parts.append(say(text, change=self._change(pair), level=name))
         if more := changes[_MOST_LEVELS:]:
-            parts.append(say("and it differs less with {n} other levels", n=len(more)))
+            parts.append(say("and it differs with {n} other levels, too", n=len(more)))
         text = N_("against {reference}, {metric} is {changes}")
         pairs = [pair for _, pair in changes]
         joined = self._average(pairs) + ", ".join(parts)
@@ -142,20 +142,29 @@ class PairPhrases:
 
 
 def undecided(what: str, pairs: Sequence[Pair], say: Language) -> str:
-    """Say that `what` 'is undecided with 3 blocks; about 9 more would decide'.
+    """Say that `what` 'is undecided with 3 blocks; 9 more would decide with a probability of 50 %, 20 with 80 %'.
 
     Sides of different campaigns have no block in common, and so no number of blocks."""
     blocks = min(pair.n_blocks for pair in pairs)
     if not blocks:
         return say("{what} is undecided", what=what)
     text = say("{what} is undecided with {blocks}", what=what, blocks=say.count(blocks, "block"))
-    known = [n for pair in pairs if (n := pair.blocks_to_decide(ALIKE)) is not None]
-    if len(known) < len(pairs):
+    likely, sure = (_more_blocks(pairs, probability) for probability in (0.5, 0.8))
+    if likely is None or sure is None:
         return text
-    more = max(known) - blocks
-    if more > _MOST_MORE:
+    if likely > _MOST_MORE:
         return text + "; " + say("more than {n} further blocks would be needed", n=_MOST_MORE)
-    return text + "; " + say("about {n} more would decide", n=say.integer(more))
+    decide = N_("{n} more would decide with a probability of 50 %, {m} with 80 %")
+    if len(pairs) > 1:
+        decide = N_("{n} more would decide each comparison with a probability of 50 %, {m} with 80 %")
+    most = say.integer(sure) if sure <= _MOST_MORE else say("more than {n}", n=_MOST_MORE)
+    return text + "; " + say(decide, n=say.integer(likely), m=most)
+
+
+def _more_blocks(pairs: Sequence[Pair], probability: float) -> int | None:
+    """Return how many further blocks decide each of the pairs with this probability; None if that is not known."""
+    known = [pair.blocks_to_decide(ALIKE, probability) for pair in pairs]
+    return None if None in known else max(n for n in known if n is not None) - min(pair.n_blocks for pair in pairs)
 
 
 def _is_multiple(pair: Pair) -> bool:

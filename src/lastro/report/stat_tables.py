@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from lastro.report import claim_words
-from lastro.report.baseline_tables import comparisons_table, quantiles_table, ranks_table
+from lastro.report.baseline_tables import comparisons_table, quantiles_table
 from lastro.report.claims_text import measured_text
 from lastro.report.estimates import difference_text, number_text, numeric, p_text, share_text
 from lastro.report.expected_table import expected_table
@@ -36,8 +36,7 @@ LEAST_LEVELS, MOST_LEVELS = 3, 8  # of a factor with a table of all pairs
 def tables_behind(metric: MetricAnalysis, say: Language) -> list[Table]:
     """Return the tables of the statistics section of one metric, variance first; those without rows are left out."""
     pairs = [pairs_table(metric, one, say) for one in metric.pairs if LEAST_LEVELS <= len(one.levels) <= MOST_LEVELS]
-    against = [comparisons_table(metric, say), ranks_table(metric, say), quantiles_table(metric, say)]
-    against.append(expected_table(metric, say))
+    against = [comparisons_table(metric, say), quantiles_table(metric, say), expected_table(metric, say)]
     found = [anova_table(metric, say), *against, *pairs, usl_table(metric, say)]
     return [table for table in found if table or table.name.startswith("anova")]
 

@@ -1,6 +1,6 @@
 """The statistics of each metric in sentences, which precede their tables.
 
-They report the factor that matters most, the widest effect, comparisons without a significant difference, tests that
+They report the factor that explains most, the widest effect, comparisons without a significant difference, tests that
 disagree, and the smallest difference that is distinguishable on this host."""
 
 from __future__ import annotations
@@ -16,9 +16,7 @@ from lastro.report.figures.effects import judged
 from lastro.report.language import Language
 from lastro.report.mean_caveats import lost_sentences, mode_sentences
 from lastro.report.numbers import MINUS, contrast_ratio
-from lastro.report.phrases import joined
 from lastro.report.stat_tables import of_variation
-from lastro.stats.adjust import holm
 from lastro.stats.notes import N_
 from lastro.units import human_duration, significant
 
@@ -34,7 +32,7 @@ EFFECT_WORDS: dict[Verdict, str] = {
 
 
 def statistics_sentences(metric: MetricAnalysis, alpha: float, say: Language) -> tuple[str, ...]:
-    """Return sentences on one metric: the leading factor, the widest effect, interactions, and where tests disagree.
+    """Return sentences on one metric: the leading factor, the widest effect, and interactions.
 
     First comes what restricts the use of its means: a second mode, and lost trials."""
     return (
@@ -51,9 +49,8 @@ def _of_metric(metric: MetricAnalysis, alpha: float, say: Language) -> Iterator[
     if metric.bounded:
         treatments = say.count(metric.bounded, "treatment")
         yield say("Left out of effects and comparisons, because only a lower bound is known: {n}.", n=treatments)
-    yield from _leading(metric, alpha, say)
+    yield from _leading(metric, say)
     yield from _widest(metric, say)
-    yield from _disagreeing(metric, alpha, say)
     yield from _disagreeing_orders(metric, alpha, say)
     for interaction in metric.interactions:
         yield say(
@@ -65,33 +62,9 @@ def _of_metric(metric: MetricAnalysis, alpha: float, say: Language) -> Iterator[
         )
 
 
-def _main_effects(metric: MetricAnalysis) -> dict[str, float | None]:
-    """Return {factor: p of its F test}, corrected by Holm's method over the factors."""
-    if metric.anova is None:
-        return {}
-    factors = [effect for effect in metric.anova.effects if len(effect.factors) == 1 and effect.name != "block"]
-    return dict(zip((effect.name for effect in factors), holm([effect.p for effect in factors]), strict=True))
-
-
-def _disagreeing(metric: MetricAnalysis, alpha: float, say: Language) -> Iterator[str]:
-    """Yield a sentence on factors whose F test and effects decide differently."""
-    unlike = []
-    for factor, p in _main_effects(metric).items():
-        decisions = {effect.decision for effect in metric.effects if effect.factor == factor} - {"unknown"}
-        if p is not None and decisions and (p < alpha) != ("different" in decisions):
-            unlike.append(factor)
-    if unlike:
-        yield say(
-            "For {factors}, the F test and the effects decide differently: the F test asks whether any level differs "
-            "from another, and assumes that all treatments are equally noisy; an effect compares one level with the "
-            "reference, and allows for unequal noise.",
-            factors=joined(unlike, say),
-        )
-
-
 def _disagreeing_orders(metric: MetricAnalysis, alpha: float, say: Language) -> Iterator[str]:
     """Yield a sentence if the F test of all treatments and the randomisation test decide differently."""
-    orders = metric.omnibus.randomisation if metric.omnibus else None
+    orders = metric.randomisation
     if orders is None or orders.p_of_f is None or not orders.can_reject(alpha):
         return
     if (orders.p < alpha) != (orders.p_of_f < alpha):
@@ -103,31 +76,17 @@ def _disagreeing_orders(metric: MetricAnalysis, alpha: float, say: Language) -> 
         )
 
 
-def _leading(metric: MetricAnalysis, alpha: float, say: Language) -> Iterator[str]:
-    """Yield a sentence on the factor that explains most, or that it is not significant after correction."""
+def _leading(metric: MetricAnalysis, say: Language) -> Iterator[str]:
+    """Yield a sentence on the factor that explains most of the variation."""
     if metric.anova is None or metric.headline.factor is None:
         return
-    corrected = _main_effects(metric)
-    effect, p = metric.anova.effect(metric.headline.factor), corrected[metric.headline.factor]
-    noise = share_text(metric.anova.residual.explained, say)
-    if p is None or p >= alpha:
-        yield say(
-            "No factor has a significant effect; {residual} makes up {noise} {of_variation}.",
-            of_variation=of_variation(metric, say),
-            residual=residual_words(metric.anova, say),
-            noise=noise,
-        )
-        return
     yield say(
-        "{factor} matters most: it explains {share} {of_variation} (p {p} after correction for {factors}); {residual} "
-        "makes up {noise}.",
-        factor=effect.name,
-        share=share_text(effect.explained, say),
+        "{factor} explains most, {share} {of_variation}; {residual} makes up {noise}.",
+        factor=metric.headline.factor,
+        share=share_text(metric.headline.explained or 0.0, say),
         of_variation=of_variation(metric, say),
-        p=p_text(p, say, sign=True),
-        factors=say.count(len(corrected), "factor"),
         residual=residual_words(metric.anova, say),
-        noise=noise,
+        noise=share_text(metric.anova.residual.explained, say),
     )
 
 
@@ -173,7 +132,7 @@ def _level(effect: LevelEffect) -> str:
 
 
 def _compared(metric: MetricAnalysis, say: Language) -> Iterator[str]:
-    """Yield sentences on how many treatments differ from their baseline, and how often the tests beside disagree."""
+    """Yield a sentence on how many treatments differ from their baseline."""
     different, same = metric.headline.different, metric.headline.same
     if metric.headline.unknown and not different + same:
         yield say("Too few trials to test any difference from the baseline.")
@@ -186,11 +145,6 @@ def _compared(metric: MetricAnalysis, say: Language) -> Iterator[str]:
             same=say.integer(same),
             comparisons=say.count(different + same, "comparison"),
             method=METHODS[metric.correction],
-        )
-    if disagreeing := sum(comparison.agrees is False for comparison in metric.comparisons):
-        yield say(
-            "In {comparisons} the test by ranks or by randomisation decides differently.",
-            comparisons=say.count(disagreeing, "comparison"),
         )
 
 
@@ -210,21 +164,14 @@ NO_FLOOR = N_(
 
 
 def check_sentences(metric: MetricAnalysis, say: Language) -> Iterator[str]:
-    """Yield what the residuals show about the assumptions of the analysis of variance, and advice to the reader."""
+    """Yield whether the residuals look normal."""
     checks = metric.checks
     if checks is None:
         return
     if checks.shapiro_p is not None:
         words = say("residuals look normal") if checks.looks_normal else say("residuals are not normal")
         yield f"{words[:1].upper()}{words[1:]} (Shapiro–Wilk, p {p_text(checks.shapiro_p, say, sign=True)})."
-    if checks.brown_forsythe_p is not None:
-        words = say("spreads look equal") if checks.spreads_look_equal else say("spreads differ between treatments")
-        yield f"{words[:1].upper()}{words[1:]} (Brown–Forsythe, p {p_text(checks.brown_forsythe_p, say, sign=True)})."
     yield from (f"{text[:1].upper()}{text[1:]}." for text in map(say.note, checks.notes))
-    if checks.pass_both is False:
-        yield say(
-            "Rely on the paired comparisons and on the tests by ranks and by randomisation more than on the F tests."
-        )
 
 
 def time_sentences(metric: MetricAnalysis, alpha: float, say: Language) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The table of the analysis of variance, and notes on the tests beside it. Pure."""
+"""The table of the analysis of variance, and notes on the test of all treatments. Pure."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 def anova_table(metric: MetricAnalysis, say: Language) -> Table:
     """Return the analysis of variance, with the fraction of the variation that each effect explains."""
     anova = metric.anova
-    columns = (say("source"), "df", "SS", "MS", "F", "p", say("explained"))
+    columns = (say("source"), "df", "SS", say("explained"))
     title = say("Analysis of variance of {metric}", metric=metric.metric.name)
     name = f"anova-{metric.metric.name}"
     if anova is None:
         why = say.note(metric.why_none) if metric.why_none else ""
-        notes = (say("No analysis of variance: {why}.", why=why), *_omnibus_notes(metric, say))
+        notes = (say("No analysis of variance: {why}.", why=why), *_orders_notes(metric.randomisation, say))
         return Table(name, title, columns, (), note=" ".join(notes))
     rows = [_anova_row(effect, say) for effect in (*anova.effects, anova.residual)]
     df = sum(effect.df for effect in (*anova.effects, anova.residual))
-    rows.append((say("total"), say.integer(df), number_text(anova.total_ss, say), "", "", "", share_text(1.0, say)))
-    return Table(name, title, columns, tuple(rows), numeric(1, 7), note=" ".join(_anova_notes(metric, anova, say)))
+    rows.append((say("total"), say.integer(df), number_text(anova.total_ss, say), share_text(1.0, say)))
+    return Table(name, title, columns, tuple(rows), numeric(1, 4), note=" ".join(_anova_notes(metric, anova, say)))
 
 
 def _anova_row(effect: Effect, say: Language) -> tuple[str, ...]:
@@ -41,9 +41,6 @@ def _anova_row(effect: Effect, say: Language) -> tuple[str, ...]:
         say(names[effect.name]) if effect.name in names else effect.name,
         say.integer(effect.df),
         number_text(effect.ss, say),
-        "" if effect.ms is None else number_text(effect.ms, say),
-        "" if effect.f is None else number_text(effect.f, say),
-        p_text(effect.p, say),
         share_text(effect.explained, say),
     )
 
@@ -51,28 +48,13 @@ def _anova_row(effect: Effect, say: Language) -> tuple[str, ...]:
 def _anova_notes(metric: MetricAnalysis, anova: Anova, say: Language) -> Sequence[str]:
     kind = say("Type {kind}, n = {n}.", kind=TYPE, n=say.integer(anova.n))
     notes = dict.fromkeys(say.note(note) for note in (*metric.notes, *anova.notes))
-    return (kind, *(f"{note[:1].upper()}{note[1:]}." for note in notes), *_omnibus_notes(metric, say))
+    return (kind, *(f"{note[:1].upper()}{note[1:]}." for note in notes), *_orders_notes(metric.randomisation, say))
 
 
-def _omnibus_notes(metric: MetricAnalysis, say: Language) -> Iterator[str]:
-    """Yield notes on whether the treatments differ at all, by tests with fewer assumptions than the ANOVA."""
-    if metric.omnibus is None:
+def _orders_notes(orders: Randomisation | None, say: Language) -> Iterator[str]:
+    """Yield notes on whether the treatments differ at all, by a test with fewer assumptions than the ANOVA."""
+    if orders is None:
         return
-    welch, orders = metric.omnibus.welch, metric.omnibus.randomisation
-    if orders is not None:
-        yield from _orders_notes(orders, say)
-    if welch.f is not None and welch.df2 is not None:
-        yield say(
-            "All treatments, without assuming equal spreads and without blocks: Welch’s F = {f} with {df1} and {df2} "
-            "degrees of freedom (p {p}).",
-            f=number_text(welch.f, say),
-            df1=say.integer(welch.df1),
-            df2=number_text(welch.df2, say),
-            p=p_text(welch.p, say, sign=True),
-        )
-
-
-def _orders_notes(orders: Randomisation, say: Language) -> Iterator[str]:
     if orders.f is not None:
         yield say(
             "All treatments, adjusted for blocks: F = {f} with {df1} and {df2} degrees of freedom (p {p}).",

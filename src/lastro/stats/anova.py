@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from lastro.stats.intervals import sample_covariance, sample_mean, unit_of
 from lastro.stats.notes import Note
 
 if TYPE_CHECKING:
@@ -77,16 +76,6 @@ class Anova:
         raise KeyError(" × ".join(factors))
 
 
-@dataclass(frozen=True, slots=True)
-class Welch:
-    """Welch's F with its degrees of freedom; all None but `df1` where a group has one value or no spread."""
-
-    f: float | None
-    df1: int
-    df2: float | None
-    p: float | None
-
-
 def anova(
     values: Sequence[float],
     factors: Mapping[str, Sequence[object]],
@@ -130,35 +119,6 @@ def anova(
         tuple((data.mean + data.scale * model.fitted).tolist()),
         (*plan.notes, *_notes(effects, plan, residual, total)),
     )
-
-
-def welch_anova(groups: Sequence[Sequence[float]]) -> Welch:
-    """Test whether the means of independent groups differ, when their variances may differ too.
-
-    Source: Welch, On the comparison of several mean values, Biometrika 38 (1951) 330-336.
-
-    Raises: ValueError for fewer than two groups, or an empty one."""
-    k = len(groups)
-    if k < 2 or not all(groups):
-        raise ValueError("two groups or more, each with values, are needed")
-    if min(map(len, groups)) < 2:
-        return Welch(None, k - 1, None, None)
-    unit = unit_of(*groups)
-    groups = [[value / unit for value in group] for group in groups]
-    # Deviations from the grand mean, so that a large mean costs no digits.
-    centre = sample_mean([value for group in groups for value in group])
-    means = [sample_mean([value - centre for value in group]) for group in groups]
-    variances = [sample_covariance(group, group) for group in groups]
-    if min(variances) == 0:
-        return Welch(None, k - 1, None, None)
-    weights = [len(group) / variance for group, variance in zip(groups, variances, strict=True)]
-    whole = math.fsum(weights)
-    mean = math.fsum(w * m for w, m in zip(weights, means, strict=True)) / whole
-    between = math.fsum(w * (m - mean) ** 2 for w, m in zip(weights, means, strict=True)) / (k - 1)
-    spread = math.fsum((1 - w / whole) ** 2 / (len(group) - 1) for w, group in zip(weights, groups, strict=True))
-    f = between / (1 + 2 * (k - 2) / (k**2 - 1) * spread)
-    df2 = (k**2 - 1) / (3 * spread)
-    return Welch(f, k - 1, df2, _p_of_f(f, k - 1, df2))
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,8 @@ from lastro.stats.rank_distributions import (
 
 # All pairs of points are compared: with more points than this, neighbours in time are averaged.
 MOST_POINTS = 2000
-TOO_FEW_POINTS = "n = {n} points in time: a trend needs 3 or more"
+LEAST_POINTS = 5  # with four, no order of the points has a p below 0.08
+TOO_FEW_POINTS = "n = {n} points in time: a trend needs 5 or more"
 ONE_TIME = "all points are at the same time"
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def drift(
     residuals = _residuals(values, treatments, relative)
     points = _points(residuals, hours, blocks)
     n = len(points)
-    if n < 3:
+    if n < LEAST_POINTS:
         return Drift(None, None, None, None, relative, n, points, Note(TOO_FEW_POINTS, n=n))
     slopes, s = _slopes_and_s(points)
     if not slopes.size:

@@ -1,16 +1,15 @@
-"""Test whether residuals are as the tests of a model assume: normal, and of equal spread in every cell. Numbers only.
+"""Test whether residuals are normal, as the F of a model assumes. Numbers only.
 
-Both tests detect more with more trials: with few, passing means little, and with thousands, failing may not matter.
+The test detects more with more trials: with few, passing means little, and with thousands, failing may not matter.
 Hence the points of the quantile plot, which show how far from normal the residuals are, and where."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import median
 
-from lastro.stats.anova import Anova, anova
+from lastro.stats.anova import Anova
 from lastro.stats.intervals import sample_covariance, unit_of
 from lastro.stats.notes import Note
 
@@ -23,12 +22,11 @@ LOGS_FIT_BETTER = 1.92
 # Why there is no test; the report's catalogues translate these.
 TOO_FEW = "the Shapiro-Wilk test needs {least} to {most} residuals, and there are {n}"
 NO_SPREAD = "the residuals do not vary"
-NO_CELLS = "the Brown-Forsythe test needs two cells or more, with three trials or more in one of them"
 
 
 @dataclass(frozen=True, slots=True)
 class Checks:
-    """The tests at the level `alpha`; a test that could not be made is None, and `notes` says why.
+    """The test at the level `alpha`; if it could not be made, it is None, and `notes` says why.
 
     `points` are those of a normal quantile plot, in order: the quantile of a normal distribution at this place, and the
     residual in standard deviations. On a straight line they are normal. `outliers` are positions of residuals so large
@@ -36,8 +34,6 @@ class Checks:
 
     shapiro_w: float | None
     shapiro_p: float | None
-    brown_forsythe_f: float | None
-    brown_forsythe_p: float | None
     points: tuple[tuple[float, float], ...]
     outliers: tuple[int, ...]
     alpha: float
@@ -47,40 +43,23 @@ class Checks:
     def looks_normal(self) -> bool | None:
         return None if self.shapiro_p is None else self.shapiro_p >= self.alpha
 
-    @property
-    def spreads_look_equal(self) -> bool | None:
-        return None if self.brown_forsythe_p is None else self.brown_forsythe_p >= self.alpha
 
-    @property
-    def pass_both(self) -> bool | None:
-        """True if no test fails; None when neither could be made."""
-        known = [check for check in (self.looks_normal, self.spreads_look_equal) if check is not None]
-        return all(known) if known else None
-
-
-def check_residuals(table: Anova, cells: Sequence[Hashable], *, alpha: float = 0.05) -> Checks:
-    """Check the residuals of a model; `cells` names the treatment of each value.
-
-    Raises: ValueError when there are more or fewer names than residuals."""
-    groups: dict[Hashable, list[float]] = {}
-    for cell, residual in zip(cells, table.residuals, strict=True):
-        groups.setdefault(cell, []).append(residual)
+def check_residuals(table: Anova, *, alpha: float = 0.05) -> Checks:
+    """Check the residuals of a model."""
     # The fraction explained shows what is rounding alone; the residuals themselves do not.
-    return _check(list(table.residuals) if table.residual.explained else [0.0] * table.n, list(groups.values()), alpha)
-
-
-def brown_forsythe(groups: Sequence[Sequence[float]]) -> tuple[float | None, float | None]:
-    """Return F and p for equal spreads: the analysis of variance of distances from each group's median.
-
-    (None, None) when there are fewer than two groups or no group has three values, whose distances can differ. Source:
-    Brown and Forsythe, Robust tests for the equality of variances, J. Am. Stat. Assoc. 69 (1974) 364-367."""
-    filled = [group for group in groups if group]
-    if len(filled) < 2 or max(map(len, filled)) < 3:
-        return None, None
-    centres = [median(group) for group in filled]
-    distances = [abs(value - centre) for group, centre in zip(filled, centres, strict=True) for value in group]
-    effect = anova(distances, {"group": [i for i, group in enumerate(filled) for _ in group]}).effects[0]
-    return effect.f, effect.p
+    residuals = list(table.residuals) if table.residual.explained else [0.0] * table.n
+    n = len(residuals)
+    varies = n > 1 and max(residuals) > min(residuals)
+    notes = []
+    w = p = None
+    if not varies:
+        notes.append(Note(NO_SPREAD))
+    elif SHAPIRO_N[0] <= n <= SHAPIRO_N[1]:
+        w, p = _shapiro(residuals)
+    else:
+        notes.append(Note(TOO_FEW, least=SHAPIRO_N[0], most=SHAPIRO_N[1], n=n))
+    standard = _standardised(residuals) if varies else []
+    return Checks(w, p, _points(standard), _outliers(standard, alpha), alpha, tuple(notes))
 
 
 def log_advantage(plain: Anova, of_logs: Anova, values: Sequence[float]) -> float | None:
@@ -95,24 +74,6 @@ def log_advantage(plain: Anova, of_logs: Anova, values: Sequence[float]) -> floa
         return None
     gain = len(values) / 2 * (math.log(plain.residual.ss) - math.log(of_logs.residual.ss))
     return gain - math.fsum(map(math.log, values))
-
-
-def _check(residuals: Sequence[float], groups: Sequence[Sequence[float]], alpha: float) -> Checks:
-    n = len(residuals)
-    varies = n > 1 and max(residuals) > min(residuals)
-    notes = []
-    w = shapiro_p = None
-    if not varies:
-        notes.append(Note(NO_SPREAD))
-    elif SHAPIRO_N[0] <= n <= SHAPIRO_N[1]:
-        w, shapiro_p = _shapiro(residuals)
-    else:
-        notes.append(Note(TOO_FEW, least=SHAPIRO_N[0], most=SHAPIRO_N[1], n=n))
-    f, spread_p = brown_forsythe(groups) if varies else (None, None)
-    if varies and spread_p is None:
-        notes.append(Note(NO_CELLS))
-    standard = _standardised(residuals) if varies else []
-    return Checks(w, shapiro_p, f, spread_p, _points(standard), _outliers(standard, alpha), alpha, tuple(notes))
 
 
 def _shapiro(values: Sequence[float]) -> tuple[float, float]:

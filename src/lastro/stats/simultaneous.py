@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from lastro.stats.contrasts import Contrast, MeanComparison
@@ -76,32 +77,42 @@ class Pair:
         """Return whether the whole interval lies within this fraction of the means, to either side of no difference."""
         return self.most <= (share if self.relative else share * self.scale)
 
-    def blocks_to_decide(self, share: float) -> int | None:
-        """Return how many blocks, in all, would show that the means differ, or that they are alike within `share`.
+    def blocks_to_decide(self, share: float, probability: float) -> int | None:
+        """Return how many blocks, in all, will probably show that the means differ, or are alike within `share`.
 
-        Value and spread are taken to stay as they are. None where `MOST_BLOCKS` would not be enough, or nothing
+        This is the predictive probability: after this campaign, the difference that n blocks will show is uncertain by
+        its error, less what n blocks leave of it (Spiegelhalter, Freedman and Blackburn, Controlled Clinical Trials 7
+        (1986) 8-17). The spread is taken to stay as it is. None where `MOST_BLOCKS` would not be enough, or nothing
         varies."""
         if self.differs or self.alike(share):
             return self.n_blocks
         if not self.comparison.error or self.shown.interval is None or not self.shown.df:
             return None
-        margin = math.log1p(share) if self.relative else share * self.scale
-        low, high = self.interval.low, self.interval.high
-        half = math.log(high / low) / 2 if self.relative else (high - low) / 2
-        return self._blocks_until(max(self.distance, margin - self.distance) / half)
+        n = bisect_left(range(MOST_BLOCKS + 1), probability, lo=self.n_blocks + 1, key=self._decided_with(share))
+        return n if n <= MOST_BLOCKS else None
 
-    def _blocks_until(self, wanted: float) -> int | None:
-        """Return the number of blocks with which the interval is less than `wanted` times as wide.
+    def _decided_with(self, share: float) -> Callable[[int], float]:
+        """Return a function of the number of blocks: the probability that they decide.
 
         The critical value remains that of the same level for this comparison alone, with more degrees of freedom."""
         from scipy.special import stdtr
 
         now, df, critical = self.n_blocks, self.shown.df or 1.0, self.comparison.critical or 0.0
         confidence = 1 - 2 * float(stdtr(df, -critical))
+        margin = math.log1p(share) if self.relative else share * self.scale
+        low, high = self.interval.low, self.interval.high
+        error = (math.log(high / low) if self.relative else high - low) / 2 / critical
 
-        def enough(n: int) -> bool:
-            then = t_quantile(confidence, df * (n - 1) / max(1, now - 1))
-            return then / critical * math.sqrt(now / n) < wanted
+        def decided(n: int) -> float:
+            half = t_quantile(confidence, df * (n - 1) / max(1, now - 1)) * error * math.sqrt(now / n)
+            if 2 * half <= margin:
+                return 1.0
 
-        n = bisect_left(range(MOST_BLOCKS + 1), True, lo=now + 1, key=enough)
-        return n if n <= MOST_BLOCKS else None
+            def beyond(end: float) -> float:
+                """Return the probability of a distance of more than `end` to either side."""
+                known = error * math.sqrt(1 - now / n)
+                return float(stdtr(df, (self.distance - end) / known) + stdtr(df, (-self.distance - end) / known))
+
+            return beyond(half) + (1 - beyond(margin - half) if half < margin else 0.0)
+
+        return decided

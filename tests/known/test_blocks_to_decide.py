@@ -1,0 +1,41 @@
+"""Of comparisons that a campaign leaves undecided, so many further blocks decide as many as they promise."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lastro.stats.block_model import BlockModel
+from lastro.stats.contrasts import compare_one
+from lastro.stats.simultaneous import Pair
+
+REPEATS, ALIKE = 500, 0.1
+
+
+def pair_of(values: np.ndarray) -> Pair:
+    """Compare two treatments, each a row with a column for each block."""
+    model = BlockModel.of({at: dict(enumerate(row)) for at, row in enumerate(values.tolist())}, log=True)
+    assert model is not None
+    return Pair(compare_one(model, {1: 1.0}, {0: 1.0}, 0.95), 1.0, 1, 0.05)
+
+
+@pytest.mark.parametrize("noise", [0.05, 0.1])
+@pytest.mark.parametrize("blocks", [5, 10])
+def test_the_further_blocks_decide_with_their_probability(blocks: int, noise: float) -> None:
+    """True differences are uniform, well beyond what is called alike, and the campaign goes on with more blocks."""
+    rng, promised, decided = np.random.default_rng([blocks, int(100 * noise)]), (0.5, 0.8), [0, 0]
+    undecided = 0
+    while undecided < REPEATS:
+        truth, of_blocks = rng.uniform(-0.4, 0.4), 0.1 * rng.standard_normal(1001)
+        values = np.exp(np.array([[0.0], [truth]]) + of_blocks + noise * rng.standard_normal((2, 1001)))
+        pair = pair_of(values[:, :blocks])
+        if pair.differs or pair.alike(ALIKE):
+            continue
+        undecided += 1
+        for at, probability in enumerate(promised):
+            needed = pair.blocks_to_decide(ALIKE, probability)
+            assert needed is not None
+            then = pair_of(values[:, :needed])
+            decided[at] += then.differs or then.alike(ALIKE)
+    rates = [n / REPEATS for n in decided]
+    assert rates == [pytest.approx(probability, abs=0.1) for probability in promised], rates
