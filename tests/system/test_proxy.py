@@ -175,6 +175,16 @@ def test_nginx_serves_as_well(scenario: ProxyScenario) -> None:
     assert outcome.valid, outcome.invalid_because
 
 
+@pytest.mark.parametrize("attachment", one_of(["docker-nat", "nat"]))
+def test_what_the_clients_do_alone_is_measured_for_each_way_to_the_proxies(
+    scenario: ProxyScenario, attachment: str
+) -> None:
+    (straight,) = ProxyScenario.calibrations(config("docker", attachment)).values()
+    outcome = run(scenario, straight)
+    assert outcome.valid, outcome.invalid_because
+    assert scenario.calibration_value("straight", outcome)["requests_per_s"] > 0
+
+
 def test_without_a_proxy_the_clients_ask_the_server_itself(scenario: ProxyScenario) -> None:
     outcome = run(scenario, config("native", "routed", proxies=0))
     assert outcome.valid, outcome.invalid_because

@@ -228,7 +228,8 @@ class ProxyScenario(OnLinks):
         server = stack.enter_context(native.start(wire.server.testbed, wire.server.spec("server", weight)))
         kind, n_bytes = str(config["origin"]), int(config["object_bytes"])
         origin = stack.enter_context(serving(server, kind, wire.server.address, n_bytes))
-        stack.enter_context(links.base_network(wire.dut.testbed, platform))
+        if int(config["proxies"]):  # it may let through only what is hosted
+            stack.enter_context(links.base_network(wire.dut.testbed, platform))
         wanted = ProxyOptions(
             cache=config["cache"] == "on",
             memory_mb=int(config["cache_mb"]),
