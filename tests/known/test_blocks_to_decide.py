@@ -1,4 +1,4 @@
-"""Of comparisons that a campaign leaves undecided, so many further blocks decide as many as they promise."""
+"""Of comparisons that a campaign leaves undecided, further blocks decide as many as they promise."""
 
 from __future__ import annotations
 
@@ -19,11 +19,14 @@ def pair_of(values: np.ndarray) -> Pair:
     return Pair(compare_one(model, {1: 1.0}, {0: 1.0}, 0.95), 1.0, 1, 0.05)
 
 
-@pytest.mark.parametrize("noise", [0.05, 0.1])
+@pytest.mark.parametrize("noise", [0.05, 0.2])
 @pytest.mark.parametrize("blocks", [5, 10])
 def test_the_further_blocks_decide_with_their_probability(blocks: int, noise: float) -> None:
-    """True differences are uniform, well beyond what is called alike, and the campaign goes on with more blocks."""
+    """True differences are uniform, well beyond what is called alike, and the campaign goes on with more blocks.
+
+    Blocks are whole, so that the probability with the number of blocks is higher than the promised one."""
     rng, promised, decided = np.random.default_rng([blocks, int(100 * noise)]), (0.5, 0.8), [0, 0]
+    stated = [0.0, 0.0]
     undecided = 0
     while undecided < REPEATS:
         truth, of_blocks = rng.uniform(-0.4, 0.4), 0.1 * rng.standard_normal(1001)
@@ -37,5 +40,7 @@ def test_the_further_blocks_decide_with_their_probability(blocks: int, noise: fl
             assert needed is not None
             then = pair_of(values[:, :needed])
             decided[at] += then.differs or then.alike(ALIKE)
-    rates = [n / REPEATS for n in decided]
-    assert rates == [pytest.approx(probability, abs=0.1) for probability in promised], rates
+            stated[at] += pair._decided_with(ALIKE)(needed)
+    for n, probability, with_these in zip(decided, promised, stated, strict=True):
+        assert n / REPEATS >= probability - 0.06
+        assert -0.06 <= (n - with_these) / REPEATS <= 0.15

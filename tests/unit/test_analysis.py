@@ -182,7 +182,8 @@ def test_the_order_of_trials_decides_beside_f(tmp_path: Path) -> None:
 
     metric = made(tmp_path / "c", value, replicates=8)
     orders = metric.randomisation
-    assert orders is not None and orders.p == orders.least == 1e-4 and not orders.exact and (orders.df1, orders.df2) == (8, 56)
+    assert orders is not None and orders.p == orders.least == 1e-4 and not orders.exact
+    assert (orders.df1, orders.df2) == (8, 56)
 
 
 def test_what_to_expect_next_is_of_every_measured_treatment(tmp_path: Path) -> None:

@@ -325,7 +325,7 @@ def test_the_larger_distance_is_found_whatever_its_sign(template: CampaignData) 
 
 
 @few_or_all
-def test_another_magnitude_is_the_same_direction_with_another_size_or_too_imprecise(template: CampaignData, seeds: int) -> None:
+def test_another_magnitude_is_the_same_direction_and_no_more(template: CampaignData, seeds: int) -> None:
     found = verdicts(template, world(link=0.05, cpu=0.1, memory=0.25, recovered=0.1), seeds=seeds)
     assert rate(found, lambda one: one["faster"] == "same direction, another size") > 0.9
     assert rate(found, lambda one: one["recovered"] == "reproduced") <= 0.05

@@ -263,7 +263,10 @@ def falling(*levels: str) -> str:
         (compared("runc", "docker", "lower"), "untestable here"),
         (compared("runc", "native", "alike", "margin = 0.9"), "untestable here"),
         (compared("native", "runc", "higher", "published = { ratio = 2.0, tolerance = 0.1 }"), "contradicted"),
-        (compared("runc", "native", "higher", "published = { ratio = 1.7, tolerance = 0.5 }"), "same direction, too imprecise"),
+        (
+            compared("runc", "native", "higher", "published = { ratio = 1.7, tolerance = 0.5 }"),
+            "same direction, too imprecise",
+        ),
         (falling("runc", "native", "kvm"), "reproduced"),
         (falling("native", "runc", "kvm"), "contradicted"),
         (falling("runc", "docker", "kvm"), "untestable here"),

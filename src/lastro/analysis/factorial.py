@@ -100,11 +100,13 @@ def spread_notes(data: Measured) -> tuple[Note, ...]:
         return ()
     ratio, blocks = f"{math.sqrt(max(variances) / min(variances)):.1f}", len(data.blocks)
     if blocks not in _FALSE_MARKS:
-        text = N_("the largest spread of a treatment is {ratio} times the smallest: effects and comparisons allow for it")
-        return (Note(text, ratio=ratio),)
+        allowed = N_(
+            "the largest spread of a treatment is {ratio} times the smallest: effects and comparisons allow for it"
+        )
+        return (Note(allowed, ratio=ratio),)
     text = N_(
-        "the largest spread of a treatment is {ratio} times the smallest, but {blocks} blocks show nothing of how noisy "
-        "each treatment is: of simulated campaigns in which one is 5 times as noisy as the others, {rate} % have a "
-        "false mark"
+        "the largest spread of a treatment is {ratio} times the smallest, but {blocks} blocks show nothing of how "
+        "noisy each treatment is: of simulated campaigns in which one is 5 times as noisy as the others, {rate} % have "
+        "a false mark"
     )
     return (Note(text, ratio=ratio, blocks=blocks, rate=_FALSE_MARKS[blocks]),)

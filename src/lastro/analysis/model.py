@@ -270,9 +270,9 @@ class MetricAnalysis:
 
     `floor` is the noise floor of one treatment against another, as a fraction (0.03 is 3 %): equal treatments rarely
     differ by more. It is None if it is not known; `floor_note` says whether it was scaled. `expected` has every
-    measured treatment. `bounded` counts the treatments for which only a lower bound is known;
-    the rest of the analysis leaves them out. `randomisation` tests all treatments, on the
-    scale of the model; it is None where no order of the trials differs from another. `log` is true if the model is of logarithms, so that effects multiply."""
+    measured treatment. `bounded` counts the treatments for which only a lower bound is known; the rest of the analysis
+    leaves them out. `randomisation` tests all treatments, on the scale of the model; it is None where no order of the
+    trials differs from another. `log` is true if the model is of logarithms, so that effects multiply."""
 
     metric: Metric
     n: int

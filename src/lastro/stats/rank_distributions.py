@@ -1,4 +1,4 @@
-"""The exact null distribution of Kendall's rank correlation, by counting: the base of the test and interval of a drift."""
+"""The exact null distribution of Kendall's rank correlation, by counting: for the test and interval of a drift."""
 
 from __future__ import annotations
 
