@@ -22,12 +22,14 @@ from lastro.analysis.compare import compare, facts
 from lastro.analysis.pooled import machine, pool_hosts
 from lastro.app.contents import content_of, hosts_of, loaded, loaded_together
 from lastro.app.provenance import changes_between
+from lastro.builders.compare import compare_blocks
 from lastro.campaign.duration import emulated_guests
+from lastro.document import Table
 from lastro.guest import _facts, in_turn
 from lastro.host.testbed_file import load
+from lastro.render.markdown import markdown
 from lastro.report.claim_words import reason_text
 from lastro.report.claims_document import claims_document
-from lastro.report.compare_markdown import markdown
 from lastro.report.compare_words import not_compared, notes
 from lastro.report.content import Content
 from lastro.report.document import document
@@ -37,7 +39,7 @@ from lastro.report.pool_html import render_pool
 from lastro.report.pool_tables import warnings
 from lastro.report.pool_text import tables as pool_tables
 from lastro.report.suite import StudySection, render_suite
-from lastro.report.tables import Table, captioned
+from lastro.report.tables import captioned
 from lastro.report.words import place, premises
 from lastro.results.export import to_csv
 from lastro.results.members import Member
@@ -272,7 +274,8 @@ def test_a_comparison_of_two_guests_says_so(tmp_path: Path) -> None:
         compare(of(tmp_path / f"{at}a", each), of(tmp_path / f"{at}b", each, 1.01))
         for at, each in enumerate((TCG, PROVENANCE))
     )
-    assert f"A and B: Measured in {SOFTWARE}" in markdown(guests) and "Measured in" not in markdown(hosts)
+    said = [markdown(compare_blocks(each, ENGLISH), ENGLISH) for each in (guests, hosts)]
+    assert f"A and B: Measured in {SOFTWARE}" in said[0] and "Measured in" not in said[1]
     mixed = compare(of(tmp_path / "c", PROVENANCE), of(tmp_path / "d", KVM, 1.01))
     assert any(note.startswith(f"B: Measured in {ON_KVM}") for note in notes(mixed)) and mixed.n_tests
 

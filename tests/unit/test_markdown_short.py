@@ -9,8 +9,8 @@ import pytest
 
 from lastro.analysis.build import build_report
 from lastro.analysis.model import Analysis
+from lastro.render.fitting import LIMIT
 from lastro.report.content import Content
-from lastro.report.fitting import LIMIT
 from lastro.report.language import LANGUAGES, language
 from lastro.report.markdown_short import render_short
 from lastro.results.read import load_campaign

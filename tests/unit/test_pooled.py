@@ -15,10 +15,10 @@ from lastro.analysis.claims import Judgement
 from lastro.analysis.pooled import PooledEffect, PooledStudy, pool_hosts
 from lastro.app.contents import hosts_of, loaded
 from lastro.errors import InputError
+from lastro.render.fitting import LIMIT
 from lastro.report.claim_words import reason_text
 from lastro.report.figures import NARROW_IN, WIDE_IN
 from lastro.report.figures.forest import plans
-from lastro.report.fitting import LIMIT
 from lastro.report.language import ENGLISH, LANGUAGES, language
 from lastro.report.numbers import ratio_range
 from lastro.report.pool_tables import opening

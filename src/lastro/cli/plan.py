@@ -24,8 +24,9 @@ from lastro.app.plans import NoPlan, Planned, Probing, StudyPlan, reasons
 from lastro.app.studies import GivenSuite, load_study, suite_of
 from lastro.campaign.duration import EMULATED_TRIAL_S
 from lastro.cli._common import selection, share, study_arguments, testbed_argument
-from lastro.cli._terminal import table
+from lastro.cli._terminal import print_blocks, table
 from lastro.errors import InputError
+from lastro.report.language import ENGLISH
 from lastro.study import design
 from lastro.units import human_duration
 
@@ -65,8 +66,11 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(_document(plan, args.schedule, gate), indent=2))
     else:
-        lines = [*_lines(plan), *(_gate_lines(gate) if gate else ())]
-        print("\n".join([*lines, *(["", *_schedule_lines(plan)] if args.schedule else [])]))
+        print("\n".join(_lines(plan)))
+        if gate:
+            _print_gate(gate)
+        if args.schedule:
+            print("\n".join(["", *_schedule_lines(plan)]))
     return 0
 
 
@@ -161,10 +165,11 @@ def _schedule_lines(plan: StudyPlan) -> list[str]:
     return [f"{trial.number:>6}  block {trial.block:<4} {plan.treatments[trial.treatment].label}" for trial in trials]
 
 
-def _gate_lines(gate: GatePlan) -> list[str]:
-    from lastro.report.gate_plan_text import gate_plan_lines
+def _print_gate(gate: GatePlan) -> None:
+    from lastro.builders.gate_plan import gate_plan_blocks
 
-    return gate_plan_lines(gate)
+    print()
+    print_blocks(gate_plan_blocks(gate, ENGLISH), ENGLISH)
 
 
 def _document(plan: StudyPlan, schedule: bool, gate: GatePlan | None = None) -> dict[str, Any]:
@@ -190,7 +195,7 @@ def _document(plan: StudyPlan, schedule: bool, gate: GatePlan | None = None) -> 
         ],
     }
     if gate:
-        from lastro.report.gate_plan_text import gate_plan_document
+        from lastro.builders.gate_plan import gate_plan_document
 
         found["gate"] = gate_plan_document(gate)
     if schedule:

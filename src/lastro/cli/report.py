@@ -25,10 +25,10 @@ from typing import TYPE_CHECKING
 from lastro.app.contents import content_of, suite_section
 from lastro.app.places import refuse_suite
 from lastro.campaign import suite as suites
-from lastro.cli._common import campaigns_argument
+from lastro.cli._common import campaigns_argument, language_argument
 from lastro.cli._terminal import put, write_figures
 from lastro.errors import InputError
-from lastro.report.language import LANGUAGES, language
+from lastro.report.language import language
 
 if TYPE_CHECKING:
     from lastro.report.content import Content
@@ -44,7 +44,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--full", action="store_true", help="with --format md: the whole report, not the short form for a comment"
     )
-    parser.add_argument("--lang", choices=LANGUAGES, default="en", help="the language of the report (default: en)")
+    language_argument(parser, "report")
     parser.add_argument(
         "--figures", action="store_true", help="also write every figure as SVG, PNG and PDF to DIR/figures"
     )

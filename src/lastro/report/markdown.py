@@ -4,14 +4,14 @@ All text from a study or a trial is escaped, so that none of it becomes markup, 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from lastro.analysis.campaign import Report
 from lastro.analysis.model import MetricAnalysis
 from lastro.analysis.scaling import scalings
-from lastro.plain import plain
+from lastro.document import Table
+from lastro.render.markdown import bullets, code, escape, fold, images, section, table_text
 from lastro.report import words
 from lastro.report.content import Content
 from lastro.report.language import Language
@@ -32,7 +32,6 @@ from lastro.report.statistics_words import (
     time_sentences,
 )
 from lastro.report.tables import (
-    Table,
     captioned,
     curve_tables,
     doses_table,
@@ -44,12 +43,6 @@ from lastro.report.tables import (
     remarks_table,
     results_table,
     scaling_table,
-)
-
-FOLD_ABOVE = 25  # rows: a longer table is folded
-
-_SPECIAL = str.maketrans(
-    {char: f"\\{char}" for char in "\\`*_[]#!|~$"} | {"<": "&lt;", ">": "&gt;", "&": "&amp;", "@": "&#64;"}
 )
 
 
@@ -132,13 +125,6 @@ def _behind(metric: MetricAnalysis, alpha: float, report: Report, say: Language)
     yield fold(f"{metric.metric.name}: {metric_summary(metric, say)}", "\n\n".join(filter(None, body)))
 
 
-def section(title: str, *parts: str) -> Iterator[str]:
-    """Yield a heading and the parts below it; nothing if all parts are empty."""
-    if any(parts):
-        yield f"## {escape(title)}"
-        yield from filter(None, parts)
-
-
 def _missing(report: Report, say: Language) -> Iterator[str]:
     gaps, invalid = gaps_table(report, say), invalid_table(report, say)
     if not (gaps or invalid) and report.progress.finished:
@@ -175,60 +161,5 @@ def _commands(report: Report, say: Language) -> Iterator[str]:
         yield code(command, "sh")
 
 
-# Markup
-
-
-def escape(text: str) -> str:
-    """Escape any text for Markdown, on one line."""
-    line = " ".join(plain(text).split())
-    line = line.translate(_SPECIAL).replace("://", ":&#47;/").replace("www.", "www&#46;")
-    line = re.sub(r"(?<=[^\W_])\\_(?=[^\W_])", "_", line)  # "_" within a word is not emphasis
-    return re.sub(r"^(\d+)?([-+=.)])", r"\1\\\2", line)
-
-
-def bullets(items: Iterable[str]) -> str:
-    return "\n".join(f"- {escape(item)}" for item in items)
-
-
-def code(text: str, language: str = "") -> str:
-    """Return a code block whose fence is longer than any run of backticks inside it."""
-    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
-    fence = "`" * max(3, longest + 1)
-    return f"{fence}{language}\n{text.rstrip()}\n{fence}"
-
-
 def _table(table: Table, report: Report, say: Language) -> str:
     return table_text(captioned(table, report, say), say)
-
-
-def table_text(table: Table, say: Language) -> str:
-    """Return a table with its title and note; a long table is folded."""
-    head = [f"**{escape(table.title)}**" if table.title else "", escape(table.note)]
-    body = "\n".join(table_lines(table))
-    if len(table.rows) > FOLD_ABOVE:
-        body = fold(say("Show all {n}", n=say.integer(len(table.rows))), body)
-    return "\n\n".join(part for part in (*head, body) if part)
-
-
-def table_lines(table: Table) -> list[str]:
-    """Return the two lines of the heading, then one for each row."""
-    rule = ["---:" if at in table.right else "---" for at in range(len(table.columns))]
-    return [_row(map(escape, table.columns)), _row(rule), *(_row(map(escape, row)) for row in table.rows)]
-
-
-def _row(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-def fold(summary: str, body: str) -> str:
-    return f"<details><summary>{escape(summary)}</summary>\n\n{body}\n\n</details>" if body else ""
-
-
-def images(figures: Mapping[str, str]) -> Iterator[str]:
-    """Yield links to figures, {alternative text: address}."""
-    yield from (f"![{escape(alt)}](<{_address(at)}>)" for alt, at in figures.items())
-
-
-def _address(path: str) -> str:
-    """Escape a relative address for use inside < >: line breaks and brackets would end it."""
-    return re.sub(r"[<>\\\x00-\x1f]", lambda found: f"%{ord(found[0]):02X}", path)

@@ -10,14 +10,15 @@ from collections.abc import Iterator, Mapping
 
 from lastro.analysis.campaign import Report
 from lastro.plain import plain
+from lastro.render.fitting import LIMIT, cut, fitting, size, table_within
+from lastro.render.markdown import code, escape, images, section
 from lastro.report import words
 from lastro.report.absences import ALONE, NOT_RUN, is_alone
 from lastro.report.caveats import caveats
 from lastro.report.content import Content
-from lastro.report.fitting import LIMIT, cut, fitting, size, table_within
 from lastro.report.key_findings import key_findings
 from lastro.report.language import Language
-from lastro.report.markdown import code, escape, images, section, unfinished
+from lastro.report.markdown import unfinished
 from lastro.report.numbers import GEOMETRIC, UNDECIDED, WIDEST, is_undecided
 from lastro.report.opening import warnings
 from lastro.report.reasons import grouped

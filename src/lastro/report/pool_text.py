@@ -7,10 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from lastro.analysis.pooled import PooledStudy
+from lastro.document import Table
 from lastro.plain import plain
-from lastro.report.fitting import LIMIT, cut, fitting, size, tables_within
+from lastro.render.fitting import LIMIT, cut, fitting, size, tables_within
+from lastro.render.markdown import bullets, escape, images, table_text
 from lastro.report.language import Language
-from lastro.report.markdown import bullets, escape, images, table_text
 from lastro.report.pool_tables import (
     apart_table,
     hosts_effects_table,
@@ -22,7 +23,6 @@ from lastro.report.pool_tables import (
     pooled_claims_table,
     warnings,
 )
-from lastro.report.tables import Table
 from lastro.report.words import titled
 
 

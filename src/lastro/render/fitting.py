@@ -4,14 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from lastro.document import Document, Fold, Items, Table
+from lastro.render.markdown import FOLD_ABOVE, escape, fold, joined, listed, prose, table_lines
 from lastro.report.language import Language
-from lastro.report.markdown import FOLD_ABOVE, escape, fold, table_lines
-from lastro.report.tables import Table
 
 LIMIT = 60_000  # bytes of a document
 _TEXT = 1_500  # bytes of one text, such as a sentence or the output of a tool
 _LIST = 6_000  # bytes of one list
-WORDS = 500  # bytes around a table: blank lines, the words of a fold, how many rows are left
+_WORDS = 500  # bytes around a table: blank lines, the words of a fold, how many rows are left
+
+
+def markdown_within(document: Document, say: Language, whole: str) -> str:
+    """Return the document in at most `LIMIT` bytes; only the command `whole` shows the rows that are left out."""
+    blocks = list(document)
+    parts = [
+        "\n".join(fitting(listed(block, cut), say, "- ")) if isinstance(block, Items)
+        else "" if isinstance(block, Table | Fold)
+        else prose(block, cut)
+        for block in blocks
+    ]  # fmt: skip
+    room = LIMIT - size(joined(parts))
+    for at, block in enumerate(blocks):
+        if isinstance(block, Table | Fold):
+            parts[at] = "\n\n".join(table_within(block, room, say, whole))
+            room -= size(parts[at]) + 2
+    return joined(parts)
 
 
 def size(text: str) -> int:
@@ -35,20 +52,20 @@ def cut(text: str) -> str:
     return shown
 
 
-def table_within(table: Table, room: int, say: Language, whole: str) -> Iterator[str]:
+def table_within(block: Table | Fold, room: int, say: Language, whole: str) -> Iterator[str]:
     """Yield a table with as many rows as fit into `room` bytes, and how many rows only the command `whole` shows.
 
     A long table is folded."""
+    summary, table = (block.summary, block.table) if isinstance(block, Fold) else ("", block)
     title, note = f"**{cut(table.title)}**" if table.title else "", cut(table.note)
     head, rule, *rows = table_lines(table)
-    kept = fit(rows, room - size(title + note + head + rule + whole) - WORDS)
+    kept = fit(rows, room - size(title + note + summary + head + rule + whole) - _WORDS)
     body = "\n".join((head, rule, *rows[:kept]))
-    if kept > FOLD_ABOVE:
-        words = say("Show all {n}", n=say.integer(kept))
+    if not summary and kept > FOLD_ABOVE:
+        summary = say("Show all {n}", n=say.integer(kept))
         if kept < len(rows):
-            words = say("Show {n} of {all}", n=say.integer(kept), all=say.integer(len(rows)))
-        body = fold(words, body)
-    yield from filter(None, (title, note, body if kept else ""))
+            summary = say("Show {n} of {all}", n=say.integer(kept), all=say.integer(len(rows)))
+    yield from filter(None, (title, note, (fold(summary, body) if summary else body) if kept else ""))
     if left := len(rows) - kept:
         yield f"{escape(say('and {n} more rows', n=say.integer(left)))}: `{whole}`"
 
@@ -59,12 +76,12 @@ def tables_within(tables: Sequence[Table], room: int, say: Language, whole: str)
         text = "\n\n".join(table_within(table, room, say, whole))
         room -= size(text) + 2
         yield text
-        if (left := len(tables) - at - 1) and room < 2 * WORDS + 2 * _TEXT:
+        if (left := len(tables) - at - 1) and room < 2 * _WORDS + 2 * _TEXT:
             yield f"{escape(say('and {n} more tables', n=say.integer(left)))}: `{whole}`"
             return
 
 
-def fit(parts: Sequence[str], room: float) -> int:
+def fit(parts: Sequence[str], room: int) -> int:
     """Return how many of the first parts fit into `room` bytes, each with a line break."""
     for kept, part in enumerate(parts):
         room -= size(part) + 1

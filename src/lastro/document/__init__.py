@@ -1,0 +1,68 @@
+"""A small model of documents: a builder yields blocks, and a renderer shows every kind of them.
+
+It knows no campaign. Its text is raw: each renderer escapes what its form requires. A block without text shows
+nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Title:
+    """The title of a document, with the sentences that answer its question."""
+
+    text: str
+    answer: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Paragraph:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """A list of texts; `numbered` from 1 if others refer to them."""
+
+    texts: tuple[str, ...]
+    numbered: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CommandLine:
+    """A command line to copy, with a word on it: it is never wrapped."""
+
+    label: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table of text; `name` is for references.
+
+    `right` are the columns with numbers, aligned to the right; `long` are columns whose text may need several lines."""
+
+    name: str
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    right: frozenset[int] = frozenset()
+    long: frozenset[int] = frozenset()
+    note: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """A table whose rows a reader opens; before, only the `summary` is shown."""
+
+    summary: str
+    table: Table
+
+
+Block = Title | Paragraph | Items | CommandLine | Table | Fold
+Document = Iterable[Block]

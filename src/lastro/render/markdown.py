@@ -1,0 +1,105 @@
+"""A document as Markdown, for a wiki or a pull request.
+
+All text is escaped, so that none of it becomes markup, a link or a mention."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from lastro.document import Block, CommandLine, Document, Fold, Items, Paragraph, Table, Title
+from lastro.plain import plain
+from lastro.report.language import Language
+
+FOLD_ABOVE = 25  # rows: a longer table is folded
+
+_SPECIAL = str.maketrans(
+    {char: f"\\{char}" for char in "\\`*_[]#!|~$"} | {"<": "&lt;", ">": "&gt;", "&": "&amp;", "@": "&#64;"}
+)
+
+
+def escape(text: str) -> str:
+    """Escape any text for Markdown, on one line."""
+    line = " ".join(plain(text).split())
+    line = line.translate(_SPECIAL).replace("://", ":&#47;/").replace("www.", "www&#46;")
+    line = re.sub(r"(?<=[^\W_])\\_(?=[^\W_])", "_", line)  # "_" within a word is not emphasis
+    return re.sub(r"^(\d+)?([-+=.)])", r"\1\\\2", line)
+
+
+def markdown(document: Document, say: Language) -> str:
+    """Return the whole document."""
+    return joined(_block(block, say) for block in document)
+
+
+def joined(parts: Iterable[str]) -> str:
+    """Return the parts that have text, with a blank line between two of them."""
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def _block(block: Block, say: Language) -> str:
+    return table_text(block, say) if isinstance(block, Table | Fold) else prose(block)
+
+
+def prose(block: Title | Paragraph | Items | CommandLine, text: Callable[[str], str] = escape) -> str:
+    """Return a block other than a table; `text` escapes."""
+    if isinstance(block, Title):
+        return "\n\n".join([f"# {text(block.text)}", *(f"**{text(sentence)}**" for sentence in block.answer)])
+    if isinstance(block, CommandLine):
+        return f"{text(block.label)}:\n\n{code(block.text, 'sh')}"
+    return "\n".join(listed(block, text)) if isinstance(block, Items) else text(block.text)
+
+
+def listed(items: Items, text: Callable[[str], str] = escape) -> list[str]:
+    """Return the lines of a list, each with its number or a dash."""
+    return [f"{at}. {text(each)}" if items.numbered else f"- {text(each)}" for at, each in enumerate(items.texts, 1)]
+
+
+def section(title: str, *parts: str) -> Iterator[str]:
+    """Yield a heading and the parts below it; nothing if all parts are empty."""
+    if any(parts):
+        yield f"## {escape(title)}"
+        yield from filter(None, parts)
+
+
+def bullets(items: Iterable[str]) -> str:
+    return "\n".join(f"- {escape(item)}" for item in items)
+
+
+def code(text: str, language: str = "") -> str:
+    """Return a code block whose fence is longer than any run of backticks inside it."""
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{language}\n{text.rstrip()}\n{fence}"
+
+
+def table_text(block: Table | Fold, say: Language) -> str:
+    """Return a table with its title and note; a long table is folded."""
+    summary, table = (block.summary, block.table) if isinstance(block, Fold) else ("", block)
+    title, body = f"**{escape(table.title)}**" if table.title else "", "\n".join(table_lines(table))
+    if not summary and len(table.rows) > FOLD_ABOVE:
+        summary = say("Show all {n}", n=say.integer(len(table.rows)))
+    return "\n\n".join(filter(None, (title, escape(table.note), fold(summary, body) if summary else body)))
+
+
+def table_lines(table: Table) -> list[str]:
+    """Return the two lines of the heading, then one for each row."""
+    rule = ["---:" if at in table.right else "---" for at in range(len(table.columns))]
+    return [_row(map(escape, table.columns)), _row(rule), *(_row(map(escape, row)) for row in table.rows)]
+
+
+def _row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def fold(summary: str, body: str) -> str:
+    return f"<details><summary>{escape(summary)}</summary>\n\n{body}\n\n</details>" if body else ""
+
+
+def images(figures: Mapping[str, str]) -> Iterator[str]:
+    """Yield links to figures, {alternative text: address}."""
+    yield from (f"![{escape(alt)}](<{_address(at)}>)" for alt, at in figures.items())
+
+
+def _address(path: str) -> str:
+    """Escape a relative address for use inside < >: line breaks and brackets would end it."""
+    return re.sub(r"[<>\\\x00-\x1f]", lambda found: f"%{ord(found[0]):02X}", path)
