@@ -23,6 +23,7 @@ from lastro.analysis.pooled import machine, pool_hosts
 from lastro.app.contents import content_of, hosts_of, loaded, loaded_together
 from lastro.app.provenance import changes_between
 from lastro.builders.compare import compare_blocks
+from lastro.builders.pool import pool_blocks
 from lastro.campaign.duration import emulated_guests
 from lastro.document import Table
 from lastro.guest import _facts, in_turn
@@ -37,7 +38,6 @@ from lastro.report.figures import pictures
 from lastro.report.language import ENGLISH, language
 from lastro.report.pool_html import render_pool
 from lastro.report.pool_tables import warnings
-from lastro.report.pool_text import tables as pool_tables
 from lastro.report.suite import StudySection, render_suite
 from lastro.report.tables import captioned
 from lastro.report.words import place, premises
@@ -296,7 +296,7 @@ def test_a_pool_names_its_guests_and_each_caption_says_so(tmp_path: Path) -> Non
     assert [host.name for host in found.hosts] == ["edge-7", "ada", "bea"]
     (said,) = (each for each in warnings(found, ENGLISH) if "Measured in" in each)
     assert said.startswith(f"ada and bea: Measured in {SOFTWARE}")
-    titles = [table.title for table in pool_tables(found, ENGLISH, everything=True)]
+    titles = [block.title for block in pool_blocks(found, ENGLISH) if isinstance(block, Table)]
     assert len(titles) > 2 and all(title.endswith(", partly in an emulated guest") for title in titles)
     page = render_pool(found, ENGLISH)
     assert page.count(", partly in an emulated guest") > len(titles)

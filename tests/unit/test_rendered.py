@@ -30,7 +30,7 @@ def test_a_terminal_has_the_answer_first_and_a_blank_line_between_blocks() -> No
     assert lines == [*HEAD, *rows, "", "alike: 2 rows; --all shows them", "", *below]
     opened = terminal_lines(BLOCKS, 80, ENGLISH, everything=True)
     assert opened == [*HEAD, *rows, "", "alike: 2 rows", "Rates", *rows, "", *below]
-    assert "alike: 2 rows; --all as mostra" in terminal_lines(BLOCKS, 80, language("pt-BR"))
+    assert "alike: 2 rows; use --all para ver" in terminal_lines(BLOCKS, 80, language("pt-BR"))
 
 
 def test_rows_that_are_too_wide_become_sentences() -> None:

@@ -95,8 +95,12 @@ def _rendered(args: argparse.Namespace, found: PooledStudy, say: Language, links
         from lastro.report.pool_html import render_pool
 
         return render_pool(found, say)
-    from lastro.report.pool_text import markdown, terminal_lines
+    from lastro.builders.pool import pool_blocks
+    from lastro.render.fitting import markdown_within
+    from lastro.render.markdown import markdown
+    from lastro.render.terminal import terminal_lines
 
-    if args.format == "md":
-        return markdown(found, say, links, everything=args.all)
-    return "\n".join(terminal_lines(found, terminal_width(), say, everything=args.all)) + "\n"
+    blocks = pool_blocks(found, say, links)
+    if args.format == "text":
+        return "\n".join(terminal_lines(blocks, terminal_width(), say, everything=args.all)) + "\n"
+    return markdown(blocks, say) if args.all else markdown_within(blocks, say, "lastro pool --format md --all")

@@ -39,6 +39,13 @@ class CommandLine:
 
 
 @dataclass(frozen=True, slots=True)
+class Figures:
+    """Links to figures in files: (alternative text, address); a terminal does not show them."""
+
+    links: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Table:
     """A table of text; `name` is for references.
 
@@ -64,5 +71,5 @@ class Fold:
     table: Table
 
 
-Block = Title | Paragraph | Items | CommandLine | Table | Fold
+Block = Title | Paragraph | Items | CommandLine | Figures | Table | Fold
 Document = Iterable[Block]

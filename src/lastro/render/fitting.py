@@ -4,31 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from lastro.document import Document, Fold, Items, Table
-from lastro.render.markdown import FOLD_ABOVE, escape, fold, joined, listed, prose, table_lines
+from lastro.document import Document, Fold, Table
+from lastro.render.markdown import FOLD_ABOVE, escape, fold, joined, prose, table_lines
 from lastro.report.language import Language
 
 LIMIT = 60_000  # bytes of a document
 _TEXT = 1_500  # bytes of one text, such as a sentence or the output of a tool
 _LIST = 6_000  # bytes of one list
 _WORDS = 500  # bytes around a table: blank lines, the words of a fold, how many rows are left
+_LEAST = 2 * _WORDS + 2 * _TEXT  # bytes in which a table fits with its title and note
 
 
 def markdown_within(document: Document, say: Language, whole: str) -> str:
-    """Return the document in at most `LIMIT` bytes; only the command `whole` shows the rows that are left out."""
+    """Return the document in at most `LIMIT` bytes; only the command `whole` shows what is left out, folds first."""
     blocks = list(document)
     parts = [
-        "\n".join(fitting(listed(block, cut), say, "- ")) if isinstance(block, Items)
-        else "" if isinstance(block, Table | Fold)
-        else prose(block, cut)
+        "" if isinstance(block, Table | Fold) else prose(block, cut, lambda items: fitting(items, say, "- "))
         for block in blocks
-    ]  # fmt: skip
-    room = LIMIT - size(joined(parts))
-    for at, block in enumerate(blocks):
-        if isinstance(block, Table | Fold):
-            parts[at] = "\n\n".join(table_within(block, room, say, whole))
-            room -= size(parts[at]) + 2
-    return joined(parts)
+    ]
+    room, left = LIMIT - size(joined(parts)), 0
+    tables = ((at, block) for at, block in enumerate(blocks) if isinstance(block, Table | Fold))
+    for at, block in sorted(tables, key=lambda each: isinstance(each[1], Fold)):
+        if room < _LEAST:
+            left += 1
+            continue
+        parts[at] = "\n\n".join(table_within(block, room, say, whole))
+        room -= size(parts[at]) + 2
+    more = f"{escape(say('and {n} more tables', n=say.integer(left)))}: `{whole}`" if left else ""
+    return joined([*parts, more])
 
 
 def size(text: str) -> int:
@@ -68,17 +71,6 @@ def table_within(block: Table | Fold, room: int, say: Language, whole: str) -> I
     yield from filter(None, (title, note, (fold(summary, body) if summary else body) if kept else ""))
     if left := len(rows) - kept:
         yield f"{escape(say('and {n} more rows', n=say.integer(left)))}: `{whole}`"
-
-
-def tables_within(tables: Sequence[Table], room: int, say: Language, whole: str) -> Iterator[str]:
-    """Yield the tables that fit into `room` bytes, the last of them with fewer rows, and how many do not."""
-    for at, table in enumerate(tables):
-        text = "\n\n".join(table_within(table, room, say, whole))
-        room -= size(text) + 2
-        yield text
-        if (left := len(tables) - at - 1) and room < 2 * _WORDS + 2 * _TEXT:
-            yield f"{escape(say('and {n} more tables', n=say.integer(left)))}: `{whole}`"
-            return
 
 
 def fit(parts: Sequence[str], room: int) -> int:

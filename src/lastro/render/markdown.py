@@ -4,13 +4,15 @@ All text is escaped, so that none of it becomes markup, a link or a mention."""
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from lastro.document import Block, CommandLine, Document, Fold, Items, Paragraph, Table, Title
+from lastro.document import Block, CommandLine, Document, Figures, Fold, Items, Paragraph, Table, Title
 from lastro.plain import plain
 from lastro.report.language import Language
 
+Prose = Title | Paragraph | Items | CommandLine | Figures
 FOLD_ABOVE = 25  # rows: a longer table is folded
 
 _SPECIAL = str.maketrans(
@@ -40,18 +42,20 @@ def _block(block: Block, say: Language) -> str:
     return table_text(block, say) if isinstance(block, Table | Fold) else prose(block)
 
 
-def prose(block: Title | Paragraph | Items | CommandLine, text: Callable[[str], str] = escape) -> str:
-    """Return a block other than a table; `text` escapes."""
-    if isinstance(block, Title):
-        return "\n\n".join([f"# {text(block.text)}", *(f"**{text(sentence)}**" for sentence in block.answer)])
-    if isinstance(block, CommandLine):
-        return f"{text(block.label)}:\n\n{code(block.text, 'sh')}"
-    return "\n".join(listed(block, text)) if isinstance(block, Items) else text(block.text)
-
-
-def listed(items: Items, text: Callable[[str], str] = escape) -> list[str]:
-    """Return the lines of a list, each with its number or a dash."""
-    return [f"{at}. {text(each)}" if items.numbered else f"- {text(each)}" for at, each in enumerate(items.texts, 1)]
+def prose(block: Prose, text: Callable[[str], str] = escape, keep: Callable[[list[str]], Iterable[str]] = list) -> str:
+    """Return a block other than a table; `text` escapes, and `keep` chooses from a list."""
+    match block:
+        case Title(title, answer):
+            return "\n\n".join([f"# {text(title)}", *(f"**{text(sentence)}**" for sentence in answer)])
+        case Items(texts, numbered):
+            marks = (f"{at}. " if numbered else "- " for at in itertools.count(1))
+            return "\n".join(keep([mark + text(each) for each, mark in zip(texts, marks, strict=False)]))
+        case CommandLine(label, line):
+            return f"{text(label)}:\n\n{code(line, 'sh')}"
+        case Figures(links):
+            return "\n\n".join(keep(list(images(dict(links)))))
+        case Paragraph(paragraph):
+            return text(paragraph)
 
 
 def section(title: str, *parts: str) -> Iterator[str]:

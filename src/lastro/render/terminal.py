@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterator
 
 from lastro.console import grid
-from lastro.document import Block, CommandLine, Document, Fold, Items, Paragraph, Table, Title
+from lastro.document import Block, CommandLine, Document, Figures, Fold, Items, Paragraph, Table, Title
 from lastro.plain import plain
 from lastro.report.language import Language
 
@@ -40,6 +40,8 @@ def _block(block: Block, width: int, say: Language, everything: bool) -> Iterato
                 yield from _wrapped(f"{at}. {text}" if numbered else text, width, _HANGING)
         case CommandLine(label, text):
             yield plain(f"{label}: {text}")
+        case Figures():
+            pass
         case Table():
             yield from _table(block, width)
         case Fold(summary, table):
