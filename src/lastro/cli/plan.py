@@ -23,10 +23,10 @@ from lastro.app.contents import report_of
 from lastro.app.plans import NoPlan, Planned, Probing, StudyPlan, reasons
 from lastro.app.studies import GivenSuite, load_study, suite_of
 from lastro.campaign.duration import EMULATED_TRIAL_S
-from lastro.cli._common import selection, share, study_arguments, testbed_argument
+from lastro.cli._common import language_argument, selection, share, study_arguments, testbed_argument
 from lastro.cli._terminal import print_blocks, table
 from lastro.errors import InputError
-from lastro.report.language import ENGLISH
+from lastro.report.language import Language, language
 from lastro.study import design
 from lastro.units import human_duration
 
@@ -49,6 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--from", dest="pilot", type=Path, metavar="DIR", help="campaign of this study whose noise --gate assumes"
     )
     parser.add_argument("--metric", action="append", metavar="NAME", help="--gate judges only this metric; repeatable")
+    language_argument(parser, "sentences of --gate")
     parser.add_argument("--json", action="store_true", help="print it as JSON")
 
 
@@ -68,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         print("\n".join(_lines(plan)))
         if gate:
-            _print_gate(gate)
+            _print_gate(gate, language(args.lang))
         if args.schedule:
             print("\n".join(["", *_schedule_lines(plan)]))
     return 0
@@ -165,11 +166,11 @@ def _schedule_lines(plan: StudyPlan) -> list[str]:
     return [f"{trial.number:>6}  block {trial.block:<4} {plan.treatments[trial.treatment].label}" for trial in trials]
 
 
-def _print_gate(gate: GatePlan) -> None:
+def _print_gate(gate: GatePlan, say: Language) -> None:
     from lastro.builders.gate_plan import gate_plan_blocks
 
     print()
-    print_blocks(gate_plan_blocks(gate, ENGLISH), ENGLISH)
+    print_blocks(gate_plan_blocks(gate, say), say)
 
 
 def _document(plan: StudyPlan, schedule: bool, gate: GatePlan | None = None) -> dict[str, Any]:
