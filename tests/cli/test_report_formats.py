@@ -21,10 +21,10 @@ from lastro.render import markdown
 from lastro.report import latex
 from lastro.report.figures import Picture
 from lastro.report.language import LANGUAGES, language
-from lastro.report.markdown import render_markdown
 from lastro.results.gate import FLEET_FORMAT as NEWEST
 
 from ..campaigns import KAGAMI, METRICS, make_campaign, make_study
+from ..documents import render_markdown
 from ..fates import CAMPAIGNS
 from .conftest import Bench, is_error, lastro
 

@@ -15,7 +15,7 @@ BLOCKS = (
     Title("A study", ("It passed.",)),
     Items(("first", "second")),
     TABLE,
-    Fold("alike: 2 rows", TABLE),
+    Fold("alike: 2 rows", (TABLE,)),
     Items(("why", "how"), numbered=True),
     Paragraph("The end."),
     Items(()),
@@ -39,7 +39,7 @@ def test_rows_that_are_too_wide_become_sentences() -> None:
 
 def test_no_line_is_wider_than_the_terminal_and_none_controls_it() -> None:
     text = "many words \x1b[31m and\nmore " * 30
-    blocks = [Title(text, (text,)), Paragraph(text), Items((text,)), Fold(text, TABLE)]
+    blocks = [Title(text, (text,)), Paragraph(text), Items((text,)), Fold(text, (TABLE,))]
     lines = terminal_lines(blocks, 60, ENGLISH)
     assert max(map(len, lines)) <= 60 and all(line.isprintable() for line in lines)
 
@@ -51,14 +51,16 @@ def test_markdown_has_every_block_and_escapes_its_text() -> None:
         "<details><summary>alike: 2 rows</summary>", rows, "</details>", "1. why\n2. how", "The end.\n",
     ]  # fmt: skip
     hostile = "<b>@all | [x](y)"
-    text = markdown([Title(hostile, (hostile,)), Paragraph(hostile), Items((hostile,)), Fold(hostile, TABLE)], ENGLISH)
+    text = markdown(
+        [Title(hostile, (hostile,)), Paragraph(hostile), Items((hostile,)), Fold(hostile, (TABLE,))], ENGLISH
+    )
     assert "<b>" not in text and "@" not in text and text.count(r"\[x\]") == 5
 
 
 @pytest.mark.parametrize("folded", [False, True])
 def test_markdown_for_a_comment_leaves_rows_out_and_counts_them(folded: bool) -> None:
     table = Table("t", "", ("what", "value"), tuple((f"row {at}", "x" * 50) for at in range(2000)))
-    blocks = [Title("A study"), Fold("all alike", table) if folded else table, Items(("y" * 9000,) * 9)]
+    blocks = [Title("A study"), Fold("all alike", (table,)) if folded else table, Items(("y" * 9000,) * 9)]
     text = markdown_within(blocks, ENGLISH, "lastro all")
     kept = text.count("| row ")
     assert LIMIT - 2000 < len(text.encode()) <= LIMIT and f"and {2000 - kept:,} more rows: `lastro all`" in text

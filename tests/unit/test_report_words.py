@@ -28,7 +28,6 @@ from lastro.report.html import render_html
 from lastro.report.key_findings import key_findings
 from lastro.report.language import ENGLISH, language
 from lastro.report.latex import render_latex
-from lastro.report.markdown import render_markdown
 from lastro.report.stat_tables import effects_table, tables_behind
 from lastro.report.statistics_words import (
     check_sentences,
@@ -46,6 +45,7 @@ from lastro.stats.noise_floor import FORMAT
 from lastro.study.load_claims import parse_claims
 
 from ..campaigns import METRICS, Levels, make_campaign, make_study
+from ..documents import render_markdown
 from ..fates import CAMPAIGNS
 
 SLOWER = """

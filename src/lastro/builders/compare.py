@@ -35,7 +35,7 @@ def compare_blocks(comparison: Comparison, say: Language) -> Iterator[Block]:
     if differing:
         yield _table(differing, say)
     if alike := [cell for cell in tested if cell.verdict == "same" and not cell.regressed]:
-        yield Fold(say("not distinguishable: {rows}", rows=say.count(len(alike), "row")), _table(alike, say))
+        yield Fold(say("not distinguishable: {rows}", rows=say.count(len(alike), "row")), (_table(alike, say),))
     yield Items(tuple(dict.fromkeys(_notes(comparison, say))), numbered=True)
     yield Items(tuple(_below(comparison, say)))
 

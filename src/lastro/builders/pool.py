@@ -33,7 +33,7 @@ def pool_blocks(found: PooledStudy, say: Language, figures: Mapping[str, str] | 
     measured = place(found, say)
     for table, folded in _tables(found, say):
         title = titled(table.title, measured)
-        yield Fold(title, replace(table, title="")) if folded else replace(table, title=title)
+        yield Fold(title, (replace(table, title=""),)) if folded else replace(table, title=title)
     yield Items(tuple(notes(found, say)))
 
 

@@ -125,10 +125,14 @@ def _write(directory: Path, wanted: ReportOptions, content: Content, base: Path 
 def _render(content: Content, wanted: ReportOptions, links: dict[str, str]) -> str:
     """Return the document as text; only the modules for this kind are imported."""
     if wanted.format == "md":
-        from lastro.report.markdown import render_markdown
-        from lastro.report.markdown_short import render_short
+        from lastro.builders.results import results_blocks
+        from lastro.builders.results_short import short_results_blocks
+        from lastro.render.fitting import markdown_within
+        from lastro.render.markdown import markdown
 
-        return (render_markdown if wanted.full else render_short)(content, links)
+        if wanted.full:
+            return markdown(results_blocks(content, links), content.say)
+        return markdown_within(short_results_blocks(content, links), content.say, "lastro report --format md --full")
     if wanted.format == "latex":
         from lastro.report.latex import render_latex
 

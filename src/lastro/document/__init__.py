@@ -5,7 +5,7 @@ nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 
@@ -18,16 +18,30 @@ class Title:
 
 
 @dataclass(frozen=True, slots=True)
-class Paragraph:
+class Heading:
+    """The heading of a section."""
+
     text: str
 
 
 @dataclass(frozen=True, slots=True)
+class Paragraph:
+    text: str
+
+    def __bool__(self) -> bool:
+        return bool(self.text)
+
+
+@dataclass(frozen=True, slots=True)
 class Items:
-    """A list of texts; `numbered` from 1 if others refer to them."""
+    """A list of texts below its title, if any; `numbered` from 1 if others refer to them."""
 
     texts: tuple[str, ...]
     numbered: bool = False
+    title: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.texts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +57,9 @@ class Figures:
     """Links to figures in files: (alternative text, address); a terminal does not show them."""
 
     links: tuple[tuple[str, str], ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.links)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +82,21 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """A table whose rows a reader opens; before, only the `summary` is shown."""
+    """Blocks that a reader opens; before, only the `summary` is shown."""
 
     summary: str
-    table: Table
+    blocks: tuple[Block, ...]
+
+    def __bool__(self) -> bool:
+        return any(self.blocks)
 
 
-Block = Title | Paragraph | Items | CommandLine | Figures | Table | Fold
+Block = Title | Heading | Paragraph | Items | CommandLine | Figures | Table | Fold
 Document = Iterable[Block]
+
+
+def section(title: str, *blocks: Block) -> Iterator[Block]:
+    """Yield a heading and the blocks below it; nothing if none of them shows anything."""
+    if any(blocks):
+        yield Heading(title)
+        yield from filter(None, blocks)

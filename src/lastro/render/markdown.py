@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable
 
-from lastro.document import Block, CommandLine, Document, Figures, Fold, Items, Paragraph, Table, Title
+from lastro.document import Block, CommandLine, Document, Figures, Fold, Heading, Items, Paragraph, Table, Title
 from lastro.plain import plain
 from lastro.report.language import Language
 
-Prose = Title | Paragraph | Items | CommandLine | Figures
+Keep = Callable[[list[str]], Iterable[str]]
 FOLD_ABOVE = 25  # rows: a longer table is folded
 
 _SPECIAL = str.maketrans(
@@ -30,43 +30,37 @@ def escape(text: str) -> str:
 
 def markdown(document: Document, say: Language) -> str:
     """Return the whole document."""
-    return joined(_block(block, say) for block in document)
+    return joined(block_text(block, say) for block in document) + "\n"
 
 
 def joined(parts: Iterable[str]) -> str:
     """Return the parts that have text, with a blank line between two of them."""
-    return "\n\n".join(filter(None, parts)) + "\n"
+    return "\n\n".join(filter(None, parts))
 
 
-def _block(block: Block, say: Language) -> str:
-    return table_text(block, say) if isinstance(block, Table | Fold) else prose(block)
-
-
-def prose(block: Prose, text: Callable[[str], str] = escape, keep: Callable[[list[str]], Iterable[str]] = list) -> str:
-    """Return a block other than a table; `text` escapes, and `keep` chooses from a list."""
+def block_text(block: Block, say: Language, text: Callable[[str], str] = escape, keep: Keep = list) -> str:
+    """Return one block; `text` escapes, and `keep` chooses from a list."""
     match block:
         case Title(title, answer):
-            return "\n\n".join([f"# {text(title)}", *(f"**{text(sentence)}**" for sentence in answer)])
-        case Items(texts, numbered):
+            return joined([f"# {text(title)}", *keep([f"**{text(sentence)}**" for sentence in answer])])
+        case Heading(heading):
+            return f"## {text(heading)}"
+        case Paragraph(paragraph):
+            return text(paragraph)
+        case Items(texts, numbered, title):
             marks = (f"{at}. " if numbered else "- " for at in itertools.count(1))
-            return "\n".join(keep([mark + text(each) for each, mark in zip(texts, marks, strict=False)]))
+            lines = keep([mark + text(each) for each, mark in zip(texts, marks, strict=False)])
+            return joined([f"**{text(title)}**" if title and texts else "", "\n".join(lines)])
         case CommandLine(label, line):
             return f"{text(label)}:\n\n{code(line, 'sh')}"
         case Figures(links):
-            return "\n\n".join(keep(list(images(dict(links)))))
-        case Paragraph(paragraph):
-            return text(paragraph)
-
-
-def section(title: str, *parts: str) -> Iterator[str]:
-    """Yield a heading and the parts below it; nothing if all parts are empty."""
-    if any(parts):
-        yield f"## {escape(title)}"
-        yield from filter(None, parts)
-
-
-def bullets(items: Iterable[str]) -> str:
-    return "\n".join(f"- {escape(item)}" for item in items)
+            return joined(keep([f"![{escape(alt)}](<{_address(at)}>)" for alt, at in links]))
+        case Table():
+            return table_text(block, say)
+        case Fold(summary, (Table() as table,)):
+            return table_text(table, say, summary)
+        case Fold(summary, blocks):
+            return fold(summary, joined(block_text(each, say, text, keep) for each in blocks))
 
 
 def code(text: str, language: str = "") -> str:
@@ -76,13 +70,13 @@ def code(text: str, language: str = "") -> str:
     return f"{fence}{language}\n{text.rstrip()}\n{fence}"
 
 
-def table_text(block: Table | Fold, say: Language) -> str:
-    """Return a table with its title and note; a long table is folded."""
-    summary, table = (block.summary, block.table) if isinstance(block, Fold) else ("", block)
-    title, body = f"**{escape(table.title)}**" if table.title else "", "\n".join(table_lines(table))
+def table_text(table: Table, say: Language, summary: str = "") -> str:
+    """Return a table with its title and note; with a `summary`, or if it is long, it is folded."""
+    body = "\n".join(table_lines(table))
     if not summary and len(table.rows) > FOLD_ABOVE:
         summary = say("Show all {n}", n=say.integer(len(table.rows)))
-    return "\n\n".join(filter(None, (title, escape(table.note), fold(summary, body) if summary else body)))
+    title = f"**{escape(table.title)}**" if table.title else ""
+    return joined((title, escape(table.note), fold(summary, body) if summary else body))
 
 
 def table_lines(table: Table) -> list[str]:
@@ -97,11 +91,6 @@ def _row(cells: Iterable[str]) -> str:
 
 def fold(summary: str, body: str) -> str:
     return f"<details><summary>{escape(summary)}</summary>\n\n{body}\n\n</details>" if body else ""
-
-
-def images(figures: Mapping[str, str]) -> Iterator[str]:
-    """Yield links to figures, {alternative text: address}."""
-    yield from (f"![{escape(alt)}](<{_address(at)}>)" for alt, at in figures.items())
 
 
 def _address(path: str) -> str:

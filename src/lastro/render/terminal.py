@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterator
 
 from lastro.console import grid
-from lastro.document import Block, CommandLine, Document, Figures, Fold, Items, Paragraph, Table, Title
+from lastro.document import Block, CommandLine, Document, Figures, Fold, Heading, Items, Paragraph, Table, Title
 from lastro.plain import plain
 from lastro.report.language import Language
 
@@ -33,9 +33,10 @@ def _block(block: Block, width: int, say: Language, everything: bool) -> Iterato
                 yield from _wrapped(sentence, width)
             yield from [""] * bool(answer)
             yield from _wrapped(text, width)
-        case Paragraph(text):
+        case Heading(text) | Paragraph(text):
             yield from _wrapped(text, width)
-        case Items(texts, numbered):
+        case Items(texts, numbered, title):
+            yield from _wrapped(title, width)
             for at, text in enumerate(texts, 1):
                 yield from _wrapped(f"{at}. {text}" if numbered else text, width, _HANGING)
         case CommandLine(label, text):
@@ -44,9 +45,9 @@ def _block(block: Block, width: int, say: Language, everything: bool) -> Iterato
             pass
         case Table():
             yield from _table(block, width)
-        case Fold(summary, table):
+        case Fold(summary, blocks):
             yield from _wrapped(summary if everything else say("{what}; --all shows them", what=summary), width)
-            yield from _table(table, width) if everything else ()
+            yield from terminal_lines(blocks, width, say, everything=True) if everything else ()
 
 
 def _table(table: Table, width: int) -> Iterator[str]:
@@ -57,7 +58,7 @@ def _table(table: Table, width: int) -> Iterator[str]:
     if (needed := max(line.cell_len for line in (head, *body))) <= width:
         yield from (head.plain, "─" * needed, *(line.plain for line in body))
         return
-    names = min(table.right, default=1)  # what is left of numbers names the row
+    names = max(1, min(table.right, default=1))  # what is left of numbers names the row
     for row in rows:
         named = [(column, text) for column, text in zip(table.columns[names:], row[names:], strict=True) if text]
         naming = [*row[:names], *(text for column, text in named if not column)]
