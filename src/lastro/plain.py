@@ -10,7 +10,6 @@ from itertools import chain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from typing import Any, TextIO
 
 # C0 except the newline, DEL and C1; then Unicode's directional marks, embeddings, overrides and isolates, its line and
@@ -36,15 +35,6 @@ def without_controls(text: str) -> str:
 def plain(text: str) -> str:
     """Replace each unprintable character by a space, which leaves a single line."""
     return text if text.isprintable() else "".join(char if char.isprintable() else " " for char in text)
-
-
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return the lines of a table whose first row has the headings: the headings, a rule, and the other rows."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    heads, *lines = (
-        "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    )
-    return [heads, "─" * (sum(widths) + 2 * len(widths) - 2), *lines]
 
 
 def json_text(value: Any) -> str:

@@ -157,7 +157,7 @@ def test_trials_that_resemble_their_neighbours_widen_every_interval(tmp_path: Pa
 def test_what_is_not_distinguishable_is_counted_unless_all_is_wanted(tmp_path: Path) -> None:
     a, b = pair(tmp_path)
     some, everything = wide(a, b).out, wide(a, b, "--all").out
-    assert "≈ not distinguishable" not in some and "24 are not distinguishable; --all shows them" in some
+    assert "≈ not distinguishable" not in some and "not distinguishable: 24 rows; --all shows them" in some
     assert everything.count("≈ not distinguishable") == 24 and "--all" not in everything
     assert some.splitlines()[0] == "No difference is distinguishable in 24 tests"
 

@@ -16,13 +16,15 @@ from markdown_it import MarkdownIt
 from lastro import papers
 from lastro.app.contents import content_of
 from lastro.cli import main
-from lastro.report import latex, markdown
+from lastro.document import Table
+from lastro.render import markdown
+from lastro.report import latex
 from lastro.report.figures import Picture
 from lastro.report.language import LANGUAGES, language
-from lastro.report.tables import Table
 from lastro.results.gate import FLEET_FORMAT as NEWEST
 
 from ..campaigns import KAGAMI, METRICS, make_campaign, make_study
+from ..documents import render_markdown
 from ..fates import CAMPAIGNS
 from .conftest import Bench, is_error, lastro
 
@@ -149,7 +151,7 @@ def paper(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_claims_of_the_paper_are_in_the_report(paper: Path, code: str, heading: str, contradiction: str) -> None:
     n = len(tomllib.loads((papers.claims("kagami2017") or Path()).read_text())["claim"])
     content = content_of([paper], language(code), all_metrics=False)
-    text = markdown.render_markdown(content)
+    text = render_markdown(content)
     section = text[text.index(f"## {heading}") :].split("\n## ")[0]
     assert len(re.findall(r"^\| ", section, re.MULTILINE)) == n + 2 and f"{n} " in section
     assert contradiction in section

@@ -23,7 +23,6 @@ from lastro.report.figures import NARROW_IN, WIDE_IN, FigurePlan, plans
 from lastro.report.html import render_html
 from lastro.report.language import ENGLISH, language
 from lastro.report.latex import render_latex
-from lastro.report.markdown import render_markdown
 from lastro.report.published_tables import bars_table, printed_table
 from lastro.results.additions import AlignedSeries
 from lastro.results.samples import Series
@@ -35,6 +34,7 @@ from lastro.study.model import Study
 
 from .. import kagami_truth
 from ..campaigns import KAGAMI, METRICS, Levels, make_campaign, make_study
+from ..documents import render_markdown
 from . import test_correa2011, test_eiras2018, test_papers
 from .test_encoder import keys
 from .test_figure_layout import collisions

@@ -15,10 +15,10 @@ from lastro.report.document import document
 from lastro.report.html import render_html
 from lastro.report.language import ENGLISH, language
 from lastro.report.latex import render_latex
-from lastro.report.markdown import render_markdown
 from lastro.report.tables import doses_table
 
 from ..campaigns import METRICS, Levels, make_campaign, make_study, plausible_notes
+from ..documents import render_markdown
 
 STUDY = {"anomaly": ("none", "cpu", "membw"), "isolation": ("none", "cgroups"), "attachment": ("veth-direct", "ovs")}
 

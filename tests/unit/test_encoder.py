@@ -14,7 +14,8 @@ import pytest
 from lastro.analysis.claims import judge
 from lastro.analysis.compare import compare
 from lastro.analysis.gate_plan import gate_plan
-from lastro.report import analysis_document, claims_document, compare_document, document, gate_plan_text
+from lastro.builders import gate_plan as planned_gate
+from lastro.report import analysis_document, claims_document, compare_document, document
 from lastro.report.encoder import encode, only, own
 from lastro.study.design import treatments
 from lastro.study.load_claims import parse_claims
@@ -86,7 +87,7 @@ def test_each_document_describes_its_keys(tmp_path: Path) -> None:
         (document.document(report), (document, analysis_document)),
         (claims_document.claims_document(claims, judge(claims, report), report), (claims_document,)),
         (compare_document.document(compare(report, other, margin=0.05)), (compare_document,)),
-        (gate_plan_text.gate_plan_document(plan), (gate_plan_text,)),
+        (planned_gate.gate_plan_document(plan), (planned_gate,)),
     ):
         described = set(re.findall(r"\w+", " ".join(str(module.__doc__) for module in modules)))
         assert set(keys(found)) - described == set()

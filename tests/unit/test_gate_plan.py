@@ -12,8 +12,10 @@ import pytest
 from lastro.analysis.campaign import Report
 from lastro.analysis.gate_plan import GatePlan, gate_plan
 from lastro.app.contents import report_of
+from lastro.builders.gate_plan import gate_plan_blocks, gate_plan_document
 from lastro.errors import InputError
-from lastro.report.gate_plan_text import gate_plan_document, gate_plan_lines
+from lastro.render.terminal import terminal_lines
+from lastro.report.language import ENGLISH
 from lastro.study.design import treatments
 from lastro.study.model import Study
 
@@ -41,7 +43,7 @@ def planned(pilot: Report, study: Study | None = None, *metrics: str, margin: fl
 
 
 def text(plan: GatePlan) -> str:
-    return " ".join(" ".join(gate_plan_lines(plan)).split())
+    return " ".join(" ".join(terminal_lines(gate_plan_blocks(plan, ENGLISH), 100, ENGLISH)).split())
 
 
 def test_the_noise_of_each_cell_is_that_of_the_pilot(pilot: Report) -> None:

@@ -43,7 +43,6 @@ from lastro.report.document import document
 from lastro.report.html import html_environment
 from lastro.report.language import ENGLISH
 from lastro.report.latex import render_latex
-from lastro.report.markdown import render_markdown
 from lastro.report.tables import results_table
 from lastro.report.words import place, premises
 from lastro.results.export import to_csv
@@ -53,6 +52,7 @@ from lastro.study.claims import Absolute, Claim, Claims, Source
 from lastro.testbed import Testbed
 
 from ..campaigns import PROVENANCE, make_campaign, make_study
+from ..documents import render_markdown
 from .recording import RecordingHost, recording_testbed
 from .test_report_model import report_of
 

@@ -22,12 +22,15 @@ from lastro.analysis.compare import compare, facts
 from lastro.analysis.pooled import machine, pool_hosts
 from lastro.app.contents import content_of, hosts_of, loaded, loaded_together
 from lastro.app.provenance import changes_between
+from lastro.builders.compare import compare_blocks
+from lastro.builders.pool import pool_blocks
 from lastro.campaign.duration import emulated_guests
+from lastro.document import Table
 from lastro.guest import _facts, in_turn
 from lastro.host.testbed_file import load
+from lastro.render.markdown import markdown
 from lastro.report.claim_words import reason_text
 from lastro.report.claims_document import claims_document
-from lastro.report.compare_markdown import markdown
 from lastro.report.compare_words import not_compared, notes
 from lastro.report.content import Content
 from lastro.report.document import document
@@ -35,9 +38,8 @@ from lastro.report.figures import pictures
 from lastro.report.language import ENGLISH, language
 from lastro.report.pool_html import render_pool
 from lastro.report.pool_tables import warnings
-from lastro.report.pool_text import tables as pool_tables
 from lastro.report.suite import StudySection, render_suite
-from lastro.report.tables import Table, captioned
+from lastro.report.tables import captioned
 from lastro.report.words import place, premises
 from lastro.results.export import to_csv
 from lastro.results.members import Member
@@ -272,7 +274,8 @@ def test_a_comparison_of_two_guests_says_so(tmp_path: Path) -> None:
         compare(of(tmp_path / f"{at}a", each), of(tmp_path / f"{at}b", each, 1.01))
         for at, each in enumerate((TCG, PROVENANCE))
     )
-    assert f"A and B: Measured in {SOFTWARE}" in markdown(guests) and "Measured in" not in markdown(hosts)
+    said = [markdown(compare_blocks(each, ENGLISH), ENGLISH) for each in (guests, hosts)]
+    assert f"A and B: Measured in {SOFTWARE}" in said[0] and "Measured in" not in said[1]
     mixed = compare(of(tmp_path / "c", PROVENANCE), of(tmp_path / "d", KVM, 1.01))
     assert any(note.startswith(f"B: Measured in {ON_KVM}") for note in notes(mixed)) and mixed.n_tests
 
@@ -293,7 +296,7 @@ def test_a_pool_names_its_guests_and_each_caption_says_so(tmp_path: Path) -> Non
     assert [host.name for host in found.hosts] == ["edge-7", "ada", "bea"]
     (said,) = (each for each in warnings(found, ENGLISH) if "Measured in" in each)
     assert said.startswith(f"ada and bea: Measured in {SOFTWARE}")
-    titles = [table.title for table in pool_tables(found, ENGLISH, everything=True)]
+    titles = [block.title for block in pool_blocks(found, ENGLISH) if isinstance(block, Table)]
     assert len(titles) > 2 and all(title.endswith(", partly in an emulated guest") for title in titles)
     page = render_pool(found, ENGLISH)
     assert page.count(", partly in an emulated guest") > len(titles)

@@ -19,16 +19,20 @@ from lastro.analysis.noise_floor import NoiseFloors, noise_floors, to_dict
 from lastro.analysis.pooled import pool_hosts
 from lastro.app import bundle
 from lastro.app.contents import content_of, hosts_of
+from lastro.builders import advice as advised
+from lastro.builders.gate_plan import gate_plan_blocks, gate_plan_document
+from lastro.builders.noise_floor import noise_floor_blocks
 from lastro.campaign import suite as suites
 from lastro.campaign.suite import read_folder
 from lastro.cli._conclude import conclude
-from lastro.report import advice_text, compare_document, gate_plan_text, pool_document
+from lastro.document import Document
+from lastro.render.terminal import terminal_lines
+from lastro.report import compare_document, pool_document
 from lastro.report.compare_github import workflow_commands
 from lastro.report.crate import Crate, CrateCampaign
 from lastro.report.crate_words import readme
 from lastro.report.html import render_html
 from lastro.report.language import ENGLISH
-from lastro.report.noise_floor_text import noise_floor_text
 from lastro.results.store import Store
 from lastro.scenarios.base import schemas
 from lastro.study.aa_study import aa_study
@@ -47,6 +51,11 @@ SENTENCE = f"Measured in {SOFTWARE}: times and rates are not comparable with tho
 def line(text: str) -> str:
     """A text whose lines were wrapped, as one line."""
     return " ".join(text.split())
+
+
+def shown(document: Document) -> str:
+    """What a terminal shows of a document, as one line."""
+    return line(" ".join(terminal_lines(document, 100, ENGLISH)))
 
 
 # Statuses
@@ -111,12 +120,12 @@ def floors_of(home: Path, *provenances: dict[str, Any]) -> NoiseFloors:
 
 def test_a_noise_floor_of_a_guest_is_not_that_of_this_host(tmp_path: Path) -> None:
     guest, host = floors_of(tmp_path / "guest", TCG), floors_of(tmp_path / "host", PROVENANCE)
-    said = line(noise_floor_text(guest))
+    said = shown(noise_floor_blocks(guest, ENGLISH))
     assert said.startswith(SENTENCE) and "on this host" not in said
     assert "the baseline differs from itself, in an emulated guest, by more than that in 5 % of campaigns" in said
     assert to_dict(guest, "")["guest"] == EMULATED and to_dict(host, "")["guest"] is None
-    assert "the baseline differs from itself on this host by more" in line(noise_floor_text(host))
-    assert noise_floor_text(host).startswith("metric ")
+    assert "the baseline differs from itself on this host by more" in shown(noise_floor_blocks(host, ENGLISH))
+    assert shown(noise_floor_blocks(host, ENGLISH)).startswith("metric ")
     mixed = to_dict(floors_of(tmp_path / "mixed", PROVENANCE, TCG), "")["guest"]
     assert mixed == {"title": f"1 of 2 campaigns in {SOFTWARE}", "emulated": True, "partly": True}
 
@@ -138,8 +147,8 @@ def test_advice_from_a_guest_gives_no_time_of_this_host(tmp_path: Path) -> None:
     study = make_study({"platform": ("native", "runc")}, replicates=5, metrics=METRICS[:1])
     for name, provenance, guest in (("tcg", TCG, EMULATED), ("host", PROVENANCE, None)):
         advice = advise(report_of(make_campaign(tmp_path / name, study, provenance=provenance)), 0.05, {})
-        assert advice_text.document(advice)["guest"] == guest
-        said = line(advice_text.advice_text(advice))
+        assert advised.document(advice)["guest"] == guest
+        said = shown(advised.advice_blocks(advice, ENGLISH))
         where = "in an emulated guest" if guest else "here"
         assert re.search(rf"5 blocks planned; a block takes [\d.]+ (s|min [\d.]+ s) {where} ", said), said
         assert (SENTENCE in said) == (guest is not None)
@@ -150,10 +159,10 @@ def test_a_gate_that_is_planned_from_a_guest_says_where_its_noise_is_from(tmp_pa
     for name, provenance, guest in (("tcg", TCG, EMULATED), ("host", PROVENANCE, None)):
         pilot = report_of(make_campaign(tmp_path / name, study, provenance=provenance))
         plan = gate_plan(study, treatments(study), pilot, 0.05, float)
-        said = line(" ".join(gate_plan_text.gate_plan_lines(plan)))
+        said = shown(gate_plan_blocks(plan, ENGLISH))
         note = "measured in an emulated guest, so the noise of a gate on a host, or in another guest, may differ."
         assert (f"It was {note}" in said) == (guest is not None) == ("measured in" in said)
-        assert gate_plan_text.gate_plan_document(plan)["guest"] == guest
+        assert gate_plan_document(plan)["guest"] == guest
 
 
 # Comparisons and pools

@@ -23,7 +23,6 @@ from lastro.report.interference_words import interference_sentences
 from lastro.report.key_findings import key_findings
 from lastro.report.language import ENGLISH, language
 from lastro.report.latex import render_latex
-from lastro.report.markdown import render_markdown
 from lastro.report.terminal import render
 from lastro.results.read import load_campaign
 from lastro.results.samples import AT_LEAST, Metric, Outcome, Remark
@@ -32,6 +31,7 @@ from lastro.stats.noise_floor import FORMAT
 from lastro.study.model import Level
 
 from ..campaigns import METRICS, Levels, make_campaign, make_study
+from ..documents import render_markdown
 from ..products import one_of
 
 THROUGHPUT, JITTER, LATENCY = METRICS[0], METRICS[1], METRICS[2]

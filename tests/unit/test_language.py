@@ -13,6 +13,8 @@ import jinja2.nodes
 import pytest
 
 import lastro.analysis
+import lastro.builders
+import lastro.render
 import lastro.report
 import lastro.scenarios
 import lastro.stats
@@ -22,6 +24,7 @@ from lastro.report.language import ENGLISH, LANGUAGES, language
 from lastro.report.latex import latex_environment
 
 FOLDER = Path(lastro.report.__file__).parent
+BUILDERS, RENDER = (Path(package.__path__[0]) for package in (lastro.builders, lastro.render))
 ANALYSIS, SCENARIOS = (Path(package.__path__[0]) for package in (lastro.analysis, lastro.scenarios))
 PAGES, DOCUMENTS = (sorted((FOLDER / "templates").glob(f"*.{kind}.j2")) for kind in ("html", "tex"))
 OTHERS = [code for code in LANGUAGES if code != "en"]
@@ -30,7 +33,7 @@ OTHERS = [code for code in LANGUAGES if code != "en"]
 def spoken() -> set[str]:
     """Literal messages given to `say(...)`, or `say.count(n, ...)`, and those marked by `N_`, and notes of `stats`."""
     found: set[str] = set()
-    for file in (file for folder in (FOLDER, ANALYSIS, SCENARIOS) for file in folder.rglob("*.py")):
+    for file in (file for folder in (FOLDER, BUILDERS, RENDER, ANALYSIS, SCENARIOS) for file in folder.rglob("*.py")):
         found.update(_in_code(ast.parse(file.read_text())))
     for file in Path(lastro.stats.__file__).parent.glob("*.py"):
         found.update(_in_notes(ast.parse(file.read_text())))

@@ -37,8 +37,10 @@ LAYERS = (
     ("testbed",),
     ("platforms",),
     ("attachments", "isolation", "functions", "anomalies", "instruments", "meters"),
-    ("scenarios", "analysis"),
+    ("scenarios", "analysis", "document", "report.language"),
+    ("render",),
     ("campaign", "report", "setup", "testing"),
+    ("builders",),
     ("app",),
     ("cli",),
     ("__main__",),
@@ -57,16 +59,19 @@ PURE = (
     "report.claims_text",
     "study",
     "stats",
-    "report.advice_text",
-    "report.noise_floor_text",
-    "report.compare_text",
+    "builders.advice",
+    "builders.compare",
+    "builders.gate_plan",
+    "builders.noise_floor",
+    "builders.status",
+    "document",
+    "render",
     "report.compare_words",
     "report.compare_document",
     "report.compare_github",
     "report.dose_words",
     "report.encoder",
     "report.estimates",
-    "report.gate_plan_text",
     "report.guest_words",
     "report.figures.scale",
     "report.figures.svg",
@@ -185,7 +190,7 @@ def test_what_reports_and_analyses_names_no_scenario() -> None:
     named = [
         f"lastro.{module} imports lastro.{imported}"
         for module, file in modules().items()
-        if layer(module or "errors") in ("report", "analysis")
+        if layer(module or "errors") in ("report", "analysis", "builders")
         for imported in inner_imports(module, file)
         if imported.startswith("scenarios.") and imported != "scenarios.base"
     ]

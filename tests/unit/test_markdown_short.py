@@ -9,15 +9,15 @@ import pytest
 
 from lastro.analysis.build import build_report
 from lastro.analysis.model import Analysis
+from lastro.render.fitting import LIMIT
 from lastro.report.content import Content
-from lastro.report.fitting import LIMIT
 from lastro.report.language import LANGUAGES, language
-from lastro.report.markdown_short import render_short
 from lastro.results.read import load_campaign
 from lastro.results.samples import Metric
 from lastro.results.store import Store
 
 from ..campaigns import make_campaign, make_study
+from ..documents import render_short
 
 COMMENT = 60 * 1024  # bytes; GitHub takes 64 KiB
 WIDE = "<@&" * 33  # a level of many characters, each of which has to be escaped

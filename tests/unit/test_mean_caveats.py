@@ -17,12 +17,12 @@ from lastro.report.document import document
 from lastro.report.html import render_html
 from lastro.report.language import language
 from lastro.report.latex import render_latex
-from lastro.report.markdown import render_markdown
 from lastro.report.statistics_words import statistics_sentences
 from lastro.results.read import load_campaign
 from lastro.results.store import Store
 
 from ..campaigns import METRICS, Levels, make_campaign, make_study
+from ..documents import render_markdown
 
 PLATFORMS = ("native", "runc", "docker", "kvm")
 SLOW = {("runc", 2), ("runc", 5), ("docker", 1), ("docker", 6), ("docker", 7), ("kvm", 4)}

@@ -13,13 +13,13 @@ from lastro.report.content import Content
 from lastro.report.html import render_html
 from lastro.report.language import ENGLISH, language
 from lastro.report.latex import render_latex
-from lastro.report.markdown import render_markdown
 from lastro.report.opening import incomplete, invalid_fraction
 from lastro.report.terminal import render
 from lastro.results.read import load_campaign
 from lastro.results.store import Store
 
 from ..campaigns import make_campaign, make_study
+from ..documents import render_markdown
 
 WARNING = (
     "2 of 6 trials that can run here are invalid (33 %): the results are based on the others only."

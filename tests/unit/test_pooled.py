@@ -14,15 +14,17 @@ import pytest
 from lastro.analysis.claims import Judgement
 from lastro.analysis.pooled import PooledEffect, PooledStudy, pool_hosts
 from lastro.app.contents import hosts_of, loaded
+from lastro.builders.pool import pool_blocks
 from lastro.errors import InputError
+from lastro.render.fitting import LIMIT, markdown_within
+from lastro.render.markdown import markdown
+from lastro.render.terminal import terminal_lines
 from lastro.report.claim_words import reason_text
 from lastro.report.figures import NARROW_IN, WIDE_IN
 from lastro.report.figures.forest import plans
-from lastro.report.fitting import LIMIT
 from lastro.report.language import ENGLISH, LANGUAGES, language
 from lastro.report.numbers import ratio_range
 from lastro.report.pool_tables import opening
-from lastro.report.pool_text import markdown, terminal_lines
 from lastro.results.read import CampaignData
 from lastro.results.samples import Metric
 from lastro.results.together import together
@@ -78,6 +80,11 @@ def campaign(home: Path, host: str, study: Study = STUDY, name: str = "", **opti
 def pooled(home: Path, hosts: Sequence[str] = (*RUNC,), **options: Any) -> PooledStudy:
     claims = parse_claims(CLAIMS, "claims.toml", STUDY)
     return pool_hosts(hosts_of([campaign(home, host, **options) for host in hosts]), claims=claims)
+
+
+def said_of(found: PooledStudy) -> str:
+    """What a terminal shows of a study on several hosts, as one line."""
+    return " ".join(" ".join(terminal_lines(pool_blocks(found, ENGLISH), 100, ENGLISH)).split())
 
 
 def effects(found: PooledStudy) -> Mapping[str, PooledEffect]:
@@ -212,7 +219,7 @@ def test_two_hosts_give_no_mean_and_no_spread(tmp_path: Path) -> None:
     assert runc.apart.interval is not None and not runc.apart.interval.holds(1)
     assert runc.absent_because == ("too few hosts have this effect: 2; it takes 3 to show how much hosts differ",)
     assert {one.pooled.verdict for one in found.claims} == {"untestable here"}
-    assert "Two hosts cannot show how much hosts differ" in " ".join(terminal_lines(found, 100, ENGLISH))
+    assert "Two hosts cannot show how much hosts differ" in said_of(found)
 
 
 def test_a_host_that_lacks_the_baseline_does_not_choose_the_reference(tmp_path: Path) -> None:
@@ -237,7 +244,7 @@ def test_campaigns_of_one_host_count_as_one(tmp_path: Path) -> None:
     hosts = hosts_of([*others, again])
     assert [host.name for host in hosts] == [*RUNC]
     assert len(hosts[0].campaigns) == 2 and len(hosts[0].report.members) == 2
-    text = " ".join(" ".join(terminal_lines(pool_hosts(hosts), 100, ENGLISH)).split())
+    text = said_of(pool_hosts(hosts))
     assert "are of one host, edge-1, and count as one" in text
     assert effects(pool_hosts(hosts))["runc"].pooled is not None
 
@@ -287,7 +294,7 @@ def test_anonymous_hosts_are_taken_as_different_and_the_pool_says_so(tmp_path: P
     assert [host.campaigns for host in found.hosts] == [(str(each),) for each in made]
     assert effects(found)["runc"].pooled is not None
     said = "Hosts named anonymous are taken as different from each other and from all other hosts."
-    assert said in " ".join(" ".join(terminal_lines(found, 100, ENGLISH)).split())
+    assert said in said_of(found)
     with pytest.raises(InputError, match="all of these campaigns are of one host"):
         hosts_of([made[0], made[0]])
 
@@ -313,7 +320,7 @@ def test_a_host_without_a_level_is_left_out_and_says_why(tmp_path: Path) -> None
     runc = effects(found)["runc"]
     assert runc.pooled is not None and runc.pooled.n == 3
     assert runc.hosts[3].ratio is None and "no runc" in runc.hosts[3].absent_because[0]
-    assert "unavailable: no runc" in markdown(found, ENGLISH)
+    assert "unavailable: no runc" in markdown(pool_blocks(found, ENGLISH), ENGLISH)
 
 
 def test_values_without_spread_or_with_one_block_have_no_weight(tmp_path: Path) -> None:
@@ -349,15 +356,18 @@ def test_a_forest_plot_without_any_ratio_is_not_drawn(tmp_path: Path) -> None:
     hosts = hosts_of([campaign(tmp_path, host, stop_after=0) for host in ("edge-1", "edge-2")])
     found = pool_hosts(hosts)
     assert [plan for plan in plans(found, ENGLISH) if plan.picture()] == []
-    assert terminal_lines(found, 80, ENGLISH)[0].startswith("Two hosts cannot show")
+    assert terminal_lines(pool_blocks(found, ENGLISH), 80, ENGLISH)[0].startswith("Two hosts cannot show")
 
 
 @pytest.mark.parametrize("code", LANGUAGES)
 def test_markdown_fits_into_a_comment_unless_all_of_it_is_wanted(tmp_path: Path, code: str) -> None:
     found, say = pooled(tmp_path), language(code)
     each = say("{metric} on each host", metric="throughput (Mbit/s)")
-    assert each in markdown(found, say) and "lastro pool" not in markdown(found, say)
+    command = "lastro pool --format md --all"
+    some = markdown_within(pool_blocks(found, say), say, command)
+    assert each in some and "lastro pool" not in some
     many = replace(found, metrics=found.metrics * 90)
-    short, whole = markdown(many, say), markdown(many, say, everything=True)
+    short = markdown_within(pool_blocks(many, say), say, command)
+    whole = markdown(pool_blocks(many, say), say)
     assert LIMIT - 5000 < len(short.encode()) <= LIMIT < len(whole.encode())
     assert short.count(say("mean over hosts")) > 90 and "`lastro pool --format md --all`" in short, "means come first"

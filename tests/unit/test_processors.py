@@ -16,10 +16,10 @@ from lastro.host.local import LocalHost
 from lastro.host.processors import shared_cores, speeds
 from lastro.report.document import document
 from lastro.report.language import language
-from lastro.report.markdown import render_markdown
 from lastro.report.terminal import render
 
 from ..campaigns import METRICS, Levels, make_campaign, make_study
+from ..documents import render_markdown
 from .recording import RecordingHost, answer
 
 # What the program printed on two threads of a core, and on two cores, one of which another program disturbed.

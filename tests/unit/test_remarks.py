@@ -16,13 +16,13 @@ from lastro.report.document import document
 from lastro.report.html import render_html
 from lastro.report.language import ENGLISH, language
 from lastro.report.latex import escape
-from lastro.report.markdown import render_markdown
 from lastro.report.remark_words import KINDS, meaning, sign, signs_of
 from lastro.report.stat_tables import effects_table
 from lastro.report.tables import curve_tables, really_table, remarks_table, results_table
 from lastro.results.samples import Outcome, Reading, Remark
 
 from ..campaigns import METRICS, Levels, make_campaign, make_study
+from ..documents import render_markdown
 from .test_curves import drawn
 from .test_figures import report_of, texts
 

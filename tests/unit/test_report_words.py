@@ -21,14 +21,12 @@ from lastro.report.baseline_tables import comparisons_table
 from lastro.report.claim_words import reason_text
 from lastro.report.content import Content
 from lastro.report.document import document
-from lastro.report.estimates import p_text, share_text
 from lastro.report.expected_table import expected_table
 from lastro.report.figures import pictures
 from lastro.report.html import render_html
 from lastro.report.key_findings import key_findings
 from lastro.report.language import ENGLISH, language
 from lastro.report.latex import render_latex
-from lastro.report.markdown import render_markdown
 from lastro.report.stat_tables import effects_table, tables_behind
 from lastro.report.statistics_words import (
     check_sentences,
@@ -38,7 +36,6 @@ from lastro.report.statistics_words import (
     statistics_sentences,
 )
 from lastro.report.variance_table import anova_table
-from lastro.report.words import limitations
 from lastro.results.read import load_campaign
 from lastro.results.samples import Metric
 from lastro.results.store import Store
@@ -46,6 +43,7 @@ from lastro.stats.noise_floor import FORMAT
 from lastro.study.load_claims import parse_claims
 
 from ..campaigns import METRICS, Levels, make_campaign, make_study
+from ..documents import render_markdown
 from ..fates import CAMPAIGNS
 
 SLOWER = """

@@ -31,7 +31,6 @@ from lastro.report.figures import plans
 from lastro.report.html import render_html
 from lastro.report.language import ENGLISH, language
 from lastro.report.latex import render_latex
-from lastro.report.markdown import render_markdown
 from lastro.report.search_tables import BOUND, LIMIT, tables_of
 from lastro.report.statistics_words import statistics_sentences
 from lastro.report.tables import results_table
@@ -43,6 +42,7 @@ from lastro.results.store import Store
 from lastro.study.load_claims import parse_claims
 
 from ..campaigns import Levels, make_campaign, make_study
+from ..documents import render_markdown
 from .test_figures import report_of
 
 CAPACITY = Metric("capacity", "1", "higher", "most proxies that all answered")

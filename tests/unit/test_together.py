@@ -20,7 +20,6 @@ from lastro.analysis.trends import correlated_orders
 from lastro.errors import InputError
 from lastro.report.content import Content
 from lastro.report.language import ENGLISH
-from lastro.report.markdown import render_markdown
 from lastro.report.words import premises
 from lastro.results.read import CampaignData, load_campaign
 from lastro.results.samples import Series
@@ -32,6 +31,7 @@ from lastro.study.model import Design, Factor, among
 from lastro.study.selection import Selection
 
 from ..campaigns import PROVENANCE, Levels, make_campaign, make_study, plausible_value
+from ..documents import render_markdown
 
 SPEED = {"native": 1.0, "lxc": 0.9, "xen": 0.8}
 FILE = '[design]\nbaseline = { platform = "native" }\n'

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from lastro.analysis.campaign import MeasuredIn, MetricView, Point, Report
 from lastro.results.samples import Metric, Series
 from lastro.stats.intervals import sample_mean, unit_of
+from lastro.stats.notes import N_, Note
 from lastro.stats.replication import optimum_repetitions, variance_components
 from lastro.stats.stopping import relative_half_width
 
@@ -29,6 +30,8 @@ PROBABLE = 0.9  # that the interval holds the number which the true noise requir
 VAGUE = 10.0  # a pilot that leaves the number uncertain by a larger factor is too small
 # The setting for how long a series is sampled.
 _LENGTHS = {"throughput": "tcp_s", "rtt": "ping_s"}
+_NO_SPREAD = N_("no treatment has two valid trials and a mean other than zero")
+_CONSTANT = N_("nothing varied between blocks")
 _SAME = 0.01  # a metric is the mean of a series if the two differ by at most this fraction in every trial
 
 SeriesByAttempt = Mapping[tuple[int, int], Sequence[Series]]  # (trial, attempt): its series
@@ -64,7 +67,7 @@ class MetricAdvice:
 
     metric: Metric
     blocks: BlocksAdvice | None
-    absent_because: str | None = None
+    absent_because: Note | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,9 +173,9 @@ class _Asked:
 def _metric_advice(view: MetricView, precision: float, of_ratio: bool) -> MetricAdvice:
     asked = _ratios(view) if of_ratio else _means(view)
     if asked is None or not asked.pilot.freedom.any():
-        return MetricAdvice(view.metric, None, "no treatment has two valid trials and a mean other than zero")
+        return MetricAdvice(view.metric, None, Note(_NO_SPREAD))
     if not asked.pilot.varied:
-        return MetricAdvice(view.metric, None, "nothing varied between blocks")
+        return MetricAdvice(view.metric, None, Note(_CONSTANT))
     from lastro.stats.blocks_needed import blocks_needed
 
     found = blocks_needed(asked.pilot, asked.intervals, precision, (LIKELY, SURE), PROBABLE)

@@ -23,13 +23,13 @@ from lastro.results.samples import Metric, depends_on_speed
 from lastro.stats.adjust import holm
 from lastro.stats.intervals import unit_of
 from lastro.stats.margins import Candidate, gate, ratio_test
-from lastro.stats.notes import N_
+from lastro.stats.notes import N_, Note
 from lastro.stats.ratios import ratio_of_means
 from lastro.stats.resolution import resolution
 from lastro.stats.sampled import Between, SampledMean
 from lastro.study.model import PATIENCE, Study
 
-OTHER_SPEED = "one of A and B was emulated, so times, rates and CPU use are not comparable with those of the other"
+OTHER_SPEED = N_("one of A and B was emulated, so times, rates and CPU use are not comparable with those of the other")
 _WORST_FIRST: tuple[Verdict, ...] = ("worse", "higher", "lower", "same", "better", "")
 
 
@@ -166,13 +166,13 @@ def _compared(
     values_a, values_b = (tuple(point.value for point in cell.points) for _, cell in (a, b))
     sides: tuple[tuple[Side, tuple[Row, Cell]], ...] = (("A", a), ("B", b))
     absent = tuple(Absent(side, *found) for side, found in sides if found[1].bounded or not found[1].points)
-    ratio, test, no_test, means = None, None, "", None
+    ratio, test, no_test, means = None, None, None, None
     orders = [orders.get(metric.name) for orders in (noise.order_a, noise.order_b)]
     factors = tuple(
         order.variance_factor(cell) if order else 1.0 for order, (_, cell) in zip(orders, (a, b), strict=True)
     )
     if noise.other_speed and depends_on_speed(metric.unit) and not absent:
-        no_test = OTHER_SPEED
+        no_test = Note(OTHER_SPEED)
     elif not absent:
         between, unit = noise.between.get(metric.name), unit_of(values_a, values_b)
         means_a, means_b = (
@@ -192,7 +192,7 @@ def _compared(
         try:
             test = ratio_test(means[1], means[0], 1.0, "either")
         except ValueError as error:
-            no_test = str(error)
+            no_test = error.args[0]
     lost = bool(values_a) and not values_b
     marks = tuple(frozenset(mark.kind for mark in cell.marks) for _, cell in (a, b))
     return Compared(

@@ -12,6 +12,7 @@ from lastro.analysis.verdicts import Verdict, direction
 from lastro.results.samples import Metric
 from lastro.stats.autocorrelation import LEAST_FACTOR
 from lastro.stats.margins import GateTest, RatioTest
+from lastro.stats.notes import Note
 from lastro.stats.ratios import Ratio
 from lastro.stats.sampled import SampledMean
 from lastro.study.model import Level, Study
@@ -35,7 +36,7 @@ class Compared:
 
     `a` and `b` have one value for each valid trial, in the unit of the metric. `ratio` is None if the mean of A is
     negative; if that mean is zero, the ratio has no value. Both cases are tested as differences. `absent` lists the
-    campaigns that lack comparable values. `no_test` is the reason why existing values cannot be tested, or empty.
+    campaigns that lack comparable values. `no_test` is the reason why existing values cannot be tested, if any.
     `judged` is the result of the gate, with its `margin`; None without a gate, or if the metric has no better
     direction. `lost` is true if A has values for this treatment and B has none. `factors` multiply the variances of
     both means, because neighbouring trials are correlated (`trends.TrialOrder`). `means` are those of A and B with
@@ -49,7 +50,7 @@ class Compared:
     ratio: Ratio | None
     test: RatioTest | None
     absent: tuple[Absent, ...] = ()
-    no_test: str = ""
+    no_test: Note | None = None
     p_adjusted: float | None = None
     judged: GateTest | None = None
     margin: float = 0.0

@@ -81,11 +81,12 @@ def _records(data: CampaignData, store: Store, folder: str) -> Iterator[Document
 
 
 def _reports(data: CampaignData, content: Content, folder: str) -> Iterator[Document]:
+    from lastro.builders.results import results_blocks
+    from lastro.render.markdown import markdown
     from lastro.report.document import document
     from lastro.report.figures import pictures
     from lastro.report.html import render_html
     from lastro.report.latex import render_latex
-    from lastro.report.markdown import render_markdown
     from lastro.results.export import to_csv
 
     links = {}
@@ -93,7 +94,7 @@ def _reports(data: CampaignData, content: Content, folder: str) -> Iterator[Docu
         links[picture.title] = f"figures/{picture.name}.svg"
         yield f"{folder}{links[picture.title]}", _text(picture.svg())
     yield f"{folder}report.html", _text(render_html(content))
-    yield f"{folder}report.md", _text(render_markdown(content, links))
+    yield f"{folder}report.md", _text(markdown(results_blocks(content, links), content.say))
     yield f"{folder}report.tex", _text(render_latex(content))
     yield f"{folder}tables/trials.csv", to_csv(data).encode()
     results = document(content.report, content.published, content.analysis)

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from lastro.errors import InputError
+from lastro.report.language import LANGUAGES
 from lastro.study.selection import Selection
 
 MANY_INVALID_TRIALS = 7  # an exit code
@@ -70,6 +71,11 @@ def hosts_arguments(parser: argparse.ArgumentParser) -> None:
 
 def campaign_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("dir", type=Path, metavar="DIR", help="a campaign's directory, as created by `lastro run`")
+
+
+def language_argument(parser: argparse.ArgumentParser, of: str = "output") -> None:
+    """Take the language of what is printed or written, as `lang`."""
+    parser.add_argument("--lang", choices=LANGUAGES, default="en", help=f"the language of the {of} (default: en)")
 
 
 def campaigns_argument(parser: argparse.ArgumentParser) -> None:

@@ -8,11 +8,12 @@ from pathlib import Path
 from lastro.app.contents import report_of
 from lastro.app.messages import say
 from lastro.app.status import status_of_suite
+from lastro.builders.status import suite_status_blocks
 from lastro.campaign import suite as suites
 from lastro.cli._common import MANY_INVALID_TRIALS, collector_paused
+from lastro.cli._terminal import print_blocks
 from lastro.cli.report import ReportOptions, write
 from lastro.cli.results import print_table
-from lastro.cli.status import suite_text
 from lastro.report.language import ENGLISH
 from lastro.report.opening import incomplete, invalid_fraction
 from lastro.results.columns import State
@@ -38,7 +39,7 @@ def conclude(directory: Path, *, report: bool, most_invalid: float | None) -> in
 def _conclude_suite(directory: Path, report: bool, most_invalid: float | None) -> int:
     """Print how every study ended and where its results are, without tables, which would be too long."""
     suite = suites.read(directory)
-    print(suite_text(suite, status_of_suite(directory, suite)))
+    print_blocks(suite_status_blocks(status_of_suite(directory, suite), ENGLISH), ENGLISH)
     shown = shlex.quote(str(directory))
     print(f"tables: lastro results {shown}\nverdicts on the claims: lastro claims {shown}", flush=True)
     if report:

@@ -1,4 +1,4 @@
-"""Printing: layouts of rich, as wide as the terminal; documents; small tables."""
+"""Printing, as wide as the terminal: layouts of rich, blocks; documents; small tables."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from lastro.plain import unfiltered, without_controls
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from lastro.document import Document
     from lastro.report.figures import Picture
+    from lastro.report.language import Language
 
 _LEAST_WIDTH = 60
 
@@ -28,7 +30,7 @@ def print_laid_out(laid_out: Callable[[int], Iterable[RenderableType]], *, as_it
     text = io.StringIO()
     console = PlainConsole(
         file=text, force_terminal=sys.stdout.isatty(), highlight=False, markup=False, emoji=False,
-        width=max(_LEAST_WIDTH, shutil.get_terminal_size((100, 24)).columns),
+        width=terminal_width(),
     )  # fmt: skip
     for each in laid_out(console.width):
         if as_it_is:
@@ -36,6 +38,17 @@ def print_laid_out(laid_out: Callable[[int], Iterable[RenderableType]], *, as_it
         else:
             console.print(each)
     unfiltered(sys.stdout).write(text.getvalue())
+
+
+def terminal_width() -> int:
+    return max(_LEAST_WIDTH, shutil.get_terminal_size((100, 24)).columns)
+
+
+def print_blocks(document: Document, say: Language, *, everything: bool = False) -> None:
+    """Print a document, as wide as the terminal; with `everything`, also what is folded."""
+    from lastro.render.terminal import terminal_lines
+
+    print("\n".join(terminal_lines(document, terminal_width(), say, everything=everything)))
 
 
 def print_document(text: str) -> None:

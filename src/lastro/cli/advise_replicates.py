@@ -14,7 +14,9 @@ import argparse
 from typing import TYPE_CHECKING
 
 from lastro.app.places import open_campaign
-from lastro.cli._common import campaign_argument, share
+from lastro.cli._common import campaign_argument, language_argument, share
+from lastro.cli._terminal import print_blocks
+from lastro.report.language import language
 
 if TYPE_CHECKING:
     from lastro.analysis.campaign import Report
@@ -32,20 +34,25 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="P",
         help="desired half width of the intervals, relative to each ratio: 5%% (default) or 0.05",
     )
+    language_argument(parser)
     parser.add_argument("--json", action="store_true", help="print it as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
     from lastro.analysis import advice
     from lastro.analysis.build import build_report
-    from lastro.report import advice_text
+    from lastro.builders.advice import advice_blocks, document_text
     from lastro.results.read import load_campaign
 
     precision = share(args.precision, "--precision", above_zero=True)
     with open_campaign(args.dir) as store:
         report = build_report(load_campaign(store))
         found = advice.advise(report, precision, _series(store, report))
-    print(advice_text.document_text(found) if args.json else advice_text.advice_text(found))
+    if args.json:
+        print(document_text(found))
+    else:
+        say = language(args.lang)
+        print_blocks(advice_blocks(found, say), say)
     return 0
 
 

@@ -22,11 +22,11 @@ from lastro.app.contents import JudgedClaims, claims_of, find_claims, judged, lo
 from lastro.app.places import refuse_suite
 from lastro.campaign import suite as suites
 from lastro.campaign.suite import Suite
-from lastro.cli._common import campaigns_argument
+from lastro.cli._common import campaigns_argument, language_argument
 from lastro.cli._terminal import print_laid_out
 from lastro.errors import InputError
 from lastro.plain import json_text
-from lastro.report.language import LANGUAGES, Language, language
+from lastro.report.language import Language, language
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -47,7 +47,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--claims", metavar="FILE", type=Path, help="a claims file (default: DIR/claims.toml, or a paper's)"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document instead of the table")
-    parser.add_argument("--lang", choices=LANGUAGES, default="en", help="the language of the table (default: en)")
+    language_argument(parser, "table")
     parser.add_argument("--fail-on", choices=_GATES, help="exit with 4 when any claim has this verdict")
 
 

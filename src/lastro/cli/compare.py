@@ -25,14 +25,15 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lastro.app.contents import report_of
-from lastro.cli._common import share
+from lastro.cli._common import language_argument, share
+from lastro.cli._terminal import print_blocks
 from lastro.errors import InputError
+from lastro.report.language import language
 
 if TYPE_CHECKING:
     from lastro.analysis.comparison import Comparison
@@ -84,6 +85,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default="text",
         help="md: Markdown; github: annotations of GitHub Actions; default: text",
     )
+    language_argument(parser, "table, and of Markdown")
     parser.add_argument("--json", action="store_true", help="print one JSON document instead of the table")
 
 
@@ -141,17 +143,20 @@ def _write_junit(file: Path, found: Comparison, *, fail_lost: bool) -> None:
 
 
 def _print(args: argparse.Namespace, found: Comparison) -> None:
+    from lastro.builders.compare import compare_blocks
+    from lastro.render.fitting import markdown_within
+    from lastro.render.markdown import markdown
     from lastro.report.compare_document import document_text
     from lastro.report.compare_github import workflow_commands
-    from lastro.report.compare_markdown import markdown
-    from lastro.report.compare_text import terminal_lines
 
+    say = language(args.lang)
     if args.json:
         print(document_text(found))
-    elif args.format == "md":
-        print(markdown(found, everything=args.all), end="")
     elif args.format == "github":
         print("".join(f"{line}\n" for line in workflow_commands(found, fail_lost=args.fail_lost)), end="")
+    elif args.format == "text":
+        print_blocks(compare_blocks(found, say), say, everything=args.all)
+    elif args.all:
+        print(markdown(compare_blocks(found, say), say), end="")
     else:
-        width = max(60, shutil.get_terminal_size((100, 24)).columns)
-        print("\n".join(terminal_lines(found, width, everything=args.all)))
+        print(markdown_within(compare_blocks(found, say), say, "lastro compare --format md --all"), end="")

@@ -27,10 +27,12 @@ from typing import TYPE_CHECKING
 from lastro.app import noise_floor
 from lastro.app.studies import load_study, load_testbed
 from lastro.campaign.runner import utc_now
-from lastro.cli._common import testbed_argument
+from lastro.cli._common import language_argument, testbed_argument
+from lastro.cli._terminal import print_blocks
 from lastro.errors import InputError
 from lastro.files import require_own_directory
 from lastro.plain import json_text
+from lastro.report.language import language
 from lastro.results.database import holds_campaign
 from lastro.study.model import Study
 from lastro.study.selection import Selection
@@ -62,6 +64,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--changed-host", action="store_true", help="store the floors even if the host or image differs"
     )
+    language_argument(parser)
     parser.add_argument("--json", action="store_true", help="print it as JSON")
 
 
@@ -116,8 +119,9 @@ def _print(args: argparse.Namespace, floors: NoiseFloors, directory: Path, judge
 
         print(json_text(to_dict(floors, utc_now())))
         return
-    from lastro.report.noise_floor_text import noise_floor_text
+    from lastro.builders.noise_floor import KEPT_IN, KEPT_WITH, noise_floor_blocks
+    from lastro.document import Paragraph
 
-    print(noise_floor_text(floors))
-    kept = f"kept with {judged}, for its report" if judged else f"kept in {directory}"
-    print(f"\n{kept}")
+    say = language(args.lang)
+    kept = say(KEPT_WITH, place=judged) if judged else say(KEPT_IN, place=directory)
+    print_blocks([*noise_floor_blocks(floors, say), Paragraph(kept)], say)

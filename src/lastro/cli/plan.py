@@ -23,9 +23,10 @@ from lastro.app.contents import report_of
 from lastro.app.plans import NoPlan, Planned, Probing, StudyPlan, reasons
 from lastro.app.studies import GivenSuite, load_study, suite_of
 from lastro.campaign.duration import EMULATED_TRIAL_S
-from lastro.cli._common import selection, share, study_arguments, testbed_argument
-from lastro.cli._terminal import table
+from lastro.cli._common import language_argument, selection, share, study_arguments, testbed_argument
+from lastro.cli._terminal import print_blocks, table
 from lastro.errors import InputError
+from lastro.report.language import Language, language
 from lastro.study import design
 from lastro.units import human_duration
 
@@ -48,6 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--from", dest="pilot", type=Path, metavar="DIR", help="campaign of this study whose noise --gate assumes"
     )
     parser.add_argument("--metric", action="append", metavar="NAME", help="--gate judges only this metric; repeatable")
+    language_argument(parser, "sentences of --gate")
     parser.add_argument("--json", action="store_true", help="print it as JSON")
 
 
@@ -65,8 +67,11 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(_document(plan, args.schedule, gate), indent=2))
     else:
-        lines = [*_lines(plan), *(_gate_lines(gate) if gate else ())]
-        print("\n".join([*lines, *(["", *_schedule_lines(plan)] if args.schedule else [])]))
+        print("\n".join(_lines(plan)))
+        if gate:
+            _print_gate(gate, language(args.lang))
+        if args.schedule:
+            print("\n".join(["", *_schedule_lines(plan)]))
     return 0
 
 
@@ -161,10 +166,11 @@ def _schedule_lines(plan: StudyPlan) -> list[str]:
     return [f"{trial.number:>6}  block {trial.block:<4} {plan.treatments[trial.treatment].label}" for trial in trials]
 
 
-def _gate_lines(gate: GatePlan) -> list[str]:
-    from lastro.report.gate_plan_text import gate_plan_lines
+def _print_gate(gate: GatePlan, say: Language) -> None:
+    from lastro.builders.gate_plan import gate_plan_blocks
 
-    return gate_plan_lines(gate)
+    print()
+    print_blocks(gate_plan_blocks(gate, say), say)
 
 
 def _document(plan: StudyPlan, schedule: bool, gate: GatePlan | None = None) -> dict[str, Any]:
@@ -190,7 +196,7 @@ def _document(plan: StudyPlan, schedule: bool, gate: GatePlan | None = None) -> 
         ],
     }
     if gate:
-        from lastro.report.gate_plan_text import gate_plan_document
+        from lastro.builders.gate_plan import gate_plan_document
 
         found["gate"] = gate_plan_document(gate)
     if schedule:

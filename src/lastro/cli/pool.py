@@ -18,15 +18,14 @@ the paper that published the study. docs/explanation-pool.md explains the statis
 from __future__ import annotations
 
 import argparse
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lastro.app.contents import claims_of, hosts_of
-from lastro.cli._common import campaigns_argument
-from lastro.cli._terminal import put, write_figures
+from lastro.cli._common import campaigns_argument, language_argument
+from lastro.cli._terminal import put, terminal_width, write_figures
 from lastro.errors import InputError
-from lastro.report.language import LANGUAGES, Language, language
+from lastro.report.language import Language, language
 
 if TYPE_CHECKING:
     from lastro.analysis.pooled import PooledStudy
@@ -57,7 +56,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="also write every forest plot as SVG, PNG and PDF to the folder figures beside FILE; requires -o",
     )
-    parser.add_argument("--lang", choices=LANGUAGES, default="en", help="the language of the tables (default: en)")
+    language_argument(parser, "tables")
     parser.add_argument("--json", action="store_true", help="print one JSON document instead of the tables")
 
 
@@ -96,9 +95,12 @@ def _rendered(args: argparse.Namespace, found: PooledStudy, say: Language, links
         from lastro.report.pool_html import render_pool
 
         return render_pool(found, say)
-    from lastro.report.pool_text import markdown, terminal_lines
+    from lastro.builders.pool import pool_blocks
+    from lastro.render.fitting import markdown_within
+    from lastro.render.markdown import markdown
+    from lastro.render.terminal import terminal_lines
 
-    if args.format == "md":
-        return markdown(found, say, links, everything=args.all)
-    width = max(60, shutil.get_terminal_size((100, 24)).columns)
-    return "\n".join(terminal_lines(found, width, say, everything=args.all)) + "\n"
+    blocks = pool_blocks(found, say, links)
+    if args.format == "text":
+        return "\n".join(terminal_lines(blocks, terminal_width(), say, everything=args.all)) + "\n"
+    return markdown(blocks, say) if args.all else markdown_within(blocks, say, "lastro pool --format md --all")

@@ -25,10 +25,10 @@ from typing import TYPE_CHECKING
 from lastro.app.contents import content_of, suite_section
 from lastro.app.places import refuse_suite
 from lastro.campaign import suite as suites
-from lastro.cli._common import campaigns_argument
+from lastro.cli._common import campaigns_argument, language_argument
 from lastro.cli._terminal import put, write_figures
 from lastro.errors import InputError
-from lastro.report.language import LANGUAGES, language
+from lastro.report.language import language
 
 if TYPE_CHECKING:
     from lastro.report.content import Content
@@ -44,7 +44,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--full", action="store_true", help="with --format md: the whole report, not the short form for a comment"
     )
-    parser.add_argument("--lang", choices=LANGUAGES, default="en", help="the language of the report (default: en)")
+    language_argument(parser, "report")
     parser.add_argument(
         "--figures", action="store_true", help="also write every figure as SVG, PNG and PDF to DIR/figures"
     )
@@ -125,10 +125,14 @@ def _write(directory: Path, wanted: ReportOptions, content: Content, base: Path 
 def _render(content: Content, wanted: ReportOptions, links: dict[str, str]) -> str:
     """Return the document as text; only the modules for this kind are imported."""
     if wanted.format == "md":
-        from lastro.report.markdown import render_markdown
-        from lastro.report.markdown_short import render_short
+        from lastro.builders.results import results_blocks
+        from lastro.builders.results_short import short_results_blocks
+        from lastro.render.fitting import markdown_within
+        from lastro.render.markdown import markdown
 
-        return (render_markdown if wanted.full else render_short)(content, links)
+        if wanted.full:
+            return markdown(results_blocks(content, links), content.say)
+        return markdown_within(short_results_blocks(content, links), content.say, "lastro report --format md --full")
     if wanted.format == "latex":
         from lastro.report.latex import render_latex
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from lastro.document import Table
 from lastro.report.estimates import estimate_text, numeric, p_text, share_text
 from lastro.report.language import Language
 from lastro.report.numbers import ratio_text
-from lastro.report.tables import Table
 from lastro.stats.notes import N_
 from lastro.units import significant
 

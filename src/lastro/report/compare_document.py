@@ -44,7 +44,6 @@ from xml.etree import ElementTree
 from lastro.analysis.between import to_dict
 from lastro.analysis.comparison import Compared, Comparison
 from lastro.plain import json_text
-from lastro.report.compare_text import p_text
 from lastro.report.compare_words import (
     changed_host_text,
     differences,
@@ -55,6 +54,7 @@ from lastro.report.compare_words import (
     why_only,
 )
 from lastro.report.encoder import Forms, encode, only, own
+from lastro.report.estimates import p_text
 from lastro.report.numbers import ratio_text
 from lastro.stats.intervals import Interval, sample_mean
 from lastro.stats.margins import GateTest

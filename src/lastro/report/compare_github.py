@@ -7,9 +7,15 @@ from __future__ import annotations
 
 from lastro.analysis.comparison import Compared, Comparison
 from lastro.report.compare_document import figures
-from lastro.report.compare_text import conclusion
-from lastro.report.compare_words import changed_host_text, difference_lines, guest_notes, label, not_compared
-from lastro.report.numbers import count
+from lastro.report.compare_words import (
+    changed_host_text,
+    conclusion,
+    difference_lines,
+    guest_notes,
+    label,
+    not_compared,
+)
+from lastro.report.language import ENGLISH
 
 _MOST = 9
 
@@ -27,7 +33,7 @@ def workflow_commands(comparison: Comparison, *, fail_lost: bool = False) -> lis
     if changed:
         lines.append(_command("error", "lastro compare", f"{changed}: {'; '.join(difference_lines(comparison))}"))
     if len(failed) > most:
-        lines.append(_command("error", "lastro compare", f"and {count(len(failed) - most, 'more failure')}"))
+        lines.append(_command("error", "lastro compare", f"and {ENGLISH.count(len(failed) - most, 'more failure')}"))
     if not failed and (text := conclusion(comparison)):
         lines.append(_command("notice", "lastro compare", text))
     if not changed and lines and (differing := "; ".join(difference_lines(comparison))):

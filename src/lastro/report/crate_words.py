@@ -7,10 +7,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
+from lastro.render.markdown import escape
 from lastro.report.crate import Crate, licence_url
 from lastro.report.guest_words import of_guests
 from lastro.report.language import ENGLISH
-from lastro.report.markdown import escape
 
 SOFTWARE_TITLE = "Lastro: what virtualization costs a network function, and what isolation saves"
 SOFTWARE_AUTHORS = "The Lastro maintainers"

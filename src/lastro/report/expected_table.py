@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from lastro.document import Table
 from lastro.report.language import Language
 from lastro.report.numbers import interval_text, ratio_text
-from lastro.report.tables import Table
 from lastro.report.words import percent
 from lastro.stats.intervals import Summary
 from lastro.stats.ratios import Ratio

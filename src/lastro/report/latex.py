@@ -13,6 +13,7 @@ from markupsafe import Markup
 
 from lastro import __version__
 from lastro.analysis.scaling import scalings
+from lastro.document import Table
 from lastro.plain import plain
 from lastro.report import words
 from lastro.report.content import Content
@@ -27,7 +28,6 @@ from lastro.report.stat_tables import (
 )
 from lastro.report.statistics_words import noise_floor_sentence, statistics_sentences
 from lastro.report.tables import (
-    Table,
     captioned,
     doses_table,
     gaps_table,

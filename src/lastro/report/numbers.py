@@ -48,6 +48,31 @@ VERDICT_WORDS: dict[Verdict, str] = {
 DIRECTIONS = {"higher": N_("higher is better"), "lower": N_("lower is better"), "neither": ""}
 VERDICT_MARKS: dict[Verdict, str] = {"better": "▲", "worse": "▼", "higher": "↑", "lower": "↓", "same": "≈", "": ""}
 
+_VERDICTS: dict[Verdict, str] = {
+    "better": N_("better"),
+    "worse": N_("worse"),
+    "higher": N_("higher"),
+    "lower": N_("lower"),
+    "same": N_("not distinguishable"),
+    "": "",
+}
+_COUNTED: dict[Verdict, str] = {
+    "better": N_("{n} better"),
+    "worse": N_("{n} worse"),
+    "higher": N_("{n} higher"),
+    "lower": N_("{n} lower"),
+}
+
+
+def verdict_text(verdict: Verdict, say: Language) -> str:
+    """Return a verdict with its mark: '▼ worse'."""
+    return f"{VERDICT_MARKS[verdict]} {say(_VERDICTS[verdict])}".strip()
+
+
+def verdict_counts(verdicts: Sequence[Verdict], say: Language) -> str:
+    """Return the number of each verdict: '2 worse, 1 better'."""
+    return ", ".join(say(_COUNTED[verdict], n=verdicts.count(verdict)) for verdict in dict.fromkeys(verdicts))
+
 
 def fixed(value: float, decimals: int) -> str:
     """Format a number with a fixed number of decimals and a true minus sign."""
@@ -55,9 +80,14 @@ def fixed(value: float, decimals: int) -> str:
     return MINUS + text[1:] if text.startswith("-") else text
 
 
-def percent(share: float) -> str:
+def percent(share: float, say: Language = ENGLISH) -> str:
     """Format a fraction as '7.5 %', with two significant digits."""
-    return f"{significant(100 * share, 2)} %"
+    return say.number(f"{significant(100 * share, 2)} %")
+
+
+def margin_text(share: float, say: Language) -> str:
+    """Format a fraction that a user gave as '7.5 %', with all of its digits."""
+    return say.number(f"{100 * share:g} %")
 
 
 def mean_text(summary: Summary, say: Language = ENGLISH) -> str:

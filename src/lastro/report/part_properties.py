@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lastro.analysis.campaign import Report
+from lastro.document import Table
 from lastro.report.language import Language
-from lastro.report.tables import Table
 from lastro.stats.notes import N_
 
 _TITLES = {"platform": N_("Properties of platforms"), "attachment": N_("Properties of links")}

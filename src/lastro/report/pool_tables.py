@@ -9,14 +9,20 @@ from lastro.analysis.claims import tally
 from lastro.analysis.compare import facts
 from lastro.analysis.host_effects import HostEffect
 from lastro.analysis.pooled import JudgedClaim, PooledEffect, PooledStudy
-from lastro.analysis.verdicts import Verdict
+from lastro.document import Table
 from lastro.report.claims_text import TALLY_WORDS
 from lastro.report.estimates import estimate_text, numeric, p_text
 from lastro.report.language import Language
-from lastro.report.numbers import VERDICT_MARKS, contrast_ratio, direction_text, metric_heading, ratio_range
+from lastro.report.numbers import (
+    contrast_ratio,
+    direction_text,
+    metric_heading,
+    ratio_range,
+    verdict_counts,
+    verdict_text,
+)
 from lastro.report.phrases import joined
 from lastro.report.stat_tables import claims_table
-from lastro.report.tables import Table
 from lastro.report.words import percent, place_of, premises
 from lastro.results.members import NAMELESS
 from lastro.results.samples import Metric
@@ -24,20 +30,6 @@ from lastro.stats.contrasts import Contrast
 from lastro.stats.notes import N_
 from lastro.stats.pooling import FEWEST
 
-VERDICTS: dict[Verdict, str] = {
-    "better": N_("better"),
-    "worse": N_("worse"),
-    "higher": N_("higher"),
-    "lower": N_("lower"),
-    "same": N_("not distinguishable"),
-    "": "",
-}
-_COUNTED: dict[Verdict, str] = {
-    "better": N_("{n} better"),
-    "worse": N_("{n} worse"),
-    "higher": N_("{n} higher"),
-    "lower": N_("{n} lower"),
-}
 _FEW = 3  # ratios, which the first sentences name one by one
 ESTIMATORS = {"reml": N_("restricted maximum likelihood"), "paule-mandel": N_("Paule and Mandel’s method")}
 
@@ -53,9 +45,8 @@ def opening(found: PooledStudy, say: Language) -> Iterator[str]:
     if pooled:
         kinds = [effect.verdict for effect in pooled if effect.verdict not in ("", "same")]
         if kinds:
-            parts = ", ".join(say(_COUNTED[kind], n=kinds.count(kind)) for kind in dict.fromkeys(kinds))
             text = N_("On average over hosts, {n} of {all} ratios differ from 1: {parts}.")
-            yield say(text, n=len(kinds), all=len(pooled), parts=parts)
+            yield say(text, n=len(kinds), all=len(pooled), parts=verdict_counts(kinds, say))
         else:
             yield say("On average over hosts, none of {all} ratios is distinguishable from 1.", all=len(pooled))
         yield from _on_a_new_host(pooled, say)
@@ -176,7 +167,7 @@ def means_table(found: PooledStudy, metric: Metric, say: Language) -> Table:
 def _mean_row(effect: PooledEffect, say: Language) -> tuple[str, ...]:
     found, mean = effect.pooled, effect.mean
     assert found is not None and mean is not None and effect.prediction is not None
-    verdict = f"{VERDICT_MARKS[effect.verdict]} {say(VERDICTS[effect.verdict])}"
+    verdict = verdict_text(effect.verdict, say)
     return (
         _label(effect, say), contrast_ratio(mean, say), verdict, ratio_range(effect.prediction, say),
         estimate_text(found.tau, found.tau_interval, say), p_text(found.p, say), p_text(effect.p_adjusted, say),

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from lastro.analysis.as_published import BarsHere, Here, PublishedMark, PublishedPanel, TableHere
 from lastro.analysis.claim_cells import DID_YOU_MEAN
+from lastro.document import Table
 from lastro.report.estimates import estimate_text, number_text
 from lastro.report.language import Language
 from lastro.report.numbers import fixed, metric_heading
-from lastro.report.tables import Table
 from lastro.report.words import percent
 from lastro.stats.intervals import Interval
 from lastro.stats.notes import N_

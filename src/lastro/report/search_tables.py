@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from lastro.analysis.campaign import Report, Row
 from lastro.analysis.searches import Search, SearchEnding, searches
+from lastro.document import Table
 from lastro.report.language import Language
 from lastro.report.numbers import MINUS
-from lastro.report.tables import Table, levels_of
+from lastro.report.tables import levels_of
 from lastro.stats.notes import N_
 
 LIMIT, BOUND = N_("limit found"), N_("lower bound")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from lastro.document import Table
 from lastro.report import claim_words
 from lastro.report.baseline_tables import comparisons_table, quantiles_table
 from lastro.report.claims_text import measured_text
@@ -14,7 +15,6 @@ from lastro.report.figures.effects import judged, mark_words
 from lastro.report.language import Language
 from lastro.report.numbers import MINUS, VERDICT_MARKS, contrast_ratio, metric_heading
 from lastro.report.remark_words import signs_of
-from lastro.report.tables import Table
 from lastro.report.variance_table import anova_table
 from lastro.stats.notes import N_
 from lastro.units import significant

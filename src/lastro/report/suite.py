@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lastro import __version__
+from lastro.document import Table
 from lastro.report import stat_tables, words
 from lastro.report.claims_text import explanation, tally_text
 from lastro.report.content import Content
@@ -16,7 +17,6 @@ from lastro.report.figures import FigurePlan, plans
 from lastro.report.html import html_environment, plate
 from lastro.report.language import Language
 from lastro.report.opening import opening
-from lastro.report.tables import Table
 
 _KEY_FIGURES = ("curve", "effects", "distribution")  # in order of preference
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from lastro.analysis.campaign import Cell, InvalidAttempt, MetricView, Report, Row
 from lastro.analysis.curves import Curve, Panel, curves
@@ -14,6 +14,7 @@ from lastro.analysis.properties import ALL, PropertyTable, column_of
 from lastro.analysis.remarks import Mark
 from lastro.analysis.scaling import Scaling
 from lastro.analysis.verdicts import verdict
+from lastro.document import Table
 from lastro.report import words
 from lastro.report.absences import DASH, is_alone
 from lastro.report.added import growth_of
@@ -43,24 +44,6 @@ from lastro.report.numeric_words import (
 )
 from lastro.report.reasons import grouped
 from lastro.report.remark_words import short, sign, signs
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """A table of text; `name` is for references.
-
-    `right` are the columns with numbers, aligned to the right; `long` are columns whose text may need several lines."""
-
-    name: str
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    right: frozenset[int] = frozenset()
-    long: frozenset[int] = frozenset()
-    note: str = ""
-
-    def __bool__(self) -> bool:
-        return bool(self.rows)
 
 
 def captioned(table: Table, report: Report, say: Language) -> Table:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from lastro.document import Table
 from lastro.report.estimates import number_text, numeric, p_text, share_text
 from lastro.report.language import Language
-from lastro.report.tables import Table
 from lastro.stats.anova import TYPE
 from lastro.stats.notes import N_
 

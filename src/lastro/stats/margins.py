@@ -16,8 +16,11 @@ from typing import Literal
 from lastro.stats.adjust import holm
 from lastro.stats.gate_power import Precision
 from lastro.stats.intervals import satterthwaite
+from lastro.stats.notes import Note
 from lastro.stats.sampled import SampledMean
 from lastro.stats.student import Side, least_unpaired_p, t_p, without_rounding
+
+TOO_FEW_TO_TEST = "n = {n}: a test needs 2 trials or more"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +84,7 @@ def ratio_test(mean: SampledMean, baseline: SampledMean, limit: float, side: Sid
     Raises: ValueError when a sample has fewer than two values."""
     n = (mean.n, baseline.n)
     if min(n) < 2:
-        raise ValueError(f"n = {min(n)}: a test needs 2 trials or more")
+        raise ValueError(Note(TOO_FEW_TO_TEST, n=min(n)))
     a, b = baseline.value, mean.value
     (distance,) = without_rounding([b - limit * a], max(abs(b), abs(limit * a)))
     moved = mean.bias + abs(limit) * baseline.bias

@@ -30,10 +30,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lastro.stats.intervals import Interval, sample_mean, t_quantile
+from lastro.stats.notes import Note
 from lastro.stats.ratios import Ratio, paired_ratio
 
 FORMAT = 2  # of floors that a campaign stores; those of format 1 had another definition
 RESAMPLINGS = 4000
+NO_PAIR = "0 complete pairs: a floor needs 2 or more"
+ONE_PAIR = "1 complete pair: a floor needs 2 or more"
+NEAR_ZERO = "the mean is not distinguishable from zero with so few blocks"
 
 Pair = tuple[float, float]
 
@@ -64,7 +68,7 @@ class NoiseFloor:
     resampled: Rate
     pairs: int
     blocks: int
-    absent_because: str | None = None
+    absent_because: Note | None = None
 
 
 def rate(count: int, n: int, confidence: float) -> Rate:
@@ -116,8 +120,8 @@ def noise_floor(
         raise ValueError(f"{blocks} blocks give no interval, and so no floor")
     nothing = rate(0, 0, confidence)
     if len(pairs) < 2:
-        why = f"{len(pairs)} complete pair{'' if len(pairs) == 1 else 's'}: a floor needs 2 or more"
-        return NoiseFloor(None, None, nothing, nothing, len(pairs), blocks, why)
+        absent = Note(ONE_PAIR) if pairs else Note(NO_PAIR)
+        return NoiseFloor(None, None, nothing, nothing, len(pairs), blocks, absent)
     rng = random.Random(f"{seed}:coins")
     a, b = toss(pairs, rng)
     experiments = [
@@ -128,8 +132,8 @@ def noise_floor(
     observed = rate(sum(ratio.differs for ratio in known), len(known), confidence)
     resampled = rate(*_pseudo_experiments(pairs, blocks, confidence, seed, resamplings), confidence)
     floor = critical_level(pairs, blocks, confidence)
-    absent = "the mean is not distinguishable from zero with so few blocks" if floor is None else None
-    return NoiseFloor(floor, paired_ratio(b, a, confidence), observed, resampled, len(pairs), blocks, absent)
+    why = Note(NEAR_ZERO) if floor is None else None
+    return NoiseFloor(floor, paired_ratio(b, a, confidence), observed, resampled, len(pairs), blocks, why)
 
 
 def critical_level(pairs: Sequence[Pair], blocks: int, confidence: float) -> float | None:

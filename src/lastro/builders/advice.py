@@ -1,0 +1,189 @@
+"""The document on the number of replicates, and the same as JSON. Pure.
+
+    format      "lastro-advice/1"
+    directory, precision, confidence, of ("ratio to the baseline" or "mean"), replicates (of this campaign), block_s
+    guest       the virtual machine that was the host {title, emulated, partly}, as in `lastro results --json`
+    assurance   {likely, sure}: the probability that a number of blocks is enough, as stated
+    blocks      {likely, sure}: enough for each metric whose spread is known, for all of its intervals together
+    duration_s  {likely, sure}: the duration of these blocks
+    metrics     [{metric, blocks, absent_because}]; blocks {intervals, n, half_width, likely, sure, low, high, widest},
+                likely and sure {blocks, assurance, reached}
+    splits      [{metric, setting, samples, inside, length_s, best_s}]
+
+A value that does not exist is null."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from operator import attrgetter
+from typing import Any
+
+from lastro.analysis.advice import LIKELY, PROBABLE, SURE, VAGUE, Advice, BlocksAdvice, MetricAdvice, Split
+from lastro.document import Block, Items, Paragraph, Table, Title
+from lastro.plain import json_text
+from lastro.report.encoder import Forms, encode, only, own
+from lastro.report.language import Language
+from lastro.report.numbers import percent
+from lastro.report.words import of_guest, place_of
+from lastro.results.samples import Metric
+from lastro.stats.notes import N_
+from lastro.units import human_duration, significant
+
+_MUCH = 1.5  # keep the length in use if the best length is within this factor of it
+_FORMS: Forms = {
+    Metric: attrgetter("name"),
+    BlocksAdvice: lambda blocks: own(blocks, now="half_width"),
+}
+
+
+def advice_blocks(advice: Advice, say: Language) -> Iterator[Block]:
+    """Yield what was asked, the table of blocks, how to read it, and what to do."""
+    where = place_of([advice.guest], say) or say("here")
+    yield Title(advice.title)
+    yield Items((*of_guest(advice.guest, say), *_planned(advice, where, say)))
+    what = say("ratios to the baseline") if advice.of_ratio else say("means")
+    yield Paragraph(
+        say(
+            "Blocks for {confidence} intervals of at most ±{precision} around the {what}:",
+            confidence=_whole(advice.confidence, say),
+            precision=percent(advice.precision, say),
+            what=what,
+        )
+    )
+    yield _table(advice, say)
+    for text in (_legend(what, say), *_conclusion(advice, say), *(_split(split, say) for split in advice.splits)):
+        yield Paragraph(text)
+
+
+def _planned(advice: Advice, where: str, say: Language) -> Iterator[str]:
+    if advice.block_s is not None:
+        yield say(
+            "{blocks} planned; a block takes {time} {where}",
+            blocks=say.count(advice.replicates, "block"),
+            time=human_duration(advice.block_s),
+            where=where,
+        )
+
+
+def _legend(what: str, say: Language) -> str:
+    return say(
+        "Blocks needed: with the first number, all {what} of a metric are this precise in the report with a "
+        "probability of {likely}; with the second, of {sure}. Both allow for chance in this campaign and in the next, "
+        "and for treatments that differ in noise by an unknown factor. On average: the number that the true noise "
+        "requires lies within these limits with a probability of {probable}. Half width: the largest half width in "
+        "this campaign.",
+        what=what,
+        likely=_whole(LIKELY, say),
+        sure=_whole(SURE, say),
+        probable=_whole(PROBABLE, say),
+    )
+
+
+def _whole(share: float, say: Language) -> str:
+    """Return 0.95 as '95 %', which no line break divides."""
+    return say.number(f"{100 * share:.4g}\xa0%")
+
+
+def _table(advice: Advice, say: Language) -> Table:
+    columns = (
+        say("metric"), say("ratios") if advice.of_ratio else say("means"), "n", say("half width"), say("blocks needed"),
+        say("on average"), say("time"), say("decided by"),
+    )  # fmt: skip
+    return Table("advice", "", columns, tuple(_row(advice, metric, say) for metric in advice.metrics))
+
+
+def _row(advice: Advice, metric: MetricAdvice, say: Language) -> tuple[str, ...]:
+    blocks = metric.blocks
+    if blocks is None:
+        return (metric.metric.name, *[""] * 6, say.note(metric.absent_because) if metric.absent_because else "")
+    seconds = advice.duration_s(blocks.sure.blocks)
+    return (
+        metric.metric.name,
+        str(blocks.intervals),
+        str(blocks.n),
+        say("none") if math.isinf(blocks.now) else f"±{percent(blocks.now, say)}",
+        f"{_blocks(blocks.likely.blocks, say)} / {_blocks(blocks.sure.blocks, say)}",
+        say("{low} to {high}", low=_blocks(blocks.low, say), high=_blocks(blocks.high, say)),
+        human_duration(seconds) if seconds is not None else "",
+        blocks.widest,
+    )
+
+
+def _blocks(n: int | None, say: Language) -> str:
+    return say("over 1,000,000") if n is None else say.integer(n)
+
+
+def _conclusion(advice: Advice, say: Language) -> Iterator[str]:
+    sure = advice.sure_blocks
+    if advice.vague:
+        yield say(
+            "This campaign is too small to know the number for {metrics}: what the noise requires is uncertain by a "
+            "factor of more than {factor}. The second number allows for that, so it may be far too large. Repeat the "
+            "advice with more blocks.",
+            metrics=", ".join(advice.vague),
+            factor=f"{VAGUE:g}",
+        )
+    if sure is None:
+        yield say("No number of blocks can be recommended: see the table.")
+        return
+    seconds = advice.duration_s(sure)
+    what = N_("For each metric, with a probability of {sure} each: replicates = {blocks}{time}.")
+    if advice.unknown:
+        what = N_("For each metric except {others}, with a probability of {sure} each: replicates = {blocks}{time}.")
+    time = say(", about {time}", time=human_duration(seconds)) if seconds is not None else ""
+    found = say(what, others=", ".join(advice.unknown), sure=_whole(SURE, say), blocks=sure, time=time)
+    yield f"{found} {_without_the_worst(advice, say)}".rstrip()
+
+
+def _without_the_worst(advice: Advice, say: Language) -> str:
+    """Return what the others need, if one metric decides."""
+    *others, worst = sorted(
+        (metric.blocks.sure.blocks or 0, metric.metric.name) for metric in advice.metrics if metric.blocks
+    )
+    if not others or others[-1][0] == worst[0]:
+        return ""
+    return say("Without {metric}, {blocks} are enough.", metric=worst[1], blocks=others[-1][0])
+
+
+def _split(split: Split, say: Language) -> str:
+    """Return how much of the variance samples make up, and what longer or shorter trials would do about it."""
+    inside = say(
+        "{metric}: {share} of the variance between trials comes from within them (about {samples} samples each).",
+        metric=split.metric.name,
+        share=_whole(round(split.inside, 2), say),
+        samples=f"{split.samples:.0f}",
+    )
+    return f"{inside} {_lengths(split, say)}"
+
+
+def _lengths(split: Split, say: Language) -> str:
+    if split.best_s is None or split.length_s is None:
+        return say("More samples in a trial can reduce only that part.")
+    advised = N_("More blocks are better; {setting} = {used} is about right.")
+    if split.best_s > _MUCH * split.length_s:
+        advised = N_("Longer trials are better: {setting} = {best}, not {used} (Kalibera and Jones).")
+    elif split.best_s * _MUCH < split.length_s:
+        advised = N_("More blocks are better, with shorter trials: {setting} = {best}, not {used}.")
+    used, best = (say.number(f"{significant(seconds, 3)} s") for seconds in (split.length_s, split.best_s))
+    return say(advised, setting=split.setting, used=used, best=best)
+
+
+def document_text(advice: Advice) -> str:
+    return json_text(document(advice))
+
+
+def document(advice: Advice) -> dict[str, Any]:
+    """Return the advice as JSON-serializable data, with the keys of this module's docstring."""
+    likely, sure = advice.likely_blocks, advice.sure_blocks
+    found = {
+        "format": "lastro-advice/1",
+        **only(advice, "directory precision confidence guest"),
+        "of": "ratio to the baseline" if advice.of_ratio else "mean",
+        **only(advice, "replicates block_s"),
+        "assurance": {"likely": LIKELY, "sure": SURE},
+        "blocks": {"likely": likely, "sure": sure},
+        "duration_s": {"likely": advice.duration_s(likely), "sure": advice.duration_s(sure)},
+        **only(advice, "metrics splits"),
+    }
+    return encode(found, _FORMS)

@@ -1,0 +1,153 @@
+"""The document on two campaigns that were compared. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from lastro.analysis.comparison import Compared, Comparison
+from lastro.document import Block, Fold, Items, Table, Title
+from lastro.report.compare_words import (
+    between_notes,
+    changed_host_text,
+    conclusion,
+    difference_lines,
+    label,
+    not_compared,
+    notes,
+    why_only,
+)
+from lastro.report.estimates import numeric, p_text
+from lastro.report.language import Language
+from lastro.report.numbers import margin_text, metric_heading, ratio_text, verdict_counts, verdict_text
+from lastro.report.remark_words import signs_of
+from lastro.stats.notes import N_
+from lastro.units import significant
+
+_MOST_TREATMENTS = 4  # for which one reason is given, by name
+
+
+def compare_blocks(comparison: Comparison, say: Language) -> Iterator[Block]:
+    """Yield the verdict, the cells that differ, worst first, the other cells folded, and the notes."""
+    yield Title(comparison.study.title or comparison.study.name, (_headline(comparison, say),))
+    yield Items(tuple(f"{side}: {report.directory}" for side, report in comparison.sides))
+    tested = [cell for cell in comparison.cells if cell.test is not None]
+    differing = [cell for cell in tested if cell.verdict != "same" or cell.regressed]
+    if differing:
+        yield _table(differing, say)
+    if alike := [cell for cell in tested if cell.verdict == "same" and not cell.regressed]:
+        yield Fold(say("not distinguishable: {rows}", rows=say.count(len(alike), "row")), (_table(alike, say),))
+    yield Items(tuple(dict.fromkeys(_notes(comparison, say))), numbered=True)
+    yield Items(tuple(_below(comparison, say)))
+
+
+# The verdict
+
+
+def _headline(comparison: Comparison, say: Language) -> str:
+    """Return the verdict in one line: that of the gate, or how many ratios differ."""
+    values = _tally(comparison, say) if comparison.margin is None else _gate(comparison, comparison.margin, say)
+    if changed := changed_host_text(comparison, say):
+        return f"{say('FAIL: {why}', why=changed)}; {values}"
+    return values
+
+
+def _gate(comparison: Comparison, margin: float, say: Language) -> str:
+    limit = margin_text(margin, say)
+    if found := comparison.regressions:
+        # No figure: that of the worst regression, selected after the fact, would be too large, its interval too narrow.
+        return say(
+            "FAIL: {regressions} of more than {margin} ({metrics})",
+            regressions=say.count(len(found), "regression"),
+            margin=limit,
+            metrics=", ".join(dict.fromkeys(cell.metric.name for cell in found)),
+        )
+    if undecided := len(comparison.undecided):
+        return say(
+            "PASS, undecided: no regression of more than {margin} was found; {cells} may hide one",
+            margin=limit,
+            cells=say.count(undecided, "cell"),
+        )
+    shown = N_("PASS, shown: no regression of more than {margin} in {cells}")
+    if {cell.metric for cell in comparison.cells if cell.judged} & set(comparison.without_spread):
+        shown = N_("PASS, shown for these two campaigns only: no regression of more than {margin} in {cells}")
+    return say(shown, margin=limit, cells=say.count(comparison.n_judged, "cell"))
+
+
+def _tally(comparison: Comparison, say: Language) -> str:
+    if not comparison.n_tests:
+        return say("Nothing could be compared")
+    kinds = [cell.verdict for cell in comparison.cells if cell.verdict not in ("", "same")]
+    if not kinds:
+        return say("No difference is distinguishable in {tests}", tests=say.count(comparison.n_tests, "test"))
+    return say(
+        "{n} of {ratios} differ: {parts}",
+        n=len(kinds),
+        ratios=say.count(comparison.n_tests, "ratio"),
+        parts=verdict_counts(kinds, say),
+    )
+
+
+# The table
+
+
+def _table(cells: Sequence[Compared], say: Language) -> Table:
+    columns = (say("metric"), say("treatment"), "A", "B", "B / A", "p", "p (Holm)", "")
+    return Table("compare", "", columns, tuple(_row(cell, say) for cell in cells), numeric(2, 7))
+
+
+def _row(cell: Compared, say: Language) -> tuple[str, ...]:
+    means = (_mean(cell.a, cell.marks[0], say), _mean(cell.b, cell.marks[1], say))
+    ratio = ratio_text(cell.ratio, say) if cell.ratio is not None else ""
+    ps = (p_text(cell.test.p if cell.test else None, say), p_text(cell.p_adjusted, say))
+    return (
+        metric_heading(cell.metric), label(cell, say), *means, ratio, *ps,
+        f"✕ {say('REGRESSION')}" if cell.regressed else verdict_text(cell.verdict, say),
+    )  # fmt: skip
+
+
+def _mean(values: Sequence[float], kinds: Iterable[str], say: Language) -> str:
+    return f"{say.number(significant(sum(values) / len(values)))} (n = {len(values)}){signs_of(sorted(kinds))}"
+
+
+# Below the table
+
+
+def _notes(comparison: Comparison, say: Language) -> Iterator[str]:
+    """Yield what a reader must know beside the table."""
+    yield from (say("differs: {what}", what=line) for line in difference_lines(comparison, say))
+    yield from notes(comparison, say)
+    if comparison.n_tests:
+        yield from between_notes(comparison, say)
+
+
+def _below(comparison: Comparison, say: Language) -> Iterator[str]:
+    if comparison.n_tests:
+        yield say(
+            "B / A with its {confidence} interval (Fieller, unpaired); p for no difference (Welch), raw and corrected "
+            "by Holm for {tests}; verdicts by the corrected p.",
+            confidence=say.number(f"{comparison.confidence * 100:.4g}%"),
+            tests=say.count(comparison.n_tests, "test"),
+        )
+    else:
+        yield say("Nothing could be compared.")
+    for side in comparison.one_sided:
+        n = say.count(len(side.levels), "treatment")
+        yield say("only in {side}: {treatments}: {why}", side=side.only_in, treatments=n, why=why_only(side, say))
+    yield from _not_compared(comparison, say)
+    yield from filter(None, [conclusion(comparison, say)])
+
+
+def _not_compared(comparison: Comparison, say: Language) -> Iterator[str]:
+    """Yield each reason once, with the metrics and the treatments to which it applies."""
+    metrics: dict[tuple[str, str], list[str]] = {}
+    for cell in comparison.cells:
+        if why := not_compared(cell, say):
+            metrics.setdefault((why, label(cell, say)), []).append(cell.metric.name)
+    treatments: dict[tuple[str, str], list[str]] = {}
+    for (why, treatment), names in metrics.items():
+        treatments.setdefault((why, ", ".join(names)), []).append(treatment)
+    for (why, listed), found in treatments.items():
+        shown = found[:_MOST_TREATMENTS]
+        if more := len(found) - len(shown):
+            shown.append(say("and {treatments}", treatments=say.count(more, "more treatment")))
+        yield say("not compared: {where} ({metrics}): {why}", where="; ".join(shown), metrics=listed, why=why)

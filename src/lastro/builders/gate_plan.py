@@ -1,0 +1,140 @@
+"""The document on a planned gate, and the same as JSON-serializable data. Pure.
+
+format       "lastro-gate-plan/1"
+pilot, margin, confidence, tests, metrics (names), n_treatments
+noise        [{metric, treatment, spread, df, assumed, between}], the noisiest last; spread is the standard deviation
+             between blocks, as a fraction of the mean. assumed: the pilot lacks the treatment. between {variance, df}
+             is that between campaigns, of logarithms; null where the pilot has stored none
+powers       [{blocks, median, noisiest, shown, duration_s}]; the least loss found with a power of 80 % in the
+             median and in the noisiest cell, null if any loss may be missed; the probability of "shown" if nothing
+             changed; the time of both campaigns
+blocks_to_find                    {metric: the least number that finds a loss of twice the margin in any one cell}
+blocks_to_show                    the least number that probably shows that nothing regressed; null above 1,000
+unknown      metrics without a known noise
+other_settings                    those in which the pilot differs from the study
+guest        that of the pilot {title, emulated, partly}, as in `lastro results --json`; null for a real host"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from operator import attrgetter
+from typing import Any
+
+from lastro.analysis.gate_plan import GatePlan, GatePower
+from lastro.document import Block, Paragraph, Table
+from lastro.report.encoder import Forms, encode, only
+from lastro.report.language import Language
+from lastro.report.numbers import margin_text, percent
+from lastro.report.words import place_of
+from lastro.results.samples import Metric
+from lastro.stats.gate_power import POWER
+from lastro.units import human_duration
+
+_FORMS: Forms = {Metric: attrgetter("name")}
+
+
+def gate_plan_blocks(plan: GatePlan, say: Language) -> Iterator[Block]:
+    """Yield the table of what gates find and show, how to read it, the blocks needed, and where the noise is from."""
+    margin, power = margin_text(plan.margin, say), percent(POWER, say)
+    yield Paragraph(
+        say(
+            "Gate: over {margin}, {treatments} and {metrics}: {tests}. What two campaigns of this many blocks find and "
+            "show:",
+            margin=margin,
+            treatments=say.count(plan.n_treatments, "treatment"),
+            metrics=say.count(len(plan.metrics), "metric"),
+            tests=say.count(plan.tests, "test"),
+        )
+    )
+    columns = (say("blocks"), say("median cell"), say("noisiest cell"), say("shown"), say("time of both"))
+    yield Table("gate", "", columns, tuple(_row(each, say) for each in plan.powers))
+    yield Paragraph(
+        say(
+            "median cell, noisiest cell: the least loss that is found with {power} power; the noisiest is {metric} of "
+            "{treatment}. shown: the chance that every interval excludes a loss of more than {margin}, if nothing "
+            "changed and cells were independent.",
+            power=power,
+            metric=plan.noisiest.metric.name,
+            treatment=plan.noisiest.treatment,
+            margin=margin,
+        )
+    )
+    yield Paragraph(" ".join(_needed(plan, say)))
+    yield Paragraph(" ".join(_noise(plan, say)))
+
+
+def _row(power: GatePower, say: Language) -> tuple[str, ...]:
+    losses = (
+        say("any may be missed") if math.isinf(loss) else percent(loss, say) for loss in (power.median, power.noisiest)
+    )
+    return (str(power.blocks), *losses, _chance(power.shown, say), human_duration(power.duration_s))
+
+
+def _needed(plan: GatePlan, say: Language) -> Iterator[str]:
+    """Yield the blocks that find twice the margin, and those that show that nothing regressed."""
+    needed = plan.blocks_to_find
+    several = len(needed) > 1
+    each = (f"{name}, {_blocks(plan, n, say)}" if several else _blocks(plan, n, say) for name, n in needed.items())
+    yield say(
+        "To find a loss of {loss} (twice the margin) in any one cell with {power} power: {blocks}.",
+        loss=margin_text(2 * plan.margin, say),
+        power=percent(POWER, say),
+        blocks="; ".join(each),
+    )
+    yield say(
+        "To show, with a chance of {power}, that nothing lost more than {margin} if nothing changed: {blocks}.",
+        power=percent(POWER, say),
+        margin=margin_text(plan.margin, say),
+        blocks=_blocks(plan, plan.blocks_to_show, say),
+    )
+
+
+def _blocks(plan: GatePlan, blocks: int | None, say: Language) -> str:
+    if blocks is None:
+        return say("more than 1,000 blocks")
+    return say("{n} blocks ({time} for both campaigns)", n=blocks, time=human_duration(plan.duration_s(blocks)))
+
+
+def _noise(plan: GatePlan, say: Language) -> Iterator[str]:
+    """Yield where the noise comes from, and what it leaves out."""
+    yield say("The noise is that of {pilot}; how uncertainly it is known is included.", pilot=plan.pilot)
+    if any(cell.between for cell in plan.cells):
+        yield say("It contains the spread between campaigns that is stored there: more blocks do not reduce that part.")
+    else:
+        yield say(
+            "The spread between campaigns is not known, and not included: `lastro noise-floor --campaigns 5` measures "
+            "it."
+        )
+    if assumed := len({cell.treatment for cell in plan.cells if cell.assumed}):
+        yield say(
+            "It lacks {treatments}, taken to be as noisy as its noisiest.", treatments=say.count(assumed, "treatment")
+        )
+    if plan.unknown:
+        yield say("It shows no noise of {metrics}.", metrics=", ".join(plan.unknown))
+    if plan.other_settings:
+        yield say(
+            "It ran with other settings ({names}), so its noise may differ.", names=", ".join(plan.other_settings)
+        )
+    if where := place_of([plan.guest], say):
+        yield say(
+            "It was measured {where}, so the noise of a gate on a host, or in another guest, may differ.", where=where
+        )
+    yield say("What changes between two days is not included; see docs/howto-gate-in-ci.md.")
+
+
+def _chance(probability: float, say: Language) -> str:
+    if probability < 0.01:
+        return say("under {share}", share="1 %")
+    return say("over {share}", share="99 %") if probability > 0.99 else f"{100 * probability:.0f} %"
+
+
+def gate_plan_document(plan: GatePlan) -> dict[str, Any]:
+    """Return the plan as JSON-serializable data, with the keys of this module's docstring."""
+    found = {
+        "format": "lastro-gate-plan/1",
+        **only(plan, "pilot margin confidence tests metrics n_treatments"),
+        "noise": plan.cells,
+        **only(plan, "powers blocks_to_find blocks_to_show unknown other_settings guest"),
+    }
+    return encode(found, _FORMS)

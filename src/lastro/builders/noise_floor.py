@@ -1,0 +1,93 @@
+"""The document on the noise floors of an A/A campaign. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lastro.analysis.between import BetweenCampaigns
+from lastro.analysis.noise_floor import MetricFloor, NoiseFloors
+from lastro.document import Block, Items, Table
+from lastro.report.language import Language
+from lastro.report.numbers import ratio_text
+from lastro.report.words import of_guest, place_of
+from lastro.stats.noise_floor import Rate
+from lastro.stats.notes import N_
+from lastro.units import human_duration, significant
+
+KEPT_WITH, KEPT_IN = N_("kept with {place}, for its report"), N_("kept in {place}")
+
+
+def noise_floor_blocks(floors: NoiseFloors, say: Language) -> Iterator[Block]:
+    """Yield the guest that has the floors, if any, their table and an explanation."""
+    yield Items(tuple(of_guest(floors.guest, say)))
+    columns = (say("metric"), say("noise floor"), say("A/A ratio"), say("excludes 1"), say("noisiest baseline"))
+    yield Table("noise-floor", "", columns, tuple(_row(each, say) for each in floors.metrics))
+    yield Items(tuple(_explanation(floors, say)))
+
+
+def _row(each: MetricFloor, say: Language) -> tuple[str, ...]:
+    found = each.found
+    return (
+        each.metric.name,
+        _share(found.floor, say),
+        ratio_text(found.ratio, say) if found.ratio else "—",
+        _share(found.resampled.share, say),
+        each.treatment,
+    )
+
+
+def _explanation(floors: NoiseFloors, say: Language) -> Iterator[str]:
+    place = place_of([floors.guest], say)
+    yield say(
+        "Noise floor: with {blocks} blocks, the baseline differs from itself{where} by more than that in {rate} of "
+        "campaigns. Excludes 1: how often an interval shows a difference that is not there, in pseudo-experiments on "
+        "the pairs; the stated rate is {rate}.",
+        blocks=floors.blocks,
+        where=f", {place}," if place else f" {say('on this host')}",
+        rate=say.number(f"{100 * (1 - floors.confidence):.4g} %"),
+    )
+    yield say(
+        "The two trials of a pair were as far apart as in a block of the study: {blocks} of the A/A campaign.",
+        blocks=say.count(floors.apart, "block"),
+    )
+    yield say(
+        "Of {n} comparisons within the A/A campaign itself, {rate} excluded 1 (metrics of one trial depend on each "
+        "other).",
+        n=floors.observed.n,
+        rate=_rate(floors.observed, say),
+    )
+    for each in floors.metrics:
+        if each.found.absent_because:
+            yield say("{metric}: no floor: {why}", metric=each.metric.name, why=say.note(each.found.absent_because))
+    least = min((each.found.pairs for each in floors.metrics), default=floors.blocks)
+    if least < floors.blocks:
+        yield say(
+            "Only {n} of {pairs} pairs were complete for some metrics: their floors are uncertain.",
+            n=least,
+            pairs=floors.pairs,
+        )
+    if floors.between is not None:
+        yield _between(floors.between, say)
+
+
+def _between(found: BetweenCampaigns, say: Language) -> str:
+    spreads = ", ".join(f"{name} {_share(each.spread, say)}" for name, each in found.spreads.items())
+    return say(
+        "Between {n} A/A campaigns, begun within {span}, means differ with a standard deviation of: {spreads}. "
+        "`lastro compare` takes it into account.",
+        n=found.campaigns,
+        span=human_duration(found.span_s),
+        spreads=spreads or say("not known, since means may be zero"),
+    )
+
+
+def _share(value: float | None, say: Language) -> str:
+    return "—" if value is None else say.number(f"{significant(100 * value, 3)} %")
+
+
+def _rate(found: Rate, say: Language) -> str:
+    if found.interval is None:
+        return str(found.count)
+    return (
+        f"{found.count} ({say('{low} to {high}', low=f'{found.interval.low:.0%}', high=f'{found.interval.high:.0%}')})"
+    )

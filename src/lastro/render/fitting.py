@@ -1,0 +1,91 @@
+"""Markdown that fits into a comment on GitHub, which takes 64 KiB: texts are cut, and what is left out is counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from lastro.document import Block, Document, Fold, Table
+from lastro.render.markdown import FOLD_ABOVE, block_text, escape, fold, joined, table_lines
+from lastro.report.language import Language
+
+LIMIT = 60_000  # bytes of a document
+_TEXT = 1_500  # bytes of one text, such as a sentence or the output of a tool
+_LIST = 6_000  # bytes of one list
+_WORDS = 500  # bytes around a table: blank lines, the words of a fold, how many rows are left
+_LEAST = 2 * _WORDS + 2 * _TEXT  # bytes in which a table fits with its title and note
+
+
+def markdown_within(document: Document, say: Language, whole: str) -> str:
+    """Return the document in at most `LIMIT` bytes; only the command `whole` shows what is left out, folds first."""
+    blocks = list(document)
+    tables = {at: found for at, block in enumerate(blocks) if (found := _table_of(block))}
+    parts = [
+        "" if at in tables else block_text(block, say, _cut, lambda items: _fitting(items, say))
+        for at, block in enumerate(blocks)
+    ]
+    room, left = LIMIT - _size(joined(parts)), 0
+    for at, (table, summary) in sorted(tables.items(), key=lambda found: bool(found[1][1])):
+        if room < _LEAST:
+            left += 1
+            continue
+        parts[at] = joined(_table_within(table, room, say, whole, summary))
+        room -= _size(parts[at]) + 2
+    more = f"{escape(say('and {n} more tables', n=say.integer(left)))}: `{whole}`" if left else ""
+    return joined([*parts, more]) + "\n"
+
+
+def _table_of(block: Block) -> tuple[Table, str] | None:
+    """Return a table, and the summary under which it is folded, if any; None for other blocks."""
+    match block:
+        case Table():
+            return block, ""
+        case Fold(summary, (Table() as table,)):
+            return table, summary
+    return None
+
+
+def _size(text: str) -> int:
+    return len(text.encode("utf-8", "replace"))
+
+
+def _fitting(parts: Sequence[str], say: Language) -> Iterator[str]:
+    """Yield the parts that fit into a list, and how many do not."""
+    kept = _fit(parts, _LIST)
+    yield from parts[:kept]
+    if kept < len(parts):
+        yield f"- {escape(say('and {n} more', n=say.integer(len(parts) - kept)))}"
+
+
+def _cut(text: str) -> str:
+    """Return a text escaped, and cut where it is too long."""
+    shown = escape(text)
+    while _size(shown) > _TEXT:
+        text = text[: len(text) * _TEXT // _size(shown) - 1]
+        shown = escape(text) + "…"
+    return shown
+
+
+def _table_within(table: Table, room: int, say: Language, whole: str, summary: str = "") -> Iterator[str]:
+    """Yield a table with as many rows as fit into `room` bytes, and how many rows only the command `whole` shows.
+
+    With a `summary`, or if it is long, the table is folded."""
+    title, note = f"**{_cut(table.title)}**" if table.title else "", _cut(table.note)
+    head, rule, *rows = table_lines(table)
+    kept = _fit(rows, room - _size(title + note + escape(summary) + head + rule + whole) - _WORDS)
+    body = "\n".join((head, rule, *rows[:kept]))
+    if not summary and kept > FOLD_ABOVE:
+        summary = say("Show all {n}", n=say.integer(kept))
+        if kept < len(rows):
+            summary = say("Show {n} of {all}", n=say.integer(kept), all=say.integer(len(rows)))
+    yield from filter(None, (title, note, (fold(summary, body) if summary else body) if kept else ""))
+    if left := len(rows) - kept:
+        yield f"{escape(say('and {n} more rows', n=say.integer(left)))}: `{whole}`"
+
+
+def _fit(parts: Sequence[str], room: int) -> int:
+    """Return how many of the first parts fit into `room` bytes, each with a line break."""
+    for kept, part in enumerate(parts):
+        room -= _size(part) + 1
+        if room < 0:
+            return kept
+    return len(parts)

@@ -1,0 +1,72 @@
+"""A document as plain lines for a terminal of some width. Pure."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+
+from lastro.console import grid
+from lastro.document import Block, CommandLine, Document, Figures, Fold, Heading, Items, Paragraph, Table, Title
+from lastro.plain import plain
+from lastro.report.language import Language
+
+_HANGING = "    "  # before what continues a text of a list, or a row
+
+
+def terminal_lines(document: Document, width: int, say: Language, *, everything: bool = False) -> list[str]:
+    """Return the lines, with a blank one between blocks; the title stands on what follows it.
+
+    Lines are at most `width` cells wide. With `everything`, folds are open."""
+    lines: list[str] = []
+    separated = True
+    for block in document:
+        if found := list(_block(block, width, say, everything)):
+            lines += found if separated else ["", *found]
+            separated = isinstance(block, Title)
+    return lines
+
+
+def _block(block: Block, width: int, say: Language, everything: bool) -> Iterator[str]:
+    match block:
+        case Title(text, answer):
+            for sentence in answer:
+                yield from _wrapped(sentence, width)
+            yield from [""] * bool(answer)
+            yield from _wrapped(text, width)
+        case Heading(text) | Paragraph(text):
+            yield from _wrapped(text, width)
+        case Items(texts, numbered, title):
+            yield from _wrapped(title, width)
+            for at, text in enumerate(texts, 1):
+                yield from _wrapped(f"{at}. {text}" if numbered else text, width, _HANGING)
+        case CommandLine(label, text):
+            yield plain(f"{label}: {text}")
+        case Figures():
+            pass
+        case Table():
+            yield from _table(block, width)
+        case Fold(summary, blocks):
+            yield from _wrapped(summary if everything else say("{what}; --all shows them", what=summary), width)
+            yield from terminal_lines(blocks, width, say, everything=True) if everything else ()
+
+
+def _table(table: Table, width: int) -> Iterator[str]:
+    """Yield a table below its title and note; rows of one that is wider than `width` become sentences."""
+    yield from _wrapped(" — ".join(filter(None, (table.title, table.note))), width, _HANGING)
+    rows = [tuple(map(plain, row)) for row in table.rows]
+    head, *body = grid([table.columns, *rows], right=table.right)
+    if (needed := max(line.cell_len for line in (head, *body))) <= width:
+        yield from (head.plain, "─" * needed, *(line.plain for line in body))
+        return
+    names = max(1, min(table.right, default=1))  # what is left of numbers names the row
+    for row in rows:
+        named = [(column, text) for column, text in zip(table.columns[names:], row[names:], strict=True) if text]
+        naming = [*row[:names], *(text for column, text in named if not column)]
+        yield from _wrapped("  ".join(filter(None, naming)), width, _HANGING)
+        values = [f"{column} {text}" for column, text in named if column]
+        for line in values if len(table.long) > 1 else ["; ".join(values)]:
+            yield from (_HANGING + part for part in _wrapped(line, width - len(_HANGING), _HANGING))
+
+
+def _wrapped(text: str, width: int, hanging: str = "") -> list[str]:
+    return [plain(line) for line in textwrap.wrap(text, width, subsequent_indent=hanging)]
