@@ -393,3 +393,18 @@ def test_axes_take_the_decimal_mark_of_the_language_however_many_panels_share_th
         content_of(make_campaign(tmp_path, make_study(factors, replicates=2, metrics=METRICS[:2])), code="pt-BR")
     )
     assert re.search(r">0,\d+</text>", found) and not re.search(r">[0-9]+\.(?![0-9]{3}<)[0-9]+</text>", found)
+
+
+def test_numbers_as_text() -> None:
+    portuguese = language("pt-BR")
+    assert p_text(0.0002, ENGLISH, sign=True) == "< 0.001" and p_text(0.0121, ENGLISH, sign=True) == "= 0.012"
+    assert p_text(0.0121, portuguese) == "0,012" and p_text(None, ENGLISH) == ""
+    assert share_text(0.7888, ENGLISH) == "78.9\xa0%" and share_text(0.7888, portuguese) == "78,9\xa0%"
+
+
+def test_trials_that_became_valid_later_are_a_limitation(known: Path) -> None:
+    report = content_of(known).report
+    later = tuple(replace(attempt, attempt=attempt.attempt + 3 * (attempt.trial <= 2)) for attempt in report.attempts)
+    sentence = "Trials that were given up, but valid when repeated later: 2."
+    assert any(said.startswith(sentence) for said in limitations(replace(report, attempts=later), ENGLISH))
+    assert not any("given up" in said for said in limitations(report, ENGLISH))
