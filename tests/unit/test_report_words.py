@@ -21,6 +21,7 @@ from lastro.report.baseline_tables import comparisons_table
 from lastro.report.claim_words import reason_text
 from lastro.report.content import Content
 from lastro.report.document import document
+from lastro.report.estimates import p_text, share_text
 from lastro.report.expected_table import expected_table
 from lastro.report.figures import pictures
 from lastro.report.html import render_html
@@ -36,6 +37,7 @@ from lastro.report.statistics_words import (
     statistics_sentences,
 )
 from lastro.report.variance_table import anova_table
+from lastro.report.words import limitations
 from lastro.results.read import load_campaign
 from lastro.results.samples import Metric
 from lastro.results.store import Store
