@@ -181,7 +181,8 @@ def test_a_gate_that_cannot_decide_has_an_exit_code_of_its_own(tmp_path: Path) -
         assert lastro("compare", a, b, "--fail-over", margin).code == 0
         done = wide(a, b, "--fail-over", margin, "--require", "shown")
         assert done.code == code
-        assert done.out.splitlines()[0].startswith(f"PASS, {'undecided' if code else 'shown for these two campaigns only'}: no regression")
+        outcome = "undecided" if code else "shown for these two campaigns only"
+        assert done.out.splitlines()[0].startswith(f"PASS, {outcome}: no regression")
         found = compared(a, b, "--fail-over", margin)
         assert found["gate"]["outcome"] == ("undecided" if code else "shown")
         assert (found["gate"]["undecided"] > 0) == (code == 8)

@@ -239,3 +239,23 @@ def test_the_ratio_of_spreads_is_said_and_that_few_blocks_show_nothing_of_the_no
     if blocks < 4:
         assert found.values["blocks"] == blocks and found.values["rate"] == {2: "11", 3: "6"}[blocks]
     assert float(str(found.values["ratio"])) > (5 if blocks == 12 else 1)
+
+
+@pytest.mark.slow
+def test_where_nothing_has_an_effect_a_page_has_a_false_statement_as_often_as_it_says(tmp_path: Path) -> None:
+    """17 % by the words above the statistics: each family of a metric keeps its 5 %, and their rates add up."""
+    rng, false = random.Random(8), 0
+    for seed in range(150):
+        study = make_study(FACTORS, replicates=5, baseline=BASELINE, metrics=METRICS[:2])
+        make_campaign(tmp_path / str(seed), study, value=lambda *at: rng.gauss(100, 2))
+        for metric in analysis_of(tmp_path / str(seed)).metrics:
+            pairs = [pair for factor in metric.pairs for pair in factor.pairs.values()]
+            false += (
+                any(effect.decision == "different" for effect in metric.effects)
+                or any(pair.differs for pair in pairs)
+                or metric.headline.different > 0
+                or bool(metric.interactions or metric.second_mode)
+                or (metric.drift is not None and (metric.drift.p or 1) < 0.05)
+                or (metric.serial is not None and metric.serial.p < 0.05 and metric.serial.matters)
+            )
+    assert 0.11 < false / 300 < 0.24, false

@@ -381,8 +381,8 @@ def not_run_yet(report: Report, say: Language) -> str:
 
 HOW_TO_READ = N_(
     "Each p is raw, then corrected for the number of comparisons beside it, but not for the other tables and sentences "
-    "on the metric: of simulated metrics on which nothing has an effect, 9 % have some false statement. Percentages of "
-    "the variation are those of the sums of squares."
+    "on the metric: of simulated metrics on which nothing has an effect, 17 % have some false statement. Percentages "
+    "of the variation are those of the sums of squares."
 )
 AS_WRITTEN = N_("Text from tools, parts and the author of the study is not translated.")
 CONTINUE = N_("This campaign has trials left to run. To continue it:")
