@@ -39,6 +39,7 @@ from .caches import LARGE, cache_of
 MEMBERS = [*papers.studies("mendes2019"), *papers.studies("trindade2018")]
 BLOCKS = 6
 # What each paper measured, of the factors to which its studies add levels.
+EMULATED = tuple(f"trindade2018/{name}" for name in ("cpu", "memory", "uplink", "application"))
 PUBLISHED: dict[str, dict[str, tuple[Any, ...]]] = {
     "mendes2019/cpu": {"platform": ("docker", "lxd")},
     "mendes2019/memory": {"platform": ("docker", "lxd")},
@@ -147,9 +148,18 @@ def _loops(platform: str, levels: Levels) -> float:
 def test_a_study_of_a_paper_names_itself_and_has_claims(member: str) -> None:
     study = study_of(member)
     assert study.name == member.replace("/", "-")
-    assert set(study.profiles) == {"quick", "standard", "paper", *(["published"] if member in PUBLISHED else [])}
+    more = {"published": member in PUBLISHED, "emulated": member in EMULATED}
+    assert set(study.profiles) == {"quick", "standard", "paper", *(name for name, has in more.items() if has)}
     assert study.title and study.description
     assert claims_of(study)
+
+
+@pytest.mark.parametrize("member", EMULATED)
+def test_the_profile_for_an_emulated_guest_has_the_papers_platforms_and_minutes_of_work(member: str) -> None:
+    study = load(papers.find(member), schemas()).with_profile("emulated")
+    kept = {str(row.levels["platform"]).partition(":")[0] for row in treatments(study)}
+    assert kept == {"native", "docker", "lxc", "virtualbox", "kvm"} and study.settings["memory"] == "512M"
+    assert forecast(study, registry.get("scenario", study.scenario), treatments(study)).total_s < 300
 
 
 @pytest.mark.parametrize("member", PUBLISHED)
