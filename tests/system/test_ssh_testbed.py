@@ -184,6 +184,7 @@ def has(machine: Machine, image: Image) -> None:
     """As if it had been sent, as another was for the line of cards: that takes seconds."""
     images = Path(machine.reach.state) / "rootfs"
     images.mkdir(parents=True, exist_ok=True)
+    (images.parent / "lock").touch()  # by which a state directory is known
     (images / image.name).symlink_to(image.directory)
 
 
@@ -213,7 +214,7 @@ def test_routers_converge_on_a_remote_dut_by_its_own_clock(two: list[Machine]) -
 
 
 def test_requests_go_through_a_proxy_on_a_remote_dut_and_every_log_accounts_for_them(two: list[Machine]) -> None:
-    parts = {"platform": "runc", "attachment": "routed", "anomaly": "none", "instrument": "curl"}
+    parts = {"platform": "runc", "attachment": "routed", "isolation": "none", "anomaly": "none", "instrument": "curl"}
     wanted = configured(ProxyScenario, **parts, settle_s=0.0, memory="512M", clients=4, requests=5)
     with session("tests", wait=silently) as near, ExitStack() as stack:
         image = image_of(near, ProxyScenario.image_needs(near.host, [wanted]))

@@ -26,7 +26,7 @@ def judge_logs(standing: Standing, config: Config, outcome: Outcome) -> None:
     outcome.notes["logs"] = {
         "server": {f"{client} {status} {n_bytes}": count for (client, status, n_bytes), count in asked.items()},
         "proxies": {str(number): dict(found.results) for number, found in served.items()},
-        "links": standing.links.carried(standing.wire.dut.testbed),
+        "links": standing.carried(),
     }
     reasons = _served_reasons(standing, served, sent_by_proxy(outcome), cached) if n else []
     reasons += _askers(standing, served)

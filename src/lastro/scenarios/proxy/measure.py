@@ -104,6 +104,10 @@ class Standing:
             found.setdefault(proxy.instance.spec.name, proxy)
         return list(found.values())
 
+    def carried(self) -> dict[str, int]:
+        """Return the counters of what hosts the proxies; without proxies, nothing is hosted."""
+        return self.links.carried(self.wire.dut.testbed) if self.proxies else {}
+
     @property
     def everyone(self) -> dict[str, Instance]:
         """Instances by role; an instance of proxies has the number of its first proxy, as in `proxy0`."""
@@ -138,7 +142,7 @@ def measure(standing: Standing, config: Config, disturbance: Disturbance | None,
     hosts = HostsMeter(standing.wire, standing.platform.own_cgroups)
     witness = InterfaceMeter(standing.wire.dut.testbed, {"client": standing.client, "server": standing.server})
     witness.start()
-    carried = standing.links.carried(standing.wire.dut.testbed)
+    carried = standing.carried()
     dose_before = disturbance.neighbour.reading() if disturbance else None
     before = {role: instance.usage() for role, instance in everyone.items()}
     began_s = time.monotonic()
@@ -191,11 +195,10 @@ def carried_reasons(standing: Standing, before: Mapping[str, int], outcome: Outc
 
     The increase of each since `before` is noted. Lasting counters are judged by their total, since requests before the
     load may have made all connections."""
-    links, now = standing.links, standing.links.carried(standing.wire.dut.testbed)
+    now, lasting = standing.carried(), standing.links.lasting
     outcome.notes["carried"] = {name: count - before[name] for name, count in now.items()}
-    still = [name for name, count in now.items() if count <= (0 if name in links.lasting else before[name])]
-    reason = "the attachment did not carry the requests: its counter '{}' stood still"
-    return [reason.format(name) for name in still] if standing.proxies else []
+    still = [name for name, count in now.items() if count <= (0 if name in lasting else before[name])]
+    return [f"the attachment did not carry the requests: its counter '{name}' stood still" for name in still]
 
 
 def sent_in_all(outcome: Outcome) -> int:
