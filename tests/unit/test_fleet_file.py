@@ -49,6 +49,7 @@ def test_the_example_has_a_testbed_of_each_form(tmp_path: Path) -> None:
         ('testbeds.a.kind = "guest"\ntestbeds.a.memori = "2G"\n', "a.memori: unknown key\ndid you mean 'memory'?"),
         ('testbeds.a = "wrong.toml"\n', "wrong.toml: dut.adress: unknown key\ndid you mean 'address'?"),
         ('testbeds.a = "nowhere.toml"\n', "nowhere.toml: there is no such file"),
+        ('testbeds.a = "no\\nwhere.toml"\n', "no where.toml: there is no such file"),
         ("testbeds.a = {}\ntestbeds.b.kind = 'guest'\n", "testbeds.b: uses this machine, and so does testbed 'a'"),
         ('[testbeds]\na.address = "h"\nb = { address = "H", port = 22 }\n', "testbeds.b: uses h:22, and so does"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -153,7 +154,17 @@ def test_nothing_is_marked_when_nothing_is_known() -> None:
 
 def standing(links: Any) -> Any:
     """Of all that stands, what counts: the links, and one proxy."""
-    return SimpleNamespace(links=links, wire=SimpleNamespace(dut=SimpleNamespace(testbed=None)), proxies=[object()])
+    stands = SimpleNamespace(links=links, wire=SimpleNamespace(dut=SimpleNamespace(testbed=None)), proxies=[object()])
+    stands.carried = partial(proxy_measure.Standing.carried, stands)
+    return stands
+
+
+def test_without_proxies_no_counter_of_what_hosts_them_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(NatAttachment, "carried", lambda self, testbed: COUNTED)
+    stands = standing(NatAttachment())
+    assert stands.carried() == COUNTED
+    stands.proxies = []
+    assert stands.carried() == {} and proxy_measure.carried_reasons(stands, {}, Outcome()) == []
 
 
 def test_what_the_host_of_the_proxies_spends_has_its_kernel_and_not_the_other_roles_on_its_machine() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from lastro.errors import StudyError
+from lastro.plain import plain
 
 _LONG = 10**60
 _MOST_LINES = 20  # problems to list; further ones are only counted
@@ -26,11 +27,11 @@ _KINDS: tuple[tuple[type | tuple[type, ...], str], ...] = (
 
 
 class FieldError(Exception):
-    """One problem. Its place in the file is known where it is caught, in `Problems.at`."""
+    """One problem, in one line. Its place in the file is known where it is caught, in `Problems.at`."""
 
     def __init__(self, message: str, hint: Hint = "") -> None:
-        super().__init__(message)
-        self.message, self.hint = message, hint
+        self.message, self.hint = plain(message), hint
+        super().__init__(self.message)
 
 
 class Problems:
