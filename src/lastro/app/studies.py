@@ -61,7 +61,7 @@ def named_fleet(place: str) -> FleetFile | None:
 
 
 def load_study(name: str, selection: Selection = WHOLE) -> Study:
-    """Load a study and apply the user's choices. `name` is a file, or the name of a built-in study.
+    """Load a study, which is a file or the name of a built-in study, and apply the selection to it.
 
     Raises: InputError when there is no such study or the selection does not fit; StudyError when the file is not a
     valid study."""

@@ -68,7 +68,7 @@ def study_text(name: str) -> str:
 
 
 def built_in_text(source: str, name: str | None) -> str:
-    """Return the text of a built-in study, under another name if `name` is given.
+    """Return the text of a built-in study. If `name` is given, the study has that name in it.
 
     Raises: InputError when there is no such study, or no study can have this name."""
     from lastro import papers

@@ -122,7 +122,7 @@ def _export(args: argparse.Namespace, data: CampaignData | Mapping[str, Campaign
 
 
 def _style(args: argparse.Namespace) -> CsvStyle:
-    """Return the style of the CSV. Raises: InputError for marks that no reader could tell apart."""
+    """Return the style of the CSV. Raises: InputError if the separator and the decimal mark cannot be told apart."""
     from lastro.results.export import CsvStyle
 
     if not args.csv and (args.separator or args.decimal or args.bom):

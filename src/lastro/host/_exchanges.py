@@ -56,7 +56,7 @@ class Exchanges:
             block.found.append(exchange)
 
     def add_end(self, sent_s: float) -> None:
-        """Add the end of a process, which was told to end at `sent_s`. The host did not time that."""
+        """Record the end of a process that was told at `sent_s` to end. The host itself did not time it."""
         if self._latest is not None:
             self.add(self._latest.another(sent_s, time.monotonic()))
 
