@@ -22,7 +22,7 @@ from lastro.stats.block_model import BlockModel
 from lastro.stats.blocks_needed import MOST, blocks_needed
 from lastro.stats.contrasts import compare
 from lastro.stats.families import MOST_PLANNED
-from lastro.stats.future_widths import Ratios
+from lastro.stats.future_widths import RatioIntervals
 from lastro.stats.noise_posterior import drawn_population
 from lastro.stats.stopping import relative_half_width
 
@@ -71,7 +71,7 @@ def widest(rng: np.random.Generator, noise: Values, blocks: int) -> float:
 def widest_of_many(rng: np.random.Generator, noise: Values, blocks: int) -> float:
     """Return the same from the spread that many blocks show, without a value for each trial."""
     cells = len(noise)
-    ratios = Ratios(range(1, cells), [0] * (cells - 1), None, 0.0, np.zeros(cells), CONFIDENCE)
+    ratios = RatioIntervals(range(1, cells), [0] * (cells - 1), None, 0.0, np.zeros(cells), CONFIDENCE)
     shown = ratios.expected(noise**2) * rng.chisquare(blocks - 1, cells) / (blocks - 1)
     return float(ratios.half_widths(shown[None], np.array([[float(blocks)]])).max())
 
@@ -85,7 +85,7 @@ def rates(ratios: int, pilot_blocks: int, noises: str, repeats: int) -> tuple[tu
     for repeat in range(repeats):
         noise = NOISE * NOISES[noises](rng, ratios + 1)
         pilot = campaign(rng, noise, pilot_blocks)
-        intervals = Ratios.of_model(pilot, pairs, CONFIDENCE)
+        intervals = RatioIntervals.of_model(pilot, pairs, CONFIDENCE)
         advice = blocks_needed(pilot.residuals, intervals, PRECISION, ASSURANCES, PROBABLE, _DRAWS)
         for at, enough in enumerate(advice.enough):
             n = enough.blocks or MOST
@@ -96,7 +96,7 @@ def rates(ratios: int, pilot_blocks: int, noises: str, repeats: int) -> tuple[tu
     return tuple(Rate(float(k), float(s), int(n)) for k, s, n in found), held / repeats
 
 
-def holds(intervals: Ratios, noise: Values, low: int, high: int | None) -> bool:
+def holds(intervals: RatioIntervals, noise: Values, low: int, high: int | None) -> bool:
     """Return whether the number that this noise requires, in the unit of the pilot, lies between two numbers."""
     expected = intervals.expected(noise**2)[None]
 

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from _harness import words
 from lastro.analysis.build import build_report
-from lastro.analysis.campaign import Report
+from lastro.analysis.campaign import CampaignResults
 from lastro.results.read import load_campaign
 from lastro.results.samples import Metric
 from lastro.results.store import Store
@@ -86,7 +86,7 @@ def _utc(number: int) -> str:
     return f"2026-{1 + days // 28:02d}-{1 + days % 28:02d}T{clock}Z"
 
 
-def report_of(directory: Path) -> Report:
+def report_of(directory: Path) -> CampaignResults:
     with Store.open(directory, readonly=True) as store:
         return build_report(load_campaign(store))
 

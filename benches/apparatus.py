@@ -24,7 +24,7 @@ from _harness import Ratio, interleaved, show, words
 from lastro import registry
 from lastro.app.hosts import testbed
 from lastro.errors import LastroError
-from lastro.image.rootfs import Needs
+from lastro.image.rootfs import ImageAdditions
 from lastro.instruments.base import TIME_HOST, Workload
 from lastro.instruments.irtt import Irtt
 from lastro.platforms.base import Instance
@@ -122,7 +122,7 @@ def ratios(
 ) -> Iterator[Ratio]:
     packages = tuple(package for name in WORK for package in registry.get("instrument", name).packages)
     with (
-        testbed("benches", wait=True, needs=lambda host: Needs((*packages, *Irtt.packages))) as bed,
+        testbed("benches", wait=True, needs=lambda host: ImageAdditions((*packages, *Irtt.packages))) as bed,
         ExitStack() as stack,
     ):
         pool = PlatformPool(bed, stack)

@@ -3,9 +3,10 @@
     python benches/fleet.py                 64 x 10,000 trials: about an hour
     python benches/fleet.py 40000           fewer
 
-Each testbed is a process of its own that talks over the pipes of a real seat (`campaign.seat`), and answers every call
-with the same attempt: 10 metrics, a transcript of 30 commands. All else is real: the schedule, the loop, the database
-with its syncs to disk. The CPU time is that of the coordinator alone, from the schedule to the last trial.
+Each testbed is a process of its own that talks over the pipes of a real worker (`campaign.testbed_worker`), and
+answers every call with the same attempt: 10 metrics, a transcript of 30 commands. All else is real: the schedule, the
+loop, the database with its syncs to disk. The CPU time is that of the coordinator alone, from the schedule
+to the last trial.
 
 Each sixteenth of the trials is a row. Targets: under 1 ms of CPU time a trial; linear, so the last quarter costs at
 most a fifth more than the second (the first includes the opening of all testbeds); memory under 500 MB. The last line
@@ -28,21 +29,21 @@ ROWS = 16
 MOST_CPU_MS, MOST_GROWTH, MOST_MB = 1.0, 1.2, 500.0
 
 
-def seat() -> None:
+def worker() -> None:
     """Answer the calls of a coordinator, without a testbed."""
-    from lastro.campaign.executor import AttemptCall, Attempted, ProbeCall, ReachCall
-    from lastro.campaign.seat import Opened, receive, send
+    from lastro.campaign.executor import AttemptCall, AttemptResult, ProbeCall, ReachCall
+    from lastro.campaign.testbed_worker import OpenedTestbed, receive, send
     from lastro.platforms.base import AVAILABLE
     from lastro.results.samples import Outcome
 
     command = {"kind": "run", "argv": ["ip", "netns", "exec", "lastro-x", "true"], "stdin": None, "stdout": "x" * 80}
     steps = [{**command, "stderr": "", "returncode": 0, "started_s": 1.0 * n, "duration_s": 0.1} for n in range(30)]
     outcome = Outcome({f"metric_{n}": 1.0 + n for n in range(10)}, notes={"usage": {"dut": {"cpu_s": 1.0}}})
-    answer = Attempted(outcome, "2026-01-01T00:00:00.000+00:00", 1.0, steps)
+    answer = AttemptResult(outcome, "2026-01-01T00:00:00.000+00:00", 1.0, steps)
     calls, answers = sys.stdin.buffer, sys.stdout.buffer
     try:
         receive(calls)
-        send(answers, Opened({"host": {"hostname": "simulated", "kernel": "6.1"}}))
+        send(answers, OpenedTestbed({"host": {"hostname": "simulated", "kernel": "6.1"}}))
         while True:
             match receive(calls):
                 case ProbeCall(configs):
@@ -99,9 +100,9 @@ def _cpu_ms(begin: Mark, end: Mark) -> float:
 
 def measure(n_trials: int) -> list[Mark]:
     """Run the campaign, print its rows, and return the marks."""
-    from lastro.campaign import seat as seats
-    from lastro.campaign.crew import SeatCrew
+    from lastro.campaign import testbed_worker as workers
     from lastro.campaign.fleet import Fleet
+    from lastro.campaign.worker_pool import LocalWorkerPool
     from lastro.results.store import Store
     from lastro.scenarios.base import Scenario
     from lastro.study import design
@@ -115,22 +116,22 @@ def measure(n_trials: int) -> list[Mark]:
         def duration_s(cls, config: Any) -> float:
             return 1.0
 
-    seats.PROGRAM = (__file__, "seat")  # type: ignore[assignment]
+    workers.PROGRAM = (__file__, "worker")  # type: ignore[assignment]
     factors = (Factor("a", tuple(range(TREATMENTS))),)
     blocks = max(1, n_trials // (TREATMENTS * ROWS)) * ROWS
     study = Study("bench", "", "", "simulated", factors, {}, (), Design(replicates=blocks, baseline={"a": 0}))
     treatments = design.treatments(study)
-    orders = {f"testbed-{n}": seats.SeatOrder(study, "bench") for n in range(TESTBEDS)}
+    orders = {f"testbed-{n}": workers.TestbedOrder(study, "bench") for n in range(TESTBEDS)}
     progress = _Progress(blocks * TREATMENTS)
     with tempfile.TemporaryDirectory() as directory:
         trials = design.trials(study, len(treatments))
-        crew = SeatCrew(orders)
-        fleet = Fleet(crew, changes=lambda was, now: [])
+        pool = LocalWorkerPool(orders)
+        fleet = Fleet(pool, changes=lambda was, now: [])
         with Store.create(Path(directory) / "c", study, treatments, trials, {}, fleet=True) as store:
             fleet.wait_for_first(print)
             fleet.run(store, Simulated, progress)  # type: ignore[arg-type]
             assert store.counts()["valid"] == blocks * TREATMENTS
-        crew.close()
+        pool.close()
     return progress.marks
 
 
@@ -154,7 +155,7 @@ def main(n_trials: int) -> int:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["seat"]:
-        seat()
+    if sys.argv[1:] == ["worker"]:
+        worker()
     else:
         sys.exit(main(int(sys.argv[1]) if len(sys.argv) > 1 else TRIALS))

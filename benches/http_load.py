@@ -27,7 +27,7 @@ from _harness import HEAD, Ratio, interleaved, show
 from lastro.app.hosts import testbed
 from lastro.errors import TrialError
 from lastro.instruments import _jmeter_plan
-from lastro.instruments._http import ClosedLoad, OpenLoad, Station
+from lastro.instruments._http import ClosedLoad, LoadOrigin, OpenLoad
 from lastro.instruments.jmeter import Jmeter
 from lastro.instruments.vegeta import Vegeta
 from lastro.results.samples import OVERLOADED, Outcome
@@ -80,7 +80,7 @@ def ratios(n_pairs: int = N_PAIRS, **more: Any) -> list[Ratio]:
     chosen = config(cache="on", **more)
     with standing(chosen) as stood:
         load = Jmeter().load(stood.origin.page, [proxy.endpoint for proxy in stood.proxies], chosen)
-        inside = Station.beside(stood.client).enter
+        inside = LoadOrigin.beside(stood.client).enter
         ways = {"in the clients' control group": inside, "in no control group": inside[-2:]}  # of the network alone
         ours = partial(_ours, stood, chosen)
         return [
@@ -149,7 +149,7 @@ def ceilings(*, short: bool = False) -> list[Ceiling]:
 def _closed(stood: Standing, clients: int, short: bool) -> float:
     requests, warm_up = (total // clients // (10 if short else 1) for total in (_REQUESTS, _WARM_UP))
     load = ClosedLoad(stood.origin.page, clients=clients, requests=requests, warm_up=warm_up)
-    reading = Jmeter().measure(Station.beside(stood.client), load)
+    reading = Jmeter().measure(LoadOrigin.beside(stood.client), load)
     return reading.measurements.get("requests_per_s", 0.0)
 
 
@@ -170,7 +170,7 @@ def _open(stood: Standing, short: bool) -> float:
 
 def _answered(stood: Standing, load: OpenLoad) -> float | None:
     """Answers per second; None where the generator, or the server, did not keep up with the rate."""
-    reading = Vegeta().measure(Station.beside(stood.client), load)
+    reading = Vegeta().measure(LoadOrigin.beside(stood.client), load)
     found, kinds = reading.measurements, {remark.kind for remark in reading.remarks}
     # Without right answers there is no rate of them. Its delay in short answers is no matter here, only in their times.
     if found.get("open_rate", 0.0) < _KEPT * load.rate_per_s or OVERLOADED in kinds:

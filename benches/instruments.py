@@ -29,7 +29,7 @@ from lastro import registry
 from lastro.app.hosts import testbed
 from lastro.errors import LastroError, TrialError, Unavailable
 from lastro.host.base import Host
-from lastro.image.rootfs import Needs
+from lastro.image.rootfs import ImageAdditions
 from lastro.instruments.base import TIME_HOST, TIME_TOOL, Workload
 from lastro.scenarios.compute import ComputeScenario
 from lastro.scenarios.compute.instrument import workload, workloads
@@ -159,7 +159,7 @@ def config(name: str) -> dict[str, Level]:
     return {**settings, "platform": "native", "isolation": "none", "instrument": level}
 
 
-def _needs(host: Host, names: Sequence[str]) -> Needs:
+def _needs(host: Host, names: Sequence[str]) -> ImageAdditions:
     flows = [_flows.config(name, _flows.BELOW) for name in names if name in _flows.TOOLS]
     computing = [config(name) for name in names if name not in _flows.TOOLS]
     return ComputeScenario.image_needs(host, computing).and_of(UplinkScenario.image_needs(host, flows))

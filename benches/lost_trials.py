@@ -14,8 +14,8 @@ from collections.abc import Callable
 import numpy as np
 
 from lastro.analysis.build import build_report
-from lastro.analysis.campaign import Report
-from lastro.analysis.lost import lost_trials
+from lastro.analysis.campaign import CampaignResults
+from lastro.analysis.lost_trials import lost_trials
 from lastro.results.read import CampaignData
 from lastro.results.rows import Attempt, TreatmentRow, TrialRow
 from lastro.results.samples import Metric
@@ -36,7 +36,7 @@ LOSSES: dict[str, Lost] = {
 }
 
 
-def campaign(rng: np.random.Generator, blocks: int, lost: Lost) -> Report:
+def campaign(rng: np.random.Generator, blocks: int, lost: Lost) -> CampaignResults:
     """Return the report of a campaign of which trials of one treatment are lost, depending on their values."""
     study = Study(
         name="lost", title="", description="", scenario="chain", settings={}, source="", file="",

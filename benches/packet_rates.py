@@ -28,7 +28,7 @@ from lastro.app.hosts import testbed
 from lastro.functions.base import PATHS
 from lastro.functions.firewall import Firewall
 from lastro.host.cgroups import Resources
-from lastro.instruments._load_generator import BUFFER_BYTES, PORT, LoadGenerator, Traffic, Way
+from lastro.instruments._load_generator import BUFFER_BYTES, PORT, Direction, LoadGenerator, Traffic
 from lastro.instruments.sockperf import Sockperf
 from lastro.instruments.trafgen import Trafgen
 from lastro.results.samples import Outcome
@@ -134,7 +134,7 @@ def _by_hand(bed: Testbed, what: str, rules: int) -> Iterator[tuple[str, Callabl
             subprocess.run(["ip", "netns", "exec", function, "nft", "-f", "-"], input=loaded, text=True, check=True)
         sender = stack.enter_context(by_hand(bed, Resources(cpuset=str(first)), source))
         receiver = stack.enter_context(by_hand(bed, netns=sink))
-        stack.enter_context(Sockperf().receiving(Way(sender, receiver, _PATH.sink)))
+        stack.enter_context(Sockperf().receiving(Direction(sender, receiver, _PATH.sink)))
         yield function, partial(_bisected, _BOUNDS[what], partial(_lost, sender, source, sink))
 
 

@@ -23,7 +23,7 @@ from _raw import MACHINES, RECIPES, Recipe, docker_client
 from lastro import registry
 from lastro.app.hosts import testbed
 from lastro.errors import LastroError, Unavailable
-from lastro.functions.base import Path as FlowPath
+from lastro.functions.base import ForwardingPath
 from lastro.platforms._oci import oci_config
 from lastro.platforms.base import InstanceSpec
 from lastro.scenarios.shared.chain import ROLES, deployed, instance_spec
@@ -135,7 +135,7 @@ END
 
 def raw_runc(bed: Testbed, work: Path, _platform: object) -> str:
     """Bundles are written beforehand; everything that the kernel has to do is in the script."""
-    ruleset = registry.get("function", "firewall")().ruleset(FlowPath())
+    ruleset = registry.get("function", "firewall")().ruleset(ForwardingPath())
     names = {role: f"raw-{role}" for role in ROLES}
     runc = f"runc --root {work}/state"
     start = ""
@@ -168,7 +168,7 @@ def raw_docker(bed: Testbed, work: Path, platform: object) -> str:
     names = {role: f"raw-{role}" for role in ROLES}
     work.mkdir(parents=True)
     rules = work / "rules.nft"
-    rules.write_text(registry.get("function", "firewall")().ruleset(FlowPath()))
+    rules.write_text(registry.get("function", "firewall")().ruleset(ForwardingPath()))
     start = ""
     for role, name in names.items():
         spec = instance_spec(bed, role)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from lastro.builders.content import Content
 from lastro.builders.results import results_blocks
 from lastro.builders.results_short import short_results_blocks
 from lastro.render.fitting import markdown_within
 from lastro.render.markdown import markdown
-from lastro.report.content import Content
 
 
 def render_markdown(content: Content, figures: Mapping[str, str] | None = None) -> str:

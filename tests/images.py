@@ -26,9 +26,9 @@ from . import scenarios
 IN_A_GUEST = ("native", "runc", "crun", "docker", "lxc", "nspawn", "podman", "kvm")  # platforms of a guest, in tests
 
 
-def needs(host: Host) -> Iterator[rootfs.Needs]:
+def needs(host: Host) -> Iterator[rootfs.ImageAdditions]:
     """The usual image, that of the tests of scenarios, and those of campaigns by the command line."""
-    yield rootfs.Needs()
+    yield rootfs.ImageAdditions()
     yield scenarios.image_needs(host)
     yield ProxyScenario.image_needs(host, [{"origin": "apache"}])
     yield RoutingScenario.image_needs(host, [])
@@ -44,7 +44,9 @@ def main() -> int:
     began_s = time.monotonic()
     with session("the images of the tests", wait=silently) as held, ThreadPoolExecutor(2) as pool:
         state, host = held.ledger.state, held.host
-        recipes = {recipe.key: recipe for recipe in (rootfs.Recipe.of_this_host(host, need) for need in needs(host))}
+        recipes = {
+            recipe.key: recipe for recipe in (rootfs.ImageRecipe.of_this_host(host, need) for need in needs(host))
+        }
         usual, *others = recipes.values()
         builds = [pool.submit(rootfs.ensure, recipe, state / "rootfs", host) for recipe in (usual, *others)]
         builds.append(pool.submit(guest.ensure, builds[0].result(), state / "guest", host))

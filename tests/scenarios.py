@@ -8,7 +8,7 @@ from typing import Any
 
 from lastro.errors import PlatformError
 from lastro.host.base import Host
-from lastro.image.rootfs import Needs
+from lastro.image.rootfs import ImageAdditions
 from lastro.instruments.irtt import Irtt
 from lastro.platforms.base import Instance, InstanceSpec
 from lastro.platforms.runc import Runc
@@ -26,17 +26,17 @@ COMPUTING = ("bonnie", "dbench", "fio", "gzip", "john", "mbw", "pi", "stream", "
 FLOWS = ("iperf2-udp", "iperf3-tcp", "iperf3-udp-load")
 
 
-def image_needs(host: Host) -> Needs:
+def image_needs(host: Host) -> ImageAdditions:
     """One image for all tests of scenarios, since each takes half a minute to build."""
     tools = ComputeScenario.image_needs(host, [{"instrument": name} for name in COMPUTING])
     flows = UplinkScenario.image_needs(host, [{"instrument": name} for name in FLOWS])
     origins = ProxyScenario.image_needs(host, [{"origin": "apache"}, {"origin": "nginx"}])
     daemons = ApplicationScenario.image_needs(host, []).and_of(RoutingScenario.image_needs(host, []))
-    probes = Needs(packages=Irtt.packages)
+    probes = ImageAdditions(packages=Irtt.packages)
     return tools.and_of(flows).and_of(probes).and_of(frames_needs(host)).and_of(origins).and_of(daemons)
 
 
-def frames_needs(host: Host) -> Needs:
+def frames_needs(host: Host) -> ImageAdditions:
     return LoadScenario.image_needs(host, [{"one_way": "yes", "platform": "runc"}])
 
 

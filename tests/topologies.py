@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from lastro.results.topology import Device, End, Link, Load, Node, Topology, Witness
+from lastro.results.topology import Device, Link, LinkEnd, Load, Node, Topology, Witness
 
 _CHAIN = ("source", "function", "sink")
 
 
-def _bridged(a: End, b: End, name: str) -> Link:
+def _bridged(a: LinkEnd, b: LinkEnd, name: str) -> Link:
     way = (Device(f"hub-{name}a", "veth"), Device("hub-br", "bridge"), Device(f"hub-{name}b", "veth"))
     return Link("veth-bridge", a, b, way)
 
@@ -25,8 +25,14 @@ def chain(*, anomaly: str = "") -> Topology:
         nodes.append(Node("neighbour", "runc", command, "cgroups", anomaly, "local"))
         witnesses.append(Witness("dose", "what the neighbour really did", ("neighbour",)))
     links = (
-        _bridged(End("source", "out0", "198.18.0.10/24", "veth"), End("function", "in0", "198.18.0.1/24", "veth"), "a"),
-        _bridged(End("function", "out0", "198.18.1.1/24", "veth"), End("sink", "in0", "198.18.1.10/24", "veth"), "b"),
+        _bridged(
+            LinkEnd("source", "out0", "198.18.0.10/24", "veth"),
+            LinkEnd("function", "in0", "198.18.0.1/24", "veth"),
+            "a",
+        ),
+        _bridged(
+            LinkEnd("function", "out0", "198.18.1.1/24", "veth"), LinkEnd("sink", "in0", "198.18.1.10/24", "veth"), "b"
+        ),
     )
     loads = (Load("iperf3-tcp", "source", "sink"), Load("ping", "source", "sink"))
     return Topology(tuple(nodes), links, loads, tuple(witnesses))
@@ -42,9 +48,9 @@ def proxies() -> Topology:
     )
     way = (Device("hub-h0", "veth"), Device("br-hosted", "bridge", "198.18.64.1/18"))
     links = (
-        Link("network cards", End("client", "eth1", "198.19.1.10/24"), End("dut", "eth1", "198.19.1.1/24")),
-        Link("network cards", End("dut", "eth2", "198.19.2.1/24"), End("server", "eth2", "198.19.2.10/24")),
-        Link("nat", End("proxy", "eth0", "198.18.64.2/18", "veth"), End("dut", ""), way),
+        Link("network cards", LinkEnd("client", "eth1", "198.19.1.10/24"), LinkEnd("dut", "eth1", "198.19.1.1/24")),
+        Link("network cards", LinkEnd("dut", "eth2", "198.19.2.1/24"), LinkEnd("server", "eth2", "198.19.2.10/24")),
+        Link("nat", LinkEnd("proxy", "eth0", "198.18.64.2/18", "veth"), LinkEnd("dut", ""), way),
     )
     return Topology(
         nodes, links, (Load("jmeter", "client", "server"),), (Witness("logs", "every request", ("proxy",)),)
@@ -55,7 +61,7 @@ def grid() -> Topology:
     """Four routers in a ring."""
     names = ("r0-0", "r0-1", "r1-1", "r1-0")
     links = [
-        Link("veth-direct", End(a, "e0", f"198.18.{at}.1/30"), End(b, "e1", f"198.18.{at}.2/30"))
+        Link("veth-direct", LinkEnd(a, "e0", f"198.18.{at}.1/30"), LinkEnd(b, "e1", f"198.18.{at}.2/30"))
         for at, (a, b) in enumerate(zip(names, (*names[1:], names[0]), strict=True))
     ]
     return Topology(tuple(Node(name, "runc", "frr", host="local") for name in names), tuple(links))

@@ -9,7 +9,8 @@ from typing import Any
 
 from docs_hooks import ROOT, bounds, metrics_table, settings_table, table, toml, unit
 from lastro import registry, testing, validity
-from lastro.anomalies import _held, base, conntrack, cpu, disk, fork, io, memory, network
+from lastro.anomalies import _held_resources as _held
+from lastro.anomalies import base, conntrack, cpu, disk, fork, io, memory, network
 from lastro.instruments import iperf3_udp
 from lastro.instruments._http import HttpLoad
 from lastro.results.samples import MAX_ATTEMPTS, Metric

@@ -26,7 +26,7 @@ _BOUNDS = {int: 2**63, float: MOST}
 _NAMES = {str: "a string", int: "a whole number", float: "a finite number", bool: "true or false", NoneType: "nothing"}
 
 
-class Misshapen(ValueError):
+class MisshapenData(ValueError):
     """Data of the wrong shape. The message says where, what was found and what was expected."""
 
 
@@ -41,7 +41,7 @@ def made(kind: Any, value: Any, where: str = "") -> Any:
     if is_typeddict(kind):
         known = _mapping(value, where)
         for name in sorted(kind.__required_keys__ - known.keys()):
-            raise Misshapen(f"{where.lstrip('.')} has no '{name}'".strip())
+            raise MisshapenData(f"{where.lstrip('.')} has no '{name}'".strip())
         return known | {k: made(hint, known[k], f"{where}.{k}") for k, hint in _hints(kind).items() if k in known}
     if is_dataclass(kind):
         return _dataclass(kind, _mapping(value, where), where)
@@ -66,17 +66,17 @@ def parsed(text: str) -> Any:
 
     Raises: ValueError, also for numbers beyond MOST and for nesting that is too deep."""
     if n_values(text) > MOST_VALUES:
-        raise Misshapen(f"has more than {MOST_VALUES} values")
+        raise MisshapenData(f"has more than {MOST_VALUES} values")
     try:
         value, end = _DECODER.raw_decode(text)
     except RecursionError:
-        raise Misshapen("is nested too deeply") from None
+        raise MisshapenData("is nested too deeply") from None
     if end != len(text):
-        raise Misshapen(f"has extra data after its end: {reprlib.repr(text[end:])}")
+        raise MisshapenData(f"has extra data after its end: {reprlib.repr(text[end:])}")
     if _HALF.search(text):
         value = _DECODER.decode(json.dumps(value, ensure_ascii=False).encode(errors="replace").decode())
     if text.count("[") + text.count("{") > _MOST_DEPTH and _is_deeper(value, _MOST_DEPTH):
-        raise Misshapen("is nested too deeply")
+        raise MisshapenData("is nested too deeply")
     return value
 
 
@@ -107,11 +107,11 @@ def _plain(kind: type, value: Any, where: str) -> Any:
 
 
 def _first(kinds: Iterable[Any], value: Any, where: str) -> Any:
-    why = Misshapen()
+    why = MisshapenData()
     for kind in kinds:
         try:
             return made(kind, value, where)
-        except Misshapen as error:
+        except MisshapenData as error:
             why = error
     raise why
 
@@ -120,10 +120,10 @@ def _dataclass(kind: Any, value: Mapping[str, Any], where: str) -> Any:
     hints = _hints(kind)
     for name in value:
         if name not in hints:
-            raise Misshapen(f"{where} has an unknown key {reprlib.repr(name)}".strip())
+            raise MisshapenData(f"{where} has an unknown key {reprlib.repr(name)}".strip())
     for each in fields(kind):
         if each.name not in value and each.default is MISSING and each.default_factory is MISSING:
-            raise Misshapen(f"{where} has no '{each.name}'".strip())
+            raise MisshapenData(f"{where} has no '{each.name}'".strip())
     return kind(**{name: made(hints[name], each, f"{where}.{name}") for name, each in value.items()})
 
 
@@ -138,20 +138,20 @@ def _mapping(value: Any, where: str) -> dict[str, Any]:
     return value
 
 
-def _wrong(value: Any, where: str, wanted: str) -> Misshapen:
-    return Misshapen(f"{where.lstrip('.')} is {reprlib.repr(value)}, but must be {wanted}".strip())
+def _wrong(value: Any, where: str, wanted: str) -> MisshapenData:
+    return MisshapenData(f"{where.lstrip('.')} is {reprlib.repr(value)}, but must be {wanted}".strip())
 
 
 def _whole(text: str) -> int:
     if len(text) > _MOST_DIGITS:
-        raise Misshapen(f"has a number with {len(text)} digits")
+        raise MisshapenData(f"has a number with {len(text)} digits")
     return int(text)
 
 
 def _real(text: str) -> float:
     value = float(text)
     if not abs(value) < MOST:
-        raise Misshapen(f"has the number {text[:30]}, which exceeds the limit of {MOST:g}")
+        raise MisshapenData(f"has the number {text[:30]}, which exceeds the limit of {MOST:g}")
     return value
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from lastro.analysis.advice import Advice, BlocksAdvice, SeriesByAttempt, advise
 from lastro.analysis.build import build_report
-from lastro.analysis.campaign import Report
+from lastro.analysis.campaign import CampaignResults
 from lastro.results.read import load_campaign
 from lastro.results.samples import Series
 from lastro.results.store import Store
@@ -22,7 +22,7 @@ from .conftest import is_error, lastro
 ONE = (METRICS[0],)
 
 
-def report_of(directory: Path) -> Report:
+def report_of(directory: Path) -> CampaignResults:
     with Store.open(directory, readonly=True) as store:
         return build_report(load_campaign(store))
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from lastro.cli import main
-from lastro.results.gate import FLEET_FORMAT as NEWEST
+from lastro.results.connection import FLEET_FORMAT as NEWEST
 from lastro.results.store import Store
 
 from ..products import some

@@ -20,11 +20,11 @@ from types import SimpleNamespace
 import pytest
 
 from lastro.app.studies import load_study
-from lastro.campaign import seat
-from lastro.campaign.crew import SeatCrew
+from lastro.campaign import testbed_worker
 from lastro.campaign.duration import configuration, scenario_of
 from lastro.campaign.executor import AttemptCall, CalibrateCall, ProbeCall
-from lastro.campaign.seat import PROGRAM, SeatOrder
+from lastro.campaign.testbed_worker import PROGRAM, TestbedOrder
+from lastro.campaign.worker_pool import LocalWorkerPool
 from lastro.errors import HostError
 from lastro.instruments.pts import Pts
 from lastro.results.store import Store
@@ -44,9 +44,11 @@ def words(bench: Bench) -> list[str]:
     return [str(study), "--fleet", str(bench.home / "fleet.toml"), "-o", str(bench.directory), "--no-report"]
 
 
-def seats(parent: int) -> list[int]:
+def workers(parent: int) -> list[int]:
     """The processes that hold a testbed for a campaign."""
-    found = subprocess.run(["pgrep", "-P", str(parent), "-f", "lastro.app.seat"], capture_output=True, text=True)
+    found = subprocess.run(
+        ["pgrep", "-P", str(parent), "-f", "lastro.app.testbed_worker"], capture_output=True, text=True
+    )
     return [int(pid) for pid in found.stdout.split()]
 
 
@@ -79,17 +81,17 @@ def events(directory: Path) -> list[str]:
         return [text for (text,) in db.execute("SELECT text FROM event")]
 
 
-def test_a_killed_seat_and_a_killed_campaign_lose_no_finished_trial(bench: Bench, words: list[str]) -> None:
+def test_a_killed_worker_and_a_killed_campaign_lose_no_finished_trial(bench: Bench, words: list[str]) -> None:
     process = start("run", *words)
     until(lambda: n_done(bench.directory) >= 2, "two trials")
-    os.kill(seats(process.pid)[0], signal.SIGKILL)
+    os.kill(workers(process.pid)[0], signal.SIGKILL)
     loss = "is lost: the process that held the testbed ended with -9"
     until(lambda: any(loss in text for text in events(bench.directory)), "its loss")
-    held, before = seats(process.pid), rows(bench.directory)
+    held, before = workers(process.pid), rows(bench.directory)
     os.kill(held[-1], signal.SIGSTOP)
     process.kill()
     process.communicate()
-    until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in held), "the seats to end by themselves")
+    until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in held), "the workers to end by themselves")
     assert lastro("resume", bench.directory, "--no-report").code == 0
     after = rows(bench.directory)
     assert [row[3] for row in after] == ["valid"] * 12 and [row[4] for row in after] == [1] * 12
@@ -99,7 +101,7 @@ def test_a_killed_seat_and_a_killed_campaign_lose_no_finished_trial(bench: Bench
 def test_ctrl_c_ends_the_testbeds_and_says_how_to_go_on(bench: Bench, words: list[str]) -> None:
     process = start("run", *words)
     until(lambda: n_done(bench.directory) >= 1, "a trial")
-    held = seats(process.pid)
+    held = workers(process.pid)
     assert len(held) == 2
     interrupt(process)
     done = finish(process)
@@ -168,28 +170,30 @@ def test_the_process_of_a_testbed_imports_nothing_from_the_working_directory(tmp
     assert done.returncode != 0 and not (tmp_path / "executed").exists()
 
 
-def test_a_seat_that_is_stopped_while_it_imports_goes_on_when_its_parent_ends(tmp_path: Path) -> None:
+def test_a_worker_that_is_stopped_while_it_imports_goes_on_when_its_parent_ends(tmp_path: Path) -> None:
     place, went_on = tmp_path / "lastro" / "app", tmp_path / "went-on"
     place.mkdir(parents=True)
     for package in place.parent, place:
         (package / "__init__.py").touch()
     stopped = f"import os, signal; os.kill(os.getpid(), signal.SIGSTOP); open({str(went_on)!r}, 'w')"
-    (place / "seat.py").write_text(stopped)
-    start_it = f"import os, subprocess; seat = subprocess.Popen({[sys.executable, *PROGRAM]!r}, start_new_session=True)"
-    parent = [sys.executable, "-c", f"{start_it}; os.waitpid(seat.pid, os.WUNTRACED)"]
+    (place / "testbed_worker.py").write_text(stopped)
+    start_it = (
+        f"import os, subprocess; worker = subprocess.Popen({[sys.executable, *PROGRAM]!r}, start_new_session=True)"
+    )
+    parent = [sys.executable, "-c", f"{start_it}; os.waitpid(worker.pid, os.WUNTRACED)"]
     subprocess.run(parent, env={**ENVIRONMENT, "PYTHONPATH": str(tmp_path)}, stdin=subprocess.DEVNULL, timeout=60)
-    until(went_on.exists, "the seat to go on", 30)
+    until(went_on.exists, "the worker to go on", 30)
 
 
-# A seat whose first call is done immediately, and whose second never ends.
+# A worker whose first call is done immediately, and whose second never ends.
 HANGS = """
 import sys, time
-from lastro.campaign import seat
-seat.BEAT_S = 0.02
+from lastro.campaign import testbed_worker
+testbed_worker.BEAT_S = 0.02
 class Executor:
     attempt = lambda self, *words: 1 if words[2] == 0 else time.sleep(60)
-parent = seat.Parent()
-parent.serve(Executor(), seat.Opened({}))
+parent = testbed_worker.WorkerParent()
+parent.serve(Executor(), testbed_worker.OpenedTestbed({}))
 """
 
 
@@ -202,45 +206,47 @@ parent.serve(Executor(), seat.Opened({}))
 )
 def test_a_testbed_that_is_stopped_or_hangs_is_lost(why: str, reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its link is not broken, so nothing else would show it."""
-    monkeypatch.setattr(seat, "PROGRAM", ("-P", "-c", HANGS))
-    monkeypatch.setattr(seat, "BEAT_S", 0.02)
-    monkeypatch.setattr(seat, "START_BEATS", 1500)  # the child must start, and processors are shared
-    monkeypatch.setattr(seat, "SILENT_BEATS", 500)
+    monkeypatch.setattr(testbed_worker, "PROGRAM", ("-P", "-c", HANGS))
+    monkeypatch.setattr(testbed_worker, "BEAT_S", 0.02)
+    monkeypatch.setattr(testbed_worker, "START_BEATS", 1500)  # the child must start, and processors are shared
+    monkeypatch.setattr(testbed_worker, "SILENT_BEATS", 500)
     study = load_study("kagami2017")
     config = configuration(study, treatments(study)[0])
-    held = seat.Seat(SeatOrder(study, "tests"))
+    held = testbed_worker.TestbedWorker(TestbedOrder(study, "tests"))
     assert 1800 < held._limit_s(AttemptCall(config, {}, 0)) < 7200
-    assert held.open(lambda seen: None) == seat.Opened({})
+    assert held.open(lambda seen: None) == testbed_worker.OpenedTestbed({})
     assert held.ask(AttemptCall(config, {}, 0), lambda seen: None) == 1
     if why == "stopped":
         os.kill(held.pid, signal.SIGSTOP)
-        monkeypatch.setattr(seat, "SILENT_BEATS", 5)
+        monkeypatch.setattr(testbed_worker, "SILENT_BEATS", 5)
     else:
-        monkeypatch.setattr(seat.Seat, "_limit_s", lambda *_: 0.2)
+        monkeypatch.setattr(testbed_worker.TestbedWorker, "_limit_s", lambda *_: 0.2)
     lost = held.ask(AttemptCall(config, {}, 1), lambda seen: None)
     held.close()
-    assert isinstance(lost, seat.Failed) and re.search(reason, lost.message)
+    assert isinstance(lost, testbed_worker.WorkerFailure) and re.search(reason, lost.message)
     assert isinstance(lost.error(), HostError) and not Path(f"/proc/{held.pid}").exists()
 
 
 def test_a_testbed_that_never_starts_is_lost_later_than_one_that_falls_silent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(seat, "PROGRAM", ("-P", "-S", "-c", "import time; time.sleep(60)"))
+    monkeypatch.setattr(testbed_worker, "PROGRAM", ("-P", "-S", "-c", "import time; time.sleep(60)"))
     for name, value in (("BEAT_S", 0.01), ("SILENT_BEATS", 0), ("START_BEATS", 5)):
-        monkeypatch.setattr(seat, name, value)
-    held = seat.Seat(SeatOrder(load_study("kagami2017"), "tests"))
+        monkeypatch.setattr(testbed_worker, name, value)
+    held = testbed_worker.TestbedWorker(TestbedOrder(load_study("kagami2017"), "tests"))
     lost = held.open(lambda seen: None)
     held.close()
-    assert isinstance(lost, seat.Failed) and re.search(r"gave no sign of life for 0\.0[6-9] s", lost.message)
+    assert isinstance(lost, testbed_worker.WorkerFailure) and re.search(
+        r"gave no sign of life for 0\.0[6-9] s", lost.message
+    )
 
 
 def test_a_step_may_take_as_long_as_its_own_time_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     study = load_study(str(Path(__file__).parents[2] / "examples/compute.toml"))
     config = {**configuration(study, treatments(study)[0]), "limit_s": 86_400}
-    limit_s, held = seat.Seat._limit_s, SimpleNamespace(_scenario=scenario_of(study))
+    limit_s, held = testbed_worker.TestbedWorker._limit_s, SimpleNamespace(_scenario=scenario_of(study))
     trial_s = limit_s(held, AttemptCall(config, {}, 0))  # type: ignore[arg-type]
     assert 4 * 86_400 < trial_s < 5 * 86_400, "for the preparation, the run, and what a workload does around them"
     assert limit_s(held, CalibrateCall("key", config, 2, 0)) > 1.9 * trial_s  # type: ignore[arg-type]
-    assert limit_s(held, ProbeCall({0: config})) > Pts.probe_limit_s + seat.STEP_S  # type: ignore[arg-type]
+    assert limit_s(held, ProbeCall({0: config})) > Pts.probe_limit_s + testbed_worker.STEP_S  # type: ignore[arg-type]
     monkeypatch.setattr(ComputeScenario, "duration_s", lambda config: 1 / 0)
     assert limit_s(held, AttemptCall(config, {}, 0)) == math.inf  # type: ignore[arg-type]
     rates = {"rate_per_s": 1e6, "capacity_s": 1.0}
@@ -249,28 +255,27 @@ def test_a_step_may_take_as_long_as_its_own_time_limits(monkeypatch: pytest.Monk
 
 
 def test_what_a_killed_testbed_left_is_removed_before_its_loss_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(seat, "PROGRAM", ("-P", "-c", ""))
+    monkeypatch.setattr(testbed_worker, "PROGRAM", ("-P", "-c", ""))
     cleaned: list[bool] = []
 
     def clean() -> None:
         cleaned.append(True)
         raise OSError("no space left on device")  # which does not keep the loss from the campaign
 
-    crew = SeatCrew({"ada": SeatOrder(load_study("kagami2017"), "tests")}, clean)
-    crew.open("ada")
-    testbed, answer = crew.answers.get(timeout=30)
-    assert testbed == "ada" and isinstance(answer, seat.Failed) and cleaned == [True]
-    crew.close()
+    pool = LocalWorkerPool({"ada": TestbedOrder(load_study("kagami2017"), "tests")}, clean)
+    pool.open("ada")
+    testbed, answer = pool.answers.get(timeout=30)
+    assert testbed == "ada" and isinstance(answer, testbed_worker.WorkerFailure) and cleaned == [True]
+    pool.close()
     assert cleaned == [True, True]
 
 
 def test_a_testbed_that_is_still_being_opened_ends_with_its_parent() -> None:
     """It may wait for its host for hours, or boot a guest."""
-    stuck = (
-        "import sys; from lastro.app import seat; seat.scenario_on_host = lambda *a, **k: __import__('time').sleep(60)"
-    )
-    argv = [sys.executable, "-P", "-c", f"{stuck}; sys.exit(seat.main())"]
-    order = pickle.dumps(SeatOrder(load_study("kagami2017"), "tests"))
+    stuck = "worker.scenario_on_host = lambda *a, **k: __import__('time').sleep(60)"
+    program = f"import sys; from lastro.app import testbed_worker as worker; {stuck}; sys.exit(worker.main())"
+    argv = [sys.executable, "-P", "-c", program]
+    order = pickle.dumps(TestbedOrder(load_study("kagami2017"), "tests"))
     child = subprocess.Popen(argv, env=ENVIRONMENT, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
     assert child.stdin is not None
     child.stdin.write(len(order).to_bytes(8, "big") + order)
@@ -279,16 +284,16 @@ def test_a_testbed_that_is_still_being_opened_ends_with_its_parent() -> None:
 
 
 def test_a_testbed_that_is_released_ends_while_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(seat, "PROGRAM", ("-P", "-c", HANGS))
+    monkeypatch.setattr(testbed_worker, "PROGRAM", ("-P", "-c", HANGS))
     study = load_study("kagami2017")
-    crew = SeatCrew({name: SeatOrder(study, "tests") for name in ("ada", "bea")})
+    pool = LocalWorkerPool({name: TestbedOrder(study, "tests") for name in ("ada", "bea")})
     try:
-        for name in crew.names():
-            crew.open(name)
-        opened = dict(crew.answers.get(timeout=60) for _ in range(2))
-        assert opened == dict.fromkeys(("ada", "bea"), seat.Opened({}))
-        crew.release("ada")
-        until(lambda: crew._seats["ada"]._process.poll() is not None, "its process to end")
-        assert crew._seats["bea"]._process.poll() is None and crew.answers.empty()
+        for name in pool.names():
+            pool.open(name)
+        opened = dict(pool.answers.get(timeout=60) for _ in range(2))
+        assert opened == dict.fromkeys(("ada", "bea"), testbed_worker.OpenedTestbed({}))
+        pool.release("ada")
+        until(lambda: pool._workers["ada"]._process.poll() is not None, "its process to end")
+        assert pool._workers["bea"]._process.poll() is None and pool.answers.empty()
     finally:
-        crew.close()
+        pool.close()

@@ -22,8 +22,8 @@ import pytest
 from lastro.app import verify
 from lastro.app.verify import Verification
 from lastro.errors import InputError, LastroError
-from lastro.results.container import opened
-from lastro.results.gate import connect
+from lastro.results.bundle_archive import opened
+from lastro.results.connection import connect
 from lastro.scenarios.routing.topology_file import read_topology
 
 from ..campaigns import make_campaign, make_study

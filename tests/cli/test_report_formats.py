@@ -17,11 +17,11 @@ from lastro import papers
 from lastro.app.contents import content_of
 from lastro.cli import main
 from lastro.document import Table
+from lastro.figures import Picture
 from lastro.render import markdown
 from lastro.report import latex
-from lastro.report.figures import Picture
-from lastro.report.language import LANGUAGES, language
-from lastro.results.gate import FLEET_FORMAT as NEWEST
+from lastro.results.connection import FLEET_FORMAT as NEWEST
+from lastro.words.language import LANGUAGES, language
 
 from ..campaigns import KAGAMI, METRICS, make_campaign, make_study
 from ..documents import render_markdown

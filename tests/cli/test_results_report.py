@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lastro.cli import main
-from lastro.report.language import LANGUAGES
+from lastro.words.language import LANGUAGES
 
 from ..campaigns import KAGAMI, METRICS, Levels, make_campaign, make_study
 from ..fates import CAMPAIGNS, NO_APPARMOR

@@ -38,11 +38,11 @@ def begun(suite: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_status(suite: Path, begun: Path) -> None:
     facts = lastro("status", suite, "--json").json
     assert set(facts) == {
-        "format", "suite", "title", "profile", "counts", "trials", "finished", "remaining_s", "next", "fronts",
+        "format", "suite", "title", "profile", "counts", "trials", "finished", "remaining_s", "next", "studies",
     }  # fmt: skip
     assert facts["counts"] == {"valid": 22, "invalid": 0, "unavailable": 8, "running": 0, "pending": 0}
     assert facts["finished"] and facts["remaining_s"] == 0 and facts["next"] == f"lastro report {suite}"
-    assert {"front", "begun", "stopped", "counts", "attempts", "last_event"} <= set(facts["fronts"][0])
+    assert {"suite_study", "begun", "stopped", "counts", "attempts", "last_event"} <= set(facts["studies"][0])
     text = lastro("status", suite).out
     assert "A suite of tests" in text and "22 of 22 trials" in text
     assert re.search(r"^memory +· +· +2 +· +· +could not run$", text, re.MULTILINE)
@@ -58,10 +58,10 @@ def test_results_of_all_studies(suite: Path, begun: Path) -> None:
     assert places == sorted(places) and "this fault cannot be had here" in text
     document = lastro("results", suite, "--json").json
     assert document["format"] == "lastro-suite-results/1" and document["not_begun"] == []
-    assert [member["front"] for member in document["fronts"]] == ["cpu", "disk", "memory", "uplink"]
-    assert all(member["format"] == "lastro-results/1" for member in document["fronts"])
+    assert [member["suite_study"] for member in document["studies"]] == ["cpu", "disk", "memory", "uplink"]
+    assert all(member["format"] == "lastro-results/1" for member in document["studies"])
     missing = lastro("results", begun, "--json").json
-    assert [member["front"] for member in missing["not_begun"]] == ["cpu", "disk", "memory", "uplink"]
+    assert [member["suite_study"] for member in missing["not_begun"]] == ["cpu", "disk", "memory", "uplink"]
     assert "not begun: no treatment" in lastro("results", begun).out
     assert "\n  remedy: `lastro doctor` shows what can" in lastro("results", begun).out
 
@@ -69,14 +69,16 @@ def test_results_of_all_studies(suite: Path, begun: Path) -> None:
 def test_every_value_of_all_studies(suite: Path, tmp_path: Path) -> None:
     done = lastro("results", suite, "--csv", "-", "--parquet", tmp_path / "all.parquet")
     found = list(csv.DictReader(io.StringIO(done.out)))
-    assert list(found[0])[:5] == ["front", "treatment", "level", "fault", "step"]
-    assert {row["front"] for row in found} == set(WITH_A_GAP)
+    assert list(found[0])[:5] == ["suite_study", "treatment", "level", "fault", "step"]
+    assert {row["suite_study"] for row in found} == set(WITH_A_GAP)
     valid = [row for row in found if row["valid"] == "true"]
     assert len(valid) == 22 * 2, "two metrics of each valid trial"
-    assert {row["step"] for row in valid if row["front"] == "uplink"} == {"1", "2"}
-    assert {row["step"] for row in valid if row["front"] == "cpu"} == {""}
+    assert {row["step"] for row in valid if row["suite_study"] == "uplink"} == {"1", "2"}
+    assert {row["step"] for row in valid if row["suite_study"] == "cpu"} == {""}
     with duckdb.connect() as db:
-        counted = db.execute(f"SELECT count(*), count(DISTINCT front) FROM '{tmp_path / 'all.parquet'}'").fetchone()
+        counted = db.execute(
+            f"SELECT count(*), count(DISTINCT suite_study) FROM '{tmp_path / 'all.parquet'}'"
+        ).fetchone()
     assert counted == (len(found), 4)
 
 
@@ -87,11 +89,11 @@ def test_claims_of_all_studies_are_one_table(suite: Path, begun: Path) -> None:
     assert "The claims of each study are a separate family." in text.out
     document = lastro("claims", suite, "--json").json
     assert document["format"] == "lastro-suite-claims/1" and document["not_begun"] == []
-    assert [(claim["front"], claim["id"]) for claim in document["claims"]] == [
+    assert [(claim["suite_study"], claim["id"]) for claim in document["claims"]] == [
         ("cpu", "b-is-faster"), ("cpu", "b-is-slower"),
     ]  # fmt: skip
     assert document["tally"]["reproduced"] == document["tally"]["contradicted"] == 1
-    assert document["fronts"][0]["source"]["title"] == "A synthetic paper"
+    assert document["studies"][0]["source"]["title"] == "A synthetic paper"
     assert lastro("claims", suite, "--fail-on", "contradicted").code == 4
     assert lastro("claims", begun, "--fail-on", "contradicted").code == 0
     waiting = lastro("claims", begun, "--fail-on", "not-reproduced")

@@ -37,7 +37,7 @@ def test_every_study_runs_one_after_the_other_and_one_that_cannot_hides_none(tmp
     assert f"lastro results {place}" in done.out
     index = json.loads((place / "suite.json").read_text())
     assert index["format"] == "lastro-suite/1" and index["title"] == "A suite of tests"
-    assert [(member["name"], member["seed"], bool(member["stopped"])) for member in index["fronts"]] == [
+    assert [(member["name"], member["seed"], bool(member["stopped"])) for member in index["studies"]] == [
         (name, 7, name == "memory") for name in ORDER
     ]
     assert (place / "cpu" / "claims.toml").is_file()
@@ -47,13 +47,15 @@ def test_a_study_that_cannot_run_is_said_again_if_it_was_killed_before_the_index
     place = tmp_path / "out"
     assert lastro("run", write_folder(tmp_path / "mine", WITH_A_GAP), "-o", place, "--no-report").code == 3
     said = json.loads((place / "suite.json").read_text())
-    for member in said["fronts"]:
+    for member in said["studies"]:
         member["stopped"] = member["remedy"] = None
     (place / "suite.json").write_text(json.dumps(said))
     (place / "uplink" / "campaign.db").unlink()  # so that another study is left, too
     done = lastro("resume", place, "--no-report")
     assert done.code == 3 and done.err.splitlines()[-1] == "did not run here: memory"
-    stopped = {member["name"]: member["stopped"] for member in json.loads((place / "suite.json").read_text())["fronts"]}
+    stopped = {
+        member["name"]: member["stopped"] for member in json.loads((place / "suite.json").read_text())["studies"]
+    }
     assert "no treatment of this study can run here" in stopped["memory"]
 
 
@@ -101,7 +103,7 @@ def test_an_error_outside_a_trial_ends_its_study_and_not_the_others(tmp_path: Pa
     for n_valid in (2, 3, 4):
         again = lastro("resume", place, "--no-report")
         assert again.code == 3 and Counter(row[3] for row in rows(place / "held"))["valid"] == n_valid
-    stopped = [member["stopped"] for member in lastro("status", place, "--json").json["fronts"]]
+    stopped = [member["stopped"] for member in lastro("status", place, "--json").json["studies"]]
     assert bool(stopped[0]) and stopped[1:] == [None, None], "what has come to its end is not stopped"
 
 
@@ -121,10 +123,10 @@ def test_the_plan_has_a_line_for_each_study_and_the_sum(tmp_path: Path) -> None:
     assert "disk (3 of 6 treatments), memory (1 of 1 treatments): this fault cannot be had here" in text.out
     plan = lastro("plan", folder, "--json", "--schedule").json
     assert plan["format"] == "lastro-suite-plan/1" and plan["trials"] == 30
-    assert [member["front"] for member in plan["fronts"]] == ["cpu", "disk", "memory", "uplink"]
-    assert plan["expected_s"] == pytest.approx(sum(member["expected_s"] for member in plan["fronts"]), abs=0.5)
+    assert [member["suite_study"] for member in plan["studies"]] == ["cpu", "disk", "memory", "uplink"]
+    assert plan["expected_s"] == pytest.approx(sum(member["expected_s"] for member in plan["studies"]), abs=0.5)
     assert plan["expected_s"] == pytest.approx(22, rel=0.05)
-    assert all(member["schedule"] for member in plan["fronts"])
+    assert all(member["schedule"] for member in plan["studies"])
     quick = lastro("plan", folder, "--profile", "quick", "--no-probe")
     assert "profile quick" in quick.out and "availability was not probed" in quick.out
 
@@ -160,7 +162,7 @@ def test_a_study_that_is_lost_while_it_is_probed_leaves_the_others_their_plans(t
     cells = {line.split()[0]: line.split()[1:] for line in table.splitlines() if line.strip()}
     assert cells["far"] == ["all"] and cells["uplink"][:4] == ["2", "2", "4", "0"]
     assert "far (all): the connection to far-dut was lost: no route to host" in text.out
-    assert "lost" in lastro("plan", folder, "--json").json["fronts"][0]["unavailable"]
+    assert "lost" in lastro("plan", folder, "--json").json["studies"][0]["unavailable"]
 
 
 # Interruption
@@ -176,7 +178,7 @@ def test_interrupted_it_resumes_with_the_study_in_flight_and_then_the_others(tmp
     assert stopped.code == 130
     assert stopped.err.splitlines()[-1] == f"lastro: interrupted: in study disk; continue with `lastro resume {place}`"
     facts = lastro("status", place, "--json").json
-    assert [member["begun"] for member in facts["fronts"]] == [True, True, False]
+    assert [member["begun"] for member in facts["studies"]] == [True, True, False]
     assert facts["trials"] == 28 and not facts["finished"] and facts["remaining_s"] > 0.2
     assert facts["next"] == f"lastro resume {place}"
     for file in folder.glob("*.toml"):
@@ -262,13 +264,13 @@ def test_a_profile_that_one_study_lacks(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("fronts = ['cpu', 'dsk']", ("fronts[1]", "this folder has no study 'dsk'", "did you mean 'disk'?")),
-        ("fronts = ['cpu', 'cpu']", ("fronts[1]", "'cpu' is already listed")),
+        ("studies = ['cpu', 'dsk']", ("studies[1]", "this folder has no study 'dsk'", "did you mean 'disk'?")),
+        ("studies = ['cpu', 'cpu']", ("studies[1]", "'cpu' is already listed")),
         ("published = ['dsk']", ("published[0]", "this folder has no study 'dsk'", "did you mean 'disk'?")),
-        ("fronts = 3", ("fronts", "must be a list")),
+        ("studies = 3", ("studies", "must be a list")),
         ("order = []", ("order", "is not a valid key")),
         ("title = [1]", ("title", "must be a string")),
-        ("fronts = ['cpu'", ("is not TOML",)),
+        ("studies = ['cpu'", ("is not TOML",)),
     ],
 )
 def test_an_order_that_cannot_be(tmp_path: Path, text: str, words: tuple[str, ...]) -> None:
@@ -334,7 +336,7 @@ def test_a_study_runs_by_the_text_with_which_the_suite_began(gap: Path) -> None:
     for name in ("status", "resume"):
         is_error(lastro(name, gap), 2, f"{copy} has changed since the suite began")
     document = json.loads(index.read_text())
-    for member in document["fronts"]:
+    for member in document["studies"]:
         del member["digest"]  # as indexes were before there were any
     index.write_text(json.dumps(document))
     assert lastro("resume", gap, "--no-report").code == 0 and len(rows(gap / "disk")) == 6
@@ -358,7 +360,7 @@ def test_an_index_that_is_damaged_or_newer(tmp_path: Path, text: str, words: str
     place.mkdir()
     member = {"name": text, "study": "x", "title": "", "seed": 1, "stopped": None, "remedy": None}
     head = {"format": "lastro-suite/1", "name": "x", "title": "", "description": "", "source": "x", "profile": None}
-    (place / "suite.json").write_text(json.dumps({**head, "fronts": [member]}) if "directory" in words else text)
+    (place / "suite.json").write_text(json.dumps({**head, "studies": [member]}) if "directory" in words else text)
     for name in ("status", "results", "resume"):
         is_error(lastro(name, place), 5, "suite.json", words)
 

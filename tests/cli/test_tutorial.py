@@ -15,7 +15,7 @@ import pytest
 
 from lastro import papers, registry
 from lastro.campaign.duration import forecast
-from lastro.campaign.progress import Plain
+from lastro.campaign.progress import PlainProgress
 from lastro.cli import main
 from lastro.results.rows import TrialRow
 from lastro.results.samples import LARGE_SEGMENTS, Outcome, Remark
@@ -117,7 +117,7 @@ def test_the_lines_of_the_run_are_those_that_a_campaign_prints(
     treatments = design.treatments(study)
     lines = run_shown().shown[0].splitlines()
     left_s = [int(found[1]) if (found := re.search(r"(\d+) s left$", line)) else 0 for line in lines]
-    progress = Plain(len(lines), 0, tuple((metric.name, metric.unit) for metric in study.metrics))
+    progress = PlainProgress(len(lines), 0, tuple((metric.name, metric.unit) for metric in study.metrics))
     trials = list(design.trials(study, len(treatments)))
     for trial, left in zip(trials, left_s, strict=True):
         treatment = treatments[trial.treatment]

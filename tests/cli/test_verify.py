@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 from lastro.app import documents, verify
+from lastro.builders.crate import METADATA
 from lastro.cli import main
-from lastro.report.crate import METADATA
-from lastro.results.container import MANIFEST
+from lastro.results.bundle_archive import MANIFEST
 
 from .bundled import small
 from .conftest import is_error, lastro
@@ -184,7 +184,7 @@ def test_another_version_that_yields_another_file_is_said(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr("lastro.report.figures.pictures", lambda *of: [])  # what is told is of a table
+    monkeypatch.setattr("lastro.figures.pictures", lambda *of: [])  # what is told is of a table
     with monkeypatch.context() as old:
         for module in ("lastro.app.bundle", "lastro.report.html", "lastro.report.latex"):
             old.setattr(f"{module}.__version__", "0.0.9")

@@ -14,8 +14,8 @@ from random import Random
 from lastro import registry
 from lastro.errors import InstrumentError
 from lastro.instruments import _iperf3
-from lastro.instruments._http import ClosedLoad, OpenLoad, Page
-from lastro.instruments._load_generator import Offered
+from lastro.instruments._http import ClosedLoad, OpenLoad, RequestedPage
+from lastro.instruments._load_generator import SentLoad
 from lastro.instruments.curl import Curl
 from lastro.instruments.iperf2_udp import Iperf2Udp
 from lastro.instruments.iperf3_tcp import Iperf3Tcp
@@ -41,7 +41,7 @@ def _trip(n: int) -> dict[str, object]:
 
 
 MOST_WORDS = 1000  # characters of a message
-_PAGE = Page.of("http://198.18.200.1:8080/object", BODY)
+_PAGE = RequestedPage.of("http://198.18.200.1:8080/object", BODY)
 _CURL = "0 200 16384 0.001 0\n0 200 16384 0.002 0\n1700000000.1 1700000000.2\n"
 _SOCKPERF = "sockperf: Total of 100013 messages sent in 1.000 sec\n"
 _TRAFGEN = "50000 packets outgoing\n 0 sec, 993211 usec on CPU0 (50000 packets)\n backlog 15780b 263p requeues 0\n"
@@ -54,7 +54,7 @@ def _of_reading(reading: Reading) -> Iterator[float]:
         yield from series.values
 
 
-def _of_load(offered: Offered) -> Iterator[float]:
+def _of_load(offered: SentLoad) -> Iterator[float]:
     yield from (offered.rate_fps, offered.waited_s)
 
 

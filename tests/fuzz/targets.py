@@ -22,12 +22,13 @@ from random import Random
 import pytest
 
 import lastro.papers
-from lastro.app.bundle import Wanted, write_bundle
+from lastro import figures
+from lastro.app.bundle import BundleOptions, write_bundle
 from lastro.app.contents import report_of
 from lastro.app.verify import verify
 from lastro.errors import InputError, LastroError, StoreError, StudyError
 from lastro.host import fleet_file, testbed_file
-from lastro.report import figures, html
+from lastro.report import html
 from lastro.results import hdr
 from lastro.results.samples import PackedHistogram
 from lastro.results.store import Store
@@ -198,7 +199,7 @@ def _bundle_seed() -> bytes:
     with tempfile.TemporaryDirectory() as folder, _undrawn():
         make_campaign(Path(folder) / "c", make_study({"isolation": ("none", "cgroups")}, replicates=2))
         file = Path(folder) / "b.zip"
-        write_bundle(Path(folder) / "c", file, Wanted())
+        write_bundle(Path(folder) / "c", file, BundleOptions())
         return file.read_bytes()
 
 

@@ -8,7 +8,7 @@ import pytest
 from lastro.stats.adjust import holm
 from lastro.stats.margins import Candidate, gate, ratio_test
 from lastro.stats.ratios import ratio_of_means
-from lastro.stats.sampled import Between, SampledMean, between
+from lastro.stats.sampled import CampaignSpread, SampledMean, between
 
 CELLS = 9
 NOISE = 0.03
@@ -17,15 +17,15 @@ NOISE = 0.03
 def test_the_spread_is_the_variance_of_the_logarithms_over_treatments_that_all_have() -> None:
     found = between([{0: 100.0, 1: 10.0}, {0: 110.0, 1: 10.0, 2: 7.0}, {0: 105.0, 1: 12.0}])
     expected = np.mean([np.var(np.log(each), ddof=1) for each in ([100, 110, 105], [10, 10, 12])])
-    assert found is not None and found == Between(pytest.approx(expected), 2)
+    assert found is not None and found == CampaignSpread(pytest.approx(expected), 2)
     assert between([{0: 100.0}]) is None and between([{0: 100.0}, {1: 100.0}]) is None
 
 
 def test_the_spread_joins_both_means_with_all_its_degrees_of_freedom_once() -> None:
-    mean = SampledMean.of([100.0, 100.0, 100.0], between=Between(0.0004, 4))
+    mean = SampledMean.of([100.0, 100.0, 100.0], between=CampaignSpread(0.0004, 4))
     assert (mean.variance, mean.df) == (pytest.approx(4.0), pytest.approx(2))
     assert ratio_test(mean, mean, 1.0, "either").df == pytest.approx(4)
-    assert SampledMean.of([0.0, 0.0], between=Between(0.0004, 4)).variance == 0
+    assert SampledMean.of([0.0, 0.0], between=CampaignSpread(0.0004, 4)).variance == 0
 
 
 @pytest.mark.parametrize(("blocks", "campaigns", "before"), [(5, 3, 0.38), (10, 5, 0.5)])
@@ -57,6 +57,6 @@ def test_a_gate_can_see_less_where_campaigns_differ() -> None:
     a, b = ([100.0, 101.0, 99.0, 100.5, 99.5], [100.2, 99.1, 100.9, 99.8, 100.4])
     blind, honest = (
         gate([Candidate(SampledMean.of(b, between=spread), SampledMean.of(a, between=spread), "lower")], 0.05, 0.05)[0]
-        for spread in (None, Between(0.0009, 4))
+        for spread in (None, CampaignSpread(0.0009, 4))
     )
     assert 0.05 < blind.least_found < 0.08 < honest.least_found

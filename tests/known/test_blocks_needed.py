@@ -13,7 +13,7 @@ from scipy.special import fdtr
 from lastro.stats.block_model import BlockModel
 from lastro.stats.blocks_needed import MOST, BlocksNeeded, blocks_needed
 from lastro.stats.contrasts import compare
-from lastro.stats.future_widths import Means, Ratios, model_noise
+from lastro.stats.future_widths import MeanIntervals, RatioIntervals, model_noise
 from lastro.stats.intervals import t_quantile
 from lastro.stats.noise_posterior import SPREAD, Residuals, drawn_noise, drawn_population
 
@@ -24,9 +24,9 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "benches"))
 from advice_promises import ASSURANCES, PILOTS, PROBABLE, rates
 
 
-def logs(*steps: float) -> Ratios:
+def logs(*steps: float) -> RatioIntervals:
     """The ratios of logarithms of all further cells to the first, given the resolution of each."""
-    return Ratios(range(1, len(steps)), [0] * (len(steps) - 1), None, 0.0, np.array(steps), 0.95)
+    return RatioIntervals(range(1, len(steps)), [0] * (len(steps) - 1), None, 0.0, np.array(steps), 0.95)
 
 
 def pilot(noises: list[float], n: int, shown: float = 0.0) -> Residuals:
@@ -39,7 +39,7 @@ def pilot(noises: list[float], n: int, shown: float = 0.0) -> Residuals:
     return Residuals.in_blocks(scale * values, np.ones_like(values), freedom, np.ones(cells))
 
 
-def advised(shown: Residuals, intervals: Ratios | Means, precision: float = 0.05) -> BlocksNeeded:
+def advised(shown: Residuals, intervals: RatioIntervals | MeanIntervals, precision: float = 0.05) -> BlocksNeeded:
     return blocks_needed(shown, intervals, precision, ASSURANCES, PROBABLE)
 
 
@@ -58,7 +58,7 @@ def test_the_probability_for_one_ratio_is_that_of_an_f_distribution(n: int) -> N
 
 def test_the_probability_for_one_mean_is_that_of_an_f_distribution() -> None:
     shown = Residuals(np.array([4.0 * 9]), np.array([9.0]), np.array([50.0]))
-    for enough in advised(shown, Means(np.array([50.0]), np.zeros(1), 0.95), 0.02).enough:
+    for enough in advised(shown, MeanIntervals(np.array([50.0]), np.zeros(1), 0.95), 0.02).enough:
         m = enough.blocks or MOST
         exact = float(fdtr(m - 1, 9, m * (0.02 * 50) ** 2 / (4.0 * t_quantile(0.95, m - 1) ** 2)))
         assert enough.reached == pytest.approx(exact, abs=0.03)
@@ -78,7 +78,7 @@ def test_widths_are_those_of_a_report(log: bool, cells: int, blocks: int) -> Non
         found = compare(model, [({a: 1.0}, {b: 1.0}) for a, b in pairs], 0.95, planned=cells <= 21)
         fraction = sum(one.differs(0.05) for one in found) / len(found)
         n, squares = np.array([[float(blocks)]]), (shown.squares / shown.freedom)[None]
-        widths = Ratios.of_model(model, pairs, 0.95, fraction).half_widths(squares, n)[0]
+        widths = RatioIntervals.of_model(model, pairs, 0.95, fraction).half_widths(squares, n)[0]
         for one, width in zip(found, widths, strict=True):
             if one.ratio.interval and one.ratio.value and one.ratio.interval.half_width < one.ratio.value:
                 off.append(width / (one.ratio.interval.half_width / one.ratio.value) - 1)
@@ -156,9 +156,9 @@ def test_where_no_number_is_enough() -> None:
 
 def test_fieller_widens_ratios_of_a_noisy_baseline() -> None:
     variances, n = np.full((1, 2), 4.0), np.array([[5.0]])
-    wide, wider = (Ratios([1], [0], np.array([base, 10.0]), 0.0, np.zeros(2), 0.95) for base in (100.0, 8.0))
+    wide, wider = (RatioIntervals([1], [0], np.array([base, 10.0]), 0.0, np.zeros(2), 0.95) for base in (100.0, 8.0))
     assert wide.half_widths(variances, n)[0, 0] < wider.half_widths(variances, n)[0, 0] < math.inf
-    unbounded = Ratios([1], [0], np.array([0.5, 10.0]), 0.0, np.zeros(2), 0.95)
+    unbounded = RatioIntervals([1], [0], np.array([0.5, 10.0]), 0.0, np.zeros(2), 0.95)
     assert math.isinf(unbounded.half_widths(variances, n)[0, 0])
 
 

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lastro.results import hdr
-from lastro.shapes import Misshapen
+from lastro.shapes import MisshapenData
 from lastro.stats.histograms import LEAST_BEYOND, MOST, Histogram
 
 EDGES = [0, 1, 2047, 2048, 2049, 4095, 4096, MOST]
@@ -79,7 +79,7 @@ def test_counts_beyond_the_buckets_are_refused() -> None:
         counts = hdr._word(number)
         inner = hdr._INNER.pack(hdr._INNER_COOKIE, len(counts), 0, 3, 1, 2**60, 1.0) + counts
         packed = zlib.compress(inner)
-        with pytest.raises(Misshapen, match="too large"):
+        with pytest.raises(MisshapenData, match="too large"):
             hdr.decode(hdr._OUTER.pack(hdr.HISTOGRAM, len(packed)) + packed)
 
 

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from lastro.analysis import analyse
 from lastro.analysis.build import build_report
-from lastro.report.numbers import mean_text
 from lastro.results.read import load_campaign
 from lastro.results.store import Store
 from lastro.stats.block_model import BlockModel
@@ -23,6 +22,7 @@ from lastro.stats.contrasts import Contrast, compare, linear, replicated, share
 from lastro.stats.intervals import Interval, Summary, describe
 from lastro.stats.prediction import Prediction, next_trial
 from lastro.stats.ratios import Ratio
+from lastro.words.numbers import mean_text
 
 from ..campaigns import METRICS, Levels, make_campaign, make_study
 from ..products import combinations

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pytest
 
 from lastro.analysis.effects import main_effects
-from lastro.analysis.measured import Measured
+from lastro.analysis.measured import MetricValues
 from lastro.analysis.pairs import factor_pairs
 from lastro.stats.block_model import BlockModel
 from lastro.stats.contrasts import compare
@@ -35,12 +35,14 @@ NOISES: dict[str, Noise] = {
 }
 
 
-def measured(values: Values) -> Measured:
+def measured(values: Values) -> MetricValues:
     """Three platforms on two links: `values` has a row for each treatment, and a column for each block."""
     levels = {at: {"platform": platform, "link": link} for at, (platform, link) in enumerate(TREATMENTS)}
     cells = {at: dict(enumerate(row)) for at, row in enumerate(values.tolist())}
     factors = {"platform": PLATFORMS, "link": LINKS}
-    return Measured(cells, levels, factors, {name: of[0] for name, of in factors.items()}, 0.95, BlockModel.of(cells))
+    return MetricValues(
+        cells, levels, factors, {name: of[0] for name, of in factors.items()}, 0.95, BlockModel.of(cells)
+    )
 
 
 def campaign(rng: np.random.Generator, n_blocks: int, noise: Values) -> Values:
@@ -49,7 +51,7 @@ def campaign(rng: np.random.Generator, n_blocks: int, noise: Values) -> Values:
     return np.asarray(1000 * np.outer(level, 1 + 0.05 * rng.standard_normal(n_blocks)) * (1 + noise))
 
 
-def misses(data: Measured) -> tuple[bool, bool, bool]:
+def misses(data: MetricValues) -> tuple[bool, bool, bool]:
     """Whether any interval misses the truth: of the main effects, of all pairs, of comparisons with the first cell."""
     assert data.model is not None
     effects = main_effects(data)
@@ -143,7 +145,7 @@ def test_a_trial_that_is_lost_changes_no_ratio() -> None:
     cells = {at: dict(enumerate(row)) for at, row in enumerate(values.tolist())}
     cells[1] = {block: value for block, value in cells[1].items() if block < 2}
     data = measured(values)
-    data = Measured(cells, data.levels, data.factors, data.references, 0.95, BlockModel.of(cells))
+    data = MetricValues(cells, data.levels, data.factors, data.references, 0.95, BlockModel.of(cells))
     platform, _ = factor_pairs(data, main_effects(data))
     pair = platform.of("runc")
     assert pair.strata == 2 and pair.interval.holds(0.97) and pair.interval.half_width < 0.02

@@ -20,7 +20,7 @@ import pytest
 from lastro import registry
 from lastro.errors import PlatformError
 from lastro.functions._click import _SOCKET
-from lastro.functions.base import Function, Path
+from lastro.functions.base import ForwardingPath, Function
 from lastro.functions.dpi import SIGNATURE
 from lastro.functions.firewall import BLOCKED_PORTS
 from lastro.host.local import LocalHost
@@ -42,7 +42,7 @@ pytestmark = [pytest.mark.root, needs_click]
 
 FUNCTIONS = sorted(ChainScenario.part_names("function"))
 SETTINGS = {"tcp_s": 1, "tcp_streams": 1, "udp_s": 1, "udp_rate": "10M", "ping_s": 0.5, "ping_interval_ms": 100}
-SOURCES = (Path().source, "198.18.66.5", "198.19.66.255", "198.18.67.5", "198.19.65.255")
+SOURCES = (ForwardingPath().source, "198.18.66.5", "198.19.66.255", "198.18.67.5", "198.19.65.255")
 N_PACKETS = 150
 COUNTED = {"crossed", "blocked", "detoured"}
 TCP, UDP, ICMP = 6, 17, 1
@@ -168,7 +168,7 @@ def datagram(source: str, sink: str, protocol: int, body: bytes, ident: int, fra
     return head + socket.inet_aton(source) + socket.inet_aton(sink) + body
 
 
-def generated(function: str, path: Path) -> list[bytes]:
+def generated(function: str, path: ForwardingPath) -> list[bytes]:
     """Packets from blocked and other sources, to blocked and other ports, with and without the signature."""
     draw = random.Random(2017)
     packets, suspect = [], SIGNATURE.encode()
@@ -189,7 +189,7 @@ def generated(function: str, path: Path) -> list[bytes]:
     return [*packets, datagram(path.source, path.sink, UDP, end, N_PACKETS + 1)]
 
 
-def arrived(packet: bytes, path: Path) -> Arrived:
+def arrived(packet: bytes, path: ForwardingPath) -> Arrived:
     length, fragment, ttl, protocol = struct.unpack("!2xH2xHBB", packet[:10])
     source, sink = socket.inet_ntoa(packet[12:16]), socket.inet_ntoa(packet[16:20])
     body = packet[20:length]
@@ -219,7 +219,7 @@ def decided(testbed: Testbed, chain: Chain, packets: list[bytes]) -> tuple[list[
 
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_click_decides_as_nftables_does(testbed: Testbed, pool: PlatformPool, function: str) -> None:
-    packets, found = generated(function, Path()), {}
+    packets, found = generated(function, ForwardingPath()), {}
     for implementation in ("kernel", "click"):
         with chain_of(testbed, pool, function, implementation, "native+veth-direct") as chain:
             found[implementation] = decided(testbed, chain, packets)
@@ -233,7 +233,7 @@ def test_click_decides_as_nftables_does(testbed: Testbed, pool: PlatformPool, fu
         assert 0 < click_counts["blocked"] == len(packets) - len(by_click)
     if function == "dpi":
         assert 20 < click_counts["detoured"] < len(packets) - 20
-    assert ({each.source for each in by_click} == {Path().outside_address}) is (function == "nat")
+    assert ({each.source for each in by_click} == {ForwardingPath().outside_address}) is (function == "nat")
 
 
 # A function that Click refuses
@@ -243,7 +243,7 @@ class Misspelt(Function):
     name = "misspelt"
     summary = "an element that no Click has"
 
-    def click(self, path: Path) -> str:
+    def click(self, path: ForwardingPath) -> str:
         return "input[0] -> Serch(x) -> [0]output; input[1] -> [1]output;"
 
 

@@ -45,10 +45,12 @@ def attempts_of(campaign: Path) -> list[Attempt]:
         return store.attempts()
 
 
-def seats(parent: int | None = None) -> list[int]:
+def workers(parent: int | None = None) -> list[int]:
     """The processes that hold a testbed: for a coordinator, or for any, also for one that was killed."""
     of = [] if parent is None else ["-P", str(parent)]
-    found = subprocess.run(["pgrep", *of, "-f", "lastro.app.seat"], capture_output=True, text=True, check=False)
+    found = subprocess.run(
+        ["pgrep", *of, "-f", "lastro.app.testbed_worker"], capture_output=True, text=True, check=False
+    )
     return [int(pid) for pid in found.stdout.split()]
 
 
@@ -87,11 +89,11 @@ def test_a_host_with_two_names_measures_under_one(four_hosts: list[FleetHost], t
 
 
 @pytest.mark.slow
-def test_killed_and_stopped_seats_are_replaced_and_leave_nothing(four_hosts: list[FleetHost], tmp_path: Path) -> None:
+def test_killed_and_stopped_workers_are_replaced_and_leave_nothing(four_hosts: list[FleetHost], tmp_path: Path) -> None:
     """A stopped one holds its host and its link; only its signs of life are missing, for a minute."""
     process = start("run", *write(tmp_path, four_hosts[:2], replicates=60, settle_s=0.5))
     until(lambda: n_done(tmp_path / "campaign") >= 4, "trials", 120)
-    killed, stopped = seats()
+    killed, stopped = workers()
     assert sessions_of(killed) and sessions_of(stopped)
     os.kill(killed, signal.SIGKILL)
     os.kill(stopped, signal.SIGSTOP)
@@ -145,7 +147,7 @@ def interrupted(host: FleetHost, off: Callable[[FleetHost], None], on: Callable[
 
 
 @pytest.mark.slow
-def test_a_storm_over_coordinator_seats_links_and_hosts_loses_nothing(
+def test_a_storm_over_coordinator_workers_links_and_hosts_loses_nothing(
     four_hosts: list[FleetHost], tmp_path: Path
 ) -> None:
     seed = int(os.environ.get("LASTRO_CRASH_SEED") or random.SystemRandom().randrange(10**6))
@@ -159,15 +161,15 @@ def test_a_storm_over_coordinator_seats_links_and_hosts_loses_nothing(
         process = start("run", *words)
         until(lambda: n_done(campaign) >= 1 or process.poll() is not None, "a trial", 300)  # noqa: B023
         while kinds.total() < 40 and process.poll() is None:
-            kind, host = chance.choice(["coordinator", "seat", "link", "sshd", "power"]), chance.choice(four_hosts)
+            kind, host = chance.choice(["coordinator", "worker", "link", "sshd", "power"]), chance.choice(four_hosts)
             if kind == "coordinator":
-                if (held := seats(process.pid)) and chance.random() < 0.5:
+                if (held := workers(process.pid)) and chance.random() < 0.5:
                     os.kill(chance.choice(held), signal.SIGSTOP)  # it must end, too: the kernel continues it
                 process.kill()
                 process.communicate()
                 process = start("resume", campaign, "--no-report")
-            elif kind == "seat":
-                if not (held := seats()):
+            elif kind == "worker":
+                if not (held := workers()):
                     continue  # nobody is hit
                 os.kill(chance.choice(held), signal.SIGKILL)
             elif kind == "link":
@@ -185,5 +187,5 @@ def test_a_storm_over_coordinator_seats_links_and_hosts_loses_nothing(
         assert done.code == 0, done.err
         assert is_whole(campaign)
     print(f"{number} campaigns: {dict(kinds)}")
-    until(lambda: not seats(), "the seats to end")
+    until(lambda: not workers(), "the workers to end")
     assert [host.left() for host in four_hosts] == [[]] * 4

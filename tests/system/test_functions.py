@@ -10,7 +10,7 @@ import pytest
 
 from lastro import registry
 from lastro.errors import CommandTimeout, LastroError
-from lastro.functions.base import Path
+from lastro.functions.base import ForwardingPath
 from lastro.functions.dpi import SIGNATURE
 from lastro.functions.firewall import BLOCKED_PORTS, BLOCKED_SOURCES
 from lastro.host.base import Process
@@ -25,8 +25,8 @@ from ..products import one_of
 
 pytestmark = pytest.mark.root
 
-SINK, SOURCE = Path().sink, Path().source
-OUTSIDE = Path().outside_address
+SINK, SOURCE = ForwardingPath().sink, ForwardingPath().source
+OUTSIDE = ForwardingPath().outside_address
 PATIENCE_S = 3.0
 SILENCE_S = 0.3
 

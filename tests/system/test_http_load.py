@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lastro.host.local import LocalHost
-from lastro.instruments._http import ClosedLoad, Endpoint, OpenLoad, Page, Station
+from lastro.instruments._http import ClosedLoad, Endpoint, LoadOrigin, OpenLoad, RequestedPage
 from lastro.instruments.jmeter import HOME, Jmeter
 from lastro.instruments.vegeta import Vegeta
 from lastro.results.samples import Reading
@@ -24,8 +24,8 @@ needs_jmeter = pytest.mark.skipif(not Path(HOME).exists(), reason="no JMeter her
 needs_vegeta = pytest.mark.skipif(shutil.which("vegeta") is None, reason="no vegeta here, and no Go to build it")
 NETNS = "lastro-http-load"
 ORIGIN, SECOND = Endpoint("198.18.200.1", 8080), Endpoint("198.18.200.2", 8080)
-PAGE = Page.of(f"http://{ORIGIN}/object", httpserver.BODY)
-ELSEWHERE = Page.of("http://198.18.200.3/object", httpserver.BODY)  # where nobody is: only a proxy has it
+PAGE = RequestedPage.of(f"http://{ORIGIN}/object", httpserver.BODY)
+ELSEWHERE = RequestedPage.of("http://198.18.200.3/object", httpserver.BODY)  # where nobody is: only a proxy has it
 
 
 @pytest.fixture(scope="module")
@@ -41,8 +41,8 @@ def host() -> Iterator[LocalHost]:
 
 
 @pytest.fixture
-def station(host: LocalHost, tmp_path: Path) -> Station:
-    return Station(host, ("ip", "netns", "exec", NETNS), str(tmp_path / "load"))
+def station(host: LocalHost, tmp_path: Path) -> LoadOrigin:
+    return LoadOrigin(host, ("ip", "netns", "exec", NETNS), str(tmp_path / "load"))
 
 
 @contextmanager
@@ -65,7 +65,7 @@ def sent(reading: Reading) -> int:
 
 
 @needs_jmeter
-def test_jmeter_sends_every_request_by_its_proxy_and_its_files_are_kept(host: LocalHost, station: Station) -> None:
+def test_jmeter_sends_every_request_by_its_proxy_and_its_files_are_kept(host: LocalHost, station: LoadOrigin) -> None:
     load = ClosedLoad(ELSEWHERE, (ORIGIN, SECOND), clients=4, requests=25, warm_up=2)
     with host.recorded() as transcript, serving(host) as first, serving(host, at=SECOND) as second:
         reading = Jmeter().measure(station, load)
@@ -90,7 +90,7 @@ def test_jmeter_sends_every_request_by_its_proxy_and_its_files_are_kept(host: Lo
     ],
 )
 def test_what_goes_wrong_is_never_fast_by_jmeter(
-    host: LocalHost, station: Station, fault: str, every: int, told: str
+    host: LocalHost, station: LoadOrigin, fault: str, every: int, told: str
 ) -> None:
     load = ClosedLoad(PAGE, clients=2, requests=25, warm_up=0, timeout_s=1)
     with serving(host, fault, every):
@@ -101,7 +101,7 @@ def test_what_goes_wrong_is_never_fast_by_jmeter(
 
 
 @needs_vegeta
-def test_vegeta_sends_at_its_rate_by_all_proxies(host: LocalHost, station: Station) -> None:
+def test_vegeta_sends_at_its_rate_by_all_proxies(host: LocalHost, station: LoadOrigin) -> None:
     load = OpenLoad(ELSEWHERE, (ORIGIN, SECOND), rate_per_s=100, duration_s=2)
     with serving(host) as first, serving(host, at=SECOND) as second:
         reading = Vegeta().measure(station, load)
@@ -122,7 +122,7 @@ def test_vegeta_sends_at_its_rate_by_all_proxies(host: LocalHost, station: Stati
     ],
 )
 def test_what_goes_wrong_is_never_fast_by_vegeta(
-    host: LocalHost, station: Station, fault: str, every: int, told: str
+    host: LocalHost, station: LoadOrigin, fault: str, every: int, told: str
 ) -> None:
     with serving(host, fault, every):
         reading = Vegeta().measure(station, OpenLoad(PAGE, rate_per_s=100, duration_s=1, timeout_s=1))
@@ -131,7 +131,7 @@ def test_what_goes_wrong_is_never_fast_by_vegeta(
 
 
 @needs_vegeta
-def test_other_bytes_of_the_right_length_are_found_beside_vegeta(host: LocalHost, station: Station) -> None:
+def test_other_bytes_of_the_right_length_are_found_beside_vegeta(host: LocalHost, station: LoadOrigin) -> None:
     with serving(host, "content", 50):
         reading = Vegeta().measure(station, OpenLoad(PAGE, rate_per_s=100, duration_s=2))
     assert "is not the page" in reading.invalid_because[-1]
@@ -140,7 +140,7 @@ def test_other_bytes_of_the_right_length_are_found_beside_vegeta(host: LocalHost
 @needs_jmeter
 @needs_vegeta
 def test_a_server_that_stands_still_shows_in_the_open_loop_and_hides_from_the_closed_one(
-    host: LocalHost, station: Station
+    host: LocalHost, station: LoadOrigin
 ) -> None:
     """It answers only in every other half second: half of all moments are followed by a wait of 250 ms on average."""
     with serving(host, "stall", 1):
@@ -157,6 +157,6 @@ def test_a_server_that_stands_still_shows_in_the_open_loop_and_hides_from_the_cl
 
 
 @needs_jmeter
-def test_a_server_that_does_not_answer_is_told_before_any_load(host: LocalHost, station: Station) -> None:
+def test_a_server_that_does_not_answer_is_told_before_any_load(host: LocalHost, station: LoadOrigin) -> None:
     reading = Jmeter().measure(station, ClosedLoad(PAGE, timeout_s=1))
     assert reading.measurements == {} and "status 000" in reading.invalid_because[0]

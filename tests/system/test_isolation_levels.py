@@ -8,7 +8,7 @@ import pytest
 
 from lastro import registry
 from lastro.errors import Unavailable
-from lastro.host.places import FIRST_ID
+from lastro.host.state_dirs import FIRST_ID
 from lastro.isolation.base import NEIGHBOUR, Isolation, Profile, isolate, parts_of
 from lastro.isolation.landlock import Landlock
 from lastro.isolation.user_namespace import UserNamespace

@@ -14,7 +14,7 @@ import pytest
 
 from lastro import registry
 from lastro.attachments.veth_direct import VethDirect
-from lastro.instruments._load_generator import PORT, Traffic, Way
+from lastro.instruments._load_generator import PORT, Direction, Traffic
 from lastro.instruments.sockperf_latency import SockperfLatency
 from lastro.platforms.base import Instance
 from lastro.scenarios.shared.chain import deployed
@@ -74,12 +74,12 @@ def frozen(instance: Instance, after_s: float) -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def way(testbed: Testbed, pool: PlatformPool) -> Iterator[Way]:
+def way(testbed: Testbed, pool: PlatformPool) -> Iterator[Direction]:
     with joined(Subject(testbed, pool.get("runc")), "veth-direct") as (left, right):
-        yield Way(left, right, RIGHT)
+        yield Direction(left, right, RIGHT)
 
 
-def test_every_packet_due_in_a_freeze_counts_with_its_waiting(way: Way) -> None:
+def test_every_packet_due_in_a_freeze_counts_with_its_waiting(way: Direction) -> None:
     require_all_counted(way, way.receiver)
 
 
@@ -88,10 +88,12 @@ def test_every_packet_due_in_a_freeze_counts_with_its_waiting(way: Way) -> None:
 def test_so_it_does_where_a_function_is_frozen_whose_kernel_is_a_process(testbed: Testbed, pool: PlatformPool) -> None:
     gvisor, forwarding = pool.get("gvisor"), registry.get("function", "none")()
     with deployed(testbed, gvisor, VethDirect(), forwarding, offloads=False) as chain:
-        require_all_counted(Way(chain.source, chain.sink, chain.path.sink), chain.instances["function"], BACKLOG_MS)
+        require_all_counted(
+            Direction(chain.source, chain.sink, chain.path.sink), chain.instances["function"], BACKLOG_MS
+        )
 
 
-def require_all_counted(way: Way, stopped: Instance, backlog_ms: float = BUSY_MS) -> None:
+def require_all_counted(way: Direction, stopped: Instance, backlog_ms: float = BUSY_MS) -> None:
     """1,000 packets a second, of which every tenth is answered: one is due every 10 ms, also in the freeze.
 
     None is answered before the thaw, and all are within `backlog_ms` of it."""
@@ -112,7 +114,7 @@ def require_all_counted(way: Way, stopped: Instance, backlog_ms: float = BUSY_MS
     assert trips.histogram.quantile(0.95) / 1e6 > 30
 
 
-def test_a_closed_loop_hides_the_freeze(way: Way) -> None:
+def test_a_closed_loop_hides_the_freeze(way: Direction) -> None:
     """It sends one packet in the freeze, and tens of thousands outside of it."""
     argv = ["sockperf", "ping-pong", "--ip", way.target, "--port", str(PORT), "--time", "2", "--full-rtt"]
     with SockperfLatency().answering(way), frozen(way.receiver, SLEEPS_S + 1.2):
@@ -122,6 +124,6 @@ def test_a_closed_loop_hides_the_freeze(way: Way) -> None:
     assert found["percentile 99.000"] < 30, "as if there had been no freeze"
 
 
-def test_the_meter_alone_takes_little(way: Way) -> None:
+def test_the_meter_alone_takes_little(way: Direction) -> None:
     own = SockperfLatency().own_delay(way.sender, Traffic((64,)), 5500, 1)
     assert own.lost == 0 and 0 < own.histogram.quantile(0.5) / 1e6 < BUSY_MS

@@ -16,12 +16,12 @@ import pytest
 from lastro import registry
 from lastro.attachments.veth_direct import VethDirect
 from lastro.errors import TrialError
-from lastro.functions.base import Function, Path, Step
+from lastro.functions.base import ForwardingPath, Function, Step
 from lastro.instruments._load_generator import Traffic
 from lastro.instruments.trafgen import Trafgen
 from lastro.platforms.native import Native
-from lastro.results.noted import remarks_of
 from lastro.results.samples import GOAL_NOT_MET, Outcome
+from lastro.results.trial_notes import remarks_of
 from lastro.scenarios.load import LoadScenario
 from lastro.scenarios.load.addresses import keep_addresses
 from lastro.scenarios.load.probing import Prober
@@ -109,7 +109,7 @@ class Holding(Function):
 
     name, summary = "holding", "lets a known rate pass, later"
 
-    def more_steps(self, path: Path) -> tuple[Step, ...]:
+    def more_steps(self, path: ForwardingPath) -> tuple[Step, ...]:
         bucket = f"tbf rate {CAPACITY_FPS * 60 * 8}bit burst {_BURST * 60} limit {_HELD * 60}"
         return (Step(("tc", "qdisc", "add", "dev", path.outside, "root", *bucket.split())),)
 

@@ -16,8 +16,8 @@ from lastro.functions.http_proxy import HttpProxy, ProxyOptions
 from lastro.isolation.base import not_in_force
 from lastro.platforms.base import InstanceSpec
 from lastro.platforms.runc import Runc
-from lastro.results.noted import remarks_of
 from lastro.results.samples import AT_LEAST, Outcome
+from lastro.results.trial_notes import remarks_of
 from lastro.scenarios.base import isolations_of
 from lastro.scenarios.proxy import ProxyScenario
 from lastro.scenarios.proxy.proxies import ask_all

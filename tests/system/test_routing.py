@@ -14,10 +14,10 @@ import pytest
 
 from lastro import registry
 from lastro.errors import PlatformError
-from lastro.functions._ospf import Protocol
+from lastro.functions._ospf import OspfDaemon
 from lastro.functions.ospf_router import ROUTERS
-from lastro.results.noted import remarks_of
 from lastro.results.samples import GIVEN_BACK
+from lastro.results.trial_notes import remarks_of
 from lastro.scenarios.routing import RoutingScenario
 from lastro.scenarios.routing.boot import booted
 from lastro.scenarios.routing.convergence import Run, wait_for_routes
@@ -31,7 +31,7 @@ from ..scenarios import configured, image_needs
 
 pytestmark = pytest.mark.root
 __all__ = ["image_needs"]  # what `testbed` builds
-FAST = Protocol(1, 4, "point-to-point", "fast")
+FAST = OspfDaemon(1, 4, "point-to-point", "fast")
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from lastro import testbed as testbeds
 from lastro.errors import HostError
 from lastro.host.ledger import Session, session
 from lastro.host.local import LocalHost
-from lastro.host.places import close_to_others
+from lastro.host.state_dirs import close_to_others
 from lastro.host.undo import mounts_below
 from lastro.image.rootfs import Image
 

@@ -62,7 +62,7 @@ xenconsoled --pid-file /run/xenconsoled.pid
 def outside() -> int:
     with session("tests/system/xen_in_qemu.py", wait=silently) as held:
         host = held.host
-        image = rootfs.ensure(rootfs.Recipe.of_this_host(host), held.ledger.state / "rootfs", host)
+        image = rootfs.ensure(rootfs.ImageRecipe.of_this_host(host), held.ledger.state / "rootfs", host)
         boots = guest.ensure(image, held.ledger.state / "guest", host)
         disk, hypervisor = dom0(held, image, boots)
         ports = held.run_dir / "ports"

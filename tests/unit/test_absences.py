@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from lastro.analysis.build import build_report
-from lastro.report.absences import ALONE, NOT_RUN
 from lastro.report.terminal import render
 from lastro.results.read import load_campaign
 from lastro.results.store import Store
+from lastro.words.absences import ALONE, NOT_RUN
 
 from ..campaigns import make_campaign, make_study
 

@@ -10,10 +10,10 @@ import pytest
 
 from lastro import registry
 from lastro.analysis import analyse
-from lastro.report.figures import plans
-from lastro.report.language import ENGLISH
-from lastro.report.tables import growth_tables
+from lastro.builders.tables import growth_tables
+from lastro.figures import plans
 from lastro.results.samples import Metric
+from lastro.words.language import ENGLISH
 
 from ..campaigns import Levels, make_campaign, make_study
 from .test_figures import report_of

@@ -13,17 +13,16 @@ from typing import Any
 import pytest
 
 from lastro import papers
-from lastro.analysis.as_published import AsPublished, BarsHere, LinesHere
+from lastro.analysis.as_published import AsPublished, MatchedBars, MatchedLines
 from lastro.app.contents import content_of
+from lastro.builders.content import Content
+from lastro.builders.data import published as published_document
+from lastro.builders.data.results import document
+from lastro.builders.published_tables import bars_table, printed_table
 from lastro.errors import StudyError
-from lastro.report import published_document
-from lastro.report.content import Content
-from lastro.report.document import document
-from lastro.report.figures import NARROW_IN, WIDE_IN, FigurePlan, plans
+from lastro.figures import NARROW_IN, WIDE_IN, FigurePlan, plans
 from lastro.report.html import render_html
-from lastro.report.language import ENGLISH, language
 from lastro.report.latex import render_latex
-from lastro.report.published_tables import bars_table, printed_table
 from lastro.results.additions import AlignedSeries
 from lastro.results.samples import Series
 from lastro.scenarios.base import schemas
@@ -31,6 +30,7 @@ from lastro.scenarios.routing.additions import FIGURES
 from lastro.study.load import load
 from lastro.study.load_claims import load_claims, parse_claims
 from lastro.study.model import Study
+from lastro.words.language import ENGLISH, language
 
 from .. import kagami_truth
 from ..campaigns import KAGAMI, METRICS, Levels, make_campaign, make_study
@@ -139,7 +139,7 @@ def test_where_a_campaign_follows_kagami_each_mark_is_at_its_bar(kagami: Content
     marks = {
         each.mark.claim.id: (each.mark.value, each.here.mean.value)
         for figure in printed(kagami).figures
-        if isinstance(figure, BarsHere)
+        if isinstance(figure, MatchedBars)
         for panel in figure.panels
         for each in panel.bars
         if each.mark is not None and each.here.mean is not None and each.here.mean.value is not None
@@ -165,7 +165,7 @@ def test_bars_are_over_the_conditions_in_which_all_were_measured(tmp_path: Path)
     make_campaign(tmp_path / "c", study_of_kagami(2), notes=lambda levels, block: {}, **own)
     found = content_of([tmp_path / "c"], ENGLISH, all_metrics=False)
     for figure in printed(found).figures:
-        assert isinstance(figure, BarsHere)
+        assert isinstance(figure, MatchedBars)
         bars = [each.here for each in figure.panels[0].bars if each.bar is not None]
         assert [here.mean.value for here in bars if here.mean] == pytest.approx([100.0] * len(bars), rel=1e-4)
         assert {3 * here.strata == 2 * here.all_strata for here in bars} == {True}
@@ -290,7 +290,7 @@ def test_papers_have_titles_and_notes_in_portuguese_and_series_that_exist() -> N
         "mendes2019/cpu", "mendes2019/disk", "mendes2019/memory", "trindade2018/application", "trindade2018/cpu",
         "trindade2018/cpu-size", "trindade2018/disk", "trindade2018/memory", "trindade2018/uplink",
     }  # fmt: skip
-    assert LinesHere is not BarsHere
+    assert MatchedLines is not MatchedBars
 
 
 # Files

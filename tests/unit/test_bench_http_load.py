@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lastro.instruments._http import OpenLoad, Station
+from lastro.instruments._http import LoadOrigin, OpenLoad
 from lastro.instruments.vegeta import Vegeta
 from lastro.results.samples import OVERLOADED, Reading, Remark
 
@@ -36,7 +36,7 @@ def test_the_ceiling_is_what_was_answered_and_close_to_the_limit(
         return Reading({}, invalid_because=("late",)) if invalid else Reading(values, remarks=(Remark(OVERLOADED, ""),))
 
     monkeypatch.setattr(Vegeta, "measure", measure)
-    monkeypatch.setattr(Station, "beside", lambda client: None)
+    monkeypatch.setattr(LoadOrigin, "beside", lambda client: None)
     found = bench._open(STOOD, False)
     assert 0.94 * limit_per_s < found < limit_per_s, "of the rate, less than all were answered"
     assert len(asked) <= 14 and max(asked) <= max(200, 2 * limit_per_s)

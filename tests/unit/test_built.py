@@ -11,10 +11,10 @@ import pytest
 
 from lastro.anomalies.base import Demand
 from lastro.anomalies.cpu import Cpu
-from lastro.attachments._hosting import Hosted
+from lastro.attachments._hosting import HostedInstance
 from lastro.attachments.base import Segment
 from lastro.attachments.veth_bridge import VethBridge
-from lastro.functions.base import Path as FlowPath
+from lastro.functions.base import ForwardingPath
 from lastro.host.base import Completed
 from lastro.meters.host import HostMeter
 from lastro.meters.interfaces import InterfaceMeter
@@ -28,8 +28,8 @@ from lastro.scenarios.proxy.topology import note_topology as note_proxies
 from lastro.scenarios.routing.boot import note_network, segments_of
 from lastro.scenarios.shared.chain import ROLES, Chain, _segments
 from lastro.scenarios.shared.disturbance import Disturbance
-from lastro.scenarios.shared.point_to_point import Joined
-from lastro.scenarios.shared.topology import Built, Plug, note_load, note_meter
+from lastro.scenarios.shared.point_to_point import JoinedPair
+from lastro.scenarios.shared.topology import BuiltTopology, Plug, note_load, note_meter
 from lastro.scenarios.uplink.ends import FlowEnd
 from lastro.scenarios.uplink.ends import note_topology as note_joined
 from lastro.study.topology import grid
@@ -104,7 +104,7 @@ def built(directory: Path, shown: dict[str, Any], *, taps: bool = False) -> tupl
         SimpleNamespace(testbed=testbed, netns=testbed.dut if taps else name, takes_taps=taps)
         for name in ("left", "right")
     )
-    found: Any = Built(testbed)
+    found: Any = BuiltTopology(testbed)
     found.add("source", left, "runc", isolation="cgroups")
     found.add("sink", right, "runc")
     ends: Any = (Port(left, "out0", "198.18.0.10/24"), Port(right, "in0", "198.18.0.1/24"))  # type: ignore[arg-type]
@@ -206,7 +206,7 @@ def testbed(tmp_path: Path) -> Testbed:
 
 def test_a_chain_has_its_neighbour_beside_it(testbed: Testbed) -> None:
     instances = {role: stood(testbed, role) for role in ROLES}
-    function, path = SimpleNamespace(name="firewall"), FlowPath()
+    function, path = SimpleNamespace(name="firewall"), ForwardingPath()
     chain = Chain(instances, VethBridge(), cast(Any, function), path, _segments(instances, path), dict)
     load = cast(Any, SimpleNamespace(instance=stood(testbed, "neighbour"), demand=Demand("stress", 2, 0, 60)))
     config = {"platform": "runc", "isolation": "none", "function": "firewall", "implementation": "kernel"}
@@ -225,7 +225,7 @@ def test_a_chain_has_its_neighbour_beside_it(testbed: Testbed) -> None:
 def test_a_flow_to_the_host_ends_at_the_routers_own_device(testbed: Testbed) -> None:
     instance, peer = stood(testbed, "instance"), stood(testbed, "peer")
     ports = (Port(peer, "eth0", "198.18.1.1/24"), Port(instance, "eth0", "198.18.1.10/24"))
-    pair = Joined(instance, peer, Segment("u", ports))
+    pair = JoinedPair(instance, peer, Segment("u", ports))
     end = FlowEnd("host", stood(testbed, "host"), "198.18.1.254", "br-ub")
     outcome = Outcome()
     note_joined(pair.built(testbed, "nat", "docker", isolation="none"), pair, end, "nat", outcome)
@@ -239,7 +239,7 @@ def test_proxies_hang_at_the_dut_of_a_line(testbed: Testbed) -> None:
     there = {"client": {"dut": "to-dut"}, "dut": {"client": "to-client", "server": "to-server"}}
     places = (RoleNode(role, testbed, there.get(role, {"dut": "to-dut"})) for role in ("client", "dut", "server"))
     bare = {role: stood(testbed, role) for role in ("client", "server")}
-    hosted = [Hosted(number, stood(testbed, "proxy"), 3128) for number in range(3)]
+    hosted = [HostedInstance(number, stood(testbed, "proxy"), 3128) for number in range(3)]
     outcome = Outcome()
     note_proxies(outcome, ThreeNodeTestbed(*places), bare, hosted, ("docker", "routed", "seccomp"), None)
     nodes, links = shape(outcome)
@@ -264,7 +264,7 @@ def test_a_link_that_the_platform_made_is_read_from_the_kernel(tmp_path: Path) -
     look = lambda argv: answer("".join(f"{names[name]} {json.dumps(links)}\n" for name, links in shown.items()))  # noqa: E731
     bed = recording_testbed(RecordingHost(look), tmp_path)
     names["dut"] = bed.dut
-    found: Any = Built(bed)
+    found: Any = BuiltTopology(bed)
     found.link("docker-nat", Plug("proxy", bed, "proxy", "eth0", ""), Plug("dut", bed, "", "", ""))
     outcome = Outcome()
     found.note(outcome)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lastro.errors import PlatformError, WriteFailed
-from lastro.host.cgroups import Cgroups, CgroupsV1, CgroupsV2, Resources, Tasks, Usage, block_device_of, detect
+from lastro.host.cgroups import Cgroups, CgroupsV1, CgroupsV2, GroupTasks, Resources, Usage, block_device_of, detect
 from lastro.host.local import LocalHost
 
 pytestmark = pytest.mark.processes
@@ -137,9 +137,9 @@ def test_processes_and_refused_forks_are_counted(v1: CgroupsV1, v2: CgroupsV2) -
         with pytest.raises(FileNotFoundError, match=r"pids\.current"):
             groups.tasks(NAME)
         fill(groups, {f"{tree}pids.current": "41\n"})
-        assert groups.tasks(NAME) == Tasks(41)  # a kernel that does not count what it refuses
+        assert groups.tasks(NAME) == GroupTasks(41)  # a kernel that does not count what it refuses
         fill(groups, {f"{tree}pids.events": "max 7\nmax.imposed 9\n"})
-        assert groups.tasks(NAME) == Tasks(41, 7)
+        assert groups.tasks(NAME) == GroupTasks(41, 7)
 
 
 def test_use_between_two_readings_differs_but_for_memory() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lastro.functions.base import Counted
+from lastro.functions.base import CounterReading
 from lastro.functions.dpi import SIGNATURE, Dpi
 from lastro.host.cgroups import Usage
 from lastro.instruments.iperf3_udp import Iperf3Udp
@@ -89,8 +89,8 @@ def test_a_request_with_the_signature_that_was_not_redirected_is_a_reason() -> N
 
 
 def test_dpi_counts_what_it_redirected_in_the_kernel_and_on_click() -> None:
-    assert Dpi.detoured({"function.detour0": {"tx_packets": 7}}, {"crossed": Counted(9, 90)}) == 7
-    assert Dpi.detoured({}, {"detoured": Counted(5, 50)}) == 5
+    assert Dpi.detoured({"function.detour0": {"tx_packets": 7}}, {"crossed": CounterReading(9, 90)}) == 7
+    assert Dpi.detoured({}, {"detoured": CounterReading(5, 50)}) == 5
 
 
 def test_irtt_sends_no_signature() -> None:

@@ -9,12 +9,12 @@ import pytest
 
 from lastro.analysis.build import build_report
 from lastro.analysis.claims import Judgement, judge
-from lastro.report.claim_words import reason_text
 from lastro.results.read import load_campaign
 from lastro.results.samples import Metric
 from lastro.results.store import Store
 from lastro.study.load_claims import parse_claims
 from lastro.study.model import Exclusion, Level, Study
+from lastro.words.claims import reason_text
 
 from ..campaigns import Levels, make_campaign, make_study
 

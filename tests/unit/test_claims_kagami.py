@@ -12,16 +12,16 @@ import pytest
 
 from lastro import papers
 from lastro.analysis.build import build_report
-from lastro.analysis.campaign import Report
+from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.claims import Judgement, judge
-from lastro.report.claim_words import reason_text
-from lastro.report.language import language
 from lastro.results.read import load_campaign
 from lastro.results.store import Store
 from lastro.scenarios.base import schemas
 from lastro.study.claims import Additive, Alike, Claim, Claims, Order, Recovery
 from lastro.study.load import load
 from lastro.study.load_claims import load_claims
+from lastro.words.claims import reason_text
+from lastro.words.language import language
 
 from ..campaigns import KAGAMI, Levels, make_campaign, make_study
 from ..kagami_truth import ANOMALIES, mean_of, published_value
@@ -31,7 +31,7 @@ STUDY = replace(make_study(KAGAMI, replicates=12), name="kagami2017")
 NO_APPARMOR = ("AppArmor is not in this kernel", "boot another kernel")
 
 
-def campaign(directory: Path, **options: Any) -> Report:
+def campaign(directory: Path, **options: Any) -> CampaignResults:
     study = replace(STUDY, design=replace(STUDY.design, replicates=options.pop("replicates", 12)))
     make_campaign(directory, study, value=published_value, notes=lambda levels, block: {}, **options)
     with Store.open(directory) as store:

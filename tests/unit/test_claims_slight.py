@@ -10,20 +10,20 @@ from rich.console import Console
 
 from lastro import papers
 from lastro.analysis.build import build_report
-from lastro.analysis.campaign import Report
+from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.claims import Judgement, judge
-from lastro.report.claim_words import reason_text
-from lastro.report.claims_document import claims_document
-from lastro.report.claims_table import render_claims
-from lastro.report.figures.claims import draw_claims
-from lastro.report.language import ENGLISH, language
-from lastro.report.stat_tables import claims_table
+from lastro.builders.claims_table import render_claims
+from lastro.builders.data.claims import claims_document
+from lastro.builders.stat_tables import claims_table
+from lastro.figures.claims import draw_claims
 from lastro.results.read import load_campaign
 from lastro.results.store import Store
 from lastro.scenarios.base import schemas
 from lastro.study.claims import Claim, Claims
 from lastro.study.load import load
 from lastro.study.load_claims import load_claims, parse_claims
+from lastro.words.claims import reason_text
+from lastro.words.language import ENGLISH, language
 
 from ..campaigns import Levels, make_campaign, make_study
 
@@ -43,7 +43,7 @@ OPPOSITE = TEXT.replace('crun" }, to = { platform = "native', 'native" }, to = {
 )
 
 
-def judged(directory: Path, ratio: float, text: str = TEXT) -> tuple[Claims, Judgement, Report]:
+def judged(directory: Path, ratio: float, text: str = TEXT) -> tuple[Claims, Judgement, CampaignResults]:
     """The judgement of the claim where crun carries `ratio` times as much as the bare host."""
 
     def value(levels: Levels, block: int, metric: str) -> float:

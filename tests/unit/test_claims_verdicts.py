@@ -17,16 +17,16 @@ import pytest
 
 from lastro.analysis import analyse
 from lastro.analysis.build import build_report
-from lastro.analysis.campaign import Report
+from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.claims import judge
 from lastro.analysis.noise_floor import floor_here
-from lastro.report.claim_words import reason_text
 from lastro.results.read import CampaignData, load_campaign
 from lastro.results.samples import Metric
 from lastro.results.store import Store
 from lastro.stats.noise_floor import FORMAT, rescaled
 from lastro.study.load_claims import parse_claims
 from lastro.study.model import Level
+from lastro.words.claims import reason_text
 
 from ..campaigns import make_campaign, make_study
 from ..products import combinations, one_of
@@ -136,7 +136,7 @@ def measured(
     skewed: bool = False,
     lost: float = 0.0,
     in_time: InTime | None = None,
-) -> Report:
+) -> CampaignResults:
     """The report of the template's campaign with other values in it, less a fraction that is lost."""
     rng = random.Random(seed)
     blocks = [1 + rng.gauss(0, BLOCK_NOISE) for _ in range(BLOCKS)]
@@ -365,7 +365,7 @@ def test_an_effect_that_would_have_been_seen_is_said_to_be(template: CampaignDat
     )
 
 
-def with_floor(report: Report, share: float, blocks: int = BLOCKS) -> Report:
+def with_floor(report: CampaignResults, share: float, blocks: int = BLOCKS) -> CampaignResults:
     kept = {"format": FORMAT, "blocks": blocks, "metrics": {"throughput": {"floor": share}}}
     return replace(report, noise_floor=kept)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from pathlib import Path as FilePath
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -13,7 +13,7 @@ import pytest
 from lastro import registry
 from lastro.errors import PlatformError, Unavailable
 from lastro.functions._click import configuration, counters_of
-from lastro.functions.base import Counted, Function, Path
+from lastro.functions.base import CounterReading, ForwardingPath, Function
 from lastro.functions.dpi import SIGNATURE
 from lastro.host.base import Completed
 from lastro.platforms.base import Instance, InstanceSpec
@@ -23,8 +23,8 @@ from lastro.scenarios.shared.crossings import crossings
 
 from .recording import RecordingHost, answer, recording_testbed
 
-SINK, SOURCE = Path().sink, Path().source
-OUTSIDE = Path().outside_address
+SINK, SOURCE = ForwardingPath().sink, ForwardingPath().source
+OUTSIDE = ForwardingPath().outside_address
 
 FUNCTIONS = sorted(ChainScenario.part_names("function"))
 EXPECTED_BODIES = {
@@ -70,12 +70,12 @@ def bare(statement: str) -> str:
 
 @pytest.mark.parametrize("name", EXPECTED_BODIES)
 def test_the_click_body_of_each_function(name: str) -> None:
-    assert function(name).click(Path()) == EXPECTED_BODIES[name]
+    assert function(name).click(ForwardingPath()) == EXPECTED_BODIES[name]
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_every_element_of_a_click_configuration_is_named_and_joined(name: str) -> None:
-    text = configuration(function(name).click(Path()), Path())
+    text = configuration(function(name).click(ForwardingPath()), ForwardingPath())
     declared = set(re.findall(r"(\w+) :: ", " ; ".join(bare(each) for each in statements(text))))
     joined = [bare(each) for each in statements(text) if "->" in each]
     used = {word.strip() for each in joined for word in re.split(r"->|\[\d\]|::", each)} - {""}
@@ -91,7 +91,7 @@ def test_every_element_of_a_click_configuration_is_named_and_joined(name: str) -
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_click_configuration_serves_both_directions_and_arp(name: str) -> None:
-    found = statements(configuration(function(name).click(Path()), Path()))
+    found = statements(configuration(function(name).click(ForwardingPath()), ForwardingPath()))
     for side, interface, address in (("inside", "in0", "198.18.0.1"), ("outside", "out0", OUTSIDE)):
         assert f"from_{side} :: FromDevice({interface}, SNIFFER false, PROMISC false, METHOD LINUX)" in found
         assert f"to_{side} :: Queue(4096) -> ToDevice({interface}, METHOD LINUX)" in found
@@ -129,7 +129,7 @@ def found_by_windows(body: str, packet: bytes) -> bool:
 
 
 def test_the_windows_of_the_search_leave_no_gap_and_reach_the_end() -> None:
-    body, signature = function("dpi").click(Path()), SIGNATURE.encode()
+    body, signature = function("dpi").click(ForwardingPath()), SIGNATURE.encode()
     for length in (len(signature), 64, 79, 80, 81, 143, 144, 1499, 1500):
         for offset in {*range(0, length - len(signature) + 1, 13), length - len(signature)}:
             packet = bytearray(length)
@@ -140,12 +140,16 @@ def test_the_windows_of_the_search_leave_no_gap_and_reach_the_end() -> None:
 
 
 def test_the_counters_of_a_router_are_its_own_and_the_functions_named_ones() -> None:
-    assert counters_of(function("firewall").click(Path())) == {
+    assert counters_of(function("firewall").click(ForwardingPath())) == {
         "crossed": "crossed", "broken": "broken", "blocked": "function/blocked",
     }  # fmt: skip
-    assert set(counters_of(function("nat").click(Path()))) == {"crossed", "broken", *function("nat").witnesses}
-    assert set(counters_of(function("dpi").click(Path()))) == {"crossed", "broken", "detoured"}
-    assert set(counters_of(function("none").click(Path()))) == {"crossed", "broken"}
+    assert set(counters_of(function("nat").click(ForwardingPath()))) == {
+        "crossed",
+        "broken",
+        *function("nat").witnesses,
+    }
+    assert set(counters_of(function("dpi").click(ForwardingPath()))) == {"crossed", "broken", "detoured"}
+    assert set(counters_of(function("none").click(ForwardingPath()))) == {"crossed", "broken"}
 
 
 # A Click that runs, and one that does not
@@ -160,12 +164,12 @@ def said(element: str, packets: int, octets: int) -> str:
     )
 
 
-def on_click(name: str, tmp_path: FilePath, answers: Any) -> tuple[RecordingHost, Any]:
+def on_click(name: str, tmp_path: Path, answers: Any) -> tuple[RecordingHost, Any]:
     """A host, and the installation of a function on a Click that behaves as `answers` says."""
     host = RecordingHost(answers)
     spec = InstanceSpec("function", "function")
     instance = Bare(recording_testbed(host, tmp_path), spec, netns="n", cgroup="c")
-    return host, function(name).installed(instance, Path(), "click")
+    return host, function(name).installed(instance, ForwardingPath(), "click")
 
 
 class Bare(Instance):
@@ -173,7 +177,7 @@ class Bare(Instance):
         return list(argv)
 
 
-def test_the_counters_of_click_are_read_through_its_socket(tmp_path: FilePath) -> None:
+def test_the_counters_of_click_are_read_through_its_socket(tmp_path: Path) -> None:
     sent = (
         GREETING
         + said("crossed", 10, 1400)
@@ -183,7 +187,11 @@ def test_the_counters_of_click_are_read_through_its_socket(tmp_path: FilePath) -
     )
     host, installed = on_click("firewall", tmp_path, lambda argv: answer(sent) if argv[0] == "nc" else None)
     with installed as counted:
-        assert counted() == {"crossed": Counted(10, 1400), "broken": Counted(0, 0), "blocked": Counted(2, 80)}
+        assert counted() == {
+            "crossed": CounterReading(10, 1400),
+            "broken": CounterReading(0, 0),
+            "blocked": CounterReading(2, 80),
+        }
     assert ["click", "/run/function.click"] in host.commands
     asked = host.stdins[host.commands.index(["nc", "-U", "/run/function.socket"])]
     assert isinstance(asked, str) and asked.splitlines()[-3:] == [
@@ -191,14 +199,14 @@ def test_the_counters_of_click_are_read_through_its_socket(tmp_path: FilePath) -
     ]  # fmt: skip
 
 
-def test_a_counter_that_click_does_not_have_is_left_out(tmp_path: FilePath) -> None:
+def test_a_counter_that_click_does_not_have_is_left_out(tmp_path: Path) -> None:
     sent = GREETING + said("crossed", 1, 28) + "511 No element named 'broken'\r\n" + said("function/blocked", 0, 0)
     _, installed = on_click("firewall", tmp_path, lambda argv: answer(sent) if argv[0] == "nc" else None)
     with installed as counted:
         assert set(counted()) == {"crossed", "blocked"}
 
 
-def test_clicks_own_error_is_reported(tmp_path: FilePath) -> None:
+def test_clicks_own_error_is_reported(tmp_path: Path) -> None:
     error = (
         "/run/function.click:8: While initializing 'function/inspect :: Search':\n  unknown element class 'Search'\n"
         "Router could not be initialized!\n"
@@ -215,7 +223,7 @@ def test_clicks_own_error_is_reported(tmp_path: FilePath) -> None:
         installed.__enter__()
 
 
-def test_without_click_it_says_where_lastro_looks(tmp_path: FilePath) -> None:
+def test_without_click_it_says_where_lastro_looks(tmp_path: Path) -> None:
     def answers(argv: Sequence[str]) -> Completed | None:
         return answer(code=127) if argv[-1] == "command -v click" else None
 
@@ -229,19 +237,22 @@ def test_without_click_it_says_where_lastro_looks(tmp_path: FilePath) -> None:
 @pytest.mark.parametrize(
     ("seen", "reason"),
     [
-        ({"crossed": Counted(1000, 1_400_000), "broken": Counted(0, 0)}, None),
-        ({"crossed": Counted(0, 0), "broken": Counted(0, 0)}, "saw 0 bytes of a flow of 1000000"),
+        ({"crossed": CounterReading(1000, 1_400_000), "broken": CounterReading(0, 0)}, None),
+        ({"crossed": CounterReading(0, 0), "broken": CounterReading(0, 0)}, "saw 0 bytes of a flow of 1000000"),
         ({}, "could not be read"),
-        ({"crossed": Counted(1000, 1_400_000), "broken": Counted(7, 7)}, "7 packets were longer than a frame"),
+        (
+            {"crossed": CounterReading(1000, 1_400_000), "broken": CounterReading(7, 7)},
+            "7 packets were longer than a frame",
+        ),
     ],
     ids=["counted", "nothing", "silent", "broken"],
 )
-def test_what_click_counted_is_a_witness(seen: dict[str, Counted], reason: str | None) -> None:
+def test_what_click_counted_is_a_witness(seen: dict[str, CounterReading], reason: str | None) -> None:
     reasons = crossings("iperf3-tcp", cast(Any, SimpleNamespace(function=function("none"))), seen, 1_000_000)
     assert (reason is None and reasons == []) or (reason and len(reasons) == 1 and reason in reasons[0])
 
 
-def test_the_ends_of_a_flow_through_click_send_single_segments(tmp_path: FilePath) -> None:
+def test_the_ends_of_a_flow_through_click_send_single_segments(tmp_path: Path) -> None:
     host = RecordingHost()
     with Runc().start(recording_testbed(host, tmp_path), InstanceSpec("one", "source")) as instance:
         instance.send_single_segments("out0")

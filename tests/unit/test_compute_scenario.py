@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from lastro.errors import CommandTimeout, InputError, InstrumentError, Unavailable
-from lastro.host.activity import Totals
+from lastro.host.activity import HostTotals
 from lastro.host.cgroups import Resources, Usage
 from lastro.host.local import LocalHost
 from lastro.instruments.gzip import Gzip
@@ -215,7 +215,7 @@ def measured(monkeypatch: pytest.MonkeyPatch, reading: Reading = READING, under:
     """A trial whose workload yields this, on what lies `under` it; it is watched for 2.2 s, of which it takes 2 s."""
     host = HostMeter(cast(Any, None), {})
     host.elapsed_s = 2.2
-    host.totals = Totals({"user": 2.0, "system": 0.8, "idle": 1.6, "iowait": 0.0, "steal": 0.0}, {})
+    host.totals = HostTotals({"user": 2.0, "system": 0.8, "idle": 1.6, "iowait": 0.0, "steal": 0.0}, {})
     watch = SimpleNamespace(
         require_used=lambda name: None, drift=None, used={"instance": Usage(cpu_s=2.1)},
         guest=GuestAccount(1.0, 0.0, 0, 10.0), guest_after=GuestAccount(4.0, 0.0, 0, 14.0), fresh_peak=True,

@@ -15,11 +15,8 @@ from lastro import papers, registry
 from lastro.analysis.build import build_report
 from lastro.analysis.claims import Judgement, judge
 from lastro.campaign.duration import forecast
-from lastro.report.claim_words import reason_text
-from lastro.report.claims_text import measured_text
-from lastro.report.figures.claims import draw_claims
-from lastro.report.figures.milestones import draw_milestones
-from lastro.report.language import ENGLISH
+from lastro.figures.claims import draw_claims
+from lastro.figures.milestones import draw_milestones
 from lastro.results.additions import Milestones
 from lastro.results.read import load_campaign
 from lastro.results.store import Store
@@ -31,6 +28,9 @@ from lastro.study.design import treatments
 from lastro.study.load import load
 from lastro.study.load_claims import load_claims
 from lastro.study.model import Study
+from lastro.words.claims import reason_text
+from lastro.words.claims_text import measured_text
+from lastro.words.language import ENGLISH
 
 from ..campaigns import Levels, make_campaign
 

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lastro.analysis import analyse
-from lastro.analysis.campaign import Report
+from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.curves import curves, number_of
-from lastro.report.figures import FigurePlan, plans
-from lastro.report.language import ENGLISH, language
-from lastro.report.tables import curve_tables
+from lastro.builders.tables import curve_tables
+from lastro.figures import FigurePlan, plans
 from lastro.study.model import Level
+from lastro.words.language import ENGLISH, language
 
 from ..campaigns import METRICS, Levels, make_campaign, make_study
 from .test_figures import DOT, report_of, texts
@@ -29,7 +29,7 @@ def value(levels: Levels, block: int, metric: str) -> float:
 
 
 @pytest.fixture(scope="module")
-def sweep(tmp_path_factory: pytest.TempPathFactory) -> Report:
+def sweep(tmp_path_factory: pytest.TempPathFactory) -> CampaignResults:
     """Four platforms by four numbers of threads: one cannot run, one lost its trials with 4,000 threads."""
     study = make_study(THREADS, metrics=METRICS[:1], replicates=4, baseline={"platform": "native"})
     return report_of(
@@ -42,17 +42,17 @@ def sweep(tmp_path_factory: pytest.TempPathFactory) -> Report:
     )  # fmt: skip
 
 
-def of(tmp_path: Path, factors: dict[str, tuple[Level, ...]], **more: object) -> Report:
+def of(tmp_path: Path, factors: dict[str, tuple[Level, ...]], **more: object) -> CampaignResults:
     study = make_study(factors, metrics=METRICS[:1], replicates=2, **more)  # type: ignore[arg-type]
     return report_of(make_campaign(tmp_path / "c", study, value=lambda levels, block, metric: 1.0 + block))
 
 
-def drawn(report: Report, kind: str, code: str = "en") -> list[FigurePlan]:
+def drawn(report: CampaignResults, kind: str, code: str = "en") -> list[FigurePlan]:
     say = ENGLISH if code == "en" else language(code)
     return [plan for plan in plans(report, analyse(report), say) if plan.kind == kind]
 
 
-def test_the_baseline_leads_and_what_cannot_run_stands_last(sweep: Report) -> None:
+def test_the_baseline_leads_and_what_cannot_run_stands_last(sweep: CampaignResults) -> None:
     (curve,) = curves(sweep)
     assert (curve.factor, curve.lines, curve.others) == ("instrument.threads", "platform", ())
     assert curve.line_names == ("native", "lxc", "kvm", "virtualbox")
@@ -60,7 +60,7 @@ def test_the_baseline_leads_and_what_cannot_run_stands_last(sweep: Report) -> No
 
 
 @pytest.mark.parametrize("code", ["en", "pt-BR"])
-def test_every_valid_trial_is_a_point_and_what_is_missing_is_named(sweep: Report, code: str) -> None:
+def test_every_valid_trial_is_a_point_and_what_is_missing_is_named(sweep: CampaignResults, code: str) -> None:
     (plan,) = drawn(sweep, "curve", code)
     picture = plan.picture()
     assert picture is not None and picture.name == "curve-throughput-instrument.threads"
@@ -74,13 +74,13 @@ def test_every_valid_trial_is_a_point_and_what_is_missing_is_named(sweep: Report
         assert said in words
 
 
-def test_trials_that_a_curve_shows_are_not_drawn_again(sweep: Report, tmp_path: Path) -> None:
+def test_trials_that_a_curve_shows_are_not_drawn_again(sweep: CampaignResults, tmp_path: Path) -> None:
     assert not drawn(sweep, "distribution")
     some = of(tmp_path, {"platform": ("native",), "instrument": ("pi:digits=10", "pi:digits=99", "mbw")})
     assert drawn(some, "curve") and drawn(some, "distribution")
 
 
-def test_the_table_has_every_mean_with_its_interval_and_every_hole(sweep: Report) -> None:
+def test_the_table_has_every_mean_with_its_interval_and_every_hole(sweep: CampaignResults) -> None:
     (table,) = curve_tables(sweep, ENGLISH).values()
     assert table.columns == ("platform", "1", "1,000", "2,000", "4,000")
     rows = {row[0]: row[1:] for row in table.rows}
@@ -96,7 +96,9 @@ def test_the_shorter_side_of_the_table_is_across(tmp_path: Path) -> None:
     assert table.columns == ("proxies", "native", "runc") and [row[0] for row in table.rows] == ["1", "2", "4", "8"]
 
 
-def test_an_axis_is_logarithmic_beyond_a_decade_and_every_level_has_a_tick(sweep: Report, tmp_path: Path) -> None:
+def test_an_axis_is_logarithmic_beyond_a_decade_and_every_level_has_a_tick(
+    sweep: CampaignResults, tmp_path: Path
+) -> None:
     narrow = of(tmp_path, {"platform": ("native",), "instrument.files": (25, 50, 100)})
     for report, scale, ticks in ((sweep, "log", [1, 1000, 2000, 4000]), (narrow, "linear", [25, 50, 100])):
         figure = drawn(report, "curve")[0].draw()

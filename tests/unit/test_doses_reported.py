@@ -9,13 +9,13 @@ import pytest
 
 from lastro.analysis.doses import doses_of
 from lastro.app.contents import content_of, report_of
+from lastro.builders.data.results import document
+from lastro.builders.tables import doses_table
 from lastro.report import terminal
-from lastro.report.caveats import caveats
-from lastro.report.document import document
 from lastro.report.html import render_html
-from lastro.report.language import ENGLISH, language
 from lastro.report.latex import render_latex
-from lastro.report.tables import doses_table
+from lastro.words.caveats import caveats
+from lastro.words.language import ENGLISH, language
 
 from ..campaigns import METRICS, Levels, make_campaign, make_study, plausible_notes
 from ..documents import render_markdown

@@ -166,7 +166,7 @@ def test_the_suite_has_every_study_and_all_are_quick_without_hardware_virtualiza
     folder = papers.folder("eiras2018")
     assert folder is not None
     suite = tomllib.loads((folder / "suite.toml").read_text())
-    assert sorted(f"eiras2018/{member}" for member in suite["fronts"]) == MEMBERS
+    assert sorted(f"eiras2018/{member}" for member in suite["studies"]) == MEMBERS
     expected_s = 0.0
     for member in MEMBERS:
         study = load(papers.find(member), schemas()).with_profile("quick")

@@ -15,8 +15,11 @@ from lastro.analysis.claims import judge
 from lastro.analysis.compare import compare
 from lastro.analysis.gate_plan import gate_plan
 from lastro.builders import gate_plan as planned_gate
-from lastro.report import analysis_document, claims_document, compare_document, document
-from lastro.report.encoder import encode, only, own
+from lastro.builders.data import claims as claims_document
+from lastro.builders.data import comparison as compare_document
+from lastro.builders.data import results as document
+from lastro.builders.data import statistics as analysis_document
+from lastro.builders.data.encoder import encode, only, own
 from lastro.study.design import treatments
 from lastro.study.load_claims import parse_claims
 

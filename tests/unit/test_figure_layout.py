@@ -20,17 +20,17 @@ from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
 from lastro.analysis import analyse
-from lastro.analysis.campaign import Report
-from lastro.report.figures import NARROW_IN, WIDE_IN, FigurePlan, plans
-from lastro.report.figures.effects import draw_effects
-from lastro.report.figures.scale import reach
-from lastro.report.figures.style import fit, new_figure, style
-from lastro.report.figures.text import CHAR_EM, em, wrapped
-from lastro.report.language import ENGLISH
-from lastro.report.numbers import axis_numbers, no_exponent
+from lastro.analysis.campaign import CampaignResults
+from lastro.figures import NARROW_IN, WIDE_IN, FigurePlan, plans
+from lastro.figures.effects import draw_effects
+from lastro.figures.scale import reach
+from lastro.figures.style import fit, new_figure, style
+from lastro.figures.text import CHAR_EM, em, wrapped
 from lastro.results.samples import Metric
 from lastro.stats.intervals import Interval
 from lastro.stats.noise_floor import FORMAT
+from lastro.words.language import ENGLISH
+from lastro.words.numbers import axis_numbers, no_exponent
 
 from ..campaigns import METRICS, Levels, make_campaign, make_study, plausible_notes, plausible_value
 from .test_curves import value as curve_value
@@ -45,7 +45,7 @@ LONG = {
 MAGNITUDES = tuple(Metric(f"m{exponent}", "1/s", "higher", "") for exponent in (-4, -1, 2, 5, 9))
 
 
-def figures(report: Report, width_in: float, kind: str = "") -> Iterator[tuple[FigurePlan, Figure]]:
+def figures(report: CampaignResults, width_in: float, kind: str = "") -> Iterator[tuple[FigurePlan, Figure]]:
     """Every figure, or those of one kind alone."""
     kept = {"floor": 1.3, "n_pairs": 20, "ratio": 1.2, "interval": {"low": -0.1, "high": 2.5}}
     floors = {"format": FORMAT, "blocks": 2, "metrics": {metric.name: kept for metric in report.metrics}}
@@ -96,7 +96,7 @@ def collisions(figure: Figure) -> list[tuple[str, str]]:
 
 
 @pytest.fixture(scope="module")
-def crowded(tmp_path_factory: pytest.TempPathFactory) -> Report:
+def crowded(tmp_path_factory: pytest.TempPathFactory) -> CampaignResults:
     """Long names, two blocks, values below one ten thousandth, one level that cannot run, and packets over time."""
     tiny = Metric("a_metric_with_a_long_name_of_which_there_are_some", "s", "lower", "")
     study = make_study(LONG, replicates=2, metrics=(tiny,), baseline={"platform": "native"})
@@ -111,7 +111,7 @@ def crowded(tmp_path_factory: pytest.TempPathFactory) -> Report:
 
 
 @pytest.fixture(scope="module")
-def counts(tmp_path_factory: pytest.TempPathFactory) -> Report:
+def counts(tmp_path_factory: pytest.TempPathFactory) -> CampaignResults:
     """Numbers on an axis, of which many are close to each other."""
     numbers = {"platform": LONG["platform"], "instrument.threads": (1, 2, 1000, 1100, 2000, 2048, 1_000_000)}
     study = make_study(numbers, metrics=METRICS[:1], replicates=3, baseline={"platform": "native"})
@@ -127,7 +127,7 @@ def test_no_label_touches_another_or_the_edge(name: str, width_in: float, reques
 
 
 @pytest.mark.parametrize("width_in", WIDTHS)
-def test_labels_of_effects_stand_apart_whatever_they_say(crowded: Report, width_in: float) -> None:
+def test_labels_of_effects_stand_apart_whatever_they_say(crowded: CampaignResults, width_in: float) -> None:
     analysis, rng = analyse(crowded).metrics[0], random.Random(5)
     (first, *_) = analysis.effects
     for _ in range(6):
@@ -158,7 +158,7 @@ def test_a_figure_whose_labels_take_the_whole_width_is_drawn_all_the_same() -> N
 
 
 @pytest.fixture(scope="module")
-def magnitudes(tmp_path_factory: pytest.TempPathFactory) -> Report:
+def magnitudes(tmp_path_factory: pytest.TempPathFactory) -> CampaignResults:
     """Metrics from a ten thousandth to a thousand millions, against a number and over time."""
 
     def value(levels: Levels, block: int, metric: str) -> float:
@@ -169,7 +169,7 @@ def magnitudes(tmp_path_factory: pytest.TempPathFactory) -> Report:
     return report_of(make_campaign(tmp_path_factory.mktemp("magnitudes") / "c", study, value=value))
 
 
-def test_no_number_has_an_exponent_and_no_axis_an_offset(magnitudes: Report) -> None:
+def test_no_number_has_an_exponent_and_no_axis_an_offset(magnitudes: CampaignResults) -> None:
     kinds = set()
     for width_in in WIDTHS:
         for plan, figure in figures(magnitudes, width_in):
@@ -180,7 +180,7 @@ def test_no_number_has_an_exponent_and_no_axis_an_offset(magnitudes: Report) -> 
     assert kinds >= {"variation", "effects", "curve", "checks", "floor", "course", "resources"}
 
 
-def test_the_svg_says_what_the_axis_says(magnitudes: Report) -> None:
+def test_the_svg_says_what_the_axis_says(magnitudes: CampaignResults) -> None:
     plan = next(plan for plan in plans(magnitudes, analyse(magnitudes)) if plan.name == "curve-m9-instances")
     picture = plan.picture()
     assert picture is not None
@@ -220,7 +220,7 @@ def test_no_line_of_a_label_is_wider_than_it_may_be(text: str, width: int) -> No
 # Axes
 
 
-def spread(tmp_path: Path, metric: Metric, middle: float) -> Report:
+def spread(tmp_path: Path, metric: Metric, middle: float) -> CampaignResults:
     """Two blocks that differ: intervals of tens of times the difference."""
     study = make_study({"platform": ("native", "runc"), "isolation": ("none", "x")}, replicates=2, metrics=(metric,))
     return report_of(

@@ -13,23 +13,23 @@ import pytest
 
 from lastro.analysis import analyse
 from lastro.analysis.build import build_report
-from lastro.analysis.campaign import Report
-from lastro.analysis.claim_effects import Effects, Part
+from lastro.analysis.campaign import CampaignResults
+from lastro.analysis.claim_effects import ClaimContrast, ClaimEffects
 from lastro.analysis.claims import Judgement
 from lastro.analysis.noise_floor import floor_here
+from lastro.figures import FigurePlan, Picture, pictures, plans
+from lastro.figures.claims import draw_claims
+from lastro.figures.style import style
+from lastro.figures.svg import compact
+from lastro.figures.time_course import HOST_READINGS
 from lastro.meters.host import HostMeter
-from lastro.report.figures import FigurePlan, Picture, pictures, plans
-from lastro.report.figures.claims import draw_claims
-from lastro.report.figures.course import HOST_READINGS
-from lastro.report.figures.style import style
-from lastro.report.figures.svg import compact
-from lastro.report.language import ENGLISH, language
 from lastro.results.read import load_campaign
 from lastro.results.store import Store
 from lastro.stats.contrasts import Contrast
 from lastro.stats.intervals import Interval
 from lastro.stats.noise_floor import FORMAT
 from lastro.study.claims import Claim, Published
+from lastro.words.language import ENGLISH, language
 
 from ..campaigns import KAGAMI, METRICS, Levels, make_campaign, make_study
 from ..fates import CAMPAIGNS
@@ -38,17 +38,17 @@ from ..products import some
 DOT = re.compile(r"[Mm]-?\d+[ -]\d+h0")
 
 
-def report_of(directory: Path) -> Report:
+def report_of(directory: Path) -> CampaignResults:
     with Store.open(directory, readonly=True) as store:
         return build_report(load_campaign(store))
 
 
-def drawn(report: Report, code: str = "en") -> dict[str, Picture]:
+def drawn(report: CampaignResults, code: str = "en") -> dict[str, Picture]:
     say = ENGLISH if code == "en" else language(code)
     return {picture.name: picture for picture in pictures(report, analyse(report), say)}
 
 
-def one_drawn(report: Report, name: str) -> Picture | None:
+def one_drawn(report: CampaignResults, name: str) -> Picture | None:
     """The figure of this name, alone."""
     plan = next((plan for plan in plans(report, analyse(report)) if plan.name == name), None)
     return plan.picture() if plan else None
@@ -59,13 +59,13 @@ def texts(svg: str) -> str:
 
 
 @pytest.fixture(params=some(CAMPAIGNS, 3), scope="module")
-def report(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Report:
+def report(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> CampaignResults:
     """Every campaign, with one metric: the others are drawn alike."""
     return report_of(CAMPAIGNS[request.param](tmp_path_factory.mktemp("figures") / request.param))
 
 
 @pytest.fixture(scope="module")
-def of_first_metric(report: Report) -> list[tuple[FigurePlan, Picture]]:
+def of_first_metric(report: CampaignResults) -> list[tuple[FigurePlan, Picture]]:
     made = ((plan, plan.picture()) for plan in plans(report, analyse(report)) if not plan.metric)
     return [(plan, picture) for plan, picture in made if picture]
 
@@ -73,7 +73,9 @@ def of_first_metric(report: Report) -> list[tuple[FigurePlan, Picture]]:
 Drawn = list[tuple[FigurePlan, Picture]]
 
 
-def test_every_campaign_can_be_drawn_and_every_trial_is_a_point(report: Report, of_first_metric: Drawn) -> None:
+def test_every_campaign_can_be_drawn_and_every_trial_is_a_point(
+    report: CampaignResults, of_first_metric: Drawn
+) -> None:
     for plan, picture in of_first_metric:
         svg = picture.svg()
         assert "n = " in texts(svg) or plan.kind == "course" or not report.progress.counts.get("valid"), plan.name
@@ -86,19 +88,21 @@ def test_readings_of_the_host_have_the_names_that_trials_note() -> None:
     assert set(HOST_READINGS) <= noted
 
 
-def test_every_trial_is_drawn_once_and_a_course_is_always_there(report: Report, of_first_metric: Drawn) -> None:
+def test_every_trial_is_drawn_once_and_a_course_is_always_there(
+    report: CampaignResults, of_first_metric: Drawn
+) -> None:
     kinds = {plan.kind for plan, _ in of_first_metric}
     assert ("distribution" in kinds or "curve" in kinds) == bool(report.metrics)
     assert ("course" in kinds) == bool(report.timeline)
 
 
 @pytest.fixture(scope="module")
-def normal(tmp_path_factory: pytest.TempPathFactory) -> Report:
+def normal(tmp_path_factory: pytest.TempPathFactory) -> CampaignResults:
     return report_of(make_campaign(tmp_path_factory.mktemp("normal") / "c", make_study(metrics=METRICS[:1])))
 
 
 @pytest.fixture(scope="module")
-def disturbed(tmp_path_factory: pytest.TempPathFactory) -> Report:
+def disturbed(tmp_path_factory: pytest.TempPathFactory) -> CampaignResults:
     """An anomaly that hurts without isolation only; throughput that grows with instances, to a point."""
 
     def value(levels: Levels, block: int, metric: str) -> float:
@@ -112,17 +116,17 @@ def disturbed(tmp_path_factory: pytest.TempPathFactory) -> Report:
 
 
 @pytest.fixture(scope="module")
-def english(disturbed: Report) -> dict[str, Picture]:
+def english(disturbed: CampaignResults) -> dict[str, Picture]:
     return drawn(disturbed)
 
 
 @pytest.fixture(scope="module")
-def portuguese(disturbed: Report) -> dict[str, Picture]:
+def portuguese(disturbed: CampaignResults) -> dict[str, Picture]:
     return drawn(disturbed, "pt-BR")
 
 
 @pytest.mark.slow
-def test_two_renders_give_the_same_bytes(disturbed: Report) -> None:
+def test_two_renders_give_the_same_bytes(disturbed: CampaignResults) -> None:
     first, second = drawn(disturbed), drawn(disturbed)
     for name, picture in first.items():
         assert picture.svg() == second[name].svg(), name
@@ -130,7 +134,7 @@ def test_two_renders_give_the_same_bytes(disturbed: Report) -> None:
         assert picture.pdf() == second[name].pdf(), name
 
 
-def test_one_drawing_is_svg_png_and_pdf(normal: Report) -> None:
+def test_one_drawing_is_svg_png_and_pdf(normal: CampaignResults) -> None:
     picture = one_drawn(normal, "throughput")
     assert picture is not None
     assert picture.svg().startswith("<?xml") and picture.pdf().startswith(b"%PDF")
@@ -145,7 +149,7 @@ def test_an_interaction_and_a_law_are_drawn_with_their_words(english: dict[str, 
     assert "scalability law" in texts(english["scaling-throughput-instances"].svg())
 
 
-def test_a_noise_floor_is_drawn_and_marks_the_effects(normal: Report) -> None:
+def test_a_noise_floor_is_drawn_and_marks_the_effects(normal: CampaignResults) -> None:
     kept = {"floor": 0.03, "n_pairs": 20, "ratio": 1.001, "interval": {"low": 0.99, "high": 1.01}}
     report = replace(normal, noise_floor={"format": FORMAT, "blocks": 5, "metrics": {"throughput": kept}})
     shown, below = one_drawn(report, "floor"), one_drawn(report, "effects-throughput")
@@ -174,9 +178,9 @@ def test_claims_are_drawn_with_what_was_published() -> None:
         ("recovered", "share", wide, Published(share=0.6, tolerance=0.1)),
         ("unpublished", "difference", contrast, None),
     ):
-        part = Part("", measure, effect, None, 0.001, 0.999)  # type: ignore[arg-type]
+        part = ClaimContrast("", measure, effect, None, 0.001, 0.999)  # type: ignore[arg-type]
         claim = Claim(name, "", {}, "", None, published)  # type: ignore[arg-type]
-        found.append(Judgement(claim, "reproduced", "ms", Effects((part,), 1, 1), part, 0.01, 0.01, 12))
+        found.append(Judgement(claim, "reproduced", "ms", ClaimEffects((part,), 1, 1), part, 0.01, 0.01, 12))
     with style():
         figure = draw_claims(found, ENGLISH)
     assert figure is not None

@@ -16,7 +16,7 @@ import pytest
 from lastro.campaign import suite
 from lastro.campaign.suite import Folder
 from lastro.errors import StoreError
-from lastro.results.gate import Bounded
+from lastro.results.connection import BoundedConnection
 from lastro.results.store import Store
 from lastro.study.design import treatments, trials
 
@@ -100,7 +100,7 @@ def test_a_disk_that_fails_at_any_sync_is_one_clear_error(
 def test_an_interrupt_as_soon_as_a_transaction_has_begun_takes_nothing_of_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def execute(self: Bounded, sql: str, *args: Any) -> sqlite3.Cursor:
+    def execute(self: BoundedConnection, sql: str, *args: Any) -> sqlite3.Cursor:
         found = sqlite3.Connection.execute(self, sql, *args)
         if sql.startswith("BEGIN"):
             raise KeyboardInterrupt
@@ -109,7 +109,7 @@ def test_an_interrupt_as_soon_as_a_transaction_has_begun_takes_nothing_of_the_ne
     rows = treatments(STUDY)
     with Store.create(tmp_path / "campaign", STUDY, rows, trials(STUDY, len(rows)), {}) as store:
         with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-            patched.setattr(Bounded, "execute", execute)
+            patched.setattr(BoundedConnection, "execute", execute)
             store.log("2026-01-01T00:00:00Z", "started", "")
         store.log("2026-01-01T00:00:01Z", "interrupted", "")
     with Store.open(tmp_path / "campaign", readonly=True) as store:

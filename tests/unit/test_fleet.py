@@ -15,20 +15,20 @@ from lastro.results.read import load_campaign
 from lastro.results.samples import Outcome
 from lastro.results.store import Store
 
-from .toy_fleet import Crew, beds, campaign, hurried, on, run, study_of
+from .toy_fleet import Pool, beds, campaign, hurried, on, run, study_of
 
 __all__ = ["hurried"]  # a fixture for every test here
 
 
 def test_whole_blocks_are_divided_and_calibrations_belong_to_a_testbed(tmp_path: Path) -> None:
-    crew = Crew(beds("ada", "bea", "cid"))
+    pool = Pool(beds("ada", "bea", "cid"))
     with campaign(tmp_path / "c", study_of(9, ceiling=True)) as store:
-        run(store, crew)
+        run(store, pool)
         assert store.counts()["valid"] == 27
         assert Counter(name for names in on(store).values() for name in names) == {"ada": 3, "bea": 3, "cid": 3}
         assert all(len(names) == 1 for names in on(store).values())
-        assert {name: store.calibrations(name) for name in crew.beds} == {
-            name: {"ceiling": 101.0} for name in crew.beds
+        assert {name: store.calibrations(name) for name in pool.beds} == {
+            name: {"ceiling": 101.0} for name in pool.beds
         }
         data = load_campaign(store)
     assert [(each.directory, len(each.blocks), len(each.trials)) for each in data.members] == [
@@ -38,14 +38,14 @@ def test_whole_blocks_are_divided_and_calibrations_belong_to_a_testbed(tmp_path:
 
 def test_what_a_testbed_cannot_run_is_missing_there_alone(tmp_path: Path) -> None:
     with campaign(tmp_path / "c", study_of(4)) as store:
-        run(store, Crew(beds("ada", "bea", ada="b")))
+        run(store, Pool(beds("ada", "bea", ada="b")))
         assert store.counts()["unavailable"] == sum("ada" in names for names in on(store).values()) == 2
         assert [row.unavailable for row in store.treatments()] == [None] * 3
         data = load_campaign(store)
         assert len(data.trials) == 10 and {member.directory: len(member.trials) for member in data.members} == {
             "ada": 4, "bea": 6
         }  # fmt: skip
-        run(store, Crew(beds("ada", "bea")))  # it was installed there
+        run(store, Pool(beds("ada", "bea")))  # it was installed there
         assert store.counts()["unavailable"] == 0 and store.counts()["valid"] == 12
 
 
@@ -56,27 +56,27 @@ def test_trials_are_counted_again_only_for_a_testbed_that_lacks_something(
     counted, count = list[int](), fleets.Campaign.runnable_trials
     monkeypatch.setattr(fleets.Campaign, "runnable_trials", lambda self: counted.append(count(self)) or counted[-1])
     with campaign(tmp_path / "c", study_of(4)) as store:
-        run(store, Crew(beds("ada", "bea", "cid")))
+        run(store, Pool(beds("ada", "bea", "cid")))
         assert counted == [12]
     with campaign(tmp_path / "d", study_of(4)) as store:
-        run(store, Crew(beds("ada", "bea", "cid", cid="b")))
+        run(store, Pool(beds("ada", "bea", "cid", cid="b")))
         assert len(counted) == 3 and counted[1] == 12
 
 
 def test_what_no_testbed_can_run_is_unavailable(tmp_path: Path) -> None:
     with campaign(tmp_path / "c", study_of(2)) as store:
-        run(store, Crew(beds("ada", "bea", ada="b", bea="b")))
+        run(store, Pool(beds("ada", "bea", ada="b", bea="b")))
         assert [row.unavailable for row in store.treatments()] == [None, "is not here", None]
         assert store.counts()["unavailable"] == 2
 
 
 def test_a_testbed_that_can_run_nothing_is_left_out(tmp_path: Path) -> None:
     with campaign(tmp_path / "c", study_of(2, levels=("a",))) as store:
-        lines = run(store, Crew(beds("ada", "bea", ada="a"))).lines
+        lines = run(store, Pool(beds("ada", "bea", ada="a"))).lines
         assert on(store) == {1: {"bea"}, 2: {"bea"}}
     assert any(line.startswith("ada: is left out: no treatment of this study can run here: is not h") for line in lines)
     with campaign(tmp_path / "d", study_of(2, levels=("a",))) as store, pytest.raises(HostError, match="no testbed"):
-        run(store, Crew(beds("ada", ada="a")))
+        run(store, Pool(beds("ada", ada="a")))
 
 
 def test_a_trial_that_ends_while_the_attempts_are_read_leaves_them_readable(
@@ -104,23 +104,23 @@ def test_a_sequential_campaign_grows_by_a_block_for_each_testbed(tmp_path: Path)
     study = study_of(10)
     grown = replace(study, design=replace(study.design, stopping="sequential", precision=1e-9, max_replicates=14))
     with campaign(tmp_path / "c", grown) as store:
-        run(store, Crew(beds("ada", "bea", "cid")))
+        run(store, Pool(beds("ada", "bea", "cid")))
         assert store.study.design.replicates in (10, 12, 13, 14) and not store.open_blocks()
 
 
 def test_no_trial_of_a_testbed_begins_before_the_last_one_is_in_the_database(tmp_path: Path) -> None:
     with campaign(tmp_path / "c", study_of(4)) as store:
-        crew = Crew(beds("ada", "bea"))
+        pool = Pool(beds("ada", "bea"))
         stored: list[int] = []
-        asked = crew.ask
+        asked = pool.ask
 
         def ask(testbed: str, call: Call) -> None:
             if isinstance(call, AttemptCall):
                 with Store.open(tmp_path / "c", readonly=True) as reader:  # sees only what is written for good
                     stored.append(sum(attempt.testbed == testbed for attempt in reader.attempts()))
-                assert stored[-1] == sum(isinstance(each, AttemptCall) for each in crew.asked[testbed])
+                assert stored[-1] == sum(isinstance(each, AttemptCall) for each in pool.asked[testbed])
             asked(testbed, call)
 
-        crew.ask = ask  # type: ignore[method-assign]
-        run(store, crew)
+        pool.ask = ask  # type: ignore[method-assign]
+        run(store, pool)
         assert len(stored) == 12 and max(stored) == 5

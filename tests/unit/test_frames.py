@@ -11,8 +11,8 @@ import pytest
 from lastro import registry
 from lastro.attachments._offloads import made_by, script
 from lastro.attachments.base import Attachment, Segment
-from lastro.functions.base import Counted
-from lastro.image.rootfs import Needs
+from lastro.functions.base import CounterReading
+from lastro.image.rootfs import ImageAdditions
 from lastro.platforms.base import Port
 from lastro.results.samples import Outcome
 from lastro.scenarios.chain import ChainScenario
@@ -93,7 +93,9 @@ def test_offloads_are_switched_off_by_one_command_before_the_instances_get_their
 )
 def test_only_a_guest_needs_the_tool_in_its_image(platform: str, offloads: str, needed: bool) -> None:
     configs = [{"platform": platform, "offloads": offloads, "latency_tool": "ping", "loaded_s": 0}]
-    assert ChainScenario.image_needs(RecordingHost(), configs) == (Needs(("ethtool",)) if needed else Needs())
+    assert ChainScenario.image_needs(RecordingHost(), configs) == (
+        ImageAdditions(("ethtool",)) if needed else ImageAdditions()
+    )
 
 
 def chain(per_packet: bool = True) -> Any:
@@ -107,7 +109,7 @@ def meter(rx_bytes: int, rx_packets: int) -> Any:
 
 def test_frames_are_those_of_the_function_s_link_and_of_its_own_counter() -> None:
     assert frames_of(chain(), meter(3_000, 2), {}) == Frames(1500, 0, 1500)
-    assert frames_of(chain(), meter(3_028, 2), {"crossed": Counted(1, 3_000)}) == Frames(1514, 3_014, 1500)
+    assert frames_of(chain(), meter(3_028, 2), {"crossed": CounterReading(1, 3_000)}) == Frames(1514, 3_014, 1500)
     assert frames_of(chain(), meter(0, 0), {}) is None
     assert frames_of(chain(), SimpleNamespace(moved={}, mtu={}), {}) is None  # type: ignore[arg-type]
 

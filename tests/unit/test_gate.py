@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from lastro.results import gate
+from lastro.results import connection as gate
 from lastro.results.database import damaged
 from lastro.results.read import load_campaign
 from lastro.results.samples import Series
 from lastro.results.store import Store
-from lastro.shapes import Misshapen, made, parsed
+from lastro.shapes import MisshapenData, made, parsed
 from lastro.study.model import Level
 
 from ..campaigns import make_campaign, make_study
@@ -35,14 +35,14 @@ def campaign(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def db(campaign: Path) -> Iterator[gate.Bounded]:
+def db(campaign: Path) -> Iterator[gate.BoundedConnection]:
     connection = gate.connect(campaign, readonly=True)
     yield connection
     connection.close()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_a_statement_midway(db: gate.Bounded, number: signal.Signals) -> None:
+def test_a_signal_ends_a_statement_midway(db: gate.BoundedConnection, number: signal.Signals) -> None:
     """The exception of the handler arrives, which SQLite swallows; and the connection is of use afterwards."""
 
     class Ended(BaseException):
@@ -63,20 +63,20 @@ def test_a_signal_ends_a_statement_midway(db: gate.Bounded, number: signal.Signa
         signal.signal(number, before)
 
 
-def test_a_query_has_an_end(db: gate.Bounded, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_query_has_an_end(db: gate.BoundedConnection, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gate, "LONGEST_S", 0.05)
     with pytest.raises(sqlite3.DatabaseError, match=r"took longer than 0\.05 s"):
         db.read(f"{ENDLESS} count(*) FROM c", ())
 
 
 @pytest.mark.parametrize("column", ["x", "zeroblob(100000)"])
-def test_tables_hold_no_more_than_the_file(db: gate.Bounded, column: str) -> None:
+def test_tables_hold_no_more_than_the_file(db: gate.BoundedConnection, column: str) -> None:
     """As if rows shared their pages."""
     with pytest.raises(sqlite3.DatabaseError, match="yield more data than the file holds"):
         db.read(f"{ENDLESS} {column} FROM c", ())
 
 
-def test_what_is_unpacked_is_bounded_in_all(db: gate.Bounded, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_unpacked_is_bounded_in_all(db: gate.BoundedConnection, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gate, "_SPARE_BYTES", 1000)
     monkeypatch.setattr(gate, "_RATIO", 0)
     packed = zlib.compress(bytes(400))
@@ -86,7 +86,7 @@ def test_what_is_unpacked_is_bounded_in_all(db: gate.Bounded, monkeypatch: pytes
 
 
 @pytest.mark.parametrize("packed", [b"", b"x", zlib.compress(b"abc")[:-1], zlib.compress(b"abc") + b"x", "abc", None])
-def test_what_is_not_packed_whole(db: gate.Bounded, packed: object) -> None:
+def test_what_is_not_packed_whole(db: gate.BoundedConnection, packed: object) -> None:
     with pytest.raises(ValueError, match="compress"):
         db.unpack(packed)
 
@@ -116,7 +116,7 @@ def test_levels_keep_their_kinds() -> None:
     levels = made(dict[str, Level], {"a": True, "b": 1, "c": 1.0, "d": "1"})
     assert [type(level) for level in levels.values()] == [bool, int, float, str]
     for level in (None, [], float("nan"), float("inf"), 2**63, 1e101):
-        with pytest.raises(Misshapen):
+        with pytest.raises(MisshapenData):
             made(dict[str, Level], {"a": level})
 
 

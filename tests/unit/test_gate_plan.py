@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from lastro.analysis.campaign import Report
+from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.gate_plan import GatePlan, gate_plan
 from lastro.app.contents import report_of
 from lastro.builders.gate_plan import gate_plan_blocks, gate_plan_document
 from lastro.errors import InputError
 from lastro.render.terminal import terminal_lines
-from lastro.report.language import ENGLISH
 from lastro.study.design import treatments
 from lastro.study.model import Study
+from lastro.words.language import ENGLISH
 
 from ..campaigns import METRICS, SMALL, Levels, make_campaign, make_study
 
@@ -32,12 +32,12 @@ def noisy(levels: Levels, block: int, metric: str) -> float:
 
 
 @pytest.fixture(scope="module")
-def pilot(tmp_path_factory: pytest.TempPathFactory) -> Report:
+def pilot(tmp_path_factory: pytest.TempPathFactory) -> CampaignResults:
     directory = tmp_path_factory.mktemp("pilot") / "c"
     return report_of(make_campaign(directory, make_study(replicates=12), value=noisy), all_metrics=True)
 
 
-def planned(pilot: Report, study: Study | None = None, *metrics: str, margin: float = 0.05) -> GatePlan:
+def planned(pilot: CampaignResults, study: Study | None = None, *metrics: str, margin: float = 0.05) -> GatePlan:
     study = study or pilot.study
     return gate_plan(study, treatments(study), pilot, margin, lambda blocks: 60.0 * blocks, metrics)
 
@@ -46,7 +46,7 @@ def text(plan: GatePlan) -> str:
     return " ".join(" ".join(terminal_lines(gate_plan_blocks(plan, ENGLISH), 100, ENGLISH)).split())
 
 
-def test_the_noise_of_each_cell_is_that_of_the_pilot(pilot: Report) -> None:
+def test_the_noise_of_each_cell_is_that_of_the_pilot(pilot: CampaignResults) -> None:
     plan = planned(pilot)
     assert plan.tests == len(plan.cells) == 24 and plan.noisiest.metric.name == "jitter"
     for metric, spread in NOISE.items():
@@ -55,7 +55,7 @@ def test_the_noise_of_each_cell_is_that_of_the_pilot(pilot: Report) -> None:
     assert all(11 < cell.df <= 66 for cell in plan.cells), "drawn to the pooled spread, so known better than alone"
 
 
-def test_more_blocks_find_a_smaller_loss_and_show_more_often(pilot: Report) -> None:
+def test_more_blocks_find_a_smaller_loss_and_show_more_often(pilot: CampaignResults) -> None:
     powers = planned(pilot).powers
     assert [power.blocks for power in powers] == [5, 10, 12, 20, 40]
     for few, many in itertools.pairwise(powers):
@@ -63,7 +63,7 @@ def test_more_blocks_find_a_smaller_loss_and_show_more_often(pilot: Report) -> N
         assert few.shown <= many.shown and few.duration_s < many.duration_s == 60 * many.blocks
 
 
-def test_the_least_number_of_blocks_is_where_the_power_reaches_80_percent(pilot: Report) -> None:
+def test_the_least_number_of_blocks_is_where_the_power_reaches_80_percent(pilot: CampaignResults) -> None:
     plan = planned(pilot)
     needed = plan.blocks_to_find
     assert list(needed) == list(NOISE)
@@ -79,7 +79,7 @@ def test_the_least_number_of_blocks_is_where_the_power_reaches_80_percent(pilot:
     assert one.tests == 6 and (one.blocks_to_find["throughput"] or 0) <= (needed["throughput"] or 0)
 
 
-def test_it_reads_as_the_answer_to_the_question(pilot: Report) -> None:
+def test_it_reads_as_the_answer_to_the_question(pilot: CampaignResults) -> None:
     plan = planned(pilot)
     said = text(plan)
     assert said.startswith("Gate: over 5 %, 6 treatments and 4 metrics: 24 tests.")
@@ -93,7 +93,7 @@ def test_it_reads_as_the_answer_to_the_question(pilot: Report) -> None:
     assert found["blocks_to_find"] == plan.blocks_to_find and found["powers"][0]["blocks"] == 5
 
 
-def test_what_the_pilot_lacks_is_said(tmp_path: Path, pilot: Report) -> None:
+def test_what_the_pilot_lacks_is_said(tmp_path: Path, pilot: CampaignResults) -> None:
     """A treatment that it did not run is taken to be as noisy as its noisiest; a metric without trials is named."""
 
     def no_jitter(levels: Levels, block: int, metric: str) -> float | None:
@@ -124,7 +124,7 @@ def test_a_noise_too_large_for_any_gate_is_said_to_be(tmp_path: Path) -> None:
     assert "any may be missed" in said and said.count("more than 1,000 blocks") == 2 and "under 1 %" in said
 
 
-def test_a_pilot_of_one_block_or_of_another_study_is_refused(tmp_path: Path, pilot: Report) -> None:
+def test_a_pilot_of_one_block_or_of_another_study_is_refused(tmp_path: Path, pilot: CampaignResults) -> None:
     one = report_of(make_campaign(tmp_path / "c", make_study(replicates=1)), all_metrics=True)
     with pytest.raises(InputError, match="shows no noise"):
         planned(one, pilot.study)
@@ -136,7 +136,7 @@ def test_a_pilot_of_one_block_or_of_another_study_is_refused(tmp_path: Path, pil
     assert "jitter" in (refused.value.hint or "")
 
 
-def test_every_metric_needs_a_better_direction(pilot: Report) -> None:
+def test_every_metric_needs_a_better_direction(pilot: CampaignResults) -> None:
     from dataclasses import replace
 
     neither: Any = tuple(replace(metric, better="neither") for metric in METRICS)

@@ -9,19 +9,19 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
-from lastro.analysis.campaign import Report
+from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.growth import Growth, Verdict, _ratio_verdict
+from lastro.builders.data.results import document
+from lastro.builders.tables import growth_tables
 from lastro.cli import main
-from lastro.report.added import growth_of
-from lastro.report.document import document
-from lastro.report.language import ENGLISH, language
-from lastro.report.tables import growth_tables
+from lastro.figures.scenario_additions import growth_of
 from lastro.report.terminal import render
 from lastro.results.samples import Metric
 from lastro.scenarios.routing.additions import TOPOLOGIES
 from lastro.stats.intervals import Interval
 from lastro.study.model import Level
 from lastro.units import significant
+from lastro.words.language import ENGLISH, language
 
 from ..campaigns import Levels, make_campaign, make_study
 from .test_figures import report_of
@@ -56,7 +56,7 @@ def campaign(directory: Path, topologies: tuple[Level, ...], notes: Any = told, 
     )  # fmt: skip
 
 
-def native(report: Report) -> dict[str, Growth]:
+def native(report: CampaignResults) -> dict[str, Growth]:
     growths = growth_of(report)
     assert growths is not None
     row = next(row for row in growths.rows if row.levels == ("native",))
@@ -144,7 +144,7 @@ def test_what_is_missing_stands_in_the_table(tmp_path: Path) -> None:
     assert nodes.note == TOPOLOGIES.explanation and not any(table.note for table in others)
 
 
-def shown(report: Report, width: int) -> str:
+def shown(report: CampaignResults, width: int) -> str:
     lines = [line.plain for line in render(report, width)]
     assert all(cell_len(line) <= width for line in lines)
     return "\n".join(lines)

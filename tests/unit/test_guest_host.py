@@ -15,13 +15,16 @@ from typing import Any, cast
 import pytest
 
 from lastro import registry
-from lastro.analysis.campaign import Report
+from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.claims import judge
 from lastro.analysis.compare import compare, facts
 from lastro.analysis.pooled import machine
 from lastro.app.contents import content_of, loaded
 from lastro.app.provenance import changes_between
 from lastro.attachments.ovs import Ovs
+from lastro.builders.data.claims import claims_document
+from lastro.builders.data.results import document
+from lastro.builders.tables import results_table
 from lastro.cli._guest_adds import added, added_isolation, links_of
 from lastro.errors import CommandFailed, HostError, StudyError
 from lastro.guest import _facts, _Start, booted
@@ -37,19 +40,16 @@ from lastro.isolation.apparmor import AppArmor
 from lastro.isolation.selinux import SELinux
 from lastro.platforms.base import AVAILABLE, Availability
 from lastro.platforms.native import Native
-from lastro.report.claims_document import claims_document
-from lastro.report.compare_words import differences, notes
-from lastro.report.document import document
 from lastro.report.html import html_environment
-from lastro.report.language import ENGLISH
 from lastro.report.latex import render_latex
-from lastro.report.tables import results_table
-from lastro.report.words import place, premises
 from lastro.results.export import to_csv
-from lastro.scenarios.shared.availability_probes import Probes
+from lastro.scenarios.shared.availability_probes import PartProbes
 from lastro.scenarios.shared.pools import PlatformPool
 from lastro.study.claims import Absolute, Claim, Claims, Source
 from lastro.testbed import Testbed
+from lastro.words.campaign import place, premises
+from lastro.words.comparison import differences, notes
+from lastro.words.language import ENGLISH
 
 from ..campaigns import PROVENANCE, make_campaign, make_study
 from ..documents import render_markdown
@@ -258,7 +258,7 @@ def in_guest(accelerator: str) -> dict[str, Any]:
 
 
 @pytest.fixture
-def reports(tmp_path: Path) -> dict[str, Report]:
+def reports(tmp_path: Path) -> dict[str, CampaignResults]:
     provenances = {"host": PROVENANCE, "tcg": in_guest("tcg"), "kvm": in_guest("kvm")}
     return {
         name: report_of(make_campaign(tmp_path / name, make_study(replicates=2), provenance=found))
@@ -266,7 +266,7 @@ def reports(tmp_path: Path) -> dict[str, Report]:
     }
 
 
-def test_every_table_says_that_the_host_was_a_guest(reports: dict[str, Report]) -> None:
+def test_every_table_says_that_the_host_was_a_guest(reports: dict[str, CampaignResults]) -> None:
     assert premises(reports["host"], ENGLISH) == ()
     (emulated,) = premises(reports["tcg"], ENGLISH)
     assert emulated.startswith("Measured in a guest emulated in software (2G, cgroup v2, AppArmor): times and")
@@ -291,7 +291,7 @@ def test_each_table_says_it_in_its_caption(tmp_path: Path) -> None:
     assert {row["measured_in"] for row in rows} == {"emulated guest"}
 
 
-def test_a_comparison_with_a_host_is_warned_of(reports: dict[str, Report]) -> None:
+def test_a_comparison_with_a_host_is_warned_of(reports: dict[str, CampaignResults]) -> None:
     found = compare(reports["host"], replace(reports["tcg"], timeline=()))
     assert any(what == "guest" and a == "none" for what, a, _ in differences(found))
     assert any("different kinds of machines" in note for note in notes(found))
@@ -300,7 +300,7 @@ def test_a_comparison_with_a_host_is_warned_of(reports: dict[str, Report]) -> No
     assert facts({})["guest"] == "none"
 
 
-def test_a_guest_whose_addresses_were_random_is_another_machine(reports: dict[str, Report]) -> None:
+def test_a_guest_whose_addresses_were_random_is_another_machine(reports: dict[str, CampaignResults]) -> None:
     """As guests in software were before: nothing was recorded of it, and their titles are equal."""
     provenance = in_guest("tcg")
     del provenance["guest"]["address_randomization"]
@@ -311,7 +311,7 @@ def test_a_guest_whose_addresses_were_random_is_another_machine(reports: dict[st
     assert machine(before.provenance) != machine(reports["tcg"].provenance) and machine(PROVENANCE)[-1] is None
 
 
-def test_a_claim_on_a_figure_of_a_host_is_untestable_in_software(reports: dict[str, Report]) -> None:
+def test_a_claim_on_a_figure_of_a_host_is_untestable_in_software(reports: dict[str, CampaignResults]) -> None:
     claim = Claim("fast", "it is fast", {}, "", Absolute("throughput", 1.0, 2.0, "Mbit/s", {}))
     claims = Claims(Source(), (claim,))
     verdicts = {name: judge(claims, report)[0] for name, report in reports.items()}
@@ -482,7 +482,7 @@ def test_in_a_guest_no_remedy_is_another_guest(tmp_path: Path) -> None:
             return SimpleNamespace(probe=lambda testbed, platform: Availability("it has none", remedy))
 
     for testbed, said in ((bed, False), (replace(bed, guest=None), True)):
-        found = Probes(testbed, cast(Any, Works()), cast(Any, Fails())).attachment("ipvlan", "native")
+        found = PartProbes(testbed, cast(Any, Works()), cast(Any, Fails())).attachment("ipvlan", "native")
         assert ("--testbed guest" in str(found.remedy)) is said
         assert str(found.remedy).startswith("use a kernel with ipvlan")
 

@@ -14,39 +14,39 @@ from typing import Any
 import pytest
 
 from lastro import cli
-from lastro.analysis.as_published import BarsHere
+from lastro.analysis.as_published import MatchedBars
 from lastro.analysis.build import build_report
-from lastro.analysis.campaign import Report
+from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.claims import Judgement, judge
 from lastro.analysis.compare import compare, facts
 from lastro.analysis.pooled import machine, pool_hosts
 from lastro.app.contents import content_of, hosts_of, loaded, loaded_together
 from lastro.app.provenance import changes_between
 from lastro.builders.compare import compare_blocks
+from lastro.builders.content import Content
+from lastro.builders.data.claims import claims_document
+from lastro.builders.data.results import document
 from lastro.builders.pool import pool_blocks
+from lastro.builders.pool_tables import warnings
+from lastro.builders.tables import captioned
 from lastro.campaign.duration import emulated_guests
 from lastro.document import Table
+from lastro.figures import pictures
 from lastro.guest import _facts, in_turn
 from lastro.host.testbed_file import load
 from lastro.render.markdown import markdown
-from lastro.report.claim_words import reason_text
-from lastro.report.claims_document import claims_document
-from lastro.report.compare_words import not_compared, notes
-from lastro.report.content import Content
-from lastro.report.document import document
-from lastro.report.figures import pictures
-from lastro.report.language import ENGLISH, language
 from lastro.report.pool_html import render_pool
-from lastro.report.pool_tables import warnings
 from lastro.report.suite import StudySection, render_suite
-from lastro.report.tables import captioned
-from lastro.report.words import place, premises
 from lastro.results.export import to_csv
 from lastro.results.members import Member
 from lastro.results.samples import Metric, depends_on_speed
 from lastro.results.store import Store
 from lastro.study.claims import Absolute, Claim, Claims, Source
 from lastro.study.load_claims import parse_claims
+from lastro.words.campaign import place, premises
+from lastro.words.claims import reason_text
+from lastro.words.comparison import not_compared, notes
+from lastro.words.language import ENGLISH, language
 
 from ..campaigns import PROVENANCE, Levels, make_campaign, make_study, plausible_value
 from .test_eiras2018 import published_value, study_of
@@ -69,7 +69,7 @@ ON_KVM = "a guest on KVM (2G, cgroup v2, AppArmor)"
 # Several campaigns, or several testbeds
 
 
-def whole(directory: Path, *provenances: dict[str, Any]) -> Report:
+def whole(directory: Path, *provenances: dict[str, Any]) -> CampaignResults:
     """The report of campaigns of one study that were measured in these places."""
     made = [
         make_campaign(directory / str(at), make_study(replicates=2), provenance=each)
@@ -149,7 +149,7 @@ def marked(found: Content) -> set[str]:
     return {
         bar.mark.claim.id
         for figure in found.published.figures
-        if isinstance(figure, BarsHere)
+        if isinstance(figure, MatchedBars)
         for panel in figure.panels
         for bar in panel.bars
         if bar.mark is not None
@@ -262,7 +262,7 @@ def test_a_guest_on_another_machine_is_another_host() -> None:
     assert changes_between(below(PROVENANCE, "ada"), below(PROVENANCE, "bea")) == []
 
 
-def of(directory: Path, provenance: dict[str, Any], shift: float = 1.0, **study: Any) -> Report:
+def of(directory: Path, provenance: dict[str, Any], shift: float = 1.0, **study: Any) -> CampaignResults:
     def value(levels: Levels, block: int, metric: str) -> float:
         return shift * (plausible_value(levels, block, metric) or 0.0)
 

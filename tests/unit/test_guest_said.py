@@ -20,6 +20,11 @@ from lastro.analysis.pooled import pool_hosts
 from lastro.app import bundle
 from lastro.app.contents import content_of, hosts_of
 from lastro.builders import advice as advised
+from lastro.builders.compare_github import workflow_commands
+from lastro.builders.crate import Crate, CrateCampaign
+from lastro.builders.crate_readme import readme
+from lastro.builders.data import comparison as compare_document
+from lastro.builders.data import pool as pool_document
 from lastro.builders.gate_plan import gate_plan_blocks, gate_plan_document
 from lastro.builders.noise_floor import noise_floor_blocks
 from lastro.campaign import suite as suites
@@ -27,17 +32,13 @@ from lastro.campaign.suite import read_folder
 from lastro.cli._conclude import conclude
 from lastro.document import Document
 from lastro.render.terminal import terminal_lines
-from lastro.report import compare_document, pool_document
-from lastro.report.compare_github import workflow_commands
-from lastro.report.crate import Crate, CrateCampaign
-from lastro.report.crate_words import readme
 from lastro.report.html import render_html
-from lastro.report.language import ENGLISH
 from lastro.results.store import Store
 from lastro.scenarios.base import schemas
 from lastro.study.aa_study import aa_study
 from lastro.study.design import treatments, trials
 from lastro.study.load import load
+from lastro.words.language import ENGLISH
 
 from ..campaigns import METRICS, PROVENANCE, make_campaign, make_study
 from .test_guest_numbers import KVM, ON_KVM, PORTUGUESE, SOFTWARE, TCG, below, of
@@ -104,7 +105,7 @@ def test_a_suite_says_once_which_of_its_studies_are_of_a_guest(
         assert said in text and text.count("Measured in") == len({id(each) for each in provenances} - {id(PROVENANCE)})
         assert (": Measured" in text) == said.startswith(" study"), "names, unless it holds for all"
     assert cli.main(["status", str(place), "--json"]) == 0
-    *begun, waiting = json.loads(capsys.readouterr().out)["fronts"]
+    *begun, waiting = json.loads(capsys.readouterr().out)["studies"]
     assert [each["guest"] is None for each in begun] == [each is PROVENANCE for each in provenances]
     assert "guest" not in waiting, "where it will run is not known"
 
@@ -252,7 +253,7 @@ def bundled(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_readme_of_a_bundle_names_the_guest(bundled: None, tmp_path: Path) -> None:
     for name, provenance in (("tcg", TCG), ("host", PROVENANCE)):
         made = make_campaign(tmp_path / name, make_study(replicates=2), provenance=provenance)
-        bundle.write_bundle(made, tmp_path / f"{name}-bundle", bundle.Wanted())
+        bundle.write_bundle(made, tmp_path / f"{name}-bundle", bundle.BundleOptions())
         text = line((tmp_path / f"{name}-bundle" / "README.md").read_text())
         assert (SENTENCE in text) == (name == "tcg") == ("Measured in" in text)
 
@@ -260,7 +261,7 @@ def test_the_readme_of_a_bundle_names_the_guest(bundled: None, tmp_path: Path) -
 def test_the_readme_of_a_bundle_does_not_tell_where_a_kernel_was(bundled: None, tmp_path: Path) -> None:
     guest = TCG["guest"] | {"full_title": f"{SOFTWARE} with /home/aroeira/bzImage"}
     made = make_campaign(tmp_path / "c", make_study(replicates=2), provenance={**TCG, "guest": guest})
-    bundle.write_bundle(made, tmp_path / "bundle", bundle.Wanted(anonymous=True))
+    bundle.write_bundle(made, tmp_path / "bundle", bundle.BundleOptions(anonymous=True))
     text = (tmp_path / "bundle" / "README.md").read_text()
     assert f"Measured in {SOFTWARE} with" in line(text) and "aroeira" not in text
 

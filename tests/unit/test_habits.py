@@ -13,11 +13,11 @@ from lastro.host.cgroups import CgroupsV2, Resources
 from lastro.host.local import LocalHost
 from lastro.image.workshop import building, mmdebstrap
 from lastro.plain import SUBSTITUTES, SUBSTITUTING
-from lastro.report.numbers import VERDICT_MARKS
-from lastro.report.remark_words import _SIGNS
 from lastro.results.export import CsvStyle, to_csv
 from lastro.results.read import load_campaign
 from lastro.results.store import Store
+from lastro.words.numbers import VERDICT_MARKS
+from lastro.words.remarks import _SIGNS
 
 from ..campaigns import make_campaign, make_study
 

@@ -17,7 +17,7 @@ from lastro.errors import StudyError
 from lastro.host.files import LocalFiles
 from lastro.host.testbed_file import parse
 from lastro.results.samples import Outcome, Series
-from lastro.shapes import LEAST_MEASURED, MOST_MEASURED, Misshapen, is_measurable, number, parsed
+from lastro.shapes import LEAST_MEASURED, MOST_MEASURED, MisshapenData, is_measurable, number, parsed
 
 # Numbers
 
@@ -25,7 +25,7 @@ from lastro.shapes import LEAST_MEASURED, MOST_MEASURED, Misshapen, is_measurabl
 @pytest.mark.parametrize("value", [1e-310, 1e-200, 1e-31, 1e31, 1e99, -1e-310, -1e99, math.nan])
 def test_a_number_that_no_tool_measures_is_refused(value: float) -> None:
     assert not is_measurable(value)
-    with pytest.raises(Misshapen):
+    with pytest.raises(MisshapenData):
         number(value)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lastro.errors import HostBusy, StoreError
-from lastro.host.lock import Holder, OnWait, lock, silently
+from lastro.host.lock import LockHolder, OnWait, lock, silently
 
 pytestmark = pytest.mark.processes
 
@@ -98,8 +98,8 @@ def test_one_that_died_while_it_waited_keeps_nobody_waiting(tmp_path: Path) -> N
 
 
 def test_a_holder_is_read_as_far_as_it_is_known() -> None:
-    assert Holder.read("") is None
-    other = Holder.read("campaign /far")
+    assert LockHolder.read("") is None
+    other = LockHolder.read("campaign /far")
     assert other is not None and other.text == "campaign /far"
-    mine = Holder("campaign /edge")
-    assert Holder.read(mine.write()) == mine
+    mine = LockHolder("campaign /edge")
+    assert LockHolder.read(mine.write()) == mine

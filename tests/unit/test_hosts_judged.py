@@ -109,7 +109,7 @@ def test_in_a_guest_foreign_load_is_that_of_the_machine_below(
 ) -> None:
     """Also while proxies start. But it is no work of the guest: what its own processes used is."""
     under = SimpleNamespace(foreign_cpus=0.75, totals=SimpleNamespace(steal_percent=0.0), stop=lambda: None)
-    monkeypatch.setattr("lastro.meters.host._Under", lambda near, rivals: under)
+    monkeypatch.setattr("lastro.meters.host._MachineUnderGuest", lambda near, rivals: under)
     guest = Counted("the guest", remote=True)
     bed = SimpleNamespace(host=guest, cgroups=None, near=object(), rivals=frozenset())
     place = SimpleNamespace(testbed=bed)

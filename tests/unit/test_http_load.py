@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from lastro.errors import InstrumentError
 from lastro.instruments import _http, _jmeter_plan
-from lastro.instruments._http import ClosedLoad, Endpoint, OpenLoad, Page, Request
+from lastro.instruments._http import ClosedLoad, Endpoint, OpenLoad, Request, RequestedPage
 from lastro.instruments.jmeter import Jmeter
 from lastro.instruments.vegeta import Vegeta
 from lastro.results.samples import CLOSED_LOOP, GENERATOR_DELAY, OVERLOADED, Reading
@@ -26,8 +26,8 @@ from ..httpserver import BODY
 from .workload_samples import DATA, text_of
 
 PROXIES = (Endpoint("198.18.200.1", 8080), Endpoint("127.0.0.1", 8080))
-STRAIGHT = Page.of("http://198.18.200.1:8080/object", BODY)
-THROUGH = Page.of("http://198.18.200.9/object", BODY)
+STRAIGHT = RequestedPage.of("http://198.18.200.1:8080/object", BODY)
+THROUGH = RequestedPage.of("http://198.18.200.9/object", BODY)
 CLOSED = {
     "jmeter-straight.jtl": ClosedLoad(STRAIGHT, clients=2, requests=30, warm_up=0, keep_alive=False),
     "jmeter-proxies.jtl": ClosedLoad(THROUGH, PROXIES, clients=3, requests=20, warm_up=2),
@@ -136,7 +136,7 @@ def test_anything_else_is_refused(text: str) -> None:
 
 
 def test_the_plan_is_the_one_that_people_can_read() -> None:
-    load = ClosedLoad(Page.of("http://198.19.2.10/a?b=<&>", BODY), PROXIES, clients=3, requests=250, warm_up=5)
+    load = ClosedLoad(RequestedPage.of("http://198.19.2.10/a?b=<&>", BODY), PROXIES, clients=3, requests=250, warm_up=5)
     assert _jmeter_plan.test_plan(load) == (DATA / "jmeter-plan.jmx").read_text()
 
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from lastro import registry
-from lastro.attachments._hosting import GATEWAY, Hosted, Hosting
+from lastro.attachments._hosting import GATEWAY, HostedInstance, HostingAttachment
 from lastro.errors import Unavailable
-from lastro.functions.http_proxy import HttpProxy, ProxyOptions, Running, Served, judge_served
+from lastro.functions.http_proxy import HttpProxy, ProxyOptions, RequestCounts, RunningProxy, judge_served
 from lastro.host.base import Completed
 from lastro.platforms.base import Instance, InstanceSpec
 from lastro.platforms.runc import Runc
@@ -68,10 +68,12 @@ def test_one_server_listens_at_several_ports_and_its_log_tells_them_apart() -> N
         b"     20 198.19.1.11 3129 TCP_MISS/503\n      2 198.19.1.11 3129 TCP_MISS/200\n"
     )
     instance: Any = SimpleNamespace(run=lambda argv: Completed(tuple(argv), 0, text, b"", 0.0, 0.0))
-    running = Running(instance, SimpleNamespace())  # type: ignore[arg-type]
+    running = RunningProxy(instance, SimpleNamespace())  # type: ignore[arg-type]
     found = running.served()
-    assert found[3128] == Served(Counter({"TCP_MISS/200": 21}), {"198.19.1.10"})
-    assert found[3129] == Served(Counter({"TCP_MISS/200": 3, "TCP_MISS/503": 20}), {"198.19.1.10", "198.19.1.11"})
+    assert found[3128] == RequestCounts(Counter({"TCP_MISS/200": 21}), {"198.19.1.10"})
+    assert found[3129] == RequestCounts(
+        Counter({"TCP_MISS/200": 3, "TCP_MISS/503": 20}), {"198.19.1.10", "198.19.1.11"}
+    )
 
 
 def test_the_second_port_finds_in_the_cache_what_the_first_has_asked_for() -> None:
@@ -86,14 +88,14 @@ def test_a_proxy_forwards_no_packets_and_is_no_function_of_a_chain() -> None:
 # How instances behind the DUT are reached
 
 
-def hosting(name: str) -> Hosting:
-    made: Hosting = registry.get("attachment", name)()
+def hosting(name: str) -> HostingAttachment:
+    made: HostingAttachment = registry.get("attachment", name)()
     return made
 
 
-def hosted(number: int, *, takes_taps: bool = False) -> Hosted:
+def hosted(number: int, *, takes_taps: bool = False) -> HostedInstance:
     instance: Any = SimpleNamespace(netns=f"N{number}", takes_taps=takes_taps)
-    return Hosted(number, instance, 3128)
+    return HostedInstance(number, instance, 3128)
 
 
 def test_translated_instances_share_an_address_and_routed_ones_have_their_own() -> None:

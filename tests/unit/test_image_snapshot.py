@@ -14,7 +14,7 @@ from lastro.errors import CommandFailed, ImageError, InputError
 from lastro.host.base import Completed
 from lastro.host.local import LocalHost
 from lastro.image import guest
-from lastro.image.rootfs import Image, Recipe, ensure
+from lastro.image.rootfs import Image, ImageRecipe, ensure
 from lastro.image.workshop import checked_snapshot, mmdebstrap, snapshot_in
 
 from .recording import RecordingHost, answer
@@ -42,7 +42,7 @@ def test_what_is_not_a_moment_is_refused(text: str, monkeypatch: pytest.MonkeyPa
         checked_snapshot(text)
     monkeypatch.setenv("LASTRO_SNAPSHOT", text)
     with pytest.raises(InputError, match="not a date and time"):
-        Recipe.of_this_host(RecordingHost())
+        ImageRecipe.of_this_host(RecordingHost())
 
 
 def test_a_snapshot_takes_the_place_of_every_mirror(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,13 +57,13 @@ def test_a_snapshot_takes_the_place_of_every_mirror(monkeypatch: pytest.MonkeyPa
 def test_recipes_of_two_moments_are_two_and_that_of_today_keeps_its_key(monkeypatch: pytest.MonkeyPatch) -> None:
     """Images that were built before there were snapshots are found by that key."""
     monkeypatch.delenv("LASTRO_SNAPSHOT", raising=False)
-    today = Recipe.of_this_host(RecordingHost())
+    today = ImageRecipe.of_this_host(RecordingHost())
     assert today.key == "28cf3da0efa1ce09"
     monkeypatch.setenv("LASTRO_SNAPSHOT", MOMENT)
-    then = Recipe.of_this_host(RecordingHost())
+    then = ImageRecipe.of_this_host(RecordingHost())
     assert then.snapshot == MOMENT and then.key != today.key
-    assert Recipe.of_this_host(RecordingHost(), snapshot="").key == today.key
-    assert Recipe.of_this_host(RecordingHost(), snapshot="20261102T000000Z").key not in (today.key, then.key)
+    assert ImageRecipe.of_this_host(RecordingHost(), snapshot="").key == today.key
+    assert ImageRecipe.of_this_host(RecordingHost(), snapshot="20261102T000000Z").key not in (today.key, then.key)
 
 
 def test_the_image_says_of_which_moment_it_is_and_the_provenance_too(tmp_path: Path) -> None:
@@ -91,5 +91,5 @@ def test_a_snapshot_that_cannot_be_reached_is_named(tmp_path: Path) -> None:
         raise CommandFailed(argv, 1, "E: not found")
 
     with pytest.raises(ImageError) as caught:
-        ensure(Recipe(snapshot=MOMENT), tmp_path, RecordingHost(fails, programs=["mmdebstrap"]))
+        ensure(ImageRecipe(snapshot=MOMENT), tmp_path, RecordingHost(fails, programs=["mmdebstrap"]))
     assert f"archive/debian/{MOMENT}/ reachable" in str(caught.value.hint)

@@ -14,14 +14,11 @@ import pytest
 
 from lastro.analysis import analyse
 from lastro.analysis.build import build_report
-from lastro.analysis.campaign import Report
+from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.interference import interference
-from lastro.report.content import Content
-from lastro.report.document import document
+from lastro.builders.content import Content
+from lastro.builders.data.results import document
 from lastro.report.html import render_html
-from lastro.report.interference_words import interference_sentences
-from lastro.report.key_findings import key_findings
-from lastro.report.language import ENGLISH, language
 from lastro.report.latex import render_latex
 from lastro.report.terminal import render
 from lastro.results.read import load_campaign
@@ -29,6 +26,9 @@ from lastro.results.samples import AT_LEAST, Metric, Outcome, Remark
 from lastro.results.store import Store
 from lastro.stats.noise_floor import FORMAT
 from lastro.study.model import Level
+from lastro.words.interference import interference_sentences
+from lastro.words.key_findings import key_findings
+from lastro.words.language import ENGLISH, language
 
 from ..campaigns import METRICS, Levels, make_campaign, make_study
 from ..documents import render_markdown
@@ -52,7 +52,7 @@ def report_of(
     replicates: int = 8,
     settings: dict[str, Any] | None = None,
     **options: Any,
-) -> Report:
+) -> CampaignResults:
     """Of a campaign in which a neighbour takes a fraction of 1000, or adds it, and isolation gives a share of it back,
 
     at a cost to it, with noise of which each trial has its own."""
@@ -72,11 +72,11 @@ def report_of(
         return build_report(load_campaign(store))
 
 
-def whole(report: Report, code: str = "en") -> list[str]:
+def whole(report: CampaignResults, code: str = "en") -> list[str]:
     return [sentence.replace("\xa0", " ") for sentence in interference_sentences(interference(report), language(code))]
 
 
-def said(report: Report, code: str = "en") -> list[str]:
+def said(report: CampaignResults, code: str = "en") -> list[str]:
     """Without the cost of isolation where it is not distinguishable from zero: that has tests of its own."""
     cost = r"(; the cost of isolation by|^The cost of isolation by|; o custo do isolamento por) .* zero \(.*\)\.$"
     return [text for each in whole(report, code) if (text := re.sub(cost, ".", each)) != "."]
@@ -317,7 +317,7 @@ def test_it_opens_every_document_and_ends_what_a_terminal_shows(tmp_path: Path) 
     assert document(report)["key_findings"] == list(key_findings(report, ENGLISH))
 
 
-def content(report: Report) -> Content:
+def content(report: CampaignResults) -> Content:
     return Content(report, analyse(report), ENGLISH)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ipaddress import ip_address, ip_network
-from pathlib import Path as File
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,7 +11,7 @@ import pytest
 
 from lastro.attachments.base import Segment
 from lastro.errors import Unavailable
-from lastro.functions.base import PATHS, Path
+from lastro.functions.base import PATHS, ForwardingPath
 from lastro.functions.dpi import Dpi
 from lastro.functions.firewall import BLOCKED_SOURCES_6, Firewall
 from lastro.functions.nat import NatFunction
@@ -31,7 +31,7 @@ SIX = PATHS["6"]
 RESERVED = {"4": ip_network("198.18.0.0/15"), "6": ip_network("2001:2::/48")}  # RFC 2544, RFC 5180
 
 
-def segments(path: Path = SIX) -> list[Segment]:
+def segments(path: ForwardingPath = SIX) -> list[Segment]:
     return _segments({role: unstarted(role) for role in ROLES}, path)
 
 
@@ -141,7 +141,7 @@ def test_links_at_layer_2_are_made_as_for_ipv4(name: str) -> None:
     assert attachment(name).compile(segments()) == attachment(name).compile(segments(PATHS["4"]))
 
 
-def test_gvisor_and_click_say_that_they_cannot(tmp_path: File, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gvisor_and_click_say_that_they_cannot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(OciInstance, "plug", lambda *given: pytest.fail("it was plugged"))
     instance: Any = object.__new__(GvisorInstance)
     instance.testbed, instance.netns = recording_testbed(RecordingHost(), tmp_path), "N1"

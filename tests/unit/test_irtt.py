@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lastro.errors import InstrumentError
-from lastro.instruments.irtt import Irtt, Probed, loaded, without_own_lateness
+from lastro.instruments.irtt import Irtt, ProbedRoundTrips, loaded, without_own_lateness
 
 MS = 1_000_000
 
@@ -24,7 +24,7 @@ def report(*trips: dict[str, Any]) -> str:
     return json.dumps({"version": {}, "round_trips": list(trips)})
 
 
-def read(*trips: dict[str, Any], interval_ms: float = 10) -> Probed:
+def read(*trips: dict[str, Any], interval_ms: float = 10) -> ProbedRoundTrips:
     return Irtt().read(report(*trips), interval_ms, len(trips) * interval_ms / 1000)
 
 
@@ -50,7 +50,7 @@ def test_datagrams_that_a_stopped_sender_skipped_count_as_if_they_had_waited() -
 
 
 def test_a_percentile_among_lost_datagrams_has_no_value() -> None:
-    found = Probed((1.0,) * 80, (0.0,) * 100, 20, 80)
+    found = ProbedRoundTrips((1.0,) * 80, (0.0,) * 100, 20, 80)
     reading = loaded(found)
     assert reading.measurements == {"loss_loaded": 20, "latency_p50_loaded": 1.0}
     (remark,) = reading.remarks
@@ -58,7 +58,7 @@ def test_a_percentile_among_lost_datagrams_has_no_value() -> None:
 
 
 def test_without_any_answer_the_trial_is_invalid() -> None:
-    reading = loaded(Probed((), (0.0,) * 10, 10, 0))
+    reading = loaded(ProbedRoundTrips((), (0.0,) * 10, 10, 0))
     assert reading.measurements == {"loss_loaded": 100.0} and reading.invalid_because
 
 
@@ -70,9 +70,9 @@ def test_on_an_idle_link_too_no_latency_is_that_of_the_sender() -> None:
 
 
 def test_a_percentile_that_is_mostly_the_senders_own_is_marked() -> None:
-    (remark,) = loaded(Probed((2.0,) * 60, (1.5,) * 60, 0, 60)).remarks[:1]
+    (remark,) = loaded(ProbedRoundTrips((2.0,) * 60, (1.5,) * 60, 0, 60)).remarks[:1]
     assert remark.kind == "generator delay" and remark.metrics == ("latency_p50_loaded",)
-    assert loaded(Probed((2.0,) * 60, (0.5,) * 60, 0, 60)).remarks == ()
+    assert loaded(ProbedRoundTrips((2.0,) * 60, (0.5,) * 60, 0, 60)).remarks == ()
 
 
 @pytest.mark.parametrize(

@@ -12,18 +12,18 @@ import pytest
 
 from lastro.analysis import analyse
 from lastro.analysis.build import build_report
-from lastro.analysis.campaign import Report
+from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.findings import MetricFindings, findings, level_groups
 from lastro.analysis.model import MetricAnalysis
-from lastro.report.key_findings import MOST, key_findings
-from lastro.report.language import ENGLISH, language
-from lastro.report.phrases import Amount
-from lastro.report.statistics_words import statistics_sentences
+from lastro.builders.statistics_words import statistics_sentences
 from lastro.results.read import load_campaign
 from lastro.results.samples import Metric
 from lastro.results.store import Store
 from lastro.stats.noise_floor import FORMAT
 from lastro.study.model import Level
+from lastro.words.key_findings import MOST, key_findings
+from lastro.words.language import ENGLISH, language
+from lastro.words.phrases import Amount
 
 from ..campaigns import KAGAMI, METRICS, Levels, make_campaign, make_study
 
@@ -43,7 +43,7 @@ def report_of(
     metrics: tuple[Metric, ...] = METRICS[:1],
     replicates: int = 4,
     **options: Any,
-) -> Report:
+) -> CampaignResults:
     """Of a campaign in which every level multiplies what is measured, with noise of each block and of each trial."""
     study = make_study(factors, replicates=replicates, metrics=metrics, baseline=options.pop("baseline", None))
 
@@ -59,7 +59,7 @@ def report_of(
         return build_report(load_campaign(store))
 
 
-def said(report: Report, code: str = "en") -> list[str]:
+def said(report: CampaignResults, code: str = "en") -> list[str]:
     return [sentence.replace("\xa0", " ") for sentence in key_findings(report, language(code))]
 
 

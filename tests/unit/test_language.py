@@ -18,12 +18,14 @@ import lastro.render
 import lastro.report
 import lastro.scenarios
 import lastro.stats
+import lastro.words
 from lastro.errors import InputError
 from lastro.report.html import html_environment
-from lastro.report.language import ENGLISH, LANGUAGES, language
 from lastro.report.latex import latex_environment
+from lastro.words.language import ENGLISH, LANGUAGES, language
 
 FOLDER = Path(lastro.report.__file__).parent
+WORDS, FIGURES = (Path(package.__path__[0]) for package in (lastro.words, lastro.figures))
 BUILDERS, RENDER = (Path(package.__path__[0]) for package in (lastro.builders, lastro.render))
 ANALYSIS, SCENARIOS = (Path(package.__path__[0]) for package in (lastro.analysis, lastro.scenarios))
 PAGES, DOCUMENTS = (sorted((FOLDER / "templates").glob(f"*.{kind}.j2")) for kind in ("html", "tex"))
@@ -33,7 +35,11 @@ OTHERS = [code for code in LANGUAGES if code != "en"]
 def spoken() -> set[str]:
     """Literal messages given to `say(...)`, or `say.count(n, ...)`, and those marked by `N_`, and notes of `stats`."""
     found: set[str] = set()
-    for file in (file for folder in (FOLDER, BUILDERS, RENDER, ANALYSIS, SCENARIOS) for file in folder.rglob("*.py")):
+    for file in (
+        file
+        for folder in (FOLDER, WORDS, FIGURES, BUILDERS, RENDER, ANALYSIS, SCENARIOS)
+        for file in folder.rglob("*.py")
+    ):
         found.update(_in_code(ast.parse(file.read_text())))
     for file in Path(lastro.stats.__file__).parent.glob("*.py"):
         found.update(_in_notes(ast.parse(file.read_text())))

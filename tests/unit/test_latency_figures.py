@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 
 from lastro.analysis import analyse
-from lastro.analysis.campaign import Report
+from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.histograms import pooled
-from lastro.report.figures import NARROW_IN, WIDE_IN, FigurePlan, plans
-from lastro.report.figures.quantiles import nines
-from lastro.report.language import ENGLISH, language
+from lastro.figures import NARROW_IN, WIDE_IN, FigurePlan, plans
+from lastro.figures.quantiles import nines
 from lastro.results import hdr
 from lastro.results.samples import AT_LEAST, GENERATOR_DELAY, REMARKS, Metric, Outcome, PackedHistogram, Series
 from lastro.scenarios.load.loads import loads_of
@@ -22,6 +21,7 @@ from lastro.scenarios.load.measuring import record
 from lastro.scenarios.load.search import REACHED, Probe, Searched
 from lastro.stats.histograms import Histogram
 from lastro.study.model import Study
+from lastro.words.language import ENGLISH, language
 
 from ..campaigns import Levels, make_campaign, make_study
 from .test_figures import report_of, texts
@@ -70,19 +70,19 @@ def bounds(levels: Levels, block: int) -> dict[str, object]:
 
 
 @pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
+def report(tmp_path_factory: pytest.TempPathFactory) -> CampaignResults:
     factors = {"platform": ("native", "runc"), "anomaly": ("none", "cpu")}
     directory = tmp_path_factory.mktemp("load") / "c"
     made = {"value": value, "histograms": histograms, "series": probes, "notes": bounds}
     return report_of(make_campaign(directory, study(factors), **made))  # type: ignore[arg-type]
 
 
-def added(report: Report, code: str = "en") -> dict[str, FigurePlan]:
+def added(report: CampaignResults, code: str = "en") -> dict[str, FigurePlan]:
     say = ENGLISH if code == "en" else language(code)
     return {plan.name: plan for plan in plans(report, analyse(report), say) if plan.kind == "scenario"}
 
 
-def test_histograms_of_trials_are_added_up(report: Report) -> None:
+def test_histograms_of_trials_are_added_up(report: CampaignResults) -> None:
     found = [named[HALF.histogram].histogram for _, named in sorted(pooled(report, {HALF.histogram}).items())]
     assert [(each.n, each.lost) for each in found] == [(15_000, 0), (15_000, 600), (15_000, 0), (15_000, 600)]
     pool = pooled(report, {FIXED.histogram, "never"})[0][FIXED.histogram]
@@ -90,7 +90,7 @@ def test_histograms_of_trials_are_added_up(report: Report) -> None:
 
 
 @pytest.mark.parametrize(("width_in", "code"), [(WIDE_IN, "en"), (NARROW_IN, "pt-BR")])
-def test_each_figure_is_drawn(report: Report, width_in: float, code: str) -> None:
+def test_each_figure_is_drawn(report: CampaignResults, width_in: float, code: str) -> None:
     figures = added(report, code)
     assert list(figures) == ["loss", "latency-load", "latency-50pct", "latency-20kpps"]
     for plan in figures.values():
@@ -98,7 +98,7 @@ def test_each_figure_is_drawn(report: Report, width_in: float, code: str) -> Non
         assert picture is not None and "n = 3" in texts(picture.svg()), plan.name
 
 
-def test_each_figure_says_what_it_shows(report: Report) -> None:
+def test_each_figure_says_what_it_shows(report: CampaignResults) -> None:
     shown = {name: texts(plan.picture().svg()) for name, plan in added(report).items()}  # type: ignore[union-attr]
     assert (
         "goal: 0.5 %" in shown["loss"]
@@ -115,7 +115,7 @@ def test_each_figure_says_what_it_shows(report: Report) -> None:
     assert "Latency at 20kpps" in shown["latency-20kpps"]
 
 
-def hollow(report: Report) -> dict[bool, int]:
+def hollow(report: CampaignResults) -> dict[bool, int]:
     """The number of solid and of hollow points of a treatment in the figure of loss."""
     picture = added(report)["loss"].picture()
     assert picture is not None
@@ -123,7 +123,7 @@ def hollow(report: Report) -> dict[bool, int]:
     return {str(line.get_markerfacecolor()) == "none": len(line.get_xdata()) for line in points}
 
 
-def test_probes_that_the_generator_did_not_reach_are_hollow(report: Report) -> None:
+def test_probes_that_the_generator_did_not_reach_are_hollow(report: CampaignResults) -> None:
     assert hollow(report) == {False: 27, True: 3}, "of three trials with ten probes that sent something"
 
 
@@ -233,7 +233,7 @@ def test_nines() -> None:
     assert nines([0.0, 0.9, 0.99, 0.999]).tolist() == pytest.approx([0, 1, 2, 3])
 
 
-def test_a_curve_of_thousands_of_buckets_has_as_many_points_as_can_be_seen(report: Report) -> None:
+def test_a_curve_of_thousands_of_buckets_has_as_many_points_as_can_be_seen(report: CampaignResults) -> None:
     picture = added(report)["latency-50pct"].picture()
     assert picture is not None
     lines = [line for axes in picture.figure.axes for line in axes.get_lines() if len(line.get_xdata()) > 9]

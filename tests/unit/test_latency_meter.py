@@ -13,8 +13,8 @@ import pytest
 
 from lastro.errors import CommandFailed, InstrumentError
 from lastro.host.base import Completed
-from lastro.instruments._latency import Disturbed, judged
-from lastro.instruments._load_generator import Traffic, Way
+from lastro.instruments._latency import MeasurementDisturbed, judged
+from lastro.instruments._load_generator import Direction, Traffic
 from lastro.instruments.sockperf_latency import SockperfLatency
 from lastro.results.samples import AMONG_LOST, AT_LEAST, GENERATOR_DELAY, TOO_FEW
 from lastro.stats.histograms import Histogram
@@ -92,7 +92,7 @@ def test_a_log_that_cannot_be_right_is_refused(old: str, new: str, why: str) -> 
 def test_a_run_of_another_length_was_disturbed(lasted: str, sent: int, why: str) -> None:
     """It keeps its rate by its own clock, 1,000 packets a second: only a clock that runs fast sends too many."""
     log = FROZEN.replace("RunTime=3.000", f"RunTime={lasted}").replace("SentMessages=3001", f"SentMessages={sent}")
-    with pytest.raises(Disturbed, match=re.escape(why)):
+    with pytest.raises(MeasurementDisturbed, match=re.escape(why)):
         SockperfLatency().read(log, 1000, 3)
     assert SockperfLatency().read(FROZEN.replace("RunTime=3.000", "RunTime=3.050"), 1000, 3).lasted_s == 3.05
 
@@ -183,12 +183,12 @@ def test_a_sockperf_that_fails_is_one_clear_error_and_its_log_is_not_read() -> N
 
 def test_it_answers_when_it_blocks_on_its_socket() -> None:
     receiver = FakeInstance()
-    with SockperfLatency().answering(Way(cast(Any, None), cast(Any, receiver), "198.18.1.10")) as server:
+    with SockperfLatency().answering(Direction(cast(Any, None), cast(Any, receiver), "198.18.1.10")) as server:
         assert server.alive()
     (argv,) = receiver.served
     assert argv[:4] == ["stdbuf", "-oL", "sockperf", "server"] and receiver.readiness == ["block on socket"]
     assert not server.alive()
 
 
-def _way(sender: FakeInstance) -> Way:
-    return Way(cast(Any, sender), cast(Any, None), "198.18.1.10")
+def _way(sender: FakeInstance) -> Direction:
+    return Direction(cast(Any, sender), cast(Any, None), "198.18.1.10")

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from lastro.errors import CommandFailed
-from lastro.host.activity import Totals
+from lastro.host.activity import HostTotals
 from lastro.host.cgroups import Usage
 from lastro.isolation.base import NEIGHBOUR
 from lastro.meters.host import HostMeter
@@ -33,7 +33,7 @@ def meters(neighbour_s: float = 0.0) -> tuple[HostMeter, UsageMeter]:
     usage, host = UsageMeter(cast(Any, None), {}), HostMeter(cast(Any, None), {})
     usage.used = CHAIN | ({NEIGHBOUR: Usage(cpu_s=neighbour_s, user_s=neighbour_s)} if neighbour_s else {})
     busy = {"user": 1.7 + neighbour_s, "nice": 0.0, "system": 0.5, "irq": 0.0, "softirq": 1.0}
-    host.totals = Totals({**busy, "idle": 1.0, "iowait": 0.0, "steal": 0.0}, {"cpu": 0.9})
+    host.totals = HostTotals({**busy, "idle": 1.0, "iowait": 0.0, "steal": 0.0}, {"cpu": 0.9})
     host.own_user_s = host.own_cpu_s = host.daemons_user_s = 0.0
     usage.elapsed_s = host.elapsed_s = METERS_S
     return host, usage
@@ -71,7 +71,7 @@ def test_a_neighbour_is_not_charged_with_the_interrupts_that_forward_packets() -
     host, usage = meters(neighbour_s=METERS_S)
     usage.used[NEIGHBOUR] = Usage(cpu_s=METERS_S, user_s=METERS_S - 0.8)
     in_interrupts = {**host.totals.cpu_s, "user": host.totals.cpu_s["user"] - 0.8, "softirq": 1.8}
-    host.totals = Totals(in_interrupts, host.totals.stalled_s)
+    host.totals = HostTotals(in_interrupts, host.totals.stalled_s)
     found = spent(Probe(50_000, LOAD_S, 100_000, 100_000, LOAD_S, {}), host, usage)
     assert found == Spent(pytest.approx(4.0), 0.0, pytest.approx(METERS_S - 0.8))
 
@@ -80,7 +80,7 @@ def test_the_system_time_of_a_neighbour_is_its_own() -> None:
     """As one that floods a link or writes to a disk has: the host counts 2 seconds more of it."""
     host, usage = meters(neighbour_s=1.0)
     usage.used[NEIGHBOUR] = Usage(cpu_s=3.0, user_s=1.0)
-    host.totals = Totals({**host.totals.cpu_s, "system": 0.6 + 2.0}, host.totals.stalled_s)
+    host.totals = HostTotals({**host.totals.cpu_s, "system": 0.6 + 2.0}, host.totals.stalled_s)
     assert spent(Probe(50_000, LOAD_S, 100_000, 100_000, LOAD_S, {}), host, usage).beside_s == pytest.approx(3.0)
 
 

@@ -15,7 +15,7 @@ import pytest
 from lastro.errors import CommandFailed, InputError, InstrumentError
 from lastro.functions.base import PATHS
 from lastro.host.base import Completed
-from lastro.instruments._load_generator import Offered, Traffic, Way
+from lastro.instruments._load_generator import Direction, SentLoad, Traffic
 from lastro.instruments.sockperf import _TIMED, _WAITED, Sockperf
 from lastro.instruments.trafgen import Trafgen
 
@@ -95,14 +95,14 @@ class _Sender(FakeInstance):
         return answer(self._report, code=self._code, error=self.error)
 
 
-def way(sender: _Sender) -> Way:
-    return Way(cast(Any, sender), cast(Any, None), "198.18.1.10")
+def way(sender: _Sender) -> Direction:
+    return Direction(cast(Any, sender), cast(Any, None), "198.18.1.10")
 
 
 def test_sockperf_sends_at_a_rate_for_whole_seconds_on_one_cpu() -> None:
     sender = _Sender(SENT_BY_SOCKPERF)
     found = Sockperf().offer(way(sender), Traffic.of("64"), 100_000.4, 0.2)
-    assert found == Offered(100_000, 100_013, 1.0, waited_s=0.912)
+    assert found == SentLoad(100_000, 100_013, 1.0, waited_s=0.912)
     (argv,) = sender.measured
     assert sender.commands == [argv], "nothing else runs"
     words = "sockperf throughput --ip 198.18.1.10 --port 11111 --time 1 --mps 100000 --msg-size 18"
@@ -131,7 +131,7 @@ def test_trafgen_is_paced_by_a_token_bucket_on_its_link() -> None:
     sender, generator = _Sender(SENT_BY_TRAFGEN), Trafgen()
     for _ in range(2):
         found = generator.offer(way(sender), Traffic.of("64", 100), 50_000, 1)
-    assert found == Offered(50_000, 50_000, 1.0), "the last frames leave the queue after trafgen has ended"
+    assert found == SentLoad(50_000, 50_000, 1.0), "the last frames leave the queue after trafgen has ended"
     assert generator.condition() == {}
     bucket = "rate 24000000bit burst 3000 limit 4194304"
     link, *paced = sender.host.commands
@@ -206,7 +206,7 @@ def test_the_flows_of_a_mix_are_those_of_its_rounds(flows: int) -> None:
 @pytest.mark.parametrize(("size", "filled"), [("66", ""), ("70", ", fill(0x00, 4)")])
 def test_a_frame_of_ipv6_has_its_header(size: str, filled: str) -> None:
     sender = _Sender(SENT_BY_TRAFGEN)
-    Trafgen().offer(Way(cast(Any, sender), cast(Any, None), PATHS["6"].sink), Traffic.of(size, ip="6"), 50_000, 1)
+    Trafgen().offer(Direction(cast(Any, sender), cast(Any, None), PATHS["6"].sink), Traffic.of(size, ip="6"), 50_000, 1)
     packet = "ipv6(sa=198.18.0.10, da=2001:2:0:1::10, hl=64), udp(sp=20000, dp=11111)"
     assert sender.stdin == f"{{ eth(da=02:00:00:00:00:01, sa=02:00:00:00:00:0a), {packet}{filled} }}\n"
 

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from lastro.errors import InputError, InstrumentError, StudyError
-from lastro.instruments._latency import STATISTICS, Disturbed, RoundTrips
+from lastro.instruments._latency import STATISTICS, MeasurementDisturbed, RoundTrips
 from lastro.instruments._load_generator import Traffic
 from lastro.results.additions import LoadedHistogram, QuantileCurves, QuantilesByLoad
-from lastro.results.noted import Noted, remarks_of
 from lastro.results.samples import AMONG_LOST, GENERATOR_DELAY, TOO_FEW, Outcome
+from lastro.results.trial_notes import TrialNotes, remarks_of
 from lastro.scenarios.base import schemas
 from lastro.scenarios.load import LoadScenario
 from lastro.scenarios.load import latency as latency_module
@@ -223,13 +223,13 @@ def test_a_measurement_that_other_work_disturbed_is_repeated(
 
     def at_last(*asked: Any) -> RoundTrips:
         if next(times) < n_disturbed:
-            raise Disturbed("sockperf had no CPU")
+            raise MeasurementDisturbed("sockperf had no CPU")
         found: RoundTrips = sound(*asked)
         return found
 
     monkeypatch.setattr(_Meter, what, at_last)
     if n_disturbed == 3:
-        with pytest.raises(Disturbed, match="sockperf had no CPU"):
+        with pytest.raises(MeasurementDisturbed, match="sockperf had no CPU"):
             measured(monkeypatch, "10%")
         return
     outcome, readings = measured(monkeypatch, "10%")
@@ -286,6 +286,6 @@ def test_a_percentage_of_a_lower_bound_gives_a_lower_bound() -> None:
     outcome = Outcome()
     outcome.measurements |= {"pdr": 9.0, "latency_p50_at_50pct": 50.0, "latency_p50_at_9kpps": 40.0}
     _bound_fractions(loads_of("50%, 9kpps"), outcome)
-    noted = Noted.of(outcome.notes)
+    noted = TrialNotes.of(outcome.notes)
     assert noted.only_at_least("latency_p50_at_50pct") and not noted.only_at_least("latency_p50_at_9kpps")
     assert not noted.only_at_least("latency_p99_at_50pct"), "it has no value"

@@ -10,7 +10,7 @@ import pytest
 
 from lastro.errors import InstrumentError
 from lastro.functions.base import PATHS
-from lastro.instruments._load_generator import Offered, Traffic
+from lastro.instruments._load_generator import SentLoad, Traffic
 from lastro.scenarios.load import probing as probing_module
 from lastro.scenarios.load import settling
 from lastro.scenarios.load.probing import BOTH, Prober, TooManyFrames
@@ -52,7 +52,7 @@ def prober(
     now = iter([zero, counted, *(later or (counted,))])
     monkeypatch.setattr(probing_module, "InterfaceMeter", lambda *_: SimpleNamespace(now=lambda: next(now)))
     monkeypatch.setattr(settling.time, "sleep", lambda _: None)
-    reported = {"source": Offered(sent, sent, 1.0, None, 0.25), "sink": Offered(back, back, 1.0, None, 0.5)}
+    reported = {"source": SentLoad(sent, sent, 1.0, None, 0.25), "sink": SentLoad(back, back, 1.0, None, 0.5)}
     generator = SimpleNamespace(offer=lambda way, *_: reported[way.sender])
     roles = {role: SimpleNamespace(usage=dict) for role in ("source", "function", "sink")}
     chain = SimpleNamespace(path=PATHS["4"], instances=roles, source="source", sink="sink")

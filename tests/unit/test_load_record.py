@@ -15,9 +15,9 @@ from lastro import papers
 from lastro.analysis.remarks import lost_by_its_size, marks_by_metric
 from lastro.campaign.executor import Executor
 from lastro.errors import InstrumentError
-from lastro.results.noted import Noted
 from lastro.results.rows import Attempt
 from lastro.results.samples import AT_LEAST, GENERATOR_LIMITED, Outcome
+from lastro.results.trial_notes import TrialNotes
 from lastro.scenarios.base import schema
 from lastro.scenarios.load import LoadScenario
 from lastro.scenarios.load.goals import Goal, UnmetGoal
@@ -39,7 +39,7 @@ def test_an_interval_is_recorded_with_what_ended_the_search() -> None:
     assert outcome.measurements == {
         "pdr": 80_000, "pdr_upper": 81_000, "pdr_conditional": 79_900, "pdr_exceed": 25,
     }  # fmt: skip
-    noted = Noted.of(outcome.notes)
+    noted = TrialNotes.of(outcome.notes)
     assert noted.stopped_by == {"pdr": "more than 0.5 % lost at 81,000 frames a second"}
     assert noted.remarks == (), "the generator's limit lies above the interval"
     series = {each.name: each.values for each in outcome.series}
@@ -62,7 +62,7 @@ def test_a_load_that_queues_took_is_told_with_its_end(late: int, said: bool) -> 
     probes = (Probe(80_000, 1, 80_000, 80_000, 1.0, {}, late), Probe(80_000, 0.2, 16_000, 16_000, 0.2, {}, 9_000))
     outcome = Outcome()
     record(Searched((Found(Goal("pdr", 0.005), 80_000, 81_000, 79_900, 0.25),), probes, 98_000, False), outcome)
-    end = Noted.of(outcome.notes).stopped_by["pdr"]
+    end = TrialNotes.of(outcome.notes).stopped_by["pdr"]
     assert ("; at 80,000, queues still held 2.5 % of the frames when" in end) is said
 
 
@@ -72,7 +72,7 @@ def test_a_queue_that_is_empty_again_when_counters_are_read_is_told_by_its_lengt
     found = Found(Goal("pdr", 0.005), rate_fps, 1.01 * rate_fps, rate_fps, 0.25)
     outcome = Outcome()
     record(Searched((found,), probes, 200_000, False), outcome, queue=1000)
-    end = Noted.of(outcome.notes).stopped_by["pdr"]
+    end = TrialNotes.of(outcome.notes).stopped_by["pdr"]
     assert (f"the queue of 1,000 frames in front of the function may hold {said} of a probe" in end) is bool(said)
 
 
@@ -80,7 +80,7 @@ def test_a_queue_that_is_empty_again_when_counters_are_read_is_told_by_its_lengt
 def test_a_goal_that_is_met_everywhere_is_a_lower_bound(limited: bool) -> None:
     outcome = Outcome()
     record(Searched((Found(Goal("pdr", 0.005), 98_000, None, 98_000, 0.0),), PROBES, 98_000, limited), outcome)
-    noted = Noted.of(outcome.notes)
+    noted = TrialNotes.of(outcome.notes)
     assert "pdr_upper" not in outcome.measurements
     assert all(noted.only_at_least(name) for name in ("pdr", "pdr_conditional", "pdr_upper"))
     assert {remark.kind for remark in noted.remarks} == ({AT_LEAST, GENERATOR_LIMITED} if limited else {AT_LEAST})
@@ -120,7 +120,7 @@ def test_a_goal_that_no_load_meets_has_no_values_and_no_mean() -> None:
     found = (Found(Goal("pdr", 0.005), 80_000, 81_000, 79_900, 0.25),)
     record(Searched(found, PROBES, 98_000, False, (UnmetGoal(Goal("ndr", 0.0), 1_000),)), outcome)
     assert outcome.measurements.keys() == {"pdr", "pdr_upper", "pdr_conditional", "pdr_exceed"}
-    (remark,) = Noted.of(outcome.notes).remarks
+    (remark,) = TrialNotes.of(outcome.notes).remarks
     assert remark.text.startswith("no rate meets the goal ndr: frames were lost at 1,000 frames a second")
     assert set(remark.metrics) == {"ndr", "ndr_upper", "ndr_conditional", "ndr_exceed"}
     attempt = Attempt(1, 1, 0, 1, "", 60.0, True, (), outcome.notes, outcome.measurements)

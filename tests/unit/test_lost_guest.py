@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lastro.app import campaigns
-from lastro.app.campaigns import How
+from lastro.app.campaigns import ResumeOptions
 from lastro.errors import GuestLost, HostError
 from lastro.host.base import Transcript
 from lastro.results.samples import Outcome
@@ -81,7 +81,7 @@ def test_guests_that_bring_nothing_end_it_and_resume_tries_again(lives: list[int
         campaigns.begin(tmp_path / "c", study_of(3), wait=False)
     assert not lives
     lives[:] = [3, 0, 99]
-    assert campaigns.resume(tmp_path / "c", How())
+    assert campaigns.resume(tmp_path / "c", ResumeOptions())
     with Store.open(tmp_path / "c", readonly=True) as store:
         assert store.counts()["valid"] == 9 and not lives
 

@@ -9,12 +9,12 @@ import pytest
 
 from lastro.analysis.build import build_report
 from lastro.analysis.model import Analysis
+from lastro.builders.content import Content
 from lastro.render.fitting import LIMIT
-from lastro.report.content import Content
-from lastro.report.language import LANGUAGES, language
 from lastro.results.read import load_campaign
 from lastro.results.samples import Metric
 from lastro.results.store import Store
+from lastro.words.language import LANGUAGES, language
 
 from ..campaigns import make_campaign, make_study
 from ..documents import render_short

@@ -10,16 +10,16 @@ import pytest
 
 from lastro.analysis import analyse
 from lastro.analysis.build import build_report
-from lastro.analysis.campaign import Report
+from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.model import LostTrials, MetricAnalysis
-from lastro.report.content import Content
-from lastro.report.document import document
+from lastro.builders.content import Content
+from lastro.builders.data.results import document
+from lastro.builders.statistics_words import statistics_sentences
 from lastro.report.html import render_html
-from lastro.report.language import language
 from lastro.report.latex import render_latex
-from lastro.report.statistics_words import statistics_sentences
 from lastro.results.read import load_campaign
 from lastro.results.store import Store
+from lastro.words.language import language
 
 from ..campaigns import METRICS, Levels, make_campaign, make_study
 from ..documents import render_markdown
@@ -31,7 +31,7 @@ SLOW = {("runc", 2), ("runc", 5), ("docker", 1), ("docker", 6), ("docker", 7), (
 def report_of(
     directory: Path, *, slow: float = 1.0, lost: dict[str, int] | None = None, baseline: str = "native",
     replicates: int = 10, **more: Any,
-) -> Report:  # fmt: skip
+) -> CampaignResults:  # fmt: skip
     """A campaign of four platforms: some trials are slower by a factor, and the first blocks of some lose theirs."""
 
     def value(levels: Levels, block: int, metric: str) -> float:
@@ -53,15 +53,15 @@ def report_of(
         return build_report(load_campaign(store))
 
 
-def analysed(report: Report) -> MetricAnalysis:
+def analysed(report: CampaignResults) -> MetricAnalysis:
     return analyse(report).metrics[0]
 
 
-def content(report: Report, code: str = "en") -> Content:
+def content(report: CampaignResults, code: str = "en") -> Content:
     return Content(report, analyse(report), language(code))
 
 
-def sentences(report: Report, code: str = "en") -> str:
+def sentences(report: CampaignResults, code: str = "en") -> str:
     return " ".join(statistics_sentences(analysed(report), 0.05, language(code)))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lastro import registry
-from lastro.anomalies import _moved
+from lastro.anomalies import _memory_mover as _moved
 from lastro.anomalies.base import Anomaly, Demand, KernelUse
 from lastro.host.cgroups import Resources
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from lastro.app import campaigns, fleets
-from lastro.app.campaigns import How
+from lastro.app.campaigns import ResumeOptions
 from lastro.errors import HostBusy
 from lastro.host.files import boot_id, start_time
 from lastro.results.store import Store
@@ -98,11 +98,11 @@ def test_a_second_coordinator_writes_nothing(
     store._db.execute("UPDATE trial SET state = 'invalid' WHERE number = 1")
     taken_by(store, other.pid, start_time(other.pid), AT, boot_id(), HERE)
     with pytest.raises(HostBusy, match="is running"):
-        campaigns.resume(store.directory, How(invalid=True))
+        campaigns.resume(store.directory, ResumeOptions(invalid=True))
     assert not opened and store.events() == [] and store.counts()["invalid"] == 1
     found = store.runner()
     assert found is not None and found.pid == other.pid
     other.kill()
     other.wait()
-    campaigns.resume(store.directory, How(invalid=True))
+    campaigns.resume(store.directory, ResumeOptions(invalid=True))
     assert opened and store.counts()["invalid"] == 0 and store.runner() is None, "it has let go"

@@ -8,15 +8,15 @@ import pytest
 
 from lastro.analysis import analyse
 from lastro.analysis.build import build_report
-from lastro.analysis.campaign import Report
-from lastro.report.content import Content
+from lastro.analysis.campaign import CampaignResults
+from lastro.builders.content import Content
 from lastro.report.html import render_html
-from lastro.report.language import ENGLISH, language
 from lastro.report.latex import render_latex
-from lastro.report.opening import incomplete, invalid_fraction
 from lastro.report.terminal import render
 from lastro.results.read import load_campaign
 from lastro.results.store import Store
+from lastro.words.language import ENGLISH, language
+from lastro.words.opening import incomplete, invalid_fraction
 
 from ..campaigns import make_campaign, make_study
 from ..documents import render_markdown
@@ -28,7 +28,7 @@ WARNING = (
 
 
 @pytest.fixture
-def report(tmp_path: Path) -> Report:
+def report(tmp_path: Path) -> CampaignResults:
     """Nine trials: three valid ones too few would be too easy; three cannot run here, and two stay invalid."""
     directory = make_campaign(
         tmp_path / "campaign",
@@ -41,7 +41,7 @@ def report(tmp_path: Path) -> Report:
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_it_is_said_first_in_documents_and_last_on_a_terminal(report: Report) -> None:
+def test_it_is_said_first_in_documents_and_last_on_a_terminal(report: CampaignResults) -> None:
     content = Content(report, analyse(report), ENGLISH)
     assert render_markdown(content).split("\n\n")[1] == f"**{WARNING.replace('`', chr(92) + '`')}**"
     page = render_html(content)
@@ -51,7 +51,7 @@ def test_it_is_said_first_in_documents_and_last_on_a_terminal(report: Report) ->
     assert shown.endswith(WARNING)
 
 
-def test_it_is_said_in_portuguese_too(report: Report) -> None:
+def test_it_is_said_in_portuguese_too(report: CampaignResults) -> None:
     said = incomplete(report.progress.counts, language("pt-BR"))
     assert said.startswith("2 de 6 ensaios que podem ser executados aqui são inválidos (33 %)")
 

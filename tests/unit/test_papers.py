@@ -20,7 +20,6 @@ from lastro.app.studies import suite_of
 from lastro.campaign.duration import forecast
 from lastro.cli._matrix import absent_lines
 from lastro.errors import InputError
-from lastro.report.claim_words import reason_text, verdict_text
 from lastro.results.read import load_campaign
 from lastro.results.store import Store
 from lastro.scenarios.base import schemas
@@ -31,6 +30,7 @@ from lastro.study.load import load
 from lastro.study.load_claims import load_claims
 from lastro.study.model import Study
 from lastro.study.selection import Selection
+from lastro.words.claims import reason_text, verdict_text
 
 from ..campaigns import Levels, make_campaign
 from ..products import some
@@ -232,7 +232,7 @@ def test_the_quick_profile_of_a_whole_suite_is_short_where_only_software_virtual
     The cache, by which STREAM's arrays are sized, is a large one, on whatever host this runs."""
     suite = tomllib.loads((papers.find(papers.studies(paper)[0]).parent / "suite.toml").read_text(encoding="utf-8"))
     with cache_of(LARGE):
-        assert 0 < sum(quick_s(f"{paper}/{member}") for member in suite["fronts"]) < 22 * 60
+        assert 0 < sum(quick_s(f"{paper}/{member}") for member in suite["studies"]) < 22 * 60
 
 
 def quick_s(member: str) -> float:

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from lastro.errors import CommandTimeout, PlatformError, Unavailable
-from lastro.functions.base import Counted
-from lastro.functions.base import Path as FlowPath
+from lastro.functions.base import CounterReading, ForwardingPath
 from lastro.functions.dpi import Dpi
 from lastro.functions.firewall import Firewall
 from lastro.functions.none import Forwarding
@@ -146,10 +145,10 @@ def test_where_there_is_no_nftables_links_tell_what_crossed(tmp_path: Path) -> N
 
     links = json.dumps([counted("in0", 30, 20), counted("out0", 20, 28)])
     host = RecordingHost(lambda argv: answer(links) if "link" in argv else None)
-    path, spec = FlowPath(), InstanceSpec("one", "function")
+    path, spec = ForwardingPath(), InstanceSpec("one", "function")
     with Gvisor().start(recording_testbed(host, tmp_path), spec) as instance:
         with Forwarding().installed(instance, path):
-            assert Forwarding().counters(instance, path) == {"crossed": Counted(28, 2800)}
+            assert Forwarding().counters(instance, path) == {"crossed": CounterReading(28, 2800)}
         with pytest.raises(Unavailable, match="'firewall' needs nftables"), Firewall().installed(instance, path):
             pass
         with pytest.raises(Unavailable, match="'dpi' needs nftables"), Dpi().installed(instance, path):

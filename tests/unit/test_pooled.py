@@ -15,21 +15,21 @@ from lastro.analysis.claims import Judgement
 from lastro.analysis.pooled import PooledEffect, PooledStudy, pool_hosts
 from lastro.app.contents import hosts_of, loaded
 from lastro.builders.pool import pool_blocks
+from lastro.builders.pool_tables import opening
 from lastro.errors import InputError
+from lastro.figures import NARROW_IN, WIDE_IN
+from lastro.figures.forest import plans
 from lastro.render.fitting import LIMIT, markdown_within
 from lastro.render.markdown import markdown
 from lastro.render.terminal import terminal_lines
-from lastro.report.claim_words import reason_text
-from lastro.report.figures import NARROW_IN, WIDE_IN
-from lastro.report.figures.forest import plans
-from lastro.report.language import ENGLISH, LANGUAGES, language
-from lastro.report.numbers import ratio_range
-from lastro.report.pool_tables import opening
+from lastro.results.merge import together
 from lastro.results.read import CampaignData
 from lastro.results.samples import Metric
-from lastro.results.together import together
 from lastro.study.load_claims import parse_claims
 from lastro.study.model import Factor, Level, Study, among
+from lastro.words.claims import reason_text
+from lastro.words.language import ENGLISH, LANGUAGES, language
+from lastro.words.numbers import ratio_range
 
 from ..campaigns import PROVENANCE, Levels, make_campaign, make_study
 

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from lastro.app.contents import content_of, report_of
+from lastro.builders.data.results import document
 from lastro.host.base import Completed
 from lastro.host.caches import CPUS
 from lastro.host.local import LocalHost
 from lastro.host.processors import shared_cores, speeds
-from lastro.report.document import document
-from lastro.report.language import language
 from lastro.report.terminal import render
+from lastro.words.language import language
 
 from ..campaigns import METRICS, Levels, make_campaign, make_study
 from ..documents import render_markdown

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from lastro.analysis.recorded import recorded
+from lastro.builders.part_properties import part_tables
 from lastro.cli._properties import property_lines, property_list
-from lastro.report.language import language
-from lastro.report.part_properties import part_tables
 from lastro.scenarios.shared.properties import PartProperties
 from lastro.scenarios.shared.property import Property, unknown
+from lastro.words.language import language
 
 FOUND = [
     PartProperties("platform", "runc", (Property("own_kernel", False, "the boot id inside is the host's"),)),

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from lastro.attachments._hosting import Hosted
+from lastro.attachments._hosting import HostedInstance
 from lastro.attachments.host import HostNetwork
 from lastro.attachments.nat import NatAttachment
 from lastro.errors import PlatformError
 from lastro.functions.http_proxy import HttpProxy, ProxyOptions
-from lastro.host.activity import Totals
+from lastro.host.activity import HostTotals
 from lastro.host.cgroups import Resources, Usage
-from lastro.results.noted import remarks_of
 from lastro.results.samples import AT_LEAST, Outcome
+from lastro.results.trial_notes import remarks_of
 from lastro.scenarios import proxy as proxy_module
 from lastro.scenarios.proxy import capacity, proxies
 from lastro.scenarios.proxy import measure as proxy_measure
@@ -125,7 +125,7 @@ def test_of_ports_of_one_server_the_first_alone_tells_when_it_answered() -> None
     proxies: Any = [SimpleNamespace(instance=instance, start_s=1.0, answer_s=answer_s) for answer_s in (2.0, 2.5, 3.0)]
     farm: Any = SimpleNamespace(began_s=0.0, ended_s=3.0)
     stands = proxy_measure.Standing(*[None] * 7, proxies, farm)  # type: ignore[list-item]
-    host: Any = SimpleNamespace(read=dict, totals=Totals({"softirq": 0.0, "irq": 0.0}, {}))
+    host: Any = SimpleNamespace(read=dict, totals=HostTotals({"softirq": 0.0, "irq": 0.0}, {}))
     outcome = Outcome()
     proxy_measure._account(stands, host, {"proxy0": Usage()}, 10, 1.0, outcome)
     assert outcome.measurements["proxy_answer"] == 2000 and outcome.measurements["proxies_up"] == 3000
@@ -237,5 +237,7 @@ def test_an_answer_is_timed_without_the_wait_for_other_instances(monkeypatch: py
     nothing: Any = None
     farm = proxies.Farm(wire, nothing, NatAttachment(), nothing, PAGE, ProxyOptions(), Resources())
     monkeypatch.setattr(farm, "_running", lambda hosted: nullcontext(SimpleNamespace(require_alive=lambda: None)))
-    with farm._answering([Hosted(0, nothing, 3128)], InstanceTimes(began_s=0.0, create_s=1.5, port_s=0.5)) as (proxy,):
+    with farm._answering([HostedInstance(0, nothing, 3128)], InstanceTimes(began_s=0.0, create_s=1.5, port_s=0.5)) as (
+        proxy,
+    ):
         assert (proxy.start_s, proxy.answer_s) == (2.0, 5.0)

@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 
 from lastro import papers
-from lastro.attachments._hosting import Hosted
+from lastro.attachments._hosting import HostedInstance
 from lastro.attachments.nat import NatAttachment
 from lastro.errors import InstrumentError, PlatformError
-from lastro.functions.http_proxy import Served
+from lastro.functions.http_proxy import RequestCounts
 from lastro.host.cgroups import Usage
 from lastro.host.local import LocalHost
-from lastro.image.rootfs import Needs
-from lastro.instruments._http import ClosedLoad, Endpoint, Page, Station
+from lastro.image.rootfs import ImageAdditions
+from lastro.instruments._http import ClosedLoad, Endpoint, LoadOrigin, RequestedPage
 from lastro.instruments.curl import Curl
-from lastro.results.noted import remarks_of
 from lastro.results.samples import GENERATOR_LIMITED, Outcome, Remark
+from lastro.results.trial_notes import remarks_of
 from lastro.scenarios.base import schemas
 from lastro.scenarios.proxy import ProxyScenario, generator, logs, proxies
 from lastro.scenarios.proxy import measure as proxy_measure
@@ -81,8 +81,8 @@ def test_attachments_are_those_that_host_and_instruments_those_that_ask() -> Non
 
 def test_the_image_has_the_proxy_and_the_server_that_a_study_needs() -> None:
     host = LocalHost()
-    assert ProxyScenario.image_needs(host, [config()]) == Needs(("squid", "apache2-bin", "curl"))
-    assert ProxyScenario.image_needs(host, [config(origin="nginx")]) == Needs(("squid", "nginx-light", "curl"))
+    assert ProxyScenario.image_needs(host, [config()]) == ImageAdditions(("squid", "apache2-bin", "curl"))
+    assert ProxyScenario.image_needs(host, [config(origin="nginx")]) == ImageAdditions(("squid", "nginx-light", "curl"))
 
 
 def test_the_same_clients_go_straight_to_the_server_before_and_once_for_all_platforms() -> None:
@@ -242,9 +242,9 @@ def logging(
     address = lambda n: f"198.18.64.{2 + n}"  # noqa: E731
     proxies = [
         SimpleNamespace(
-            hosted=Hosted(n, SimpleNamespace(), 3128),  # type: ignore[arg-type]
+            hosted=HostedInstance(n, SimpleNamespace(), 3128),  # type: ignore[arg-type]
             instance=SimpleNamespace(spec=SimpleNamespace(name=f"p{n}")),
-            running=SimpleNamespace(served=lambda found=found: {3128: Served(Counter(found), {by})}),
+            running=SimpleNamespace(served=lambda found=found: {3128: RequestCounts(Counter(found), {by})}),
             seen_as=address(n),
         )
         for n, found in enumerate(served)
@@ -323,7 +323,7 @@ def refusing(words: str, times: int) -> str:
     )
 
 
-ANSWER = Page.of("http://198.19.2.10/object", b"body")
+ANSWER = RequestedPage.of("http://198.19.2.10/object", b"body")
 ALIVE: Any = SimpleNamespace(require_alive=lambda: None)
 
 
@@ -373,7 +373,7 @@ def test_without_proxies_no_environment_brings_one() -> None:
 
 def test_its_files_lie_where_a_session_owns_them(tmp_path: Path) -> None:
     host = RecordingHost(lambda argv: answer(GOOD) if argv[-1] == "sh" else None)
-    station = Station(host, ("enter",), str(tmp_path / "load"))
+    station = LoadOrigin(host, ("enter",), str(tmp_path / "load"))
     assert Curl().measure(station, load()).invalid_because == ()
     assert host.commands == [["rm", "-rf", station.directory], ["mkdir", "-p", station.directory], ["enter", "sh"]]
     script = str(host.stdins[-1])

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lastro.campaign.quiet import Quiet, Wait
+from lastro.campaign.quiet import QuietHosts, QuietWait
 from lastro.host import activity
 from lastro.host.base import Completed, Transcript
 from lastro.host.local import LocalHost
@@ -76,27 +76,27 @@ def _stat(pid: int, name: str, ticks: int) -> str:
 
 
 @pytest.fixture
-def waiting(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Wait | None]:
+def waiting(monkeypatch: pytest.MonkeyPatch) -> Callable[..., QuietWait | None]:
     """Wait on a scripted host, and return what came of it."""
-    quiets: dict[int, Quiet] = {}
+    quiets: dict[int, QuietHosts] = {}
 
-    def wait(script: Script, failed_attempts: int = 0, **limits: Any) -> Wait | None:
+    def wait(script: Script, failed_attempts: int = 0, **limits: Any) -> QuietWait | None:
         monkeypatch.setattr(activity, "time", SimpleNamespace(monotonic=lambda: script.now_s))
         session: Any = script
-        made = Quiet([session], sleep=script.sleep, clock=lambda: script.now_s)
+        made = QuietHosts([session], sleep=script.sleep, clock=lambda: script.now_s)
         return quiets.setdefault(id(script), made).wait(LIMITS | limits, failed_attempts, script.tell)
 
     return wait
 
 
-def test_a_quiet_host_costs_a_glance(waiting: Callable[..., Wait | None]) -> None:
+def test_a_quiet_host_costs_a_glance(waiting: Callable[..., QuietWait | None]) -> None:
     script = Script(foreign=between(0, 99, 0.2))
     assert waiting(script) is None
     assert script.now_s == pytest.approx(0.25)
     assert script.told == []
 
 
-def test_load_is_waited_for_and_whose_it_is_is_told(waiting: Callable[..., Wait | None]) -> None:
+def test_load_is_waited_for_and_whose_it_is_is_told(waiting: Callable[..., QuietWait | None]) -> None:
     script = Script(foreign=between(0, 60, 1.0))
     found = waiting(script)
     assert found is not None and not found.in_vain
@@ -108,14 +108,14 @@ def test_load_is_waited_for_and_whose_it_is_is_told(waiting: Callable[..., Wait 
     assert found.text.startswith(f"waited {found.waited_s:.0f} s until the host was quiet: other processes used ")
 
 
-def test_steal_and_a_busy_disk_are_waited_for_too(waiting: Callable[..., Wait | None]) -> None:
+def test_steal_and_a_busy_disk_are_waited_for_too(waiting: Callable[..., QuietWait | None]) -> None:
     found = waiting(Script(steal=between(0, 10, 0.5)))
     assert found is not None and "stolen by its hypervisor (limit 5 %)" in found.text
     found = waiting(Script(io=between(0, 10, 0.5)))
     assert found is not None and "processes waited for io 50 % of the time (limit 20 %)" in found.text
 
 
-def test_daemons_of_platforms_are_no_foreign_load(waiting: Callable[..., Wait | None]) -> None:
+def test_daemons_of_platforms_are_no_foreign_load(waiting: Callable[..., QuietWait | None]) -> None:
     script = Script(own=between(0, 99, 1.0))
     assert waiting(script) is None
     assert script.told == []
@@ -124,7 +124,7 @@ def test_daemons_of_platforms_are_no_foreign_load(waiting: Callable[..., Wait | 
     assert found is not None and "other processes used 0.5" in both.told[0][0][0], "not 1.0"
 
 
-def test_after_failed_attempts_the_host_must_be_quiet_for_longer(waiting: Callable[..., Wait | None]) -> None:
+def test_after_failed_attempts_the_host_must_be_quiet_for_longer(waiting: Callable[..., QuietWait | None]) -> None:
     script = Script()
     assert waiting(script, 1) is None
     assert script.now_s == pytest.approx(4, abs=0.3)
@@ -132,7 +132,9 @@ def test_after_failed_attempts_the_host_must_be_quiet_for_longer(waiting: Callab
     assert script.now_s == pytest.approx(4 + 8, abs=0.6)
 
 
-def test_a_wait_in_vain_ends_at_the_limit_and_the_next_is_half_as_long(waiting: Callable[..., Wait | None]) -> None:
+def test_a_wait_in_vain_ends_at_the_limit_and_the_next_is_half_as_long(
+    waiting: Callable[..., QuietWait | None],
+) -> None:
     script = Script(foreign=between(0, 190, 2.0))
     waits = [waiting(script) for _ in range(3)]
     assert [found is not None and found.in_vain for found in waits] == [True, True, False]
@@ -147,7 +149,7 @@ def test_a_wait_in_vain_ends_at_the_limit_and_the_next_is_half_as_long(waiting: 
 
 @pytest.mark.parametrize("limits", [{"max_wait_s": 0.0}])
 def test_who_does_not_want_to_wait_is_not_made_to(
-    limits: dict[str, float], waiting: Callable[..., Wait | None]
+    limits: dict[str, float], waiting: Callable[..., QuietWait | None]
 ) -> None:
     script = Script(foreign=between(0, 99, 2.0))
     assert waiting(script, **limits) is None
@@ -156,8 +158,8 @@ def test_who_does_not_want_to_wait_is_not_made_to(
 
 def test_without_a_host_or_without_limits_nothing_is_judged() -> None:
     script: Any = Script(foreign=between(0, 99, 2.0))
-    assert Quiet([], sleep=script.sleep).wait(LIMITS, 0, script.tell) is None
-    assert Quiet([script], sleep=script.sleep).wait({"max_wait_s": 9.0}, 0, script.tell) is None
+    assert QuietHosts([], sleep=script.sleep).wait(LIMITS, 0, script.tell) is None
+    assert QuietHosts([script], sleep=script.sleep).wait({"max_wait_s": 9.0}, 0, script.tell) is None
     assert script.now_s == 0
 
 
@@ -176,7 +178,7 @@ def test_a_real_look_sees_this_process_at_work() -> None:
     assert before.totals.cpu_s.keys() == {"user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal"}
 
 
-def test_a_host_that_others_keep_busy_for_ever_is_no_error(waiting: Callable[..., Wait | None]) -> None:
+def test_a_host_that_others_keep_busy_for_ever_is_no_error(waiting: Callable[..., QuietWait | None]) -> None:
     script = Script(foreign=between(0, 1e9, 2.0))
     for _ in range(20):
         found = waiting(script, max_wait_s=10.0)

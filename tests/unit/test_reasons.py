@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastro.report.reasons import grouped
+from lastro.words.reasons import grouped
 
 
 def test_numbers_become_a_range_and_names_stay_apart() -> None:

@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 
 from lastro.analysis import analyse
-from lastro.analysis.campaign import Report
+from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.remarks import in_order
-from lastro.report.content import Content
-from lastro.report.document import document
+from lastro.builders.content import Content
+from lastro.builders.data.results import document
+from lastro.builders.stat_tables import effects_table
+from lastro.builders.tables import curve_tables, really_table, remarks_table, results_table
 from lastro.report.html import render_html
-from lastro.report.language import ENGLISH, language
 from lastro.report.latex import escape
-from lastro.report.remark_words import KINDS, meaning, sign, signs_of
-from lastro.report.stat_tables import effects_table
-from lastro.report.tables import curve_tables, really_table, remarks_table, results_table
 from lastro.results.samples import Outcome, Reading, Remark
+from lastro.words.language import ENGLISH, language
+from lastro.words.remarks import KINDS, meaning, sign, signs_of
 
 from ..campaigns import METRICS, Levels, make_campaign, make_study
 from ..documents import render_markdown
@@ -42,7 +42,7 @@ def told(levels: Levels, block: int) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
+def report(tmp_path_factory: pytest.TempPathFactory) -> CampaignResults:
     def value(levels: Levels, block: int, metric: str) -> float | None:
         return (
             None if metric == "jitter" and levels["platform"] == "kvm" else 100.0 + block + levels["instrument.files"]
@@ -52,7 +52,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
     return report_of(make_campaign(tmp_path_factory.mktemp("remarks") / "c", study, value=value, notes=told))
 
 
-def content(report: Report, code: str = "en") -> Content:
+def content(report: CampaignResults, code: str = "en") -> Content:
     return Content(report, analyse(report), ENGLISH if code == "en" else language(code))
 
 
@@ -67,7 +67,7 @@ def test_an_outcome_keeps_what_a_reading_remarks_and_tells() -> None:
     assert outcome.valid and not Outcome().notes
 
 
-def test_marks_are_counted_on_the_metric_that_they_are_about(report: Report) -> None:
+def test_marks_are_counted_on_the_metric_that_they_are_about(report: CampaignResults) -> None:
     found = {row.treatment.levels["platform"]: row.cells for row in report.rows}
     docker, kvm = found["docker:storage=vfs"], found["kvm"]
     assert [[(mark.kind, mark.n) for mark in cell.marks] for cell in docker] == [[("through a cache", 3)], []]
@@ -77,7 +77,7 @@ def test_marks_are_counted_on_the_metric_that_they_are_about(report: Report) -> 
     assert report.kinds_of_marks == ("through a cache", "wrong clock", "odd")
 
 
-def test_tables_carry_the_marks_and_say_what_they_mean(report: Report) -> None:
+def test_tables_carry_the_marks_and_say_what_they_mean(report: CampaignResults) -> None:
     throughput, jitter = (results_table(content(report), view) for view in report.views[:2])
     assert {row[0] for row in throughput.rows if "‡" in row[3]} == {"docker:storage=vfs", "docker:place=volume"}
     assert "‡ a cache may hide what is measured" in throughput.note and "* odd" in throughput.note
@@ -91,7 +91,7 @@ def test_tables_carry_the_marks_and_say_what_they_mean(report: Report) -> None:
 
 @pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize(("code", "words"), [("en", "a cache may hide"), ("pt-BR", "um cache pode esconder")])
-def test_figures_carry_the_marks_with_a_legend(report: Report, code: str, words: str) -> None:
+def test_figures_carry_the_marks_with_a_legend(report: CampaignResults, code: str, words: str) -> None:
     for kind in ("curve", "effects"):
         picture = drawn(report, kind, code)[0].picture()
         assert picture is not None
@@ -101,7 +101,7 @@ def test_figures_carry_the_marks_with_a_legend(report: Report, code: str, words:
 
 @pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize("code", ["en", "pt-BR"])
-def test_the_page_says_by_what_numbers_came_about(report: Report, code: str) -> None:
+def test_the_page_says_by_what_numbers_came_about(report: CampaignResults, code: str) -> None:
     page, text = render_html(content(report, code)), render_markdown(content(report, code))
     heading = {"en": "What was really measured", "pt-BR": "O que foi medido de fato"}[code]
     for shown in (page, text):
@@ -109,7 +109,7 @@ def test_the_page_says_by_what_numbers_came_about(report: Report, code: str) -> 
     assert 'href="#really"' in page and 'title="1.0 GiB of files, and 1.0 GiB of memory' in page
 
 
-def test_levels_of_one_platform_have_rows_and_columns_of_their_own(report: Report) -> None:
+def test_levels_of_one_platform_have_rows_and_columns_of_their_own(report: CampaignResults) -> None:
     table = really_table(report, ENGLISH)
     assert table.columns == ("platform", "file system")
     assert dict(table.rows) == {
@@ -130,7 +130,7 @@ def test_options_that_are_factors_part_the_columns_of_properties(tmp_path: Path)
     assert ledger.rows[0].values == ("overlay2", "vfs", "overlay2", "vfs") and ledger.rows[0].differs
 
 
-def test_the_document_has_marks_facts_and_curves(report: Report) -> None:
+def test_the_document_has_marks_facts_and_curves(report: CampaignResults) -> None:
     found = json.loads(json.dumps(document(report), allow_nan=False))
     marks = found["treatments"][2]["metrics"]["throughput"]["marks"]
     assert marks == [{"kind": "through a cache", "trials": 3, "text": "1.0 GiB of files, and 1.0 GiB of memory"}]

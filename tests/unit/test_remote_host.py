@@ -21,7 +21,7 @@ from lastro.host._remote_shell import Query, Shell
 from lastro.host.files import LocalFiles
 from lastro.host.ledger import HOST_LOCK, Ledger
 from lastro.host.local import LocalHost
-from lastro.host.lock import Holder
+from lastro.host.lock import LockHolder
 from lastro.host.ssh import SshHost
 from lastro.platforms._gate import Gate, measuring
 from lastro.validity import clock_reasons, drift
@@ -122,7 +122,7 @@ def test_two_state_directories_are_still_one_host(tmp_path: Path, ledger: Ledger
 def test_who_waits_is_told_at_once_for_whom(tmp_path: Path, ledger: Ledger) -> None:
     told, entered = list[str](), threading.Event()
 
-    def tell(who: Holder | None, ahead: int) -> None:
+    def tell(who: LockHolder | None, ahead: int) -> None:
         told.append(who.text if who else "nobody")
 
     with ExitStack() as held:

@@ -8,7 +8,7 @@ from lastro.document import Fold, Items, Paragraph, Table, Title
 from lastro.render.fitting import LIMIT, markdown_within
 from lastro.render.markdown import markdown
 from lastro.render.terminal import terminal_lines
-from lastro.report.language import ENGLISH, language
+from lastro.words.language import ENGLISH, language
 
 TABLE = Table("t", "Rates", ("metric", "rate", ""), (("throughput", "12 ± 1", "▲"), ("loss", "3", "")), frozenset({1}))
 BLOCKS = (

@@ -10,30 +10,30 @@ from pathlib import Path
 import pytest
 
 from lastro.analysis.build import build_report
-from lastro.analysis.campaign import Cell, Report, Row
+from lastro.analysis.campaign import CampaignResults, Cell, Row
 from lastro.analysis.doses import doses_of
 from lastro.analysis.verdicts import verdict
-from lastro.report.language import ENGLISH
-from lastro.report.numbers import comparison_text, mean_text, ratio_text
-from lastro.report.words import limitations, summary
 from lastro.results.read import load_campaign
 from lastro.results.samples import Metric
 from lastro.results.store import Store
 from lastro.stats.contrasts import ONE_VALUE
 from lastro.stats.intervals import Interval, Summary, describe
 from lastro.stats.ratios import Ratio
+from lastro.words.campaign import limitations, summary
+from lastro.words.language import ENGLISH
+from lastro.words.numbers import comparison_text, mean_text, ratio_text
 
 from ..campaigns import METRICS, make_campaign, make_study
 
 NO_APPARMOR = ("AppArmor is not in this kernel", "boot another kernel")
 
 
-def report_of(directory: Path, **options: bool) -> Report:
+def report_of(directory: Path, **options: bool) -> CampaignResults:
     with Store.open(directory, readonly=True) as store:
         return build_report(load_campaign(store), **options)
 
 
-def row_of(report: Report, *levels: str) -> Row:
+def row_of(report: CampaignResults, *levels: str) -> Row:
     return next(row for row in report.rows if tuple(row.treatment.levels.values()) == levels)
 
 
@@ -208,7 +208,7 @@ def test_a_verdict_is_that_of_the_decision_whatever_interval_is_beside_it(better
 
 def test_the_model_does_no_io() -> None:
     code = (
-        "import sys, lastro.analysis.build, lastro.report.words, lastro.report.document;"
+        "import sys, lastro.analysis.build, lastro.words.campaign, lastro.builders.data.results;"
         "print([m for m in ('sqlite3', 'lastro.results.store', 'matplotlib', 'numpy', 'rich') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

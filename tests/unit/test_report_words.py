@@ -16,33 +16,33 @@ from lastro.analysis import analyse
 from lastro.analysis.build import build_report
 from lastro.analysis.claims import judge
 from lastro.app import contents
-from lastro.report import terminal
-from lastro.report.baseline_tables import comparisons_table
-from lastro.report.claim_words import reason_text
-from lastro.report.content import Content
-from lastro.report.document import document
-from lastro.report.estimates import p_text, share_text
-from lastro.report.expected_table import expected_table
-from lastro.report.figures import pictures
-from lastro.report.html import render_html
-from lastro.report.key_findings import key_findings
-from lastro.report.language import ENGLISH, language
-from lastro.report.latex import render_latex
-from lastro.report.stat_tables import effects_table, tables_behind
-from lastro.report.statistics_words import (
+from lastro.builders.baseline_tables import comparisons_table
+from lastro.builders.content import Content
+from lastro.builders.data.results import document
+from lastro.builders.expected_table import expected_table
+from lastro.builders.stat_tables import effects_table, tables_behind
+from lastro.builders.statistics_words import (
     check_sentences,
     drift_sentence,
     metric_summary,
     noise_floor_sentence,
     statistics_sentences,
 )
-from lastro.report.variance_table import anova_table
-from lastro.report.words import limitations
+from lastro.builders.variance_table import anova_table
+from lastro.figures import pictures
+from lastro.report import terminal
+from lastro.report.html import render_html
+from lastro.report.latex import render_latex
 from lastro.results.read import load_campaign
 from lastro.results.samples import Metric
 from lastro.results.store import Store
 from lastro.stats.noise_floor import FORMAT
 from lastro.study.load_claims import parse_claims
+from lastro.words.campaign import limitations
+from lastro.words.claims import reason_text
+from lastro.words.estimates import p_text, share_text
+from lastro.words.key_findings import key_findings
+from lastro.words.language import ENGLISH, language
 
 from ..campaigns import METRICS, Levels, make_campaign, make_study
 from ..documents import render_markdown

@@ -8,12 +8,12 @@ import pytest
 from scipy import stats
 
 from lastro.stats.anova import anova
-from lastro.stats.residual_checks import LOGS_FIT_BETTER, Checks, check_residuals, log_advantage
+from lastro.stats.residual_checks import LOGS_FIT_BETTER, ResidualChecks, check_residuals, log_advantage
 
 GROUPS = [[3.1, 4.0, 5.2, 4.4, 2.0], [1.0, 9.0, 2.5, 6.1], [7.0, 7.5, 7.1, 6.9, 9.9, 7.2]]
 
 
-def check_groups(groups: list[list[float]]) -> Checks:
+def check_groups(groups: list[list[float]]) -> ResidualChecks:
     """Checks of independent samples, around the mean of each."""
     labels = [at for at, group in enumerate(groups) for _ in group]
     return check_residuals(anova([value for group in groups for value in group], {"group": labels}))

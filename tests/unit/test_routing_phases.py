@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lastro.errors import CommandTimeout, PlatformError
-from lastro.functions._ospf import Interface, Protocol, host_name
+from lastro.functions._ospf import Interface, OspfDaemon, host_name
 from lastro.functions.ospf_router import ROUTERS
-from lastro.host.moments import Glance, OwnCpu
+from lastro.host.moments import FileReadings, OwnCpu
 from lastro.meters.host import HostMeter
 from lastro.platforms.base import AVAILABLE
 from lastro.results.samples import Outcome
@@ -300,7 +300,7 @@ def test_the_host_is_judged_in_each_phase_that_is_read(
     monkeypatch.setattr(phase_recorder, "memory_taken", lambda host: 0)
     monkeypatch.setattr(BusyFor, "foreign_s", 4.0)
     outcome, used = Outcome(), iter((0.0, used_s))
-    testbed: Any = SimpleNamespace(host=SimpleNamespace(glance=lambda: Glance(0.0, {}, OwnCpu())))
+    testbed: Any = SimpleNamespace(host=SimpleNamespace(glance=lambda: FileReadings(0.0, {}, OwnCpu())))
     at_s = itertools.count()
     course = HostTimeline(lambda: HostReading(next(at_s), 0.0, 0.0), 2)
     work = PhaseRecorder(testbed, {"max_steal_percent": 5.0, "max_foreign_cpus": 0.3}, outcome, (), course)
@@ -484,7 +484,7 @@ def test_a_name_that_is_no_plain_word_gets_into_no_script(name: str) -> None:
     assert host_name(name, 7) == "router-7"
     for router, plain in itertools.product(ROUTERS.values(), ("r1-1", "b.example_1")):
         assert host_name(plain, 7) == plain
-        files = router.configuration(host_name(name, 7), 7, [Interface("eth0", 10)], Protocol())
+        files = router.configuration(host_name(name, 7), 7, [Interface("eth0", 10)], OspfDaemon())
         assert name not in router.start_script(files)
 
 
@@ -498,7 +498,7 @@ def test_a_network_with_names_of_cities_is_configured_by_plain_ones() -> None:
     network: Any = SimpleNamespace(
         topology=parse(text, "x.toml"), router=ROUTERS["frr"], instances=[SimpleNamespace(run=run)] * 2
     )
-    boot._start_daemons(network, Protocol())
+    boot._start_daemons(network, OspfDaemon())
     assert sorted(line for script in scripts for line in script.splitlines() if line.startswith("hostname")) == [
         "hostname router-0", "hostname router-0", "hostname router-1", "hostname router-1",
     ]  # fmt: skip

@@ -12,15 +12,15 @@ import pytest
 from lastro.errors import ConnectionLost, PlatformError
 from lastro.functions._ospf import NeighbourChange
 from lastro.host.cgroups import Usage
-from lastro.host.moments import Glance, OwnCpu
+from lastro.host.moments import FileReadings, OwnCpu
 from lastro.meters.host import HostMeter
 from lastro.platforms._docker_instance import DockerInstance
 from lastro.platforms._docker_late import KataInstance, RunscInstance
 from lastro.platforms._hypervisor import HypervisorInstance
 from lastro.platforms._oci import OciInstance
 from lastro.platforms.gvisor import GvisorInstance
-from lastro.results.noted import remarks_of
 from lastro.results.samples import GIVEN_BACK, Outcome
+from lastro.results.trial_notes import remarks_of
 from lastro.scenarios.routing import RoutingScenario, host_timeline, phase_recorder
 from lastro.scenarios.routing.convergence import Run
 from lastro.scenarios.routing.host_timeline import HostReading, HostTimeline, _sample
@@ -58,7 +58,7 @@ def test_observers_are_no_part_of_any_phase_and_commands_of_the_boot_alone(
 ) -> None:
     monkeypatch.setattr(phase_recorder, "HostMeter", Meter)
     monkeypatch.setattr(phase_recorder, "memory_taken", lambda host: 0)
-    testbed: Any = SimpleNamespace(host=SimpleNamespace(glance=lambda: Glance(0.0, {}, OwnCpu())))
+    testbed: Any = SimpleNamespace(host=SimpleNamespace(glance=lambda: FileReadings(0.0, {}, OwnCpu())))
     limits = {"max_steal_percent": 5.0, "max_foreign_cpus": 0.3}
     outcome = Outcome()
     # When, how many seconds the host was busy, the memory, how many seconds of these commands were.
@@ -87,7 +87,7 @@ def test_routers_that_the_hosts_proc_does_not_show_are_read_beside_it() -> None:
     }  # fmt: skip
     cgroups = SimpleNamespace(cpu_file=lambda group: f"/{group}", parse_cpu_s=float)
     host = SimpleNamespace(
-        glance=lambda paths: Glance(4.0, {path: files[path] for path in paths}, OwnCpu(0, 0.5, 0, 2))
+        glance=lambda paths: FileReadings(4.0, {path: files[path] for path in paths}, OwnCpu(0, 0.5, 0, 2))
     )
     testbed: Any = SimpleNamespace(host=host, cgroups=cgroups)
     seen = Observers(testbed, "watch", platform, [7])
@@ -119,8 +119,8 @@ def test_a_time_series_of_a_host_that_is_lost_ends_with_that_error(monkeypatch: 
 def test_a_meter_of_a_remote_host_leaves_out_the_shells_and_servers_of_the_connection() -> None:
     """By the host's own clock: 4 s, in which the CPUs had 3 s in user mode, of which 1 s was theirs."""
     glances = iter([
-        Glance(5000.0, {"/proc/stat": "cpu  100 0 0 900 0 0 0 0\n"}, OwnCpu(1.0, 1.5)),
-        Glance(5004.0, {"/proc/stat": "cpu  400 0 0 1400 0 0 0 0\n"}, OwnCpu(2.0, 3.0)),
+        FileReadings(5000.0, {"/proc/stat": "cpu  100 0 0 900 0 0 0 0\n"}, OwnCpu(1.0, 1.5)),
+        FileReadings(5004.0, {"/proc/stat": "cpu  400 0 0 1400 0 0 0 0\n"}, OwnCpu(2.0, 3.0)),
     ])  # fmt: skip
     testbed: Any = SimpleNamespace(near=None, host=SimpleNamespace(glance=lambda paths: next(glances)))
     meter = HostMeter(testbed, {})

@@ -11,9 +11,9 @@ import pytest
 
 from lastro.app import verify as verification
 from lastro.app.verify import verify
+from lastro.builders.crate import METADATA
 from lastro.errors import InputError
-from lastro.report.crate import METADATA
-from lastro.results.container import MANIFEST, write_zip
+from lastro.results.bundle_archive import MANIFEST, write_zip
 
 FILES = {METADATA: b'{"@graph": []}\n', "campaign/campaign.db": b"rows"}
 

@@ -14,32 +14,32 @@ from typing import Any
 import pytest
 
 from lastro.analysis import analyse
-from lastro.analysis.campaign import Cell, Report
+from lastro.analysis.campaign import CampaignResults, Cell
 from lastro.analysis.claims import Judgement, judge
 from lastro.analysis.compare import compare
 from lastro.analysis.noise_floor import noise_floors
 from lastro.analysis.scaling import scalings
 from lastro.analysis.searches import searches
+from lastro.builders.content import Content
+from lastro.builders.data.claims import claims_document
+from lastro.builders.data.results import document, document_text
+from lastro.builders.search_tables import BOUND, LIMIT, tables_of
+from lastro.builders.statistics_words import statistics_sentences
+from lastro.builders.tables import results_table
 from lastro.campaign.sequential import half_widths
-from lastro.report.claim_words import reason_text
-from lastro.report.claims_document import claims_document
-from lastro.report.claims_text import measured_text
-from lastro.report.compare_words import not_compared
-from lastro.report.content import Content
-from lastro.report.document import document, document_text
-from lastro.report.figures import plans
+from lastro.figures import plans
 from lastro.report.html import render_html
-from lastro.report.language import ENGLISH, language
 from lastro.report.latex import render_latex
-from lastro.report.search_tables import BOUND, LIMIT, tables_of
-from lastro.report.statistics_words import statistics_sentences
-from lastro.report.tables import results_table
 from lastro.report.terminal import render
 from lastro.results.export import to_csv
 from lastro.results.read import load_campaign
 from lastro.results.samples import AT_LEAST, Metric, Outcome, Remark
 from lastro.results.store import Store
 from lastro.study.load_claims import parse_claims
+from lastro.words.claims import reason_text
+from lastro.words.claims_text import measured_text
+from lastro.words.comparison import not_compared
+from lastro.words.language import ENGLISH, language
 
 from ..campaigns import Levels, make_campaign, make_study
 from ..documents import render_markdown
@@ -76,25 +76,25 @@ def ended(levels: Levels, block: int) -> dict[str, Any]:
     return outcome.notes
 
 
-def campaign(directory: Path, factors: Mapping[str, Any] = PLATFORMS, **others: Any) -> Report:
+def campaign(directory: Path, factors: Mapping[str, Any] = PLATFORMS, **others: Any) -> CampaignResults:
     study = make_study(factors, metrics=(CAPACITY, TIME), replicates=4, baseline={"platform": "native"})
     return report_of(make_campaign(directory / "c", study, **({"value": value, "notes": ended} | others)))
 
 
 @pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
+def report(tmp_path_factory: pytest.TempPathFactory) -> CampaignResults:
     return campaign(tmp_path_factory.mktemp("searches"))
 
 
-def content(report: Report, code: str = "en") -> Content:
+def content(report: CampaignResults, code: str = "en") -> Content:
     return Content(report, analyse(report), ENGLISH if code == "en" else language(code))
 
 
-def cells(report: Report, metric: int = 0) -> dict[str, Cell]:
+def cells(report: CampaignResults, metric: int = 0) -> dict[str, Cell]:
     return {str(row.treatment.levels["platform"]): row.cells[metric] for row in report.rows}
 
 
-def test_each_treatment_tells_what_ended_its_searches_and_in_how_many_trials(report: Report) -> None:
+def test_each_treatment_tells_what_ended_its_searches_and_in_how_many_trials(report: CampaignResults) -> None:
     (search,) = searches(report)
     assert search.metric == CAPACITY, "no other metric is searched for"
     (table,) = tables_of(report, ENGLISH)
@@ -113,7 +113,7 @@ def test_each_treatment_tells_what_ended_its_searches_and_in_how_many_trials(rep
 
 @pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize("code", ["en", "pt-BR"])
-def test_every_form_of_the_report_says_what_broke(report: Report, code: str) -> None:
+def test_every_form_of_the_report_says_what_broke(report: CampaignResults, code: str) -> None:
     heading = {"en": "What bounds the number: capacity", "pt-BR": "O que limita o número: capacity"}[code]
     shown = content(report, code)
     for text in (render_html(shown), render_markdown(shown), render_latex(shown)):
@@ -122,7 +122,7 @@ def test_every_form_of_the_report_says_what_broke(report: Report, code: str) -> 
     assert page.index('id="results"') < page.index(heading) < page.index('id="missing"')
 
 
-def test_the_terminal_says_it_too(report: Report) -> None:
+def test_the_terminal_says_it_too(report: CampaignResults) -> None:
     said = "\n".join(line.plain for line in render(report, 100))
     assert "What bounds the number: capacity" in said
     assert "native: 37 to 38, limit found (trials: 4 of 4): no route to host" in said
@@ -130,7 +130,7 @@ def test_the_terminal_says_it_too(report: Report) -> None:
     assert "≥ 64 ⁺" in said and "64.000" not in said and "no interval: a lower bound in 4 of 4 trials" in said
 
 
-def test_the_document_says_it_for_programs(report: Report) -> None:
+def test_the_document_says_it_for_programs(report: CampaignResults) -> None:
     found = {each["levels"]["platform"]: each["metrics"] for each in document(report)["treatments"]}
     docker, runc = found["docker"]["capacity"], found["runc"]["capacity"]
     assert [(each["limit"], each["trials"], each["least"], each["greatest"]) for each in docker["ended"]] == [
@@ -146,7 +146,7 @@ def test_the_document_says_it_for_programs(report: Report) -> None:
     json.loads(document_text(report))
 
 
-def test_a_mean_with_a_bound_is_a_lower_bound_without_an_interval(report: Report) -> None:
+def test_a_mean_with_a_bound_is_a_lower_bound_without_an_interval(report: CampaignResults) -> None:
     table = results_table(content(report), report.views[0])
     texts = {row[0]: row[2:] for row in table.rows}
     assert texts["runc"][0] == "≥ 64 ⁺ (no interval: a lower bound in 4 of 4 trials)"
@@ -157,7 +157,7 @@ def test_a_mean_with_a_bound_is_a_lower_bound_without_an_interval(report: Report
     assert not any("≥" in cell for row in times.rows for cell in row), "of another metric nothing is bounded"
 
 
-def test_what_is_only_a_bound_stays_out_of_every_test(report: Report) -> None:
+def test_what_is_only_a_bound_stays_out_of_every_test(report: CampaignResults) -> None:
     capacity, times = analyse(report).metrics
     assert (capacity.bounded, times.bounded) == (2, 0)
     assert {one.treatment.levels["platform"] for one in capacity.comparisons} == {"kvm"}
@@ -204,7 +204,7 @@ def test_a_line_and_a_floor_are_not_drawn_from_bounds(tmp_path: Path) -> None:
     )
 
 
-def test_campaigns_are_not_compared_by_bounds(report: Report, tmp_path: Path) -> None:
+def test_campaigns_are_not_compared_by_bounds(report: CampaignResults, tmp_path: Path) -> None:
     found = compare(report, replace(campaign(tmp_path), timeline=()))  # with its times, it would be a copy
     untested = {dict(c.levels)["platform"]: not_compared(c) for c in found.cells if c.test is None}
     assert untested == {
@@ -237,7 +237,7 @@ def test_a_bound_without_a_note_of_its_end_has_the_words_of_the_remark(tmp_path:
 CLAIM = '[[claim]]\nid = "c"\nsays = "it"\n'
 
 
-def judged(report: Report, statement: str) -> Judgement:
+def judged(report: CampaignResults, statement: str) -> Judgement:
     (one,) = judge(parse_claims(CLAIM + statement, "claims.toml", report.study), report)
     return one
 
@@ -282,7 +282,7 @@ def falling(*levels: str) -> str:
     ],
 )  # fmt: skip
 def test_a_claim_is_judged_only_where_no_bound_could_change_the_verdict(
-    report: Report, statement: str, verdict: str
+    report: CampaignResults, statement: str, verdict: str
 ) -> None:
     one = judged(report, statement)
     assert one.verdict == verdict, reason_text(one)
@@ -305,7 +305,7 @@ def test_a_bound_that_lies_lower_speaks_neither_for_nor_against(tmp_path: Path) 
     assert alike.verdict == "untestable here", "what is not told apart might be, with what lies beyond"
 
 
-def test_what_is_shown_of_a_claim_on_a_bound_is_a_bound(report: Report) -> None:
+def test_what_is_shown_of_a_claim_on_a_bound_is_a_bound(report: CampaignResults) -> None:
     one = judged(report, compared("runc", "native", "higher"))
     assert one.part is not None and one.part.effect.interval is None
     assert re.fullmatch(r"≥ ×1\.7\d, ≥ \+26\.\d+ 1", measured_text(one))

@@ -11,17 +11,17 @@ import pytest
 
 from lastro.analysis.build import build_report
 from lastro.app import campaigns
-from lastro.app.campaigns import How
+from lastro.app.campaigns import ResumeOptions
 from lastro.app.private import private
 from lastro.app.provenance import changed_facts, comparable
+from lastro.builders.data.results import document_text
 from lastro.errors import InputError, StoreError
-from lastro.report.document import document_text
-from lastro.report.language import ENGLISH
-from lastro.report.opening import opening
 from lastro.report.terminal import render
 from lastro.results.read import CampaignData, load_campaign
 from lastro.results.segments import HostSegment, apart
 from lastro.results.store import Store
+from lastro.words.language import ENGLISH
+from lastro.words.opening import opening
 
 from ..campaigns import Levels, make_campaign, make_study
 
@@ -72,15 +72,15 @@ def test_resume_refuses_a_change_until_it_is_accepted_and_then_knows_it(tmp_path
     now = changed("host", "governor", "powersave")
     with Store.open(tmp_path / "c") as store:
         with pytest.raises(InputError, match=r"host\.governor was performance, is powersave") as caught:
-            campaigns._check_changes(store, now, How())
+            campaigns._check_changes(store, now, ResumeOptions())
         assert "--accept-change" in str(caught.value.hint) and not store.segments()
-        campaigns._check_changes(store, now, How(changed_host=True))
+        campaigns._check_changes(store, now, ResumeOptions(changed_host=True))
         (segment,) = store.segments()
         assert segment.after == len(store.attempts()) and segment.text == "host.governor was performance, is powersave"
         assert store.events()[-1][1:] == ("changed host", segment.text)
-        campaigns._check_changes(store, now, How())
+        campaigns._check_changes(store, now, ResumeOptions())
         with pytest.raises(InputError, match=r"host\.governor was powersave, is performance"):
-            campaigns._check_changes(store, BEFORE, How())
+            campaigns._check_changes(store, BEFORE, ResumeOptions())
 
 
 def ratio(data: CampaignData) -> float:

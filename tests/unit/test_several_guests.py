@@ -18,11 +18,11 @@ from lastro.campaign.duration import forecast
 from lastro.cli.plan import _lines
 from lastro.errors import InputError, StudyError
 from lastro.guest import _facts, in_turn
-from lastro.host.activity import ActiveProcess, Look, Totals
+from lastro.host.activity import ActiveProcess, ActivityReading, HostTotals
 from lastro.host.testbed_file import TestbedFile, load, parse
 from lastro.image import guest_host
 from lastro.image.guest import _as_before_debian_13
-from lastro.meters.host import _Under
+from lastro.meters.host import _MachineUnderGuest
 from lastro.platforms.base import AVAILABLE
 from lastro.scenarios.base import GUEST, Scenario, guest_of, schema, schemas
 from lastro.scenarios.chain import ChainScenario
@@ -262,17 +262,19 @@ class Near:
 
 
 def test_what_another_guest_uses_is_foreign_load(monkeypatch: pytest.MonkeyPatch) -> None:
-    def look(self: _Under) -> Look:
+    def look(self: _MachineUnderGuest) -> ActivityReading:
         near = cast(Any, self._session)
         near.at_s += 1
         used = {11: 0.6 * near.at_s, 12: 0.25 * near.at_s}
         own = os.times()
-        totals = Totals({"user": sum(used.values()) + own.user + own.children_user, "nice": 0.0, "steal": 0.0}, {})
-        return Look(near.at_s, totals, {pid: ActiveProcess(pid, "qemu", user_s) for pid, user_s in used.items()})
+        totals = HostTotals({"user": sum(used.values()) + own.user + own.children_user, "nice": 0.0, "steal": 0.0}, {})
+        return ActivityReading(
+            near.at_s, totals, {pid: ActiveProcess(pid, "qemu", user_s) for pid, user_s in used.items()}
+        )
 
-    monkeypatch.setattr(_Under, "_look", look)
+    monkeypatch.setattr(_MachineUnderGuest, "_look", look)
     for rivals, foreign in ((frozenset[int](), 0.0), (frozenset({12}), 0.25)):
-        under = _Under(cast(Any, Near()), rivals)
+        under = _MachineUnderGuest(cast(Any, Near()), rivals)
         under.stop()
         assert under.foreign_cpus == pytest.approx(foreign, abs=0.02)
 
@@ -289,12 +291,12 @@ def test_what_another_guest_uses_is_foreign_load(monkeypatch: pytest.MonkeyPatch
 def test_foreign_load_is_the_smaller_of_two_counts(
     first: str, total_s: float, of_others_s: float, foreign_s: float
 ) -> None:
-    def seen(at_s: float, user_s: float, others_s: float) -> Look:
+    def seen(at_s: float, user_s: float, others_s: float) -> ActivityReading:
         processes = (
             ActiveProcess(2, first, 0.0), ActiveProcess(11, "qemu", 1.2 * at_s), ActiveProcess(12, "make", others_s),
         )  # fmt: skip
-        totals = Totals({"user": user_s, "nice": 0.0, "steal": 0.0}, {})
-        return Look(at_s, totals, {each.pid: each for each in processes})
+        totals = HostTotals({"user": user_s, "nice": 0.0, "steal": 0.0}, {})
+        return ActivityReading(at_s, totals, {each.pid: each for each in processes})
 
     before, now = seen(1.0, 7.0, 3.0), seen(2.0, 7.0 + total_s, 3.0 + of_others_s)
     assert now.foreign_user_s(before, {11}, 0.05) == pytest.approx(foreign_s)

@@ -13,10 +13,10 @@ import pytest
 from lastro import cli
 from lastro.errors import StoreError
 from lastro.results import hdr
+from lastro.results.merge import together
 from lastro.results.read import load_campaign
 from lastro.results.samples import Outcome, PackedHistogram, Reading
 from lastro.results.store import Store
-from lastro.results.together import together
 from lastro.stats.histograms import Histogram
 
 from ..campaigns import Levels, make_campaign

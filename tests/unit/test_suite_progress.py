@@ -14,13 +14,13 @@ import pytest
 
 from lastro.app import plans
 from lastro.app import suites as app_suites
-from lastro.app.campaigns import How
+from lastro.app.campaigns import ResumeOptions
 from lastro.app.status import status_of_suite
 from lastro.app.studies import GivenSuite
 from lastro.app.suites import SuiteRun
 from lastro.campaign import suite as suites
 from lastro.campaign.duration import EMULATED_TRIAL_S, emulated_guests, missing, missing_trials
-from lastro.campaign.progress import Plain, SuitePosition
+from lastro.campaign.progress import PlainProgress, SuitePosition
 from lastro.campaign.suite import Suite, read_folder
 from lastro.platforms.base import AVAILABLE
 from lastro.results.store import Store
@@ -67,13 +67,13 @@ def begun(directory: Path, study: Study) -> Store:
 def test_studies_to_come_have_no_trials_on_platforms_that_this_one_has_just_found_missing(
     tmp_path: Path, studies: list[Study], suite: Suite
 ) -> None:
-    place, first = tmp_path / "out", suite.fronts[0]
-    run = SuiteRun(place, suite, How())
+    place, first = tmp_path / "out", suite.studies[0]
+    run = SuiteRun(place, suite, ResumeOptions())
     with begun(place / first.name, studies[0]) as store:
-        before = run._among(first, suite.fronts[1:])
+        before = run._among(first, suite.studies[1:])
         assert (before.other_trials, before.other_done) == (6, 0)
         store.mark_unavailable(1, "no guest boots on this host's /dev/kvm", None)
-        after = run._among(first, suite.fronts[1:])
+        after = run._among(first, suite.studies[1:])
     assert (after.other_trials, after.other_done) == (3, 0)
     assert 3 * 20 < after.later_s < before.later_s - 3 * 20
 
@@ -97,7 +97,7 @@ def test_what_is_missing_is_a_platform_or_an_instrument_that_an_available_platfo
 
 def test_progress_asks_for_its_place_once_more_when_it_is_known_what_can_run() -> None:
     places = iter([SuitePosition("one", 196, 0, 2600.0), SuitePosition("one", 100, 0, 1300.0)])
-    progress = Plain(6, 0, (), lambda: next(places))
+    progress = PlainProgress(6, 0, (), lambda: next(places))
     assert progress.overall == (0, 202)
     progress.probed(3)
     assert progress.overall == (0, 103) and progress._left(80.0) == "23 min 00 s left"
@@ -133,7 +133,9 @@ def test_a_plan_counts_what_a_campaign_will_probe_again_and_not_what_is_built_by
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     missing = {"kvm": MissingPlatform(AVAILABLE, 20.0)}
     treatments = design.treatments(studies[0])
-    _, probing_s, emulated = plans._probe(studies[0], treatments, plans.Probing(), None, missing, "study 1 of 3: one: ")
+    _, probing_s, emulated = plans._probe(
+        studies[0], treatments, plans.ProbeOptions(), None, missing, "study 1 of 3: one: "
+    )
     assert (probing_s, emulated) == (130 - 100 + 20, 0)
     assert capsys.readouterr().err == "study 1 of 3: one: probing what this host can run …\n"
 
@@ -149,8 +151,8 @@ def test_a_suite_goes_on_where_it_began(tmp_path: Path, studies: list[Study], mo
 
     monkeypatch.setattr(app_suites.campaigns, "begin", begin)
     with pytest.raises(KeyboardInterrupt):
-        app_suites.begin(tmp_path / "out", given, How(testbed=Path("guest")))
-    for how in (How(), How(testbed=Path("guest"))):
+        app_suites.begin(tmp_path / "out", given, ResumeOptions(testbed=Path("guest")))
+    for how in (ResumeOptions(), ResumeOptions(testbed=Path("guest"))):
         with pytest.raises(KeyboardInterrupt):
             app_suites.resume(tmp_path / "out", how)
     assert places == [("guest", None)] * 3
@@ -158,22 +160,22 @@ def test_a_suite_goes_on_where_it_began(tmp_path: Path, studies: list[Study], mo
     fleet.parent.mkdir()
     fleet.write_text('[testbeds]\nvm = "guest"\n')
     with pytest.raises(KeyboardInterrupt):
-        app_suites.begin(tmp_path / "fleet-out", given, How(fleet=fleet))
+        app_suites.begin(tmp_path / "fleet-out", given, ResumeOptions(fleet=fleet))
     with pytest.raises(KeyboardInterrupt):
-        app_suites.resume(tmp_path / "fleet-out", How())
+        app_suites.resume(tmp_path / "fleet-out", ResumeOptions())
     assert places[3:] == [(None, str(fleet))] * 2
 
 
 def test_studies_to_come_allow_for_a_guest_in_software(tmp_path: Path, studies: list[Study], suite: Suite) -> None:
-    place, first = tmp_path / "out", suite.fronts[0]
+    place, first = tmp_path / "out", suite.studies[0]
     expected = {}
     for name, provenance in (("host", {}), ("guest", {"guest": {"title": "a guest", "emulated": True}})):
         rows = design.treatments(studies[0])
         made = Store.create(place / first.name, studies[0], rows, design.trials(studies[0], len(rows)), provenance)
         with made as store:
             assert emulated_guests(store) == (name == "guest")
-        later_s = SuiteRun(place, suite, How())._among(first, suite.fronts[1:]).later_s
-        left_s = status_of_suite(place, suite)["fronts"][1]["remaining_s"]
+        later_s = SuiteRun(place, suite, ResumeOptions())._among(first, suite.studies[1:]).later_s
+        left_s = status_of_suite(place, suite)["studies"][1]["remaining_s"]
         assert left_s == pytest.approx(later_s)
         expected[name] = later_s
         shutil.rmtree(place / first.name)

@@ -14,21 +14,21 @@ import pytest
 
 from lastro import cli, papers
 from lastro.analysis import analyse
-from lastro.analysis.across import across_campaigns
 from lastro.analysis.build import build_report
+from lastro.analysis.joined_campaigns import across_campaigns
 from lastro.analysis.trends import correlated_orders
+from lastro.builders.content import Content
 from lastro.errors import InputError
-from lastro.report.content import Content
-from lastro.report.language import ENGLISH
-from lastro.report.words import premises
+from lastro.results.merge import together
 from lastro.results.read import CampaignData, load_campaign
 from lastro.results.samples import Series
 from lastro.results.store import Store
-from lastro.results.together import together
 from lastro.scenarios.base import schemas
 from lastro.study.load import load
 from lastro.study.model import Design, Factor, among
 from lastro.study.selection import Selection
+from lastro.words.campaign import premises
+from lastro.words.language import ENGLISH
 
 from ..campaigns import PROVENANCE, Levels, make_campaign, make_study, plausible_value
 from ..documents import render_markdown

@@ -15,15 +15,15 @@ from markupsafe import Markup
 from lastro.analysis import analyse
 from lastro.analysis.build import build_report
 from lastro.analysis.topology import shown
+from lastro.builders.content import Content
+from lastro.figures.topology import topology_picture
 from lastro.report import html
-from lastro.report.content import Content
-from lastro.report.figures.topology import topology_picture
 from lastro.report.html import render_html
-from lastro.report.language import language
-from lastro.report.topology_text import topology_lines
 from lastro.results.read import load_campaign
 from lastro.results.store import Store
 from lastro.results.topology import Topology
+from lastro.words.language import language
+from lastro.words.topology_text import topology_lines
 
 from ..campaigns import METRICS, Levels, make_campaign, make_study
 from ..topologies import chain, grid, proxies

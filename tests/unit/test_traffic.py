@@ -9,13 +9,13 @@ import pytest
 from matplotlib.figure import Figure
 
 from lastro.analysis import analyse
-from lastro.report.figures import plans
-from lastro.report.figures.aligned import draw_aligned
-from lastro.report.figures.style import style
-from lastro.report.language import ENGLISH, language
+from lastro.figures import plans
+from lastro.figures.aligned import draw_aligned
+from lastro.figures.style import style
 from lastro.results.additions import AlignedSeries
 from lastro.results.samples import Series
 from lastro.scenarios.routing.additions import FIGURES
+from lastro.words.language import ENGLISH, language
 
 from ..campaigns import METRICS, Levels, make_campaign, make_study
 from .test_figures import report_of

@@ -14,8 +14,8 @@ from lastro import registry
 from lastro.errors import InputError, Unavailable
 from lastro.host.cgroups import Usage
 from lastro.host.local import LocalHost
-from lastro.host.moments import Glance, OwnCpu
-from lastro.image.rootfs import Needs
+from lastro.host.moments import FileReadings, OwnCpu
+from lastro.image.rootfs import ImageAdditions
 from lastro.instruments.iperf2_udp import Iperf2Udp
 from lastro.instruments.iperf3_tcp import Iperf3Tcp
 from lastro.platforms.base import MeasuredCommand
@@ -73,8 +73,8 @@ def test_instruments_are_those_of_a_flow() -> None:
 
 def test_an_image_has_iperf_2_only_where_a_study_needs_it() -> None:
     host = LocalHost()
-    assert UplinkScenario.image_needs(host, [config(), config()]) == Needs(("iperf",))
-    assert UplinkScenario.image_needs(host, [config(instrument="iperf3-tcp")]) == Needs()
+    assert UplinkScenario.image_needs(host, [config(), config()]) == ImageAdditions(("iperf",))
+    assert UplinkScenario.image_needs(host, [config(instrument="iperf3-tcp")]) == ImageAdditions()
 
 
 def test_all_platforms_share_the_ceiling_of_the_bare_host_at_their_rate() -> None:
@@ -177,8 +177,8 @@ class World:
         self.instance_s += instance
         self.others_s += others
 
-    def glance(self, paths: Sequence[str]) -> Glance:
-        return Glance(self.now_s, self.read(paths), OwnCpu())
+    def glance(self, paths: Sequence[str]) -> FileReadings:
+        return FileReadings(self.now_s, self.read(paths), OwnCpu())
 
     def read(self, paths: Sequence[str]) -> dict[str, str]:
         assert "/proc/stat" in paths

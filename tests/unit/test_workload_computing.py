@@ -14,7 +14,7 @@ import pytest
 from lastro.errors import InputError, InstrumentError, Unavailable
 from lastro.host.base import Completed
 from lastro.host.local import LocalHost
-from lastro.image.rootfs import Needs, Recipe
+from lastro.image.rootfs import ImageAdditions, ImageRecipe
 from lastro.instruments import _own, gzip, pts
 from lastro.instruments.base import Workload
 from lastro.instruments.gzip import Gzip
@@ -102,9 +102,9 @@ def test_y_cruncher_is_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyP
     (place,) = map(Path, YCruncher.needs(host).files)
     assert place.name == "lastro-y-cruncher" and (place / "Binaries" / "14-BNL").is_file()
     assert sorted(path.name for path in place.iterdir()) == ["Binaries", "y-cruncher"]
-    before = Recipe.of_this_host(host, YCruncher.needs(host)).key
+    before = ImageRecipe.of_this_host(host, YCruncher.needs(host)).key
     (home / "y-cruncher").write_text("#!/bin/sh\nanother\n")
-    assert Recipe.of_this_host(host, YCruncher.needs(host)).key != before
+    assert ImageRecipe.of_this_host(host, YCruncher.needs(host)).key != before
     monkeypatch.setattr(host, "which", lambda program: None)
     assert YCruncher.needs(host).files == ()
     with pytest.raises(Unavailable, match="no program 'y-cruncher'"):
@@ -148,7 +148,7 @@ def test_suite_and_installed_tests_go_into_the_image(tmp_path: Path, monkeypatch
     monkeypatch.setattr(pts, "_SUITES", (str(suite),))
     monkeypatch.setattr(pts, "_DATA", (str(data),))
     monkeypatch.setattr(_own, "STATE_DIR", tmp_path / "state")
-    assert Pts.needs(host) == Needs()
+    assert Pts.needs(host) == ImageAdditions()
     monkeypatch.setattr(host, "which", lambda program: f"/usr/bin/{program}")
     with pytest.raises(Unavailable, match="its files are not"):
         Pts.require(host)
@@ -188,7 +188,7 @@ def test_without_a_compiler_our_own_programs_are_unavailable_with_a_remedy(monke
     host = LocalHost()
     monkeypatch.setattr(host, "which", lambda program: None)
     for kind in (Pi, Stream):
-        assert kind.needs(host) == Needs()
+        assert kind.needs(host) == ImageAdditions()
         with pytest.raises(Unavailable, match="no C compiler") as caught:
             kind.require(host)
         assert str(caught.value.hint).startswith("apt-get install gcc")

@@ -18,7 +18,7 @@ from lastro.host.base import Completed
 from lastro.host.cgroups import Resources
 from lastro.instruments import _memory
 from lastro.instruments.base import (
-    Timed,
+    TimedCommand,
     Watch,
     Workload,
     failure,
@@ -213,7 +213,7 @@ def test_a_result_is_a_positive_number(value: float) -> None:
 # The host's time
 
 
-def timed(took_s: float, message_s: float = 0.0) -> Timed:
+def timed(took_s: float, message_s: float = 0.0) -> TimedCommand:
     """A command that took so long inside, and a message to its instance: 0 where the instance has the host's clock."""
     return run_timed(cast(Any, FakeInstance(took_s=took_s, message_s=message_s)), ["work"], 60)
 

@@ -14,10 +14,10 @@ import pytest
 
 from lastro.app.provenance import changed_facts
 from lastro.campaign import fleet as fleets
-from lastro.campaign.crew import Answers
 from lastro.campaign.executor import Call, Executor
 from lastro.campaign.fleet import Fleet
-from lastro.campaign.seat import Failed, Opened
+from lastro.campaign.testbed_worker import OpenedTestbed, WorkerFailure
+from lastro.campaign.worker_pool import Answers
 from lastro.errors import HostError, LastroError
 from lastro.platforms.base import AVAILABLE, Availability
 from lastro.results.samples import Metric, Outcome
@@ -77,7 +77,7 @@ class Silent:
 
 
 @dataclass
-class Crew:
+class Pool:
     """Testbeds without processes. They answer in turns, and `fails` says what comes instead of the n-th answer."""
 
     beds: dict[str, Toy]
@@ -98,7 +98,9 @@ class Crew:
         assert testbed not in self.open_now
         host = {"hostname": testbed, "kernel": self.kernel.get(testbed, "6.1")}
         if testbed not in self.silent:
-            self._answer(testbed, lambda: Opened({"host": host, "machines": self.machines.get(testbed, [testbed])}))
+            self._answer(
+                testbed, lambda: OpenedTestbed({"host": host, "machines": self.machines.get(testbed, [testbed])})
+            )
 
     def ask(self, testbed: str, call: Call) -> None:
         assert testbed in self.open_now, "no call before it is open, and none after a failure"
@@ -109,7 +111,7 @@ class Crew:
         self.n[testbed] += 1
         error = self.fails(testbed, self.n[testbed])
         (self.open_now.discard if error else self.open_now.add)(testbed)
-        self.answers.put((testbed, Failed.of(error) if error else answer()))
+        self.answers.put((testbed, WorkerFailure.of(error) if error else answer()))
 
     def release(self, testbed: str) -> None:
         self.open_now.discard(testbed)
@@ -146,8 +148,8 @@ def campaign(place: Path, study: Study) -> Iterator[Store]:
         yield store
 
 
-def run(store: Store, crew: Crew, **options: Any) -> Silent:
-    observer, fleet = Silent(), Fleet(crew, changes=changed_facts, **options)
+def run(store: Store, pool: Pool, **options: Any) -> Silent:
+    observer, fleet = Silent(), Fleet(pool, changes=changed_facts, **options)
     fleet.wait_for_first(observer.said)
     fleet.run(store, Toy, observer)
     return observer
@@ -166,7 +168,7 @@ def lost(testbed: str, *at: int) -> Callable[[str, int], LastroError | None]:
     return lambda name, n: HostError("no route to host") if name == testbed and n in at else None
 
 
-def stopped_after(store: Store, crew: Crew, answers: int) -> None:
+def stopped_after(store: Store, pool: Pool, answers: int) -> None:
     """Run a campaign, and kill it after so many answers of a testbed."""
 
     class Killed(Exception):
@@ -177,6 +179,6 @@ def stopped_after(store: Store, crew: Crew, answers: int) -> None:
             raise Killed
         return None
 
-    crew.fails = fails
+    pool.fails = fails
     with pytest.raises(Killed):
-        run(store, crew)
+        run(store, pool)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lastro.functions.base import Function, Path, Step
+from lastro.functions.base import ForwardingPath, Function, Step
 
 RATE_MBIT_S = 100
 
@@ -11,6 +11,6 @@ class Shaper(Function):
     name = "shaper"
     summary = f"lets the flow out at {RATE_MBIT_S} Mbit/s at most, through a token bucket"
 
-    def more_steps(self, path: Path) -> tuple[Step, ...]:
+    def more_steps(self, path: ForwardingPath) -> tuple[Step, ...]:
         bucket = f"tbf rate {RATE_MBIT_S}mbit burst 128kb latency 50ms"
         return (Step(("tc", "qdisc", "add", "dev", path.outside, "root", *bucket.split())),)

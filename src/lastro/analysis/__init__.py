@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lastro.analysis.against import against_baseline
-from lastro.analysis.campaign import MetricView, Report
+from lastro.analysis.baseline_comparisons import against_baseline
+from lastro.analysis.campaign import CampaignResults, MetricView
 from lastro.analysis.effects import interactions, main_effects, marked
 from lastro.analysis.expected import expected
 from lastro.analysis.factorial import randomisation_of, spread_notes, variance_of
 from lastro.analysis.headline import headline
-from lastro.analysis.lost import lost_trials
+from lastro.analysis.lost_trials import lost_trials
 from lastro.analysis.measured import measured
 from lastro.analysis.model import Analysis, MetricAnalysis
 from lastro.analysis.modes import two_modes
@@ -27,7 +27,7 @@ from lastro.stats.residual_checks import check_residuals
 __all__ = ["analyse", "analyse_metric"]
 
 
-def analyse(report: Report) -> Analysis:
+def analyse(report: CampaignResults) -> Analysis:
     """Analyse every metric of the report, with the noise floors that `lastro noise-floor` stored in the campaign."""
     metrics = tuple(analyse_metric(view) for view in report.views)
     return Analysis(metrics, report.study.design.confidence)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from statistics import fmean, median
 from typing import TYPE_CHECKING
 
-from lastro.analysis.campaign import MeasuredIn, MetricView, Point, Report
+from lastro.analysis.campaign import CampaignResults, MeasuredIn, MetricView, Point
 from lastro.results.samples import Metric, Series
 from lastro.stats.intervals import sample_mean, unit_of
 from lastro.stats.notes import N_, Note
@@ -21,7 +21,7 @@ from lastro.stats.replication import optimum_repetitions, variance_components
 from lastro.stats.stopping import relative_half_width
 
 if TYPE_CHECKING:
-    from lastro.stats.blocks_needed import Enough
+    from lastro.stats.blocks_needed import SufficientBlocks
     from lastro.stats.future_widths import Intervals
     from lastro.stats.noise_posterior import Residuals
 
@@ -49,8 +49,8 @@ class BlocksAdvice:
     intervals: int
     n: int
     now: float
-    likely: Enough
-    sure: Enough
+    likely: SufficientBlocks
+    sure: SufficientBlocks
     low: int | None
     high: int | None
     widest: str
@@ -132,7 +132,7 @@ def _most(blocks: Sequence[int | None]) -> int | None:
     return max(known) if known and len(known) == len(blocks) else None
 
 
-def advise(report: Report, precision: float, series: SeriesByAttempt) -> Advice:
+def advise(report: CampaignResults, precision: float, series: SeriesByAttempt) -> Advice:
     """Return advice for a desired relative half width: `precision` is above zero, 0.05 for plus or minus 5 %."""
     of_ratio = any(cell.ratio is not None for row in report.rows for cell in row.cells)
     return Advice(
@@ -149,7 +149,7 @@ def advise(report: Report, precision: float, series: SeriesByAttempt) -> Advice:
     )
 
 
-def _block_s(report: Report) -> float | None:
+def _block_s(report: CampaignResults) -> float | None:
     """Return the duration of a block of the runnable treatments, from the mean duration of the finished trials."""
     counts = report.progress.counts
     ended = counts.get("valid", 0) + counts.get("invalid", 0)
@@ -201,12 +201,12 @@ def _ratios(view: MetricView) -> _Asked | None:
     found = [(row, cell) for row, cell in view if cell.comparison is not None and cell.comparison.ratio.value]
     if model is None or not found:
         return None
-    from lastro.stats.future_widths import Ratios
+    from lastro.stats.future_widths import RatioIntervals
 
     pairs = [(row.treatment.index, row.baseline.index) for row, _ in found if row.baseline is not None]
     different = sum(cell.decision == "different" for _, cell in found) / len(found)
     return _Asked(
-        Ratios.of_model(model, pairs, view.confidence, different),
+        RatioIntervals.of_model(model, pairs, view.confidence, different),
         model.residuals,
         tuple(row.treatment.label for row, _ in found),
         tuple(relative_half_width(ratio.value, ratio.interval) for _, cell in found if (ratio := cell.ratio)),
@@ -220,14 +220,14 @@ def _means(view: MetricView) -> _Asked | None:
         return None
     import numpy as np
 
-    from lastro.stats.future_widths import Means
+    from lastro.stats.future_widths import MeanIntervals
     from lastro.stats.noise_posterior import Residuals
 
     unit = unit_of([own.mean for _, own in found])
     means, sds = np.array([(own.mean / unit, (own.sd or 0.0) / unit) for _, own in found]).T
     freedom = np.array([own.n - 1.0 for _, own in found])
     return _Asked(
-        Means(means, np.full(len(means), view.step / unit), view.confidence),
+        MeanIntervals(means, np.full(len(means), view.step / unit), view.confidence),
         Residuals(sds**2 * freedom, freedom, np.abs(means)),
         tuple(row.treatment.label for row, _ in found),
         tuple(relative_half_width(own.mean, own.interval) for _, own in found),
@@ -237,7 +237,7 @@ def _means(view: MetricView) -> _Asked | None:
 # Longer trials or more trials
 
 
-def _splits(report: Report, series: SeriesByAttempt) -> Iterable[Split]:
+def _splits(report: CampaignResults, series: SeriesByAttempt) -> Iterable[Split]:
     for view in report.views:
         by_treatment = [_samples(cell.points, view.metric, series) for cell in view.cells]
         names = {name for name, _ in filter(None, by_treatment)}
@@ -266,7 +266,9 @@ def _samples(
     return None
 
 
-def _split(report: Report, metric: Metric, name: str, by_treatment: Sequence[list[tuple[float, ...]]]) -> Split | None:
+def _split(
+    report: CampaignResults, metric: Metric, name: str, by_treatment: Sequence[list[tuple[float, ...]]]
+) -> Split | None:
     """Return the relative variance components, pooled over treatments, and the best length at this campaign's cost."""
     inside, between, samples = [], [], []
     for trials in by_treatment:
@@ -288,7 +290,7 @@ def _split(report: Report, metric: Metric, name: str, by_treatment: Sequence[lis
     return Split(metric, setting, n, within / n / total if total else 0.0, length_s, best_s)
 
 
-def _length(report: Report, series: str) -> tuple[str | None, float | None]:
+def _length(report: CampaignResults, series: str) -> tuple[str | None, float | None]:
     setting = _LENGTHS.get(series)
     value = report.study.settings.get(setting) if setting else None
     return (setting, float(value)) if isinstance(value, int | float) and value else (None, None)

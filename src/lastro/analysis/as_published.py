@@ -12,9 +12,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from lastro.analysis.campaign import Report
-from lastro.analysis.claim_cells import Cells, Untestable
-from lastro.analysis.claim_stand_ins import StoodIn, as_measured
+from lastro.analysis.campaign import CampaignResults
+from lastro.analysis.claim_cells import MetricCells, Untestable
+from lastro.analysis.claim_stand_ins import Substitution, as_measured
 from lastro.results.samples import Metric, depends_on_speed
 from lastro.stats.contrasts import Contrast
 from lastro.stats.notes import Note
@@ -24,7 +24,7 @@ from lastro.study.sides import Levels
 
 
 @dataclass(frozen=True, slots=True)
-class Here:
+class MatchedMean:
     """The mean of this campaign at some levels; None where `why` says what is missing.
 
     It is over `strata` of the `all_strata` conditions that the design has. `bounded`: only a lower bound is known of a
@@ -35,7 +35,7 @@ class Here:
     all_strata: int = 0
     bounded: bool = False
     why: tuple[Note, ...] = ()
-    stand_in: tuple[StoodIn, ...] = ()
+    stand_in: tuple[Substitution, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class PublishedBar:
 
     group: int
     bar: int | None
-    here: Here
+    here: MatchedMean
     mark: PublishedMark | None
 
 
@@ -71,22 +71,22 @@ class PublishedPanel:
 
 
 @dataclass(frozen=True, slots=True)
-class TableHere:
+class MatchedTable:
     """A printed table, and for each row the means of this campaign, cell by cell, with the metrics of the columns."""
 
     table: PrintedTable
     metrics: tuple[Metric | None, ...]
-    rows: tuple[tuple[Here, ...], ...]
+    rows: tuple[tuple[MatchedMean, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class BarsHere:
+class MatchedBars:
     figure: BarFigure
     panels: tuple[PublishedPanel, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class LinesHere:
+class MatchedLines:
     """A figure of lines, whose series the report loads, and its marks, each a level across a panel."""
 
     figure: LineFigure
@@ -97,44 +97,44 @@ class LinesHere:
 class AsPublished:
     """The tables and figures of the source of the claims on a study, in the order of their file."""
 
-    tables: tuple[TableHere, ...] = ()
-    figures: tuple[BarsHere | LinesHere, ...] = ()
+    tables: tuple[MatchedTable, ...] = ()
+    figures: tuple[MatchedBars | MatchedLines, ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.tables or self.figures)
 
 
-def as_published(claims: Claims, report: Report) -> AsPublished:
+def as_published(claims: Claims, report: CampaignResults) -> AsPublished:
     """Return what the source of these claims printed, with this campaign beside it."""
     figures = tuple(_figure(figure, claims, report) for figure in claims.figures)
     return AsPublished(tuple(_table(table, report) for table in claims.tables), figures)
 
 
-def mean_here(report: Report, metric: str, levels: Levels) -> Here:
+def mean_here(report: CampaignResults, metric: str, levels: Levels) -> MatchedMean:
     """Return the mean of a metric at some levels, or why there is none."""
     try:
-        cells = Cells(report, metric)
+        cells = MetricCells(report, metric)
         (weights,), used, total = cells.sides([{}], levels)
     except Untestable as untestable:
-        return Here(None, why=untestable.why)
+        return MatchedMean(None, why=untestable.why)
     return _mean(cells, weights, used, total)
 
 
-def _mean(cells: Cells, weights: Mapping[int, float], used: int, total: int) -> Here:
-    return Here(cells.linear(weights), used, total, any(cells.slack(weights)))
+def _mean(cells: MetricCells, weights: Mapping[int, float], used: int, total: int) -> MatchedMean:
+    return MatchedMean(cells.linear(weights), used, total, any(cells.slack(weights)))
 
 
 # Tables
 
 
-def _table(table: PrintedTable, report: Report) -> TableHere:
+def _table(table: PrintedTable, report: CampaignResults) -> MatchedTable:
     known = {metric.name: metric for metric in report.metrics}
     metrics = tuple(known.get(column.metric) for column in table.columns)
     rows = tuple(tuple(_cell(table, row.at, column, report) for column in table.columns) for row in table.rows)
-    return TableHere(table, metrics, rows)
+    return MatchedTable(table, metrics, rows)
 
 
-def _cell(table: PrintedTable, row: Levels, column: PrintedColumn, report: Report) -> Here:
+def _cell(table: PrintedTable, row: Levels, column: PrintedColumn, report: CampaignResults) -> MatchedMean:
     """Return the mean at the levels of a cell, or at their stand-ins where only these were measured."""
     stated = Absolute(column.metric, -math.inf, math.inf, "", {**table.at, **row, **column.at})
     asked = Claim(table.passage.id, "", {}, "", stated, stand_in=table.stand_in)
@@ -149,20 +149,20 @@ def _cell(table: PrintedTable, row: Levels, column: PrintedColumn, report: Repor
 # Figures
 
 
-def _figure(figure: BarFigure | LineFigure, claims: Claims, report: Report) -> BarsHere | LinesHere:
+def _figure(figure: BarFigure | LineFigure, claims: Claims, report: CampaignResults) -> MatchedBars | MatchedLines:
     by_id = {claim.id: claim for claim in claims.claims}
     marked = [by_id[name] for name in figure.marks if name in by_id]
     if isinstance(figure, LineFigure):
         found = [_mark(claim, claims, report) for claim in marked if isinstance(claim.statement, Absolute)]
-        return LinesHere(figure, tuple(mark for mark in found if mark))
+        return MatchedLines(figure, tuple(mark for mark in found if mark))
     known = {metric.name: metric for metric in report.metrics}
-    return BarsHere(
+    return MatchedBars(
         figure, tuple(_panel(figure, known[name], marked, claims, report) for name in figure.metrics if name in known)
     )
 
 
 def _panel(
-    figure: BarFigure, metric: Metric, marked: Sequence[Claim], claims: Claims, report: Report
+    figure: BarFigure, metric: Metric, marked: Sequence[Claim], claims: Claims, report: CampaignResults
 ) -> PublishedPanel:
     found = [_mark(claim, claims, report) for claim in marked if claim.statement.metric == metric.name]
     marks = [mark for mark in found if mark is not None]
@@ -189,14 +189,14 @@ def _is_of(mark: PublishedMark, levels: Levels, figure: BarFigure) -> bool:
     return all(set(mark.levels.get(name, ())) == set(own) for name, own in {**conditions, **levels}.items())
 
 
-def _side_by_side(report: Report, metric: str, sides: Sequence[Levels], at: Levels) -> list[Here]:
+def _side_by_side(report: CampaignResults, metric: str, sides: Sequence[Levels], at: Levels) -> list[MatchedMean]:
     """Return the means of sides over the conditions in which all of them were measured.
 
     A side that was measured nowhere is ignored. Without a common condition, each mean is over its own conditions."""
     alone = [mean_here(report, metric, {**at, **side}) for side in sides]
     there = [index for index, here in enumerate(alone) if here.mean is not None]
     try:
-        cells = Cells(report, metric)
+        cells = MetricCells(report, metric)
         weights, used, total = cells.sides([sides[index] for index in there], at)
     except Untestable:
         return alone
@@ -207,7 +207,7 @@ def _side_by_side(report: Report, metric: str, sides: Sequence[Levels], at: Leve
 # Marks
 
 
-def _mark(claim: Claim, claims: Claims, report: Report) -> PublishedMark | None:
+def _mark(claim: Claim, claims: Claims, report: CampaignResults) -> PublishedMark | None:
     """Return where the published figure of a claim would lie here; None without a figure or a mean to apply it to."""
     stated, published = claim.statement, claim.published
     if isinstance(stated, Absolute):
@@ -225,7 +225,7 @@ def _mark(claim: Claim, claims: Claims, report: Report) -> PublishedMark | None:
     return None
 
 
-def _against(claim: Claim, of: Levels, to: Levels, report: Report) -> PublishedMark | None:
+def _against(claim: Claim, of: Levels, to: Levels, report: CampaignResults) -> PublishedMark | None:
     """Return the mark of a published ratio or difference.
 
     No difference is added to a time or a rate that a guest in software measured."""

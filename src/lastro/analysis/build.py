@@ -12,16 +12,16 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from lastro.analysis.campaign import (
+    CampaignResults,
     Cell,
     Decision,
     Gap,
     InvalidAttempt,
-    Moment,
     Point,
     Progress,
-    Report,
     Row,
     Status,
+    TimedAttempt,
     by_block,
     centres,
     mean_width,
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 MANY_LOST = 0.10  # a larger fraction of the finished trials of a cell may bias its mean
 
 
-def build_report(data: CampaignData, *, all_metrics: bool = False) -> Report:
+def build_report(data: CampaignData, *, all_metrics: bool = False) -> CampaignResults:
     """Build the report of a campaign, finished or not.
 
     With `all_metrics`, include all metrics that its trials measured, not only those of the study."""
@@ -64,7 +64,7 @@ def build_report(data: CampaignData, *, all_metrics: bool = False) -> Report:
     metrics = study.metrics + (_other_metrics(study, data.attempts) if all_metrics else ())
     treatments = [row.treatment for row in data.treatments]
     rows, fits = _rows(data, metrics)
-    return Report(
+    return CampaignResults(
         directory=data.directory,
         study=study,
         varying=tuple(factor for factor in study.factors if len(factor.levels) > 1),
@@ -78,7 +78,7 @@ def build_report(data: CampaignData, *, all_metrics: bool = False) -> Report:
         later_properties=cache(partial(build_properties, study, treatments, data.attempts)),
         later_series=data.later_series,
         later_histograms=data.later_histograms,
-        timeline=tuple(Moment(a.trial, a.block, a.started_utc, a.duration_s, a.valid) for a in data.attempts),
+        timeline=tuple(TimedAttempt(a.trial, a.block, a.started_utc, a.duration_s, a.valid) for a in data.attempts),
         events=tuple((at, kind, text) for at, kind, text in data.events),
         provenance=data.provenance,
         calibrations=data.calibrations,

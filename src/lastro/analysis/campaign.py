@@ -138,7 +138,7 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class TimedAttempt:
     """One attempt on the time axis of the campaign."""
 
     trial: int
@@ -167,7 +167,7 @@ def mean_width(points: Collection[Point]) -> float:
 class MetricView:
     """One metric of a report; `index` is its number there. Iteration yields each row with its cell of the metric."""
 
-    report: Report
+    report: CampaignResults
     index: int
 
     def __iter__(self) -> Iterator[tuple[Row, Cell]]:
@@ -258,7 +258,7 @@ class MeasuredIn:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class CampaignResults:
     """The analysed campaign, from which tables, figures, the HTML page and the JSON document are made."""
 
     directory: str
@@ -274,7 +274,7 @@ class Report:
     later_properties: Callable[[], PropertyTables]  # built on first use: a plain table does not need them
     later_series: LaterSeries  # read on use: only figures of series need them
     later_histograms: LaterHistograms
-    timeline: tuple[Moment, ...]
+    timeline: tuple[TimedAttempt, ...]
     events: tuple[tuple[str, str, str], ...]
     provenance: Mapping[str, Any]
     calibrations: Mapping[str, Any]
@@ -288,7 +288,7 @@ class Report:
         """True if the members are testbeds of one fleet."""
         return bool(self.members) and all(member.testbed for member in self.members)
 
-    def of_the_study(self) -> Report:
+    def of_the_study(self) -> CampaignResults:
         """Return the report without the metrics that the study does not list. Those that it lists come first."""
         n = len(self.study.metrics)
         return replace(

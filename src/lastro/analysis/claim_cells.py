@@ -12,14 +12,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 from lastro.analysis.build import common_levels, fit_model
-from lastro.analysis.campaign import Report, Row, by_block
+from lastro.analysis.campaign import CampaignResults, Row, by_block
 from lastro.analysis.noise_floor import floor_here
 from lastro.results.members import campaigns_of_blocks
 from lastro.results.samples import Metric
 from lastro.stats.contrasts import Contrast, MeanComparison, compare_one, linear, one_sided_p, p_above, share
 from lastro.stats.noise_floor import within
 from lastro.stats.notes import N_, Note
-from lastro.stats.recovery import Recovered
+from lastro.stats.recovery import RecoveredShare
 from lastro.stats.weights import less
 from lastro.study.model import Level
 from lastro.study.sides import Levels
@@ -49,7 +49,7 @@ def not_varied(factor: str) -> Untestable:
 
 
 class Comparisons(Protocol):
-    """The comparisons on which statements are tested: of one campaign (`Cells`), or of several hosts.
+    """The comparisons on which statements are tested: of one campaign (`MetricCells`), or of several hosts.
 
     Weights come from `sides`, and differences of them from `stats.weights`."""
 
@@ -64,7 +64,7 @@ class Comparisons(Protocol):
     def compared(self, of: Weights, to: Weights) -> MeanComparison: ...
     def linear(self, weights: Weights) -> Contrast: ...
     def share(self, of: Weights, to: Weights) -> Contrast: ...
-    def recovered(self, ideal: Weights, without: Weights, protected: Weights) -> Recovered: ...
+    def recovered(self, ideal: Weights, without: Weights, protected: Weights) -> RecoveredShare: ...
     def one_sided_p(self, of: Weights, to: Weights, bound: float) -> float | None: ...
     def p_above(self, of: Weights, level: float) -> float | None: ...
     def is_positive(self, side: Weights) -> bool: ...
@@ -73,10 +73,10 @@ class Comparisons(Protocol):
     def gap_under_floor(self, weights: Weights, gap: float | None) -> bool: ...
 
 
-class Cells:
+class MetricCells:
     """The valid values of one metric by treatment, and the strata to which they belong."""
 
-    def __init__(self, report: Report, metric: str, confidence: float | None = None) -> None:
+    def __init__(self, report: CampaignResults, metric: str, confidence: float | None = None) -> None:
         view = next((view for view in report.views if view.metric.name == metric), None)
         if view is None:
             raise Untestable(Note(N_("{metric} was not measured"), metric=metric))
@@ -205,10 +205,10 @@ class Cells:
         """Return the ratio of two weighted sums of arithmetic means."""
         return share(self.model, of, to, self.confidence)
 
-    def recovered(self, ideal: Weights, without: Weights, protected: Weights) -> Recovered:
+    def recovered(self, ideal: Weights, without: Weights, protected: Weights) -> RecoveredShare:
         """Return a loss, and what a protection gains of it. Gain and fraction are arithmetic, so that they agree."""
         loss, gain = self.compared(ideal, without).difference, less(protected, without)
-        return Recovered(loss, self.linear(gain), self.share(gain, less(ideal, without)))
+        return RecoveredShare(loss, self.linear(gain), self.share(gain, less(ideal, without)))
 
     def one_sided_p(self, of: Weights, to: Weights, bound: float) -> float | None:
         """Return the p of the hypothesis that `of` is at most `bound` times `to`; None without a standard error."""
@@ -258,7 +258,7 @@ def _combinations(levels: Mapping[str, Iterable[object]]) -> Iterator[Key]:
         yield frozenset(zip(levels, combination, strict=True))
 
 
-def _shared(report: Report, reason: str, rows: Sequence[Row]) -> str:
+def _shared(report: CampaignResults, reason: str, rows: Sequence[Row]) -> str:
     """Describe the treatments that are unavailable for one reason by their common levels: 'isolation = apparmor'.
 
     Without a gap of this reason, use the common levels of `rows`; without common levels, their names."""

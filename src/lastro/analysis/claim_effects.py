@@ -11,8 +11,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from lastro.analysis.campaign import Report
-from lastro.analysis.claim_cells import NOT_ABOVE_ZERO, Cells, Comparisons, Untestable, Weights, not_varied
+from lastro.analysis.campaign import CampaignResults
+from lastro.analysis.claim_cells import NOT_ABOVE_ZERO, Comparisons, MetricCells, Untestable, Weights, not_varied
 from lastro.results.samples import depends_on_speed
 from lastro.stats.censored import BOTH_ARE_BOUNDS, RATIO_IS_BOUND
 from lastro.stats.contrasts import Contrast
@@ -25,7 +25,7 @@ from lastro.study.sides import Levels
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ClaimContrast:
     """One of the contrasts that a statement depends on. A statement is true if all of its parts are.
 
     The judgement is of `effect`, in the unit of `measure`. `beside` is the same effect as a difference in the unit of
@@ -58,28 +58,30 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Effects:
+class ClaimEffects:
     """The parts of a statement, the number of measured strata, and the number of all strata in the design.
 
     `nothing` is the reason if the data show that there is nothing to judge. The statement still has a p-value, so that
     the number of tests in a file does not depend on their results. `bounded` names the compared treatments for which
     only a lower bound is known; empty without any."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[ClaimContrast, ...]
     strata: int
     all_strata: int
     nothing: Note | None = None
     bounded: str = ""
 
 
-def effects_of(statement: Statement, margin: float | None, report: Report, confidence: float | None = None) -> Effects:
+def effects_of(
+    statement: Statement, margin: float | None, report: CampaignResults, confidence: float | None = None
+) -> ClaimEffects:
     """Return the effects that a statement depends on; `confidence` of the intervals is by default the study's.
 
     Raises: Untestable, with the reason, when the campaign lacks the data that the statement needs."""
     emulated = _emulated(report)
     if isinstance(statement, Absolute) and emulated:
         raise Untestable(emulated)
-    every = [Cells(report, metric, confidence) for metric in metrics_of(statement)]
+    every = [MetricCells(report, metric, confidence) for metric in metrics_of(statement)]
     found = effects_in(statement, margin, *every)
     if emulated and depends_on_speed(every[0].metric.unit):
         found = replace(found, parts=tuple(replace(part, incomparable=emulated) for part in found.parts))
@@ -91,7 +93,7 @@ def metrics_of(statement: Statement) -> tuple[str, ...]:
     return (statement.metric, *(statement.also if isinstance(statement, Extreme) else ()))
 
 
-def _emulated(report: Report) -> Note | None:
+def _emulated(report: CampaignResults) -> Note | None:
     """Return why a figure of a host cannot be compared with this report; None unless a guest in software measured."""
     if report.guest is None or not report.guest.emulated:
         return None
@@ -102,7 +104,7 @@ _EMULATED = N_("it is about a figure of a host, and the host was a guest emulate
 _PARTLY_EMULATED = N_("it is about a figure of a host, and some of it was measured in a guest emulated in software")
 
 
-def effects_in(statement: Statement, margin: float | None, cells: Comparisons, *also: Comparisons) -> Effects:
+def effects_in(statement: Statement, margin: float | None, cells: Comparisons, *also: Comparisons) -> ClaimEffects:
     """Return the effects that a statement depends on, by the comparisons of its metrics. Raises: as `effects_of`."""
     if isinstance(statement, Compare):
         return _compare(statement, margin or 0.0, cells)
@@ -122,15 +124,15 @@ def effects_in(statement: Statement, margin: float | None, cells: Comparisons, *
 # One function for each kind of statement
 
 
-def _compare(statement: Compare, margin: float, cells: Comparisons) -> Effects:
+def _compare(statement: Compare, margin: float, cells: Comparisons) -> ClaimEffects:
     (of, to), used, total = cells.sides([statement.of, statement.to], statement.at)
     label = f"{_words(statement.of, statement.to)} / {_words(statement.to, statement.of)}"
     if statement.direction == "alike":
-        return Effects((_equivalence(label, of, to, margin, cells),), used, total)
-    return Effects((_direction(label, of, to, statement.direction == "higher", cells),), used, total)
+        return ClaimEffects((_equivalence(label, of, to, margin, cells),), used, total)
+    return ClaimEffects((_direction(label, of, to, statement.direction == "higher", cells),), used, total)
 
 
-def _recovery(statement: Recovery, cells: Comparisons) -> Effects:
+def _recovery(statement: Recovery, cells: Comparisons) -> ClaimEffects:
     sides, used, total = cells.sides([statement.ideal, statement.without, statement.protected], statement.at)
     ideal, without, protected = sides
     found = cells.recovered(ideal, without, protected)
@@ -158,10 +160,10 @@ def _recovery(statement: Recovery, cells: Comparisons) -> Effects:
         part = replace(part, p_for=p_for, p_against=p_against, under_floor=under)
     if any(any(cells.slack(side)) for side in sides):
         part = _opened(part, (True, True), None)
-    return Effects((part,), used, total, nothing)
+    return ClaimEffects((part,), used, total, nothing)
 
 
-def _order(statement: Order, cells: Comparisons) -> Effects:
+def _order(statement: Order, cells: Comparisons) -> ClaimEffects:
     groups: list[list[tuple[str, list[Levels]]]] = [
         [(str(level), _sides_at(statement, level)) for level in group] for group in statement.falling
     ] or [[(_words(side, {}), [side]) for side in group] for group in statement.sides]
@@ -179,10 +181,10 @@ def _order(statement: Order, cells: Comparisons) -> Effects:
                 effects = less(*above), less(*below)
                 part = (_farther if statement.distance else _larger)(f"{first} − {second}", *effects, cells)
                 parts.append(part)
-    return Effects(tuple(parts), used, total)
+    return ClaimEffects(tuple(parts), used, total)
 
 
-def _larger(label: str, upper: Weights, lower: Weights, cells: Comparisons) -> Part:
+def _larger(label: str, upper: Weights, lower: Weights, cells: Comparisons) -> ClaimContrast:
     """Test that one difference is larger than another."""
     effects = less(upper, lower)
     gap = cells.linear(effects)
@@ -191,7 +193,7 @@ def _larger(label: str, upper: Weights, lower: Weights, cells: Comparisons) -> P
     return _opened(part, cells.slack(effects), True)
 
 
-def _farther(label: str, upper: Weights, lower: Weights, cells: Comparisons) -> Part:
+def _farther(label: str, upper: Weights, lower: Weights, cells: Comparisons) -> ClaimContrast:
     """Test that one difference is farther from zero than another, regardless of their signs.
 
     |a| > |b| where a - b and a + b have the same sign. Both must be significant: the larger p counts (Berger 1982)."""
@@ -200,7 +202,9 @@ def _farther(label: str, upper: Weights, lower: Weights, cells: Comparisons) -> 
     signs = [math.copysign(1.0, cells.linear(each).value or 0.0) for each in (upper, lower)]
     effects = weighted_sum([(upper, signs[0]), (lower, -signs[1])])
     gap = cells.linear(effects)
-    part = Part(label, "difference", gap, None, None, None, under_floor=cells.gap_under_floor(effects, gap.value))
+    part = ClaimContrast(
+        label, "difference", gap, None, None, None, under_floor=cells.gap_under_floor(effects, gap.value)
+    )
     if apart.p is not None and together.p is not None:
         p, same = max(apart.p, together.p), (apart.value or 0.0) * (together.value or 0.0)
         part = replace(part, p_for=p if same > 0 else 1.0, p_against=p if same < 0 else 1.0)
@@ -212,15 +216,15 @@ def _sides_at(statement: Order, level: Level) -> list[Levels]:
     return [{**own, **statement.of}, {**own, **statement.to}] if statement.of else [own]
 
 
-def _alike(statement: Alike, margin: float, cells: Comparisons) -> Effects:
+def _alike(statement: Alike, margin: float, cells: Comparisons) -> ClaimEffects:
     sides: list[Levels] = [{statement.factor: (level,)} for level in statement.levels]
     weights, used, total = cells.sides(sides, statement.at)
     pairs = itertools.combinations(zip(statement.levels, weights, strict=True), 2)
     parts = [_equivalence(f"{a} / {b}", of, to, margin, cells) for (a, of), (b, to) in pairs]
-    return Effects(tuple(parts), used, total)
+    return ClaimEffects(tuple(parts), used, total)
 
 
-def _additive(statement: Additive, margin: float, cells: Comparisons) -> Effects:
+def _additive(statement: Additive, margin: float, cells: Comparisons) -> ClaimEffects:
     first, second = ((name, [*cells.factors.get(name, {}).values()]) for name in statement.factors)
     for name, levels in (first, second):
         if len(levels) < 2:
@@ -236,25 +240,25 @@ def _additive(statement: Additive, margin: float, cells: Comparisons) -> Effects
             for side, (x, y) in zip(weights, pairs, strict=True)
         )
         parts.append(_within(f"{a} · {b}", off, mean, margin, cells))
-    return Effects(tuple(parts), used, total)
+    return ClaimEffects(tuple(parts), used, total)
 
 
-def _absolute(statement: Absolute, cells: Comparisons) -> Effects:
+def _absolute(statement: Absolute, cells: Comparisons) -> ClaimEffects:
     """Test a stated level: a value with a tolerance by two one-sided tests (equivalence), a bound by one test."""
     (of,), used, total = cells.sides([{}], statement.at)
     mean = cells.linear(of)
     above_low, above_high = (_above(of, level, cells) for level in (statement.low, statement.high))
     label = _words(statement.at, {}) or statement.metric
     if above_low is None or above_high is None:
-        return Effects((Part(label, "level", mean, None, None, None),), used, total)
+        return ClaimEffects((ClaimContrast(label, "level", mean, None, None, None),), used, total)
     sides = 2 if math.isfinite(statement.low) and math.isfinite(statement.high) else 1
     outside = min(1.0, sides * min(above_high, 1 - above_low))
-    part = Part(label, "level", mean, None, max(above_low, 1 - above_high), outside)
+    part = ClaimContrast(label, "level", mean, None, max(above_low, 1 - above_high), outside)
     higher = None if sides == 2 else math.isinf(statement.high)
-    return Effects((_opened(part, cells.slack(of), higher),), used, total)
+    return ClaimEffects((_opened(part, cells.slack(of), higher),), used, total)
 
 
-def _extreme(statement: Extreme, every: Sequence[Comparisons]) -> Effects:
+def _extreme(statement: Extreme, every: Sequence[Comparisons]) -> ClaimEffects:
     """Test that the ratio goes beyond its extreme nowhere, and comes near it somewhere: at a level, in a metric.
 
     Each place has a part for the former. The last part is a union: it is shown by the smallest p times the number of
@@ -266,7 +270,7 @@ def _extreme(statement: Extreme, every: Sequence[Comparisons]) -> Effects:
     sides = [{**place, **side} for place in held for side in (statement.of, statement.to)]
     away = statement.tolerance if falls else -statement.tolerance
     beyond, near = statement.ratio - away, statement.ratio + away
-    parts, close, used, total = list[Part](), list[Part](), 0, 0
+    parts, close, used, total = list[ClaimContrast](), list[ClaimContrast](), 0, 0
     for cells in every:
         weights, used, total = cells.sides(sides, statement.at)
         named = (cells.metric.name,) if len(every) > 1 else ()
@@ -279,24 +283,24 @@ def _extreme(statement: Extreme, every: Sequence[Comparisons]) -> Effects:
     best = min(close, key=lambda part: 1.0 if part.p_for is None else part.p_for)
     if len(shown) == len(refuted) == len(close):
         best = replace(best, p_for=min(1.0, len(close) * min(shown)), p_against=max(refuted))
-    return Effects((*parts, best), used, total)
+    return ClaimEffects((*parts, best), used, total)
 
 
 # One function for each kind of test
 
 
-def _side(label: str, of: Weights, to: Weights, bound: float, above: bool, cells: Comparisons) -> Part:
+def _side(label: str, of: Weights, to: Weights, bound: float, above: bool, cells: Comparisons) -> ClaimContrast:
     """Test that the ratio of two means lies above a bound, or below it."""
     _require_positive(to, cells)
     found, above_bound = cells.compared(of, to), cells.one_sided_p(of, to, bound)
     if found.ratio.value is None or above_bound is None:
-        return Part(label, "ratio", found.ratio, found.difference, None, None)
+        return ClaimContrast(label, "ratio", found.ratio, found.difference, None, None)
     p = above_bound if above else 1 - above_bound
-    part = Part(label, "ratio", found.ratio, found.difference, p, 1 - p)
+    part = ClaimContrast(label, "ratio", found.ratio, found.difference, p, 1 - p)
     return _opened(part, (True, True), None) if any(map(any, map(cells.slack, (of, to)))) else part
 
 
-def _direction(label: str, of: Weights, to: Weights, higher: bool, cells: Comparisons) -> Part:
+def _direction(label: str, of: Weights, to: Weights, higher: bool, cells: Comparisons) -> ClaimContrast:
     """Test for a difference of the stated sign; show the effect as a ratio if there is one."""
     compared = cells.compared(of, to)
     gap, ratio = compared.difference, compared.ratio
@@ -308,7 +312,7 @@ def _direction(label: str, of: Weights, to: Weights, higher: bool, cells: Compar
     return _opened(replace(part, under_floor=under), slack, higher)
 
 
-def _opened(part: Part, slack: tuple[bool, bool], higher: bool | None) -> Part:
+def _opened(part: ClaimContrast, slack: tuple[bool, bool], higher: bool | None) -> ClaimContrast:
     """Return the part with its open sides, for an effect of means that are only lower bounds.
 
     `slack` is whether the true effect may lie above the measured one, and whether it may lie below. A sign still holds
@@ -327,23 +331,23 @@ def _opened(part: Part, slack: tuple[bool, bool], higher: bool | None) -> Part:
 
 def _signed(
     label: str, measure: Measure, effect: Contrast, tested: Contrast, beside: Contrast | None, higher: bool
-) -> Part:
+) -> ClaimContrast:
     """Return a part judged by the sign of the `tested` contrast.
 
     Its p counts for the statement if the contrast has the stated sign, and against the statement otherwise."""
     if tested.p is None or tested.value is None:
-        return Part(label, measure, effect, beside, None, None)
+        return ClaimContrast(label, measure, effect, beside, None, None)
     so = tested.value > 0 if higher else tested.value < 0
-    return Part(label, measure, effect, beside, tested.p if so else 1.0, 1.0 if so else tested.p)
+    return ClaimContrast(label, measure, effect, beside, tested.p if so else 1.0, 1.0 if so else tested.p)
 
 
-def _equivalence(label: str, of: Weights, to: Weights, margin: float, cells: Comparisons) -> Part:
+def _equivalence(label: str, of: Weights, to: Weights, margin: float, cells: Comparisons) -> ClaimContrast:
     """Test by two one-sided tests that the ratio lies within 1/(1 + margin) and 1 + margin (Schuirmann 1987)."""
     found = cells.compared(of, to)
     return _bounded(label, found.ratio, found.difference, of, to, (1 / (1 + margin), 1 + margin), cells)
 
 
-def _within(label: str, off: Weights, mean: Weights, margin: float, cells: Comparisons) -> Part:
+def _within(label: str, off: Weights, mean: Weights, margin: float, cells: Comparisons) -> ClaimContrast:
     """Test by two one-sided tests that a deviation from zero lies within ± `margin`, a fraction of the mean."""
     return _bounded(label, cells.share(off, mean), cells.linear(off), off, mean, (-margin, margin), cells)
 
@@ -356,7 +360,7 @@ def _bounded(
     to: Weights,
     bounds: tuple[float, float],
     cells: Comparisons,
-) -> Part:
+) -> ClaimContrast:
     part = _within_bounds(label, effect, beside, of, to, bounds, cells)
     slack = [cells.slack(side) for side in (of, to)]
     return _opened(part, (True, True), None) if any(map(any, slack)) else part
@@ -370,17 +374,19 @@ def _within_bounds(
     to: Weights,
     bounds: tuple[float, float],
     cells: Comparisons,
-) -> Part:
+) -> ClaimContrast:
     _require_positive(to, cells)
     above_low, above_high = (cells.one_sided_p(of, to, bound) for bound in bounds)
     if effect.value is None or above_low is None or above_high is None:
-        return Part(label, "ratio" if bounds[0] > 0 else "share", effect, beside, None, None)
+        return ClaimContrast(label, "ratio" if bounds[0] > 0 else "share", effect, beside, None, None)
     inside = max(above_low, 1 - above_high)
     outside = min(1.0, 2 * min(above_high, 1 - above_low))
     if bounds[0] > 0:
         under = cells.under_floor(less(of, to), effect.value - 1)
-        return Part(label, "ratio", effect, beside, inside, outside, under_floor=under)
-    return Part(label, "share", effect, beside, inside, outside, under_floor=cells.under_floor(of, effect.value))
+        return ClaimContrast(label, "ratio", effect, beside, inside, outside, under_floor=under)
+    return ClaimContrast(
+        label, "share", effect, beside, inside, outside, under_floor=cells.under_floor(of, effect.value)
+    )
 
 
 def _require_positive(to: Weights, cells: Comparisons) -> None:

@@ -8,35 +8,35 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from lastro.analysis.campaign import Report
+from lastro.analysis.campaign import CampaignResults
 from lastro.study.claims import Alike, Claim, Order, Statement
 from lastro.study.model import Level
 from lastro.study.sides import Levels
 
 
 @dataclass(frozen=True, slots=True)
-class StoodIn:
+class Substitution:
     """A published level, and the levels that were measured in its place."""
 
     published: Level
     measured: tuple[Level, ...]
 
 
-def as_measured(claim: Claim, reports: Sequence[Report]) -> tuple[Claim, tuple[StoodIn, ...]]:
+def as_measured(claim: Claim, reports: Sequence[CampaignResults]) -> tuple[Claim, tuple[Substitution, ...]]:
     """Return the claim with a stand-in for each published level that no report measured, and these stand-ins.
 
     Of several stand-ins for one level, the first that was measured takes its place. If none was measured, the level
     stays."""
     if not claim.stand_in:
         return claim, ()
-    measured, found, stood_in = measured_levels(reports), list[StoodIn](), dict[str, set[Level]]()
+    measured, found, stood_in = measured_levels(reports), list[Substitution](), dict[str, set[Level]]()
     for stand_in in claim.stand_in:
         lacking: dict[str, dict[Level, tuple[Level, ...]]] = {}
         for factor, levels in stand_in.levels.items():
             there = measured.get(factor, set())
             gone = [level for level in levels if level not in there and level not in stood_in.get(factor, ())]
             own = {level: levels[level] for level in gone if there.issuperset(levels[level])}
-            found += [StoodIn(level, others) for level, others in own.items()]
+            found += [Substitution(level, others) for level, others in own.items()]
             stood_in.setdefault(factor, set()).update(own)
             lacking[factor] = own
         if any(lacking.values()):
@@ -69,7 +69,7 @@ def _replaced(levels: tuple[Level, ...], stand_ins: Mapping[Level, tuple[Level, 
     return tuple(each for level in levels for each in stand_ins.get(level, (level,)))
 
 
-def measured_levels(reports: Sequence[Report]) -> dict[str, set[Level]]:
+def measured_levels(reports: Sequence[CampaignResults]) -> dict[str, set[Level]]:
     """Return the levels of each factor that have a valid trial."""
     found: dict[str, set[Level]] = {}
     for row in (row for report in reports for row in report.rows):

@@ -34,10 +34,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-from lastro.analysis.campaign import Report
+from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.claim_cells import Untestable
-from lastro.analysis.claim_effects import Effects, Part, effects_of
-from lastro.analysis.claim_stand_ins import StoodIn, as_measured
+from lastro.analysis.claim_effects import ClaimContrast, ClaimEffects, effects_of
+from lastro.analysis.claim_stand_ins import Substitution, as_measured
 from lastro.stats.adjust import holm
 from lastro.stats.contrasts import Contrast
 from lastro.stats.intervals import Interval
@@ -67,36 +67,38 @@ class Judgement:
     claim: Claim
     verdict: Verdict
     unit: str
-    effects: Effects | None
-    part: Part | None
+    effects: ClaimEffects | None
+    part: ClaimContrast | None
     p: float | None
     p_adjusted: float | None
     n_blocks: int
     why_not: tuple[Note, ...] = ()
     corrected: bool = False
-    stand_in: tuple[StoodIn, ...] = ()
+    stand_in: tuple[Substitution, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class _Tested:
+class _TestedClaim:
     """A claim after its tests, before the correction for their number."""
 
     claim: Claim
-    effects: Effects | None = None
-    part: Part | None = None
+    effects: ClaimEffects | None = None
+    part: ClaimContrast | None = None
     p: float | None = None
     so: bool = False
     open: bool = False
     why_not: tuple[Note, ...] = ()
-    stand_in: tuple[StoodIn, ...] = ()
+    stand_in: tuple[Substitution, ...] = ()
 
 
-def judge(claims: Claims, report: Report) -> tuple[Judgement, ...]:
+def judge(claims: Claims, report: CampaignResults) -> tuple[Judgement, ...]:
     """Judge each claim, in the order of the file, by the rule in this module's docstring."""
     return judge_by(claims, [report], lambda claim: effects_of(claim.statement, claim.margin, report))
 
 
-def judge_by(claims: Claims, reports: Sequence[Report], effects: Callable[[Claim], Effects]) -> tuple[Judgement, ...]:
+def judge_by(
+    claims: Claims, reports: Sequence[CampaignResults], effects: Callable[[Claim], ClaimEffects]
+) -> tuple[Judgement, ...]:
     """Judge each claim by its effects, which raise Untestable without the data; the rule is the same for any number of
     reports of one study."""
     blocks = {(at, block) for at, report in enumerate(reports) for block in _blocks(report)}
@@ -105,12 +107,14 @@ def judge_by(claims: Claims, reports: Sequence[Report], effects: Callable[[Claim
     return tuple(_judgement(one, p, reports[0], len(blocks)) for one, p in zip(tested, adjusted, strict=True))
 
 
-def _blocks(report: Report) -> set[int]:
+def _blocks(report: CampaignResults) -> set[int]:
     """Return the blocks with a valid value."""
     return {point.block for row in report.rows for cell in row.cells for point in cell.points}
 
 
-def _tested(claim: Claim, reports: Sequence[Report], effects: Callable[[Claim], Effects], n_blocks: int) -> _Tested:
+def _tested(
+    claim: Claim, reports: Sequence[CampaignResults], effects: Callable[[Claim], ClaimEffects], n_blocks: int
+) -> _TestedClaim:
     """Test a claim on its own levels, or on its stand-ins; if neither can test it, keep the reason for its own."""
     measured, stand_in = as_measured(claim, reports)
     found = _test(measured, effects, n_blocks)
@@ -120,26 +124,26 @@ def _tested(claim: Claim, reports: Sequence[Report], effects: Callable[[Claim], 
     return replace(found, stand_in=stand_in) if tested else _test(claim, effects, n_blocks)
 
 
-def _test(claim: Claim, effects_of_claim: Callable[[Claim], Effects], n_blocks: int) -> _Tested:
+def _test(claim: Claim, effects_of_claim: Callable[[Claim], ClaimEffects], n_blocks: int) -> _TestedClaim:
     try:
         effects = effects_of_claim(claim)
     except Untestable as untestable:
-        return _Tested(claim, why_not=untestable.why)
+        return _TestedClaim(claim, why_not=untestable.why)
     if n_blocks < 2:  # a first look, without intervals
-        return _Tested(claim, effects, effects.parts[0], why_not=(too_few_blocks(n_blocks),))
+        return _TestedClaim(claim, effects, effects.parts[0], why_not=(too_few_blocks(n_blocks),))
     for part in effects.parts:
         if part.p_for is None or part.p_against is None:
-            return _Tested(claim, effects, part, why_not=(why_absent(part.effect),))
+            return _TestedClaim(claim, effects, part, why_not=(why_absent(part.effect),))
     p_for = max(part.p_for or 0.0 for part in effects.parts)
     against = [part for part in effects.parts if not part.open_against] or effects.parts
     worst = min(against, key=lambda part: part.p_against or 0.0)
     p_against = min(1.0, len(effects.parts) * (worst.p_against or 0.0))
     if effects.nothing and not effects.bounded:
-        return _Tested(claim, p=min(p_for, p_against), why_not=(effects.nothing,))
+        return _TestedClaim(claim, p=min(p_for, p_against), why_not=(effects.nothing,))
     if p_for > p_against:
-        return _Tested(claim, effects, worst, p_against, open=worst.open_against)
+        return _TestedClaim(claim, effects, worst, p_against, open=worst.open_against)
     weakest = max(effects.parts, key=lambda part: part.p_for or 0.0)
-    return _Tested(claim, effects, weakest, p_for, so=True, open=any(part.open_for for part in effects.parts))
+    return _TestedClaim(claim, effects, weakest, p_for, so=True, open=any(part.open_for for part in effects.parts))
 
 
 def too_few_blocks(n: int) -> Note:
@@ -153,13 +157,13 @@ def why_absent(*effects: Contrast | None) -> Note:
     return next(filter(None, found), Note(N_("there is no interval")))
 
 
-def _judgement(one: _Tested, p_adjusted: float | None, report: Report, n_blocks: int) -> Judgement:
+def _judgement(one: _TestedClaim, p_adjusted: float | None, report: CampaignResults, n_blocks: int) -> Judgement:
     alpha = 1 - report.study.design.confidence
     metric = next((metric for metric in report.metrics if metric.name == one.claim.statement.metric), None)
     verdict = _verdict(one, p_adjusted, alpha)
     if one.effects and _undecided(one, verdict):
         why = Note(_LOWER_BOUND, levels=one.effects.bounded)
-        one, verdict = _Tested(one.claim, p=one.p, why_not=(why,)), "untestable here"
+        one, verdict = _TestedClaim(one.claim, p=one.p, why_not=(why,)), "untestable here"
     return Judgement(
         one.claim,
         verdict,
@@ -175,7 +179,7 @@ def _judgement(one: _Tested, p_adjusted: float | None, report: Report, n_blocks:
     )
 
 
-def _verdict(one: _Tested, p_adjusted: float | None, alpha: float) -> Verdict:
+def _verdict(one: _TestedClaim, p_adjusted: float | None, alpha: float) -> Verdict:
     if one.part is None or one.p is None or p_adjusted is None:
         return "untestable here"
     if p_adjusted >= alpha:
@@ -192,7 +196,7 @@ _LOWER_BOUND = N_(
 )
 
 
-def _undecided(one: _Tested, verdict: Verdict) -> bool:
+def _undecided(one: _TestedClaim, verdict: Verdict) -> bool:
     """Return whether the true value beyond a lower bound could change the verdict.
 
     It could make an effect distinguishable that is not distinguishable here."""
@@ -201,7 +205,7 @@ def _undecided(one: _Tested, verdict: Verdict) -> bool:
     return one.open or (verdict == "not distinguishable here" and any(part.open for part in one.effects.parts))
 
 
-def magnitude_agrees(claim: Claim, part: Part) -> bool:
+def magnitude_agrees(claim: Claim, part: ClaimContrast) -> bool:
     """Return whether the whole interval of the effect lies within the tolerance of the published figure, if any.
 
     The figure of an extreme is what the claim states, so its tests have judged it."""
@@ -212,7 +216,7 @@ def magnitude_agrees(claim: Claim, part: Part) -> bool:
     return not has_magnitude(claim) or (found is not None and low <= found.low and found.high <= high)
 
 
-def magnitude_differs(claim: Claim, part: Part) -> bool:
+def magnitude_differs(claim: Claim, part: ClaimContrast) -> bool:
     """Return whether the whole interval of the effect lies outside of the tolerance of the published figure."""
     low, high = tolerated(claim)
     found = judged_interval(claim, part)
@@ -237,14 +241,14 @@ def tolerated(claim: Claim) -> tuple[float, float]:
     return figure - claim.published.tolerance, figure + claim.published.tolerance
 
 
-def judged_measure(claim: Claim, part: Part) -> Measure:
+def judged_measure(claim: Claim, part: ClaimContrast) -> Measure:
     """Return the measure of the published figure, or the effect's own without one."""
     if claim.slight is not None:
         return "ratio"
     return claim.published.judged[0] if claim.published and claim.published.tolerance is not None else part.measure
 
 
-def judged_interval(claim: Claim, part: Part) -> Interval | None:
+def judged_interval(claim: Claim, part: ClaimContrast) -> Interval | None:
     """Return the interval of the effect, converted to the measure of the published figure if there is one.
 
     None for a difference that no published figure can be compared with."""

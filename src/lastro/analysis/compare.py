@@ -12,9 +12,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from lastro.analysis.between import kept_between
-from lastro.analysis.campaign import Cell, Report, Row, centres, mean_width
-from lastro.analysis.comparison import Absent, Compared, Comparison, Different, Levels, OneSided, Side
+from lastro.analysis.campaign import CampaignResults, Cell, Row, centres, mean_width
+from lastro.analysis.campaign_spread import kept_between
+from lastro.analysis.comparison import (
+    CampaignDifference,
+    ComparedCell,
+    Comparison,
+    Levels,
+    MissingSide,
+    Side,
+    UnmatchedTreatments,
+)
 from lastro.analysis.recorded import APPARATUS, NAMED, any_of, changed, recorded
 from lastro.analysis.trends import TrialOrder, correlated_orders
 from lastro.analysis.verdicts import Verdict
@@ -26,7 +34,7 @@ from lastro.stats.margins import Candidate, gate, ratio_test
 from lastro.stats.notes import N_, Note
 from lastro.stats.ratios import ratio_of_means
 from lastro.stats.resolution import resolution
-from lastro.stats.sampled import Between, SampledMean
+from lastro.stats.sampled import CampaignSpread, SampledMean
 from lastro.study.model import PATIENCE, Study
 
 OTHER_SPEED = N_("one of A and B was emulated, so times, rates and CPU use are not comparable with those of the other")
@@ -41,14 +49,14 @@ class Uncertainty(NamedTuple):
 
     order_a: Mapping[str, TrialOrder]
     order_b: Mapping[str, TrialOrder]
-    between: Mapping[str, Between]
+    between: Mapping[str, CampaignSpread]
     steps: Mapping[str, float]
     other_speed: bool = False
 
 
 def compare(
-    a: Report,
-    b: Report,
+    a: CampaignResults,
+    b: CampaignResults,
     *,
     metrics: Sequence[str] = (),
     margin: float | None = None,
@@ -109,14 +117,14 @@ def _check_same_study(a: Study, b: Study) -> None:
         raise InputError(f"the two studies have different factors: {'; '.join(only)}", hint)
 
 
-def _check_two_campaigns(a: Report, b: Report) -> None:
+def _check_two_campaigns(a: CampaignResults, b: CampaignResults) -> None:
     """Reject a copy of a campaign: it has the same attempts at the same times, with the same values."""
     points = [[cell.points for row in report.rows for cell in row.cells] for report in (a, b)]
     if a.timeline and a.timeline == b.timeline and points[0] == points[1] and a.directory != b.directory:
         raise InputError(f"{b.directory} is a copy of {a.directory}", "give two different campaigns of the same study")
 
 
-def _metrics(a: Report, b: Report, names: Sequence[str]) -> tuple[Metric, ...]:
+def _metrics(a: CampaignResults, b: CampaignResults, names: Sequence[str]) -> tuple[Metric, ...]:
     known_a, known_b = ({metric.name: metric for metric in report.metrics} for report in (a, b))
     own = [metric.name for metric in a.study.metrics if metric.name in {m.name for m in b.study.metrics}]
     for name in names:
@@ -162,10 +170,10 @@ def _compared(
     b: tuple[Row, Cell],
     noise: Uncertainty,
     confidence: float,
-) -> Compared:
+) -> ComparedCell:
     values_a, values_b = (tuple(point.value for point in cell.points) for _, cell in (a, b))
     sides: tuple[tuple[Side, tuple[Row, Cell]], ...] = (("A", a), ("B", b))
-    absent = tuple(Absent(side, *found) for side, found in sides if found[1].bounded or not found[1].points)
+    absent = tuple(MissingSide(side, *found) for side, found in sides if found[1].bounded or not found[1].points)
     ratio, test, no_test, means = None, None, None, None
     orders = [orders.get(metric.name) for orders in (noise.order_a, noise.order_b)]
     factors = tuple(
@@ -195,18 +203,18 @@ def _compared(
             no_test = error.args[0]
     lost = bool(values_a) and not values_b
     marks = tuple(frozenset(mark.kind for mark in cell.marks) for _, cell in (a, b))
-    return Compared(
+    return ComparedCell(
         metric, levels, values_a, values_b, ratio, test, absent, no_test,
         lost=lost, factors=factors, means=means, marks=marks,
     )  # fmt: skip
 
 
-def _corrected(cells: Sequence[Compared], alpha: float) -> list[Compared]:
+def _corrected(cells: Sequence[ComparedCell], alpha: float) -> list[ComparedCell]:
     adjusted = holm([None if cell.test is None else cell.test.p for cell in cells])
     return [replace(cell, p_adjusted=p, alpha=alpha) for cell, p in zip(cells, adjusted, strict=True)]
 
 
-def _gated(cells: Sequence[Compared], margin: float, alpha: float) -> list[Compared]:
+def _gated(cells: Sequence[ComparedCell], margin: float, alpha: float) -> list[ComparedCell]:
     candidates = {
         at: Candidate(cell.means[1], cell.means[0], cell.metric.better)
         for at, cell in enumerate(cells)
@@ -216,11 +224,13 @@ def _gated(cells: Sequence[Compared], margin: float, alpha: float) -> list[Compa
     return [replace(cell, judged=judged.get(at), margin=margin) for at, cell in enumerate(cells)]
 
 
-def _badness(cell: Compared) -> tuple[bool, int, float]:
+def _badness(cell: ComparedCell) -> tuple[bool, int, float]:
     return (not cell.regressed, _WORST_FIRST.index(cell.verdict), -cell.loss)
 
 
-def _one_sided(side: Side, study: Study, here: Mapping[Levels, Row], there: Mapping[Levels, Row]) -> Iterable[OneSided]:
+def _one_sided(
+    side: Side, study: Study, here: Mapping[Levels, Row], there: Mapping[Levels, Row]
+) -> Iterable[UnmatchedTreatments]:
     """Yield the treatments that the other campaign lacks, grouped by the levels that it does not have."""
     known = [{levels[at][1] for levels in there} for at in range(len(study.factors))]
     groups: dict[Levels, list[Levels]] = {}
@@ -229,7 +239,7 @@ def _one_sided(side: Side, study: Study, here: Mapping[Levels, Row], there: Mapp
             lacking = tuple((name, level) for at, (name, level) in enumerate(levels) if level not in known[at])
             groups.setdefault(lacking, []).append(levels)
     for lacking, found in groups.items():
-        yield OneSided(side, tuple(found), lacking)
+        yield UnmatchedTreatments(side, tuple(found), lacking)
 
 
 # Provenance, settings and design
@@ -272,7 +282,9 @@ def differing(found: Sequence[Mapping[str, str | None]]) -> dict[str, tuple[str 
     return {name: several for name, several in values.items() if len(set(several)) > 1}
 
 
-def _unwanted(a: Report, b: Report, found: Sequence[Different], may_differ: Sequence[str]) -> tuple[Different, ...]:
+def _unwanted(
+    a: CampaignResults, b: CampaignResults, found: Sequence[CampaignDifference], may_differ: Sequence[str]
+) -> tuple[CampaignDifference, ...]:
     """Return the differences between the hosts that are not expected. Another version of Lastro is not of the host."""
     known = [name for side in (a, b) for name in (*facts(side.provenance), *recorded(side.provenance))]
     for name in may_differ:
@@ -282,22 +294,22 @@ def _unwanted(a: Report, b: Report, found: Sequence[Different], may_differ: Sequ
     return tuple(each for each in found if each.kind == "provenance" and not any_of(each.what, expected))
 
 
-def _differences(a: Report, b: Report) -> Iterator[Different]:
+def _differences(a: CampaignResults, b: CampaignResults) -> Iterator[CampaignDifference]:
     more = changed(recorded(a.provenance), recorded(b.provenance))
     found = [
         *(
-            Different("provenance", name, of_a, of_b)
+            CampaignDifference("provenance", name, of_a, of_b)
             for (name, of_a), of_b in zip(facts(a.provenance).items(), facts(b.provenance).values(), strict=True)
         ),
-        *(Different("provenance", name, *values) for name, values in more.items() if name not in NAMED),
-        Different("profile", "profile", a.study.profile or None, b.study.profile or None),
+        *(CampaignDifference("provenance", name, *values) for name, values in more.items() if name not in NAMED),
+        CampaignDifference("profile", "profile", a.study.profile or None, b.study.profile or None),
         *(
-            Different("setting", name, _setting(a.study, name), _setting(b.study, name))
+            CampaignDifference("setting", name, _setting(a.study, name), _setting(b.study, name))
             for name in {**a.study.settings, **b.study.settings}
             if name not in PATIENCE
         ),
-        Different("design", "stopping", a.study.design.stopping, b.study.design.stopping),
-        Different("design", "replicates", str(a.study.design.replicates), str(b.study.design.replicates)),
+        CampaignDifference("design", "stopping", a.study.design.stopping, b.study.design.stopping),
+        CampaignDifference("design", "replicates", str(a.study.design.replicates), str(b.study.design.replicates)),
     ]
     return (each for each in found if each.a != each.b)
 

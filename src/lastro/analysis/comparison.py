@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from lastro.analysis.between import BetweenCampaigns, seconds_between
-from lastro.analysis.campaign import CAMPAIGNS_IN, Cell, MeasuredIn, Report, Row
+from lastro.analysis.campaign import CAMPAIGNS_IN, CampaignResults, Cell, MeasuredIn, Row
+from lastro.analysis.campaign_spread import BetweenCampaigns, seconds_between
 from lastro.analysis.verdicts import Verdict, direction
 from lastro.results.samples import Metric
 from lastro.stats.autocorrelation import LEAST_FACTOR
@@ -22,7 +22,7 @@ Side = Literal["A", "B"]
 Outcome = Literal["regressed", "shown", "undecided", ""]
 
 
-class Absent(NamedTuple):
+class MissingSide(NamedTuple):
     """A campaign whose cell cannot be compared: it has no values, or some are only lower bounds."""
 
     side: Side
@@ -31,7 +31,7 @@ class Absent(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class ComparedCell:
     """One treatment and metric in both campaigns: their values, the ratio of their means, and its test.
 
     `a` and `b` have one value for each valid trial, in the unit of the metric. `ratio` is None if the mean of A is
@@ -49,7 +49,7 @@ class Compared:
     b: tuple[float, ...]
     ratio: Ratio | None
     test: RatioTest | None
-    absent: tuple[Absent, ...] = ()
+    absent: tuple[MissingSide, ...] = ()
     no_test: Note | None = None
     p_adjusted: float | None = None
     judged: GateTest | None = None
@@ -117,7 +117,7 @@ class Compared:
 
 
 @dataclass(frozen=True, slots=True)
-class OneSided:
+class UnmatchedTreatments:
     """Treatments of one campaign that the other campaign does not have.
 
     `lacking` are the levels that the other campaign lacks. If it is empty, the other campaign has all of their levels
@@ -128,7 +128,7 @@ class OneSided:
     lacking: Levels
 
 
-class Different(NamedTuple):
+class CampaignDifference(NamedTuple):
     """A difference between the campaigns in provenance, settings or design.
 
     `a` and `b` are the values of the item `what`; None where a campaign does not have it."""
@@ -147,16 +147,16 @@ class Comparison:
     equal campaigns that A has stored, or else B; None where neither has. `changed_host` are the differences between the
     hosts that fail the gate; None unless it judges them."""
 
-    a: Report
-    b: Report
+    a: CampaignResults
+    b: CampaignResults
     metrics: tuple[Metric, ...]
-    cells: tuple[Compared, ...]
-    one_sided: tuple[OneSided, ...]
-    differences: tuple[Different, ...]
+    cells: tuple[ComparedCell, ...]
+    one_sided: tuple[UnmatchedTreatments, ...]
+    differences: tuple[CampaignDifference, ...]
     confidence: float
     margin: float | None
     between: BetweenCampaigns | None = None
-    changed_host: tuple[Different, ...] | None = None
+    changed_host: tuple[CampaignDifference, ...] | None = None
 
     @property
     def apart_s(self) -> float | None:
@@ -174,7 +174,7 @@ class Comparison:
         return self.a.study
 
     @property
-    def sides(self) -> tuple[tuple[Side, Report], ...]:
+    def sides(self) -> tuple[tuple[Side, CampaignResults], ...]:
         return ("A", self.a), ("B", self.b)
 
     @property
@@ -204,7 +204,7 @@ class Comparison:
         return sum(cell.judged is not None for cell in self.cells)
 
     @property
-    def not_judged(self) -> tuple[Compared, ...]:
+    def not_judged(self) -> tuple[ComparedCell, ...]:
         """The cells that the gate could not judge, of metrics with a better direction; empty without a gate."""
         return (
             ()
@@ -213,19 +213,19 @@ class Comparison:
         )
 
     @property
-    def most_allowed(self) -> tuple[float, Compared] | None:
+    def most_allowed(self) -> tuple[float, ComparedCell] | None:
         """The largest regression that an interval does not exclude, as a fraction, and its cell."""
         found = [(loss, cell) for cell in self.cells if (loss := cell.allowed_loss) is not None and loss > 0]
         return max(found, key=lambda one: one[0], default=None)
 
     @property
-    def sensitivity(self) -> tuple[Compared, ...]:
+    def sensitivity(self) -> tuple[ComparedCell, ...]:
         """The cells that the gate judges, the smallest detectable loss first."""
         return tuple(sorted((cell for cell in self.cells if cell.judged), key=lambda cell: cell.least_found))
 
     @property
-    def undecided(self) -> tuple[Compared, ...]:
-        """The cells that may have regressed without being found: `Compared.outcome`, or not judged at all."""
+    def undecided(self) -> tuple[ComparedCell, ...]:
+        """The cells that may have regressed without being found: `ComparedCell.outcome`, or not judged at all."""
         return (*(cell for cell in self.cells if cell.outcome == "undecided"), *self.not_judged)
 
     @property
@@ -236,9 +236,9 @@ class Comparison:
         return "regressed" if self.regressions else "undecided" if self.undecided else "shown"
 
     @property
-    def regressions(self) -> tuple[Compared, ...]:
+    def regressions(self) -> tuple[ComparedCell, ...]:
         return tuple(cell for cell in self.cells if cell.regressed)
 
     @property
-    def lost(self) -> tuple[Compared, ...]:
+    def lost(self) -> tuple[ComparedCell, ...]:
         return tuple(cell for cell in self.cells if cell.lost)

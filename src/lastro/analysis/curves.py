@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from lastro.analysis.campaign import MetricView, Report, Row
+from lastro.analysis.campaign import CampaignResults, MetricView, Row
 from lastro.study.levels import join_options, part_level, split_options
 from lastro.study.model import Factor, Level
 
@@ -83,7 +83,7 @@ def _n(row: Row | None, view: MetricView) -> int:
     return len(view.of(row).points) if row is not None else 0
 
 
-def curves(report: Report) -> tuple[Curve, ...]:
+def curves(report: CampaignResults) -> tuple[Curve, ...]:
     """Return a curve for each numeric factor, or option within a factor, with two or more numbers at fixed levels."""
     found = []
     for factor in report.varying:
@@ -126,7 +126,7 @@ def _split(factor: Factor, option: str) -> dict[Level, tuple[Level, str]]:
     return {level: (text, rest) for level, (text, rest) in found.items() if len(numbers[rest]) > 1}
 
 
-def _curve(report: Report, name: str, factor: str, places: Mapping[Level, tuple[Level, str]]) -> Curve:
+def _curve(report: CampaignResults, name: str, factor: str, places: Mapping[Level, tuple[Level, str]]) -> Curve:
     """Return one curve; `places` maps each level of the factor to its place on the axis and the rest of the level."""
     labels = sorted({text for text, _ in places.values()}, key=lambda text: number_of(text) or 0.0)
     at: dict[tuple[tuple[str, ...], str], dict[Level, Row]] = {}
@@ -152,7 +152,7 @@ def _curve(report: Report, name: str, factor: str, places: Mapping[Level, tuple[
 
 
 def _others(
-    report: Report, row: Row, factor: str, places: Mapping[Level, tuple[Level, str]]
+    report: CampaignResults, row: Row, factor: str, places: Mapping[Level, tuple[Level, str]]
 ) -> Iterator[tuple[str, str]]:
     """Yield (factor, level) for the levels other than the number; the level of a varying part includes its options."""
     levels = dict(row.treatment.levels)

@@ -11,12 +11,12 @@ from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
 from lastro.analysis.properties import column_of
-from lastro.results.noted import is_number
+from lastro.results.trial_notes import is_number
 from lastro.stats.notes import N_
 from lastro.units import human_bytes, significant
 
 if TYPE_CHECKING:
-    from lastro.analysis.campaign import Report
+    from lastro.analysis.campaign import CampaignResults
     from lastro.results.rows import Attempt
 
 NOTE = "doses"
@@ -109,7 +109,7 @@ class Doses:
         )
 
 
-def doses_of(report: Report) -> Doses:
+def doses_of(report: CampaignResults) -> Doses:
     """Return the doses by anomaly, and by platform and isolation if the study varies them."""
     varying = {factor.name.partition(".")[0] for factor in report.varying}  # `platform.storage` varies the platform
     factors = tuple(name for name in _PLACE if name in varying or name == _PLACE[0])

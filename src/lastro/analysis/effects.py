@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from lastro.analysis.build import decide
 from lastro.analysis.campaign import MetricView
-from lastro.analysis.measured import Measured, Sides
+from lastro.analysis.measured import MetricValues, Sides
 from lastro.analysis.model import Interaction, LevelEffect
 from lastro.analysis.remarks import in_order
 from lastro.stats.adjust import holm
@@ -20,12 +20,12 @@ LEAST_SHARE = 0.01  # an interaction that explains a smaller fraction of the tot
 _MOST_INTERACTIONS = 6
 
 
-def main_effects(data: Measured, floor: float | None = None) -> tuple[LevelEffect, ...]:
+def main_effects(data: MetricValues, floor: float | None = None) -> tuple[LevelEffect, ...]:
     """Compare every level of every factor that varied with the factor's reference level, as one family."""
     return _effects(data, [(factor, level, {}) for factor in data.factors for level in _others(data, factor)], floor)
 
 
-def interactions(data: Measured, anova: Anova | None, floor: float | None = None) -> tuple[Interaction, ...]:
+def interactions(data: MetricValues, anova: Anova | None, floor: float | None = None) -> tuple[Interaction, ...]:
     """Return the two-way interactions worth showing, largest first.
 
     They explain at least 1 % of the total variation and are significant after Holm's correction for their number."""
@@ -43,7 +43,7 @@ def interactions(data: Measured, anova: Anova | None, floor: float | None = None
 
 
 def _effects(
-    data: Measured, wanted: Sequence[tuple[str, str, dict[str, str]]], floor: float | None
+    data: MetricValues, wanted: Sequence[tuple[str, str, dict[str, str]]], floor: float | None
 ) -> tuple[LevelEffect, ...]:
     """Compare levels with the references of their factors, each given as (factor, level, levels of other factors)."""
     if data.model is None:
@@ -58,7 +58,7 @@ def _effects(
 
 
 def _effect(
-    data: Measured,
+    data: MetricValues,
     of: tuple[str, str, dict[str, str]],
     sides: Sides,
     comparison: MeanComparison,
@@ -82,20 +82,20 @@ def _effect(
     )
 
 
-def _others(data: Measured, factor: str) -> list[str]:
+def _others(data: MetricValues, factor: str) -> list[str]:
     return [level for level in data.factors[factor] if level != data.references[factor]]
 
 
-def _values(data: Measured, treatments: dict[int, float]) -> int:
+def _values(data: MetricValues, treatments: dict[int, float]) -> int:
     return sum(len(data.cells[index]) for index in treatments)
 
 
-def _simple_effects(data: Measured, given: str, shown: str, floor: float | None) -> tuple[LevelEffect, ...]:
+def _simple_effects(data: MetricValues, given: str, shown: str, floor: float | None) -> tuple[LevelEffect, ...]:
     wanted = [(shown, level, {given: at}) for at in data.factors[given] for level in _others(data, shown)]
     return _effects(data, wanted, floor)
 
 
-def _roles(data: Measured, pair: Sequence[str]) -> tuple[str, str]:
+def _roles(data: MetricValues, pair: Sequence[str]) -> tuple[str, str]:
     """Return (the factor whose levels become panels, the factor whose effects are shown).
 
     Isolation provides the panels, as in Kagami's figures; otherwise the factor with fewer levels does."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from lastro.analysis.campaign import Cell, MetricView, Row, mean_width
-from lastro.analysis.measured import Measured
+from lastro.analysis.measured import MetricValues
 from lastro.analysis.model import Expectation
 from lastro.stats.contrasts import replicated
 from lastro.stats.notes import N_, Note
 from lastro.stats.prediction import Prediction, next_trial
 
 
-def expected(view: MetricView, data: Measured) -> tuple[Expectation, ...]:
+def expected(view: MetricView, data: MetricValues) -> tuple[Expectation, ...]:
     """Return what to expect of each treatment with a value, in the order of the report's rows.
 
     Campaigns put together predict nothing: the next may be like any of them."""
@@ -23,14 +23,14 @@ def expected(view: MetricView, data: Measured) -> tuple[Expectation, ...]:
     )
 
 
-def _trial(index: int, cell: Cell, data: Measured) -> Prediction:
+def _trial(index: int, cell: Cell, data: MetricValues) -> Prediction:
     if data.model is None or index not in data.cells:
         return Prediction(None, None, Note(N_("only a lower bound is known")))
     values, step = list(data.cells[index].values()), max(data.step, mean_width(cell.points))
     return next_trial(values, data.confidence, step, log=data.model.log, non_negative=cell.metric.non_negative)
 
 
-def _ratio(row: Row, cell: Cell, data: Measured) -> Prediction | None:
+def _ratio(row: Row, cell: Cell, data: MetricValues) -> Prediction | None:
     """Predict the ratio to the baseline. The next campaign compares within blocks, so this one must have done so.
 
     The interval of this campaign's ratio holds together with those of its family, and so may be wider than a prediction

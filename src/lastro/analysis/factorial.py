@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from lastro.analysis.measured import Measured
+from lastro.analysis.measured import MetricValues
 from lastro.stats.notes import N_, Note
 from lastro.stats.randomisation import Randomisation, randomisation_test
 
@@ -19,7 +19,7 @@ _FALSE_MARKS = {2: "11", 3: "6"}
 _MOST_NUMBERS = 40_000_000  # entries of the model matrix: 320 MB
 
 
-def variance_of(data: Measured) -> tuple[Anova | None, Note | None, tuple[Note, ...]]:
+def variance_of(data: MetricValues) -> tuple[Anova | None, Note | None, tuple[Note, ...]]:
     """Return the analysis of variance (or None), the reason why there is none (or None), and notes on it.
 
     It is of Type II, with blocks as a factor where there are several, and with interactions up to the highest order
@@ -46,7 +46,7 @@ def variance_of(data: Measured) -> tuple[Anova | None, Note | None, tuple[Note, 
     return found, None, tuple(_notes(data, order, found))
 
 
-def _notes(data: Measured, order: int, found: Anova) -> Iterator[Note]:
+def _notes(data: MetricValues, order: int, found: Anova) -> Iterator[Note]:
     if order < len(data.factors):
         why = N_("interactions of more than {order} factors are left in the residual: combinations are missing")
         if data.complete:
@@ -56,7 +56,7 @@ def _notes(data: Measured, order: int, found: Anova) -> Iterator[Note]:
         yield Note(N_("on the logarithms of the values, which fit better: effects multiply"))
 
 
-def _why_none(data: Measured) -> Note | None:
+def _why_none(data: MetricValues) -> Note | None:
     if not data.cells:
         return Note(N_("no valid value"))
     if not data.factors:
@@ -69,7 +69,7 @@ def _why_none(data: Measured) -> Note | None:
     return None
 
 
-def _order(data: Measured) -> int:
+def _order(data: MetricValues) -> int:
     """Return the highest order of interactions that leaves degrees of freedom to estimate the noise; 0 if none does.
 
     It is at most two if cells are missing: higher interactions would be estimated from too few cells."""
@@ -82,14 +82,14 @@ def _order(data: Measured) -> int:
     return 0
 
 
-def randomisation_of(data: Measured) -> Randomisation | None:
+def randomisation_of(data: MetricValues) -> Randomisation | None:
     """Test whether the treatments differ at all, by the orders of the trials that could have been drawn."""
     if len(data.cells) < 2:
         return None
     return randomisation_test(data.cells, log=data.model is not None and data.model.log)
 
 
-def spread_notes(data: Measured) -> tuple[Note, ...]:
+def spread_notes(data: MetricValues) -> tuple[Note, ...]:
     """Return a note on the ratio of the largest spread of a treatment to the smallest; empty without one."""
     if data.model is None or not data.model.has_noise:
         return ()

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from lastro.analysis.build import common_levels
-from lastro.analysis.campaign import Gap, MetricView, Report
+from lastro.analysis.campaign import CampaignResults, Gap, MetricView
 from lastro.analysis.effects import main_effects
 from lastro.analysis.interference import ISOLATION, NEIGHBOUR, Interference, interference, reports_isolation
-from lastro.analysis.measured import Measured, measured
+from lastro.analysis.measured import MetricValues, measured
 from lastro.analysis.model import FactorPairs
 from lastro.analysis.noise_floor import floor_here
 from lastro.analysis.pairs import LEAST_BLOCKS, factor_pairs
@@ -48,7 +48,7 @@ class MetricFindings:
     """The findings on one metric: the pairs of levels of each factor that varied."""
 
     metric: Metric
-    data: Measured
+    data: MetricValues
     factors: tuple[FactorPairs, ...]
 
     @property
@@ -101,7 +101,7 @@ class MetricFindings:
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
+class MissingTreatments:
     """The gaps of a campaign: `lost` counts treatments without a valid trial, `where` are their common levels.
 
     `empty` are metrics without a value; `bounded` are metrics with only a lower bound for some treatments."""
@@ -123,10 +123,10 @@ class Findings:
     covered: frozenset[str]
     first: MetricFindings
     others: tuple[MetricFindings, ...]
-    missing: Missing
+    missing: MissingTreatments
 
 
-def findings(report: Report) -> Findings | None:
+def findings(report: CampaignResults) -> Findings | None:
     """Return the key findings; None before anything was measured."""
     if not any(cell.points for row in report.rows for cell in row.cells):
         return None
@@ -181,9 +181,9 @@ def _alike(levels: Sequence[str], factor: FactorPairs) -> tuple[list[str], Pair 
     return group, widest
 
 
-def _missing(report: Report) -> Missing:
+def _missing(report: CampaignResults) -> MissingTreatments:
     lost = [row.treatment for row in report.rows if row.status == "invalid"]
-    return Missing(
+    return MissingTreatments(
         gaps=report.gaps,
         lost=len(lost),
         where=common_levels(report.study, lost) if lost else "",

@@ -12,15 +12,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
-from lastro.analysis.between import spreads_of
-from lastro.analysis.campaign import MeasuredIn, MetricView, Report
+from lastro.analysis.campaign import CampaignResults, MeasuredIn, MetricView
+from lastro.analysis.campaign_spread import spreads_of
 from lastro.analysis.trends import correlated_orders
 from lastro.errors import InputError, did_you_mean
 from lastro.results.samples import Metric
 from lastro.stats.gate_power import POWER, Precision
 from lastro.stats.intervals import sample_covariance, sample_mean, satterthwaite, unit_of
 from lastro.stats.moderation import drawn_to_pooled
-from lastro.stats.sampled import Between, SampledMean
+from lastro.stats.sampled import CampaignSpread, SampledMean
 from lastro.study.design import Treatment
 from lastro.study.model import PATIENCE, Study
 
@@ -40,7 +40,7 @@ class Noise:
     spread: float
     df: float
     assumed: bool = False
-    between: Between | None = None
+    between: CampaignSpread | None = None
 
     def precision(self, blocks: int) -> Precision:
         assert self.metric.better != "neither"
@@ -160,7 +160,7 @@ def _least(enough: Callable[[int], bool]) -> int | None:
 def gate_plan(
     study: Study,
     treatments: Sequence[Treatment],
-    pilot: Report,
+    pilot: CampaignResults,
     margin: float,
     duration_s: Callable[[int], float],
     metrics: Sequence[str] = (),
@@ -197,7 +197,7 @@ def gate_plan(
     )
 
 
-def _check_same_study(study: Study, pilot: Report) -> None:
+def _check_same_study(study: Study, pilot: CampaignResults) -> None:
     ours, theirs = ((each.scenario, {factor.name for factor in each.factors}) for each in (study, pilot.study))
     if ours != theirs:
         raise InputError(

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from lastro.analysis.campaign import MetricView, Point, Report, Row, by_block
+from lastro.analysis.campaign import CampaignResults, MetricView, Point, Row, by_block
 from lastro.results.additions import SizedFactor
 from lastro.stats.intervals import Interval, sample_mean
 from lastro.stats.ratios import Ratio, ratio_to_baseline
@@ -26,7 +26,7 @@ Size = tuple[int, ...]  # in the order of the factor's measures
 
 
 @dataclass(frozen=True, slots=True)
-class Against:
+class SizeRelation:
     """A metric against one measure of size, such as the number of routers.
 
     With two sizes, `ratio` is that of the larger to the smaller. With more there is a `line`, and the interval of its
@@ -47,7 +47,7 @@ class Growth:
 
     sizes: Mapping[str, Mapping[str, int]]
     ratio: Ratio | None
-    against: Mapping[str, Against]
+    against: Mapping[str, SizeRelation]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class Growths:
         return any(growth is not None and len(growth.sizes) > 1 for row in self.rows for growth in row.metrics)
 
 
-def growths(report: Report, sized: SizedFactor) -> Growths:
+def growths(report: CampaignResults, sized: SizedFactor) -> Growths:
     """Return the growth of every metric in each combination of the factors besides the one with sizes."""
     others = tuple(factor.name for factor in report.varying if factor.name != sized.factor)
     if len(others) == len(report.varying) or report.members:  # sizes of different campaigns have no line
@@ -88,7 +88,7 @@ def growths(report: Report, sized: SizedFactor) -> Growths:
     )
 
 
-def _sizes(report: Report, sized: SizedFactor) -> dict[str, Size]:
+def _sizes(report: CampaignResults, sized: SizedFactor) -> dict[str, Size]:
     """Return the size of each level as its trials recorded it; for a level without a trial, from its name."""
     seen: dict[str, set[Size]] = defaultdict(set)
     levels = {row.treatment.index: str(row.treatment.levels[sized.factor]) for row in report.rows}
@@ -133,10 +133,10 @@ def _ratio(small: Sequence[Point], large: Sequence[Point], view: MetricView) -> 
 Sized = Sequence[tuple[Size, Sequence[Point]]]
 
 
-def _by_ratio(points: Sized, measure: int, growth: Ratio | None) -> Against:
+def _by_ratio(points: Sized, measure: int, growth: Ratio | None) -> SizeRelation:
     expected = points[1][0][measure] / points[0][0][measure]
     interval = growth.interval if growth is not None else None
-    return Against(expected, None, None, _ratio_verdict(interval, expected))
+    return SizeRelation(expected, None, None, _ratio_verdict(interval, expected))
 
 
 def _ratio_verdict(interval: Interval | None, expected: float) -> Verdict:
@@ -151,13 +151,13 @@ def _ratio_verdict(interval: Interval | None, expected: float) -> Verdict:
     return "unknown" if interval.holds(1.0) or interval.holds(expected**2) else "in proportion"
 
 
-def _by_line(points: Sized, measure: int, confidence: float) -> Against:
+def _by_line(points: Sized, measure: int, confidence: float) -> SizeRelation:
     x = [float(size[measure]) for size, own in points for _ in own]
     y = [point.value for _, own in points for point in own]
     if len(set(x)) < LEAST_OF_A_LINE:
-        return Against(None, None, None, "unknown")
+        return SizeRelation(None, None, None, "unknown")
     line, bend = fit_line(x, y, confidence), fit_bend(x, y, confidence)
-    return Against(None, line, bend, _line_verdict(line, bend))
+    return SizeRelation(None, line, bend, _line_verdict(line, bend))
 
 
 def _line_verdict(line: FittedLine | None, bend: Interval | None) -> Verdict:

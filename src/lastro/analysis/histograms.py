@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lastro.analysis.campaign import Report
+from lastro.analysis.campaign import CampaignResults
 from lastro.stats.histograms import Histogram
 from lastro.stats.intervals import sample_mean
 
@@ -27,7 +27,7 @@ class PooledHistogram:
         return sample_mean(values) if values else None
 
 
-def pooled(report: Report, names: Collection[str]) -> dict[int, dict[str, PooledHistogram]]:
+def pooled(report: CampaignResults, names: Collection[str]) -> dict[int, dict[str, PooledHistogram]]:
     """Return the histograms with these names by treatment and name; those without any event are left out.
 
     Trials are added up, so that a rare event counts as often as it occurred."""

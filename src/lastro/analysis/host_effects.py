@@ -10,13 +10,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lastro.analysis.campaign import Report
-from lastro.analysis.claim_cells import NOT_ABOVE_ZERO, Cells, Strata, Untestable, Weights, mean_weights
+from lastro.analysis.campaign import CampaignResults
+from lastro.analysis.claim_cells import NOT_ABOVE_ZERO, MetricCells, Strata, Untestable, Weights, mean_weights
 from lastro.stats.contrasts import APART, NO_SPREAD, ONE_VALUE, Contrast, MeanComparison, exponential, linear, log_ratio
 from lastro.stats.intervals import Interval, t_quantile
 from lastro.stats.notes import N_, Note
-from lastro.stats.pooling import FEWEST, Estimator, MeasuredEffect, Pooled, pool
-from lastro.stats.recovery import Recovered, recovered
+from lastro.stats.pooling import FEWEST, Estimator, MeasuredEffect, PooledMean, pool
+from lastro.stats.recovery import RecoveredShare, recovered
 from lastro.stats.weights import less
 from lastro.study.sides import Levels
 
@@ -42,13 +42,13 @@ class HostCells:
 
     A weight belongs to (number of the host, index of the treatment there)."""
 
-    def __init__(self, reports: Sequence[Report], metric: str, estimator: Estimator) -> None:
+    def __init__(self, reports: Sequence[CampaignResults], metric: str, estimator: Estimator) -> None:
         self.estimator = estimator
-        self._cells: dict[int, Cells] = {}
+        self._cells: dict[int, MetricCells] = {}
         self._lacking: dict[int, tuple[Note, ...]] = {}
         for host, report in enumerate(reports):
             try:
-                self._cells[host] = Cells(report, metric)
+                self._cells[host] = MetricCells(report, metric)
             except Untestable as untestable:
                 self._lacking[host] = untestable.why
         if not self._cells:
@@ -105,7 +105,7 @@ class HostCells:
             why = Note(NO_SPREAD)
         return HostEffect(host, None, None, (why,))
 
-    def pooled(self, effects: Sequence[HostEffect]) -> Pooled | None:
+    def pooled(self, effects: Sequence[HostEffect]) -> PooledMean | None:
         """Return the pool of the effects that there are; None for fewer than three."""
         found = [one.effect for one in effects if one.effect is not None]
         return pool(found, self.confidence, self.estimator) if len(found) >= FEWEST else None
@@ -123,7 +123,7 @@ class HostCells:
         """Return the p of the hypothesis that the mean ratio is at most `bound`. Raises: as `compared`."""
         return self._pool(of, to).p_of(math.log(bound), "above") if bound > 0 else 0.0
 
-    def _pool(self, of: Weights, to: Weights) -> Pooled:
+    def _pool(self, of: Weights, to: Weights) -> PooledMean:
         effects = self.on_each(of, to)
         if found := self.pooled(effects):
             return found
@@ -135,7 +135,7 @@ class HostCells:
     def share(self, of: Weights, to: Weights) -> Contrast:
         raise Untestable(Note(_NOT_A_RATIO))
 
-    def recovered(self, ideal: Weights, without: Weights, protected: Weights) -> Recovered:
+    def recovered(self, ideal: Weights, without: Weights, protected: Weights) -> RecoveredShare:
         """Return the mean loss over hosts, and what a protection gains of it. Raises: Untestable below three hosts."""
         losses, gains = [], []
         for host in sorted({host for host, _ in ideal}):
@@ -188,7 +188,7 @@ def _too_few(n: int) -> Note:
     )
 
 
-def mean_ratio(found: Pooled) -> Contrast:
+def mean_ratio(found: PooledMean) -> Contrast:
     """Return the pooled mean of logarithms as a ratio; its n counts hosts."""
     return Contrast(exponential(found.value), ratios(found.interval), found.p, found.df, found.n, "unpaired")
 
@@ -198,7 +198,7 @@ def ratios(logs: Interval) -> Interval:
     return Interval(exponential(logs.low), exponential(logs.high), logs.confidence)
 
 
-def _exact(strata: Strata, cells: Cells) -> Strata:
+def _exact(strata: Strata, cells: MetricCells) -> Strata:
     """Return the strata without treatments of which only a lower bound is known. Raises: Untestable without any."""
     found = {key: sides for key, sides in strata.items() if not cells.bounded.keys() & {i for s in sides for i in s}}
     if not found:

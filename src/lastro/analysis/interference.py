@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from lastro.analysis.campaign import Report
+from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.claim_cells import Untestable
-from lastro.analysis.claim_effects import Effects, Part, effects_of
+from lastro.analysis.claim_effects import ClaimContrast, ClaimEffects, effects_of
 from lastro.analysis.claims import too_few_blocks, why_absent
 from lastro.results.samples import Metric
 from lastro.stats.notes import N_, Note
@@ -36,7 +36,7 @@ class Change(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Tested:
+class TestedLevel:
     """A level with the effects of its statement, or with the reasons why there are none.
 
     Intervals and `p` are corrected for `family`, the number of tests in its family."""
@@ -44,12 +44,12 @@ class Tested:
     level: Level
     metric: Metric
     alpha: float
-    effects: Effects | None
+    effects: ClaimEffects | None
     why_not: tuple[Note, ...] = ()
     family: int = 1
 
     @property
-    def part(self) -> Part:
+    def part(self) -> ClaimContrast:
         assert self.effects is not None
         return self.effects.parts[0]
 
@@ -120,13 +120,13 @@ class Interference:
 
     metric: Metric
     n_blocks: int
-    losses: tuple[Tested, ...]
-    recoveries: Mapping[Level, tuple[Tested, ...]]
-    costs: tuple[Tested, ...]
+    losses: tuple[TestedLevel, ...]
+    recoveries: Mapping[Level, tuple[TestedLevel, ...]]
+    costs: tuple[TestedLevel, ...]
     only_with: tuple[Level, ...]
 
 
-def interference(report: Report) -> Interference | None:
+def interference(report: CampaignResults) -> Interference | None:
     """Return the effects; None if the study does not vary the neighbour, or the first metric was not measured."""
     levels = _levels(report, NEIGHBOUR)
     if NONE not in levels or len(levels) < 2 or not report.metrics:
@@ -136,7 +136,7 @@ def interference(report: Report) -> Interference | None:
     return _Tests(report).all()
 
 
-def reports_isolation(report: Report) -> bool:
+def reports_isolation(report: CampaignResults) -> bool:
     """Return whether the effects of neighbours include those of isolation.
 
     They do if the study compares isolation with none, and the first metric has a better direction."""
@@ -147,7 +147,7 @@ def reports_isolation(report: Report) -> bool:
 class _Tests:
     """The statements of one study and their tests."""
 
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: CampaignResults) -> None:
         self.report, self.metric = report, report.metrics[0]
         self.alpha = 1 - report.study.design.confidence
         self.neighbours = [level for level in _levels(report, NEIGHBOUR) if level != NONE]
@@ -187,15 +187,15 @@ class _Tests:
 
     # Tests
 
-    def _tested(self, statements: Sequence[tuple[Level, Statement]]) -> list[Tested]:
+    def _tested(self, statements: Sequence[tuple[Level, Statement]]) -> list[TestedLevel]:
         """Test the statements; those that can be tested are one family, by Bonferroni's method."""
         found = [self._one(level, statement, 1) for level, statement in statements]
         n = sum(one.raw_p is not None for one in found)
         return [self._one(level, statement, n) for level, statement in statements] if n > 1 else found
 
-    def _one(self, level: Level, statement: Statement, family: int) -> Tested:
-        def unknown(*why: Note) -> Tested:
-            return Tested(level, self.metric, self.alpha, None, why)
+    def _one(self, level: Level, statement: Statement, family: int) -> TestedLevel:
+        def unknown(*why: Note) -> TestedLevel:
+            return TestedLevel(level, self.metric, self.alpha, None, why)
 
         if self.n_blocks < 2:
             return unknown(too_few_blocks(self.n_blocks))
@@ -203,22 +203,22 @@ class _Tests:
             effects = effects_of(statement, None, self.report, 1 - self.alpha / family)
         except Untestable as untestable:
             return unknown(*untestable.why)
-        found = Tested(level, self.metric, self.alpha, effects, family=family)
+        found = TestedLevel(level, self.metric, self.alpha, effects, family=family)
         if isinstance(statement, Recovery):
             return found
         if found.part.open:
             return unknown(Note(N_("only a lower bound is known for {levels}"), levels=effects.bounded))
         return found if found.raw_p is not None else unknown(why_absent(found.part.beside, found.part.effect))
 
-    def _recoveries(self, neighbours: Iterable[Level]) -> dict[Level, tuple[Tested, ...]]:
+    def _recoveries(self, neighbours: Iterable[Level]) -> dict[Level, tuple[TestedLevel, ...]]:
         pairs = [(neighbour, isolation) for neighbour in neighbours for isolation in self.isolations]
         tested = self._tested([(isolation, self._recovery(neighbour, isolation)) for neighbour, isolation in pairs])
-        found: dict[Level, tuple[Tested, ...]] = {}
+        found: dict[Level, tuple[TestedLevel, ...]] = {}
         for (neighbour, _), one in zip(pairs, tested, strict=True):
             found[neighbour] = (*found.get(neighbour, ()), one)
         return found
 
-    def _costs(self) -> list[Tested]:
+    def _costs(self) -> list[TestedLevel]:
         """Return the costs and gains of isolation without a neighbour, as far as they are known."""
         if not reports_isolation(self.report):
             return []
@@ -234,12 +234,12 @@ class _Tests:
         return () if NONE in held else tuple(held)
 
 
-def _rank(one: Tested) -> tuple[bool, float]:
+def _rank(one: TestedLevel) -> tuple[bool, float]:
     """Return a sort key: the worst first, then those that are not distinguishable."""
     size = one.change.value
     return not one.distinguishable, -abs(size) if one.metric.better == "neither" else -size
 
 
-def _levels(report: Report, factor: str) -> list[Level]:
+def _levels(report: CampaignResults, factor: str) -> list[Level]:
     """Return the levels of a factor; empty if the study has no such factor."""
     return next((list(found.levels) for found in report.study.factors if found.name == factor), [])

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lastro.analysis.build import describe_points
-from lastro.analysis.campaign import Cell, MetricView, Point, Report, Row, by_block
+from lastro.analysis.campaign import CampaignResults, Cell, MetricView, Point, Row, by_block
 from lastro.stats.censored import median_of_bounded
 from lastro.stats.intervals import Summary
 from lastro.stats.order import Estimate
@@ -21,7 +21,7 @@ Sides = tuple[dict[int, float], dict[int, float]]
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MetricValues:
     """The valid values of one metric.
 
     `cells` is {treatment: {block: value}}, without empty cells. `factors` are the factors that vary among these
@@ -89,7 +89,7 @@ class Measured:
         ]
 
 
-def measured(view: MetricView) -> Measured:
+def measured(view: MetricView) -> MetricValues:
     """Return the valid values of a metric.
 
     Treatments with a value that is only a lower bound are left out: no effect or test may treat it as exact."""
@@ -101,7 +101,7 @@ def measured(view: MetricView) -> Measured:
         here = {of[factor.name] for of in levels.values()}
         if len(here) > 1:
             factors[factor.name] = tuple(text for level in factor.levels if (text := str(level)) in here)
-    return Measured(
+    return MetricValues(
         cells={row.treatment.index: by_block(cell.points) for row, cell in found},
         levels=levels,
         factors=factors,
@@ -146,7 +146,7 @@ def _texts(row: Row) -> dict[str, str]:
     return {name: str(level) for name, level in row.treatment.levels.items()}
 
 
-def _reference(report: Report, factor: str, levels: Sequence[str]) -> str:
+def _reference(report: CampaignResults, factor: str, levels: Sequence[str]) -> str:
     """Return the baseline's level of the factor if it was measured, otherwise the first measured level."""
     wished = str(report.study.design.baseline.get(factor, levels[0]))
     return wished if wished in levels else levels[0]

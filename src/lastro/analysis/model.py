@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lastro.stats.prediction import Prediction
     from lastro.stats.randomisation import Randomisation
     from lastro.stats.ratios import Ratio
-    from lastro.stats.residual_checks import Checks
+    from lastro.stats.residual_checks import ResidualChecks
     from lastro.stats.simultaneous import Pair
     from lastro.stats.usl import Usl
     from lastro.study.design import Treatment
@@ -284,7 +284,7 @@ class MetricAnalysis:
     comparisons: tuple[BaselineComparison, ...]
     correction: Correction
     pairs: tuple[FactorPairs, ...]
-    checks: Checks | None
+    checks: ResidualChecks | None
     drift: Drift | None
     serial: SerialDependence | None
     second_mode: TwoModes | None

@@ -20,9 +20,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lastro.analysis.between import BetweenCampaigns, between_campaigns
-from lastro.analysis.between import to_dict as between_dict
-from lastro.analysis.campaign import CAMPAIGNS_IN, MeasuredIn, MetricView, Report, by_block
+from lastro.analysis.campaign import CAMPAIGNS_IN, CampaignResults, MeasuredIn, MetricView, by_block
+from lastro.analysis.campaign_spread import BetweenCampaigns, between_campaigns
+from lastro.analysis.campaign_spread import to_dict as between_dict
 from lastro.results.samples import Metric
 from lastro.stats.intervals import Interval
 from lastro.stats.noise_floor import FORMAT, NoiseFloor, Rate, distance, noise_floor, pairs_of, rate, rescaled
@@ -69,7 +69,7 @@ class NoiseFloors:
     guest: MeasuredIn | None = None
 
 
-def noise_floors(reports: Sequence[Report], study: Study) -> NoiseFloors:
+def noise_floors(reports: Sequence[CampaignResults], study: Study) -> NoiseFloors:
     """Compute the noise floors of the first A/A campaign, for a study of two blocks or more, and the spread of all."""
     report = reports[0]
     design, blocks = report.study.design, study.design.replicates

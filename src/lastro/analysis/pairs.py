@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 
-from lastro.analysis.measured import Measured, Sides
+from lastro.analysis.measured import MetricValues, Sides
 from lastro.analysis.model import FactorPairs, LevelEffect
 from lastro.stats.contrasts import MeanComparison, compare
 from lastro.stats.simultaneous import Pair
@@ -14,7 +14,9 @@ from lastro.stats.simultaneous import Pair
 LEAST_BLOCKS = 2  # the least for which a difference has an interval
 
 
-def factor_pairs(data: Measured, effects: Sequence[LevelEffect], floor: float | None = None) -> tuple[FactorPairs, ...]:
+def factor_pairs(
+    data: MetricValues, effects: Sequence[LevelEffect], floor: float | None = None
+) -> tuple[FactorPairs, ...]:
     """Compare the levels of each factor that varies: with its reference as in `effects`, and all others in pairs.
 
     `floor` is the noise floor of one treatment against another, as a fraction."""
@@ -39,7 +41,7 @@ def factor_pairs(data: Measured, effects: Sequence[LevelEffect], floor: float | 
 
 
 def _of_factor(
-    data: Measured,
+    data: MetricValues,
     factor: str,
     pairs: dict[tuple[str, str], Pair],
     effects: Sequence[LevelEffect],

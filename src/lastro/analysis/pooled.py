@@ -12,15 +12,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lastro.analysis.across import MACHINE
 from lastro.analysis.build import decide
-from lastro.analysis.campaign import MeasuredIn, Report
+from lastro.analysis.campaign import CampaignResults, MeasuredIn
 from lastro.analysis.claim_cells import Untestable
-from lastro.analysis.claim_effects import Effects, effects_in, metrics_of
+from lastro.analysis.claim_effects import ClaimEffects, effects_in, metrics_of
 from lastro.analysis.claim_stand_ins import measured_levels
 from lastro.analysis.claims import Judgement, judge, judge_by
 from lastro.analysis.compare import RANDOMIZATION, USUAL, facts
 from lastro.analysis.host_effects import HostCells, HostEffect, mean_ratio, ratios, too_few_hosts
+from lastro.analysis.joined_campaigns import MACHINE
 from lastro.analysis.verdicts import Verdict, decided
 from lastro.errors import InputError, did_you_mean
 from lastro.results.samples import Metric
@@ -28,7 +28,7 @@ from lastro.stats.adjust import holm
 from lastro.stats.contrasts import Contrast, exponential
 from lastro.stats.intervals import Interval, satterthwaite, t_quantile
 from lastro.stats.notes import N_, Note
-from lastro.stats.pooling import Estimator, MeasuredEffect, Pooled
+from lastro.stats.pooling import Estimator, MeasuredEffect, PooledMean
 from lastro.stats.student import t_p
 from lastro.study.baseline import common_baseline
 from lastro.study.claims import Claim, Claims
@@ -43,7 +43,7 @@ class PooledHost:
     """A host with the report of its campaigns, whose directories are `campaigns`."""
 
     name: str
-    report: Report
+    report: CampaignResults
     campaigns: tuple[str, ...]
 
 
@@ -63,7 +63,7 @@ class PooledEffect:
     hosts: tuple[HostEffect, ...]
     strata: int = 0
     all_strata: int = 0
-    pooled: Pooled | None = None
+    pooled: PooledMean | None = None
     apart: Contrast | None = None
     absent_because: tuple[Note, ...] = ()
     p_adjusted: float | None = None
@@ -163,7 +163,7 @@ def _metric(name: str, hosts: Sequence[PooledHost]) -> Metric:
     return first
 
 
-def _levels(reports: Sequence[Report]) -> Iterator[tuple[str, Level, Level]]:
+def _levels(reports: Sequence[CampaignResults]) -> Iterator[tuple[str, Level, Level]]:
     """Yield (factor, level, reference level) of every level that some host measured, except the reference.
 
     The reference is the level of the common baseline if some host measured it, otherwise the first measured level."""
@@ -179,7 +179,7 @@ def _levels(reports: Sequence[Report]) -> Iterator[tuple[str, Level, Level]]:
 
 
 def _effect(
-    reports: Sequence[Report], metric: Metric, one: tuple[str, Level, Level], estimator: Estimator
+    reports: Sequence[CampaignResults], metric: Metric, one: tuple[str, Level, Level], estimator: Estimator
 ) -> PooledEffect:
     factor, level, reference = one
     found = PooledEffect(metric, factor, str(level), str(reference), ())
@@ -226,8 +226,8 @@ def _decided(effects: Sequence[PooledEffect], alpha: float) -> Iterator[PooledEf
 _NO_DIFFERENCE = N_("the published figure is a difference, and only ratios are pooled over hosts")
 
 
-def _judged(claims: Claims, reports: Sequence[Report], estimator: Estimator) -> tuple[JudgedClaim, ...]:
-    def effects(claim: Claim) -> Effects:
+def _judged(claims: Claims, reports: Sequence[CampaignResults], estimator: Estimator) -> tuple[JudgedClaim, ...]:
+    def effects(claim: Claim) -> ClaimEffects:
         every = [HostCells(reports, metric, estimator) for metric in metrics_of(claim.statement)]
         found = effects_in(claim.statement, claim.margin, *every)
         why = Note(_NO_DIFFERENCE)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from lastro.results.noted import is_number
 from lastro.results.samples import REALLY
+from lastro.results.trial_notes import is_number
 from lastro.stats.notes import N_
 from lastro.study.design import Treatment
 from lastro.study.levels import part_level

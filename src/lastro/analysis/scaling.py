@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 
-from lastro.analysis.campaign import MetricView, Report, Row
-from lastro.analysis.measured import Measured
+from lastro.analysis.campaign import CampaignResults, MetricView, Row
+from lastro.analysis.measured import MetricValues
 from lastro.analysis.model import CountScaling
 from lastro.stats.scaling import FittedLine, fit_line
 
@@ -34,7 +34,7 @@ class Scaling:
     rows: tuple[ScalingRow, ...]
 
 
-def scalings(report: Report) -> tuple[Scaling, ...]:
+def scalings(report: CampaignResults) -> tuple[Scaling, ...]:
     """Return the lines for each factor with three or more levels, all numbers; leave out factors without a line.
 
     Campaigns put together have none: their levels may differ by the day."""
@@ -48,7 +48,7 @@ def scalings(report: Report) -> tuple[Scaling, ...]:
     return tuple(scaling for scaling in found if any(any(row.lines) for row in scaling.rows))
 
 
-def _scaling(report: Report, factor: str) -> Scaling:
+def _scaling(report: CampaignResults, factor: str) -> Scaling:
     others = tuple(other.name for other in report.varying if other.name != factor)
     return Scaling(
         factor,
@@ -69,7 +69,7 @@ def _line(rows: list[Row], factor: str, view: MetricView) -> FittedLine | None:
     return fit_line([x for x, _ in points], [y for _, y in points], view.confidence)
 
 
-def count_scalings(view: MetricView, data: Measured) -> tuple[CountScaling, ...]:
+def count_scalings(view: MetricView, data: MetricValues) -> tuple[CountScaling, ...]:
     """Fit the Universal Scalability Law to a metric where higher is better.
 
     There is one fit for each factor whose levels are integers of at least 1, and each combination of the other factors

@@ -1,8 +1,8 @@
 """The end of the search for the largest load that a host can carry, for each treatment. Pure.
 
 Either the search found a limit and the failure there, or the study ended the search, so that the number is only a
-lower bound. A metric is the result of a search if its trials noted what stopped it (`Noted.stopped_by`), or remark that
-it is a lower bound."""
+lower bound. A metric is the result of a search if its trials noted what stopped it (`TrialNotes.stopped_by`), or remark
+that it is a lower bound."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lastro.analysis.campaign import Cell, Point, Report, Row
-from lastro.results.noted import Noted
+from lastro.analysis.campaign import CampaignResults, Cell, Point, Row
 from lastro.results.samples import AT_LEAST, Metric
+from lastro.results.trial_notes import TrialNotes
 
 if TYPE_CHECKING:
     from lastro.results.rows import Attempt
@@ -40,7 +40,7 @@ class Search:
     rows: tuple[tuple[Row, tuple[SearchEnding, ...]], ...]
 
 
-def searches(report: Report) -> tuple[Search, ...]:
+def searches(report: CampaignResults) -> tuple[Search, ...]:
     """Return a search for each metric for which any trial recorded what ended its search."""
     kept = {(each.trial, each.attempt): each for each in report.attempts if each.noted.stopped_by or each.noted.remarks}
     found = []
@@ -63,7 +63,7 @@ def endings(cell: Cell, attempts: Mapping[tuple[int, int], Attempt]) -> tuple[Se
     return tuple(sorted(ended, key=lambda each: (not each.limit, -len(each.values))))
 
 
-def _stopped_by(noted: Noted, metric: str, point: Point) -> str:
+def _stopped_by(noted: TrialNotes, metric: str, point: Point) -> str:
     if metric in noted.stopped_by:
         return noted.stopped_by[metric]
     bounds = (r.text for r in noted.remarks if r.kind == AT_LEAST and metric in (r.metrics or (metric,)))

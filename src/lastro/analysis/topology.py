@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from lastro.results.topology import Node, Topology
 
 if TYPE_CHECKING:
-    from lastro.analysis.campaign import Report
+    from lastro.analysis.campaign import CampaignResults
     from lastro.results.rows import Attempt
     from lastro.study.design import Treatment
 
@@ -18,7 +18,7 @@ _VERSION = re.compile(r"\d+\.[\w.+~-]*\w")
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class RecordedTopology:
     """The topology that an attempt recorded."""
 
     topology: Topology
@@ -26,24 +26,24 @@ class Recorded:
     attempt: int
 
 
-def recorded(attempts: Iterable[Attempt]) -> Recorded | None:
+def recorded(attempts: Iterable[Attempt]) -> RecordedTopology | None:
     """Return the topology that the last attempt recorded, preferably a valid one; None if no attempt recorded any."""
     for attempt in sorted(attempts, key=lambda each: (each.valid, each.trial, each.attempt), reverse=True):
         if topology := Topology.of(attempt.notes):
-            return Recorded(topology, attempt.trial, attempt.attempt)
+            return RecordedTopology(topology, attempt.trial, attempt.attempt)
     return None
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class DrawnTopology:
     """The topology that a report draws: that of one treatment, and the neighbours that only other treatments have."""
 
     treatment: Treatment
-    found: Recorded
+    found: RecordedTopology
     others: tuple[Node, ...]
 
 
-def shown(report: Report) -> Shown | None:
+def shown(report: CampaignResults) -> DrawnTopology | None:
     """Return the topology of the baseline, or of the first treatment that has one.
 
     None if no valid trial recorded any."""
@@ -62,7 +62,7 @@ def shown(report: Report) -> Shown | None:
     others: dict[str, list[Node]] = {}
     for node in (node for nodes in alike for node in nodes if node.anomaly and node.role not in known):
         others.setdefault(node.role, []).append(node)
-    return Shown(treatment, first, tuple(_together(nodes) for nodes in others.values()))
+    return DrawnTopology(treatment, first, tuple(_together(nodes) for nodes in others.values()))
 
 
 def _together(nodes: Sequence[Node]) -> Node:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from lastro.anomalies._moved import Moved
+from lastro.anomalies._memory_mover import MemoryMover
 from lastro.anomalies.base import Demand
 
 _LEAST_PER_S = 10  # times that all of it is read
 
 
-class Cache(Moved):
+class Cache(MemoryMover):
     name = "cache"
     summary = "reads as much memory as the last-level cache holds, without pause"
     does, verb, caches = "compare", "read", 1

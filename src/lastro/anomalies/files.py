@@ -6,14 +6,14 @@ holds a fixed number, a quarter of what the host has left at most."""
 
 from __future__ import annotations
 
-from lastro.anomalies._held import HELD, Held
+from lastro.anomalies._held_resources import HELD, HeldResourceAnomaly
 from lastro.anomalies.base import KernelUse
 from lastro.platforms.base import Instance
 
 _INSIDE = "set -- /proc/[0-9]*/fd/*; echo $#"
 
 
-class HeldFiles(Held):
+class HeldFiles(HeldResourceAnomaly):
     name = held = "files"
     summary = f"opens and closes files without pause and holds {HELD:,}, or as many as its limit allows"
 

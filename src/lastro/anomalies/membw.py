@@ -5,11 +5,11 @@ between copies, so that its cost is that of its accesses. Bytes read and bytes w
 
 from __future__ import annotations
 
-from lastro.anomalies._moved import LEAST_SHARE, Moved
+from lastro.anomalies._memory_mover import LEAST_SHARE, MemoryMover
 from lastro.anomalies.base import Demand
 
 
-class MemoryBandwidth(Moved):
+class MemoryBandwidth(MemoryMover):
     name = "membw"
     summary = "copies memory at a stated rate (setting `anomaly_bandwidth`), and rests in between"
     does, verb, caches = "copy", "moved", 4  # as much as STREAM asks for

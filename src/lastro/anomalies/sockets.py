@@ -5,7 +5,7 @@ in the same hash tables and memory. They are sockets of UDP on the loopback addr
 
 from __future__ import annotations
 
-from lastro.anomalies._held import HELD, Held
+from lastro.anomalies._held_resources import HELD, HeldResourceAnomaly
 from lastro.anomalies.base import KernelUse
 from lastro.host.ledger import NETNS_DIR
 from lastro.platforms.base import Instance
@@ -13,7 +13,7 @@ from lastro.platforms.base import Instance
 _COUNTS = ["cat", "/proc/net/sockstat"]
 
 
-class HeldSockets(Held):
+class HeldSockets(HeldResourceAnomaly):
     name = held = "sockets"
     summary = f"binds and closes sockets without pause and holds {HELD:,}, or as many as its limit allows"
 

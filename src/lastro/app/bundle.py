@@ -22,14 +22,13 @@ from lastro.analysis.campaign import MeasuredIn
 from lastro.app.contents import claims_of
 from lastro.app.documents import CAMPAIGN, documents
 from lastro.app.private import private
+from lastro.builders import crate_readme as crate_words
+from lastro.builders.crate import METADATA, Author, Crate, CrateCampaign, CrateFile, metadata
 from lastro.campaign import suite as suites
 from lastro.campaign.suite import SuiteStudy
 from lastro.errors import InputError, OutputError
 from lastro.files import open_directory
-from lastro.report import crate_words
-from lastro.report.crate import METADATA, Author, Crate, CrateCampaign, CrateFile, metadata
-from lastro.report.language import language
-from lastro.results.container import MANIFEST, write_zip
+from lastro.results.bundle_archive import MANIFEST, write_zip
 from lastro.results.copied import Clean, cleaned, copy_store
 from lastro.results.read import CampaignData, load_campaign, shared
 from lastro.results.rows import Attempt
@@ -37,13 +36,14 @@ from lastro.results.store import Store
 from lastro.study.document import read_text
 from lastro.study.load import require_named
 from lastro.study.load_claims import checked_tables_from
+from lastro.words.language import language
 
 _FILES = ("testbed", "fleet")  # chapters of provenance that name a file
 _LIBRARIES = ("numpy", "scipy", "matplotlib", "jinja2")  # what a report depends on
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class BundleOptions:
     """The options of `lastro bundle`: `licence` is an SPDX identifier or an address."""
 
     authors: tuple[Author, ...] = ()
@@ -53,7 +53,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class FinishedBundle:
     """A finished bundle. `sha256` is that of the zip, or of the list of hashes in a directory.
 
     `waiting` is the number of trials that have not run."""
@@ -78,7 +78,7 @@ def place_for_bundle(directory: Path) -> Path:
     return Path(name) if directory.name in ("", "..") else directory.parent / name
 
 
-def write_bundle(directory: Path, output: Path, wanted: Wanted) -> Written:
+def write_bundle(directory: Path, output: Path, wanted: BundleOptions) -> FinishedBundle:
     """Write the bundle of a campaign or a suite: a zip if `output` ends with .zip, otherwise a directory.
 
     Raises: InputError when there is no campaign, no trial has run, one is running, or `output` exists and is not a zip;
@@ -102,12 +102,12 @@ def write_bundle(directory: Path, output: Path, wanted: Wanted) -> Written:
             digest = sha256((whole / MANIFEST).read_bytes()).hexdigest()
             whole.replace(output)
     waiting = sum(campaign.waiting for campaign in campaigns)
-    return Written(output, len(files), size, digest, waiting, wanted.licence)
+    return FinishedBundle(output, len(files), size, digest, waiting, wanted.licence)
 
 
 def _members(directory: Path) -> list[SuiteStudy | None]:
     """Return the studies of a suite, or None for a single campaign."""
-    return [*suites.read(directory).fronts] if suites.is_suite(directory) else [None]
+    return [*suites.read(directory).studies] if suites.is_suite(directory) else [None]
 
 
 def _check_output(output: Path, *, as_zip: bool) -> None:
@@ -143,7 +143,7 @@ def _staged(output: Path) -> Iterator[Path]:
             shutil.rmtree(stage, ignore_errors=True)
 
 
-def _copy(directory: Path, member: SuiteStudy | None, target: Path, wanted: Wanted) -> CrateCampaign | None:
+def _copy(directory: Path, member: SuiteStudy | None, target: Path, wanted: BundleOptions) -> CrateCampaign | None:
     """Copy a campaign and its claims, and describe it. Without a campaign, copy only the study, and return None."""
     source = directory / member.name if member else directory
     target = target / member.name if member else target
@@ -226,10 +226,10 @@ def _copy_claims(whole: Path, file: Path, target: Path, name: str) -> str:
     return beside
 
 
-def _copy_index(directory: Path, target: Path, wanted: Wanted) -> None:
+def _copy_index(directory: Path, target: Path, wanted: BundleOptions) -> None:
     suite = suites.read(directory)
     found = [private({}, {str(directory.resolve()): CAMPAIGN}, anonymous=wanted.anonymous)]
-    for member in suite.fronts:
+    for member in suite.studies:
         if suites.begun(directory, member):
             with Store.open(directory / member.name, readonly=True) as store:
                 found.append(private(store.provenance, {}, anonymous=wanted.anonymous))
@@ -237,12 +237,12 @@ def _copy_index(directory: Path, target: Path, wanted: Wanted) -> None:
     def clean(text: str | None) -> str | None:
         return text and reduce(lambda words, each: each.clean(words), found, text)
 
-    fronts = tuple(replace(each, stopped=clean(each.stopped), remedy=clean(each.remedy)) for each in suite.fronts)
+    studies = tuple(replace(each, stopped=clean(each.stopped), remedy=clean(each.remedy)) for each in suite.studies)
     source, testbed, fleet = (Path(place).name for place in (suite.source, suite.testbed, suite.fleet))
-    suites.write(target, replace(suite, source=source, testbed=testbed, fleet=fleet, fronts=fronts))
+    suites.write(target, replace(suite, source=source, testbed=testbed, fleet=fleet, studies=studies))
 
 
-def _crate(directory: Path, campaigns: Sequence[CrateCampaign], wanted: Wanted) -> Crate:
+def _crate(directory: Path, campaigns: Sequence[CrateCampaign], wanted: BundleOptions) -> Crate:
     ran = tuple(campaign for campaign in campaigns if campaign.ended)
     if not ran:
         raise InputError(f"{directory} has no results: no trial has run", f"run it with `lastro resume {directory}`")

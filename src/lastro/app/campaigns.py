@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lastro import registry
+from lastro.app.campaign_dirs import open_campaign
 from lastro.app.hosts import require_runnable, scenario_on_host
 from lastro.app.messages import say
-from lastro.app.places import open_campaign
 from lastro.app.provenance import comparable, differing, part_properties, provenance
 from lastro.app.rights import require_root
 from lastro.app.studies import load_testbed, testbed_of
 from lastro.campaign import runner
-from lastro.campaign.progress import Bar, Place, Plain, alone
+from lastro.campaign.progress import Place, PlainProgress, ProgressBar, alone
 from lastro.campaign.runner import utc_now
 from lastro.campaign.sequential import decision
 from lastro.errors import GuestLost, InputError, LastroError
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class How:
+class ResumeOptions:
     """The options of `lastro resume`. `invalid` repeats the trials that were given up.
 
     `properties` are looked for before a campaign of a suite begins."""
@@ -85,7 +85,7 @@ def begin(
         if not holds_campaign(directory):
             raise
         _say_that_another_boots(lost)
-        resume(directory, How(wait=True), place)
+        resume(directory, ResumeOptions(wait=True), place)
 
 
 def _properties(study: Study, scenario: Scenario, *, wanted: bool) -> dict[str, Any]:
@@ -108,7 +108,7 @@ def _kind(study: Study) -> type[Scenario]:
     return registry.get("scenario", study.scenario)  # type: ignore[no-any-return]
 
 
-def resume(directory: Path, how: How, place: Place = alone) -> bool:
+def resume(directory: Path, how: ResumeOptions, place: Place = alone) -> bool:
     """Run the rest of a campaign, and retry unavailable trials; return whether anything changed.
 
     Raises: GuestLost when one guest after the other was lost, and none of them brought a valid trial."""
@@ -132,7 +132,7 @@ def is_unfinished(store: Store) -> bool:
     return store.next_trial() is not None or (found is not None and not found.stop)
 
 
-def _with_guests(store: Store, how: How, place: Place) -> None:
+def _with_guests(store: Store, how: ResumeOptions, place: Place) -> None:
     """Run the remaining trials, and boot another guest each time that one is lost, within reason.
 
     As many guests may be lost in a row without a valid trial as a trial has attempts: a treatment that ends each guest
@@ -162,7 +162,7 @@ def _tidy(store: Store) -> None:
             ledger.clean()
 
 
-def _carry_on(store: Store, how: How, place: Place) -> None:
+def _carry_on(store: Store, how: ResumeOptions, place: Place) -> None:
     """Run the remaining trials, on the given testbed or else on the one with which the campaign began."""
     if store.is_fleet:
         _carry_on_with_fleet(store, how, place)
@@ -177,7 +177,7 @@ def _carry_on(store: Store, how: How, place: Place) -> None:
         _run_trials(store, partial(runner.run, store, scenario), "resumed", place)
 
 
-def _check_changes(store: Store, now: Mapping[str, Any], how: How) -> None:
+def _check_changes(store: Store, now: Mapping[str, Any], how: ResumeOptions) -> None:
     """Begin a new segment if the host has changed since the last one, and this is accepted. Raises: InputError."""
     before = comparable(store.provenance)
     for segment in store.segments():
@@ -192,7 +192,7 @@ def _check_changes(store: Store, now: Mapping[str, Any], how: How) -> None:
         store.begin_segment(utc_now(), changes)
 
 
-def _carry_on_with_fleet(store: Store, how: How, place: Place) -> None:
+def _carry_on_with_fleet(store: Store, how: ResumeOptions, place: Place) -> None:
     from lastro.app import fleets
 
     if how.testbed:
@@ -209,7 +209,7 @@ def _carry_on_with_fleet(store: Store, how: How, place: Place) -> None:
 
 
 @contextmanager
-def _taken(store: Store, how: How | None = None) -> Iterator[None]:
+def _taken(store: Store, how: ResumeOptions | None = None) -> Iterator[None]:
     """Run a campaign as the only process that does. With a scheduler, no lock of this machine sees to that.
 
     Raises, before anything is written: HostBusy when another process runs it."""
@@ -221,7 +221,7 @@ def _taken(store: Store, how: How | None = None) -> Iterator[None]:
             store.let_go()
 
 
-def _reopen(store: Store, how: How) -> None:
+def _reopen(store: Store, how: ResumeOptions) -> None:
     if how.invalid and (reopened := store.reopen_invalid()):
         store.log(utc_now(), "reopened", f"{reopened} invalid trials are tried again")
 
@@ -232,13 +232,15 @@ def schedule(study: Study) -> tuple[list[design.Treatment], Iterator[design.Tria
     return treatments, design.trials(study, len(treatments))
 
 
-def _run_trials(store: Store, run: Callable[[Plain], None], event: str, place: Place = alone) -> None:
+def _run_trials(store: Store, run: Callable[[PlainProgress], None], event: str, place: Place = alone) -> None:
     """Run the remaining trials with progress, and log how the campaign ended. `place` is its position in a suite."""
     study = store.study
     counts = store.counts()
     total = sum(counts.values())
     headline = tuple((metric.name, metric.unit) for metric in study.metrics)
-    observer = (Bar if sys.stderr.isatty() else Plain)(total, counts["valid"] + counts["invalid"], headline, place)
+    observer = (ProgressBar if sys.stderr.isatty() else PlainProgress)(
+        total, counts["valid"] + counts["invalid"], headline, place
+    )
     store.log(utc_now(), event, f"{counts['pending'] + counts['running']} trials to run")
     try:
         with observer:

@@ -8,20 +8,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from lastro.app.places import open_campaign
+from lastro.app.campaign_dirs import open_campaign
 from lastro.campaign import suite as suites
 from lastro.campaign.suite import SuiteStudy
 from lastro.errors import InputError
 from lastro.files import has_plain
-from lastro.report.language import Language
 from lastro.results.members import NAMELESS
+from lastro.words.language import Language
 
 if TYPE_CHECKING:
     from lastro.analysis.as_published import AsPublished
-    from lastro.analysis.campaign import Report
+    from lastro.analysis.campaign import CampaignResults
     from lastro.analysis.claims import Judgement
     from lastro.analysis.pooled import PooledHost
-    from lastro.report.content import Content
+    from lastro.builders.content import Content
     from lastro.report.suite import StudySection
     from lastro.results.read import CampaignData
     from lastro.study.claims import Claims
@@ -39,7 +39,7 @@ def loaded(directory: Path) -> CampaignData:
 
 def loaded_together(directories: Sequence[Path]) -> CampaignData:
     """Load the campaigns of one study as one. Raises: as `loaded`; InputError if they are not of one study."""
-    from lastro.results.together import together
+    from lastro.results.merge import together
 
     return together(_loaded_all(directories))
 
@@ -53,8 +53,8 @@ def hosts_of(directories: Sequence[Path]) -> tuple[PooledHost, ...]:
     Raises: as `loaded_together`; InputError if the hosts are not known, or if there is only one."""
     from lastro.analysis.build import build_report
     from lastro.analysis.pooled import PooledHost
+    from lastro.results.merge import require_one_study, together
     from lastro.results.read import testbeds_apart
-    from lastro.results.together import require_one_study, together
 
     given = _loaded_all(directories)
     campaigns = [each for campaign in given for each in testbeds_apart(campaign)]
@@ -115,7 +115,7 @@ def _loaded_all(directories: Sequence[Path]) -> list[CampaignData]:
     return [loaded(directory) for directory in directories]
 
 
-def report_of(directory: Path, *, all_metrics: bool = False) -> Report:
+def report_of(directory: Path, *, all_metrics: bool = False) -> CampaignResults:
     """Return the analysed campaign of a directory. Raises: as `loaded`."""
     from lastro.analysis.build import build_report
 
@@ -132,12 +132,12 @@ def content_from(data: CampaignData, file: Path | None, say: Language, *, all_me
     """Return the report of loaded campaigns with its analysis, and the claims in a file."""
     from lastro.analysis import analyse
     from lastro.analysis.build import build_report
-    from lastro.report.content import Content
+    from lastro.builders.content import Content
 
     if file is None:
         report = build_report(data, all_metrics=all_metrics)
         return Content(report, analyse(report), say)
-    from lastro.report.claims_text import explanation, source_text, tally_text
+    from lastro.words.claims_text import explanation, source_text, tally_text
 
     found = judged(data, file)
     report = found.report if all_metrics else found.report.of_the_study()
@@ -157,7 +157,7 @@ def published_of(directory: Path, data: CampaignData) -> AsPublished | None:
     return _printed(load_claims(file, data.study), build_report(data, all_metrics=True)) if file else None
 
 
-def _printed(claims: Claims, report: Report) -> AsPublished | None:
+def _printed(claims: Claims, report: CampaignResults) -> AsPublished | None:
     from lastro.analysis.as_published import as_published
 
     return as_published(claims, report) or None
@@ -165,9 +165,9 @@ def _printed(claims: Claims, report: Report) -> AsPublished | None:
 
 def suite_section(directory: Path, member: SuiteStudy, content: Content | None, link: str) -> StudySection:
     """Return the part of a suite's page on one of its studies; `content` is None before it has a campaign."""
-    from lastro.report.suite import Stopped, StudySection
+    from lastro.report.suite import StoppedStudy, StudySection
 
-    stopped = Stopped(member.stopped, member.remedy, suites.can_run(directory, member)) if member.stopped else None
+    stopped = StoppedStudy(member.stopped, member.remedy, suites.can_run(directory, member)) if member.stopped else None
     unjudged = content is None and claims_of(directory / member.name, member.study) is not None
     return StudySection(member.name, member.title, content, stopped, unjudged, link)
 
@@ -178,7 +178,7 @@ class JudgedClaims:
 
     claims: Claims
     judgements: tuple[Judgement, ...]
-    report: Report
+    report: CampaignResults
 
 
 def judged(data: CampaignData, file: Path) -> JudgedClaims:

@@ -12,22 +12,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lastro.app.contents import content_from, suite_section
+from lastro.builders.data.encoder import encode
 from lastro.campaign import suite as suites
 from lastro.plain import json_text, without_controls
-from lastro.report.encoder import encode
-from lastro.report.language import Language
 from lastro.results.read import CampaignData, load_campaign
 from lastro.results.store import Store
+from lastro.words.language import Language
 
 if TYPE_CHECKING:
-    from lastro.report.content import Content
+    from lastro.builders.content import Content
 
 CAMPAIGN = "campaign"
 REPORT = "report"
 RECORD = "record"
 _DIGITS = 5
 _TRUE_DIGITS = 9  # first, or the noise of a double would decide between 0.125 rounded up and rounded down
-_MEASURED = "values"  # of a metric in `report.document`: they are those of the database, and not computed
+_MEASURED = "values"  # of a metric in `builders.data.results`: they are those of the database, and not computed
 
 Document = tuple[str, bytes]
 
@@ -43,7 +43,7 @@ def documents(bundle: Path, say: Language) -> Iterator[Document]:
     from lastro.report.suite import render_suite
 
     suite, sections = suites.read(home), []
-    for member in suite.fronts:
+    for member in suite.studies:
         content = None
         if suites.begun(home, member):
             content = yield from _of_campaign(home / member.name, f"{member.name}/", say)
@@ -81,10 +81,10 @@ def _records(data: CampaignData, store: Store, folder: str) -> Iterator[Document
 
 
 def _reports(data: CampaignData, content: Content, folder: str) -> Iterator[Document]:
+    from lastro.builders.data.results import document
     from lastro.builders.results import results_blocks
+    from lastro.figures import pictures
     from lastro.render.markdown import markdown
-    from lastro.report.document import document
-    from lastro.report.figures import pictures
     from lastro.report.html import render_html
     from lastro.report.latex import render_latex
     from lastro.results.export import to_csv

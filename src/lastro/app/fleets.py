@@ -12,11 +12,11 @@ from lastro.app.hosts import image_for
 from lastro.app.messages import say
 from lastro.app.provenance import changed_facts
 from lastro.app.waiting import wait_reporter
-from lastro.campaign.crew import Crew, SeatCrew
-from lastro.campaign.dask_crew import LEASE_S, DaskCrew
+from lastro.campaign.dask_pool import LEASE_S, DaskWorkerPool
 from lastro.campaign.duration import configuration
 from lastro.campaign.fleet import BOOT_S, BUSY_S, Fleet
-from lastro.campaign.seat import SeatOrder
+from lastro.campaign.testbed_worker import TestbedOrder
+from lastro.campaign.worker_pool import LocalWorkerPool, WorkerPool
 from lastro.errors import InputError
 from lastro.host import facts
 from lastro.host.ledger import session
@@ -59,15 +59,15 @@ def fleet_held(
     of Dask ends its running trial before, and then waits for its lease. Wait, too, for hosts that lost power with the
     campaign."""
     with one_interrupt() as ignore, ExitStack() as stack:
-        crew = _crew(stack, study, purpose, file, wait=wait)
-        stack.callback(crew.close)
+        pool = _pool(stack, study, purpose, file, wait=wait)
+        stack.callback(pool.close)
         stack.callback(ignore)
         waits = dict[str, float]()
         if again:
             waits = {"busy_s": BUSY_S, "boot_s": BOOT_S}
-            if crew.grows:
+            if pool.grows:
                 waits |= {"busy_s": BUSY_S + LEASE_S, "trial_s": _longest_s(study)}
-        yield Fleet(crew, changes=changed_facts, changed_host=changed_host, **waits)
+        yield Fleet(pool, changes=changed_facts, changed_host=changed_host, **waits)
 
 
 def _longest_s(study: Study) -> float:
@@ -79,17 +79,17 @@ def _longest_s(study: Study) -> float:
         return 0.0
 
 
-def _crew(stack: ExitStack, study: Study, purpose: str, file: FleetFile, *, wait: bool) -> Crew:
+def _pool(stack: ExitStack, study: Study, purpose: str, file: FleetFile, *, wait: bool) -> WorkerPool:
     if file.scheduler:
-        crew = DaskCrew(file.scheduler, SeatOrder(study, purpose, wait=wait))
-        say(f"Dask's dashboard: {crew.dashboard}")
-        return crew
-    orders = {name: SeatOrder(study, purpose, bed, wait=wait, beside=True) for name, bed in file.testbeds.items()}
+        pool = DaskWorkerPool(file.scheduler, TestbedOrder(study, purpose, wait=wait))
+        say(f"Dask's dashboard: {pool.dashboard}")
+        return pool
+    orders = {name: TestbedOrder(study, purpose, bed, wait=wait, beside=True) for name, bed in file.testbeds.items()}
     if registry.get("scenario", study.scenario).needs_root:
         held = stack.enter_context(session(purpose, wait=wait_reporter(wait)))
         image_for(held, study)  # now, since each testbed would build it
-        return SeatCrew(orders, held.ledger.clean)
-    return SeatCrew(orders)
+        return LocalWorkerPool(orders, held.ledger.clean)
+    return LocalWorkerPool(orders)
 
 
 def said(testbed: str, line: str) -> None:

@@ -19,7 +19,7 @@ from lastro.results.columns import wrong
 from lastro.results.read import load_campaign
 from lastro.results.store import Store
 from lastro.scenarios.base import Scenario, guest_of, schema
-from lastro.shapes import Misshapen, made
+from lastro.shapes import MisshapenData, made
 from lastro.study import design
 from lastro.study.model import Study
 from lastro.study.resolve import check_stored
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from lastro.host.lock import OnWait
     from lastro.host.testbed_file import GuestPlan, TestbedFile
 
-NeedsOn = Callable[[Host], rootfs.Needs]
+NeedsOn = Callable[[Host], rootfs.ImageAdditions]
 
 
 @contextmanager
@@ -37,7 +37,7 @@ def testbed(
     purpose: str,
     *,
     wait: bool = False,
-    needs: NeedsOn = lambda host: rootfs.Needs(),
+    needs: NeedsOn = lambda host: rootfs.ImageAdditions(),
     file: TestbedFile | None = None,
     guests: Sequence[str] = (),
     beside: bool = False,
@@ -112,15 +112,15 @@ def announce_builds(held: Session, image: rootfs.Image, plans: Sequence[GuestPla
         say(f"building what the guest boots, once (takes minutes): {', '.join(names)} …")
 
 
-def _found(held: Session, needs: NeedsOn) -> rootfs.Needs:
+def _found(held: Session, needs: NeedsOn) -> rootfs.ImageAdditions:
     """Return the requirements of the image; commands that compile for them do not enter the transcripts of trials."""
     with held.host.recorded():
         return needs(held.host)
 
 
-def image_of(held: Session, needs: rootfs.Needs | None = None, snapshot: str | None = None) -> rootfs.Image:
+def image_of(held: Session, needs: rootfs.ImageAdditions | None = None, snapshot: str | None = None) -> rootfs.Image:
     """Return the root filesystem, built now if there is none yet. `snapshot`: as for `Recipe.of_this_host`."""
-    recipe, store = rootfs.Recipe.of_this_host(held.host, needs, snapshot), STATE_DIR / "rootfs"
+    recipe, store = rootfs.ImageRecipe.of_this_host(held.host, needs, snapshot), STATE_DIR / "rootfs"
     if rootfs.find(recipe, store) is None:
         say("building the root filesystem, once (about half a minute) …")
     with held.host.recorded():
@@ -144,7 +144,7 @@ def require_runnable(store: Store) -> None:
         try:
             kind = scenario.calibration_kinds.get(key.partition("/")[0])
             made(kind.shape if kind else Any, value)
-        except Misshapen as error:
+        except MisshapenData as error:
             raise wrong(store.directory, "calibration.value", key, error) from error
 
 

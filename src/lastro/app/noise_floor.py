@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from lastro import registry
 from lastro.app import campaigns
+from lastro.app.campaign_dirs import check_place, open_campaign
 from lastro.app.contents import report_of
 from lastro.app.hosts import guest_names, guests_to_boot, require_runnable
 from lastro.app.messages import say
-from lastro.app.places import check_place, open_campaign
 from lastro.app.provenance import changes_between
 from lastro.app.rights import require_root
 from lastro.app.studies import testbed_of
@@ -27,7 +27,7 @@ from lastro.study.model import PATIENCE, Level, Study
 from lastro.units import human_duration
 
 if TYPE_CHECKING:
-    from lastro.analysis.campaign import Report
+    from lastro.analysis.campaign import CampaignResults
     from lastro.analysis.noise_floor import NoiseFloors
     from lastro.host.testbed_file import TestbedFile
 
@@ -101,7 +101,7 @@ def judge(directories: Sequence[Path], study: Study) -> NoiseFloors:
     return floors
 
 
-def _finished(directory: Path, study: Study) -> Report:
+def _finished(directory: Path, study: Study) -> CampaignResults:
     report = report_of(directory)
     _check_aa(directory, report.study, study)
     if not report.progress.finished:

@@ -24,7 +24,7 @@ from lastro.study import design
 from lastro.study.model import Study
 
 if TYPE_CHECKING:
-    from lastro.analysis.campaign import Report
+    from lastro.analysis.campaign import CampaignResults
     from lastro.analysis.gate_plan import GatePlan
     from lastro.host.testbed_file import TestbedFile
 
@@ -33,7 +33,7 @@ Planned = tuple[str, "StudyPlan | NoPlan"]  # a study's name in its suite, and i
 
 
 @dataclass(frozen=True, slots=True)
-class Probing:
+class ProbeOptions:
     """The options for probing in `lastro plan`. `wait` waits until another Lastro releases the host."""
 
     probe: bool = True
@@ -68,7 +68,7 @@ class StudyPlan:
 
 
 def plan_of(
-    study: Study, probing: Probing, missing: dict[str, MissingPlatform] | None = None, place: str = ""
+    study: Study, probing: ProbeOptions, missing: dict[str, MissingPlatform] | None = None, place: str = ""
 ) -> StudyPlan:
     """Return the plan of a study. `missing`: platforms that this command found missing so far; this plan adds its own.
     `place`: which study of a suite it is, for the line that says what is being probed.
@@ -94,7 +94,7 @@ def plan_of(
 def _probe(
     study: Study,
     treatments: list[design.Treatment],
-    probing: Probing,
+    probing: ProbeOptions,
     file: TestbedFile | None,
     missing: dict[str, MissingPlatform],
     place: str = "",
@@ -122,14 +122,14 @@ def _emulated(scenario: Scenario) -> int:
     return sum(bed.guest is not None and bed.guest["emulated"] for bed in beds)
 
 
-def gate_plan(plan: StudyPlan, pilot: Report, margin: float, metrics: Sequence[str]) -> GatePlan:
+def gate_plan(plan: StudyPlan, pilot: CampaignResults, margin: float, metrics: Sequence[str]) -> GatePlan:
     """Plan a gate between two campaigns of a plan, from the noise of a pilot. Raises: as `analysis.gate_plan`."""
     from lastro.analysis.gate_plan import gate_plan as planned
 
     return planned(plan.study, plan.runnable, pilot, margin, lambda blocks: 2 * plan.total_s(blocks), metrics)
 
 
-def plans_of(given: GivenSuite, probing: Probing) -> Sequence[Planned]:
+def plans_of(given: GivenSuite, probing: ProbeOptions) -> Sequence[Planned]:
     """Return the plan of each study of a suite."""
     planned: list[Planned] = []
     missing: dict[str, MissingPlatform] = {}

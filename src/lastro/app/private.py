@@ -28,7 +28,7 @@ _HOME = re.compile(r"(?<![\w.-])/home/[^/\s:'\"]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Private:
+class Redaction:
     """`clean` removes private words from a text; `provenance` is without them. So are `testbeds`, by old name."""
 
     clean: Clean
@@ -43,7 +43,7 @@ def private(
     anonymous: bool,
     testbeds: Sequence[TestbedRow] = (),
     segments: Sequence[HostSegment] = (),
-) -> Private:
+) -> Redaction:
     """Return what a bundle says instead of the private words of a campaign, and of the testbeds of its fleet.
 
     `places` are absolute paths and their replacements. If `anonymous`, names of hosts and users are replaced wherever
@@ -60,7 +60,7 @@ def private(
         rows = {name: replace(row, name=f"testbed-{n}") for n, (name, row) in enumerate(rows.items(), 1)}
         words |= {name: row.name for name, row in rows.items() if len(name) >= _LEAST}
     clean = _cleaner(words)
-    return Private(clean, cleaned(found, clean), {name: _cleaned_row(row, clean) for name, row in rows.items()})
+    return Redaction(clean, cleaned(found, clean), {name: _cleaned_row(row, clean) for name, row in rows.items()})
 
 
 def _cleaned_row(row: TestbedRow, clean: Clean) -> TestbedRow:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from lastro import registry
-from lastro.app.places import open_campaign
+from lastro.app.campaign_dirs import open_campaign
 from lastro.app.studies import load_member
 from lastro.campaign import suite as suites
 from lastro.campaign.duration import emulated_guests, forecast, missing, missing_trials, pace_of, scenario_of
@@ -82,12 +82,12 @@ def _testbeds(store: Store) -> list[dict[str, Any]]:
 def status_of_suite(directory: Path, suite: Suite) -> dict[str, Any]:
     """Return the status of a suite: of each study, and the total."""
     gone, emulated = set[str](), 0
-    for member in suite.fronts:
+    for member in suite.studies:
         if suites.begun(directory, member):
             with Store.open(directory / member.name, readonly=True) as store:
                 gone |= missing(store)
                 emulated = max(emulated, emulated_guests(store))
-    members = [_study_status(directory, suite, member, gone, emulated) for member in suite.fronts]
+    members = [_study_status(directory, suite, member, gone, emulated) for member in suite.studies]
     finished = all(member["finished"] for member in members)
     command = "report" if finished else "status" if any(member.get("running") for member in members) else "resume"
     left = [member["remaining_s"] for member in members]
@@ -101,7 +101,7 @@ def status_of_suite(directory: Path, suite: Suite) -> dict[str, Any]:
         "finished": finished,
         "remaining_s": None if None in left else sum(left),
         "next": f"lastro {command} {shlex.quote(str(directory))}",
-        "fronts": members,
+        "studies": members,
     }
 
 
@@ -111,7 +111,7 @@ def _study_status(directory: Path, suite: Suite, member: SuiteStudy, gone: set[s
     The remaining time is then that of the plan, without what other studies found missing. `emulated` is the
     number of guests in software in which they ran."""
     head = {
-        "front": member.name,
+        "suite_study": member.name,
         "begun": suites.begun(directory, member),
         "stopped": member.stopped,
         "remedy": member.remedy,

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from lastro import papers, registry
 from lastro.app import campaigns
-from lastro.app.campaigns import How
+from lastro.app.campaign_dirs import check_place
+from lastro.app.campaigns import ResumeOptions
 from lastro.app.messages import say
-from lastro.app.places import check_place
 from lastro.app.studies import GivenSuite, load_fleet, load_member, load_testbed, named_fleet, named_testbed
 from lastro.campaign import suite as suites
 from lastro.campaign.duration import emulated_guests, forecast, missing, missing_trials, pace_of, scenario_of
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lastro.host.testbed_file import TestbedFile
 
 
-def begin(directory: Path, given: GivenSuite, how: How) -> None:
+def begin(directory: Path, given: GivenSuite, how: ResumeOptions) -> None:
     """Create a suite in a directory, and run it to its end. Raises: as `SuiteRun.run`."""
     for place in (directory, *(directory / file.stem for file in given.folder.files)):
         check_place(place)  # a campaign already there would be mistaken for one of the suite
@@ -42,20 +42,20 @@ def begin(directory: Path, given: GivenSuite, how: How) -> None:
         testbed=file.place if file else "",
         fleet=fleet.place if fleet else "",
     )
-    SuiteRun(directory, suite, how).run(suite.fronts)
+    SuiteRun(directory, suite, how).run(suite.studies)
 
 
-def resume(directory: Path, how: How) -> bool:
+def resume(directory: Path, how: ResumeOptions) -> bool:
     """Run the rest of a suite; return whether anything ran. If nothing is left, retry unavailable trials.
 
     Raises: as `SuiteRun.run`."""
     suite = suites.read(directory)
     session = SuiteRun(directory, suite, how)
-    left = [member for member in suite.fronts if session.is_unfinished(member)]
+    left = [member for member in suite.studies if session.is_unfinished(member)]
     for member in left:
         if not suites.begun(directory, member):
             session.study(member)  # as in a new suite: an invalid study ends it before anything runs
-    session.run(left or suite.fronts)
+    session.run(left or suite.studies)
     return session.ran
 
 
@@ -65,7 +65,7 @@ class SuiteRun:
 
     directory: Path
     suite: Suite
-    how: How
+    how: ResumeOptions
     ran: bool = False
 
     def run(self, members: Sequence[SuiteStudy]) -> None:
@@ -73,8 +73,8 @@ class SuiteRun:
 
         Raises: errors that end the whole suite: an interruption, a busy host, a database that cannot be written."""
         for index, member in enumerate(members):
-            position = self.suite.fronts.index(member) + 1
-            say(f"study {position} of {len(self.suite.fronts)}: {member.name} ({member.title or member.study})")
+            position = self.suite.studies.index(member) + 1
+            say(f"study {position} of {len(self.suite.studies)}: {member.name} ({member.title or member.study})")
             try:
                 self._run(member, partial(self._among, member, members[index + 1 :]))
             except KeyboardInterrupt as interrupt:
@@ -135,7 +135,7 @@ class SuiteRun:
         assumed to be as slow as the studies so far."""
         trials, done, begun_s, later_s, emulated, gone = 0, 0, 0.0, 0.0, 0, set[str]()
         took_s = wanted_s = 0.0
-        for other in (each for each in self.suite.fronts if suites.begun(self.directory, each)):
+        for other in (each for each in self.suite.studies if suites.begun(self.directory, each)):
             with Store.open(self.directory / other.name, readonly=True) as store:
                 gone |= missing(store)
                 emulated = max(emulated, emulated_guests(store))

@@ -13,11 +13,11 @@ from typing import Any
 
 from lastro.app.bundle import versions
 from lastro.app.documents import CAMPAIGN, RECORD, REPORT, documents
+from lastro.builders.crate import METADATA, software_id
 from lastro.errors import InputError, OutputError
-from lastro.report.crate import METADATA, software_id
-from lastro.report.language import LANGUAGES, Language, language
-from lastro.results.container import MANIFEST, Container, Damaged, chunks, content, digest, opened
+from lastro.results.bundle_archive import MANIFEST, BundleArchive, DamagedFile, chunks, content, digest, opened
 from lastro.shapes import MOST_VALUES, n_values, parsed
+from lastro.words.language import LANGUAGES, Language, language
 
 _MOST_TEXT_BYTES = 32 << 20  # of the description, of the list of hashes, and of what a file has more than it should
 _MOST_MISSING = 10_000  # lines of the list of hashes beyond one for each file
@@ -27,7 +27,7 @@ _HINT = "give a bundle, as `lastro bundle` wrote it"
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class BundleFault:
     """A file of a bundle that is not as it should be, and why."""
 
     file: str
@@ -47,8 +47,8 @@ class Verification:
     files: int = 0
     rebuilt: int = 0
     was_rebuilt: bool = False
-    damaged: list[Finding] = field(default_factory=list)
-    different: list[Finding] = field(default_factory=list)
+    damaged: list[BundleFault] = field(default_factory=list)
+    different: list[BundleFault] = field(default_factory=list)
 
     @property
     def other_versions(self) -> dict[str, tuple[str, str]]:
@@ -80,7 +80,7 @@ def _is_in(name: str, folder: str) -> bool:
 # What the bundle says of itself
 
 
-def _description(place: Path, bundle: Container) -> dict[str, dict[str, Any]]:
+def _description(place: Path, bundle: BundleArchive) -> dict[str, dict[str, Any]]:
     """Return the entities of the RO-Crate by their names."""
     for name in (METADATA, MANIFEST):
         if name not in bundle.sizes:
@@ -114,7 +114,7 @@ def _language(description: Mapping[str, Mapping[str, Any]]) -> Language:
 
 
 def _check_hashes(
-    bundle: Container, description: Mapping[str, Mapping[str, Any]], found: Verification
+    bundle: BundleArchive, description: Mapping[str, Mapping[str, Any]], found: Verification
 ) -> dict[str, str]:
     """Compare every file with its hash, and return the hashes by name; none if the list of hashes cannot be read."""
     expected: dict[str, str] = {}
@@ -122,62 +122,62 @@ def _check_hashes(
     for number, line in enumerate(lines, 1):
         match = _LINE.fullmatch(line)
         if match is None or not line.isprintable():
-            found.damaged.append(Finding(MANIFEST, f"line {number} is not a SHA-256 and a name: {line[:_SHOWN]!r}"))
+            found.damaged.append(BundleFault(MANIFEST, f"line {number} is not a SHA-256 and a name: {line[:_SHOWN]!r}"))
         else:
             expected[match[2]] = match[1]
     for name in sorted({*expected, *bundle.sizes} - {MANIFEST}) if lines else ():
         found.files += 1
         if name not in bundle.sizes:
-            found.damaged.append(Finding(name, f"is missing, but {MANIFEST} lists it"))
+            found.damaged.append(BundleFault(name, f"is missing, but {MANIFEST} lists it"))
         elif name not in expected:
-            found.damaged.append(Finding(name, f"is not listed in {MANIFEST}"))
+            found.damaged.append(BundleFault(name, f"is not listed in {MANIFEST}"))
         else:
             found.damaged += _compared(bundle, name, expected[name], description)
     if reason := bundle.damage():
-        found.damaged.append(Finding("the zip itself", reason))
+        found.damaged.append(BundleFault("the zip itself", reason))
     return expected
 
 
-def _lines(bundle: Container, found: Verification) -> list[str]:
+def _lines(bundle: BundleArchive, found: Verification) -> list[str]:
     """Return the lines of the list of hashes; none if it cannot be read, with a finding that says so."""
     try:
         data = content(bundle, MANIFEST, _MOST_TEXT_BYTES)
         if (n := data.count(b"\n")) > len(bundle.sizes) + _MOST_MISSING:
-            raise Damaged(f"has {n} lines, but the bundle has only {len(bundle.sizes)} files")
+            raise DamagedFile(f"has {n} lines, but the bundle has only {len(bundle.sizes)} files")
         *lines, rest = data.decode().split("\n")
     except UnicodeDecodeError:
-        found.damaged.append(Finding(MANIFEST, "is not UTF-8"))
-    except Damaged as error:
-        found.damaged.append(Finding(MANIFEST, str(error)))
+        found.damaged.append(BundleFault(MANIFEST, "is not UTF-8"))
+    except DamagedFile as error:
+        found.damaged.append(BundleFault(MANIFEST, str(error)))
     else:
         if rest or not lines:
-            found.damaged.append(Finding(MANIFEST, "does not end with a newline"))
+            found.damaged.append(BundleFault(MANIFEST, "does not end with a newline"))
         return [*lines, rest] if rest else lines
     return []
 
 
 def _compared(
-    bundle: Container, name: str, expected: str, description: Mapping[str, Mapping[str, Any]]
-) -> Iterator[Finding]:
+    bundle: BundleArchive, name: str, expected: str, description: Mapping[str, Mapping[str, Any]]
+) -> Iterator[BundleFault]:
     try:
         actual = digest(bundle, name)
-    except Damaged as error:
-        yield Finding(name, f"{error}; expected SHA-256 {expected}")
+    except DamagedFile as error:
+        yield BundleFault(name, f"{error}; expected SHA-256 {expected}")
         return
     if actual == expected:
         return
     if description.get(name, {}).get("sha256") == actual:
-        yield Finding(MANIFEST, f"lists SHA-256 {expected} for {name}, but the file and {METADATA} have {actual}")
+        yield BundleFault(MANIFEST, f"lists SHA-256 {expected} for {name}, but the file and {METADATA} have {actual}")
     else:
         yield _mismatch(name, actual, expected)
 
 
-def _mismatch(name: str, actual: str, expected: str) -> Finding:
-    return Finding(name, f"SHA-256 is {actual}, expected {expected}")
+def _mismatch(name: str, actual: str, expected: str) -> BundleFault:
+    return BundleFault(name, f"SHA-256 is {actual}, expected {expected}")
 
 
-def _list_is_wrong(name: str, actual: str, expected: str) -> Finding:
-    return Finding(
+def _list_is_wrong(name: str, actual: str, expected: str) -> BundleFault:
+    return BundleFault(
         MANIFEST, f"lists SHA-256 {expected} for {name}, but the file has {actual}, and the database yields it"
     )
 
@@ -186,7 +186,7 @@ def _list_is_wrong(name: str, actual: str, expected: str) -> Finding:
 
 
 @contextmanager
-def _campaign_of(place: Path, bundle: Container) -> Iterator[Path]:
+def _campaign_of(place: Path, bundle: BundleArchive) -> Iterator[Path]:
     """Unpack the campaign of a bundle into a temporary directory, and remove it after the block.
 
     Raises: OutputError when there is no room for it."""
@@ -206,35 +206,37 @@ def _campaign_of(place: Path, bundle: Container) -> Iterator[Path]:
         yield folder
 
 
-def _rebuild(bundle: Container, folder: Path, say: Language, expected: Mapping[str, str], found: Verification) -> None:
+def _rebuild(
+    bundle: BundleArchive, folder: Path, say: Language, expected: Mapping[str, str], found: Verification
+) -> None:
     """Make everything again that follows from the campaign, and compare it with the bundle."""
     made = set()
-    suspected, innocent = {finding.file for finding in found.damaged}, dict[Finding, Finding]()
+    suspected, innocent = {finding.file for finding in found.damaged}, dict[BundleFault, BundleFault]()
     found.was_rebuilt = True
     for name, wanted in documents(folder, say):
         made.add(name)
         found.rebuilt += 1
         if name not in bundle.sizes:
             if name not in expected:  # otherwise, it is already reported as missing
-                found.different.append(Finding(name, "is not in the bundle, but follows from its database"))
+                found.different.append(BundleFault(name, "is not in the bundle, but follows from its database"))
         elif reason := _difference(bundle, name, wanted, found):
-            found.different.append(Finding(name, reason))
+            found.different.append(BundleFault(name, reason))
         elif name in suspected and name in expected:
             pair = sha256(wanted).hexdigest(), expected[name]
             innocent[_mismatch(name, *pair)] = _list_is_wrong(name, *pair)
     found.damaged = [innocent.get(finding, finding) for finding in found.damaged]
     for name in bundle.sizes:
         if (_is_in(name, REPORT) or _is_in(name, RECORD)) and name in expected and name not in made:
-            found.different.append(Finding(name, "does not follow from the database"))
+            found.different.append(BundleFault(name, "does not follow from the database"))
 
 
-def _difference(bundle: Container, name: str, wanted: bytes, found: Verification) -> str:
+def _difference(bundle: BundleArchive, name: str, wanted: bytes, found: Verification) -> str:
     """Describe how a file differs from what the database yields; empty if at most the version of Lastro differs."""
     try:
         if bundle.sizes[name] > len(wanted) + _MOST_TEXT_BYTES:
             return f"has {bundle.sizes[name]} bytes, but the database yields {len(wanted)}"
         actual = content(bundle, name, len(wanted) + _MOST_TEXT_BYTES)
-    except Damaged:
+    except DamagedFile:
         return ""  # already reported with its hash
     if "Lastro" in found.made_with:
         there, here = (f"Lastro {each['Lastro']}".encode() for each in (found.made_with, found.here))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from lastro.app.messages import say
 from lastro.errors import LastroError
-from lastro.host.lock import Holder, OnWait
+from lastro.host.lock import LockHolder, OnWait
 
 _AGAIN_S = 60.0  # then the same holder is named again, with its remaining time
 
@@ -22,7 +22,7 @@ class _WaitReporter:
         self._shown: tuple[object, ...] = ()
         self._shown_s = 0.0
 
-    def __call__(self, holder: Holder | None, ahead: int) -> None:
+    def __call__(self, holder: LockHolder | None, ahead: int) -> None:
         """Print the holder if it has changed, or after a minute. Called several times a second."""
         situation, now_s = (holder, ahead), time.monotonic()
         if situation == self._shown and now_s - self._shown_s < _AGAIN_S:
@@ -33,7 +33,7 @@ class _WaitReporter:
         say(f"waiting for {who}{queue}")
 
 
-def _time_left(holder: Holder) -> str:
+def _time_left(holder: LockHolder) -> str:
     """Return the remaining time of a campaign, from the durations of its trials; empty where that is unknown."""
     from lastro.campaign.duration import pace_of, scenario_of
     from lastro.results.store import Store

@@ -23,7 +23,7 @@ _EVERYTHING = "198.18.0.0/15"
 
 
 @dataclass(frozen=True, slots=True)
-class Hosted:
+class HostedInstance:
     """An instance with its number, counted from 0, and the TCP port on which it listens."""
 
     number: int
@@ -45,7 +45,7 @@ class Hosted:
         return f"hub-h{self.number}"
 
 
-class Hosting(ABC):
+class HostingAttachment(ABC):
     """The part of an attachment that hosts instances. `outside` is the address of the DUT towards the clients.
 
     `inside_dut` is true if instances run in the namespace of the DUT and need no links. `own_dut` is true if each trial
@@ -70,7 +70,7 @@ class Hosting(ABC):
         return spec
 
     @contextmanager
-    def hosted(self, testbed: Testbed, instances: Sequence[Hosted], outside: str) -> Iterator[None]:
+    def hosted(self, testbed: Testbed, instances: Sequence[HostedInstance], outside: str) -> Iterator[None]:
         """Connect these instances, which are configured and up, inside the block. Others may already be connected.
 
         Raises: PlatformError when a link does not come up."""
@@ -83,17 +83,17 @@ class Hosting(ABC):
             yield
 
     @abstractmethod
-    def compile_hosted(self, hosted: Hosted) -> list[str]:
+    def compile_hosted(self, hosted: HostedInstance) -> list[str]:
         """Return lines for `ip -batch` in the DUT's namespace that make an instance's link, and the route to it."""
 
-    def publish(self, testbed: Testbed, instances: Sequence[Hosted], outside: str) -> None:  # noqa: B027 - few need it
+    def publish(self, testbed: Testbed, instances: Sequence[HostedInstance], outside: str) -> None:  # noqa: B027 - few need it
         """Make instances reachable at addresses other than their own."""
 
-    def endpoint(self, hosted: Hosted, outside: str) -> tuple[str, int]:
+    def endpoint(self, hosted: HostedInstance, outside: str) -> tuple[str, int]:
         """Return the address and the TCP port at which an instance is reached from outside."""
         return hosted.address, hosted.listens_at
 
-    def seen_as(self, hosted: Hosted, outward: str) -> str:
+    def seen_as(self, hosted: HostedInstance, outward: str) -> str:
         """Return the address from which an instance connects to others; `outward` is the DUT's address towards them."""
         return hosted.address
 

@@ -27,7 +27,7 @@ _ROUTER = {
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class SegmentSide:
     """One end of a segment: the DUT's `device` towards `port`, and the routing table for packets that arrive there."""
 
     device: str
@@ -59,7 +59,7 @@ class Side:
         return str(network[position])
 
 
-def directions(segments: Sequence[Segment], prefix: str) -> list[tuple[Side, Side]]:
+def directions(segments: Sequence[Segment], prefix: str) -> list[tuple[SegmentSide, SegmentSide]]:
     """Return (end where packets arrive, end where they leave) for both directions of each segment.
 
     The devices have the names of the ends, with another prefix. Raises: Unavailable for IPv6."""
@@ -68,14 +68,14 @@ def directions(segments: Sequence[Segment], prefix: str) -> list[tuple[Side, Sid
     found = []
     for number, segment in enumerate(segments):
         a, b = (
-            Side(end.replace("hub-", prefix), port, _FIRST_TABLE + 2 * number + side, segment.name)
+            SegmentSide(end.replace("hub-", prefix), port, _FIRST_TABLE + 2 * number + side, segment.name)
             for side, (end, port) in enumerate(segment.ends())
         )
         found += [(a, b), (b, a)]
     return found
 
 
-def routes(come: Side, go: Side) -> list[str]:
+def routes(come: SegmentSide, go: SegmentSide) -> list[str]:
     """Return lines for `ip -batch` that route from one end to the other's port, and to the networks behind it."""
     return [
         f"route add {go.address}/32 dev {go.device} table {come.table}",
@@ -84,13 +84,13 @@ def routes(come: Side, go: Side) -> list[str]:
     ]
 
 
-def destinations(come: Side, go: Side) -> list[str]:
+def destinations(come: SegmentSide, go: SegmentSide) -> list[str]:
     """Return the destinations that one port reaches via the other."""
     split = (route.partition(" via ") for route in come.port.routes)
     return [destination for destination, _, gateway in split if gateway == go.address]
 
 
-def behind(come: Side, go: Side, destination: str) -> str:
+def behind(come: SegmentSide, go: SegmentSide, destination: str) -> str:
     return f"route add {destination} via {go.address} dev {go.device} onlink table {come.table}"
 
 

@@ -14,7 +14,7 @@ _SWITCH = "hub-br"
 VLAN = Setting("vlan", 0, "VLAN of the link: the switch tags frames that a port sends; 0: none", 0, 4094)
 
 
-class Separable(Attachment, ABC):
+class SeparableLinks(Attachment, ABC):
     """An attachment whose links are apart from each other when `apart` is set.
 
     `passes_dut` is true if links between network namespaces pass through that of the DUT."""
@@ -43,7 +43,7 @@ def in_each(testbed: Testbed, lines: Mapping[str, Sequence[str]], program: str =
         testbed.host.run(["sh", "-e"], stdin="\n".join(script) + "\n")
 
 
-class Switched(Separable):
+class SwitchedLinks(SeparableLinks):
     """Links whose ends in the DUT's namespace are ports of a switch: one for all segments, or one for each.
 
     With the option `vlan`, each end is an access port: its frames are untagged, and inside the switch they belong to

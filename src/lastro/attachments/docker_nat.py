@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
-from lastro.attachments._hosting import GATEWAY, NETWORK, Hosted, Hosting
+from lastro.attachments._hosting import GATEWAY, NETWORK, HostedInstance, HostingAttachment
 from lastro.attachments._routing import forwarded, inside
 from lastro.attachments.base import Attachment, Segment
 from lastro.errors import Unavailable
@@ -24,7 +24,7 @@ _COUNTERS = {"DNAT": "published", "MASQUERADE": "translated"}  # by the target o
 _RULE = re.compile(r"^\[(\d+):\d+\] -A .* -j (DNAT|MASQUERADE)\b", re.MULTILINE)
 
 
-class DockerNat(Hosting, Attachment):
+class DockerNat(HostingAttachment, Attachment):
     name = "docker-nat"
     summary = "Docker's own bridge, rules and docker-proxy, with published ports; for instances of Docker only"
     requirements = Requirements(packages=("iptables",))
@@ -51,16 +51,16 @@ class DockerNat(Hosting, Attachment):
         return replace(spec, published=f"{outside}:{inside + number}:{inside}")
 
     @contextmanager
-    def hosted(self, testbed: Testbed, instances: Sequence[Hosted], outside: str) -> Iterator[None]:
+    def hosted(self, testbed: Testbed, instances: Sequence[HostedInstance], outside: str) -> Iterator[None]:
         yield  # Docker has connected them, and gave each the next free address
 
-    def compile_hosted(self, hosted: Hosted) -> list[str]:
+    def compile_hosted(self, hosted: HostedInstance) -> list[str]:
         return []
 
-    def endpoint(self, hosted: Hosted, outside: str) -> tuple[str, int]:
+    def endpoint(self, hosted: HostedInstance, outside: str) -> tuple[str, int]:
         return outside, hosted.listens_at + hosted.number
 
-    def seen_as(self, hosted: Hosted, outward: str) -> str:
+    def seen_as(self, hosted: HostedInstance, outward: str) -> str:
         return outward
 
     def carried(self, testbed: Testbed) -> dict[str, int]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from lastro.attachments._hosting import Hosted, Hosting
+from lastro.attachments._hosting import HostedInstance, HostingAttachment
 from lastro.attachments.base import Attachment, Segment
 from lastro.errors import Unavailable
 from lastro.testbed import Testbed
 
 
-class HostNetwork(Hosting, Attachment):
+class HostNetwork(HostingAttachment, Attachment):
     name = "host"
     summary = "no link: an instance uses the DUT's own interfaces and addresses"
     inside_dut = True
@@ -23,14 +23,14 @@ class HostNetwork(Hosting, Attachment):
         )
 
     @contextmanager
-    def hosted(self, testbed: Testbed, instances: Sequence[Hosted], outside: str) -> Iterator[None]:
+    def hosted(self, testbed: Testbed, instances: Sequence[HostedInstance], outside: str) -> Iterator[None]:
         yield
 
-    def compile_hosted(self, hosted: Hosted) -> list[str]:
+    def compile_hosted(self, hosted: HostedInstance) -> list[str]:
         return []
 
-    def endpoint(self, hosted: Hosted, outside: str) -> tuple[str, int]:
+    def endpoint(self, hosted: HostedInstance, outside: str) -> tuple[str, int]:
         return outside, hosted.listens_at
 
-    def seen_as(self, hosted: Hosted, outward: str) -> str:
+    def seen_as(self, hosted: HostedInstance, outward: str) -> str:
         return outward

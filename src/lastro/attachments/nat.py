@@ -14,8 +14,17 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from lastro.attachments._hosting import GATEWAY, NETWORK, Hosted, Hosting
-from lastro.attachments._routing import Side, behind, destinations, directions, forwarded, inside, let_forward, routes
+from lastro.attachments._hosting import GATEWAY, NETWORK, HostedInstance, HostingAttachment
+from lastro.attachments._routing import (
+    SegmentSide,
+    behind,
+    destinations,
+    directions,
+    forwarded,
+    inside,
+    let_forward,
+    routes,
+)
 from lastro.attachments.base import MEMBER_END, Attachment, Segment, dut_end, made
 from lastro.platforms.base import Platform, Port
 from lastro.testbed import IN_A_GUEST, Testbed
@@ -26,7 +35,7 @@ _HOSTING_BRIDGE = "br-hosted"
 _HOSTING_TABLE = "ip published"
 
 
-class NatAttachment(Hosting, Attachment):
+class NatAttachment(HostingAttachment, Attachment):
     name = "nat"
     summary = "a bridge for each port; the DUT routes between them and translates addresses, as for containers"
     remedy = f"install nftables, and use a kernel with policy routing and NAT, {IN_A_GUEST}"
@@ -93,10 +102,10 @@ class NatAttachment(Hosting, Attachment):
             finally:
                 inside(testbed, ["nft", "-f", "-"], f"add table {_HOSTING_TABLE}\ndelete table {_HOSTING_TABLE}\n")
 
-    def compile_hosted(self, hosted: Hosted) -> list[str]:
+    def compile_hosted(self, hosted: HostedInstance) -> list[str]:
         return [dut_end(hosted.end, hosted.port), f"link set {hosted.end} master {_HOSTING_BRIDGE} up"]
 
-    def publish(self, testbed: Testbed, instances: Sequence[Hosted], outside: str) -> None:
+    def publish(self, testbed: Testbed, instances: Sequence[HostedInstance], outside: str) -> None:
         rules = [
             f"add rule {_HOSTING_TABLE} come ip daddr {outside} tcp dport {self.endpoint(each, outside)[1]}"
             f" counter name published dnat to {each.address}:{each.listens_at}\n"
@@ -104,10 +113,10 @@ class NatAttachment(Hosting, Attachment):
         ]
         inside(testbed, ["nft", "-f", "-"], "".join(rules))
 
-    def endpoint(self, hosted: Hosted, outside: str) -> tuple[str, int]:
+    def endpoint(self, hosted: HostedInstance, outside: str) -> tuple[str, int]:
         return outside, hosted.listens_at + hosted.number
 
-    def seen_as(self, hosted: Hosted, outward: str) -> str:
+    def seen_as(self, hosted: HostedInstance, outward: str) -> str:
         return outward
 
     def carried(self, testbed: Testbed) -> dict[str, int]:
@@ -136,7 +145,7 @@ def _counters(testbed: Testbed, table: str) -> dict[str, int]:
     return {item["counter"]["name"]: int(item["counter"]["packets"]) for item in items if "counter" in item}
 
 
-def _bridge(side: Side, end: str) -> list[str]:
+def _bridge(side: SegmentSide, end: str) -> list[str]:
     return [
         f"link add name {side.device} type bridge stp_state 0 forward_delay 0 mcast_snooping 0",
         f"address add {side.router}/32 dev {side.device}",

@@ -13,13 +13,13 @@ from functools import partial
 from pathlib import Path
 
 from lastro.attachments._offloads import UNFINISHED, switch_off
-from lastro.attachments._separable import Switched
+from lastro.attachments._separable import SwitchedLinks
 from lastro.attachments.base import MEMBER_END, Segment, dut_end
 from lastro.errors import CommandFailed, PlatformError, TrialError
 from lastro.host.base import Completed, Process
 from lastro.host.ledger import NETNS_DIR
-from lastro.host.places import close_sockets
 from lastro.host.shell import quoted
+from lastro.host.state_dirs import close_sockets
 from lastro.platforms.base import Port
 from lastro.requirements import Requirements
 from lastro.study.model import Level
@@ -30,7 +30,7 @@ _START_S = 10.0
 _QUIET = ("-vconsole:warn", "-vsyslog:off", "-vfile:off")
 
 
-class Ovs(Switched):
+class Ovs(SwitchedLinks):
     name = "ovs"
     summary = "an Open vSwitch bridge with the kernel's datapath, or the one in user space where the kernel has none"
     requirements = Requirements(packages=("openvswitch-switch",))

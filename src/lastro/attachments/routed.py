@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from ipaddress import IPv4Interface
 
-from lastro.attachments._hosting import GATEWAY, Hosted, Hosting
+from lastro.attachments._hosting import GATEWAY, HostedInstance, HostingAttachment
 from lastro.attachments._routing import directions, forwarded, let_forward, routes
 from lastro.attachments.base import MEMBER_END, Attachment, Segment, dut_end
 from lastro.platforms.base import Port
@@ -18,7 +18,7 @@ from lastro.testbed import IN_A_GUEST, Testbed
 _PREFIX = "hub-"
 
 
-class Routed(Hosting, Attachment):
+class Routed(HostingAttachment, Attachment):
     name = "routed"
     summary = "a veth pair (a tap, for a virtual machine) for each port, between which the DUT routes at layer 3"
     remedy = f"use a kernel with policy routing, {IN_A_GUEST}"
@@ -63,7 +63,7 @@ class Routed(Hosting, Attachment):
 
     # Hosting: a link and a route for each instance, which is reached at its own address
 
-    def compile_hosted(self, hosted: Hosted) -> list[str]:
+    def compile_hosted(self, hosted: HostedInstance) -> list[str]:
         return [
             dut_end(hosted.end, hosted.port),
             f"address add {GATEWAY}/32 dev {hosted.end}",
@@ -71,7 +71,7 @@ class Routed(Hosting, Attachment):
             f"route add {hosted.address}/32 dev {hosted.end}",
         ]
 
-    def publish(self, testbed: Testbed, instances: Sequence[Hosted], outside: str) -> None:
+    def publish(self, testbed: Testbed, instances: Sequence[HostedInstance], outside: str) -> None:
         """Let the DUT forward packets, and answer ARP requests for all other instances; nothing is translated."""
         let_forward(testbed, [each.end for each in instances])
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lastro.attachments._separable import Switched
+from lastro.attachments._separable import SwitchedLinks
 from lastro.attachments.base import MEMBER_END, Segment, batch, dut_end
 from lastro.platforms.base import Port
 from lastro.testbed import IN_A_GUEST, Testbed
 
 
-class VethBridge(Switched):
+class VethBridge(SwitchedLinks):
     name = "veth-bridge"
     summary = "a veth pair (a tap, for a virtual machine) for each port, joined by one Linux bridge"
 

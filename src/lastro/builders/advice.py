@@ -20,15 +20,15 @@ from operator import attrgetter
 from typing import Any
 
 from lastro.analysis.advice import LIKELY, PROBABLE, SURE, VAGUE, Advice, BlocksAdvice, MetricAdvice, Split
+from lastro.builders.data.encoder import Forms, encode, only, own
 from lastro.document import Block, Items, Paragraph, Table, Title
 from lastro.plain import json_text
-from lastro.report.encoder import Forms, encode, only, own
-from lastro.report.language import Language
-from lastro.report.numbers import percent
-from lastro.report.words import of_guest, place_of
 from lastro.results.samples import Metric
 from lastro.stats.notes import N_
 from lastro.units import human_duration, significant
+from lastro.words.campaign import of_guest, place_of
+from lastro.words.language import Language
+from lastro.words.numbers import percent
 
 _MUCH = 1.5  # keep the length in use if the best length is within this factor of it
 _FORMS: Forms = {

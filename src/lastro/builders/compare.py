@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from lastro.analysis.comparison import Compared, Comparison
+from lastro.analysis.comparison import ComparedCell, Comparison
 from lastro.document import Block, Fold, Items, Table, Title
-from lastro.report.compare_words import (
+from lastro.stats.notes import N_
+from lastro.units import significant
+from lastro.words.comparison import (
     between_notes,
     changed_host_text,
     conclusion,
@@ -16,12 +18,10 @@ from lastro.report.compare_words import (
     notes,
     why_only,
 )
-from lastro.report.estimates import numeric, p_text
-from lastro.report.language import Language
-from lastro.report.numbers import margin_text, metric_heading, ratio_text, verdict_counts, verdict_text
-from lastro.report.remark_words import signs_of
-from lastro.stats.notes import N_
-from lastro.units import significant
+from lastro.words.estimates import numeric, p_text
+from lastro.words.language import Language
+from lastro.words.numbers import margin_text, metric_heading, ratio_text, verdict_counts, verdict_text
+from lastro.words.remarks import signs_of
 
 _MOST_TREATMENTS = 4  # for which one reason is given, by name
 
@@ -90,12 +90,12 @@ def _tally(comparison: Comparison, say: Language) -> str:
 # The table
 
 
-def _table(cells: Sequence[Compared], say: Language) -> Table:
+def _table(cells: Sequence[ComparedCell], say: Language) -> Table:
     columns = (say("metric"), say("treatment"), "A", "B", "B / A", "p", "p (Holm)", "")
     return Table("compare", "", columns, tuple(_row(cell, say) for cell in cells), numeric(2, 7))
 
 
-def _row(cell: Compared, say: Language) -> tuple[str, ...]:
+def _row(cell: ComparedCell, say: Language) -> tuple[str, ...]:
     means = (_mean(cell.a, cell.marks[0], say), _mean(cell.b, cell.marks[1], say))
     ratio = ratio_text(cell.ratio, say) if cell.ratio is not None else ""
     ps = (p_text(cell.test.p if cell.test else None, say), p_text(cell.p_adjusted, say))

@@ -22,14 +22,14 @@ from operator import attrgetter
 from typing import Any
 
 from lastro.analysis.gate_plan import GatePlan, GatePower
+from lastro.builders.data.encoder import Forms, encode, only
 from lastro.document import Block, Paragraph, Table
-from lastro.report.encoder import Forms, encode, only
-from lastro.report.language import Language
-from lastro.report.numbers import margin_text, percent
-from lastro.report.words import place_of
 from lastro.results.samples import Metric
 from lastro.stats.gate_power import POWER
 from lastro.units import human_duration
+from lastro.words.campaign import place_of
+from lastro.words.language import Language
+from lastro.words.numbers import margin_text, percent
 
 _FORMS: Forms = {Metric: attrgetter("name")}
 

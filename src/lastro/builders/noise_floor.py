@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lastro.analysis.between import BetweenCampaigns
+from lastro.analysis.campaign_spread import BetweenCampaigns
 from lastro.analysis.noise_floor import MetricFloor, NoiseFloors
 from lastro.document import Block, Items, Table
-from lastro.report.language import Language
-from lastro.report.numbers import ratio_text
-from lastro.report.words import of_guest, place_of
 from lastro.stats.noise_floor import Rate
 from lastro.stats.notes import N_
 from lastro.units import human_duration, significant
+from lastro.words.campaign import of_guest, place_of
+from lastro.words.language import Language
+from lastro.words.numbers import ratio_text
 
 KEPT_WITH, KEPT_IN = N_("kept with {place}, for its report"), N_("kept in {place}")
 

@@ -6,20 +6,20 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from lastro.analysis.pooled import PooledStudy
-from lastro.document import Block, Figures, Fold, Items, Table, Title
-from lastro.report.language import Language
-from lastro.report.pool_tables import (
+from lastro.builders.pool_tables import (
     apart_table,
     hosts_effects_table,
     hosts_table,
     means_table,
     notes,
     opening,
-    place,
     pooled_claims_table,
     warnings,
 )
-from lastro.report.words import titled
+from lastro.document import Block, Figures, Fold, Items, Table, Title
+from lastro.words.campaign import titled
+from lastro.words.language import Language
+from lastro.words.pool import place
 
 
 def pool_blocks(found: PooledStudy, say: Language, figures: Mapping[str, str] | None = None) -> Iterator[Block]:

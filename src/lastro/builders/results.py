@@ -5,31 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from lastro.analysis.campaign import Report
+from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.model import MetricAnalysis
 from lastro.analysis.scaling import scalings
-from lastro.document import Block, CommandLine, Figures, Fold, Items, Paragraph, Table, Title, section
-from lastro.report import words
-from lastro.report.content import Content
-from lastro.report.language import Language
-from lastro.report.opening import opening
-from lastro.report.part_properties import part_tables
-from lastro.report.published_tables import INTRODUCTION, published_tables
-from lastro.report.search_tables import tables_of
-from lastro.report.stat_tables import (
+from lastro.builders.content import Content
+from lastro.builders.part_properties import part_tables
+from lastro.builders.published_tables import INTRODUCTION, published_tables
+from lastro.builders.search_tables import tables_of
+from lastro.builders.stat_tables import (
     claims_table,
     effects_table,
     interaction_table,
     tables_behind,
 )
-from lastro.report.statistics_words import (
+from lastro.builders.statistics_words import (
     check_sentences,
     metric_summary,
     noise_floor_sentence,
     statistics_sentences,
     time_sentences,
 )
-from lastro.report.tables import (
+from lastro.builders.tables import (
     captioned,
     curve_tables,
     doses_table,
@@ -42,6 +38,10 @@ from lastro.report.tables import (
     results_table,
     scaling_table,
 )
+from lastro.document import Block, CommandLine, Figures, Fold, Items, Paragraph, Table, Title, section
+from lastro.words import campaign as words
+from lastro.words.language import Language
+from lastro.words.opening import opening
 
 
 def results_blocks(content: Content, figures: Mapping[str, str] | None = None) -> Iterator[Block]:
@@ -69,7 +69,7 @@ def results_blocks(content: Content, figures: Mapping[str, str] | None = None) -
     yield from section(say("Limitations"), Items(tuple(words.limitations(report, say))))
 
 
-def notices(report: Report, say: Language) -> Iterator[Block]:
+def notices(report: CampaignResults, say: Language) -> Iterator[Block]:
     """Yield what is not translated, and how an unfinished campaign continues."""
     if say.code != "en":
         yield Paragraph(say(words.AS_WRITTEN))
@@ -105,11 +105,11 @@ def _statistics(content: Content) -> Iterator[Block]:
     yield from section(say("Scaling"), *captioned(*lines, *growth_tables(report, say)))
 
 
-def _captioned(tables: Iterable[Table], report: Report, say: Language) -> Iterator[Table]:
+def _captioned(tables: Iterable[Table], report: CampaignResults, say: Language) -> Iterator[Table]:
     return (captioned(table, report, say) for table in tables if table)
 
 
-def _really(report: Report, say: Language) -> Iterator[Block]:
+def _really(report: CampaignResults, say: Language) -> Iterator[Block]:
     parts = part_tables(report, say)
     tables = (really_table(report, say), *parts, doses_table(report, say), remarks_table(report, say))
     if tables[0]:
@@ -117,7 +117,7 @@ def _really(report: Report, say: Language) -> Iterator[Block]:
     yield from _captioned(tables, report, say)
 
 
-def _behind(metric: MetricAnalysis, alpha: float, report: Report, say: Language) -> Fold:
+def _behind(metric: MetricAnalysis, alpha: float, report: CampaignResults, say: Language) -> Fold:
     tables = tables_behind(metric, say)
     body: list[Block] = [captioned(table, report, say) if table else Paragraph(table.note) for table in tables]
     body.insert(1, Paragraph(" ".join(check_sentences(metric, say))))
@@ -125,7 +125,7 @@ def _behind(metric: MetricAnalysis, alpha: float, report: Report, say: Language)
     return Fold(f"{metric.metric.name}: {metric_summary(metric, say)}", tuple(body))
 
 
-def _missing(report: Report, say: Language) -> Iterator[Block]:
+def _missing(report: CampaignResults, say: Language) -> Iterator[Block]:
     gaps, invalid = gaps_table(report, say), invalid_table(report, say)
     if not (gaps or invalid) and report.progress.finished:
         yield Paragraph(say(words.NOTHING_MISSING))

@@ -7,20 +7,20 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping
 
-from lastro.analysis.campaign import Report
+from lastro.analysis.campaign import CampaignResults
+from lastro.builders.content import Content
 from lastro.builders.results import notices
+from lastro.builders.tables import ratios_table
 from lastro.document import Block, CommandLine, Figures, Items, Paragraph, Title, section
 from lastro.plain import plain
-from lastro.report import words
-from lastro.report.absences import ALONE, NOT_RUN, is_alone
-from lastro.report.content import Content
-from lastro.report.language import Language
-from lastro.report.numbers import GEOMETRIC, UNDECIDED, WIDEST, is_undecided
-from lastro.report.opening import opening
-from lastro.report.reasons import grouped
-from lastro.report.remark_words import short
-from lastro.report.tables import ratios_table
 from lastro.stats.notes import N_
+from lastro.words import campaign as words
+from lastro.words.absences import ALONE, NOT_RUN, is_alone
+from lastro.words.language import Language
+from lastro.words.numbers import GEOMETRIC, UNDECIDED, WIDEST, is_undecided
+from lastro.words.opening import opening
+from lastro.words.reasons import grouped
+from lastro.words.remarks import short
 
 _HERE = 300  # characters of the directories in a command; longer ones are left to the reader
 _LEGEND = N_(
@@ -67,7 +67,7 @@ def _legend(content: Content) -> Iterator[str]:
         yield f"{', '.join(report.on_logs)}: {say(GEOMETRIC)}."
 
 
-def _missing(report: Report, say: Language) -> Iterator[Block]:
+def _missing(report: CampaignResults, say: Language) -> Iterator[Block]:
     """Yield what cannot run here and what was invalid, each reason once with its number of treatments or trials."""
     gaps = [
         f"{gap.where or say.count(len(gap.treatments), 'treatment')}: {gap.reason}"
@@ -85,7 +85,7 @@ def _missing(report: Report, say: Language) -> Iterator[Block]:
         yield Paragraph(words.not_run_yet(report, say))
 
 
-def _whole(report: Report, say: Language) -> str:
+def _whole(report: CampaignResults, say: Language) -> str:
     """Return the command that writes the whole report."""
     several = report.members and not report.of_fleet
     places = [member.directory for member in report.members] if several else [report.directory]

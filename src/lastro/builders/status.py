@@ -7,11 +7,11 @@ from typing import Any
 
 from lastro.analysis.campaign import MeasuredIn
 from lastro.document import Block, CommandLine, Items, Table, Title
-from lastro.report.estimates import numeric
-from lastro.report.guest_words import of_guests
-from lastro.report.language import Language
 from lastro.stats.notes import N_
 from lastro.units import human_duration
+from lastro.words.estimates import numeric
+from lastro.words.guests import of_guests
+from lastro.words.language import Language
 
 Facts = Mapping[str, Any]
 _COUNTS = {
@@ -90,9 +90,9 @@ def _to_go(facts: Facts, say: Language) -> Iterator[str]:
 
 def suite_status_blocks(facts: Facts, say: Language) -> Iterator[Block]:
     """Yield how far a suite and each of its studies are, and why some stopped."""
-    members = facts["fronts"]
+    members = facts["studies"]
     yield _title(facts["title"] or facts["suite"], facts["profile"], say)
-    measured = [(member["front"], member) for member in members if member["begun"]]
+    measured = [(member["suite_study"], member) for member in members if member["begun"]]
     yield Items((*_of_guests(measured, say), _bar(facts["counts"], say)))
     columns = (say("study"), *map(say, facts["counts"]), "")
     yield Table("studies", "", columns, tuple(_row(member, say) for member in members), numeric(1, len(columns) - 1))
@@ -111,13 +111,13 @@ def _row(member: Facts, say: Language) -> tuple[str, ...]:
         state = say("running, {state}", state=state)
     elif not member["begun"]:
         state = say("not begun, {state}", state=state)
-    return (member["front"], *(str(n or "·") for n in member["counts"].values()), state)
+    return (member["suite_study"], *(str(n or "·") for n in member["counts"].values()), state)
 
 
 def _why_stopped(member: Facts, say: Language) -> Iterator[str]:
     if not member["stopped"]:
         return
     words = N_("{study} was ended by an error: {why}") if member["midway"] else N_("{study} could not run: {why}")
-    yield say(words, study=member["front"], why=member["stopped"])
+    yield say(words, study=member["suite_study"], why=member["stopped"])
     if member["remedy"]:
         yield f"  {say('remedy: {remedy}', remedy=member['remedy'])}"

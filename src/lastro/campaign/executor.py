@@ -1,6 +1,6 @@
 """The work of a campaign on a testbed: probes, calibrations, and attempts at trials. It uses no database.
 
-A call is plain data, so it may come from another process (`campaign.seat`), and its answer may go there."""
+A call is plain data, so it may come from another process (`campaign.testbed_worker`), and its answer may go there."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from lastro.campaign.quiet import Quiet
+from lastro.campaign.quiet import QuietHosts
 from lastro.errors import HostError, TrialError
 from lastro.platforms.base import Availability
 from lastro.results.samples import Outcome
@@ -34,7 +34,7 @@ class Watcher(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Calibrated:
+class CalibrationResult:
     """The value of a calibration run, or why it failed."""
 
     value: Any = None
@@ -43,7 +43,7 @@ class Calibrated:
 
 
 @dataclass(frozen=True, slots=True)
-class Attempted:
+class AttemptResult:
     """An attempt at a trial, as it is stored."""
 
     outcome: Outcome
@@ -62,7 +62,7 @@ class Executor:
     _events: list[Event] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._quiet = Quiet(self.scenario.sessions)
+        self._quiet = QuietHosts(self.scenario.sessions)
 
     def probe(self, configs: Mapping[int, Config]) -> dict[int, Availability]:
         """Find out which treatments this testbed can run."""
@@ -78,7 +78,7 @@ class Executor:
             scenario.require_reachable()
         return True
 
-    def calibrate(self, key: str, config: Config, attempts: int, failed_attempts: int) -> Calibrated:
+    def calibrate(self, key: str, config: Config, attempts: int, failed_attempts: int) -> CalibrationResult:
         """Run a calibration, up to `attempts` times; `failed_attempts` counts those of the trial that needs it."""
         outcome, scenario = Outcome(), self.scenario.at(config)
         for failed in range(attempts):
@@ -87,12 +87,12 @@ class Executor:
                 outcome = _outcome(scenario, config, {})
             if outcome.valid:
                 try:
-                    return Calibrated(scenario.calibration_value(key, outcome), None, self._taken_events())
+                    return CalibrationResult(scenario.calibration_value(key, outcome), None, self._taken_events())
                 except TrialError as error:  # the run is valid, and does not have this result
-                    return Calibrated(None, str(error), self._taken_events())
-        return Calibrated(None, "; ".join(outcome.invalid_because), self._taken_events())
+                    return CalibrationResult(None, str(error), self._taken_events())
+        return CalibrationResult(None, "; ".join(outcome.invalid_because), self._taken_events())
 
-    def attempt(self, config: Config, calibrations: Mapping[str, Any], failed_attempts: int) -> Attempted:
+    def attempt(self, config: Config, calibrations: Mapping[str, Any], failed_attempts: int) -> AttemptResult:
         """Run one attempt at a trial, when the hosts are quiet."""
         self._wait(config, failed_attempts)
         self.watcher.measuring()
@@ -103,7 +103,7 @@ class Executor:
         outcome.notes["residuals"] = scenario.residuals(config)
         before = [{**record, "prepares": True} for record in scenario.preparation(config)]
         took_s = time.monotonic() - started_s
-        return Attempted(outcome, started_utc, took_s, before + transcript.records, self._taken_events())
+        return AttemptResult(outcome, started_utc, took_s, before + transcript.records, self._taken_events())
 
     def _wait(self, config: Config, failed_attempts: int) -> None:
         """Wait for quiet hosts, up to the limit. The attempt itself reports a host that is unreachable."""
@@ -143,7 +143,7 @@ class CalibrateCall:
     attempts: int
     failed_attempts: int
 
-    def on(self, executor: Executor) -> Calibrated:
+    def on(self, executor: Executor) -> CalibrationResult:
         return executor.calibrate(self.key, self.config, self.attempts, self.failed_attempts)
 
 
@@ -153,7 +153,7 @@ class AttemptCall:
     calibrations: Mapping[str, Any]
     failed_attempts: int
 
-    def on(self, executor: Executor) -> Attempted:
+    def on(self, executor: Executor) -> AttemptResult:
         return executor.attempt(self.config, self.calibrations, self.failed_attempts)
 
 

@@ -19,11 +19,11 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from lastro.campaign.crew import Crew
 from lastro.campaign.executor import Call, ReachCall, utc_now
-from lastro.campaign.posts import Machines, Post, none_left
-from lastro.campaign.runner import Campaign, Lane, Observer, Steps, require_any
-from lastro.campaign.seat import Failed, Opened, Seen
+from lastro.campaign.runner import Campaign, Observer, Steps, TrialRunner, require_any
+from lastro.campaign.testbed_states import Machines, TestbedState, none_left
+from lastro.campaign.testbed_worker import OpenedTestbed, WorkerEvent, WorkerFailure
+from lastro.campaign.worker_pool import WorkerPool
 from lastro.errors import HostBusy, HostError, HostUnfit, LastroError, Unavailable
 from lastro.results.rows import TestbedRow
 from lastro.results.segments import told
@@ -33,7 +33,7 @@ from lastro.scenarios.base import Scenario
 GRACE_S = 120.0  # for a lost testbed to come back to its block, although another one is idle
 PATIENCE_S = 600.0  # with no testbed at all, or none that finishes a trial
 WORKERS_S = 60.0  # for a scheduler to have a worker
-BUSY_S = 60.0  # for the seats of a killed campaign to leave their testbeds
+BUSY_S = 60.0  # for the workers of a killed campaign to leave their testbeds
 BOOT_S = 120.0  # for testbeds that lost power with the campaign to come back
 _AGAIN_S = (2.0, 30.0)  # between two attempts to open a lost testbed: at first, and at most
 _MOST_DOUBLINGS = 8
@@ -54,7 +54,7 @@ class FleetObserver(Observer, Protocol):
 
 
 class Fleet:
-    """Runs what remains of a campaign on a crew. `changes` compares the provenance of a testbed with what it was.
+    """Runs what remains of a campaign on a pool. `changes` compares the provenance of a testbed with what it was.
 
     A testbed that has changed is left out unless `changed_host`. At the start, a testbed that is in use is tried again
     for `busy_s`, and when none can be reached, all are tried again for `boot_s`. One that is opened for the first time
@@ -62,7 +62,7 @@ class Fleet:
 
     def __init__(
         self,
-        crew: Crew,
+        pool: WorkerPool,
         *,
         changes: Changes,
         changed_host: bool = False,
@@ -70,40 +70,40 @@ class Fleet:
         boot_s: float = 0.0,
         trial_s: float = 0.0,
     ) -> None:
-        self.crew, self._changes, self._changed_host = crew, changes, changed_host
+        self.pool, self._changes, self._changed_host = pool, changes, changed_host
         self._busy_s, self._boot_s, self._trial_s = busy_s, boot_s, trial_s
-        self._posts: dict[str, Post] = {}
-        self._opened: dict[str, Opened] = {}
+        self._states: dict[str, TestbedState] = {}
+        self._opened: dict[str, OpenedTestbed] = {}
         self._began_s = self._alive_s = time.monotonic()
         self._counted = False  # the trials that can run
 
-    def wait_for_first(self, said: Callable[[str, str], None]) -> Mapping[str, Opened]:
+    def wait_for_first(self, said: Callable[[str, str], None]) -> Mapping[str, OpenedTestbed]:
         """Open every testbed, and wait for the first one.
 
         Raises: HostError when none can be opened; HostBusy when all are in use; an error that is not of a testbed."""
         failed, told = set[str](), False
         while not self._opened:
             self._open_due()
-            if not self._posts and time.monotonic() - self._began_s > WORKERS_S:
+            if not self._states and time.monotonic() - self._began_s > WORKERS_S:
                 message = "the scheduler of the fleet has no workers that answer"
                 raise HostError(message, "start them on the hosts to measure on")
             if (found := self._answer()) is None:
                 continue
             testbed, answer = found
             match answer:
-                case Seen("said", (line,)):
+                case WorkerEvent("said", (line,)):
                     said(testbed, line)
-                case Opened():
+                case OpenedTestbed():
                     self._opened[testbed] = answer
-                case Failed():
+                case WorkerFailure():
                     failed.add(testbed)
-                    self._note_failure(self._posts[testbed], answer.error())
-            if self._posts.keys() <= failed and not any(map(self._may_end, self._posts.values())):
-                away = [post for post in self._posts.values() if self._may_boot(post)]
+                    self._note_failure(self._states[testbed], answer.error())
+            if self._states.keys() <= failed and not any(map(self._may_end, self._states.values())):
+                away = [state for state in self._states.values() if self._may_boot(state)]
                 if not away:
-                    raise none_left(self._posts.values())
-                for post in () if told else away:
-                    said(post.name, f"cannot be used: {post.reason}; it is tried again for {self._boot_s:g} s")
+                    raise none_left(self._states.values())
+                for state in () if told else away:
+                    said(state.name, f"cannot be used: {state.reason}; it is tried again for {self._boot_s:g} s")
                 told = True
         return self._opened
 
@@ -116,15 +116,15 @@ class Fleet:
         self._machines = Machines(row for row in store.testbeds() if row.name in measured)
         self._find_blocks()
         for testbed, opened in self._opened.items():
-            self._enter(self._posts[testbed], opened)
-        for post in self._posts.values():
-            if post.losses and post.name not in self._opened:
-                self._leave_out_or_report(post, "cannot be used")
+            self._enter(self._states[testbed], opened)
+        for state in self._states.values():
+            if state.losses and state.name not in self._opened:
+                self._leave_out_or_report(state, "cannot be used")
         while True:
             self._open_due()
             self._assign()
-            if not (self._begun or self._unplaced or any(post.state == "working" for post in self._posts.values())):
-                self.campaign.lanes = sum(post.state == "idle" for post in self._posts.values())
+            if not (self._begun or self._unplaced or any(state.phase == "working" for state in self._states.values())):
+                self.campaign.runners = sum(state.phase == "idle" for state in self._states.values())
                 if not self.campaign.goes_on():
                     return
                 self._find_blocks()
@@ -140,181 +140,181 @@ class Fleet:
         self._begun = {block for block in found if block in self._where}
         self._unplaced = deque(block for block in found if block not in self._where)
 
-    def _take(self, post: Post) -> int | None:
+    def _take(self, state: TestbedState) -> int | None:
         """Return the next block of a testbed: its own, or one that is on no testbed."""
-        if own := [block for block in self._waiting() if self._where[block] == post.name]:
+        if own := [block for block in self._waiting() if self._where[block] == state.name]:
             return own[0]
         if not self._unplaced:
             return None
         block = self._unplaced.popleft()
-        self._place(block, post)
+        self._place(block, state)
         return block
 
-    def _take_over(self, post: Post) -> Steps[None]:
+    def _take_over(self, state: TestbedState) -> Steps[None]:
         """Begin a block of a lost testbed again, if this one can be reached, and the other is still lost then."""
         yield ReachCall()
-        if (block := self._abandoned(post)) is not None:
-            self._place(block, post)
-            post.block = block
-            yield from self._trials(post, block)
+        if (block := self._abandoned(state)) is not None:
+            self._place(block, state)
+            state.block = block
+            yield from self._trials(state, block)
 
-    def _place(self, block: int, post: Post) -> None:
+    def _place(self, block: int, state: TestbedState) -> None:
         before = self._where.get(block)
-        aside = self.store.place(block, post.name)
-        self._where[block] = post.name
+        aside = self.store.place(block, state.name)
+        self._where[block] = state.name
         self._begun.add(block)
         if before is not None:
             again = "; its earlier trials are set aside" if aside else ""
-            self.store.log(utc_now(), "moved", f"block {block} from {before} to {post.name}{again}")
-            self.observer.said(post.name, f"takes block {block} from {before}{again}")
+            self.store.log(utc_now(), "moved", f"block {block} from {before} to {state.name}{again}")
+            self.observer.said(state.name, f"takes block {block} from {before}{again}")
             self.observer.probed(self.campaign.runnable_trials())
 
     def _waiting(self) -> list[int]:
         """List the blocks that have begun on a testbed, and on which no testbed works."""
-        return sorted(self._begun - {post.block for post in self._posts.values() if post.state == "working"})
+        return sorted(self._begun - {state.block for state in self._states.values() if state.phase == "working"})
 
-    def _abandoned(self, taker: Post) -> int | None:
+    def _abandoned(self, taker: TestbedState) -> int | None:
         """Return a block that a testbed may take from another one."""
         now_s = time.monotonic()
         return next((block for block in self._waiting() if now_s >= self._kept_until_s(block, taker)), None)
 
-    def _kept_until_s(self, block: int, taker: Post) -> float:
+    def _kept_until_s(self, block: int, taker: TestbedState) -> float:
         """Return until when a block is kept for its testbed: for ever while it is open, not at all if it is gone.
 
         Otherwise, for the grace. It begins when the testbed was lost, or later when the other one was opened: of those
         that come back from an outage together, one is the first. A testbed that has not been open in this run, since
         another process uses it, is away as well."""
-        owner = self._posts.get(self._where[block])
+        owner = self._states.get(self._where[block])
         if owner is None:
-            return taker.opened_s + GRACE_S if self.crew.grows else 0.0
-        if owner.state == "out":
+            return taker.opened_s + GRACE_S if self.pool.grows else 0.0
+        if owner.phase == "out":
             return 0.0
-        if owner.state not in ("lost", "opening"):
+        if owner.phase not in ("lost", "opening"):
             return math.inf
-        ending_s = self._trial_s if owner.state == "opening" and not owner.was_open else 0.0
+        ending_s = self._trial_s if owner.phase == "opening" and not owner.was_open else 0.0
         return max(owner.lost_s, taker.opened_s) + GRACE_S + ending_s
 
     def _assign(self) -> None:
-        for post in self._posts.values():
-            if post.state != "idle":
+        for state in self._states.values():
+            if state.phase != "idle":
                 continue
-            if (block := self._take(post)) is not None:
-                steps = self._trials(post, block)
-            elif self._abandoned(post) is not None:
-                steps = self._take_over(post)
+            if (block := self._take(state)) is not None:
+                steps = self._trials(state, block)
+            elif self._abandoned(state) is not None:
+                steps = self._take_over(state)
             else:
                 continue
-            post.state, post.block, post.steps = "working", block, steps
-            self._advance(post, None)
-        self.campaign.lanes = sum(post.state == "working" for post in self._posts.values())
+            state.phase, state.block, state.steps = "working", block, steps
+            self._advance(state, None)
+        self.campaign.runners = sum(state.phase == "working" for state in self._states.values())
 
-    def _trials(self, post: Post, block: int) -> Steps[None]:
-        assert post.lane is not None
+    def _trials(self, state: TestbedState, block: int) -> Steps[None]:
+        assert state.runner is not None
         while (trial := self.store.next_trial(block)) is not None:
-            yield from post.lane.run_trial(trial)
-            post.losses = 0
+            yield from state.runner.run_trial(trial)
+            state.losses = 0
         self._begun.discard(block)
 
     # Testbeds
 
     def _open_due(self) -> None:
         """Open testbeds that are new, or lost for some time."""
-        for name in self.crew.names():
-            if (post := self._posts.get(name)) is None:
-                post = self._posts[name] = Post(name)
-            if post.state == "lost" and time.monotonic() >= post.again_s:
-                post.state = "opening"
-                self.crew.open(name)
+        for name in self.pool.names():
+            if (state := self._states.get(name)) is None:
+                state = self._states[name] = TestbedState(name)
+            if state.phase == "lost" and time.monotonic() >= state.again_s:
+                state.phase = "opening"
+                self.pool.open(name)
 
-    def _enter(self, post: Post, opened: Opened) -> None:
+    def _enter(self, state: TestbedState, opened: OpenedTestbed) -> None:
         """Take a testbed that is ready, unless it is not the one that it was, or is another one by a second name."""
-        post.was_open, post.opened_s = True, time.monotonic()
+        state.was_open, state.opened_s = True, time.monotonic()
         machines = opened.provenance.get("machines", ())
-        if (refusal := self._machines.refusal(post.name, machines)) is not None:
-            self._leave_out(post, refusal)
+        if (refusal := self._machines.refusal(state.name, machines)) is not None:
+            self._leave_out(state, refusal)
             return
-        before = next((row for row in self.store.testbeds() if row.name == post.name), None)
+        before = next((row for row in self.store.testbeds() if row.name == state.name), None)
         changes = self._changes(before.provenance, opened.provenance) if before else {}
         if changes and not self._changed_host:
             hint = "`lastro resume --accept-change` takes it all the same, and begins a new segment"
-            self._leave_out(post, HostError(f"it has changed: {'; '.join(told(changes))}", hint))
+            self._leave_out(state, HostError(f"it has changed: {'; '.join(told(changes))}", hint))
             return
         if changes:
-            self.store.begin_segment(utc_now(), changes, post.name)
-        self._machines.take(post.name, machines)
-        post.lane = Lane(self.campaign, self.observer.at(post.name), post.name)
-        post.state = "working"
-        post.steps = self._probe(post, opened)
-        self._advance(post, None)
+            self.store.begin_segment(utc_now(), changes, state.name)
+        self._machines.take(state.name, machines)
+        state.runner = TrialRunner(self.campaign, self.observer.at(state.name), state.name)
+        state.phase = "working"
+        state.steps = self._probe(state, opened)
+        self._advance(state, None)
 
-    def _probe(self, post: Post, opened: Opened) -> Steps[None]:
-        assert post.lane is not None
-        found = yield from post.lane.probe()
+    def _probe(self, state: TestbedState, opened: OpenedTestbed) -> Steps[None]:
+        assert state.runner is not None
+        found = yield from state.runner.probe()
         gaps = {index: (str(each.reason), each.remedy) for index, each in found.items() if not each}
-        before = next((row for row in self.store.testbeds() if row.name == post.name), None)
-        self.store.save_testbed(TestbedRow(post.name, opened.provenance, gaps))
-        self._report(post, "is back" if post.missed else "is ready")
-        post.missed = False
+        before = next((row for row in self.store.testbeds() if row.name == state.name), None)
+        self.store.save_testbed(TestbedRow(state.name, opened.provenance, gaps))
+        self._report(state, "is back" if state.missed else "is ready")
+        state.missed = False
         if gaps or (before and before.unavailable) or not self._counted:  # all trials are read: 1 s of a million
             self._find_blocks()
             self.observer.probed(self.campaign.runnable_trials())
             self._counted = True
         require_any(found)
 
-    def _leave_out(self, post: Post, error: LastroError) -> None:
-        post.state, post.error = "out", error
-        self.crew.release(post.name)
-        self._report_failure(post, "")
+    def _leave_out(self, state: TestbedState, error: LastroError) -> None:
+        state.phase, state.error = "out", error
+        self.pool.release(state.name)
+        self._report_failure(state, "")
 
-    def _leave_out_or_report(self, post: Post, what: str) -> None:
+    def _leave_out_or_report(self, state: TestbedState, what: str) -> None:
         """Leave out a testbed whose host another one of this campaign holds, and report any other failure."""
-        held = [post.error.machine] if isinstance(post.error, HostBusy) else []
-        if (refusal := self._machines.refusal(post.name, held)) is None:
-            self._report_failure(post, what)
-        elif post.state == "lost":  # or it is just being opened again, and the answer brings it here
-            self._leave_out(post, refusal)
+        held = [state.error.machine] if isinstance(state.error, HostBusy) else []
+        if (refusal := self._machines.refusal(state.name, held)) is None:
+            self._report_failure(state, what)
+        elif state.phase == "lost":  # or it is just being opened again, and the answer brings it here
+            self._leave_out(state, refusal)
 
-    def _note_failure(self, post: Post, error: LastroError) -> None:
+    def _note_failure(self, state: TestbedState, error: LastroError) -> None:
         """Note that a testbed is lost, or left out. Raises: the error itself, if it is not of the testbed."""
         if not isinstance(error, HostError | HostBusy):
             raise error
-        if not post.losses:
-            post.lost_s = time.monotonic()
-        post.losses += 1
-        lasts = isinstance(error, _LASTING) and not post.was_open
-        post.state, post.lane, post.steps, post.error = "out" if lasts else "lost", None, None, error
+        if not state.losses:
+            state.lost_s = time.monotonic()
+        state.losses += 1
+        lasts = isinstance(error, _LASTING) and not state.was_open
+        state.phase, state.runner, state.steps, state.error = "out" if lasts else "lost", None, None, error
         least_s, most_s = _AGAIN_S
-        post.again_s = time.monotonic() + min(most_s, least_s * 2 ** min(post.losses - 1, _MOST_DOUBLINGS))
+        state.again_s = time.monotonic() + min(most_s, least_s * 2 ** min(state.losses - 1, _MOST_DOUBLINGS))
 
-    def _report_failure(self, post: Post, what: str) -> None:
+    def _report_failure(self, state: TestbedState, what: str) -> None:
         """Report once, until it is back, that a testbed is lost; or that it is left out. Add the remedy of its user."""
-        lasts = post.state == "out" or isinstance(post.error, _LASTING)
-        reason = post.reason + (f" (remedy: {post.error.hint})" if lasts and post.error.hint else "")
-        if post.state == "out":
-            self._report(post, f"is left out: {reason}")
-        elif not post.missed and not self._may_end(post):
-            post.missed = True
-            self._report(post, f"{what}: {reason}")
+        lasts = state.phase == "out" or isinstance(state.error, _LASTING)
+        reason = state.reason + (f" (remedy: {state.error.hint})" if lasts and state.error.hint else "")
+        if state.phase == "out":
+            self._report(state, f"is left out: {reason}")
+        elif not state.missed and not self._may_end(state):
+            state.missed = True
+            self._report(state, f"{what}: {reason}")
 
-    def _report(self, post: Post, text: str) -> None:
-        self.store.log(utc_now(), "testbed", f"{post.name} {text}")
-        self.observer.said(post.name, text)
+    def _report(self, state: TestbedState, text: str) -> None:
+        self.store.log(utc_now(), "testbed", f"{state.name} {text}")
+        self.observer.said(state.name, text)
 
     def _require_some(self) -> None:
         """Raise HostError when no testbed is left, or none has been for too long."""
-        now_s, posts = time.monotonic(), self._posts.values()
-        if any(post.state in ("idle", "working") and not post.losses for post in posts):
+        now_s, states = time.monotonic(), self._states.values()
+        if any(state.phase in ("idle", "working") and not state.losses for state in states):
             self._alive_s = now_s
         # A trial may take longer than our patience, and an idle testbed may wait for a block that is kept for another.
-        at_work = any(post.state in ("idle", "working") for post in posts)
-        if all(post.state == "out" for post in posts) or (now_s - self._alive_s > PATIENCE_S and not at_work):
-            raise none_left(self._posts.values())
+        at_work = any(state.phase in ("idle", "working") for state in states)
+        if all(state.phase == "out" for state in states) or (now_s - self._alive_s > PATIENCE_S and not at_work):
+            raise none_left(self._states.values())
 
     # Answers
 
     def _answer(self) -> tuple[str, object] | None:
         try:
-            return self.crew.answers.get(timeout=_TICK_S)
+            return self.pool.answers.get(timeout=_TICK_S)
         except queue.Empty:
             return None
 
@@ -323,51 +323,51 @@ class Fleet:
         if (found := self._answer()) is None:
             return
         testbed, answer = found
-        post = self._posts[testbed]
+        state = self._states[testbed]
         match answer:
-            case Seen("said", (line,)):
+            case WorkerEvent("said", (line,)):
                 self.observer.said(testbed, line)
-            case Seen(method, values):
-                if post.lane is not None:  # a late one of a lost testbed is of no interest
-                    getattr(post.lane, method)(*values)
-            case Opened():
-                self._enter(post, answer)
-            case Failed():
-                self._fail(post, answer.error())
+            case WorkerEvent(method, values):
+                if state.runner is not None:  # a late one of a lost testbed is of no interest
+                    getattr(state.runner, method)(*values)
+            case OpenedTestbed():
+                self._enter(state, answer)
+            case WorkerFailure():
+                self._fail(state, answer.error())
             case _:
-                self._advance(post, answer)
+                self._advance(state, answer)
 
-    def _advance(self, post: Post, answer: object) -> None:
+    def _advance(self, state: TestbedState, answer: object) -> None:
         """Store the answer of a testbed, and ask it for the next thing when that is on disk."""
         with self.store.as_one():
-            call = self._next_call(post, answer)
+            call = self._next_call(state, answer)
         if call is not None:
-            self.crew.ask(post.name, call)
+            self.pool.ask(state.name, call)
 
-    def _next_call(self, post: Post, answer: object) -> Call | None:
-        assert post.steps is not None
+    def _next_call(self, state: TestbedState, answer: object) -> Call | None:
+        assert state.steps is not None
         try:
-            return next(post.steps) if answer is None else post.steps.send(answer)
+            return next(state.steps) if answer is None else state.steps.send(answer)
         except StopIteration:
-            post.state, post.block, post.steps = "idle", None, None
+            state.phase, state.block, state.steps = "idle", None, None
         except HostError as error:  # nothing can run there
-            post.steps = None
-            self._leave_out(post, error)
+            state.steps = None
+            self._leave_out(state, error)
         return None
 
-    def _fail(self, post: Post, error: LastroError) -> None:
-        if post.block is not None:
-            self.store.withdraw_running(post.block)
-            post.block = None
-        self._note_failure(post, error)
-        self._leave_out_or_report(post, "is lost")
+    def _fail(self, state: TestbedState, error: LastroError) -> None:
+        if state.block is not None:
+            self.store.withdraw_running(state.block)
+            state.block = None
+        self._note_failure(state, error)
+        self._leave_out_or_report(state, "is lost")
 
-    def _may_end(self, post: Post) -> bool:
-        """Return whether a testbed may be in use by a seat that is about to end.
+    def _may_end(self, state: TestbedState) -> bool:
+        """Return whether a testbed may be in use by a worker that is about to end.
 
         The time begins with its first answer: a worker of Dask ends the running trial before it answers."""
-        return isinstance(post.error, HostBusy) and time.monotonic() - post.lost_s < self._busy_s
+        return isinstance(state.error, HostBusy) and time.monotonic() - state.lost_s < self._busy_s
 
-    def _may_boot(self, post: Post) -> bool:
+    def _may_boot(self, state: TestbedState) -> bool:
         """Return whether a testbed that cannot be reached may come back soon."""
-        return post.state != "out" and time.monotonic() - post.lost_s < self._boot_s
+        return state.phase != "out" and time.monotonic() - state.lost_s < self._boot_s

@@ -46,7 +46,7 @@ def alone() -> SuitePosition:
     return SuitePosition()
 
 
-class Plain:
+class PlainProgress:
     """Print one line for each trial, for a log, a pipe or a CI job.
 
     `place` is called again after probing, since the probes also affect the plans of other studies of the suite."""
@@ -69,7 +69,7 @@ class Plain:
 
     def at(self, testbed: str) -> Observer:
         """Return the observer for the trials of one testbed of a fleet."""
-        return _At(self, testbed)
+        return _TestbedProgress(self, testbed)
 
     def said(self, testbed: str, line: str) -> None:
         """Report what happened to a testbed."""
@@ -135,10 +135,10 @@ class Plain:
         print(line, file=sys.stderr, flush=True)
 
 
-class _At:
+class _TestbedProgress:
     """The observer for one testbed of a fleet: what it receives goes to the one of the campaign, with the name."""
 
-    def __init__(self, whole: Plain, testbed: str) -> None:
+    def __init__(self, whole: PlainProgress, testbed: str) -> None:
         self._whole, self._at = whole, testbed
 
     def probing(self, treatment: Treatment) -> None:
@@ -167,7 +167,7 @@ def _named(testbed: str) -> str:
     return f"{testbed}: " if testbed else ""
 
 
-class Bar(Plain):
+class ProgressBar(PlainProgress):
     """Show progress on a terminal: finished trials scroll by above one live line. Lines break only between words."""
 
     def __enter__(self) -> Self:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lastro import validity
-from lastro.host.activity import Look, look
+from lastro.host.activity import ActivityReading, look
 from lastro.host.ledger import Session
 
 MAX_WAIT_S = 120.0  # for a study that was stored before it had the setting
@@ -26,7 +26,7 @@ _JUDGED = {"max_steal_percent", "max_foreign_cpus"}  # a scenario without them d
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
+class QuietWait:
     """A wait that has ended. `reasons` are the first disturbances; `in_vain` is true if the host never became quiet."""
 
     waited_s: float
@@ -42,7 +42,7 @@ class Wait:
 OnDisturbance = Callable[[Sequence[str], float], None]  # reasons, and the seconds left to wait
 
 
-class Quiet:
+class QuietHosts:
     """Waits for the hosts of a campaign to become quiet.
 
     After a wait in vain, the limit is halved, until the host is quiet once. So a host that is never quiet costs a
@@ -58,7 +58,7 @@ class Quiet:
         self._sessions, self._sleep, self._clock = sessions, sleep, clock
         self._vain = 0
 
-    def wait(self, config: Mapping[str, Any], failed_attempts: int, on_wait: OnDisturbance) -> Wait | None:
+    def wait(self, config: Mapping[str, Any], failed_attempts: int, on_wait: OnDisturbance) -> QuietWait | None:
         """Return when the hosts are quiet or the study's `max_wait_s` is over; None if no wait was needed.
 
         `failed_attempts` counts the trial's attempts so far: each doubles the time for which the host must be quiet."""
@@ -79,10 +79,10 @@ class Quiet:
                 disturbed, quiet_since_s, calm_s = disturbed or reasons, now_s, max(calm_s, min(_CALM_S, limit_s / 2))
             elif now_s - quiet_since_s >= calm_s:
                 self._vain = 0
-                return Wait(now_s - began_s, disturbed, in_vain=False) if disturbed else None
+                return QuietWait(now_s - began_s, disturbed, in_vain=False) if disturbed else None
             if left_s <= 0 and disturbed:
                 self._vain = min(self._vain + 1, _MOST_HALVINGS)
-                return Wait(now_s - began_s, disturbed, in_vain=True)
+                return QuietWait(now_s - began_s, disturbed, in_vain=True)
             if disturbed:
                 on_wait(reasons or disturbed, left_s)
 
@@ -94,7 +94,7 @@ class _Glance:
         self._session = session
         self._before, self._own_s = self._look()
 
-    def _look(self) -> tuple[Look, float]:
+    def _look(self) -> tuple[ActivityReading, float]:
         """Read the host, and the user time of this process; 0 on a remote host, where it does not run."""
         with self._session.host.recorded():
             seen = look(self._session.host)
@@ -119,7 +119,12 @@ class _Glance:
         return [f"{self._session.host.name}: {reason}" for reason in found] if self._session.host.remote else found
 
     def _foreign(
-        self, before: Look, now: Look, own_s: float, steal_percent: float, config: Mapping[str, Any]
+        self,
+        before: ActivityReading,
+        now: ActivityReading,
+        own_s: float,
+        steal_percent: float,
+        config: Mapping[str, Any],
     ) -> list[str]:
         """Report disturbances by processes that are not ours. Our daemons are searched for only now: it takes long."""
         ours, elapsed_s = {*self._session.pids(), os.getpid()}, now.at_s - before.at_s

@@ -1,6 +1,6 @@
 """Run a campaign: probe, then run one trial after the other; each is stored before the next begins on its testbed.
 
-The rules are in `Lane`, for the trials of one testbed. It yields what the testbed is to do, as calls of
+The rules are in `TrialRunner`, for the trials of one testbed. It yields what the testbed is to do, as calls of
 `campaign.executor`, and is sent the answers. So the same rules hold for a scenario in this process (`run`), and for the
 testbeds of a fleet (`campaign.fleet`)."""
 
@@ -10,7 +10,16 @@ from collections.abc import Generator, Sequence
 from typing import Any, Protocol, TypeVar
 
 from lastro.campaign.duration import EtaEstimator, configuration, pace_of
-from lastro.campaign.executor import AttemptCall, Attempted, CalibrateCall, Calibrated, Call, Event, Executor, ProbeCall
+from lastro.campaign.executor import (
+    AttemptCall,
+    AttemptResult,
+    CalibrateCall,
+    CalibrationResult,
+    Call,
+    Event,
+    Executor,
+    ProbeCall,
+)
 from lastro.campaign.executor import utc_now as utc_now
 from lastro.errors import HostError
 from lastro.platforms.base import Availability
@@ -42,18 +51,18 @@ def run(store: Store, scenario: Scenario, observer: Observer) -> None:
 
     Raises: HostError when no treatment can run here; StoreError when a result cannot be written."""
     campaign = Campaign(store, type(scenario), observer)
-    lane = Lane(campaign, observer)
-    executor = Executor(scenario, lane)
-    campaign.probed(_executed(lane.probe(), executor))
+    runner = TrialRunner(campaign, observer)
+    executor = Executor(scenario, runner)
+    campaign.probed(_executed(runner.probe(), executor))
     while True:
         while (trial := store.next_trial()) is not None:
-            _executed(lane.run_trial(trial), executor)
+            _executed(runner.run_trial(trial), executor)
         if not campaign.goes_on():
             return
 
 
 def _executed(steps: Steps[T], executor: Executor) -> T:
-    """Execute the calls of a lane here, one after the other; return what it returns."""
+    """Execute the calls of a runner here, one after the other; return what it returns."""
     try:
         call = next(steps)
         while True:
@@ -63,7 +72,7 @@ def _executed(steps: Steps[T], executor: Executor) -> T:
 
 
 class Campaign:
-    """What the lanes of a campaign share: its database, its pace, its observer. `kind` is the class of its scenario."""
+    """What runners of a campaign share: its database, its pace, its observer. `kind` is the class of its scenario."""
 
     def __init__(self, store: Store, kind: type[Scenario], observer: Observer) -> None:
         self.store, self.kind, self.observer = store, kind, observer
@@ -72,7 +81,7 @@ class Campaign:
         self.treatments = [row.treatment for row in rows]
         self._was_unavailable = {row.treatment.index for row in rows if row.unavailable}
         self.pace = EtaEstimator({}, {})  # until the probes have shown what can run
-        self.lanes = 1  # which share the remaining time
+        self.runners = 1  # which share the remaining time
 
     def probed(self, found: dict[int, Availability]) -> None:
         """Note what the host can run. Treatments that it cannot run stay in the plan, with the reason."""
@@ -92,10 +101,10 @@ class Campaign:
 
     @property
     def remaining_s(self) -> float:
-        return self.pace.remaining_s / max(1, self.lanes)
+        return self.pace.remaining_s / max(1, self.runners)
 
     def goes_on(self) -> bool:
-        """Add blocks if a sequential campaign needs more, one for each lane; return whether it does.
+        """Add blocks if a sequential campaign needs more, one for each runner; return whether it does.
 
         A fixed campaign never does."""
         if not self.study.design.sequential:
@@ -107,7 +116,7 @@ class Campaign:
             self.store.log(utc_now(), "sequential", "" if found is None else reason(found))
             return False
         most = self.study.design.most_blocks - self.store.study.design.replicates
-        for _ in range(min(max(1, self.lanes), max(1, most))):
+        for _ in range(min(max(1, self.runners), max(1, most))):
             self.store.add_block()
         self.observer.extended(self.runnable_trials())
         return True
@@ -124,7 +133,7 @@ def require_any(found: dict[int, Availability]) -> None:
         raise HostError(f"no treatment of this study can run here: {reasons}", "`lastro doctor` shows what can")
 
 
-class Lane:
+class TrialRunner:
     """The trials of one testbed, one after the other; `testbed` is its name in a fleet.
 
     It watches the executor, for the observer."""
@@ -150,7 +159,7 @@ class Lane:
         problem = yield from self._calibrate(config, trial.attempts)
         if problem:
             self.measuring()
-            done = Attempted(Outcome(invalid_because=[problem]), utc_now(), 0.0, [])
+            done = AttemptResult(Outcome(invalid_because=[problem]), utc_now(), 0.0, [])
         else:
             done = yield AttemptCall(config, self._known(config), trial.attempts)
         self.campaign.log(done.events)
@@ -184,7 +193,7 @@ class Lane:
         If it failed, it runs once more with each attempt at a trial that needs it: the cause of the failure, such as a
         busy host, may have ended."""
         attempts = 1 if key in self._not_found else MAX_ATTEMPTS
-        found: Calibrated = yield CalibrateCall(key, config, attempts, failed_attempts)
+        found: CalibrationResult = yield CalibrateCall(key, config, attempts, failed_attempts)
         self.campaign.log(found.events)
         if found.failed_because is None:
             self.calibrations[key] = found.value

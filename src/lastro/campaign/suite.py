@@ -29,7 +29,7 @@ from lastro.study.selection import WHOLE, Selection
 INDEX = "suite.json"
 HEAD = "suite.toml"
 FORMAT = "lastro-suite/1"
-_KEYS = {"title": str, "description": str, "fronts": list, "published": list}
+_KEYS = {"title": str, "description": str, "studies": list, "published": list}
 _NO_STUDIES = ("claims.toml", HEAD)
 _MOST_BYTES = 16 * 2**20  # of an index; a larger one is read only in part, and so is not JSON
 
@@ -66,7 +66,7 @@ class Suite:
     description: str
     source: str
     profile: str | None
-    fronts: tuple[SuiteStudy, ...]
+    studies: tuple[SuiteStudy, ...]
     only: tuple[str, ...] = ()
     settings: tuple[str, ...] = ()
     replicates: int | None = None
@@ -119,7 +119,7 @@ def read_folder(path: Path) -> Folder:
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}", "check its name and permissions") from error
     head = _head(path / HEAD, sorted(files)) if has_head else {}
-    chosen = [files[name] for name in head.get("fronts", files)]
+    chosen = [files[name] for name in head.get("studies", files)]
     if not chosen:
         raise InputError(f"{path} is a directory without study files", "`lastro new` writes a study file to start from")
     words = (head.get("title", ""), head.get("description", ""))
@@ -138,7 +138,7 @@ def _head(file: Path, known: Sequence[str]) -> dict[str, Any]:
             raise wrong(key, "is not a valid key", did_you_mean(key, _KEYS))
         if not isinstance(value, _KEYS[key]):
             raise wrong(key, f"must be {'a list' if _KEYS[key] is list else 'a string'}, and is {shown(value)}")
-    for key in ("fronts", "published"):
+    for key in ("studies", "published"):
         for index, name in enumerate(names := document.get(key, ())):
             if name not in known:
                 hint = did_you_mean(str(name), known)
@@ -258,7 +258,7 @@ def read(directory: Path) -> Suite:
                 f"{file} has format {shown(version)}, but this Lastro reads only format {FORMAT}", "update Lastro"
             )
         suite: Suite = made(Suite, document)
-        if not suite.fronts or not all(_is_name(member.name) for member in suite.fronts):
+        if not suite.studies or not all(_is_name(member.name) for member in suite.studies):
             raise ValueError("the name of a study is not a valid directory name")
     except OSError as error:
         raise StoreError(f"{file} cannot be read: {error.strerror}", "check its permissions") from error
@@ -266,7 +266,7 @@ def read(directory: Path) -> Suite:
         raise StoreError(
             f"{file} is not a readable index of a suite: {error}", "restore it from a copy, or run the suite again"
         ) from error
-    for member in suite.fronts:
+    for member in suite.studies:
         _require_inside(directory / member.name)
         if begun(directory, member):
             _require_own(directory, suite, member)
@@ -294,7 +294,7 @@ def note_stop(directory: Path, name: str, reason: str | None, remedy: str | None
     """Record why a study could not run to its end; `reason` is None if it did."""
     suite = read(directory)
     members = tuple(
-        replace(member, stopped=reason, remedy=remedy) if member.name == name else member for member in suite.fronts
+        replace(member, stopped=reason, remedy=remedy) if member.name == name else member for member in suite.studies
     )
-    if members != suite.fronts:
-        write(directory, replace(suite, fronts=members))
+    if members != suite.studies:
+        write(directory, replace(suite, studies=members))

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from lastro.errors import InputError
-from lastro.report.language import LANGUAGES
 from lastro.study.selection import Selection
+from lastro.words.language import LANGUAGES
 
 MANY_INVALID_TRIALS = 7  # an exit code
 _SHARE_IN_CI = "10%"

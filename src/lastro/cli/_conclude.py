@@ -14,10 +14,10 @@ from lastro.cli._common import MANY_INVALID_TRIALS, collector_paused
 from lastro.cli._terminal import print_blocks
 from lastro.cli.report import ReportOptions, write
 from lastro.cli.results import print_table
-from lastro.report.language import ENGLISH
-from lastro.report.opening import incomplete, invalid_fraction
 from lastro.results.columns import State
 from lastro.results.store import Store
+from lastro.words.language import ENGLISH
+from lastro.words.opening import incomplete, invalid_fraction
 
 _CANNOT = 3  # the exit code when a study of a suite could not run here, or could not finish
 
@@ -44,12 +44,12 @@ def _conclude_suite(directory: Path, report: bool, most_invalid: float | None) -
     print(f"tables: lastro results {shown}\nverdicts on the claims: lastro claims {shown}", flush=True)
     if report:
         write([directory], ReportOptions())
-    stopped = [member for member in suite.fronts if member.stopped]
+    stopped = [member for member in suite.studies if member.stopped]
     for words, midway in (("did not run here", False), ("ended by an error", True)):
         if names := [member.name for member in stopped if suites.can_run(directory, member) is midway]:
             say(f"{words}: {', '.join(names)}")
     counts = {
-        member.name: _counts(directory / member.name) for member in suite.fronts if suites.begun(directory, member)
+        member.name: _counts(directory / member.name) for member in suite.studies if suites.begun(directory, member)
     }
     for name, of_study in counts.items():
         if warning := incomplete(of_study, ENGLISH):

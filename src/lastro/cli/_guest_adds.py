@@ -11,14 +11,14 @@ from lastro.errors import LastroError
 from lastro.host import facts
 from lastro.host.ledger import Session
 from lastro.platforms.native import Native
-from lastro.scenarios.shared.availability_probes import Probes
+from lastro.scenarios.shared.availability_probes import PartProbes
 from lastro.scenarios.shared.pools import AttachmentPool, PlatformPool
 from lastro.testbed import Testbed, local_testbed
 
 _DATAPATH = "Open vSwitch's datapath in the kernel"
 
 
-def added(bed: Testbed, probes: Probes, links: AttachmentPool) -> list[str]:
+def added(bed: Testbed, probes: PartProbes, links: AttachmentPool) -> list[str]:
     """Return what the guest of a testbed offers and the machine below does not; nothing if it is not a guest.
 
     Links are tried on both."""
@@ -42,7 +42,7 @@ def added_isolation(here: Mapping[str, Any], guest: Mapping[str, Any]) -> list[s
     return [*found, *sorted(theirs - ours)]
 
 
-def links_of(probes: Probes, links: AttachmentPool) -> dict[str, bool]:
+def links_of(probes: PartProbes, links: AttachmentPool) -> dict[str, bool]:
     """Return which links a kernel has, without those that cannot be tried.
 
     Where Open vSwitch is not installed, its datapath in the kernel cannot be tried."""
@@ -58,6 +58,6 @@ def _links_below(near: Session) -> dict[str, bool]:
     try:
         with local_testbed(near, image_of(near)) as here, ExitStack() as stack:
             links = AttachmentPool(here, stack)
-            return links_of(Probes(here, PlatformPool(here, stack), links), links)
+            return links_of(PartProbes(here, PlatformPool(here, stack), links), links)
     except LastroError:  # it can measure nothing itself
         return {}

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from lastro.document import Document
-    from lastro.report.figures import Picture
-    from lastro.report.language import Language
+    from lastro.figures import Picture
+    from lastro.words.language import Language
 
 _LEAST_WIDTH = 60
 

@@ -8,7 +8,7 @@ import textwrap
 from dataclasses import asdict
 from pathlib import Path
 
-from lastro.analysis.topology import Recorded, recorded, versions
+from lastro.analysis.topology import RecordedTopology, recorded, versions
 from lastro.cli._terminal import print_document
 from lastro.errors import InputError
 from lastro.plain import json_text
@@ -27,14 +27,14 @@ def show_topology(args: argparse.Namespace, store: Store, trial: TrialRow, chose
     elif args.json:
         print(json_text({"trial": found.trial, "attempt": found.attempt, **asdict(found.topology)}))
     else:
-        from lastro.report.topology_text import topology_lines
+        from lastro.words.topology_text import topology_lines
 
         width = max(_LEAST_WIDTH, shutil.get_terminal_size((80, 24)).columns)
         head = [_as_built(trial, found), *textwrap.wrap(_levels(store, trial), min(width, 80))]
         print(*head, "", *topology_lines(found.topology, versions(store.provenance), width), sep="\n")
 
 
-def _found(store: Store, trial: TrialRow, chosen: Attempt | None, *, only_that: bool) -> Recorded:
+def _found(store: Store, trial: TrialRow, chosen: Attempt | None, *, only_that: bool) -> RecordedTopology:
     """Return the topology of this attempt, or, unless `only_that`, of another one of the same trial or treatment."""
     found = recorded([chosen]) if chosen else None
     if found is None and not only_that:
@@ -59,15 +59,15 @@ def _levels(store: Store, trial: TrialRow) -> str:
     return ", ".join(f"{name} = {level}" for name, level in levels.items())
 
 
-def _as_built(trial: TrialRow, found: Recorded) -> str:
+def _as_built(trial: TrialRow, found: RecordedTopology) -> str:
     if found.trial == trial.number:
         return f"Topology of trial {trial.number}, as attempt {found.attempt} built it"
     return f"Topology of trial {trial.number}, as trial {found.trial} of the same treatment was built"
 
 
-def _write(output: str, store: Store, trial: TrialRow, found: Recorded) -> None:
+def _write(output: str, store: Store, trial: TrialRow, found: RecordedTopology) -> None:
     """Write a figure in the format of the file's suffix; "-" is SVG to standard output."""
-    from lastro.report.figures.topology import topology_picture
+    from lastro.figures.topology import topology_picture
     from lastro.results.files import write_atomically
 
     suffix = Path(output).suffix.lower()

@@ -13,13 +13,13 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from lastro.app.places import open_campaign
+from lastro.app.campaign_dirs import open_campaign
 from lastro.cli._common import campaign_argument, language_argument, share
 from lastro.cli._terminal import print_blocks
-from lastro.report.language import language
+from lastro.words.language import language
 
 if TYPE_CHECKING:
-    from lastro.analysis.campaign import Report
+    from lastro.analysis.campaign import CampaignResults
     from lastro.results.samples import Series
     from lastro.results.store import Store
 
@@ -56,6 +56,6 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _series(store: Store, report: Report) -> dict[tuple[int, int], list[Series]]:
+def _series(store: Store, report: CampaignResults) -> dict[tuple[int, int], list[Series]]:
     trials = sorted({(p.trial, p.attempt) for row in report.rows for cell in row.cells for p in cell.points})
     return {key: store.series(*key) for key in trials[:_MOST_SERIES]}

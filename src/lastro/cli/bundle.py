@@ -16,8 +16,8 @@ from pathlib import Path
 
 from lastro.cli._common import campaign_argument
 from lastro.errors import InputError
-from lastro.report.language import LANGUAGES
 from lastro.units import human_bytes
+from lastro.words.language import LANGUAGES
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -41,14 +41,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from lastro.app.bundle import Wanted, place_for_bundle, write_bundle
-    from lastro.report.crate import author, licence_url
+    from lastro.app.bundle import BundleOptions, place_for_bundle, write_bundle
+    from lastro.builders.crate import author, licence_url
 
     if args.anonymous and args.authors:
         raise InputError("--anonymous and --author contradict each other", "leave out one of them")
     if args.license:
         licence_url(args.license)
-    wanted = Wanted(tuple(map(author, args.authors)), args.license, args.lang, args.anonymous)
+    wanted = BundleOptions(tuple(map(author, args.authors)), args.license, args.lang, args.anonymous)
     written = write_bundle(args.dir, args.output or place_for_bundle(args.dir), wanted)
     print(f"{written.place}: {written.files} files, {human_bytes(written.size)}, SHA-256 {written.sha256}")
     if written.waiting:

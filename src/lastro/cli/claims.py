@@ -18,15 +18,15 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lastro.app.campaign_dirs import refuse_suite
 from lastro.app.contents import JudgedClaims, claims_of, find_claims, judged, loaded, loaded_together
-from lastro.app.places import refuse_suite
 from lastro.campaign import suite as suites
 from lastro.campaign.suite import Suite
 from lastro.cli._common import campaigns_argument, language_argument
 from lastro.cli._terminal import print_laid_out
 from lastro.errors import InputError
 from lastro.plain import json_text
-from lastro.report.language import Language, language
+from lastro.words.language import Language, language
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -55,8 +55,8 @@ def run(args: argparse.Namespace) -> int:
     first, *others = args.dirs
     if not others and suites.is_suite(first):
         return _run_suite(args, first)
-    from lastro.report.claims_document import claims_text
-    from lastro.report.claims_table import render_claims
+    from lastro.builders.claims_table import render_claims
+    from lastro.builders.data.claims import claims_text
 
     data = loaded_together(args.dirs)
     say = language(args.lang)
@@ -74,7 +74,7 @@ def _run_suite(args: argparse.Namespace, directory: Path) -> int:
     suite, say = suites.read(directory), language(args.lang)
     found: dict[str, JudgedClaims] = {}
     waiting: list[str] = []  # studies that have claims but no campaign yet
-    for member in suite.fronts:
+    for member in suite.studies:
         file = claims_of(directory / member.name, member.study)
         if file is None:
             continue
@@ -91,7 +91,7 @@ def _run_suite(args: argparse.Namespace, directory: Path) -> int:
     if args.json:
         print(json_text(_suite_document(directory, suite, found, waiting, say)))
     else:
-        from lastro.report.claims_table import render_suite_claims
+        from lastro.builders.claims_table import render_suite_claims
 
         rows = {name: (judged.judgements, judged.report) for name, judged in found.items()}
         print_laid_out(lambda _: [render_suite_claims(suite.label, rows, waiting, say)])
@@ -102,8 +102,8 @@ def _run_suite(args: argparse.Namespace, directory: Path) -> int:
 def _suite_document(
     directory: Path, suite: Suite, found: dict[str, JudgedClaims], waiting: list[str], say: Language
 ) -> dict[str, Any]:
-    """Return the document of a suite: as that of a campaign, with the study of each claim and a list of `fronts`."""
-    from lastro.report.claims_document import claims_document
+    """Return the document of a suite: as that of a campaign, with the study of each claim and a list of `studies`."""
+    from lastro.builders.data.claims import claims_document
 
     documents = {name: claims_document(each.claims, each.judgements, each.report, say) for name, each in found.items()}
     tallies = [document["tally"] for document in documents.values()]
@@ -113,11 +113,13 @@ def _suite_document(
         "suite": suite.name,
         "tally": {verdict: sum(tally[verdict] for tally in tallies) for verdict in (tallies[0] if tallies else ())},
         "not_begun": waiting,
-        "fronts": [
-            {"front": name, **{key: value for key, value in document.items() if key not in ("format", "claims")}}
+        "studies": [
+            {"suite_study": name, **{key: value for key, value in document.items() if key not in ("format", "claims")}}
             for name, document in documents.items()
         ],
-        "claims": [{"front": name, **claim} for name, document in documents.items() for claim in document["claims"]],
+        "claims": [
+            {"suite_study": name, **claim} for name, document in documents.items() for claim in document["claims"]
+        ],
     }
 
 

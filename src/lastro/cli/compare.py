@@ -33,7 +33,7 @@ from lastro.app.contents import report_of
 from lastro.cli._common import language_argument, share
 from lastro.cli._terminal import print_blocks
 from lastro.errors import InputError
-from lastro.report.language import language
+from lastro.words.language import language
 
 if TYPE_CHECKING:
     from lastro.analysis.comparison import Comparison
@@ -135,7 +135,7 @@ def _is_same(a: Path, b: Path) -> bool:
 
 
 def _write_junit(file: Path, found: Comparison, *, fail_lost: bool) -> None:
-    from lastro.report.compare_document import junit
+    from lastro.builders.data.comparison import junit
     from lastro.results.files import write_atomically
 
     write_atomically(file, junit(found, fail_lost=fail_lost))
@@ -144,10 +144,10 @@ def _write_junit(file: Path, found: Comparison, *, fail_lost: bool) -> None:
 
 def _print(args: argparse.Namespace, found: Comparison) -> None:
     from lastro.builders.compare import compare_blocks
+    from lastro.builders.compare_github import workflow_commands
+    from lastro.builders.data.comparison import document_text
     from lastro.render.fitting import markdown_within
     from lastro.render.markdown import markdown
-    from lastro.report.compare_document import document_text
-    from lastro.report.compare_github import workflow_commands
 
     say = language(args.lang)
     if args.json:

@@ -32,10 +32,10 @@ from lastro.cli._terminal import print_blocks
 from lastro.errors import InputError
 from lastro.files import require_own_directory
 from lastro.plain import json_text
-from lastro.report.language import language
 from lastro.results.database import holds_campaign
 from lastro.study.model import Study
 from lastro.study.selection import Selection
+from lastro.words.language import language
 
 if TYPE_CHECKING:
     from lastro.analysis.noise_floor import NoiseFloors

@@ -20,15 +20,15 @@ from typing import TYPE_CHECKING, Any
 
 from lastro.app import plans
 from lastro.app.contents import report_of
-from lastro.app.plans import NoPlan, Planned, Probing, StudyPlan, reasons
+from lastro.app.plans import NoPlan, Planned, ProbeOptions, StudyPlan, reasons
 from lastro.app.studies import GivenSuite, load_study, suite_of
 from lastro.campaign.duration import EMULATED_TRIAL_S
 from lastro.cli._common import language_argument, selection, share, study_arguments, testbed_argument
 from lastro.cli._terminal import print_blocks, table
 from lastro.errors import InputError
-from lastro.report.language import Language, language
 from lastro.study import design
 from lastro.units import human_duration
+from lastro.words.language import Language, language
 
 if TYPE_CHECKING:
     from lastro.analysis.gate_plan import GatePlan
@@ -54,7 +54,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    probing = Probing(not args.no_probe, args.wait, args.testbed)
+    probing = ProbeOptions(not args.no_probe, args.wait, args.testbed)
     margin = _margin(args)
     if (given := suite_of(args.study, selection(args))) is not None:
         if margin:
@@ -91,7 +91,7 @@ def _margin(args: argparse.Namespace) -> float:
     return share(args.gate, "--gate", above_zero=True)
 
 
-def _run_suite(args: argparse.Namespace, given: GivenSuite, probing: Probing) -> int:
+def _run_suite(args: argparse.Namespace, given: GivenSuite, probing: ProbeOptions) -> int:
     planned = plans.plans_of(given, probing)
     if args.json:
         print(json.dumps(_suite_document(given, planned, args.schedule), indent=2))
@@ -276,7 +276,7 @@ def _suite_document(given: GivenSuite, planned: Sequence[Planned], schedule: boo
         "changes": list(given.selection.options),
         "trials": sum(p.trials for _, p in planned if isinstance(p, StudyPlan)),
         "expected_s": round(_total_s(planned), 1),
-        "fronts": [{"front": name, **_document_of(plan, schedule)} for name, plan in planned],
+        "studies": [{"suite_study": name, **_document_of(plan, schedule)} for name, plan in planned],
     }
 
 

@@ -25,7 +25,7 @@ from lastro.app.contents import claims_of, hosts_of
 from lastro.cli._common import campaigns_argument, language_argument
 from lastro.cli._terminal import put, terminal_width, write_figures
 from lastro.errors import InputError
-from lastro.report.language import Language, language
+from lastro.words.language import Language, language
 
 if TYPE_CHECKING:
     from lastro.analysis.pooled import PooledStudy
@@ -81,14 +81,14 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _figures(found: PooledStudy, say: Language, beside: Path) -> dict[str, Path]:
-    from lastro.report.figures.forest import pictures
+    from lastro.figures.forest import pictures
 
     return write_figures(pictures(found, say), beside / "figures")
 
 
 def _rendered(args: argparse.Namespace, found: PooledStudy, say: Language, links: dict[str, str]) -> str:
     if args.json:
-        from lastro.report.pool_document import document_text
+        from lastro.builders.data.pool import document_text
 
         return f"{document_text(found)}\n"
     if args.format == "html":

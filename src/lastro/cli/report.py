@@ -22,17 +22,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lastro.app.campaign_dirs import refuse_suite
 from lastro.app.contents import content_of, suite_section
-from lastro.app.places import refuse_suite
 from lastro.campaign import suite as suites
 from lastro.cli._common import campaigns_argument, language_argument
 from lastro.cli._terminal import put, write_figures
 from lastro.errors import InputError
-from lastro.report.language import language
+from lastro.words.language import language
 
 if TYPE_CHECKING:
-    from lastro.report.content import Content
-    from lastro.report.figures import Picture
+    from lastro.builders.content import Content
+    from lastro.figures import Picture
 
 SUFFIXES = {"html": "html", "md": "md", "latex": "tex"}
 
@@ -101,7 +101,7 @@ def _write_suite(directory: Path, wanted: ReportOptions) -> None:
     output = wanted.output or str(directory / "report.html")
     folder = Path.cwd() if output == "-" else Path(output).parent
     sections = []
-    for member in suite.fronts:
+    for member in suite.studies:
         place, content = directory / member.name, None
         if suites.begun(directory, member):
             content = content_of([place], say, all_metrics=wanted.all_metrics)
@@ -143,6 +143,6 @@ def _render(content: Content, wanted: ReportOptions, links: dict[str, str]) -> s
 
 
 def _pictures(content: Content) -> Iterator[Picture]:
-    from lastro.report.figures import pictures
+    from lastro.figures import pictures
 
     return pictures(content.report, content.analysis, content.say, content.judgements, content.published)

@@ -11,8 +11,8 @@ Parquet is for questions over several campaigns, in SQL by DuckDB, which is inst
   duckdb.sql("SELECT platform, avg(value) FROM 'c*.parquet' WHERE valid AND metric = 'throughput' GROUP BY platform")
 
 Needs no root, and works while the campaign runs. For a suite, it prints one table after the other; JSON has all studies
-in `fronts`; CSV and Parquet have a column `front` with the name of the study. Several campaigns of one study, such as
-those of levels that require different kernels, are put together: lastro results DIR DIR ..."""
+in `studies`; CSV and Parquet have a column `suite_study` with the name of the study. Several campaigns of one study,
+such as those of levels that require different kernels, are put together: lastro results DIR DIR ..."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from lastro.errors import InputError
 from lastro.plain import json_text
 
 if TYPE_CHECKING:
-    from lastro.analysis.campaign import Report
+    from lastro.analysis.campaign import CampaignResults
     from lastro.results.export import CsvStyle
     from lastro.results.read import CampaignData
 
@@ -67,7 +67,7 @@ def _run(args: argparse.Namespace) -> int:
     data = loaded_together(args.dirs)
     _export(args, data)
     if args.json:
-        from lastro.report.document import document_text
+        from lastro.builders.data.results import document_text
 
         report = build_report(data, all_metrics=args.all_metrics)
         print(document_text(report, published_of(args.dirs[0], data)))
@@ -78,27 +78,27 @@ def _run(args: argparse.Namespace) -> int:
 
 def _run_suite(args: argparse.Namespace, directory: Path) -> int:
     from lastro.analysis.build import build_report
-    from lastro.report.document import document
+    from lastro.builders.data.results import document
 
     suite = suites.read(directory)
-    data = {member.name: loaded(directory / member.name) for member in suite.fronts if suites.begun(directory, member)}
+    data = {member.name: loaded(directory / member.name) for member in suite.studies if suites.begun(directory, member)}
     _export(args, data)
     reports = {name: build_report(each, all_metrics=args.all_metrics) for name, each in data.items()}
     if args.json:
-        fronts = [
-            {"front": name, **document(report, published_of(directory / name, data[name]))}
+        studies = [
+            {"suite_study": name, **document(report, published_of(directory / name, data[name]))}
             for name, report in reports.items()
         ]
         missing = [
-            {"front": member.name, "reason": member.stopped, "remedy": member.remedy}
-            for member in suite.fronts
+            {"suite_study": member.name, "reason": member.stopped, "remedy": member.remedy}
+            for member in suite.studies
             if member.name not in data
         ]
         head = {"format": _SUITE_FORMAT, "directory": str(directory), "suite": suite.name, "title": suite.title}
-        print(json_text({**head, "fronts": fronts, "not_begun": missing}))
+        print(json_text({**head, "studies": studies, "not_begun": missing}))
     elif not (args.csv or args.parquet):
-        for number, member in enumerate(suite.fronts, 1):
-            print(f"── study {number} of {len(suite.fronts)}: {member.name} ──\n", flush=True)
+        for number, member in enumerate(suite.studies, 1):
+            print(f"── study {number} of {len(suite.studies)}: {member.name} ──\n", flush=True)
             if member.name in reports:
                 print_table(reports[member.name])
             else:
@@ -145,7 +145,7 @@ def _write(file: Path, text: str) -> None:
     print(f"wrote {file}", file=sys.stderr)
 
 
-def print_table(report: Report) -> None:
+def print_table(report: CampaignResults) -> None:
     """Print the table of a campaign, as wide as the terminal."""
     from lastro.report.terminal import render
 

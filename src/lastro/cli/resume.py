@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 
 from lastro.app import campaigns, suites
-from lastro.app.campaigns import How
+from lastro.app.campaigns import ResumeOptions
 from lastro.campaign.suite import is_suite
 from lastro.cli._common import campaign_argument, fail_invalid_argument, hosts_arguments, most_invalid
 from lastro.cli._conclude import conclude
@@ -41,7 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     most = most_invalid(args)
-    how = How(args.wait, args.changed_host, args.invalid, args.testbed, args.fleet)
+    how = ResumeOptions(args.wait, args.changed_host, args.invalid, args.testbed, args.fleet)
     resume = suites.resume if is_suite(args.dir) else campaigns.resume
     if not resume(args.dir, how):
         print(f"{args.dir}: nothing is left to run")

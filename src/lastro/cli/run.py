@@ -12,8 +12,8 @@ from pathlib import Path
 
 from lastro import registry
 from lastro.app import campaigns, suites
-from lastro.app.campaigns import How
-from lastro.app.places import check_place, place_for
+from lastro.app.campaign_dirs import check_place, place_for
+from lastro.app.campaigns import ResumeOptions
 from lastro.app.rights import require_root
 from lastro.app.studies import load_fleet, load_study, load_testbed, suite_of
 from lastro.cli._common import fail_invalid_argument, hosts_arguments, most_invalid, selection, study_arguments
@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
         require_root("run")
     directory = args.output or place_for(given.folder.name if given else studies[0].name)
     if given:
-        how = How(wait=args.wait, testbed=args.testbed, fleet=args.fleet, properties=args.properties)
+        how = ResumeOptions(wait=args.wait, testbed=args.testbed, fleet=args.fleet, properties=args.properties)
         suites.begin(directory, given, how)
     else:
         check_place(directory)

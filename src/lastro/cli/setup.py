@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 from lastro.errors import HostError, InputError
 
 if TYPE_CHECKING:
-    from lastro.setup.plan import SetupPlan, Unmet
-    from lastro.setup.run import Ended
+    from lastro.setup.plan import SetupPlan, UnmetRequirements
+    from lastro.setup.run import EndedStep
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -68,12 +68,12 @@ def _script(command: str, plan: SetupPlan) -> str:
     return shell_script(command, plan.machine.path, plan.steps, [_words(finding) for finding in plan.blocked])
 
 
-def _words(finding: Unmet) -> str:
+def _words(finding: UnmetRequirements) -> str:
     remedy = f"\n  remedy: {finding.remedy}" if finding.remedy else ""
     return f"{finding.part.title} cannot be installed: {finding.reason}{remedy}"
 
 
-def _summary(plan: SetupPlan, findings: Sequence[Unmet]) -> str:
+def _summary(plan: SetupPlan, findings: Sequence[UnmetRequirements]) -> str:
     ready = [finding.part for finding in findings if finding.ready and finding.part.kind]
     shown = ", ".join(part.name for part in ready) if len(ready) <= 8 else f"{len(ready)} parts"
     missing = [finding for finding in findings if finding.reason]
@@ -86,12 +86,12 @@ def _summary(plan: SetupPlan, findings: Sequence[Unmet]) -> str:
     return "".join(f"{line}\n" for line in [*lines, *map(_words, missing)])
 
 
-def _lost(findings: Sequence[Unmet]) -> list[Unmet]:
+def _lost(findings: Sequence[UnmetRequirements]) -> list[UnmetRequirements]:
     """Return the required parts that cannot be installed."""
     return [finding for finding in findings if finding.reason and finding.part.required]
 
 
-def _raise_for(findings: Sequence[Unmet]) -> None:
+def _raise_for(findings: Sequence[UnmetRequirements]) -> None:
     """Raise HostError when a required part cannot be installed."""
     lost = _lost(findings)
     if len(lost) == 1:
@@ -101,7 +101,7 @@ def _raise_for(findings: Sequence[Unmet]) -> None:
         raise HostError(f"these cannot be installed: {names}", "the list above has a reason and a remedy for each")
 
 
-def _as_json(plan: SetupPlan, findings: Sequence[Unmet], ended: Sequence[Ended]) -> str:
+def _as_json(plan: SetupPlan, findings: Sequence[UnmetRequirements], ended: Sequence[EndedStep]) -> str:
     by_name = {one.step.name: one for one in ended}
     document: dict[str, Any] = {
         "parts": [
@@ -123,7 +123,7 @@ def _as_json(plan: SetupPlan, findings: Sequence[Unmet], ended: Sequence[Ended])
     return json.dumps(document, indent=2) + "\n"
 
 
-def _outcome(ended: Ended | None) -> dict[str, Any]:
+def _outcome(ended: EndedStep | None) -> dict[str, Any]:
     if ended is None:
         return {"status": "not run", "duration_s": None, "last_line": None, "log": None}
     status = "failed" if ended.failed else "done"

@@ -17,7 +17,8 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from lastro.app.places import open_campaign
+from lastro.app.campaign_dirs import open_campaign
+from lastro.builders.data.encoder import encode, only
 from lastro.campaign.script import shell_script, undoing
 from lastro.cli._common import campaign_argument
 from lastro.cli._origin import foreign
@@ -25,7 +26,6 @@ from lastro.cli._terminal import print_document
 from lastro.cli._topology import show_topology
 from lastro.errors import InputError
 from lastro.plain import json_text
-from lastro.report.encoder import encode, only
 from lastro.results.export import HOST, measured_in
 from lastro.results.rows import Attempt, TrialRow
 from lastro.results.store import Store

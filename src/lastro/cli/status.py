@@ -11,7 +11,7 @@ from lastro.campaign import suite as suites
 from lastro.cli._common import campaign_argument, language_argument
 from lastro.cli._terminal import print_blocks
 from lastro.plain import json_text
-from lastro.report.language import language
+from lastro.words.language import language
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -16,7 +16,7 @@ from lastro import papers
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedStudy:
     """A built-in study, or a suite, which has no scenario."""
 
     name: str
@@ -41,17 +41,17 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _listed() -> list[Listed]:
-    found = list[Listed]()
+def _listed() -> list[ListedStudy]:
+    found = list[ListedStudy]()
     for name in papers.names():
         suite, _, member = name.partition("/")
         if member and not any(each.name == suite for each in found):
             folder = papers.folder(suite)
             assert folder
             table = tomllib.loads((folder / "suite.toml").read_text(encoding="utf-8"))
-            found.append(Listed(suite, table["title"], None, (), False))
+            found.append(ListedStudy(suite, table["title"], None, (), False))
         document = tomllib.loads(papers.find(name).read_text(encoding="utf-8"))
         study = document["study"]
         judged = papers.claims(study["name"]) is not None
-        found.append(Listed(name, study["title"], study["scenario"], (*document.get("profiles", ()),), judged))
+        found.append(ListedStudy(name, study["title"], study["scenario"], (*document.get("profiles", ()),), judged))
     return found

@@ -16,12 +16,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lastro.builders.data.encoder import encode
 from lastro.cli.compare import UNDECIDED
 from lastro.plain import json_text, plain
-from lastro.report.encoder import encode
 
 if TYPE_CHECKING:
-    from lastro.app.verify import Finding, Verification
+    from lastro.app.verify import BundleFault, Verification
 
 NOT_VERIFIED = 9  # an exit code
 _FORMAT = "lastro-verify/1"
@@ -73,11 +73,11 @@ def _lines(found: Verification, verdict: str) -> list[str]:
     return [*lines, verdict]
 
 
-def _count(findings: Sequence[Finding], what: str) -> str:
+def _count(findings: Sequence[BundleFault], what: str) -> str:
     return f"{len(findings)} {what}" if findings else "all equal"
 
 
-def _findings(findings: Sequence[Finding]) -> list[str]:
+def _findings(findings: Sequence[BundleFault]) -> list[str]:
     lines = [f"  {plain(each.file)}: {plain(each.reason)}" for each in findings[:_MOST_SHOWN]]
     more = len(findings) - len(lines)
     return [*lines, f"  and {more} more, which --json lists"] if more else lines

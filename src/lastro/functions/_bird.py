@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from lastro.functions._ospf import MOST_PATHS, Interface, NeighbourChange, Protocol, Router, router_id, until, utc_s
+from lastro.functions._ospf import MOST_PATHS, Interface, NeighbourChange, OspfDaemon, Router, router_id, until, utc_s
 
 
 class Bird(Router):
@@ -17,7 +17,7 @@ class Bird(Router):
     home = "/run/bird"
 
     def configuration(
-        self, host_name: str, number: int, ports: Sequence[Interface], protocol: Protocol
+        self, host_name: str, number: int, ports: Sequence[Interface], protocol: OspfDaemon
     ) -> dict[str, str]:
         kind = {"broadcast": "broadcast", "point-to-point": "ptp"}[protocol.network_type]
         retransmit = " retransmit 2;" if protocol.timers == "fast" else ""

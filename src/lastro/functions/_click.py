@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from lastro.errors import PlatformError, Unavailable
-from lastro.functions._path import Counted, Path
+from lastro.functions._forwarding_path import CounterReading, ForwardingPath
 from lastro.host.base import Process
 from lastro.platforms.base import Instance
 
@@ -56,7 +56,7 @@ _COMPLETE = """elementclass CompleteChecksum {
 }"""
 
 
-def configuration(elements: str, path: Path) -> str:
+def configuration(elements: str, path: ForwardingPath) -> str:
     """Return a Click configuration that forwards both ways, with `elements` in both directions."""
     inside = _SIDE.format(side="inside", interface=path.inside, address=path.inside_address)
     outside = _SIDE.format(side="outside", interface=path.outside, address=path.outside_address)
@@ -91,12 +91,12 @@ class ClickRouter:
     process: Process
     elements: dict[str, str]
 
-    def counted(self) -> dict[str, Counted]:
+    def counted(self) -> dict[str, CounterReading]:
         """Read the counters; empty when Click does not answer."""
         asked = "".join(f"read {element}.count\nread {element}.byte_count\n" for element in self.elements.values())
         answers = _data(self.instance.run(["nc", "-U", _SOCKET], stdin=f"{asked}quit\n", check=False).text)
         return {
-            name: Counted(answers[f"{element}.count"], answers[f"{element}.byte_count"])
+            name: CounterReading(answers[f"{element}.count"], answers[f"{element}.byte_count"])
             for name, element in self.elements.items()
             if f"{element}.byte_count" in answers
         }
@@ -113,7 +113,7 @@ class ClickRouter:
 
 
 @contextmanager
-def running(instance: Instance, elements: str, path: Path) -> Iterator[ClickRouter]:
+def running(instance: Instance, elements: str, path: ForwardingPath) -> Iterator[ClickRouter]:
     """Run Click with a function's elements inside the block. Raises: Unavailable, PlatformError."""
     if path.version != "4":
         raise Unavailable("the Click configurations are for IPv4 only", 'use implementation = "kernel"')

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
-from lastro.functions._ospf import MOST_PATHS, Interface, NeighbourChange, Protocol, Router, router_id, until, utc_s
+from lastro.functions._ospf import MOST_PATHS, Interface, NeighbourChange, OspfDaemon, Router, router_id, until, utc_s
 
 
 class Frr(Router):
@@ -25,7 +25,7 @@ class Frr(Router):
     )  # fmt: skip
 
     def configuration(
-        self, host_name: str, number: int, ports: Sequence[Interface], protocol: Protocol
+        self, host_name: str, number: int, ports: Sequence[Interface], protocol: OspfDaemon
     ) -> dict[str, str]:
         hostname = f"hostname {host_name}"
         lines = [hostname, f"log file {self.log} notifications", "log timestamp precision 6", "!"]

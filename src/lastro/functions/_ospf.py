@@ -31,7 +31,7 @@ class Interface:
 
 
 @dataclass(frozen=True, slots=True)
-class Protocol:
+class OspfDaemon:
     """Settings on which all routers of a network agree."""
 
     hello_s: int = 1
@@ -80,7 +80,7 @@ class Router(ABC):
 
     @abstractmethod
     def configuration(
-        self, host_name: str, number: int, ports: Sequence[Interface], protocol: Protocol
+        self, host_name: str, number: int, ports: Sequence[Interface], protocol: OspfDaemon
     ) -> dict[str, str]:
         """Return the texts of the configuration files, by their names."""
 

@@ -14,7 +14,7 @@ from lastro.errors import Unavailable, hinted
 from lastro.functions import _click
 from lastro.functions._click import BROKEN
 from lastro.functions._click import CONDITION as ON_CLICK
-from lastro.functions._path import PATHS, Counted, Path
+from lastro.functions._forwarding_path import PATHS, CounterReading, ForwardingPath
 from lastro.platforms.base import Instance
 from lastro.requirements import NOTHING, Requirements
 from lastro.study.model import Level, Setting
@@ -53,15 +53,15 @@ class Function(ABC):
     def __init__(self, **chosen: Level) -> None:
         self.chosen: dict[str, Level] = {option.name: option.default for option in self.options} | chosen
 
-    def rules(self, path: Path) -> str:
+    def rules(self, path: ForwardingPath) -> str:
         """Return the chains, sets and counters to put in the table; without any, it is plain forwarding."""
         return ""
 
-    def more_steps(self, path: Path) -> Sequence[Step]:
+    def more_steps(self, path: ForwardingPath) -> Sequence[Step]:
         """Return what else to run inside, after the table is loaded."""
         return ()
 
-    def click(self, path: Path) -> str:
+    def click(self, path: ForwardingPath) -> str:
         """Return the function's elements in Click: the body of a compound element with two inputs and two outputs.
 
         Ports 0 lead from the inside to the outside, ports 1 back. Each named `Counter` is read as a counter of the
@@ -70,8 +70,8 @@ class Function(ABC):
 
     @contextmanager
     def installed(
-        self, instance: Instance, path: Path, implementation: str = "kernel"
-    ) -> Iterator[Callable[[], dict[str, Counted]]]:
+        self, instance: Instance, path: ForwardingPath, implementation: str = "kernel"
+    ) -> Iterator[Callable[[], dict[str, CounterReading]]]:
         """Run the function for as long as the block lasts; yield what reads its counters."""
         if implementation == "click":
             with _click.running(instance, self.click(path), path) as router:
@@ -80,7 +80,7 @@ class Function(ABC):
             self._load(instance, path)
             yield partial(self.counters, instance, path)
 
-    def _load(self, instance: Instance, path: Path) -> None:
+    def _load(self, instance: Instance, path: ForwardingPath) -> None:
         with hinted(self.remedy if instance.shares_kernel else None):
             if instance.has_nftables:
                 instance.run(["nft", "-f", "-"], stdin=self.ruleset(path))
@@ -92,7 +92,7 @@ class Function(ABC):
             for step in self.more_steps(path):
                 instance.run(step.argv, stdin=step.stdin)
 
-    def ruleset(self, path: Path) -> str:
+    def ruleset(self, path: ForwardingPath) -> str:
         """Return the whole table. `crossed` counts every packet that the kernel forwards from inside to outside."""
         return f"""table {path.family} {_TABLE} {{
     counter crossed {{ }}
@@ -103,7 +103,7 @@ class Function(ABC):
 {self.rules(path)}}}
 """
 
-    def counters(self, instance: Instance, path: Path = _USUAL_PATH) -> dict[str, Counted]:
+    def counters(self, instance: Instance, path: ForwardingPath = _USUAL_PATH) -> dict[str, CounterReading]:
         """Return the named counters of the function in the kernel; empty where none can be read (a dead instance)."""
         if not instance.has_nftables:
             return {"crossed": _carried(instance, path)}
@@ -111,16 +111,16 @@ class Function(ABC):
         try:
             items = json.loads(done.text)["nftables"]
             found = (item["counter"] for item in items if "counter" in item)
-            return {counter["name"]: Counted(counter["packets"], counter["bytes"]) for counter in found}
+            return {counter["name"]: CounterReading(counter["packets"], counter["bytes"]) for counter in found}
         except (ValueError, KeyError, TypeError):
             return {}
 
 
-def _carried(instance: Instance, path: Path) -> Counted:
+def _carried(instance: Instance, path: ForwardingPath) -> CounterReading:
     """Count what came in at the inside and went out at the outside, as far as the links' own counters show."""
     stats = {link["ifname"]: link["stats64"] for link in instance.links()}
     come, gone = stats[path.inside]["rx"], stats[path.outside]["tx"]
-    return Counted(min(come["packets"], gone["packets"]), min(come["bytes"], gone["bytes"]))
+    return CounterReading(min(come["packets"], gone["packets"]), min(come["bytes"], gone["bytes"]))
 
 
 class Service(ABC):
@@ -136,4 +136,4 @@ class Service(ABC):
     version_argv: ClassVar[tuple[str, ...]] = ()
 
 
-__all__ = ["BROKEN", "ON_CLICK", "PATHS", "Counted", "Function", "Path", "Service", "Step"]
+__all__ = ["BROKEN", "ON_CLICK", "PATHS", "CounterReading", "ForwardingPath", "Function", "Service", "Step"]

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from lastro.errors import Unavailable
-from lastro.functions.base import Counted, Function, Path, Step
+from lastro.functions.base import CounterReading, ForwardingPath, Function, Step
 from lastro.study.model import Setting
 from lastro.testbed import IN_A_GUEST
 
@@ -39,7 +39,7 @@ class Dpi(Function):
     options = (Setting("signatures", 1, "signatures for which every payload is searched", 1, 1_000),)
 
     @staticmethod
-    def detoured(moved: Mapping[str, Mapping[str, int]], seen: Mapping[str, Counted]) -> int:
+    def detoured(moved: Mapping[str, Mapping[str, int]], seen: Mapping[str, CounterReading]) -> int:
         """Return how many packets were redirected: by counters of the links of its instance, or by those of Click."""
         link = moved.get(f"function.{DETOUR[0]}", {}).get("tx_packets", 0)
         return seen[_DETOURED].packets if _DETOURED in seen else link
@@ -48,7 +48,7 @@ class Dpi(Function):
     def _signatures(self) -> list[str]:
         return [SIGNATURE, *(f"X-Lastro-{number:03d}" for number in range(1, int(self.chosen["signatures"])))]
 
-    def more_steps(self, path: Path) -> Sequence[Step]:
+    def more_steps(self, path: ForwardingPath) -> Sequence[Step]:
         entry, exit_ = DETOUR
         here, there = _DETOUR_ADDRESSES[path.version]
         six = path.version == "6"
@@ -66,7 +66,7 @@ rule add iif {path.inside} fwmark {_MARK} lookup {_TABLE}
         batch, restore = (("ip", "-6"), "ip6tables-nft-restore") if six else (("ip",), "iptables-nft-restore")
         return (Step((*batch, "-batch", "-"), links), Step((restore,), inspection))
 
-    def click(self, path: Path) -> str:
+    def click(self, path: ForwardingPath) -> str:
         if len(self._signatures) > 1:
             raise Unavailable("dpi searches for one signature in Click", 'use implementation = "kernel"')
         # Click 2.1 has no element that searches (FastClick has). A Classifier compares at fixed offsets: here at each

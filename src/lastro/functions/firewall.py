@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lastro.functions.base import Function, Path
+from lastro.functions.base import ForwardingPath, Function
 from lastro.study.model import Setting
 
 BLOCKED_PORTS = (7, 9, 13, 19, 23, 135, 137, 138, 139, 445)  # old or dangerous services; 9 is "discard"
@@ -24,7 +24,7 @@ class Firewall(Function):
         Setting("rules", 0, "further rules, of one blocked address each: the flow passes all of them", 0, _MOST_RULES),
     )
 
-    def rules(self, path: Path) -> str:
+    def rules(self, path: ForwardingPath) -> str:
         ports = ", ".join(map(str, BLOCKED_PORTS))
         sources = ", ".join(BLOCKED_SOURCES_6 if path.version == "6" else BLOCKED_SOURCES)
         return f"""    counter blocked {{ }}
@@ -38,7 +38,7 @@ class Firewall(Function):
 {"".join(f"        {path.family} saddr {host} counter name blocked drop{chr(10)}" for host in self._hosts(path))}    }}
 """
 
-    def click(self, path: Path) -> str:
+    def click(self, path: ForwardingPath) -> str:
         ports = " || ".join(f"dst port {port}" for port in BLOCKED_PORTS)
         sources = " || ".join(f"src net {source}" for source in BLOCKED_SOURCES)
         hosts = "".join(f"1 src host {host}, " for host in self._hosts(path))
@@ -47,7 +47,7 @@ class Firewall(Function):
             "rules[0] -> [0]output; rules[1] -> blocked :: Counter -> Discard; input[1] -> [1]output;"
         )
 
-    def _hosts(self, path: Path) -> Iterator[str]:
+    def _hosts(self, path: ForwardingPath) -> Iterator[str]:
         """Yield an address for each further rule, outside of the networks of the path."""
         for number in range(int(self.chosen["rules"])):
             high, low = divmod(number, 250)

@@ -48,7 +48,7 @@ class ProxyOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class RequestCounts:
     """The number of requests by result, such as 'TCP_MEM_HIT/200', and the addresses of the clients."""
 
     results: Counter[str] = field(default_factory=Counter)
@@ -56,7 +56,7 @@ class Served:
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class RunningProxy:
     """A proxy that runs in its instance."""
 
     instance: Instance
@@ -69,15 +69,15 @@ class Running:
             words = (done.error_text or done.text).strip()[-600:]
             raise PlatformError(f"the proxy in {self.instance.spec.name} exited with code {done.returncode}: {words}")
 
-    def served(self) -> dict[int, Served]:
+    def served(self) -> dict[int, RequestCounts]:
         """Return the requests in its log, by the port at which they arrived.
 
         A connection that a client opened and did not need has a line, too, but is not a request."""
         script = f"grep -v ' {_UNUSED}$' {_LOG} | cut -d ' ' -f 2-4 | sort | uniq -c"
         done = self.instance.run(["sh", "-c", script])
-        found: dict[int, Served] = {}
+        found: dict[int, RequestCounts] = {}
         for count, client, port, result in (line.split() for line in done.text.splitlines()):
-            served = found.setdefault(int(port), Served())
+            served = found.setdefault(int(port), RequestCounts())
             served.results[result] += int(count)
             served.clients.add(client)
         return found
@@ -127,14 +127,14 @@ shutdown_lifetime 0 seconds
 """
 
     @contextmanager
-    def running(self, instance: Instance, wanted: ProxyOptions) -> Iterator[Running]:
+    def running(self, instance: Instance, wanted: ProxyOptions) -> Iterator[RunningProxy]:
         """Run the proxy inside the block. It has been started, but may not answer yet."""
         prepare = f"rm -rf {_PLACE}; mkdir -p {_PLACE}; cat > {_CONFIG}; chown -R {_USER}:{_USER} {_PLACE}"
         instance.run(["sh", "-ec", prepare], stdin=self.configuration(wanted))
         argv = [*_UNPRIVILEGED, "squid", "-N", "-d", "1", "-f", _CONFIG]
         process = instance.spawn(["sh", "-ec", _START, "squid", *argv])
         try:
-            yield Running(instance, process)
+            yield RunningProxy(instance, process)
         finally:
             # With a softer signal, Squid would take two seconds to end, and it has nothing to save.
             with suppress(LastroError):

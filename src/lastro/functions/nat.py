@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lastro.functions.base import Function, Path
+from lastro.functions.base import ForwardingPath, Function
 from lastro.testbed import IN_A_GUEST
 
 
@@ -14,7 +14,7 @@ class NatFunction(Function):
     per_packet = True
     tracks = True
 
-    def rules(self, path: Path) -> str:
+    def rules(self, path: ForwardingPath) -> str:
         # The chain sees the first packet of a flow; conntrack rewrites the header of each one after it. Everything that
         # goes out is translated: over links that translate too, the flow does not come from the source's own address.
         return f"""    counter translated {{ }}
@@ -24,7 +24,7 @@ class NatFunction(Function):
     }}
 """
 
-    def click(self, path: Path) -> str:
+    def click(self, path: ForwardingPath) -> str:
         # The pattern draws a port from the range; the kernel keeps the source's own where it is free. Click rewrites no
         # fragment but the first, and drops the others. Errors of ICMP belong to the flow that they quote.
         pattern = f"pattern {path.outside_address} 1024-65535 - - 0 1, drop"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from lastro.functions.base import Function, Path
+from lastro.functions.base import ForwardingPath, Function
 
 
 class Forwarding(Function):
     name = "none"
     summary = "plain forwarding, the upper bound for every function"
 
-    def click(self, path: Path) -> str:
+    def click(self, path: ForwardingPath) -> str:
         return "input[0] -> [0]output; input[1] -> [1]output;"

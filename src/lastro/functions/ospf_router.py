@@ -11,7 +11,7 @@ from lastro.functions._frr import Frr, Quagga
 from lastro.functions._ospf import Router
 from lastro.functions.base import Service
 from lastro.host.base import Host
-from lastro.image.rootfs import Needs
+from lastro.image.rootfs import ImageAdditions
 
 ROUTERS: dict[str, Router] = {router.name: router for router in (Frr(), Bird(), Quagga())}
 
@@ -22,8 +22,8 @@ class OspfRouter(Service):
     packages = tuple(sorted(router.package for router in ROUTERS.values() if router.package))
 
     @classmethod
-    def needs(cls, host: Host, chosen: Iterable[str]) -> Needs:
+    def needs(cls, host: Host, chosen: Iterable[str]) -> ImageAdditions:
         """Return all packages, so that implementations run on the same files, and programs of the chosen ones."""
-        return Needs(
+        return ImageAdditions(
             cls.packages, tuple(file for name in sorted(set(chosen)) for file in ROUTERS[name].own_files(host))
         )

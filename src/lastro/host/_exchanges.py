@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from operator import itemgetter
 
-from lastro.host.moments import Span
+from lastro.host.moments import TimedSpan
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +65,9 @@ class Exchanges:
             block.alone_s = block.alone_s or time.monotonic()
 
     @contextmanager
-    def timed(self, exchange: Callable[[], Exchange]) -> Iterator[Span]:
+    def timed(self, exchange: Callable[[], Exchange]) -> Iterator[TimedSpan]:
         """Time a block. `exchange` makes one, for a block that had none."""
-        span, block, began_s = Span(), _Block(), time.monotonic()
+        span, block, began_s = TimedSpan(), _Block(), time.monotonic()
         self._blocks.append(block)
         try:
             yield span

@@ -69,11 +69,11 @@ call() {
 PATIENCE_S = 20.0  # beyond a command's own timeout: three unanswered ServerAlive probes take 15 s
 
 
-class Lost(Exception):
+class ShellLost(Exception):
     """The shell has ended or does not answer. The text is the last line that ssh printed, if any."""
 
 
-class NoPlace(Exception):
+class NoScratchDirectory(Exception):
     """The remote host has no directory for the output of commands."""
 
 
@@ -138,7 +138,7 @@ class Shell:
             pass
         if (found := line.split()[1:])[:1] == ["none"]:
             self.close()
-            raise NoPlace
+            raise NoScratchDirectory
         return found
 
     def run(
@@ -232,17 +232,17 @@ class Shell:
     def _more(self, deadline_s: float) -> bytes:
         assert self._process.stdout is not None
         if not select.select([self._process.stdout], [], [], max(0.0, deadline_s - time.monotonic()))[0]:
-            raise Lost(self._late)
+            raise ShellLost(self._late)
         data = self._process.stdout.read(1 << 16)
         if not data:
             raise self._lost()
         return data
 
-    def _lost(self) -> Lost:
+    def _lost(self) -> ShellLost:
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(1)
         lines = [line for line in self._err.content().decode(errors="replace").splitlines() if line.strip()]
-        return Lost(lines[-1].strip() if lines else "closed by the remote host")
+        return ShellLost(lines[-1].strip() if lines else "closed by the remote host")
 
 
 class Shells:

@@ -26,7 +26,7 @@ _READ = [
 
 
 @dataclass(frozen=True, slots=True)
-class Totals:
+class HostTotals:
     """CPU seconds of a host by mode, and seconds in which some task stalled, by resource; both since boot.
 
     A kernel without PSI has no stalls."""
@@ -35,7 +35,7 @@ class Totals:
     stalled_s: Mapping[str, float]
 
     @classmethod
-    def parse(cls, lines: Mapping[str, str]) -> Totals:
+    def parse(cls, lines: Mapping[str, str]) -> HostTotals:
         """Parse the first lines of /proc/stat and of the existing files of /proc/pressure, given by path."""
         ticks = map(int, lines["/proc/stat"].split()[1:])
         stalls = ((name, lines.get(f"/proc/pressure/{name}", "")) for name in _RESOURCES)
@@ -44,8 +44,8 @@ class Totals:
             {name: int(line.rpartition("total=")[2]) / 1e6 for name, line in stalls if line},
         )
 
-    def since(self, before: Totals) -> Totals:
-        return Totals(
+    def since(self, before: HostTotals) -> HostTotals:
+        return HostTotals(
             {mode: self.cpu_s[mode] - before.cpu_s[mode] for mode in self.cpu_s},
             {name: at - before.stalled_s[name] for name, at in self.stalled_s.items() if name in before.stalled_s},
         )
@@ -60,9 +60,9 @@ class Totals:
         return 100 * self.cpu_s["steal"] / total_s if total_s else 0.0
 
 
-def totals_of(texts: Mapping[str, str]) -> Totals:
+def totals_of(texts: Mapping[str, str]) -> HostTotals:
     """Return the totals from the texts of `TOTALS`; a kernel without PSI lacks some of these files."""
-    return Totals.parse({path: texts[path].partition("\n")[0] for path in TOTALS if path in texts})
+    return HostTotals.parse({path: texts[path].partition("\n")[0] for path in TOTALS if path in texts})
 
 
 def n_cpus(stat: str) -> int:
@@ -80,14 +80,14 @@ class ActiveProcess:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class ActivityReading:
     """A reading of a host; `at_s` is its time on the controller's monotonic clock."""
 
     at_s: float
-    totals: Totals
+    totals: HostTotals
     processes: Mapping[int, ActiveProcess]
 
-    def busiest(self, before: Look, own: Iterable[int] = ()) -> tuple[ActiveProcess, float] | None:
+    def busiest(self, before: ActivityReading, own: Iterable[int] = ()) -> tuple[ActiveProcess, float] | None:
         """Return the process that used the most user CPU time since `before`, and the number of CPUs that it kept busy.
 
         None when no process used any. Processes with a PID in `own` do not count."""
@@ -100,7 +100,7 @@ class Look:
         found = max(used, key=lambda each: each[1], default=None)
         return found if found and found[1] > 0 else None
 
-    def foreign_user_s(self, before: Look, own: Collection[int], own_s: float) -> float:
+    def foreign_user_s(self, before: ActivityReading, own: Collection[int], own_s: float) -> float:
         """Return the seconds in user mode since `before` of all processes that are not in `own`.
 
         `own_s` is the time of this process and of its ended children; 0 on a remote host. Each of two counts may be too
@@ -120,7 +120,7 @@ class Look:
         return max(0.0, min(counts))
 
 
-def look(host: Host) -> Look:
+def look(host: Host) -> ActivityReading:
     """Read the host's totals and all of its visible processes."""
     at_s = time.monotonic()
     done = host.run(_READ, check=False)  # its exit code is not 0 if a process has ended meanwhile
@@ -129,7 +129,7 @@ def look(host: Host) -> Look:
     if "/proc/stat" not in lines:
         raise CommandFailed(done.argv, done.returncode, done.error_text)
     processes = [_process(line) for path, line in lines.items() if path.endswith("/stat") and path != "/proc/stat"]
-    return Look(at_s, Totals.parse(lines), {each.pid: each for each in processes if each})
+    return ActivityReading(at_s, HostTotals.parse(lines), {each.pid: each for each in processes if each})
 
 
 def _process(line: str) -> ActiveProcess | None:

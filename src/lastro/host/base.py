@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 
 from lastro.errors import InputError, Unavailable
 from lastro.host.files import SEARCHED, Files, LocalFiles
-from lastro.host.moments import Glance, OwnCpu, Span
+from lastro.host.moments import FileReadings, OwnCpu, TimedSpan
 from lastro.validity import ClockReading, ClockSample
 
 # Other characters mean something to a tool: `:` and `,` in options of mounts and of QEMU, a blank in settings of LXC.
@@ -197,16 +197,16 @@ class Host(ABC):
         now = ClockReading.now()
         return ClockSample(now.monotonic_s, now.monotonic_s, now.realtime_s, 0.0)
 
-    def glance(self, paths: Sequence[str] = ()) -> Glance:
+    def glance(self, paths: Sequence[str] = ()) -> FileReadings:
         """Read files at one moment of the host's monotonic clock, with the CPU time that Lastro has used there so far.
 
         A file that cannot be read is left out. No transcript records it."""
         now, at_s = os.times(), time.monotonic()
         commands_s = now.children_user + now.children_system
         spent = OwnCpu(now.user, now.user + now.system, now.children_user, commands_s)
-        return Glance(at_s, self.view.read(paths), spent)
+        return FileReadings(at_s, self.view.read(paths), spent)
 
-    def timed(self) -> AbstractContextManager[Span]:
+    def timed(self) -> AbstractContextManager[TimedSpan]:
         """Time a block, in which commands run, by the host's clock; the span is complete when the block has ended."""
         return _timed()
 
@@ -230,8 +230,8 @@ class Host(ABC):
 
 
 @contextmanager
-def _timed() -> Iterator[Span]:
-    span = Span(time.monotonic())
+def _timed() -> Iterator[TimedSpan]:
+    span = TimedSpan(time.monotonic())
     yield span
     span.ended_s = time.monotonic()
     span.took_s = span.ended_s - span.began_s

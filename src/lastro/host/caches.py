@@ -12,13 +12,13 @@ from lastro.units import parse_size_bytes
 CPUS = "/sys/devices/system/cpu"
 
 
-class Reader(Protocol):
+class FileReader(Protocol):
     """A reader of a machine's files, such as a host."""
 
     def read_text(self, path: str) -> str: ...
 
 
-class _Here:
+class _CacheFiles:
     def read_text(self, path: str) -> str:
         return Path(path).read_text()
 
@@ -26,10 +26,10 @@ class _Here:
 @cache
 def cache_here_bytes(cpuset: str) -> int:
     """Return `last_level_cache_bytes` of this machine, for plans, which are made without a testbed."""
-    return last_level_cache_bytes(_Here(), cpuset)
+    return last_level_cache_bytes(_CacheFiles(), cpuset)
 
 
-def last_level_cache_bytes(host: Reader, cpuset: str | None) -> int:
+def last_level_cache_bytes(host: FileReader, cpuset: str | None) -> int:
     """Add up the last-level caches of these CPUs, each once; 0 if the kernel does not report them. None: all CPUs."""
     caches: dict[tuple[int, str], int] = {}
     for cpu in numbers(cpuset if cpuset is not None else _read(host, f"{CPUS}/online")):
@@ -64,7 +64,7 @@ def _size(text: str) -> int:
         return 0
 
 
-def _read(host: Reader, file: str) -> str:
+def _read(host: FileReader, file: str) -> str:
     try:
         return host.read_text(file).strip()
     except OSError:

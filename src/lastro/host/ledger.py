@@ -25,7 +25,7 @@ from lastro.host.base import Host, own_place
 from lastro.host.files import start_time
 from lastro.host.local import LocalHost
 from lastro.host.lock import OnWait, lock, make_private
-from lastro.host.places import close_to_others
+from lastro.host.state_dirs import close_to_others
 from lastro.host.undo import NETNS_DIR as NETNS_DIR
 from lastro.host.undo import Owner, is_token, mounts_below, undo
 
@@ -41,7 +41,7 @@ CREATE TABLE IF NOT EXISTS object(
 
 
 @dataclass(frozen=True, slots=True)
-class Owned:
+class OwnedObject:
     """An object in the ledger."""
 
     id: int
@@ -107,12 +107,12 @@ class Ledger:
         rows = self._execute("SELECT token, pid, started FROM session")
         return [token for token, pid, started in rows if _is_alive(pid, started) is alive]
 
-    def objects(self, session: str) -> list[Owned]:
+    def objects(self, session: str) -> list[OwnedObject]:
         """The objects that a session still owns, newest first: the order in which to remove them."""
         sql = "SELECT id, session, kind, name FROM object WHERE session = ? ORDER BY id DESC"
-        return [Owned(*row) for row in self._execute(sql, session)]
+        return [OwnedObject(*row) for row in self._execute(sql, session)]
 
-    def clean(self, host: Host | None = None, state: Path | None = None) -> list[Owned]:
+    def clean(self, host: Host | None = None, state: Path | None = None) -> list[OwnedObject]:
         """Remove what dead sessions left on a host, by default this machine, and return the removed objects.
 
         `state` is that host's directory for large files. Raises: HostError when an object could not be removed, or is
@@ -209,7 +209,7 @@ class Session:
                     ) from error
                 self.ledger.drop(owned.id)
 
-    def owned_objects(self) -> list[Owned]:
+    def owned_objects(self) -> list[OwnedObject]:
         return self.ledger.objects(self.token)
 
     def pids(self) -> set[int]:

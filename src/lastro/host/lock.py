@@ -33,7 +33,7 @@ def _command() -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
+class LockHolder:
     """A process that holds a host or waits for it: its purpose, its command, and its start (local time)."""
 
     purpose: str
@@ -46,7 +46,7 @@ class Holder:
         return f"{self.purpose} (process {self.pid}, since {self.since[11:16]})" if self.pid else self.purpose
 
     @classmethod
-    def read(cls, text: str) -> Holder | None:
+    def read(cls, text: str) -> LockHolder | None:
         """Parse what `write` returned; for a Lastro on another machine, only the purpose is known.
 
         None for an empty text, as in a lock to which the holder has not yet written."""
@@ -59,19 +59,19 @@ class Holder:
         return json.dumps(asdict(self))
 
 
-OnWait = Callable[[Holder | None, int], None]  # the holder, if known, and the number of processes ahead of us
+OnWait = Callable[[LockHolder | None, int], None]  # the holder, if known, and the number of processes ahead of us
 
 
-def holder(state: Path) -> Holder | None:
+def holder(state: Path) -> LockHolder | None:
     """Return the process that holds the host; None if there is none, or if it has not written its name yet."""
     try:
         with open(state / "lock", encoding="utf-8") as file:
-            return Holder.read(file.read())
+            return LockHolder.read(file.read())
     except OSError:
         return None
 
 
-def silently(holder: Holder | None, ahead: int) -> None:
+def silently(holder: LockHolder | None, ahead: int) -> None:
     """Wait without reporting anything."""
 
 
@@ -81,7 +81,7 @@ def lock(state: Path, purpose: str, wait: OnWait | None = None) -> Iterator[None
 
     Raises: HostBusy when another process holds the host, or waits for it, and `wait` is None; StoreError when the disk
     of the state directory is full, failing or read-only."""
-    me = Holder(purpose)
+    me = LockHolder(purpose)
     with _written_in(state):
         state.mkdir(mode=0o700, exist_ok=True)
         make_private(state / "lock")
@@ -132,7 +132,7 @@ def _taken(file: FileIO) -> bool:
     return True
 
 
-def _queue(state: Path, me: Holder, file: FileIO, on_wait: OnWait) -> None:
+def _queue(state: Path, me: LockHolder, file: FileIO, on_wait: OnWait) -> None:
     """Wait for the lock, and return with it once no earlier process is waiting."""
     ticket = _queue_directory(state) / f"{time.monotonic_ns():020d}-{me.pid}-{start_time(me.pid)}"
     with _written_in(state):
@@ -160,7 +160,7 @@ def _queue_directory(state: Path) -> Path:
     return state / "queue"
 
 
-def _waiting(state: Path) -> list[tuple[Path, Holder]]:
+def _waiting(state: Path) -> list[tuple[Path, LockHolder]]:
     """Return the tickets of processes that still run, earliest first; remove those of other processes."""
     found = []
     for ticket in sorted(_queue_directory(state).glob("*-*-*")):
@@ -171,8 +171,8 @@ def _waiting(state: Path) -> list[tuple[Path, Holder]]:
         if _is_stopped(int(pid)):  # by Ctrl-Z: it keeps its place, but no one waits for it
             continue
         try:
-            waiting = Holder.read(ticket.read_text(encoding="utf-8"))
+            waiting = LockHolder.read(ticket.read_text(encoding="utf-8"))
         except FileNotFoundError:  # it has just got the host
             continue
-        found.append((ticket, waiting or Holder("another Lastro", int(pid))))
+        found.append((ticket, waiting or LockHolder("another Lastro", int(pid))))
     return found

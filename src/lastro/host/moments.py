@@ -26,7 +26,7 @@ class OwnCpu:
 
 
 @dataclass(frozen=True, slots=True)
-class Glance:
+class FileReadings:
     """Texts of files by path, read together at `at_s` on the host's monotonic clock, and what Lastro spent there."""
 
     at_s: float
@@ -35,7 +35,7 @@ class Glance:
 
 
 @dataclass(slots=True)
-class Span:
+class TimedSpan:
     """A block that has ended: its begin and its end on the host's monotonic clock, and how long it took.
 
     On a remote host it begins and ends with the first and the last work there, and `took_s` does not contain the time

@@ -19,10 +19,10 @@ from lastro.host import facts
 from lastro.host._connections import LOST, SshTarget
 from lastro.host.base import Process
 from lastro.host.files import OWNER_VARIABLE
-from lastro.host.ledger import Ledger, Owned, Session, opened
-from lastro.host.lock import Holder, OnWait
-from lastro.host.places import close_to_others
+from lastro.host.ledger import Ledger, OwnedObject, Session, opened
+from lastro.host.lock import LockHolder, OnWait
 from lastro.host.ssh import SshHost
+from lastro.host.state_dirs import close_to_others
 from lastro.host.undo import is_token
 
 _LOCK_S = 20.0
@@ -98,7 +98,7 @@ def _held(host: SshHost, ledger: Ledger, token: str, purpose: str, wait: OnWait 
         line = holder.wait_line("", _LOCK_S).strip()
         if line == "held":
             return
-        other = Holder.read(line.removeprefix("busy: "))
+        other = LockHolder.read(line.removeprefix("busy: "))
         if wait is None:
             raise HostBusy(
                 f"{host.name} is in use by {other.text if other else 'another Lastro'}",
@@ -132,12 +132,12 @@ def _freed(host: SshHost, ledger: Ledger, token: str) -> bool:
     return bool(pids)
 
 
-def clean(state: Path, *, dry_run: bool = False) -> list[tuple[str, Owned]]:
+def clean(state: Path, *, dry_run: bool = False) -> list[tuple[str, OwnedObject]]:
     """Remove objects of dead sessions on remote hosts; return each removed object with the name of its host.
 
     Raises, after the other hosts have been cleaned: HostError with the names of all hosts that could not be cleaned, or
     HostBusy if these hosts are only busy."""
-    found, problems, busy = list[tuple[str, Owned]](), list[str](), list[bool]()
+    found, problems, busy = list[tuple[str, OwnedObject]](), list[str](), list[bool]()
     for file in sorted((state / "hosts").glob("*/reach.json")):
         with closing(Ledger(file.parent)) as ledger:
             dead = [owned for token in ledger.dead_sessions() for owned in ledger.objects(token)]
@@ -158,7 +158,7 @@ def clean(state: Path, *, dry_run: bool = False) -> list[tuple[str, Owned]]:
     return found
 
 
-def _cleaned(reach: SshTarget, ledger: Ledger) -> list[Owned]:
+def _cleaned(reach: SshTarget, ledger: Ledger) -> list[OwnedObject]:
     with TemporaryDirectory(prefix="lastro-") as sockets:
         token = secrets.token_hex(3)
         host = SshHost(reach, Path(sockets), token)

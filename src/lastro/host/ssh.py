@@ -31,11 +31,11 @@ from lastro.host._child import GRACE_S, ended_within, kill_group, memory_file
 from lastro.host._connections import LOST, Connections, SshTarget
 from lastro.host._exchanges import Exchanges
 from lastro.host._remote_files import READ, RemoteFiles, texts_of
-from lastro.host._remote_shell import PATIENCE_S, Answer, Lost, NoPlace, Query, Shell, Shells
+from lastro.host._remote_shell import PATIENCE_S, Answer, NoScratchDirectory, Query, Shell, ShellLost, Shells
 from lastro.host.base import ENVIRONMENT, ON_A_HOST, Completed, Host, Process
 from lastro.host.files import OWNER_VARIABLE
 from lastro.host.local import LocalProcess
-from lastro.host.moments import Glance, OwnCpu, Span
+from lastro.host.moments import FileReadings, OwnCpu, TimedSpan
 from lastro.validity import ClockSample
 
 TOOLS = ("ip", "tc", "nsenter", "unshare", "setsid", "timeout", "flock", "mount", "tar", "base64", "sha256sum", "find")
@@ -231,9 +231,9 @@ class SshHost(Host):
         self._require()
         try:
             yield
-        except Lost as error:
+        except ShellLost as error:
             raise self.lose(str(error)) from error
-        except NoPlace as error:
+        except NoScratchDirectory as error:
             raise HostUnfit(
                 f"{self.name}: no file can be made in /dev/shm or /tmp, where the output of commands is collected",
                 "make one of them writable there, and see that it has room: `mount -t tmpfs tmpfs /dev/shm`",
@@ -320,15 +320,15 @@ class SshHost(Host):
 
     # Moments and times of the host's own clock
 
-    def glance(self, paths: Sequence[str] = ()) -> Glance:
+    def glance(self, paths: Sequence[str] = ()) -> FileReadings:
         servers = [f"/proc/{pid}/stat" for pid in self._shells.servers]
         files = [*paths, *servers]
         answer = self._answer(READ, files)
         texts = texts_of(files, answer.stdout.decode(errors="replace"))
         serving = [cpu_of(texts.pop(file)) for file in servers if file in texts]
-        return Glance(answer.work_began_s, texts, sum(serving, self._shells.spent))
+        return FileReadings(answer.work_began_s, texts, sum(serving, self._shells.spent))
 
-    def timed(self) -> AbstractContextManager[Span]:
+    def timed(self) -> AbstractContextManager[TimedSpan]:
         return self.exchanges.timed(lambda: self._answer(READ, []).exchange)
 
     def be_ready(self, commands: int) -> None:

@@ -118,7 +118,7 @@ def _package(release: str, kernel: str) -> tuple[str, str]:
 
 def recipe_of(
     release: str, snapshot: str, platforms: Sequence[str], hypervisor: str = "none", kernel: str = ""
-) -> rootfs.Recipe:
+) -> rootfs.ImageRecipe:
     """Return the contents of the guest's own root. `kernel` is the release for which modules are built, if any are."""
     parts = {**PARTS, "platform": platforms}
     needed = {name for kind, names in parts.items() for part in names for name in _packages(kind, part)}
@@ -127,7 +127,7 @@ def recipe_of(
     needed |= {*below.packages, *((f"linux-headers-{kernel}",) if below.builds else ())}
     needed |= {*_TOOLS, *(() if release in _BEFORE_DEBIAN_13 else _SINCE_DEBIAN_13)}
     hooks = (_NO_KEYS, *((modules_hook(kernel),) if below.builds else ()))
-    return rootfs.Recipe(release, tuple(sorted(needed)), (), hooks, snapshot, below.components)
+    return rootfs.ImageRecipe(release, tuple(sorted(needed)), (), hooks, snapshot, below.components)
 
 
 def _run_machines(platforms: Sequence[str]) -> bool:

@@ -46,7 +46,7 @@ _checked: set[tuple[str, Path]] = set()  # shifted trees that have been checked
 
 
 @dataclass(frozen=True, slots=True)
-class Needs:
+class ImageAdditions:
     """Additions to a root filesystem: Debian packages, and programs of this host for /usr/local/bin.
 
     A directory is copied there as a whole."""
@@ -54,12 +54,12 @@ class Needs:
     packages: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
 
-    def and_of(self, other: Needs) -> Needs:
-        return Needs(self.packages + other.packages, self.files + other.files)
+    def and_of(self, other: ImageAdditions) -> ImageAdditions:
+        return ImageAdditions(self.packages + other.packages, self.files + other.files)
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
+class ImageRecipe:
     """The contents of a root filesystem.
 
     `extra_files` are the user's own programs, such as a static `click`, to copy to /usr/local/bin. `snapshot` is a
@@ -74,12 +74,12 @@ class Recipe:
     components: str = ""  # of Debian's archive, with commas; empty: main
 
     @classmethod
-    def of_this_host(cls, host: Host, needs: Needs | None = None, snapshot: str | None = None) -> Recipe:
+    def of_this_host(cls, host: Host, needs: ImageAdditions | None = None, snapshot: str | None = None) -> ImageRecipe:
         """Return the recipe that every image has, plus `needs`; without needs, it is always the same recipe.
 
         Without a `snapshot`, LASTRO_SNAPSHOT may name one. Raises: InputError when that is not a valid time."""
         moment = checked_snapshot(os.environ.get("LASTRO_SNAPSHOT", "") if snapshot is None else snapshot)
-        click, more = host.which("click"), needs or Needs()
+        click, more = host.which("click"), needs or ImageAdditions()
         packages = tuple(sorted(set(more.packages) - set(PACKAGES)))
         files = tuple(sorted(set(more.files)))
         extra_files = ((click,) if click else ()) + files
@@ -97,7 +97,7 @@ class Recipe:
         return digest.hexdigest()[:16]
 
 
-def find(recipe: Recipe, store: Path) -> Image | None:
+def find(recipe: ImageRecipe, store: Path) -> Image | None:
     """Return the image that a recipe built before; None if there is none."""
     pointer = store / "recipes" / recipe.key
     digest = pointer.read_text().strip() if pointer.is_file() else ""
@@ -105,7 +105,7 @@ def find(recipe: Recipe, store: Path) -> Image | None:
     return image if re.fullmatch(r"[0-9a-f]{64}", digest) and image.tar.is_file() else None
 
 
-def ensure(recipe: Recipe, store: Path, host: Host) -> Image:
+def ensure(recipe: ImageRecipe, store: Path, host: Host) -> Image:
     """Return the image of a recipe; build it if necessary (half a minute, by mmdebstrap from a Debian mirror).
 
     Raises: ImageError with the last output of the tool that failed, or when the tree has changed since it was built."""
@@ -172,7 +172,7 @@ def _extract(tar: Path, tree: Path, host: Host) -> None:
     host.run(["tar", "--extract", "--numeric-owner", f"--file={tar}", f"--directory={tree}"], timeout_s=600)
 
 
-def _build(recipe: Recipe, store: Path, host: Host) -> Image:
+def _build(recipe: ImageRecipe, store: Path, host: Host) -> Image:
     if host.which("mmdebstrap") is None:
         raise ImageError("mmdebstrap, which builds the root filesystem, is not installed", "apt-get install mmdebstrap")
     with workshop(store) as work, building("the root filesystem", store, recipe.snapshot):
@@ -191,7 +191,7 @@ def _build(recipe: Recipe, store: Path, host: Host) -> Image:
     return image
 
 
-def _mmdebstrap(recipe: Recipe, tar: Path) -> list[str]:
+def _mmdebstrap(recipe: ImageRecipe, tar: Path) -> list[str]:
     argv = ["--variant=minbase", f"--include={','.join(recipe.packages)}"]
     argv += [f"--components={recipe.components}"] if recipe.components else []
     argv += [f"--dpkgopt=path-exclude={pattern}" for pattern in _EXCLUDED]

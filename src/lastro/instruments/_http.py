@@ -8,9 +8,9 @@ settings:
     reading = Jmeter().measure(station, ClosedLoad(page, proxies, clients=10, requests=1000))
     reading = Vegeta().measure(station, OpenLoad(page, proxies, rate_per_s=200, duration_s=10))
 
-Here `page` is `Page.of("http://198.19.2.10/object", body)`, and `proxies` is a tuple of `Endpoint(ip, port)`. Without
-proxies, requests go directly to the server, which shows the capacity of the generator. Clients, or the rate, are split
-evenly.
+Here `page` is `RequestedPage.of("http://198.19.2.10/object", body)`, and `proxies` is a tuple of `Endpoint(ip, port)`.
+Without proxies, requests go directly to the server, which shows the capacity of the generator. Clients, or the rate,
+are split evenly.
 
 A reading has the metrics of `Jmeter.metrics` or, with names that begin with `open_`, of `Vegeta.metrics`, and the times
 of all requests as a series. Its notes have `http`: among others the number of all requests that reached a proxy or the
@@ -59,7 +59,7 @@ class Endpoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class RequestedPage:
     """The page to request, and the expected response: the length and the hashes (hexadecimal) of the body."""
 
     url: str
@@ -68,7 +68,7 @@ class Page:
     md5: str
 
     @classmethod
-    def of(cls, url: str, body: bytes) -> Page:
+    def of(cls, url: str, body: bytes) -> RequestedPage:
         digests = (hashlib.new(name, body, usedforsecurity=False).hexdigest() for name in ("sha256", "md5"))
         return cls(url, len(body), *digests)
 
@@ -80,7 +80,7 @@ class ClosedLoad:
     Before that, each client sends `warm_up` requests through the same proxies, which are not measured: a Java program
     is slow at first. With `keep_alive`, a client uses its connection again for the next request."""
 
-    page: Page
+    page: RequestedPage
     proxies: tuple[Endpoint, ...] = ()
     clients: int = 10
     requests: int = 1000
@@ -100,7 +100,7 @@ def clients_of_each(load: ClosedLoad) -> list[int]:
 class OpenLoad:
     """Requests at `rate_per_s`, evenly spaced, for `duration_s`, regardless of responses."""
 
-    page: Page
+    page: RequestedPage
     proxies: tuple[Endpoint, ...] = ()
     rate_per_s: float = 100.0
     duration_s: float = 10.0
@@ -109,7 +109,7 @@ class OpenLoad:
 
 
 @dataclass(frozen=True, slots=True)
-class Station:
+class LoadOrigin:
     """The origin of a load: a host, the prefix of commands in the client's namespace and cgroup, and a directory.
 
     `watching` is a context for the command of the load, in which what the apparatus does is counted."""
@@ -120,7 +120,7 @@ class Station:
     watching: Callable[[], AbstractContextManager[None]] = nullcontext
 
     @classmethod
-    def beside(cls, client: Instance) -> Station:
+    def beside(cls, client: Instance) -> LoadOrigin:
         """Return a station in the namespace and cgroup of an instance on the host's kernel, but outside its files."""
         bed = client.testbed
         enter = (*bed.cgroups.entering(client.cgroup), "nsenter", f"--net={NETNS_DIR / client.netns}")
@@ -164,7 +164,7 @@ class HttpLoad(ABC):
     def require(cls, host: Host) -> str:
         """Return its version on this host. Raises: Unavailable, with the remedy."""
 
-    def load(self, page: Page, proxies: Sequence[Endpoint], settings: Mapping[str, Level]) -> Any:
+    def load(self, page: RequestedPage, proxies: Sequence[Endpoint], settings: Mapping[str, Level]) -> Any:
         """Return the load that a study's settings ask for; a closed load, unless overridden."""
         return ClosedLoad(
             page,
@@ -185,7 +185,7 @@ class HttpLoad(ABC):
         return cls.start_s + slowdown * _REQUEST_S * int(settings["clients"]) * each
 
     @abstractmethod
-    def measure(self, station: Station, load: Any) -> Reading:
+    def measure(self, station: LoadOrigin, load: Any) -> Reading:
         """Measure once.
 
         Raises: Unavailable; InstrumentError for output that cannot be a measurement; CommandFailed; CommandTimeout."""
@@ -220,7 +220,7 @@ class Request:
     wrong: str = ""
 
 
-def read(prefix: str, samples: Sequence[Request], page: Page) -> Reading:
+def read(prefix: str, samples: Sequence[Request], page: RequestedPage) -> Reading:
     """Return the reading of one load; its series is in the order in which the requests began.
 
     Raises: InstrumentError when there are no samples, or their total time is zero."""
@@ -272,7 +272,7 @@ check() {  # WAY, then curl's options: a line "WAY STATUS BYTES SHA256"
 """
 
 
-def check_line(page: Page, proxy: Endpoint | None, timeout_s: float) -> str:
+def check_line(page: RequestedPage, proxy: Endpoint | None, timeout_s: float) -> str:
     """Return a line of shell that runs `check` on the page, through a proxy or directly."""
     way = f"--proxy http://{proxy}" if proxy else "--noproxy '*'"
     return f"check {proxy or 'straight'} {way} --max-time {timeout_s:g} {shlex.quote(page.url)}"
@@ -288,7 +288,7 @@ def sent_by(shares: Sequence[int]) -> dict[str, object]:
     return {"sent": sum(shares), "shares": list(shares)}
 
 
-def check(station: Station, page: Page, proxies: Sequence[Endpoint], timeout_s: float) -> list[str]:
+def check(station: LoadOrigin, page: RequestedPage, proxies: Sequence[Endpoint], timeout_s: float) -> list[str]:
     """Request the page once through every proxy, or directly, and return why a response is not the page.
 
     Raises: CommandFailed; CommandTimeout."""
@@ -298,7 +298,7 @@ def check(station: Station, page: Page, proxies: Sequence[Endpoint], timeout_s: 
     return check_reasons(done.text, page, len(ways))
 
 
-def check_reasons(text: str, page: Page, n: int) -> list[str]:
+def check_reasons(text: str, page: RequestedPage, n: int) -> list[str]:
     """Return the faults in the output of `check`, which must have `n` lines. A pure function."""
     rows = [line.split() for line in text.splitlines() if line.startswith("check ")]
     reasons = [] if len(rows) == n else [f"{len(rows)} of {n} bodies were checked"]

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from lastro.errors import InstrumentError
 from lastro.host.base import Process
-from lastro.instruments._load_generator import Traffic, Way
+from lastro.instruments._load_generator import Direction, Traffic
 from lastro.instruments.base import UNWATCHED, Instrument, Watch
 from lastro.platforms.base import Instance
 from lastro.results.samples import AMONG_LOST, AT_LEAST, GENERATOR_DELAY, TOO_FEW, PackedHistogram, Reading, Remark
@@ -38,7 +38,7 @@ _LOOPBACK = "127.0.0.1"
 _NS_PER_US = 1000.0
 
 
-class Disturbed(InstrumentError):
+class MeasurementDisturbed(InstrumentError):
     """Other work on the host disturbed a measurement for a moment: it can be repeated."""
 
 
@@ -81,12 +81,12 @@ class LatencyMeter(Instrument):
     answers_every: ClassVar[int] = 1
 
     @abstractmethod
-    def answering(self, way: Way) -> AbstractContextManager[Process]:
+    def answering(self, way: Direction) -> AbstractContextManager[Process]:
         """Answer packets inside the block, at the receiver of a way. Raises: CommandFailed; CommandTimeout."""
 
     @abstractmethod
     def round_trips(
-        self, way: Way, traffic: Traffic, rate_fps: float, duration_s: float, watch: Watch = UNWATCHED
+        self, way: Direction, traffic: Traffic, rate_fps: float, duration_s: float, watch: Watch = UNWATCHED
     ) -> RoundTrips:
         """Send packets whose rate is `rate_fps` with their answers, and time them.
 
@@ -97,7 +97,7 @@ class LatencyMeter(Instrument):
         """Time packets that never leave the sender: what the meter, its sockets and the scheduler take by themselves.
 
         Raises: as `round_trips`."""
-        alone = Way(sender, sender, _LOOPBACK)
+        alone = Direction(sender, sender, _LOOPBACK)
         with self.answering(alone):
             return self.round_trips(alone, traffic, rate_fps, duration_s)
 

@@ -83,7 +83,7 @@ def sizes_of(size: str) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class Direction:
     """One direction of a load: from `sender` to the address `target` of `receiver`."""
 
     sender: Instance
@@ -97,7 +97,7 @@ class Way:
 
 
 @dataclass(frozen=True, slots=True)
-class Offered:
+class SentLoad:
     """A load as its generator reports it: frames intended and sent, the seconds it took, and, if known, received.
 
     Only a generator that has the frames back, or asks its receiver, knows what was received. `waited_s` is the CPU time
@@ -120,7 +120,7 @@ class LoadGenerator(Instrument):
 
     `packages` are Debian packages that it needs in the image. `most_flows`, `mixes` and `least_payload_bytes` say what
     traffic it can send; `step_s` is the unit of its durations (0: any), `starts_s` what it takes besides them, and
-    `spins` is true if it waits by keeping a CPU busy: it then reports this time in `Offered`. `bound_to` is the CPU to
+    `spins` is true if it waits by keeping a CPU busy: it then reports this time in `SentLoad`. `bound_to` is the CPU to
     which it binds itself, whatever it may use; None if it does not."""
 
     metrics = (FRAMES_OFFERED,)
@@ -135,14 +135,14 @@ class LoadGenerator(Instrument):
 
     @abstractmethod
     def offer(
-        self, way: Way, traffic: Traffic, rate_fps: float, duration_s: float, watch: Watch = UNWATCHED
-    ) -> Offered:
+        self, way: Direction, traffic: Traffic, rate_fps: float, duration_s: float, watch: Watch = UNWATCHED
+    ) -> SentLoad:
         """Send frames at a constant rate, and return when the last one was sent, or is in a queue that keeps the rate.
 
         Raises: InstrumentError when its report cannot be right; CommandFailed; CommandTimeout."""
 
     @contextmanager
-    def receiving(self, way: Way) -> Iterator[Process]:
+    def receiving(self, way: Direction) -> Iterator[Process]:
         """Receive inside the block, so that the receiver's kernel does not refuse what arrives.
 
         Raises: InstrumentError; CommandTimeout."""
@@ -183,14 +183,17 @@ class LoadGenerator(Instrument):
         watch: Watch = UNWATCHED,
     ) -> Reading:
         """Offer `offered_fps` frames a second for `probe_s`, of the size `frame_size`, in this number of `flows`."""
-        way, traffic = Way(client, server, target), Traffic.of(str(settings["frame_size"]), int(settings["flows"]))
+        way, traffic = (
+            Direction(client, server, target),
+            Traffic.of(str(settings["frame_size"]), int(settings["flows"])),
+        )
         with self.receiving(way):
             rate_fps, duration_s = float(settings["offered_fps"]), float(settings["probe_s"])
             offered = self.offer(way, traffic, rate_fps, duration_s, watch)
         return Reading({FRAMES_OFFERED.name: offered.rate_fps})
 
 
-def checked(tool: str, intended: int, sent: float, lasted_s: float, duration_s: float) -> Offered:
+def checked(tool: str, intended: int, sent: float, lasted_s: float, duration_s: float) -> SentLoad:
     """Return what a generator reported. Raises: InstrumentError for impossible numbers."""
     positive(f"{tool}'s number of frames sent", sent)
     positive(f"{tool}'s time of sending", lasted_s)
@@ -198,4 +201,4 @@ def checked(tool: str, intended: int, sent: float, lasted_s: float, duration_s: 
         raise InstrumentError(f"{tool} reports {sent:.0f} frames sent, but was asked for {intended}")
     if lasted_s < 0.5 * duration_s:
         raise InstrumentError(f"{tool} says that it sent for {lasted_s:.3f} s instead of {duration_s:g} s")
-    return Offered(intended, int(sent), lasted_s)
+    return SentLoad(intended, int(sent), lasted_s)

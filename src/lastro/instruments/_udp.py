@@ -61,7 +61,7 @@ class UdpFlow:
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class OfferedLoad:
     """The offered load: datagrams of one size at a nominal rate, for a time."""
 
     rate_bps: float
@@ -88,10 +88,10 @@ class UdpLoad(Instrument):
         watch: Watch = UNWATCHED,
     ) -> Reading:
         rate_bps = parse_rate_bps(str(settings["offered"]))
-        offer = Offer(rate_bps, int(settings["datagram_bytes"]), float(settings["load_s"]))
+        offer = OfferedLoad(rate_bps, int(settings["datagram_bytes"]), float(settings["load_s"]))
         flow = self.flow(client, server, target, offer, watch)
         return flow.reading(self.tool, offer.duration_s, offer.datagram_bytes)
 
     @abstractmethod
-    def flow(self, client: Instance, server: Instance, target: str, offer: Offer, watch: Watch) -> UdpFlow:
+    def flow(self, client: Instance, server: Instance, target: str, offer: OfferedLoad, watch: Watch) -> UdpFlow:
         """Send one flow, whose client runs in `watched`. Raises: InstrumentError, CommandFailed, CommandTimeout."""

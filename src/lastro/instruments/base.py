@@ -10,7 +10,7 @@ from typing import ClassVar, Self
 
 from lastro.errors import CommandFailed, InstrumentError, LastroError
 from lastro.host.base import Completed, Host
-from lastro.image.rootfs import Needs
+from lastro.image.rootfs import ImageAdditions
 from lastro.platforms.base import Instance
 from lastro.requirements import NOTHING, Requirements
 from lastro.results.samples import TOO_SHORT, Metric, Reading, Remark
@@ -91,13 +91,13 @@ class Workload(ABC):
         return int(self.chosen[option])
 
     @classmethod
-    def needs(cls, host: Host) -> Needs:
+    def needs(cls, host: Host) -> ImageAdditions:
         """Return its requirements of the image: packages and programs.
 
         They are empty if a program is not available; the probe then reports that it is missing."""
         with suppress(LastroError):
-            return Needs(cls.packages, cls.programs(host))
-        return Needs()
+            return ImageAdditions(cls.packages, cls.programs(host))
+        return ImageAdditions()
 
     @classmethod
     def programs(cls, host: Host) -> tuple[str, ...]:
@@ -164,7 +164,7 @@ def cpus_inside(instance: Instance) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Timed:
+class TimedCommand:
     """A command that ran in an instance, with its time on the host's clock: from its start to its end inside.
 
     `host_s` is None for a command that took less time than a message to an instance with another clock, by which it is
@@ -191,7 +191,7 @@ class Timed:
 
 def run_timed(
     instance: Instance, argv: Sequence[str], limit_s: float, *, watch: Watch = UNWATCHED, name: str = ""
-) -> Timed:
+) -> TimedCommand:
     """Run a command in an instance by `Instance.measure`, and return it with its time.
 
     `name` is the name in errors of a command that is a shell script.
@@ -200,7 +200,7 @@ def run_timed(
     measured = instance.measure(argv, timeout_s=limit_s, check=False, watch=watch)
     if (done := measured.done).returncode != 0:
         raise failure(instance, argv, done, name)
-    return Timed(done, done.duration_s if done.duration_s > measured.message_s else None, measured.message_s)
+    return TimedCommand(done, done.duration_s if done.duration_s > measured.message_s else None, measured.message_s)
 
 
 def failure(
@@ -227,7 +227,7 @@ def _tool(argv: Sequence[str], name: str) -> str:
     return name if name and program in _INTERPRETERS else program
 
 
-def with_host_time(reading: Reading, timed: Timed, *others: str) -> Reading:
+def with_host_time(reading: Reading, timed: TimedCommand, *others: str) -> Reading:
     """Return the reading with the host's time beside the tool's.
 
     If that time is imprecise, a remark says so, for it and for the metrics `others`, which are computed from it."""

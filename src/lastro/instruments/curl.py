@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from lastro.errors import InstrumentError
 from lastro.host.base import Host
-from lastro.instruments._http import ClosedLoad, HttpLoad, Request, Station, clients_of_each, metrics, read, sent_by
+from lastro.instruments._http import ClosedLoad, HttpLoad, LoadOrigin, Request, clients_of_each, metrics, read, sent_by
 from lastro.requirements import Requirements
 from lastro.results.samples import Reading
 
@@ -45,7 +45,7 @@ class Curl(HttpLoad):
             )
         return "\n".join([*lines, "wait", "ended=$(date +%s.%N)", "cat *", "echo $began $ended", ""])
 
-    def measure(self, station: Station, load: ClosedLoad) -> Reading:
+    def measure(self, station: LoadOrigin, load: ClosedLoad) -> Reading:
         station.host.run(["rm", "-rf", station.directory])
         station.host.run(["mkdir", "-p", station.directory])
         done = station.measure(["sh"], stdin=self.script(station.directory, load), timeout_s=load.limit_s)

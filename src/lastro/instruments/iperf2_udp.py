@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from lastro.errors import CommandFailed, InstrumentError
-from lastro.instruments._udp import Offer, UdpFlow, UdpLoad
+from lastro.instruments._udp import OfferedLoad, UdpFlow, UdpLoad
 from lastro.instruments.base import Watch
 from lastro.platforms.base import Instance
 
@@ -29,7 +29,7 @@ class Iperf2Udp(UdpLoad):
     packages = ("iperf",)
     version_argv = ("iperf", "--version")
 
-    def flow(self, client: Instance, server: Instance, target: str, offer: Offer, watch: Watch) -> UdpFlow:
+    def flow(self, client: Instance, server: Instance, target: str, offer: OfferedLoad, watch: Watch) -> UdpFlow:
         listener = ["iperf", "--server", "--udp", "--parallel", "1", "--port", str(_PORT)]
         with server.during(listener, "Server listening", _PATIENCE_S):
             argv = ["iperf", "--client", target, "--udp", "--port", str(_PORT), "--time", f"{offer.duration_s:g}"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from lastro.instruments import _iperf3
-from lastro.instruments._udp import Offer, UdpFlow, UdpLoad
+from lastro.instruments._udp import OfferedLoad, UdpFlow, UdpLoad
 from lastro.instruments.base import Watch
 from lastro.platforms.base import Instance
 
@@ -16,7 +16,7 @@ class Iperf3UdpLoad(UdpLoad):
     tool = "iperf3"
     version_argv = ("iperf3", "--version")
 
-    def flow(self, client: Instance, server: Instance, target: str, offer: Offer, watch: Watch) -> UdpFlow:
+    def flow(self, client: Instance, server: Instance, target: str, offer: OfferedLoad, watch: Watch) -> UdpFlow:
         options = ["--udp", "--bitrate", f"{offer.rate_bps:.0f}", "--length", str(offer.datagram_bytes)]
         return self.read(_iperf3.run(client, server, target, offer.duration_s, options, watch))
 

@@ -34,7 +34,7 @@ _NS_PER_MS = 1e6
 
 
 @dataclass(frozen=True, slots=True)
-class Probed:
+class ProbedRoundTrips:
     """Round trips from when each datagram was due, and how late each was sent, in ms; `lost` got no answer.
 
     Datagrams that irtt skipped are among them; `answered` counts those alone that left and came back."""
@@ -77,7 +77,7 @@ class Irtt(Instrument):
         duration_s: float,
         settings: Mapping[str, Level],
         watch: Watch = UNWATCHED,
-    ) -> Probed:
+    ) -> ProbedRoundTrips:
         """Send datagrams every `probe_interval_ms`. Raises: InstrumentError; CommandFailed; CommandTimeout."""
         interval_ms, ip = float(settings["probe_interval_ms"]), "-6" if ":" in target else "-4"
         address = f"[{target}]:{PORT}" if ip == "-6" else f"{target}:{PORT}"
@@ -89,7 +89,7 @@ class Irtt(Instrument):
             raise CommandFailed(argv, done.returncode, done.error_text or done.text)
         return self.read(done.text, interval_ms, duration_s)
 
-    def read(self, text: str, interval_ms: float, duration_s: float) -> Probed:
+    def read(self, text: str, interval_ms: float, duration_s: float) -> ProbedRoundTrips:
         """Parse the report. A pure function. Raises: InstrumentError."""
         try:
             trips = json.loads(text)["round_trips"]
@@ -107,7 +107,7 @@ class Irtt(Instrument):
         return _probed(sent_ms, back_ms, interval_ms)
 
 
-def loaded(probed: Probed) -> Reading:
+def loaded(probed: ProbedRoundTrips) -> Reading:
     """Return percentiles of the probe, in ms; one that is mostly irtt's own lateness is dropped, with a remark."""
     if not probed.trips_ms:
         return Reading({LOADED_LOSS.name: 100.0}, invalid_because=("no datagram of the probe was answered",))
@@ -156,7 +156,7 @@ def _times_ms(trip: Mapping[str, object]) -> tuple[float, float | None]:
     return sent / _NS_PER_MS, None if back is None else back / _NS_PER_MS
 
 
-def _probed(sent_ms: Sequence[float], back_ms: Sequence[float | None], interval_ms: float) -> Probed:
+def _probed(sent_ms: Sequence[float], back_ms: Sequence[float | None], interval_ms: float) -> ProbedRoundTrips:
     """Return round trips from when each datagram was due.
 
     irtt sends at multiples of the interval after its first datagram. When it is late beyond one of them, it skips it.
@@ -171,4 +171,4 @@ def _probed(sent_ms: Sequence[float], back_ms: Sequence[float | None], interval_
             else:
                 trips_ms.append(back - due)
         place = reached + 1
-    return Probed(tuple(trips_ms), tuple(late_ms), lost, sum(back is not None for back in back_ms))
+    return ProbedRoundTrips(tuple(trips_ms), tuple(late_ms), lost, sum(back is not None for back in back_ms))

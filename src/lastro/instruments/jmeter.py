@@ -19,7 +19,7 @@ from statistics import fmean
 from lastro.errors import CommandFailed, InstrumentError
 from lastro.host.base import Host
 from lastro.instruments import _http, _jmeter_plan
-from lastro.instruments._http import ClosedLoad, Endpoint, HttpLoad, Request, Station
+from lastro.instruments._http import ClosedLoad, Endpoint, HttpLoad, LoadOrigin, Request
 from lastro.requirements import Requirements
 from lastro.results.samples import Metric, Reading
 
@@ -58,7 +58,7 @@ class Jmeter(HttpLoad):
             raise host.lacks(f"JMeter in {HOME}", str(cls.requirements.remedy)) from error
         return f"Apache JMeter {VERSION}"
 
-    def measure(self, station: Station, load: ClosedLoad) -> Reading:
+    def measure(self, station: LoadOrigin, load: ClosedLoad) -> Reading:
         version = self.require(station.host)
         if load.requests < 1 or load.clients < max(1, len(load.proxies)):
             asked = f"{load.clients} clients with {load.requests} requests each over {len(load.proxies)} proxies"
@@ -89,7 +89,7 @@ class Jmeter(HttpLoad):
             *(f"-Jjmeter.save.saveservice.{name}=false" for name in _LEFT_OUT),
         ]  # fmt: skip
 
-    def _run(self, station: Station, load: ClosedLoad) -> str:
+    def _run(self, station: LoadOrigin, load: ClosedLoad) -> str:
         """Run JMeter once, and return its results file."""
         jtl = station.file("load.jtl")
         station.host.run(["rm", "-rf", station.directory])

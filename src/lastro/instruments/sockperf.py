@@ -10,7 +10,7 @@ import re
 from dataclasses import replace
 
 from lastro.errors import CommandFailed, InstrumentError, Unavailable
-from lastro.instruments._load_generator import BUFFER_BYTES, PORT, LoadGenerator, Offered, Traffic, Way, checked
+from lastro.instruments._load_generator import BUFFER_BYTES, PORT, Direction, LoadGenerator, SentLoad, Traffic, checked
 from lastro.instruments.base import UNWATCHED, Watch
 
 _PATIENCE_S = 15.0
@@ -30,8 +30,8 @@ class Sockperf(LoadGenerator):
     spins = True
 
     def offer(
-        self, way: Way, traffic: Traffic, rate_fps: float, duration_s: float, watch: Watch = UNWATCHED
-    ) -> Offered:
+        self, way: Direction, traffic: Traffic, rate_fps: float, duration_s: float, watch: Watch = UNWATCHED
+    ) -> SentLoad:
         whole_s, mps = math.ceil(duration_s), max(1, round(rate_fps))
         argv = ["sockperf", "throughput", "--ip", way.target, "--port", str(PORT), "--time", str(whole_s)]
         argv += ["--mps", str(mps), "--msg-size", str(traffic.payload_bytes[0])]
@@ -48,7 +48,7 @@ class Sockperf(LoadGenerator):
             raise InstrumentError(f"sockperf's user time is not known: {done.error_text.strip()[-80:]!r}")
         return replace(self.read(done.text, mps, whole_s), waited_s=float(waited[0]))
 
-    def read(self, text: str, mps: int, duration_s: int) -> Offered:
+    def read(self, text: str, mps: int, duration_s: int) -> SentLoad:
         """Return the load that its report states. Raises: InstrumentError.
 
         It ends by a timer of the kernel, and counts the time by a clock that it calibrated itself, which may be slow:
@@ -57,4 +57,4 @@ class Sockperf(LoadGenerator):
             raise InstrumentError(f"sockperf did not report what it sent: {text.strip()[-80:]!r}")
         sent, lasted_s = found[0]
         checked(self.name, mps * duration_s, int(sent), float(lasted_s), duration_s)
-        return Offered(mps * duration_s, int(sent), max(float(lasted_s), duration_s))
+        return SentLoad(mps * duration_s, int(sent), max(float(lasted_s), duration_s))

@@ -14,8 +14,8 @@ from dataclasses import replace
 from lastro.errors import CommandFailed, InstrumentError
 from lastro.host.base import Process
 from lastro.instruments._captured import OneWay, one_way
-from lastro.instruments._latency import Disturbed, LatencyMeter, RoundTrips, judged, stored
-from lastro.instruments._load_generator import BUFFER_BYTES, PORT, Traffic, Way
+from lastro.instruments._latency import LatencyMeter, MeasurementDisturbed, RoundTrips, judged, stored
+from lastro.instruments._load_generator import BUFFER_BYTES, PORT, Direction, Traffic
 from lastro.instruments.base import UNWATCHED, Watch
 from lastro.platforms.base import Instance
 from lastro.results.samples import Metric, Reading
@@ -62,7 +62,7 @@ class SockperfLatency(LatencyMeter):
         watch: Watch = UNWATCHED,
     ) -> Reading:
         """Offer `offered_fps` packets a second for `latency_s`, of the size `frame_size`, with their answers."""
-        way, traffic = Way(client, server, target), Traffic.of(str(settings["frame_size"]))
+        way, traffic = Direction(client, server, target), Traffic.of(str(settings["frame_size"]))
         with self.answering(way):
             rate_fps, duration_s = float(settings["offered_fps"]), float(settings["latency_s"])
             trips = self.round_trips(way, traffic, rate_fps, duration_s, watch)
@@ -70,7 +70,7 @@ class SockperfLatency(LatencyMeter):
         return replace(reading, histograms=(stored("round trip", trips.histogram),))
 
     @contextmanager
-    def answering(self, way: Way) -> Iterator[Process]:
+    def answering(self, way: Direction) -> Iterator[Process]:
         argv = ["sockperf", "server", "--ip", way.target, "--port", str(PORT), "--buffer-size", str(BUFFER_BYTES)]
         with way.receiver.during(["stdbuf", "-oL", *argv], "block on socket", _PATIENCE_S) as server:
             yield server
@@ -86,7 +86,7 @@ class SockperfLatency(LatencyMeter):
         return one_way(sent, received, float(_NS // cls.mps(rate_fps) * ANSWERS_EVERY), ANSWERS_EVERY)
 
     def round_trips(
-        self, way: Way, traffic: Traffic, rate_fps: float, duration_s: float, watch: Watch = UNWATCHED
+        self, way: Direction, traffic: Traffic, rate_fps: float, duration_s: float, watch: Watch = UNWATCHED
     ) -> RoundTrips:
         whole_s = math.ceil(duration_s + _UNTIMED_S)
         mps, log = self.mps(rate_fps), f"{way.sender.memory_dir}/{_LOG}"
@@ -147,11 +147,11 @@ def _require_length(lasted_s: float, sending_s: float, duration_s: float) -> Non
     if abs(lasted_s - duration_s) <= most_s:
         return
     if lasted_s > duration_s and sending_s <= duration_s + most_s:
-        raise Disturbed(
+        raise MeasurementDisturbed(
             f"sockperf had no CPU at the end of its run: it ran for {lasted_s:g} s instead of {duration_s:g} s",
             "keep other work off this host, or off the generator's CPU",
         )
-    raise Disturbed(f"sockperf's clock is wrong: it ran for {duration_s:g} s, and measured {lasted_s:g} s")
+    raise MeasurementDisturbed(f"sockperf's clock is wrong: it ran for {duration_s:g} s, and measured {lasted_s:g} s")
 
 
 def _rows(text: str) -> list[tuple[int, int]]:

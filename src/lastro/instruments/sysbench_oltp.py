@@ -15,7 +15,7 @@ from typing import Any, Self
 from lastro.errors import InstrumentError
 from lastro.host.base import Host
 from lastro.host.local import here
-from lastro.image.rootfs import Needs
+from lastro.image.rootfs import ImageAdditions
 from lastro.instruments import _mariadb, _mysql, _sysbench
 from lastro.instruments._bounds import bounded
 from lastro.instruments.base import (
@@ -75,8 +75,8 @@ class SysbenchOltp(Workload):
         self._variables: dict[str, str] = {}
 
     @classmethod
-    def needs(cls, host: Host) -> Needs:
-        return Needs(cls.packages, _mysql.files(host))
+    def needs(cls, host: Host) -> ImageAdditions:
+        return ImageAdditions(cls.packages, _mysql.files(host))
 
     def from_client(self, client: Instance, address: str) -> None:
         """Send the transactions from an instance with the host's clock, to this address of the server."""

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 
 from lastro.errors import CommandFailed, InstrumentError, hinted
 from lastro.host.base import Completed, Process
-from lastro.instruments._load_generator import MOST_BYTES, PORT, LoadGenerator, Offered, Traffic, Way, checked
+from lastro.instruments._load_generator import MOST_BYTES, PORT, Direction, LoadGenerator, SentLoad, Traffic, checked
 from lastro.instruments.base import UNWATCHED, Watch
 from lastro.platforms.base import Instance
 from lastro.testbed import IN_A_GUEST
@@ -53,10 +53,10 @@ class Trafgen(LoadGenerator):
     bound_to = 0
 
     def __init__(self) -> None:
-        self._hops: dict[Way, _Hop] = {}
+        self._hops: dict[Direction, _Hop] = {}
 
     @contextmanager
-    def receiving(self, way: Way) -> Iterator[Process]:
+    def receiving(self, way: Direction) -> Iterator[Process]:
         """Receive inside the block, and take the bucket off the sender's link afterwards."""
         with super().receiving(way) as process:
             try:
@@ -67,8 +67,8 @@ class Trafgen(LoadGenerator):
                         self._release(way.sender, self._hops[way])
 
     def offer(
-        self, way: Way, traffic: Traffic, rate_fps: float, duration_s: float, watch: Watch = UNWATCHED
-    ) -> Offered:
+        self, way: Direction, traffic: Traffic, rate_fps: float, duration_s: float, watch: Watch = UNWATCHED
+    ) -> SentLoad:
         if way not in self._hops:
             self._hops[way] = _paced(way.sender, _hop(way))
         hop, count = self._hops[way], _count(rate_fps, duration_s)
@@ -91,7 +91,7 @@ class Trafgen(LoadGenerator):
         text = "not copied, since nftables or the kernel cannot: a slow function may block the generator"
         return {"frames of the generator": text}
 
-    def read(self, text: str, rate_fps: float, duration_s: float) -> Offered:
+    def read(self, text: str, rate_fps: float, duration_s: float) -> SentLoad:
         """Return the load that its report and that of its bucket state. Raises: InstrumentError.
 
         trafgen ends when its last frame is in the bucket's queue. The frames there leave at `rate_fps` at best, so the
@@ -136,7 +136,7 @@ class _Hop:
     next_mac: str
 
 
-def _hop(way: Way) -> _Hop:
+def _hop(way: Direction) -> _Hop:
     """Return the first hop, as the sender's kernel knows it. Raises: InstrumentError if it does not know it."""
     way.sender.run(["ping", "-n", "-c", "1", "-w", "5", way.target], timeout_s=20, check=False)
     try:

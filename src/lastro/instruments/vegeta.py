@@ -19,7 +19,7 @@ from statistics import fmean
 from lastro.errors import CommandFailed, InstrumentError
 from lastro.host.base import Host
 from lastro.instruments import _http
-from lastro.instruments._http import Endpoint, HttpLoad, OpenLoad, Page, Request, Station
+from lastro.instruments._http import Endpoint, HttpLoad, LoadOrigin, OpenLoad, Request, RequestedPage
 from lastro.requirements import Requirements
 from lastro.results.samples import GENERATOR_DELAY, OVERLOADED, Metric, Reading, Remark
 from lastro.stats.quantiles import quantile
@@ -59,7 +59,7 @@ class Vegeta(HttpLoad):
         version = re.search(r"^Version: (\S+)$", host.run(["vegeta", "-version"]).text, re.MULTILINE)
         return f"vegeta {version[1] if version else 'of unknown version'}"
 
-    def load(self, page: Page, proxies: Sequence[Endpoint], settings: Mapping[str, Level]) -> OpenLoad:
+    def load(self, page: RequestedPage, proxies: Sequence[Endpoint], settings: Mapping[str, Level]) -> OpenLoad:
         rate_per_s, duration_s = float(self.chosen["rate"] or settings["rate_per_s"]), float(settings["open_s"])
         return OpenLoad(page, tuple(proxies), rate_per_s, duration_s, timeout_s=float(settings["timeout_s"]))
 
@@ -67,7 +67,7 @@ class Vegeta(HttpLoad):
     def expected_s(cls, settings: Mapping[str, Level], slowdown: float = 1.0) -> float:
         return cls.start_s + float(settings["open_s"])
 
-    def measure(self, station: Station, load: OpenLoad) -> Reading:
+    def measure(self, station: LoadOrigin, load: OpenLoad) -> Reading:
         version = self.require(station.host)
         if not load.rate_per_s * load.duration_s >= max(1, len(load.proxies)):
             raise InstrumentError(f"too few requests: {load.rate_per_s:g} requests/s for {load.duration_s:g} s")

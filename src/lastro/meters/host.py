@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lastro.host.activity import TOTALS, Look, look, totals_of
+from lastro.host.activity import TOTALS, ActivityReading, look, totals_of
 from lastro.host.ledger import Session
 from lastro.meters.base import Meter
 from lastro.platforms.base import Instance
@@ -14,7 +14,7 @@ from lastro.results.samples import Metric
 from lastro.testbed import Testbed
 
 
-class _Under:
+class _MachineUnderGuest:
     """The machine under a guest, from the creation of the object to `stop`. `rivals` are PIDs of other guests."""
 
     def __init__(self, session: Session, rivals: frozenset[int]) -> None:
@@ -28,7 +28,7 @@ class _Under:
         foreign_s = now.foreign_user_s(self._before, self._session.pids() - self._rivals, own_s)
         self.foreign_cpus = foreign_s / elapsed_s
 
-    def _look(self) -> Look:
+    def _look(self) -> ActivityReading:
         with self._session.host.recorded():
             return look(self._session.host)
 
@@ -45,7 +45,7 @@ class HostMeter(Meter):
         Metric("psi_io", "%", "lower", "time in which some task waited for a disk"),
     )
 
-    _under: _Under | None = None  # only in a guest
+    _under: _MachineUnderGuest | None = None  # only in a guest
 
     def __init__(self, testbed: Testbed, instances: Mapping[str, Instance], own_cgroups: Sequence[str] = ()) -> None:
         """Create a meter of the host; `own_cgroups` are those of the platform's daemons."""
@@ -53,7 +53,7 @@ class HostMeter(Meter):
         self._own_cgroups = own_cgroups
 
     def start(self) -> None:
-        self._under = _Under(self.testbed.near, self.testbed.rivals) if self.testbed.near else None
+        self._under = _MachineUnderGuest(self.testbed.near, self.testbed.rivals) if self.testbed.near else None
         self._before = self.testbed.host.glance(TOTALS)
         self._daemons_user_s = self._read_daemons_user_s()
 

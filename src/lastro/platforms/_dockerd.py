@@ -14,7 +14,7 @@ from typing import Any
 from lastro.errors import PlatformError, Unavailable
 from lastro.host.base import Host, Process
 from lastro.host.ledger import NETNS_DIR
-from lastro.host.places import FIRST_ID, N_IDS, close_sockets
+from lastro.host.state_dirs import FIRST_ID, N_IDS, close_sockets
 from lastro.platforms._daemons import lasting
 from lastro.testbed import Testbed
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from lastro.errors import CommandFailed, PlatformError, TrialError, Unavailable
 from lastro.host.base import Host, Process
 from lastro.host.ledger import NETNS_DIR
-from lastro.host.places import close_sockets
 from lastro.host.shell import quoted
+from lastro.host.state_dirs import close_sockets
 from lastro.platforms._container import let_children_inherit
 from lastro.platforms._daemons import lasting
 from lastro.testbed import Testbed

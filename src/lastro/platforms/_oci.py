@@ -14,8 +14,8 @@ from typing import Any, ClassVar
 from lastro.errors import CommandFailed, CommandTimeout, PlatformError
 from lastro.host.cgroups import Resources
 from lastro.host.ledger import NETNS_DIR
-from lastro.host.places import FIRST_ID, N_IDS
 from lastro.host.shell import quoted
+from lastro.host.state_dirs import FIRST_ID, N_IDS
 from lastro.image import rootfs
 from lastro.platforms._container import (
     ENVIRONMENT,

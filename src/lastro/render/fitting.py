@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from lastro.document import Block, Document, Fold, Table
 from lastro.render.markdown import FOLD_ABOVE, block_text, escape, fold, joined, table_lines
-from lastro.report.language import Language
+from lastro.words.language import Language
 
 LIMIT = 60_000  # bytes of a document
 _TEXT = 1_500  # bytes of one text, such as a sentence or the output of a tool

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 
 from lastro.document import Block, CommandLine, Document, Figures, Fold, Heading, Items, Paragraph, Table, Title
 from lastro.plain import plain
-from lastro.report.language import Language
+from lastro.words.language import Language
 
 Keep = Callable[[list[str]], Iterable[str]]
 FOLD_ABOVE = 25  # rows: a longer table is folded

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from lastro.console import grid
 from lastro.document import Block, CommandLine, Document, Figures, Fold, Heading, Items, Paragraph, Table, Title
 from lastro.plain import plain
-from lastro.report.language import Language
+from lastro.words.language import Language
 
 _HANGING = "    "  # before what continues a text of a list, or a row
 

@@ -16,33 +16,35 @@ from jinja2 import Environment
 from markupsafe import Markup
 
 from lastro import __version__
-from lastro.analysis.as_published import BarsHere
+from lastro.analysis.as_published import MatchedBars
 from lastro.analysis.model import MetricAnalysis
 from lastro.analysis.properties import ALL
 from lastro.analysis.scaling import scalings
-from lastro.report import stat_tables, words
-from lastro.report.added import growth_of
-from lastro.report.content import Content
-from lastro.report.figures import NARROW_IN, WIDE_IN, FigurePlan, plans
-from lastro.report.figures.svg import own_ids
-from lastro.report.language import Language
-from lastro.report.numbers import direction_text
-from lastro.report.numeric_words import slope_text, slopes_note
-from lastro.report.opening import opening
-from lastro.report.part_properties import part_tables
-from lastro.report.published_tables import INTRODUCTION, NOTHING_OF_IT, bars_table, printed_table, title_of
-from lastro.report.remark_words import meaning
-from lastro.report.results_view import groups, hoisted_factors
-from lastro.report.search_tables import tables_of
-from lastro.report.statistics_words import (
+from lastro.builders import stat_tables
+from lastro.builders.content import Content
+from lastro.builders.part_properties import part_tables
+from lastro.builders.published_tables import INTRODUCTION, NOTHING_OF_IT, bars_table, printed_table
+from lastro.builders.results_view import groups, hoisted_factors
+from lastro.builders.search_tables import tables_of
+from lastro.builders.statistics_words import (
     check_sentences,
     metric_summary,
     noise_floor_sentence,
     statistics_sentences,
     time_sentences,
 )
-from lastro.report.tables import curve_tables, doses_table, growth_tables, invalid_table, really_table, remarks_table
+from lastro.builders.tables import curve_tables, doses_table, growth_tables, invalid_table, really_table, remarks_table
+from lastro.figures import NARROW_IN, WIDE_IN, FigurePlan, plans
+from lastro.figures.scenario_additions import growth_of
+from lastro.figures.svg import own_ids
 from lastro.report.templating import environment
+from lastro.words import campaign as words
+from lastro.words.language import Language
+from lastro.words.numbers import direction_text
+from lastro.words.numeric import slope_text, slopes_note
+from lastro.words.opening import opening
+from lastro.words.published import title_of
+from lastro.words.remarks import meaning
 
 _TONES = {"▲": "better", "▼": "worse", "✓": "better", "✕": "worse"}
 
@@ -148,7 +150,7 @@ def _published(content: Content, drawn: list[dict[str, Any]]) -> Iterator[dict[s
         passage = found.figure.passage
         title = title_of(passage, say)
         plate = plates.get(title)
-        table = bars_table(found, confidence, say, noted=not plate) if isinstance(found, BarsHere) else None
+        table = bars_table(found, confidence, say, noted=not plate) if isinstance(found, MatchedBars) else None
         if plate:
             plate["note"] = passage.notes(say.code).removesuffix(".")
         yield {"table": table, "plate": plate, "note": "" if plate or table else say(NOTHING_OF_IT, title=title)}

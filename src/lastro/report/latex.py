@@ -13,21 +13,17 @@ from markupsafe import Markup
 
 from lastro import __version__
 from lastro.analysis.scaling import scalings
-from lastro.document import Table
-from lastro.plain import plain
-from lastro.report import words
-from lastro.report.content import Content
-from lastro.report.opening import opening
-from lastro.report.published_tables import published_tables
-from lastro.report.search_tables import tables_of
-from lastro.report.stat_tables import (
+from lastro.builders.content import Content
+from lastro.builders.published_tables import published_tables
+from lastro.builders.search_tables import tables_of
+from lastro.builders.stat_tables import (
     claims_table,
     effects_table,
     interaction_table,
     tables_behind,
 )
-from lastro.report.statistics_words import noise_floor_sentence, statistics_sentences
-from lastro.report.tables import (
+from lastro.builders.statistics_words import noise_floor_sentence, statistics_sentences
+from lastro.builders.tables import (
     captioned,
     doses_table,
     gaps_table,
@@ -36,7 +32,11 @@ from lastro.report.tables import (
     results_table,
     scaling_table,
 )
+from lastro.document import Table
+from lastro.plain import plain
 from lastro.report.templating import environment
+from lastro.words import campaign as words
+from lastro.words.opening import opening
 
 _BABEL = {"en": "english", "pt-BR": "brazilian"}
 _LINE, _BETWEEN, _LEAST = 112, 2, 6  # characters: of a line of a table, between two columns, and in a column

@@ -6,25 +6,25 @@ from typing import Any
 
 from lastro import __version__
 from lastro.analysis.pooled import PooledStudy
-from lastro.report import words
-from lastro.report.html import html_environment, plate
-from lastro.report.language import Language
-from lastro.report.pool_tables import (
+from lastro.builders.pool_tables import (
     apart_table,
     hosts_effects_table,
     hosts_table,
     means_table,
     notes,
     opening,
-    place,
     pooled_claims_table,
     warnings,
 )
+from lastro.report.html import html_environment, plate
+from lastro.words import campaign as words
+from lastro.words.language import Language
+from lastro.words.pool import place
 
 
 def render_pool(found: PooledStudy, say: Language) -> str:
     """Return the page as a string. The same campaigns give the same bytes."""
-    from lastro.report.figures.forest import plans
+    from lastro.figures.forest import plans
 
     drawn: dict[int, list[dict[str, Any]]] = {}
     for plan in plans(found, say):

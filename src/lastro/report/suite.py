@@ -9,20 +9,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from lastro import __version__
+from lastro.builders import stat_tables
+from lastro.builders.content import Content
 from lastro.document import Table
-from lastro.report import stat_tables, words
-from lastro.report.claims_text import explanation, tally_text
-from lastro.report.content import Content
-from lastro.report.figures import FigurePlan, plans
+from lastro.figures import FigurePlan, plans
 from lastro.report.html import html_environment, plate
-from lastro.report.language import Language
-from lastro.report.opening import opening
+from lastro.words import campaign as words
+from lastro.words.claims_text import explanation, tally_text
+from lastro.words.language import Language
+from lastro.words.opening import opening
 
 _KEY_FIGURES = ("curve", "effects", "distribution")  # in order of preference
 
 
 @dataclass(frozen=True, slots=True)
-class Stopped:
+class StoppedStudy:
     """The reason why a study did not run. `midway` is true if it started but did not finish."""
 
     reason: str
@@ -40,7 +41,7 @@ class StudySection:
     name: str
     title: str
     content: Content | None
-    stopped: Stopped | None
+    stopped: StoppedStudy | None
     unjudged: bool
     link: str
 

@@ -12,19 +12,22 @@ from dataclasses import dataclass
 from rich.cells import cell_len
 from rich.text import Text
 
-from lastro.analysis.campaign import Cell, Gap, MetricView, Report, Row
+from lastro.analysis.campaign import CampaignResults, Cell, Gap, MetricView, Row
 from lastro.analysis.growth import Growth, Growths
 from lastro.analysis.scaling import Scaling, scalings
 from lastro.analysis.searches import searches
 from lastro.analysis.verdicts import verdict
+from lastro.builders.search_tables import lines_of
+from lastro.builders.tables import doses_table
 from lastro.console import grid
+from lastro.figures.scenario_additions import growth_of
 from lastro.plain import plain
-from lastro.report.absences import DASH, absences, has_ratios, is_alone, lacks_ratio
-from lastro.report.added import growth_of
-from lastro.report.caveats import caveats
-from lastro.report.key_findings import key_findings
-from lastro.report.language import ENGLISH
-from lastro.report.numbers import (
+from lastro.words.absences import DASH, absences, has_ratios, is_alone, lacks_ratio
+from lastro.words.campaign import legend, premises, sequential_note
+from lastro.words.caveats import caveats
+from lastro.words.key_findings import key_findings
+from lastro.words.language import ENGLISH
+from lastro.words.numbers import (
     GEOMETRIC,
     NO_INTERVAL,
     STATUS_WORDS,
@@ -38,13 +41,10 @@ from lastro.report.numbers import (
     mean_text,
     ratio_text,
 )
-from lastro.report.numeric_words import against_text, sizes_text, slope_text, slopes_note
-from lastro.report.opening import incomplete, segment_sentences
-from lastro.report.reasons import grouped
-from lastro.report.remark_words import signs
-from lastro.report.search_tables import lines_of
-from lastro.report.tables import doses_table
-from lastro.report.words import legend, premises, sequential_note
+from lastro.words.numeric import against_text, sizes_text, slope_text, slopes_note
+from lastro.words.opening import incomplete, segment_sentences
+from lastro.words.reasons import grouped
+from lastro.words.remarks import signs
 
 MANY = 40  # with more treatments, the leading factors are always headings
 _GAP = 2  # cells between columns
@@ -70,7 +70,7 @@ def _text(*lines: tuple[str, str]) -> Text:
     return Text("\n").join(Text(plain(line), style) for line, style in lines)
 
 
-def render(report: Report, width: int) -> list[Text]:
+def render(report: CampaignResults, width: int) -> list[Text]:
     """Return the title, the tables, every missing level with its reason, and at the end the key findings.
 
     Lines are at most `width` cells wide."""
@@ -94,7 +94,7 @@ def render(report: Report, width: int) -> list[Text]:
     return [*lines, *_below(report, width), *_answer(report, width)]
 
 
-def _answer(report: Report, width: int) -> list[Text]:
+def _answer(report: CampaignResults, width: int) -> list[Text]:
     """Return the opening sentences of a document, but with warnings at the end."""
     warning = incomplete(report.progress.counts, ENGLISH)
     sentences = (*key_findings(report, ENGLISH), *caveats(report, ENGLISH))
@@ -104,7 +104,7 @@ def _answer(report: Report, width: int) -> list[Text]:
     return [Text(), *lines] if lines else []
 
 
-def _tally(report: Report) -> str:
+def _tally(report: CampaignResults) -> str:
     counts, progress = report.progress.counts, report.progress
     states = [f"{counts[s]:,} {s}" for s in ("valid", "invalid", "unavailable", "running", "pending") if counts.get(s)]
     return f"{count(len(report.rows), 'treatment')}, {count(progress.n_trials, 'trial')}: {', '.join(states)}"
@@ -113,7 +113,7 @@ def _tally(report: Report) -> str:
 # Layout
 
 
-def _layout(report: Report, width: int) -> tuple[int, list[list[_Column]]]:
+def _layout(report: CampaignResults, width: int) -> tuple[int, list[list[_Column]]]:
     """Return how many leading factors become headings, and the columns of each table."""
     factors = [_factor_column(report, factor.name) for factor in report.varying] or [_label_column(report)]
     metrics = list(map(_metric_column, report.views))
@@ -148,11 +148,11 @@ def _deal(metrics: Sequence[_Column], room: int) -> list[list[_Column]]:
     return even if even and all(_total(table) <= room for table in even) else tables
 
 
-def _factor_column(report: Report, name: str) -> _Column:
+def _factor_column(report: CampaignResults, name: str) -> _Column:
     return _Column(_text((name, "bold")), tuple(_text((str(row.treatment.levels[name]), "")) for row in report.rows))
 
 
-def _label_column(report: Report) -> _Column:
+def _label_column(report: CampaignResults) -> _Column:
     return _Column(_text(("treatment", "bold")), tuple(_text((row.treatment.label, "")) for row in report.rows))
 
 
@@ -191,7 +191,7 @@ def _cell(row: Row, cell: Cell, *, compared: bool) -> Text:
 # The table
 
 
-def _table(report: Report, hoisted: int, columns: Sequence[_Column]) -> list[Text]:
+def _table(report: CampaignResults, hoisted: int, columns: Sequence[_Column]) -> list[Text]:
     """Return one table, with the rows of the treatments that can run here."""
     lines = _head(columns)
     names = [factor.name for factor in report.varying[:hoisted]]
@@ -227,7 +227,7 @@ def _levels(row: Row, names: Sequence[str]) -> str:
     return plain(" · ".join(str(row.treatment.levels[name]) for name in names))
 
 
-def _scaling(report: Report, scaling: Scaling, width: int) -> list[Text]:
+def _scaling(report: CampaignResults, scaling: Scaling, width: int) -> list[Text]:
     """Return the table of slopes for one factor."""
     metrics = [_slope_column(scaling, view) for view in report.views]
     table = _combinations(scaling.others, [row.levels for row in scaling.rows], metrics, width)
@@ -259,7 +259,7 @@ def _slope_column(scaling: Scaling, view: MetricView) -> _Column:
     return _Column(heading, tuple(_text((slope_text(line), "" if line and line.grows else "dim")) for line in lines))
 
 
-def _growths(report: Report, found: Growths, width: int) -> list[Text]:
+def _growths(report: CampaignResults, found: Growths, width: int) -> list[Text]:
     """Return how each metric grows with sizes, in sentences, because columns of numbers would not fit."""
     measured = [growth for row in found.rows for growth in row.metrics if growth is not None]
     widest = max(measured, key=lambda growth: len(growth.sizes))
@@ -293,7 +293,7 @@ def _growth_cell(growth: Growth | None, widest: Growth, columns: Sequence[str]) 
     return _text(*((line, "dim" if unknown else "") for line in lines))
 
 
-def _doses(report: Report, width: int) -> list[Text]:
+def _doses(report: CampaignResults, width: int) -> list[Text]:
     """Return what the neighbour really did: its CPUs, and as many other quantities as fit."""
     table = doses_table(report, ENGLISH)
     if not table:
@@ -318,11 +318,11 @@ def _doses(report: Report, width: int) -> list[Text]:
 # Below the table
 
 
-def _below(report: Report, width: int) -> list[Text]:
+def _below(report: CampaignResults, width: int) -> list[Text]:
     return [line for paragraph in _paragraphs(report) for line in _wrapped(paragraph, width)]
 
 
-def _paragraphs(report: Report) -> Iterator[str]:
+def _paragraphs(report: CampaignResults) -> Iterator[str]:
     yield ""
     confidence = f"{report.study.design.confidence:.0%}"
     cells = [cell for row in report.rows for cell in row.cells]
@@ -354,13 +354,13 @@ def _paragraphs(report: Report) -> Iterator[str]:
     yield from _invalid_groups(report)
 
 
-def _marks(report: Report) -> str:
+def _marks(report: CampaignResults) -> str:
     directed = any(metric.better != "neither" for metric in report.metrics)
     neutral = any(metric.better == "neither" for metric in report.metrics)
     return ", ".join(["▲ better, ▼ worse"] * directed + ["↑ higher, ↓ lower"] * neutral)
 
 
-def _reasons_of_ratios(report: Report) -> Iterator[str]:
+def _reasons_of_ratios(report: CampaignResults) -> Iterator[str]:
     """Yield why some ratios have no interval, each reason once; n = 1 is left out: `absences` says it."""
     reasons = {
         f"{cell.metric.name}: {cell.ratio.absent_because}"
@@ -371,7 +371,7 @@ def _reasons_of_ratios(report: Report) -> Iterator[str]:
     yield from sorted(reasons)
 
 
-def _invalid_groups(report: Report) -> Iterator[str]:
+def _invalid_groups(report: CampaignResults) -> Iterator[str]:
     reasons = ((reason, attempt.trial) for attempt in report.invalid_attempts for reason in attempt.reasons)
     for reason, trials in sorted(grouped(reasons), key=lambda group: -len(set(group[1]))):
         yield f"✕ invalid: {reason} ({_trial_list(set(trials))})"

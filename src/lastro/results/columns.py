@@ -13,7 +13,7 @@ from typing import Any, Literal, TypedDict, get_args
 
 from lastro.errors import StoreError
 from lastro.results.database import damaged
-from lastro.shapes import MOST_MEASURED, Misshapen, made, number, parsed
+from lastro.shapes import MOST_MEASURED, MisshapenData, made, number, parsed
 from lastro.stats import noise_floor
 from lastro.study.model import Level, Study
 
@@ -134,7 +134,7 @@ _NEEDED = {
 
 def _text(value: object) -> str:
     if not isinstance(value, str) or len(value) > _MOST_CHARACTERS:
-        raise Misshapen(f"is {type(value).__name__}, but must be a string of at most {_MOST_CHARACTERS} characters")
+        raise MisshapenData(f"is {type(value).__name__}, but must be a string of at most {_MOST_CHARACTERS} characters")
     return value
 
 
@@ -145,7 +145,7 @@ def _optional_text(value: object) -> str | None:
 def _count(least: int, most: int = 10**9) -> Callable[[object], int]:
     def read(value: object) -> int:
         if not isinstance(value, int) or not least <= value <= most:
-            raise Misshapen(f"is {value!r:.60}, but must be a whole number from {least} to {most}")
+            raise MisshapenData(f"is {value!r:.60}, but must be a whole number from {least} to {most}")
         return value
 
     return read
@@ -153,13 +153,13 @@ def _count(least: int, most: int = 10**9) -> Callable[[object], int]:
 
 def _utc(value: object) -> str:
     if not isinstance(value, str) or not _TIME.match(value) or len(value) > 40:
-        raise Misshapen(f"is {value!r:.60}, but must be a time in ISO 8601 format")
+        raise MisshapenData(f"is {value!r:.60}, but must be a time in ISO 8601 format")
     return value
 
 
 def _seconds(value: object) -> float:
     if not 0 <= (found := number(value)) <= _MOST_SECONDS:
-        raise Misshapen(f"is {found:g}, but must be from 0 to {_MOST_SECONDS:g} seconds")
+        raise MisshapenData(f"is {found:g}, but must be from 0 to {_MOST_SECONDS:g} seconds")
     return found
 
 
@@ -170,7 +170,7 @@ def _measured(value: object) -> float:
 def _json(kind: Any) -> Callable[[object], Any]:
     def read(value: object) -> Any:
         if not isinstance(value, str):
-            raise Misshapen(f"is {type(value).__name__}, but must be a string")
+            raise MisshapenData(f"is {type(value).__name__}, but must be a string")
         return made(kind, parsed(value))
 
     return read
@@ -178,7 +178,7 @@ def _json(kind: Any) -> Callable[[object], Any]:
 
 def _state(value: object) -> State:
     if value not in STATES:
-        raise Misshapen(f"is {value!r:.60}, but must be one of {', '.join(STATES)}")
+        raise MisshapenData(f"is {value!r:.60}, but must be one of {', '.join(STATES)}")
     return value
 
 
@@ -188,7 +188,7 @@ def _process(value: object) -> list[Any]:
     found += ["", ""] if len(found) == 3 else []
     kinds = [type(each) for each in found]
     if kinds not in ([int, int, str, str, str], [int, NoneType, str, str, str]):
-        raise Misshapen(f"is {value!r:.60}, but must be a process ID, its start and a time")
+        raise MisshapenData(f"is {value!r:.60}, but must be a process ID, its start and a time")
     return found
 
 
@@ -221,7 +221,7 @@ def samples_of(data: bytes) -> tuple[float, ...]:
 
     samples = np.frombuffer(data)
     if (np.abs(samples[np.isfinite(samples)]) > MOST_MEASURED).any():
-        raise Misshapen(f"has a sample that exceeds the limit of {MOST_MEASURED:g}")
+        raise MisshapenData(f"has a sample that exceeds the limit of {MOST_MEASURED:g}")
     return tuple(samples.tolist())
 
 
@@ -231,9 +231,9 @@ def transcript_of(data: bytes) -> list[Record]:
     for at, record in enumerate(records):
         lacking = _NEEDED[record["kind"]] - set(record) if "kind" in record else {"kind"}
         if record.get("argv") == []:
-            raise Misshapen(f"has an empty command in its record {at}")
+            raise MisshapenData(f"has an empty command in its record {at}")
         if lacking:
-            raise Misshapen(f"has no {', '.join(sorted(lacking))} in its record {at}")
+            raise MisshapenData(f"has no {', '.join(sorted(lacking))} in its record {at}")
     return records
 
 
@@ -243,7 +243,7 @@ def _segments(value: object) -> list[_Segment]:
         _count(0)(each["after"])
         _utc(each["at_utc"])
         if any(len(values) != 2 for values in each["changes"].values()):
-            raise Misshapen("has a change that is not a pair of values")
+            raise MisshapenData("has a change that is not a pair of values")
     return found
 
 

@@ -6,7 +6,7 @@ for a campaign of a fleet also `testbed` (of the attempt), and for one in a gues
 emulated guest.
 Every trial has a row: a trial that was never attempted has no attempt and no metric, and an unavailable one has its
 reason. Analyse the rows with `valid` true; invalid attempts are included for inspection.
-The rows of a suite begin with the column `front`, the name of the study in its suite, and have the factors of all
+The rows of a suite begin with the column `suite_study`, the name of the study in its suite, and have the factors of all
 its studies."""
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from lastro.results.read import CampaignData
 from lastro.results.rows import Attempt, TreatmentRow, TrialRow
 from lastro.study.model import Factor
 
-_STUDY = "front"
+_STUDY = "suite_study"
 _BEFORE = {"treatment": "VARCHAR"}
 _AFTER = {
     "block": "INTEGER",
@@ -126,7 +126,7 @@ Data = CampaignData | Mapping[str, CampaignData]  # one campaign, or those of a 
 
 
 def _all_columns(data: Data) -> dict[str, str]:
-    """Return the columns; for a suite, `front` first and all factors, as text if campaigns differ in a type."""
+    """Return the columns; for a suite, `suite_study` first and all factors, as text if campaigns differ in a type."""
     if isinstance(data, CampaignData):
         return columns(data)
     found = {_STUDY: "VARCHAR", **_BEFORE}

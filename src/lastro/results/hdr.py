@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lastro.results.columns import HISTOGRAM
-from lastro.shapes import Misshapen
+from lastro.shapes import MisshapenData
 from lastro.stats.histograms import DIGITS, MOST, Histogram, bucket_of
 
 _LOST = struct.Struct(">Q")
@@ -43,7 +43,7 @@ def unpacked(data: bytes, unpack: Callable[[bytes], bytes] = zlib.decompress) ->
     """Return the histogram from data of `packed`; `unpack` may bound the amount of data. Raises: ValueError."""
     own, end = data[: -_LOST.size], data[-_LOST.size :]
     if len(end) < _LOST.size or (lost := _LOST.unpack(end)[0]) > _MOST_COUNT:
-        raise Misshapen("is a histogram without a count of lost events")
+        raise MisshapenData("is a histogram without a count of lost events")
     return replace(decode(own, unpack), lost=lost)
 
 
@@ -58,15 +58,15 @@ def encode(histogram: Histogram) -> bytes:
 def decode(data: bytes, unpack: Callable[[bytes], bytes] = zlib.decompress) -> Histogram:
     """Decode a histogram with our buckets; `unpack` may bound the amount of data. Raises: ValueError for others."""
     if len(data) < _OUTER.size or _OUTER.unpack_from(data) != (HISTOGRAM, len(data) - _OUTER.size):
-        raise Misshapen("is not a compressed histogram, or is cut off")
+        raise MisshapenData("is not a compressed histogram, or is cut off")
     inner = unpack(data[_OUTER.size :])
     if len(inner) < _INNER.size:
-        raise Misshapen("is a histogram that is cut off")
+        raise MisshapenData("is a histogram that is cut off")
     cookie, length, offset, digits, least, _, ratio = _INNER.unpack_from(inner)
     if cookie != _INNER_COOKIE or length != len(inner) - _INNER.size:
-        raise Misshapen("is a histogram that is cut off, or has another encoding")
+        raise MisshapenData("is a histogram that is cut off, or has another encoding")
     if (offset, digits, least, ratio) != (0, DIGITS, 1, 1.0):
-        raise Misshapen("is a histogram with buckets that Lastro does not use")
+        raise MisshapenData("is a histogram with buckets that Lastro does not use")
     return Histogram(_counts(inner[_INNER.size :]))
 
 
@@ -104,7 +104,7 @@ def _words(data: bytes) -> Iterator[int]:
         else:
             shift, at = shift + 7, at + 1
     if at:
-        raise Misshapen("is a histogram that ends within a number")
+        raise MisshapenData("is a histogram that ends within a number")
 
 
 def _counts(data: bytes) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
@@ -113,7 +113,7 @@ def _counts(data: bytes) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     for number in _words(data):
         end += max(1, -number)
         if end > _MOST_BUCKETS or number > _MOST_COUNT:
-            raise Misshapen("is a histogram with a value or a count that is too large")
+            raise MisshapenData("is a histogram with a value or a count that is too large")
         if number > 0:
             found[end - 1] = number
     return found[:end].copy()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from lastro.results.database import damaged
 from lastro.results.members import Member
-from lastro.results.rows import Attempt, Place, TestbedRow, TreatmentRow, TrialRow
+from lastro.results.rows import Attempt, BlockPlace, TestbedRow, TreatmentRow, TrialRow
 from lastro.results.samples import Series
 from lastro.results.segments import HostSegment, within
 from lastro.results.store import Store
@@ -75,7 +75,7 @@ def load_campaign(store: Store) -> CampaignData:
 
 
 def _of_fleet(
-    data: CampaignData, testbeds: Sequence[TestbedRow], places: Iterable[Place], calibrations: Mapping[str, Any]
+    data: CampaignData, testbeds: Sequence[TestbedRow], places: Iterable[BlockPlace], calibrations: Mapping[str, Any]
 ) -> CampaignData:
     """Return a campaign with the provenance of its testbeds: that of the only one, or what all have in common.
 

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from lastro.results.columns import State
-from lastro.results.noted import Noted
+from lastro.results.trial_notes import TrialNotes
 from lastro.study.design import Treatment
 
 
@@ -39,7 +39,7 @@ class TestbedRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class BlockPlace:
     """The testbed of a block for the attempts with an id above `after`, until the next place of the block."""
 
     block: int
@@ -74,6 +74,6 @@ class Attempt:
     testbed: str = ""
 
     @cached_property
-    def noted(self) -> Noted:
+    def noted(self) -> TrialNotes:
         """The notes that programs read."""
-        return Noted.of(self.notes)
+        return TrialNotes.of(self.notes)

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from lastro.errors import InputError, StoreError
 from lastro.host.files import boot_id, start_time
 from lastro.results.columns import META, STATES, Record, State, is_histogram, samples_of, transcript_of, typed, wrong
+from lastro.results.connection import BoundedConnection
 from lastro.results.database import DB_NAME, damaged, translated
-from lastro.results.gate import Bounded
-from lastro.results.rows import Attempt, Place, Runner, TestbedRow, TreatmentRow, TrialRow
+from lastro.results.rows import Attempt, BlockPlace, Runner, TestbedRow, TreatmentRow, TrialRow
 from lastro.results.samples import Series
 from lastro.results.segments import HostSegment
 from lastro.shapes import n_values
@@ -31,7 +31,7 @@ _Found = TypeVar("_Found")
 class StoreReader:
     """The reading half of a campaign's database. Errors of SQLite are raised as StoreError."""
 
-    def __init__(self, connection: Bounded, directory: Path) -> None:
+    def __init__(self, connection: BoundedConnection, directory: Path) -> None:
         self._db = connection
         self.directory = directory
 
@@ -146,7 +146,7 @@ class StoreReader:
         columns = ("name", "provenance", "unavailable")
         return [TestbedRow(*row) for row in self._rows("testbed", columns, "ORDER BY name")] if self.is_fleet else []
 
-    def places(self) -> list[Place]:
+    def places(self) -> list[BlockPlace]:
         """List the testbeds of each block, the last one last."""
         if not self.is_fleet:
             return []
@@ -155,7 +155,7 @@ class StoreReader:
         for block, _, testbed in rows:
             if testbed not in known:
                 raise wrong(self.directory, "place.testbed", block, f"there is no testbed {testbed!r:.40}")
-        return [Place(*row) for row in rows]
+        return [BlockPlace(*row) for row in rows]
 
     def open_blocks(self) -> list[int]:
         """List the blocks that have a trial without a final verdict."""
@@ -255,7 +255,7 @@ class StoreReader:
             if attempt_id not in values:
                 raise wrong(self.directory, "measurement.attempt", metric, f"there is no attempt {attempt_id}")
             values[attempt_id][metric] = value
-        places: dict[int, list[Place]] = {}
+        places: dict[int, list[BlockPlace]] = {}
         for place in self.places():
             places.setdefault(place.block, []).append(place)
         found = []

@@ -39,7 +39,7 @@ class Device:
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class LinkEnd:
     """An end of a link: the interface `port` of the node `role`. The address is in CIDR form."""
 
     role: str
@@ -53,12 +53,12 @@ class Link:
     """A link between two ends. `way` lists the devices from `a` to `b` outside the instances."""
 
     attachment: str
-    a: End
-    b: End
+    a: LinkEnd
+    b: LinkEnd
     way: tuple[Device, ...] = ()
 
     @property
-    def ends(self) -> tuple[End, End]:
+    def ends(self) -> tuple[LinkEnd, LinkEnd]:
         return self.a, self.b
 
 
@@ -108,7 +108,7 @@ class Topology:
     def node(self, role: str) -> Node | None:
         return next((node for node in self.nodes if node.role == role), None)
 
-    def at(self, role: str) -> list[tuple[Link, End, End]]:
+    def at(self, role: str) -> list[tuple[Link, LinkEnd, LinkEnd]]:
         """List the links of a role, each with the role's end and the other end."""
         pairs = [(link, *ends) for link in self.links for ends in (link.ends, link.ends[::-1])]
         return [(link, here, there) for link, here, there in pairs if here.role == role]
@@ -139,7 +139,7 @@ class Topology:
 
 def _link(value: Mapping[str, Any]) -> Link:
     way = tuple(_made(Device, each) for each in value["way"])
-    return Link(str(value["attachment"]), _made(End, value["a"]), _made(End, value["b"]), way)
+    return Link(str(value["attachment"]), _made(LinkEnd, value["a"]), _made(LinkEnd, value["b"]), way)
 
 
 def _made(kind: type[Any], value: Mapping[str, Any]) -> Any:

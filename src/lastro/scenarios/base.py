@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from lastro import registry, validity
 from lastro.errors import InputError, Unavailable
 from lastro.host.base import Host, Transcript
-from lastro.image.rootfs import Needs
+from lastro.image.rootfs import ImageAdditions
 from lastro.isolation.base import Isolation, parts_of
 from lastro.platforms.base import Availability, Platform
 from lastro.requirements import NOTHING, Requirements
@@ -102,9 +102,9 @@ class Declaration(ABC):
         return cls.figures
 
     @classmethod
-    def image_needs(cls, host: Host, configs: Sequence[Config]) -> Needs:
+    def image_needs(cls, host: Host, configs: Sequence[Config]) -> ImageAdditions:
         """Return the requirements of a study's trials in the root filesystem, beyond those of every image."""
-        return Needs()
+        return ImageAdditions()
 
     @classmethod
     @abstractmethod

@@ -15,7 +15,7 @@ _GO_REMEDY = "install Go 1.22 or newer from go.dev/dl into /usr/local/go, then r
 
 
 @dataclass(frozen=True, slots=True)
-class Unmet:
+class UnmetRequirements:
     """The missing requirements of one part: packages and a recipe that steps provide, or a reason why none can."""
 
     part: SelectedPart
@@ -32,13 +32,13 @@ class Unmet:
 @dataclass(frozen=True, slots=True)
 class SetupPlan:
     machine: Machine
-    findings: tuple[Unmet, ...]
+    findings: tuple[UnmetRequirements, ...]
     packages: frozenset[str] = frozenset()
     steps: tuple[SetupStep, ...] = field(default=())
     builds: bool = True
 
     @property
-    def blocked(self) -> list[Unmet]:
+    def blocked(self) -> list[UnmetRequirements]:
         """Parts that no step can provide."""
         return [finding for finding in self.findings if finding.reason]
 
@@ -79,26 +79,30 @@ def make_plan(
     return SetupPlan(machine, findings, packages, tuple(steps), builds)
 
 
-def examine(wanted: Sequence[SelectedPart], machine: Machine) -> tuple[Unmet, ...]:
+def examine(wanted: Sequence[SelectedPart], machine: Machine) -> tuple[UnmetRequirements, ...]:
     """Find what is missing for each part now."""
     missing = machine.missing(name for part in wanted for name in part.requirements.packages)
     go_obstacle = machine.go_obstacle() if any(_needs_go(part.requirements, machine) for part in wanted) else None
     return tuple(_finding(part, machine, missing, go_obstacle) for part in wanted)
 
 
-def _finding(part: SelectedPart, machine: Machine, missing: frozenset[str], go_obstacle: str | None) -> Unmet:
+def _finding(
+    part: SelectedPart, machine: Machine, missing: frozenset[str], go_obstacle: str | None
+) -> UnmetRequirements:
     needs = part.requirements
     packages = missing & _needed(needs.packages, needs, machine)
     if part.broken:
-        return Unmet(part, reason=f"its module cannot be imported: {part.broken}")
+        return UnmetRequirements(part, reason=f"its module cannot be imported: {part.broken}")
     if needs.program is None or machine.has(needs.program):
-        return Unmet(part, packages)
+        return UnmetRequirements(part, packages)
     if needs.recipe is None:
         reason = f"this host has no program '{needs.program}', and Lastro does not download it"
-        return Unmet(part, reason=reason, remedy=needs.remedy)
+        return UnmetRequirements(part, reason=reason, remedy=needs.remedy)
     if go_obstacle and RECIPES[needs.recipe].needs_go:
-        return Unmet(part, reason=f"it is built with Go, but {go_obstacle}", remedy=_GO_REMEDY.format(name=part.name))
-    return Unmet(part, packages, needs.recipe)
+        return UnmetRequirements(
+            part, reason=f"it is built with Go, but {go_obstacle}", remedy=_GO_REMEDY.format(name=part.name)
+        )
+    return UnmetRequirements(part, packages, needs.recipe)
 
 
 def _needed(packages: Iterable[str], requirements: Requirements, machine: Machine) -> frozenset[str]:
@@ -117,24 +121,28 @@ def _needs_go(requirements: Requirements, machine: Machine) -> bool:
     return name is not None and RECIPES[name].needs_go and program is not None and not machine.has(program)
 
 
-def after(plan: SetupPlan, wanted: Sequence[SelectedPart], failures: Mapping[str, str]) -> tuple[Unmet, ...]:
+def after(
+    plan: SetupPlan, wanted: Sequence[SelectedPart], failures: Mapping[str, str]
+) -> tuple[UnmetRequirements, ...]:
     """Find requirements that are still missing after the steps, with reasons. `failures`: {step: last line of log}.
 
     A program that the plan does not build has no reason."""
 
-    def judged(finding: Unmet) -> Unmet:
+    def judged(finding: UnmetRequirements) -> UnmetRequirements:
         left_to_build = finding.recipe and not finding.packages and not plan.builds
         return finding if finding.ready or finding.reason or left_to_build else _unprovided(finding, failures)
 
     return tuple(map(judged, examine(wanted, plan.machine)))
 
 
-def _unprovided(finding: Unmet, failures: Mapping[str, str]) -> Unmet:
+def _unprovided(finding: UnmetRequirements, failures: Mapping[str, str]) -> UnmetRequirements:
     part, names = finding.part, " ".join(sorted(finding.packages))
     if finding.packages and DEBIAN in failures:
-        return Unmet(part, reason=f"apt did not install {names}: {failures[DEBIAN]}")
+        return UnmetRequirements(part, reason=f"apt did not install {names}: {failures[DEBIAN]}")
     if finding.packages:
         reason = f"the package sources of this host do not have {names}"
-        return Unmet(part, reason=reason, remedy="add a source that has it, or choose another part")
+        return UnmetRequirements(part, reason=reason, remedy="add a source that has it, or choose another part")
     reason = failures.get(str(finding.recipe), "the build produced no program")
-    return Unmet(part, reason=f"its build failed: {reason}", remedy="fix that, and run `lastro setup` again")
+    return UnmetRequirements(
+        part, reason=f"its build failed: {reason}", remedy="fix that, and run `lastro setup` again"
+    )

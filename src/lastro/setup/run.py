@@ -23,7 +23,7 @@ _GRACE_S = 10.0  # between SIGTERM and SIGKILL
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class EndedStep:
     """A step that ran. `last_line` and `log` are empty unless it failed."""
 
     step: SetupStep
@@ -45,10 +45,10 @@ class _Lanes:
         self._running: set[subprocess.Popen[bytes]] = set()
         self._lock, self._stopping = threading.Lock(), False
 
-    def lane(self, steps: Sequence[SetupStep]) -> list[Ended]:
+    def lane(self, steps: Sequence[SetupStep]) -> list[EndedStep]:
         return [ended for step in steps if (ended := self._run(step)) is not None]
 
-    def _run(self, step: SetupStep) -> Ended | None:
+    def _run(self, step: SetupStep) -> EndedStep | None:
         log = self._logs / f"{step.name.replace(' ', '-').lower()}.log"
         began_s = time.monotonic()
         with log.open("wb") as output:
@@ -67,11 +67,11 @@ class _Lanes:
         duration_s = time.monotonic() - began_s
         if code == 0:
             self._say(f"{step.name}: done in {human_duration(duration_s)}")
-            return Ended(step, duration_s)
+            return EndedStep(step, duration_s)
         last = last_line(log)
         if not self._stopping:
             self._say(f"{step.name}: failed after {human_duration(duration_s)}: {last}\n  the whole log: {log}")
-        return Ended(step, duration_s, last, str(log))
+        return EndedStep(step, duration_s, last, str(log))
 
     def stop(self) -> None:
         """Signal the process group of each step: apt and the compilers are children of its shell."""
@@ -87,13 +87,13 @@ class _Lanes:
                     process.wait(_GRACE_S)
 
 
-def execute(steps: Sequence[SetupStep], machine: Machine, say: Callable[[str], None]) -> list[Ended]:
+def execute(steps: Sequence[SetupStep], machine: Machine, say: Callable[[str], None]) -> list[EndedStep]:
     """Run all steps, even if one fails. The logs remain only if one failed. `say` prints lines of progress."""
     logs = Path(tempfile.mkdtemp(prefix="lastro-setup-"))
     lanes = _Lanes(machine, logs, say)
     with_apt = [step for step in steps if step.name == DEBIAN or step.after_packages]
     beside = [step for step in steps if step not in with_apt]
-    ended: list[Ended] = []
+    ended: list[EndedStep] = []
     try:
         with ThreadPoolExecutor(2) as pool:
             futures = [pool.submit(lanes.lane, lane) for lane in (with_apt, beside)]

@@ -21,7 +21,7 @@ ROUNDING = 20 * 2.0**-52
 
 
 @dataclass(frozen=True, slots=True)
-class Centred:
+class CentredValues:
     """values = mean + scale * y: so that neither a large mean nor a large unit costs digits of a sum of squares."""
 
     y: Floats
@@ -29,7 +29,7 @@ class Centred:
     scale: float
 
     @classmethod
-    def of(cls, values: Sequence[float]) -> Centred:
+    def of(cls, values: Sequence[float]) -> CentredValues:
         data = np.asarray(values, dtype=float)
         mean = math.fsum(values) / len(values)
         y = data - mean

@@ -93,9 +93,9 @@ def anova(
 
     Raises: ValueError for no or non-finite values, for unequal lengths, and with `log` for values that are not > 0."""
     _check(values, factors, block, log)
-    from lastro.stats._projections import Centred, varying
+    from lastro.stats._projections import CentredValues, varying
 
-    data = Centred.of([math.log(value) for value in values] if log else values)
+    data = CentredValues.of([math.log(value) for value in values] if log else values)
     plan = _Plan.of(factors, block, order)
     model = plan.model(data.y)
     unit = data.scale**2

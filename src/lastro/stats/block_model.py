@@ -28,7 +28,7 @@ import numpy as np
 
 from lastro.stats._block_columns import BlockColumns, noise_of_cells
 from lastro.stats._fieller import ends_of_ratio
-from lastro.stats._projections import ALIASED, ROUNDING, Centred, Codes, Floats, coded, varying
+from lastro.stats._projections import ALIASED, ROUNDING, CentredValues, Codes, Floats, coded, varying
 from lastro.stats.intervals import Interval, t_quantile
 from lastro.stats.noise_posterior import Residuals
 from lastro.stats.residual_checks import LOGS_FIT_BETTER
@@ -260,7 +260,7 @@ class _Fit:
     squares: float
     residuals: Floats
     df: int
-    data: Centred
+    data: CentredValues
     variances: Floats
     freedom: Floats
     free: Floats
@@ -272,7 +272,7 @@ class _Fit:
 
     @classmethod
     def of(cls, values: Sequence[float], places: _Places, step: float) -> _Fit:
-        data, index, rows, columns = Centred.of(values), places.index, places.cell, places.block
+        data, index, rows, columns = CentredValues.of(values), places.index, places.cell, places.block
         table = np.zeros((len(index), int(columns.max()) + 1))
         np.add.at(table, (rows, columns), 1)
         design = BlockColumns.of(table)

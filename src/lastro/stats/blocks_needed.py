@@ -26,7 +26,7 @@ _SEED = 1989
 
 
 @dataclass(frozen=True, slots=True)
-class Enough:
+class SufficientBlocks:
     """The least number of blocks that suffices with a probability of at least `assurance`; None above a million.
 
     `reached` is the probability itself, which for few blocks is higher."""
@@ -44,7 +44,7 @@ class BlocksNeeded:
     that number with the requested probability. None above a million. `widest` is the position of the interval that is
     most often the widest."""
 
-    enough: tuple[Enough, ...]
+    enough: tuple[SufficientBlocks, ...]
     low: int | None
     high: int | None
     widest: int
@@ -81,10 +81,10 @@ def blocks_needed(
     )
 
 
-def _enough(needed: Floats, assurance: float) -> Enough:
+def _enough(needed: Floats, assurance: float) -> SufficientBlocks:
     blocks = _quantile(needed, assurance)
     reached = np.searchsorted(needed, MOST if blocks is None else blocks, side="right") / (len(needed) + 1)
-    return Enough(blocks, assurance, float(reached))
+    return SufficientBlocks(blocks, assurance, float(reached))
 
 
 def _quantile(ordered: Floats, q: float) -> int | None:

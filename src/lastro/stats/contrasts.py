@@ -13,7 +13,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from lastro.stats.families import Judged, judge
+from lastro.stats.families import JudgedEstimate, judge
 from lastro.stats.intervals import Interval
 from lastro.stats.notes import Note
 from lastro.stats.pairing import Pairing
@@ -197,7 +197,7 @@ def _gap(model: BlockModel, of: Mapping[K, float], to: Mapping[K, float]) -> Cel
 
 
 def _compared(
-    model: BlockModel, sides: Sides[K], gap: CellEstimate, judged: Judged, confidence: float
+    model: BlockModel, sides: Sides[K], gap: CellEstimate, judged: JudgedEstimate, confidence: float
 ) -> MeanComparison:
     of, to = sides
     if gap.apart or not any(of.values()):
@@ -211,7 +211,7 @@ def _compared(
     return MeanComparison(ratio, difference, judged.p, judged.p_adjusted, gap.error, judged.critical, model.log)
 
 
-def _of_logs(gap: CellEstimate, judged: Judged, confidence: float) -> Contrast:
+def _of_logs(gap: CellEstimate, judged: JudgedEstimate, confidence: float) -> Contrast:
     of_logs = _sum(gap, judged, confidence)
     ends = of_logs.interval
     interval = None if ends is None else Interval(exponential(ends.low), exponential(ends.high), confidence)
@@ -226,7 +226,7 @@ def _at_mean(ratio: Contrast, mean: float) -> Contrast:
     return replace(ratio, value=mean * (ratio.value - 1), interval=interval)
 
 
-def _sum(estimate: CellEstimate, judged: Judged, confidence: float) -> Contrast:
+def _sum(estimate: CellEstimate, judged: JudgedEstimate, confidence: float) -> Contrast:
     interval = None
     if estimate.error is not None and judged.critical is not None and math.isfinite(judged.critical):
         half = judged.critical * estimate.error + estimate.bias
@@ -238,7 +238,7 @@ def _ratio(
     model: BlockModel,
     of: Mapping[K, float],
     to: Mapping[K, float],
-    judged: Judged,
+    judged: JudgedEstimate,
     gap: CellEstimate,
     confidence: float,
     *,
@@ -256,7 +256,9 @@ def _ratio(
     return found
 
 
-def _contrast(estimate: CellEstimate, judged: Judged, value: float | None, interval: Interval | None) -> Contrast:
+def _contrast(
+    estimate: CellEstimate, judged: JudgedEstimate, value: float | None, interval: Interval | None
+) -> Contrast:
     why = None
     if estimate.error is None:
         why = Note(ONE_VALUE)

@@ -38,7 +38,7 @@ _SEED = 1953
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgedEstimate:
     """The test of one estimate: its p alone and in its family, and the critical value in standard errors.
 
     All are None for an estimate without a standard error. Without any spread, the critical value is infinite unless
@@ -49,7 +49,7 @@ class Judged:
     critical: float | None
 
 
-def judge(estimates: Sequence[CellEstimate], confidence: float, *, planned: bool = True) -> tuple[Judged, ...]:
+def judge(estimates: Sequence[CellEstimate], confidence: float, *, planned: bool = True) -> tuple[JudgedEstimate, ...]:
     """Test each estimate against zero, corrected for all; those without a standard error do not count."""
     alpha = 1 - confidence
     tested = [one for one in estimates if one.error is not None]
@@ -59,7 +59,7 @@ def judge(estimates: Sequence[CellEstimate], confidence: float, *, planned: bool
         found = [
             _without_spread(p, min(1.0, len(tested) * p), alpha)
             if one.error == 0
-            else Judged(p, max(p, family.p(_t(one), df)), family.critical(confidence, df))
+            else JudgedEstimate(p, max(p, family.p(_t(one), df)), family.critical(confidence, df))
             for one, p, df in zip(tested, ps, map(_in_few_digits, (one.df for one in tested)), strict=True)
         ]
     else:
@@ -68,15 +68,15 @@ def judge(estimates: Sequence[CellEstimate], confidence: float, *, planned: bool
         found = [
             _without_spread(p, corrected, alpha)
             if one.error == 0
-            else Judged(p, corrected, t_quantile(1 - share * alpha, one.df))
+            else JudgedEstimate(p, corrected, t_quantile(1 - share * alpha, one.df))
             for one, p, corrected in zip(tested, ps, adjusted, strict=True)
         ]
     left = iter(found)
-    return tuple(Judged(None, None, None) if one.error is None else next(left) for one in estimates)
+    return tuple(JudgedEstimate(None, None, None) if one.error is None else next(left) for one in estimates)
 
 
-def _without_spread(p: float, corrected: float, alpha: float) -> Judged:
-    return Judged(p, corrected, 0.0 if corrected < alpha else math.inf)
+def _without_spread(p: float, corrected: float, alpha: float) -> JudgedEstimate:
+    return JudgedEstimate(p, corrected, 0.0 if corrected < alpha else math.inf)
 
 
 def _t(one: CellEstimate) -> float:

@@ -48,7 +48,7 @@ class Intervals(Protocol):
 
 
 @dataclass(frozen=True)
-class Means:
+class MeanIntervals:
     """Student's interval of the mean of each cell, by its own values alone.
 
     `means` and `steps`, the resolution, are in the unit of the values."""
@@ -73,7 +73,7 @@ class Means:
 
 
 @dataclass(frozen=True)
-class Ratios:
+class RatioIntervals:
     """Intervals of ratios that hold together: of each of the cells `of` to the cell at the same place in `to`.
 
     `means` of the cells are in the unit of the residuals, with the variance `of_blocks` of the effects of blocks; None
@@ -91,7 +91,7 @@ class Ratios:
     @classmethod
     def of_model(
         cls, model: BlockModel, pairs: Sequence[tuple[Hashable, Hashable]], confidence: float, found: float = 0.0
-    ) -> Ratios:
+    ) -> RatioIntervals:
         """Return the ratios of pairs of cells in a campaign with the means and blocks of this model.
 
         Raises: KeyError for a cell without values."""

@@ -23,14 +23,14 @@ LEAST_EXCESS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Moderated:
+class ModeratedVariances:
     """The variances, and the degrees of freedom of each."""
 
     variances: tuple[float, ...]
     df: tuple[float, ...]
 
 
-def drawn_to_pooled(variances: Sequence[float], df: Sequence[float]) -> Moderated:
+def drawn_to_pooled(variances: Sequence[float], df: Sequence[float]) -> ModeratedVariances:
     """Return each variance, drawn towards the pooled one, which counts as at most `MOST_PRIOR_DF` degrees of freedom.
 
     It counts as fewer where the variances differ by far more than chance explains. This keeps the mean of equally
@@ -44,7 +44,7 @@ def drawn_to_pooled(variances: Sequence[float], df: Sequence[float]) -> Moderate
     prior = _prior_df(variances, df)
     pooled = math.fsum(v * d for v, d in zip(variances, df, strict=True)) / math.fsum(df)
     found = tuple((prior * pooled + d * value) / (prior + d) for value, d in zip(variances, df, strict=True))
-    return Moderated(found, tuple(prior + d for d in df))
+    return ModeratedVariances(found, tuple(prior + d for d in df))
 
 
 def _prior_df(variances: Sequence[float], df: Sequence[float]) -> float:

@@ -10,7 +10,7 @@ Pairing = Literal["paired", "unpaired"]
 
 
 @dataclass(frozen=True, slots=True)
-class Matched:
+class BaselinePairing:
     """Values of a treatment and of its baseline; when paired, values[i] and baseline[i] come from one block."""
 
     pairing: Pairing
@@ -27,12 +27,14 @@ def blocks_to_pair(cells: Sequence[Mapping[int, float]]) -> list[int]:
     return common if len(common) >= 2 and 2 * len(common) >= max(map(len, cells)) else []
 
 
-def match_blocks(by_block: Mapping[int, float], baseline_by_block: Mapping[int, float]) -> Matched | None:
+def match_blocks(by_block: Mapping[int, float], baseline_by_block: Mapping[int, float]) -> BaselinePairing | None:
     """Match a treatment and its baseline, both {block: value}; None when either has no value.
 
     Paired within the blocks of `blocks_to_pair`; where there are none, every value is used, unpaired."""
     if not by_block or not baseline_by_block:
         return None
     if blocks := blocks_to_pair([by_block, baseline_by_block]):
-        return Matched("paired", tuple(by_block[b] for b in blocks), tuple(baseline_by_block[b] for b in blocks))
-    return Matched("unpaired", tuple(by_block.values()), tuple(baseline_by_block.values()))
+        return BaselinePairing(
+            "paired", tuple(by_block[b] for b in blocks), tuple(baseline_by_block[b] for b in blocks)
+        )
+    return BaselinePairing("unpaired", tuple(by_block.values()), tuple(baseline_by_block.values()))

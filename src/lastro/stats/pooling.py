@@ -48,7 +48,7 @@ class MeasuredEffect(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Pooled:
+class PooledMean:
     """The mean of the true effects over hosts like these, in the unit of the effects.
 
     `error` is its standard error with `df` degrees of freedom, and `p` that of a mean of zero. `tau` is the standard
@@ -72,7 +72,7 @@ class Pooled:
         return t_p(self.value - bound, self.error, self.df, 0.0, side)
 
 
-def pool(effects: Sequence[MeasuredEffect], confidence: float, estimator: Estimator = "reml") -> Pooled:
+def pool(effects: Sequence[MeasuredEffect], confidence: float, estimator: Estimator = "reml") -> PooledMean:
     """Pool the effects of three hosts or more.
 
     Raises: ValueError for fewer hosts, or for an error that is not above zero."""
@@ -85,7 +85,7 @@ def pool(effects: Sequence[MeasuredEffect], confidence: float, estimator: Estima
     df = len(effects) - 1
     value, error = sample.mean(tau2)
     half = t_quantile(confidence, df) * error
-    return Pooled(
+    return PooledMean(
         value=value,
         error=error,
         df=df,

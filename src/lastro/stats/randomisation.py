@@ -105,7 +105,7 @@ class _Blocks:
     def of(cls, cells: Mapping[Any, Mapping[int, float]], log: bool) -> _Blocks:
         import numpy as np
 
-        from lastro.stats._projections import ALIASED, Centred, varying
+        from lastro.stats._projections import ALIASED, CentredValues, varying
 
         by_block: dict[int, list[int]] = {}
         for at, cell in enumerate(cells.values()):
@@ -113,7 +113,7 @@ class _Blocks:
                 by_block.setdefault(block, []).append(at)
         own = list(cells.values())
         places = [(at, block) for block, found in by_block.items() for at in found]
-        y = Centred.of([math.log(own[at][block]) if log else own[at][block] for at, block in places]).y
+        y = CentredValues.of([math.log(own[at][block]) if log else own[at][block] for at, block in places]).y
         ends = np.cumsum([len(found) for found in by_block.values()])
         values = tuple(part - part.mean() for part in np.split(y, ends[:-1]))
         totals = np.zeros((1, len(own)))

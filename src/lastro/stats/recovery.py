@@ -22,7 +22,7 @@ from lastro.stats.student import least_paired_p, t_p, without_rounding
 
 
 @dataclass(frozen=True, slots=True)
-class Recovered:
+class RecoveredShare:
     """A loss, a gain, and what fraction of the loss the gain is; `n` counts blocks of a campaign, or hosts."""
 
     loss: Contrast
@@ -30,7 +30,7 @@ class Recovered:
     fraction: Contrast
 
 
-def recovered(losses: Sequence[float], gains: Sequence[float], confidence: float) -> Recovered:
+def recovered(losses: Sequence[float], gains: Sequence[float], confidence: float) -> RecoveredShare:
     """Return the means over hosts; `losses[i]` and `gains[i]` are those of one host. Raises: ValueError below two."""
     n = len(gains)
     if n < 2 or n != len(losses):
@@ -41,7 +41,7 @@ def recovered(losses: Sequence[float], gains: Sequence[float], confidence: float
     why = Note(ZERO_DENOMINATOR if ratio.value is None else UNBOUNDED) if ratio.unbounded else gain.absent_because
     ends = None if why else ratio.interval
     fraction = Contrast(ratio.value, ends, gain.p, gain.df, n, "unpaired", why)
-    return Recovered(_mean(losses, confidence), gain, fraction)
+    return RecoveredShare(_mean(losses, confidence), gain, fraction)
 
 
 def _mean(values: Sequence[float], confidence: float) -> Contrast:

@@ -25,7 +25,7 @@ NO_SPREAD = "the residuals do not vary"
 
 
 @dataclass(frozen=True, slots=True)
-class Checks:
+class ResidualChecks:
     """The test at the level `alpha`; if it could not be made, it is None, and `notes` says why.
 
     `points` are those of a normal quantile plot, in order: the quantile of a normal distribution at this place, and the
@@ -44,7 +44,7 @@ class Checks:
         return None if self.shapiro_p is None else self.shapiro_p >= self.alpha
 
 
-def check_residuals(table: Anova, *, alpha: float = 0.05) -> Checks:
+def check_residuals(table: Anova, *, alpha: float = 0.05) -> ResidualChecks:
     """Check the residuals of a model."""
     # The fraction explained shows what is rounding alone; the residuals themselves do not.
     residuals = list(table.residuals) if table.residual.explained else [0.0] * table.n
@@ -59,7 +59,7 @@ def check_residuals(table: Anova, *, alpha: float = 0.05) -> Checks:
     else:
         notes.append(Note(TOO_FEW, least=SHAPIRO_N[0], most=SHAPIRO_N[1], n=n))
     standard = _standardised(residuals) if varies else []
-    return Checks(w, p, _points(standard), _outliers(standard, alpha), alpha, tuple(notes))
+    return ResidualChecks(w, p, _points(standard), _outliers(standard, alpha), alpha, tuple(notes))
 
 
 def log_advantage(plain: Anova, of_logs: Anova, values: Sequence[float]) -> float | None:

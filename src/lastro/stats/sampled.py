@@ -1,8 +1,8 @@
 """The mean of a sample with the variance of this mean, which may contain more than the noise between its values.
 
 Two campaigns of the same thing differ by more than the noise inside each: another day, another place in memory, a
-warmer room. `Between` is that spread, from campaigns in which nothing changed. It joins the variance of both means, so
-that every test and interval of two campaigns (`margins`, `ratios`) takes it into account."""
+warmer room. `CampaignSpread` is that spread, from campaigns in which nothing changed. It joins the variance of both
+means, so that every test and interval of two campaigns (`margins`, `ratios`) takes it into account."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lastro.stats.resolution import rounding
 
 
 @dataclass(frozen=True, slots=True)
-class Between:
+class CampaignSpread:
     """The spread of the means of equal campaigns: the variance of their logarithms, with its degrees of freedom."""
 
     variance: float
@@ -46,7 +46,7 @@ class SampledMean:
         cls,
         values: Sequence[float],
         factor: float = 1.0,
-        between: Between | None = None,
+        between: CampaignSpread | None = None,
         step: float = 0.0,
         width: float = 0.0,
     ) -> SampledMean:
@@ -65,7 +65,7 @@ class SampledMean:
         bias = max(width / 2, rounding(math.sqrt(variance), step))
         return cls(mean, factor * variance / n, n - 1, n, bias).shifted(between)
 
-    def shifted(self, between: Between | None) -> SampledMean:
+    def shifted(self, between: CampaignSpread | None) -> SampledMean:
         """Return the mean as that of a campaign that may differ from its equals by a shift of this spread."""
         if between is None or not between.variance or not self.value:
             return self
@@ -79,7 +79,7 @@ class SampledMean:
         return math.sqrt(self.variance) / abs(self.value)
 
 
-def between(means: Sequence[Mapping[int, float]]) -> Between | None:
+def between(means: Sequence[Mapping[int, float]]) -> CampaignSpread | None:
     """Return the spread between equal campaigns; means[i] is {treatment: mean} of campaign i, all above zero.
 
     It is the variance of the logarithms, averaged over the treatments that every campaign measured. A campaign may
@@ -92,4 +92,4 @@ def between(means: Sequence[Mapping[int, float]]) -> Between | None:
     if not shared:
         return None
     found = fmean(variance_of([math.log(each[treatment]) for each in means]) for treatment in shared)
-    return Between(found, len(means) - 1)
+    return CampaignSpread(found, len(means) - 1)

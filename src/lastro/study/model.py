@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
 from lastro.results.samples import Metric
-from lastro.shapes import Misshapen, made
+from lastro.shapes import MisshapenData, made
 
 Level = str | int | float | bool
 
@@ -184,7 +184,7 @@ class Study:
         }
         for problem, fine in sound.items():
             if not fine:
-                raise Misshapen(problem)
+                raise MisshapenData(problem)
         return study
 
 

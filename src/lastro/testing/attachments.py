@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import pytest
 
 from lastro import registry
-from lastro.attachments._separable import Separable
+from lastro.attachments._separable import SeparableLinks
 from lastro.attachments.base import Attachment, Segment
 from lastro.errors import LastroError, Unavailable
 from lastro.platforms.base import Instance, InstanceSpec, Platform, Port
@@ -116,7 +116,7 @@ class AttachmentContract:
         with links.connect(testbed, ring):
             assert _passable(ring) == [True, True, True]
         assert contents(testbed) == before
-        if isinstance(links, Separable):
+        if isinstance(links, SeparableLinks):
             links.apart = True
             try:
                 with links.connect(testbed, ring):
@@ -230,7 +230,7 @@ def _passable(ring: Sequence[Segment], within_s: int = 5) -> list[bool]:
     return [reaches(come.instance, go.address.partition("/")[0], within_s) for come, go in ends]
 
 
-def _cut_and_mend(testbed: Testbed, links: Separable, ring: Sequence[Segment]) -> None:
+def _cut_and_mend(testbed: Testbed, links: SeparableLinks, ring: Sequence[Segment]) -> None:
     for carrier in (False, True):
         links.cut(testbed, ring[:1], carrier=carrier)
         assert _passable(ring[:1], within_s=1) == [False]

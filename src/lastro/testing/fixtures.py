@@ -19,9 +19,9 @@ def testbed(request: pytest.FixtureRequest) -> Iterator[Testbed]:
     """Yield a testbed on this machine with the real image. Waits while another session holds the host.
 
     A module's `image_needs(host)` returns what its tests need in the image beyond what every image has."""
-    needs = getattr(request.module, "image_needs", lambda host: rootfs.Needs())
+    needs = getattr(request.module, "image_needs", lambda host: rootfs.ImageAdditions())
     with session("tests", wait=silently) as held:
-        recipe = rootfs.Recipe.of_this_host(held.host, needs(held.host))
+        recipe = rootfs.ImageRecipe.of_this_host(held.host, needs(held.host))
         image = rootfs.ensure(recipe, held.ledger.state / "rootfs", held.host)
         with local_testbed(held, image) as made:
             yield made

@@ -15,7 +15,7 @@ from lastro.errors import CommandTimeout, InstrumentError
 from lastro.host.apparatus import Apparatus
 from lastro.host.cgroups import Resources
 from lastro.host.ledger import NETNS_DIR
-from lastro.instruments._http import HttpLoad, Page, Station
+from lastro.instruments._http import HttpLoad, LoadOrigin, RequestedPage
 from lastro.instruments.base import TIME_HOST, Workload
 from lastro.platforms.base import Instance, InstanceSpec
 from lastro.results.samples import Better, Reading
@@ -146,7 +146,7 @@ def _http_load(tool: HttpLoad, settings: Mapping[str, Level], testbed: Testbed, 
     folder = testbed.scratch_dir / "served"
     folder.mkdir()
     (folder / "object").write_bytes(_BODY)
-    page = Page.of(f"http://{RIGHT}:{_PORT}/object", _BODY)
+    page = RequestedPage.of(f"http://{RIGHT}:{_PORT}/object", _BODY)
     with joined(Subject(testbed, pool.native), "veth-direct") as (client, server):
         argv = [sys.executable, "-u", "-m", "http.server", "--protocol", "HTTP/1.1", "--directory", str(folder)]
         enter = ["nsenter", f"--net={NETNS_DIR / server.netns}"]
@@ -154,7 +154,7 @@ def _http_load(tool: HttpLoad, settings: Mapping[str, Level], testbed: Testbed, 
         try:
             process.wait_line("Serving", _PATIENCE_S)
             yield Ready(
-                lambda limit_s: tool.measure(Station.beside(client), tool.load(page, (), settings)),
+                lambda limit_s: tool.measure(LoadOrigin.beside(client), tool.load(page, (), settings)),
                 lambda: tool.require(testbed.host),
             )
         finally:

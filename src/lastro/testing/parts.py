@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from lastro import registry
 from lastro.anomalies.base import Anomaly, Demand, Dose
-from lastro.functions.base import Counted
+from lastro.functions.base import CounterReading
 from lastro.host.cgroups import Resources
 from lastro.platforms.base import InstanceSpec
 from lastro.scenarios.shared.chain import deployed
@@ -82,7 +82,7 @@ class FunctionContract:
         mark = testbed.session.mark()
         with links.prepare(testbed), deployed(testbed, pool.get("runc"), links, function) as chain:
             counted = chain.counted()
-            assert counted.get("crossed", Counted(0, 0)).packets > 0, "a ping reached the sink by another path"
+            assert counted.get("crossed", CounterReading(0, 0)).packets > 0, "a ping reached the sink by another path"
             for witness in function.witnesses:
                 assert counted[witness].packets > 0, f"{witness} does not see a new flow"
         assert testbed.session.mark() == mark, "objects of it are left"

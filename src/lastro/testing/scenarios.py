@@ -16,8 +16,8 @@ import pytest
 from lastro import registry
 from lastro.host.base import Completed, Host
 from lastro.results.additions import AlignedSeries, Milestones
-from lastro.results.noted import remarks_of
 from lastro.results.samples import Better, Outcome
+from lastro.results.trial_notes import remarks_of
 from lastro.scenarios.base import Config, Scenario, schema
 from lastro.study import design
 from lastro.study.load import parse

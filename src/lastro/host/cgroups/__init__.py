@@ -10,13 +10,21 @@ import re
 from pathlib import Path
 
 from lastro.host.base import Host
-from lastro.host.cgroups.base import Cgroups, Resources, Tasks, Usage
+from lastro.host.cgroups.base import Cgroups, GroupTasks, Resources, Usage
 from lastro.host.cgroups.v1 import CgroupsV1
 from lastro.host.cgroups.v2 import CgroupsV2
 from lastro.host.files import Files, LocalFiles
 
 __all__ = [
-    "Cgroups", "CgroupsV1", "CgroupsV2", "Resources", "Tasks", "Usage", "block_device_of", "detect", "parse_cpus",
+    "Cgroups",
+    "CgroupsV1",
+    "CgroupsV2",
+    "GroupTasks",
+    "Resources",
+    "Usage",
+    "block_device_of",
+    "detect",
+    "parse_cpus",
 ]  # fmt: skip
 
 # The query of `block_device_of` for the shell of a remote host.

@@ -74,7 +74,7 @@ class Resources:
 
 
 @dataclass(frozen=True, slots=True)
-class Tasks:
+class GroupTasks:
     """The processes and threads of a group: how many it has now, and how many forks its limit has ever refused."""
 
     held: int = 0
@@ -135,12 +135,12 @@ class Cgroups(ABC):
     def pids_directory(self, name: str) -> Path:
         """Return the group's directory in the tree that counts processes."""
 
-    def tasks(self, name: str) -> Tasks:
+    def tasks(self, name: str) -> GroupTasks:
         """Return what the kernel counts of the group's processes. Raises: FileNotFoundError if it counts none."""
         files = {file: self.pids_directory(name) / file for file in ("pids.current", "pids.events")}
         text = self._texts(files, ("pids.current",))
         refused = re.search(r"^max (\d+)$", text["pids.events"], re.MULTILINE)
-        return Tasks(int(text["pids.current"]), int(refused[1]) if refused else 0)
+        return GroupTasks(int(text["pids.current"]), int(refused[1]) if refused else 0)
 
     @abstractmethod
     def kills_file(self, name: str) -> Path:

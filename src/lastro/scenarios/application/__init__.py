@@ -18,7 +18,7 @@ from lastro.scenarios.base import Config, platform_level
 from lastro.scenarios.compute import ComputeScenario
 from lastro.scenarios.shared.accounts import METRICS
 from lastro.scenarios.shared.point_to_point import INSTANCE_ADDRESS, PEER, joined
-from lastro.scenarios.shared.topology import Built
+from lastro.scenarios.shared.topology import BuiltTopology
 from lastro.study.model import Level, Setting
 
 _INSIDE, _PEER = "inside", "peer"
@@ -74,7 +74,7 @@ class ApplicationScenario(ComputeScenario):
     @contextmanager
     def _started(
         self, config: Config, platform: Platform, spec: InstanceSpec, tool: Workload
-    ) -> Iterator[tuple[dict[str, Instance], Built]]:
+    ) -> Iterator[tuple[dict[str, Instance], BuiltTopology]]:
         if config["client"] != _PEER:
             with super()._started(config, platform, spec, tool) as found:
                 yield found

@@ -15,7 +15,7 @@ from lastro.functions.base import PATHS
 from lastro.host import facts
 from lastro.host.base import Host
 from lastro.host.cgroups import Usage, block_device_of
-from lastro.image.rootfs import Needs
+from lastro.image.rootfs import ImageAdditions
 from lastro.instruments.iperf3_tcp import Iperf3Tcp
 from lastro.instruments.iperf3_udp import Iperf3Udp
 from lastro.instruments.ping import Ping
@@ -118,9 +118,9 @@ class ChainScenario(OnChain):
         return tuple(metric for length in measured for metric in _OPTIONAL[length])
 
     @classmethod
-    def image_needs(cls, host: Host, configs: Sequence[Config]) -> Needs:
+    def image_needs(cls, host: Host, configs: Sequence[Config]) -> ImageAdditions:
         packages = {package for config in configs for package in image_packages(config)}
-        return super().image_needs(host, configs).and_of(Needs(packages=tuple(sorted(packages))))
+        return super().image_needs(host, configs).and_of(ImageAdditions(packages=tuple(sorted(packages))))
 
     def availability(self, config: Config) -> Availability:
         return super().availability(config) if (found := signable(config)) else found

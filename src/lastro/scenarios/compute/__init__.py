@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from lastro import registry
 from lastro.errors import LastroError
 from lastro.host.base import Host
-from lastro.image.rootfs import Needs
+from lastro.image.rootfs import ImageAdditions
 from lastro.instruments._disk import through_arc
 from lastro.instruments.base import TIME_HOST, Workload
 from lastro.isolation.base import not_in_force
@@ -28,7 +28,7 @@ from lastro.scenarios.shared.clock_policy import judge_clock, note_unverified_cl
 from lastro.scenarios.shared.host_limits import HOST_LIMITS, clock_kept
 from lastro.scenarios.shared.resources import RESOURCES, expected_cpus, limited_spec
 from lastro.scenarios.shared.storage import really, storage
-from lastro.scenarios.shared.topology import Built, note_load
+from lastro.scenarios.shared.topology import BuiltTopology, note_load
 from lastro.scenarios.shared.verify_limits import limits_of, unequal
 from lastro.scenarios.shared.workload_meters import WorkloadWatch, record_watched
 from lastro.study.levels import split_options
@@ -76,8 +76,8 @@ class ComputeScenario(OnPlatforms):
         return sorted({split_options(str(config["instrument"]))[0] for config in configs})
 
     @classmethod
-    def image_needs(cls, host: Host, configs: Sequence[Config]) -> Needs:
-        needs = Needs()
+    def image_needs(cls, host: Host, configs: Sequence[Config]) -> ImageAdditions:
+        needs = ImageAdditions()
         for name in cls.tools(configs):
             kind = registry.parts("instrument")[name].cls
             needs = needs.and_of(kind.needs(host)) if kind else needs
@@ -162,10 +162,10 @@ class ComputeScenario(OnPlatforms):
     @contextmanager
     def _started(
         self, config: Config, platform: Platform, spec: InstanceSpec, tool: Workload
-    ) -> Iterator[tuple[dict[str, Instance], Built]]:
+    ) -> Iterator[tuple[dict[str, Instance], BuiltTopology]]:
         """Start the instance and others that take part in the workload; yield them by role, with their topology."""
         with platform.start(self.testbed, spec) as instance:
-            built = Built(self.testbed)
+            built = BuiltTopology(self.testbed)
             built.add(_ROLE, instance, platform_level(config), isolation=str(config["isolation"]))
             yield {_ROLE: instance}, built
 

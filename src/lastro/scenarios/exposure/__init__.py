@@ -16,7 +16,7 @@ from lastro.results.samples import Outcome
 from lastro.scenarios.base import Config, isolations_of, platform_level
 from lastro.scenarios.shared.bases import OnPlatforms
 from lastro.scenarios.shared.instance_spec import instance_spec
-from lastro.scenarios.shared.topology import Built, note_meter
+from lastro.scenarios.shared.topology import BuiltTopology, note_meter
 
 _ROLE = "function"
 _DURATION_S = 2.5
@@ -43,7 +43,7 @@ class ExposureScenario(OnPlatforms):
         spec = isolate(spec, isolations, Profile.unmeasured(self.testbed).on(platform))
         with platform.start(self.testbed, spec) as instance:
             outcome.invalidate(not_in_force(isolations, {_ROLE: instance}))
-            built = Built(self.testbed)
+            built = BuiltTopology(self.testbed)
             built.add(_ROLE, instance, platform_level(config), isolation=str(config["isolation"]))
             built.note(outcome)
             meter = ExposureMeter(self.testbed, {_ROLE: instance})

@@ -15,8 +15,8 @@ from lastro.host.cgroups import Usage
 from lastro.meters.host import HostMeter
 from lastro.platforms.base import Availability, Instance, InstanceSpec, Platform
 from lastro.platforms.native import Native
-from lastro.results.noted import SearchEnd
 from lastro.results.samples import Metric, Outcome, Series
+from lastro.results.trial_notes import SearchEnd
 from lastro.scenarios.base import Config, links_level, platform_level, start_s
 from lastro.scenarios.lifecycle.footprint import Footprint
 from lastro.scenarios.lifecycle.meeting import MOST, MeetingPlace, meeting_place
@@ -25,7 +25,7 @@ from lastro.scenarios.shared.flow import rest
 from lastro.scenarios.shared.host_limits import HOST_LIMITS, clock_kept, judge_host
 from lastro.scenarios.shared.memory_room import ENOUGH, MIB, memory_taken, record_capacity, require_room
 from lastro.scenarios.shared.timing import InstanceTimes, TimedPlatform
-from lastro.scenarios.shared.topology import Built, note_meter
+from lastro.scenarios.shared.topology import BuiltTopology, note_meter
 from lastro.study.model import Setting
 
 _DAY_S = 86_400
@@ -107,7 +107,7 @@ class LifecycleScenario(OnPlatforms):
         """Note one instance in place of all: the instances are alike, and so are their links."""
         assert place.first is not None
         testbed, segment = place.first
-        built = Built(self.testbed)
+        built = BuiltTopology(self.testbed)
         built.add("peer", place.peer, Native.name)
         built.add("instance", segment.ports[1].instance, platform_level(config), count=int(config["instances"]))
         built.join(links_level(config), [segment], testbed)

@@ -17,7 +17,7 @@ from lastro.errors import InstrumentError, LastroError, Unavailable
 from lastro.functions.base import PATHS
 from lastro.host.base import Host
 from lastro.host.cgroups import Usage, block_device_of
-from lastro.image.rootfs import Needs
+from lastro.image.rootfs import ImageAdditions
 from lastro.instruments._captured import PACKAGES
 from lastro.instruments._load_generator import LoadGenerator, sizes_of
 from lastro.isolation.base import MeasuredUse, Profile
@@ -149,11 +149,11 @@ class LoadScenario(OnChain):
         return False
 
     @classmethod
-    def image_needs(cls, host: Host, configs: Sequence[Config]) -> Needs:
+    def image_needs(cls, host: Host, configs: Sequence[Config]) -> ImageAdditions:
         """Return the packages of all generators, so that one image serves every study, and what the chain needs."""
         tools = [package for name in sorted(cls.part_names("instrument")) for package in _generator(name).packages]
         tools += PACKAGES if any(config["one_way"] == YES for config in configs) else ()
-        return super().image_needs(host, configs).and_of(Needs(tuple(tools)))
+        return super().image_needs(host, configs).and_of(ImageAdditions(tuple(tools)))
 
     @classmethod
     def duration_s(cls, config: Config) -> float:

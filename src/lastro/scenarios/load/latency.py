@@ -13,12 +13,12 @@ from functools import partial
 from typing import TypeVar
 
 from lastro.errors import InstrumentError
-from lastro.instruments._latency import STATISTICS, Disturbed, RoundTrips, judged, stored
-from lastro.instruments._load_generator import Traffic, Way
+from lastro.instruments._latency import STATISTICS, MeasurementDisturbed, RoundTrips, judged, stored
+from lastro.instruments._load_generator import Direction, Traffic
 from lastro.instruments.sockperf_latency import SockperfLatency
 from lastro.meters.interfaces import Counters, InterfaceMeter
-from lastro.results.noted import Noted
 from lastro.results.samples import AT_LEAST, CLOCK_NOT_VERIFIED, GENERATOR_DELAY, OTHER_TRAFFIC, Metric, Outcome, Remark
+from lastro.results.trial_notes import TrialNotes
 from lastro.scenarios.base import Config
 from lastro.scenarios.load.loads import OFF as OFF
 from lastro.scenarios.load.loads import LatencyLoad, all_loads, loads_of
@@ -117,7 +117,7 @@ def measure_latency(
         text = "latency is measured with one flow of one frame size over IPv4, from source to sink"
         outcome.add_caveat(Remark(OTHER_TRAFFIC, text, tuple(metric.name for metric in metrics_at(config["at"]))))
         return
-    way = Way(chain.source, chain.sink, chain.path.sink)
+    way = Direction(chain.source, chain.sink, chain.path.sink)
     note_load(outcome, tool.name, chain.source.spec.role, chain.sink.spec.role)
     notes: dict[str, object] = {}
     counters = InterfaceMeter(testbed, chain.instances)
@@ -138,22 +138,22 @@ def measure_latency(
             alone = {"generator_alone": _note(rate_fps, own)}
             notes[load.text] = {**_note(rate_fps, trips), "lost_by_receiver": lost, **alone}
     outcome.notes["latency"] = notes
-    if Noted.of(outcome.notes).only_at_least("pdr"):
+    if TrialNotes.of(outcome.notes).only_at_least("pdr"):
         _bound_fractions(loads, outcome)
 
 
 def _undisturbed(measure: Callable[[], _Measured]) -> _Measured:
     """Return the result of a measurement, which is repeated if other work disturbed it. Raises: Disturbed if always."""
     for _ in range(_REPEATS):
-        with suppress(Disturbed):
+        with suppress(MeasurementDisturbed):
             return measure()
     return measure()
 
 
 def _counted(
     counters: InterfaceMeter,
-    answering: Callable[[Way], AbstractContextManager[object]],
-    way: Way,
+    answering: Callable[[Direction], AbstractContextManager[object]],
+    way: Direction,
     ends: Ends | None,
     measure: Callable[[], RoundTrips],
 ) -> tuple[RoundTrips, Counters]:

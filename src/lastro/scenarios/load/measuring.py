@@ -8,12 +8,12 @@ import math
 from collections.abc import Mapping, Sequence
 
 from lastro import registry
-from lastro.functions.base import Counted
+from lastro.functions.base import CounterReading
 from lastro.instruments._load_generator import LoadGenerator, Traffic
 from lastro.meters.host import HostMeter
 from lastro.meters.usage import UsageMeter
-from lastro.results.noted import Ceiling, SearchEnd
 from lastro.results.samples import AT_LEAST, GOAL_NOT_MET, Metric, Outcome, Remark, Series
+from lastro.results.trial_notes import Ceiling, SearchEnd
 from lastro.scenarios.base import Config
 from lastro.scenarios.load.cost import METRICS as COST_METRICS
 from lastro.scenarios.load.cost import measure_cost
@@ -126,7 +126,12 @@ def measure(testbed: Testbed, config: Config, standing: StandingChain, bounds: B
 
 
 def _judge_path(
-    prober: Prober, generator: str, chain: Chain, seen: Mapping[str, Counted], implementation: str, outcome: Outcome
+    prober: Prober,
+    generator: str,
+    chain: Chain,
+    seen: Mapping[str, CounterReading],
+    implementation: str,
+    outcome: Outcome,
 ) -> None:
     """Invalidate the trial unless its frames took the path; `seen` is what the function counted of the last probe."""
     note_load(outcome, generator, chain.source.spec.role, chain.sink.spec.role)

@@ -13,7 +13,7 @@ from functools import partial
 
 from lastro.errors import InstrumentError
 from lastro.host.threads import all_of
-from lastro.instruments._load_generator import LoadGenerator, Offered, Traffic, Way
+from lastro.instruments._load_generator import Direction, LoadGenerator, SentLoad, Traffic
 from lastro.meters.interfaces import Counters, InterfaceMeter, moved
 from lastro.scenarios.load.search import Probe
 from lastro.scenarios.load.settling import at_rest
@@ -61,10 +61,10 @@ class Prober:
         there = _Hops(
             f"source.{SOURCE_PORT}", f"function.{path.inside}", f"function.{path.outside}", f"sink.{SINK_PORT}"
         )
-        self.ways = {Way(chain.source, chain.sink, path.sink): there}
+        self.ways = {Direction(chain.source, chain.sink, path.sink): there}
         if directions == BOTH:
             back = _Hops(there.receiver, there.exit, there.entry, there.sender)
-            self.ways[Way(chain.sink, chain.source, path.source)] = back
+            self.ways[Direction(chain.sink, chain.source, path.source)] = back
         self._meter = InterfaceMeter(testbed, chain.instances)
         self._ended: Counters | None = None  # the reading at the end of the last probe
         self.moved: Counters = {}  # in the last probe
@@ -134,7 +134,7 @@ class Prober:
     def _received(self, counted: Counters) -> int:
         return sum(counted.get(hops.receiver, {}).get("rx_packets", 0) for hops in self.ways.values())
 
-    def _have_arrived(self, before: Counters, offered: Sequence[Offered], now: Counters) -> bool:
+    def _have_arrived(self, before: Counters, offered: Sequence[SentLoad], now: Counters) -> bool:
         """Return whether all frames that the generators report as sent have left, and have arrived."""
         counted = [hops.frames(moved(before, now)) for hops in self.ways.values()]
         return all(
@@ -170,7 +170,7 @@ def mean_bytes(moved: Mapping[str, Mapping[str, int]], port: str) -> float | Non
 
 
 def _seen(
-    hops: _Hops, counted: Counters, late: Counters, rate_fps: float, duration_s: float, offered: Offered
+    hops: _Hops, counted: Counters, late: Counters, rate_fps: float, duration_s: float, offered: SentLoad
 ) -> Probe:
     """Return a probe in one direction as the interfaces counted it; `late` is what moved after the generator's end.
 

@@ -12,12 +12,12 @@ from functools import partial
 from typing import Any
 
 from lastro import registry
-from lastro.attachments._hosting import Hosting
+from lastro.attachments._hosting import HostingAttachment
 from lastro.errors import LastroError, Unavailable
 from lastro.functions.http_proxy import HttpProxy, ProxyOptions
 from lastro.host.base import Host
 from lastro.host.cgroups import Resources
-from lastro.image.rootfs import Needs
+from lastro.image.rootfs import ImageAdditions
 from lastro.instruments._http import HttpLoad
 from lastro.isolation.base import isolate, not_in_force, parts_of
 from lastro.platforms.base import AVAILABLE, Availability, Instance, Platform, unavailable
@@ -113,7 +113,7 @@ class ProxyScenario(OnLinks):
     @classmethod
     def part_names(cls, kind: str) -> frozenset[str]:
         """Return the usable parts of a kind: attachments that publish ports, instruments that load an HTTP server."""
-        fitting = {"attachment": Hosting, "instrument": HttpLoad}.get(kind)
+        fitting = {"attachment": HostingAttachment, "instrument": HttpLoad}.get(kind)
         infos = registry.parts(kind).values()
         return frozenset(info.name for info in infos if fitting is None or _is(info.cls, fitting))
 
@@ -125,9 +125,9 @@ class ProxyScenario(OnLinks):
         return tuple((found | {metric.name: metric for metric in cls.metrics}).values())
 
     @classmethod
-    def image_needs(cls, host: Host, configs: Sequence[Config]) -> Needs:
+    def image_needs(cls, host: Host, configs: Sequence[Config]) -> ImageAdditions:
         origins = sorted({PACKAGES[str(config["origin"])] for config in configs})
-        return Needs((*HttpProxy.packages, *origins, "curl"))
+        return ImageAdditions((*HttpProxy.packages, *origins, "curl"))
 
     @classmethod
     def duration_s(cls, config: Config) -> float:
@@ -220,7 +220,7 @@ class ProxyScenario(OnLinks):
         """Start clients, proxies and server, and request a first answer through each proxy."""
         platform: Platform = self.pool.get(platform_level(config))
         links, native = self.attachments.get(links_level(config)), self.pool.native
-        assert isinstance(links, Hosting)
+        assert isinstance(links, HostingAttachment)
         bed = stack.enter_context(beside(self.testbed, "trial-dut")) if links.own_dut else self.testbed
         wire = stack.enter_context(line(bed))
         weight = None if config["anomaly"] == NONE else _FIRST

@@ -7,8 +7,8 @@ from contextlib import ExitStack
 from typing import Any
 
 from lastro.errors import LastroError, PlatformError
-from lastro.results.noted import SearchEnd
 from lastro.results.samples import Metric, Outcome
+from lastro.results.trial_notes import SearchEnd
 from lastro.scenarios.base import Config
 from lastro.scenarios.proxy.measure import Standing
 from lastro.scenarios.proxy.proxies import ask_all

@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from lastro.functions.http_proxy import Served, judge_served
+from lastro.functions.http_proxy import RequestCounts, judge_served
 from lastro.results.samples import Outcome
 from lastro.scenarios.base import Config
 from lastro.scenarios.proxy.measure import OWN_REQUESTS, Standing, is_cached, sent_by_proxy, sent_in_all
@@ -38,7 +38,7 @@ def judge_logs(standing: Standing, config: Config, outcome: Outcome) -> None:
     outcome.invalidate([*reasons, *_ways(standing, {client for client, _, _ in asked})])
 
 
-def _logged(standing: Standing, of_server: int, of_proxies: int) -> tuple[Counter[Asked], dict[int, Served]]:
+def _logged(standing: Standing, of_server: int, of_proxies: int) -> tuple[Counter[Asked], dict[int, RequestCounts]]:
     """Return the contents of the logs when they have these numbers of requests, or when a deadline has passed."""
     deadline_s = time.monotonic() + _LOG_S
     while True:
@@ -49,7 +49,9 @@ def _logged(standing: Standing, of_server: int, of_proxies: int) -> tuple[Counte
         time.sleep(0.05)
 
 
-def _served_reasons(standing: Standing, served: Mapping[int, Served], shares: Sequence[int], cached: bool) -> list[str]:
+def _served_reasons(
+    standing: Standing, served: Mapping[int, RequestCounts], shares: Sequence[int], cached: bool
+) -> list[str]:
     """Return reasons against the proxies' logs. `shares` are the requests that went through each proxy."""
     firsts = {proxy.hosted.number for proxy in standing.firsts}
     return [
@@ -59,16 +61,16 @@ def _served_reasons(standing: Standing, served: Mapping[int, Served], shares: Se
     ]
 
 
-def _served(standing: Standing) -> dict[int, Served]:
+def _served(standing: Standing) -> dict[int, RequestCounts]:
     """Return the contents of each proxy's log, by number; bare proxies share a log, in which each has its port."""
     by_server = {first.instance.spec.name: first.running.served() for first in standing.firsts}
     return {
-        proxy.hosted.number: by_server[proxy.instance.spec.name].get(proxy.hosted.listens_at, Served())
+        proxy.hosted.number: by_server[proxy.instance.spec.name].get(proxy.hosted.listens_at, RequestCounts())
         for proxy in standing.proxies
     }
 
 
-def _askers(standing: Standing, served: Mapping[int, Served]) -> list[str]:
+def _askers(standing: Standing, served: Mapping[int, RequestCounts]) -> list[str]:
     """Return a reason for each proxy that saw a wrong address of the clients.
 
     This includes published proxies: publishing a port changes the destination of a request, not its source."""

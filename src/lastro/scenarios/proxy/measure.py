@@ -9,12 +9,12 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Self
 
 from lastro import validity
-from lastro.attachments._hosting import Hosting
+from lastro.attachments._hosting import HostingAttachment
 from lastro.errors import InstrumentError
 from lastro.functions.http_proxy import HttpProxy
 from lastro.host.base import Host
 from lastro.host.cgroups import Resources, Usage
-from lastro.instruments._http import HttpLoad, Station
+from lastro.instruments._http import HttpLoad, LoadOrigin
 from lastro.meters.host import HostMeter
 from lastro.meters.interfaces import InterfaceMeter
 from lastro.platforms.base import Instance, InstanceSpec, Platform
@@ -86,7 +86,7 @@ class Standing:
 
     wire: ThreeNodeTestbed
     platform: Platform
-    links: Hosting
+    links: HostingAttachment
     native: Platform
     client: Instance
     server: Instance
@@ -147,7 +147,7 @@ def measure(standing: Standing, config: Config, disturbance: Disturbance | None,
     before = {role: instance.usage() for role, instance in everyone.items()}
     began_s = time.monotonic()
     hosts.start()
-    reading = tool.measure(Station.beside(standing.client), load)
+    reading = tool.measure(LoadOrigin.beside(standing.client), load)
     hosts.stop()
     elapsed_s = time.monotonic() - began_s
     used = {role: instance.usage().since(before[role]) for role, instance in everyone.items()}

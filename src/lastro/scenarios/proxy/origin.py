@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from lastro.host.base import Process
 from lastro.instruments._answer import wait_for_answer
-from lastro.instruments._http import Page
+from lastro.instruments._http import RequestedPage
 from lastro.platforms.base import Instance
 
 APACHE, NGINX = "apache", "nginx"
@@ -33,7 +33,7 @@ class Origin:
     """A running server. `page` is what it serves."""
 
     instance: Instance
-    page: Page
+    page: RequestedPage
     process: Process
 
     def asked(self) -> Counter[Asked]:
@@ -66,10 +66,10 @@ def serving(instance: Instance, server: str, address: str, n_bytes: int) -> Iter
         process.stop()
 
 
-def page(address: str, n_bytes: int) -> Page:
+def page(address: str, n_bytes: int) -> RequestedPage:
     """Return the object as it must arrive."""
     line = f"{_LINE}\n".encode()
-    return Page.of(f"http://{address}/object", (line * (n_bytes // len(line) + 1))[:n_bytes])
+    return RequestedPage.of(f"http://{address}/object", (line * (n_bytes // len(line) + 1))[:n_bytes])
 
 
 def configuration(server: str, address: str) -> str:

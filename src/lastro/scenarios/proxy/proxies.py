@@ -8,15 +8,15 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
-from lastro.attachments._hosting import PORT, Hosted, Hosting
+from lastro.attachments._hosting import PORT, HostedInstance, HostingAttachment
 from lastro.errors import PlatformError
-from lastro.functions.http_proxy import MOST_PORTS, HttpProxy, ProxyOptions, Running
+from lastro.functions.http_proxy import MOST_PORTS, HttpProxy, ProxyOptions, RunningProxy
 from lastro.functions.http_proxy import PORT as SERVICE_PORT
 from lastro.host.base import Completed
 from lastro.host.cgroups import Resources
 from lastro.host.shell import quoted
 from lastro.host.threads import all_of
-from lastro.instruments._http import Endpoint, Page
+from lastro.instruments._http import Endpoint, RequestedPage
 from lastro.platforms.base import Instance, InstanceSpec, Platform, start_all
 from lastro.scenarios.proxy.three_node import CLIENT, SERVER, ThreeNodeTestbed
 from lastro.scenarios.shared.instance_spec import instance_spec
@@ -39,8 +39,8 @@ class Proxy:
     `seen_as` is the address that the server sees. `start_s` is the time from the request for its instance until the
     instance ran with its network; `answer_s` adds the time from the start of the proxy until its first answer."""
 
-    hosted: Hosted
-    running: Running
+    hosted: HostedInstance
+    running: RunningProxy
     endpoint: Endpoint
     seen_as: str
     start_s: float
@@ -68,8 +68,8 @@ class Farm:
     its specification."""
 
     def __init__(
-        self, wire: ThreeNodeTestbed, platform: Platform, links: Hosting, client: Instance, page: Page,
-        wanted: ProxyOptions, resources: Resources, *, shared: bool = False,
+        self, wire: ThreeNodeTestbed, platform: Platform, links: HostingAttachment, client: Instance,
+        page: RequestedPage, wanted: ProxyOptions, resources: Resources, *, shared: bool = False,
         confined: Callable[[InstanceSpec], InstanceSpec] = lambda spec: spec,
     ) -> None:  # fmt: skip
         self._wire, self._platform, self._links = wire, platform, links
@@ -125,13 +125,13 @@ class Farm:
         spec = replace(spec, resources=self._wire.dut.testbed.on_own_cpus(self._resources))
         return self._confined(self._links.announced(spec, number, SERVICE_PORT, self._outside))
 
-    def _hosted(self, instance: Instance) -> Hosted:
+    def _hosted(self, instance: Instance) -> HostedInstance:
         number, self._made = self._made, self._made + 1
         # In the DUT's own namespace, proxies share its addresses, and each has a port of its own.
-        return Hosted(number, instance, SERVICE_PORT + (number if self._links.inside_dut else 0))
+        return HostedInstance(number, instance, SERVICE_PORT + (number if self._links.inside_dut else 0))
 
     @contextmanager
-    def _answering(self, hosted: Sequence[Hosted], life: InstanceTimes) -> Iterator[list[Proxy]]:
+    def _answering(self, hosted: Sequence[HostedInstance], life: InstanceTimes) -> Iterator[list[Proxy]]:
         """Run the proxies of one instance for as long as the block lasts."""
         began_s = time.monotonic()  # not the instance's start: all instances start before any is linked
         with self._running(hosted) as running:
@@ -140,14 +140,14 @@ class Farm:
             running.require_alive()
             yield proxies
 
-    def _proxy(self, hosted: Hosted, running: Running, life: InstanceTimes, began_s: float) -> Proxy:
+    def _proxy(self, hosted: HostedInstance, running: RunningProxy, life: InstanceTimes, began_s: float) -> Proxy:
         endpoint = Endpoint(*self._links.endpoint(hosted, self._outside))
         _first_answer(self._client, self._page, endpoint, running)
         answer_s = life.start_s + time.monotonic() - began_s
         seen_as = self._links.seen_as(hosted, self._wire.dut.addresses[SERVER])
         return Proxy(hosted, running, endpoint, seen_as, life.start_s, answer_s)
 
-    def _running(self, hosted: Sequence[Hosted]) -> AbstractContextManager[Running]:
+    def _running(self, hosted: Sequence[HostedInstance]) -> AbstractContextManager[RunningProxy]:
         ports = tuple(each.listens_at for each in hosted)
         return HttpProxy().running(hosted[0].instance, replace(self._wanted, ports=ports))
 
@@ -158,12 +158,12 @@ def _end(proxies: Sequence[AbstractContextManager[Sequence[Proxy]]]) -> None:
         future.result()
 
 
-def ask(client: Instance, page: Page, endpoint: Endpoint | None) -> None:
+def ask(client: Instance, page: RequestedPage, endpoint: Endpoint | None) -> None:
     """Send one request and check the whole answer: status, length and hash. Raises: PlatformError."""
     _look_at(_asked(client, page, endpoint, tries=1), page, endpoint)
 
 
-def _first_answer(client: Instance, page: Page, endpoint: Endpoint, running: Running) -> None:
+def _first_answer(client: Instance, page: RequestedPage, endpoint: Endpoint, running: RunningProxy) -> None:
     """Send requests until the server answers, since it takes some time to start.
 
     Raises: PlatformError when it has ended, does not listen in time, cannot be reached, or answers incorrectly."""
@@ -177,7 +177,7 @@ def _first_answer(client: Instance, page: Page, endpoint: Endpoint, running: Run
             raise PlatformError(f"nothing listened at {endpoint} within {_ANSWER_S:g} s")
 
 
-def _asked(client: Instance, page: Page, endpoint: Endpoint | None, *, tries: int) -> Completed:
+def _asked(client: Instance, page: RequestedPage, endpoint: Endpoint | None, *, tries: int) -> Completed:
     """Request the page, and print status, length and hash; retry while the connection is refused.
 
     A refused connection means that the server does not listen yet. A missing route has the same exit code of curl, but
@@ -196,7 +196,7 @@ def _asked(client: Instance, page: Page, endpoint: Endpoint | None, *, tries: in
     return client.run(["sh"], stdin=script, timeout_s=_ANSWER_S, check=False)
 
 
-def _look_at(done: Completed, page: Page, endpoint: Endpoint | None) -> None:
+def _look_at(done: Completed, page: RequestedPage, endpoint: Endpoint | None) -> None:
     found, wanted = done.text.split(), ["200", str(page.length_bytes), page.sha256]
     if done.returncode != 0 or found[-4:-1] != wanted:
         words = done.error_text.strip().splitlines() or [f"curl error {done.returncode}"]
@@ -205,7 +205,7 @@ def _look_at(done: Completed, page: Page, endpoint: Endpoint | None) -> None:
         raise PlatformError(f"no full answer {f'through proxy {endpoint}' if endpoint else 'from the server'}: {got}")
 
 
-def ask_all(client: Instance, page: Page, proxies: Sequence[Proxy]) -> None:
+def ask_all(client: Instance, page: RequestedPage, proxies: Sequence[Proxy]) -> None:
     """Send one request through each proxy, a few concurrently. Raises: the first error of `ask`."""
     for future in all_of([partial(ask, client, page, proxy.endpoint) for proxy in proxies], _AT_ONCE):
         future.result()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lastro.attachments._hosting import Hosted
+from lastro.attachments._hosting import HostedInstance
 from lastro.isolation.base import NEIGHBOUR
 from lastro.platforms.base import Instance
 from lastro.platforms.native import Native
@@ -13,14 +13,14 @@ from lastro.results.topology import DUT
 from lastro.scenarios.proxy.proxies import ROLE
 from lastro.scenarios.proxy.three_node import LINKS, ThreeNodeTestbed
 from lastro.scenarios.shared.disturbance import Disturbance
-from lastro.scenarios.shared.topology import Built, Plug
+from lastro.scenarios.shared.topology import BuiltTopology, Plug
 
 
 def note_topology(
     outcome: Outcome,
     wire: ThreeNodeTestbed,
     bare: dict[str, Instance],
-    hosted: Sequence[Hosted],
+    hosted: Sequence[HostedInstance],
     how: tuple[str, str, str],
     disturbance: Disturbance | None,
 ) -> None:
@@ -28,7 +28,7 @@ def note_topology(
 
     `bare`: the instances at the line's ends, by role; `how`: the proxies' platform, attachment and isolation."""
     platform, attachment, isolation = how
-    built = Built(wire.dut.testbed)
+    built = BuiltTopology(wire.dut.testbed)
     for place in wire.places:
         if place.role in bare:
             built.add(place.role, bare[place.role], Native.name)
@@ -45,7 +45,7 @@ def note_topology(
         first, bed = hosted[0], wire.dut.testbed
         built.add(ROLE, first.instance, platform, does="http-proxy", count=len(hosted), isolation=isolation)
         made = (first.port.address, first.end) if not first.instance.spec.published else ("", "")
-        own = Plug(ROLE, bed, Built.inside(first.instance), first.port.name, *made)
+        own = Plug(ROLE, bed, BuiltTopology.inside(first.instance), first.port.name, *made)
         inside_dut = first.instance.spec.netns is not None  # then its interfaces are the DUT's
         built.link(attachment, Plug(ROLE, bed, "", "", "") if inside_dut else own, Plug(DUT, bed, "", "", ""))
     if disturbance:

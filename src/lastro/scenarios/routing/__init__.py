@@ -10,12 +10,12 @@ from contextlib import ExitStack
 from typing import Any
 
 from lastro import registry
-from lastro.attachments._separable import Separable
+from lastro.attachments._separable import SeparableLinks
 from lastro.errors import LastroError
-from lastro.functions._ospf import NETWORK_TYPES, TIMERS, Protocol
+from lastro.functions._ospf import NETWORK_TYPES, TIMERS, OspfDaemon
 from lastro.functions.ospf_router import ROUTERS, OspfRouter
 from lastro.host.base import Host
-from lastro.image.rootfs import Needs
+from lastro.image.rootfs import ImageAdditions
 from lastro.meters.host import HostMeter
 from lastro.platforms.base import AVAILABLE, Availability, InstanceSpec, unavailable
 from lastro.results.samples import Outcome
@@ -38,7 +38,7 @@ from lastro.study.topology import grid
 from lastro.testbed import Testbed
 
 _DAY_S = 86_400
-_PROBE = Protocol(hello_s=1, dead_s=4, network_type="point-to-point", timers="fast")
+_PROBE = OspfDaemon(hello_s=1, dead_s=4, network_type="point-to-point", timers="fast")
 _PROBE_S = 30.0
 _ROW_S = 2.0  # for the three routers of a probe to find their routes, roughly; for plans only
 _TREE = Availability("the topology is a tree: no link can fail without splitting it", 'set failure = "none"')
@@ -88,10 +88,10 @@ class RoutingScenario(OnLinks):
         infos = registry.parts(kind).values()
         if kind != "attachment":
             return registry.names(kind)
-        return frozenset(info.name for info in infos if info.cls is not None and issubclass(info.cls, Separable))
+        return frozenset(info.name for info in infos if info.cls is not None and issubclass(info.cls, SeparableLinks))
 
     @classmethod
-    def image_needs(cls, host: Host, configs: Sequence[Config]) -> Needs:
+    def image_needs(cls, host: Host, configs: Sequence[Config]) -> ImageAdditions:
         return OspfRouter.needs(host, (str(config["implementation"]) for config in configs))
 
     @classmethod
@@ -183,7 +183,7 @@ class RoutingScenario(OnLinks):
         outcome.notes["network"] = {**sizes, "router": router.name, **text}
         platform, links = self.pool.get(platform_level(config)), self._links(links_level(config))
         hello_s = int(config["hello_s"])
-        protocol = Protocol(hello_s, DEAD_HELLOS * hello_s, str(config["network_type"]), str(config["timers"]))
+        protocol = OspfDaemon(hello_s, DEAD_HELLOS * hello_s, str(config["network_type"]), str(config["timers"]))
         machine = self.testbed.host
         machine.be_ready(min(AT_ONCE, len(topology.names)) + 1)  # one that reads the host meanwhile
         with (

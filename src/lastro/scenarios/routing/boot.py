@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
-from lastro.attachments._separable import Separable
+from lastro.attachments._separable import SeparableLinks
 from lastro.attachments.base import Segment
 from lastro.errors import PlatformError, TrialError
-from lastro.functions._ospf import CAPABILITIES, Interface, Protocol, Router, host_name
+from lastro.functions._ospf import CAPABILITIES, Interface, OspfDaemon, Router, host_name
 from lastro.platforms.base import Instance, Platform, Port, start_all
 from lastro.results.samples import Outcome
 from lastro.scenarios.routing.host_timeline import HostReading
@@ -18,7 +18,7 @@ from lastro.scenarios.routing.network import AT_ONCE, START_S, RouterNetwork, sh
 from lastro.scenarios.routing.observers import Observers
 from lastro.scenarios.routing.ospf_capture import CapturePoint, watching
 from lastro.scenarios.shared.instance_spec import ROUTER, instance_spec
-from lastro.scenarios.shared.topology import Built, note_witness
+from lastro.scenarios.shared.topology import BuiltTopology, note_witness
 from lastro.study.topology import RouterTopology
 from lastro.testbed import Testbed
 
@@ -27,10 +27,10 @@ from lastro.testbed import Testbed
 def booted(
     testbed: Testbed,
     platform: Platform,
-    attachment: Separable,
+    attachment: SeparableLinks,
     topology: RouterTopology,
     router: Router,
-    protocol: Protocol,
+    protocol: OspfDaemon,
     observers: Observers,
     read: Callable[[], HostReading] | None = None,
 ) -> Iterator[RouterNetwork]:
@@ -71,7 +71,7 @@ def booted(
 
 def note_network(testbed: Testbed, network: RouterNetwork, platform: str, outcome: Outcome) -> None:
     """Record the topology of a network of routers in its trial."""
-    built = Built(testbed)
+    built = BuiltTopology(testbed)
     for name, instance in zip(network.names, network.instances, strict=True):
         built.add(name, instance, platform, does=network.router.name)
     built.join(network.attachment.level, network.segments)
@@ -92,7 +92,7 @@ def segments_of(topology: RouterTopology, instances: Sequence[Instance]) -> list
     return found
 
 
-def _places(testbed: Testbed, attachment: Separable, segments: Sequence[Segment]) -> list[CapturePoint]:
+def _places(testbed: Testbed, attachment: SeparableLinks, segments: Sequence[Segment]) -> list[CapturePoint]:
     """Return where each packet on a link is seen once: arriving at one of the link's ends, or leaving its port."""
     if attachment.passes_dut or any(port.instance.takes_taps for port in segments[0].ports):
         ends = attachment.ends(testbed, segments).items()
@@ -103,7 +103,7 @@ def _places(testbed: Testbed, attachment: Separable, segments: Sequence[Segment]
     return [CapturePoint(netns, frozenset(names), outgoing=True) for netns, names in ports.items()]
 
 
-def _start_daemons(network: RouterNetwork, protocol: Protocol) -> None:
+def _start_daemons(network: RouterNetwork, protocol: OspfDaemon) -> None:
     topology, router = network.topology, network.router
 
     def one(number: int) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lastro import validity
-from lastro.attachments._separable import Separable
+from lastro.attachments._separable import SeparableLinks
 from lastro.attachments.base import Segment
 from lastro.errors import LastroError
 from lastro.functions._ospf import NeighbourChange, Router
@@ -36,7 +36,7 @@ class RouterNetwork:
     testbed: Testbed
     topology: RouterTopology
     router: Router
-    attachment: Separable
+    attachment: SeparableLinks
     instances: list[Instance]
     segments: list[Segment]
     watch: Capture

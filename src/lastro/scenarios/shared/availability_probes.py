@@ -13,7 +13,7 @@ from lastro.study.levels import NONE
 from lastro.testbed import IN_A_GUEST, Testbed
 
 
-class Probes:
+class PartProbes:
     """Probes of each kind of part on a platform. On an unavailable platform, the result is that of the platform."""
 
     def __init__(self, testbed: Testbed, pool: PlatformPool, attachments: AttachmentPool) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from lastro.isolation.base import parts_of
 from lastro.platforms.base import AVAILABLE, Availability
 from lastro.scenarios.base import Config, Scenario, links_level, platform_level
-from lastro.scenarios.shared.availability_probes import Probes
+from lastro.scenarios.shared.availability_probes import PartProbes
 from lastro.scenarios.shared.pools import AttachmentPool, PlatformPool
 from lastro.testbed import Testbed
 
@@ -19,7 +19,7 @@ class OnPlatforms(Scenario):
         super().__init__(testbed)
         self.pool = PlatformPool(self.testbed, self._stack)
         self.attachments = AttachmentPool(self.testbed, self._stack)
-        self._probes = Probes(self.testbed, self.pool, self.attachments)
+        self._probes = PartProbes(self.testbed, self.pool, self.attachments)
 
     def parts_available(self, config: Config) -> Availability:
         """Return whether this host has the treatment's platform and, on it, its attachment and its isolations."""

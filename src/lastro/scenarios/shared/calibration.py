@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lastro.platforms.native import Native
-from lastro.results.noted import Ceiling
 from lastro.results.samples import Outcome
+from lastro.results.trial_notes import Ceiling
 from lastro.scenarios.base import Config
 
 _AT_CEILING = 0.9  # of the ceiling: from this fraction on, the treatment is not the limit

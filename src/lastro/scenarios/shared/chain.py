@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from lastro.attachments.base import Attachment, Segment
 from lastro.errors import PlatformError, Unavailable
-from lastro.functions.base import PATHS, Counted, Function, Path
+from lastro.functions.base import PATHS, CounterReading, ForwardingPath, Function
 from lastro.platforms.base import Instance, InstanceSpec, Platform, Port, start_all
 from lastro.scenarios.shared.instance_spec import instance_spec
 from lastro.testbed import Testbed
@@ -27,9 +27,9 @@ class Chain:
     instances: Mapping[str, Instance]
     attachment: Attachment
     function: Function
-    path: Path
+    path: ForwardingPath
     segments: Sequence[Segment]
-    counted: Callable[[], dict[str, Counted]]
+    counted: Callable[[], dict[str, CounterReading]]
 
     @property
     def source(self) -> Instance:
@@ -92,7 +92,7 @@ def joined(chain: Chain, third: Instance) -> Iterator[Port]:
         yield port
 
 
-def _segments(instances: Mapping[str, Instance], path: Path, offloads: bool = True) -> list[Segment]:
+def _segments(instances: Mapping[str, Instance], path: ForwardingPath, offloads: bool = True) -> list[Segment]:
     """Return the links. The only path from one end to the other is through the function."""
     source, function, sink = (instances[role] for role in ROLES)
     there = f"{path.sink}/{path.whole} via {path.inside_address}"

@@ -6,13 +6,13 @@ from contextlib import nullcontext
 
 from lastro import registry
 from lastro.anomalies.base import Anomaly
-from lastro.functions.base import Counted
+from lastro.functions.base import CounterReading
 from lastro.instruments.iperf3_tcp import Iperf3Tcp
 from lastro.isolation.base import NEIGHBOUR
 from lastro.meters.interfaces import InterfaceMeter
 from lastro.platforms.base import AVAILABLE, Availability, InstanceSpec, Platform
 from lastro.scenarios.base import make_part
-from lastro.scenarios.shared.availability_probes import Probes
+from lastro.scenarios.shared.availability_probes import PartProbes
 from lastro.scenarios.shared.chain import deployed, joined
 from lastro.scenarios.shared.crossings import difference
 from lastro.scenarios.shared.frames import frames_of
@@ -20,7 +20,7 @@ from lastro.scenarios.shared.instance_spec import instance_spec
 from lastro.study.levels import NONE, split_options
 
 
-class ChainProbes(Probes):
+class ChainProbes(PartProbes):
     def function(self, name: str, platform: str, implementation: str = "kernel", ip: str = "4") -> Availability:
         return self._once(("function", platform, name, implementation, ip), self._probe_function)
 
@@ -85,7 +85,7 @@ class ChainProbes(Probes):
         """Send a ping through the function, over the shortest links."""
         direct, function = self._attachments.get("veth-direct"), make_part("function", name)
         with deployed(self._testbed, platform, direct, function, implementation=implementation, ip=ip) as chain:
-            if not chain.counted().get("crossed", Counted(1, 0)).packets:
+            if not chain.counted().get("crossed", CounterReading(1, 0)).packets:
                 return Availability(f"a ping reached the sink without crossing function '{name}'")
         return AVAILABLE
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lastro.functions.base import Counted
+from lastro.functions.base import CounterReading
 from lastro.meters.interfaces import InterfaceMeter
 from lastro.results.samples import LARGE_SEGMENTS, Metric, Outcome, Remark
 from lastro.scenarios.shared.chain import Chain
@@ -41,7 +41,7 @@ class Frames:
 
 
 def frames_of(
-    chain: Chain, meter: InterfaceMeter, seen: Mapping[str, Counted], *, mixed: bool = False
+    chain: Chain, meter: InterfaceMeter, seen: Mapping[str, CounterReading], *, mixed: bool = False
 ) -> Frames | None:
     """Return the frames that arrived at the inside of the function; None if there were none.
 
@@ -51,7 +51,7 @@ def frames_of(
     moved = meter.moved.get(port)
     if not moved or not moved["rx_packets"]:
         return None
-    crossed = seen.get("crossed", Counted(0, 0))
+    crossed = seen.get("crossed", CounterReading(0, 0))
     inside = crossed.bytes / crossed.packets + _HEADER_BYTES if crossed.packets else 0.0
     if mixed and not inside:
         return None

@@ -7,8 +7,8 @@ from collections.abc import Collection
 
 from lastro.errors import PlatformError
 from lastro.host.base import Host
-from lastro.results.noted import SearchEnd
 from lastro.results.samples import AT_LEAST, Outcome, Remark
+from lastro.results.trial_notes import SearchEnd
 
 MIB = 1 << 20
 MEMINFO = "/proc/meminfo"

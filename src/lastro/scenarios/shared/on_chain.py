@@ -11,7 +11,7 @@ from lastro import registry
 from lastro.functions.base import ON_CLICK, Service
 from lastro.host.base import Host
 from lastro.host.cgroups import parse_cpus
-from lastro.image.rootfs import Needs
+from lastro.image.rootfs import ImageAdditions
 from lastro.isolation.base import NEIGHBOUR, Profile, isolate, not_in_force, parts_of
 from lastro.platforms.base import AVAILABLE, Availability, Instance, InstanceSpec, Platform, Port
 from lastro.results.samples import Outcome
@@ -23,7 +23,7 @@ from lastro.scenarios.shared.chain_probes import ChainProbes
 from lastro.scenarios.shared.disturbance import BANDWIDTH, Disturbance, bounded, demanded
 from lastro.scenarios.shared.frames import OFF
 from lastro.scenarios.shared.instance_spec import instance_spec
-from lastro.scenarios.shared.topology import Built
+from lastro.scenarios.shared.topology import BuiltTopology
 from lastro.scenarios.shared.verify_limits import limits_of
 from lastro.shapes import made
 from lastro.study.levels import NONE, part_level
@@ -96,10 +96,10 @@ class OnChain(OnLinks):
         return str(config["ip"])
 
     @classmethod
-    def image_needs(cls, host: Host, configs: Sequence[Config]) -> Needs:
+    def image_needs(cls, host: Host, configs: Sequence[Config]) -> ImageAdditions:
         """Return the tool by which a virtual machine switches off the offloads of its own cards."""
         inside = any(not cls.offloads_of(config) and platform_of(config).guests for config in configs)
-        return Needs(packages=("ethtool",)) if inside else Needs()
+        return ImageAdditions(packages=("ethtool",)) if inside else ImageAdditions()
 
     def placed(self, spec: InstanceSpec, config: Config) -> InstanceSpec:
         """Return the specification of an isolated instance with the CPUs on which it runs, if not all."""
@@ -180,7 +180,7 @@ class OnChain(OnLinks):
             yield StandingChain(chain, everyone, disturbance, (*platform.own_cgroups, *links.own_cgroups))
 
     def _note_topology(self, config: Config, chain: Chain, neighbour: Disturbance | None, outcome: Outcome) -> None:
-        built, same = Built(self.testbed), {"isolation": str(config["isolation"])}
+        built, same = BuiltTopology(self.testbed), {"isolation": str(config["isolation"])}
         work = {"function": f"{part_level(config, 'function')} ({config['implementation']})"}
         for role, instance in chain.instances.items():
             built.add(role, instance, platform_level(config), does=work.get(role, ""), **same)

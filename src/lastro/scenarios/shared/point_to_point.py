@@ -12,7 +12,7 @@ from lastro.errors import PlatformError
 from lastro.platforms.base import Instance, InstanceSpec, Platform, Port
 from lastro.platforms.native import Native
 from lastro.scenarios.shared.instance_spec import instance_spec
-from lastro.scenarios.shared.topology import Built
+from lastro.scenarios.shared.topology import BuiltTopology
 from lastro.testbed import Testbed
 
 INSTANCE, PEER, PORT = "instance", "peer", "eth0"
@@ -21,16 +21,16 @@ _ARRIVAL_S = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Joined:
+class JoinedPair:
     """An instance and its peer: bare processes in a separate namespace, with the same files and without limits."""
 
     instance: Instance
     peer: Instance
     segment: Segment
 
-    def built(self, testbed: Testbed, attachment: str, platform: str, **fields: Any) -> Built:
+    def built(self, testbed: Testbed, attachment: str, platform: str, **fields: Any) -> BuiltTopology:
         """Return the topology of both and their link. `platform` and `fields` describe the instance."""
-        found = Built(testbed)
+        found = BuiltTopology(testbed)
         found.add(INSTANCE, self.instance, platform, **fields)
         found.add(PEER, self.peer, Native.name)
         found.join(attachment, [self.segment])
@@ -44,7 +44,7 @@ class Joined:
 @contextmanager
 def joined(
     testbed: Testbed, native: Platform, platform: Platform, attachment: Attachment, spec: InstanceSpec
-) -> Iterator[Joined]:
+) -> Iterator[JoinedPair]:
     """Start both and join them inside the block; a ping proves the link. All parts must be prepared.
 
     An instance that sends by sockets of its host does not use the link; `flow_end` of the scenario `uplink` proves its
@@ -60,7 +60,7 @@ def joined(
         stack.enter_context(attachment.connect(testbed, [segment]))
         if not instance.sends_by_host:
             prove(instance, PEER, PEER_ADDRESS)
-        yield Joined(instance, peer, segment)
+        yield JoinedPair(instance, peer, segment)
 
 
 def prove(instance: Instance, role: str, address: str) -> None:

@@ -23,7 +23,7 @@ from lastro.host.base import Host
 from lastro.meters.base import Meter
 from lastro.platforms.base import Instance, Port
 from lastro.results.samples import Outcome
-from lastro.results.topology import TOPOLOGY, Device, End, Link, Load, Node, Topology, Witness
+from lastro.results.topology import TOPOLOGY, Device, Link, LinkEnd, Load, Node, Topology, Witness
 from lastro.testbed import Testbed
 
 _MOST_LOOKED_AT = 20  # namespaces: looking at hundreds of routers would disturb them
@@ -48,7 +48,7 @@ class Plug:
     far: str = ""
 
 
-class Built:
+class BuiltTopology:
     """The instances and links of a trial: add instances, join those with links, then record the topology."""
 
     def __init__(self, testbed: Testbed) -> None:
@@ -130,9 +130,9 @@ def _interfaces(host: Host, namespaces: Sequence[str]) -> dict[str, dict[str, Se
     return found
 
 
-def _end(plug: Plug, seen: Mapping[str, Mapping[str, Seen]]) -> End:
+def _end(plug: Plug, seen: Mapping[str, Mapping[str, Seen]]) -> LinkEnd:
     port = seen.get(plug.netns, {}).get(plug.port, {})
-    return End(plug.role, plug.port, plug.address or _address(port), _kind(port))
+    return LinkEnd(plug.role, plug.port, plug.address or _address(port), _kind(port))
 
 
 def _way(a: Plug, b: Plug, seen: Mapping[str, Mapping[str, Seen]]) -> tuple[Device, ...]:

@@ -12,7 +12,7 @@ from typing import Any
 from lastro import registry, validity
 from lastro.errors import CommandFailed, LastroError
 from lastro.host.base import Host
-from lastro.image.rootfs import Needs
+from lastro.image.rootfs import ImageAdditions
 from lastro.instruments._udp import UdpLoad
 from lastro.instruments.iperf3_tcp import Iperf3Tcp
 from lastro.isolation.base import not_in_force
@@ -28,7 +28,7 @@ from lastro.scenarios.shared.calibration import calibration_key, on_bare_host
 from lastro.scenarios.shared.clock_policy import by_good_clocks, note_unverified_clock
 from lastro.scenarios.shared.flow import judge_links, rest
 from lastro.scenarios.shared.host_limits import HOST_LIMITS, clock_kept
-from lastro.scenarios.shared.point_to_point import INSTANCE, PEER, PORT, Joined, joined
+from lastro.scenarios.shared.point_to_point import INSTANCE, PEER, PORT, JoinedPair, joined
 from lastro.scenarios.shared.resources import RESOURCES, limited_spec
 from lastro.scenarios.shared.topology import note_load, note_meter
 from lastro.scenarios.shared.verify_limits import limits_of, unequal
@@ -84,9 +84,9 @@ class UplinkScenario(OnLinks):
         return frozenset(info.name for info in infos if info.cls is not None and issubclass(info.cls, fitting))
 
     @classmethod
-    def image_needs(cls, host: Host, configs: Sequence[Config]) -> Needs:
+    def image_needs(cls, host: Host, configs: Sequence[Config]) -> ImageAdditions:
         kinds = [registry.get("instrument", name) for name in sorted({str(config["instrument"]) for config in configs})]
-        return Needs(tuple(package for kind in kinds for package in getattr(kind, "packages", ())))
+        return ImageAdditions(tuple(package for kind in kinds for package in getattr(kind, "packages", ())))
 
     @classmethod
     def duration_s(cls, config: Config) -> float:
@@ -164,7 +164,7 @@ class UplinkScenario(OnLinks):
         return outcome
 
     def _measure(
-        self, config: Config, pair: Joined, end: FlowEnd, own_cgroups: Sequence[str], outcome: Outcome
+        self, config: Config, pair: JoinedPair, end: FlowEnd, own_cgroups: Sequence[str], outcome: Outcome
     ) -> None:
         """Run the flow with a witness around it, and with meters and clocks around only the sender's command.
 

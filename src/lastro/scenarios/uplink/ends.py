@@ -19,10 +19,10 @@ from lastro.scenarios.shared.point_to_point import (
     PEER,
     PEER_ADDRESS,
     PORT,
-    Joined,
+    JoinedPair,
     prove,
 )
-from lastro.scenarios.shared.topology import Built, Plug
+from lastro.scenarios.shared.topology import BuiltTopology, Plug
 from lastro.testbed import Testbed
 
 HOST = "host"
@@ -49,7 +49,7 @@ def require_host_address(attachment: type[Attachment]) -> None:
 
 @contextmanager
 def flow_end(
-    testbed: Testbed, native: Platform, attachment: Attachment, pair: Joined, towards: str
+    testbed: Testbed, native: Platform, attachment: Attachment, pair: JoinedPair, towards: str
 ) -> Iterator[FlowEnd]:
     """Yield the peer, or the instance's own host: bare processes in the DUT's namespace, at its address on the link.
 
@@ -69,7 +69,7 @@ def flow_end(
         yield FlowEnd(HOST, host, side.router, "lo" if pair.instance.sends_by_host else side.device)
 
 
-def note_topology(built: Built, pair: Joined, end: FlowEnd, attachment: str, outcome: Outcome) -> None:
+def note_topology(built: BuiltTopology, pair: JoinedPair, end: FlowEnd, attachment: str, outcome: Outcome) -> None:
     """Record the pair, and the instance's host if the flow ends there, on the same link."""
     if end.role == HOST:
         testbed = end.instance.testbed

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from lastro.functions.base import Function, Path
+from lastro.functions.base import ForwardingPath, Function
 
 
 class MyPart(Function):
     name = "my-part"
     summary = "forwards everything but what goes to TCP port 7"
 
-    def rules(self, path: Path) -> str:
+    def rules(self, path: ForwardingPath) -> str:
         """Return chains, sets and counters of nftables. `path.inside` faces the source, `path.outside` the sink."""
         return f"""    chain mine {{
         type filter hook forward priority filter; policy accept;

@@ -1,0 +1,45 @@
+"""Several campaigns, or testbeds of a fleet, in one report: how they differ, and which treatments link them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from lastro.analysis.campaign import CampaignResults
+from lastro.analysis.compare import USUAL, differing, facts
+from lastro.analysis.recorded import NAMED, recorded
+from lastro.results.members import campaigns_of_blocks
+from lastro.study.design import Treatment
+
+MACHINE = ("host", "CPU model", "CPUs", *USUAL)  # the facts by which hosts differ
+
+
+@dataclass(frozen=True, slots=True)
+class AcrossCampaigns:
+    """The campaigns of a report. `differing` is {fact: its value in each campaign}, `more` are the names of all other
+    facts that differ, and `links` are treatments that several campaigns measured."""
+
+    differing: Mapping[str, tuple[str | None, ...]]
+    more: tuple[str, ...]
+    links: tuple[Treatment, ...]
+
+    @property
+    def other_machine(self) -> bool:
+        return any(fact in self.differing for fact in MACHINE)
+
+
+def across_campaigns(report: CampaignResults) -> AcrossCampaigns | None:
+    """Compare the campaigns of a report; None for a report of one campaign."""
+    if not report.members:
+        return None
+    found = [facts(member.provenance) for member in report.members]
+    if report.of_fleet:  # testbeds have names of their own, which say nothing
+        found = [{name: value for name, value in each.items() if name != "host"} for each in found]
+    homes = campaigns_of_blocks(report.members) or {}
+    measured: dict[int, set[int]] = {}
+    for attempt in report.attempts:
+        if attempt.valid:
+            measured.setdefault(attempt.treatment, set()).add(homes[attempt.block])
+    links = [row.treatment for row in report.rows if len(measured.get(row.treatment.index, ())) > 1]
+    more = differing([recorded(member.provenance) for member in report.members])
+    return AcrossCampaigns(differing(found), tuple(name for name in more if name not in NAMED), tuple(links))

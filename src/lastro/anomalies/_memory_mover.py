@@ -1,0 +1,100 @@
+"""The base of anomalies that move memory at a rate: their program, the memory that they have, and the judgement.
+
+stress-ng can hold a rate, too (--memrate), but it says what it moved only at its end, and of its whole life. A dose is
+that of the measurement, so a program keeps count while it works."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+from typing import ClassVar
+
+from lastro.anomalies.base import Anomaly, Demand, Dose, KernelUse, allowed_cpus, put_program
+from lastro.host.caches import last_level_cache_bytes
+from lastro.host.cgroups import Resources
+from lastro.platforms.base import Instance
+from lastro.units import human_bytes
+
+LEAST_SHARE = 0.5
+_PROGRAM = Path(__file__).with_name("move.pl")
+_COUNTS = PurePosixPath("/run/moved")  # writable in every instance; each worker has a file, with a number behind
+_SHARE = (
+    2  # of the memory that the neighbour may have, it takes at most one half: above a limit, the kernel would end it
+)
+_USUAL_CACHE_BYTES = 32 << 20  # where the kernel does not report the cache
+
+
+class MemoryMover(Anomaly):
+    """An anomaly that moves `caches` times as much memory as the last-level cache holds.
+
+    `does` is what its program does with the memory, and `verb` the word for that."""
+
+    program = "perl"
+    does: ClassVar[str]
+    verb: ClassVar[str]
+    caches: ClassVar[int]
+
+    @abstractmethod
+    def rate(self, demand: Demand) -> int:
+        """Return the bytes per second that all workers move together; 0 if they work without pause."""
+
+    @abstractmethod
+    def least_rate(self, demand: Demand) -> float:
+        """Return the bytes per second below which the dose was too small."""
+
+    def argv(self, demand: Demand) -> list[str]:
+        n = demand.n_workers
+        each = [str(n), str(demand.memory_bytes // n), str(self.rate(demand) // n)]
+        return ["perl", _PROGRAM.name, self.does, *each, f"{demand.timeout_s:.0f}", str(_COUNTS)]
+
+    def fitted(self, demand: Demand, neighbour: Instance) -> Demand:
+        """Return the demand with the memory of all workers: so many times the cache, or half of what there is."""
+        resources = neighbour.testbed.on_own_cpus(neighbour.spec.resources)
+        cache_bytes = last_level_cache_bytes(neighbour.testbed.host, resources.cpuset) or _USUAL_CACHE_BYTES
+        most = min(_available_bytes(neighbour), resources.memory_bytes or float("inf")) // _SHARE
+        return replace(demand, memory_bytes=int(min(self.caches * cache_bytes, most)))
+
+    @contextmanager
+    def prepared(self, neighbour: Instance) -> Iterator[Callable[[], KernelUse]]:
+        put_program(neighbour, _PROGRAM)
+        with super().prepared(neighbour) as taken:
+            yield taken
+
+    def taken(self, instance: Instance) -> KernelUse:
+        """Return the bytes moved so far.
+
+        The files are read through a process of the neighbour, so that nothing is started in it; a kernel of its own
+        must be asked from inside."""
+        if not instance.shares_kernel:
+            text = instance.run(["sh", "-c", f"cat {_COUNTS}.* 2>/dev/null"], check=False).text
+            return KernelUse(moved_bytes=_total(text))
+        view = instance.testbed.host.view
+        for pid in sorted(instance.pids(), reverse=True):  # the youngest is a worker, unless it has ended
+            directory = f"/proc/{pid}/root{_COUNTS.parent}"
+            files = [f"{directory}/{name}" for name in view.names(directory) if name.startswith(f"{_COUNTS.name}.")]
+            if files:
+                return KernelUse(moved_bytes=_total("\n".join(view.read(files).values())))
+        return KernelUse()
+
+    def too_little(self, dose: Dose, demand: Demand, limits: Resources) -> str | None:
+        moved, least = dose.moved_bytes / dose.elapsed_s, self.least_rate(demand)
+        # A limit on its CPU time, and not the memory, may be what holds it back: it then did what it could.
+        held_back = limits.cpus is not None and dose.cpus >= LEAST_SHARE * allowed_cpus(demand, limits)
+        if moved >= least or (held_back and moved > 0):
+            return None
+        return f"the neighbour {self.verb} {human_bytes(moved)} of memory per second, less than {human_bytes(least)}"
+
+
+def _available_bytes(neighbour: Instance) -> int:
+    """Return the memory that its kernel can give without swapping. Source: proc_meminfo(5)."""
+    file = "/proc/meminfo"
+    host = neighbour.testbed.host
+    text = host.read_text(file) if neighbour.shares_kernel else neighbour.run(["cat", file]).text
+    return next(int(line.split()[1]) << 10 for line in text.splitlines() if line.startswith("MemAvailable:"))
+
+
+def _total(counts: str) -> int:
+    return sum(int(word) for word in counts.split() if word.isdigit())

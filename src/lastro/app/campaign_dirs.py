@@ -1,0 +1,59 @@
+"""Directories of campaigns and suites: name a new one, check that it can be created, open an existing one."""
+
+from __future__ import annotations
+
+import os
+from datetime import datetime
+from pathlib import Path
+
+from lastro.campaign import suite as suites
+from lastro.errors import InputError
+from lastro.files import require_own_directory
+from lastro.results.database import holds_campaign
+from lastro.results.store import Store
+
+
+def place_for(name: str) -> Path:
+    """Return the default directory of a new campaign or suite."""
+    return Path("campaigns") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
+
+
+def check_place(directory: Path) -> None:
+    """Check, before the host is taken, that a campaign can be created in a directory. Raises: InputError."""
+    try:
+        holds_one = "campaign" if holds_campaign(directory) else "suite" if suites.is_suite(directory) else ""
+        nearest = next(place for place in (directory, *directory.absolute().parents) if place.exists())
+    except OSError as error:
+        raise InputError(f"{directory} cannot be used: {error.strerror}", "choose another -o DIR") from error
+    if holds_one:
+        raise InputError(
+            f"{directory} already holds a {holds_one}",
+            f"continue it with `lastro resume {directory}`, or choose another -o DIR",
+        )
+    around = directory.absolute().parent
+    if suites.is_suite(around) and directory.absolute().name in (member.name for member in suites.read(around).studies):
+        raise InputError(
+            f"{directory} is reserved for a study of the suite in {around}",
+            f"`lastro resume {around}` runs it there; choose another -o DIR",
+        )
+    if not nearest.is_dir():
+        raise InputError(f"{nearest} is not a directory, and a campaign needs one", "choose another -o DIR")
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        raise InputError(f"{nearest} cannot be written to", "choose another -o DIR")
+    require_own_directory(directory)
+
+
+def open_campaign(directory: Path, *, readonly: bool = True) -> Store:
+    """Open a campaign. Raises: InputError when the directory holds no campaign, or several: a suite."""
+    refuse_suite(directory)
+    return Store.open(directory, readonly=readonly)
+
+
+def refuse_suite(directory: Path, what: str = "this command") -> None:
+    """Raise InputError when a directory is a suite; `what` names the command or option that needs a single campaign."""
+    if suites.is_suite(directory):
+        members = suites.read(directory).studies
+        raise InputError(
+            f"{directory} is a suite of {len(members)} studies, but {what} takes one of them",
+            f"name one: {', '.join(str(directory / member.name) for member in members)}",
+        )

@@ -1,0 +1,48 @@
+"""The program of a testbed worker: `python -m lastro.app.testbed_worker` holds one testbed for a campaign of a fleet
+(`campaign.testbed_worker`)."""
+
+from __future__ import annotations
+
+import sys
+from typing import TextIO, cast
+
+from lastro import __version__
+from lastro.app.hosts import scenario_on_host
+from lastro.app.provenance import provenance
+from lastro.campaign.executor import Executor
+from lastro.campaign.testbed_worker import OpenedTestbed, WorkerParent
+from lastro.errors import HostUnfit
+from lastro.interrupts import raise_interrupts
+
+
+def main() -> int:
+    """Hold the testbed until the parent ends, or a call fails. An interrupted call cleans up first."""
+    raise_interrupts()
+    try:
+        return _hold(WorkerParent())
+    except KeyboardInterrupt:
+        return 130
+
+
+def _hold(parent: WorkerParent) -> int:
+    sys.stderr = cast(TextIO, parent)
+    order = parent.order
+    try:
+        if order.version != __version__:
+            raise HostUnfit(
+                f"Lastro is {__version__} here and {order.version} at the coordinator", "install one version"
+            )
+        with scenario_on_host(
+            order.study, order.purpose, wait=order.wait, file=order.file, beside=order.beside
+        ) as scenario:
+            parent.serve(Executor(scenario, parent), OpenedTestbed(provenance(order.study, scenario, order.file)))
+    except Exception as error:
+        parent.failed(error)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    code = main()
+    sys.stderr = sys.__stderr__
+    sys.exit(code)

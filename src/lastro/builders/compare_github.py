@@ -1,0 +1,57 @@
+"""A comparison of two campaigns as annotations for GitHub Actions: workflow commands, one per line.
+
+GitHub shows ten errors per step (docs.github.com, "Workflow commands for GitHub Actions"). The worst nine have a line
+each; the tenth line has the number of the others."""
+
+from __future__ import annotations
+
+from lastro.analysis.comparison import ComparedCell, Comparison
+from lastro.builders.data.comparison import figures
+from lastro.words.comparison import (
+    changed_host_text,
+    conclusion,
+    difference_lines,
+    guest_notes,
+    label,
+    not_compared,
+)
+from lastro.words.language import ENGLISH
+
+_MOST = 9
+
+
+def workflow_commands(comparison: Comparison, *, fail_lost: bool = False) -> list[str]:
+    """Return an error for each regression, worst first.
+
+    With `fail_lost`, also return one for each cell that A measured and B did not. Without failures, return a notice
+    with the conclusion of the gate; without a gate, return an empty list. A warning behind these has what else differs
+    between A and B; notices say which campaign is of a guest."""
+    failed = [cell for cell in comparison.cells if cell.regressed or (fail_lost and cell.lost)]
+    changed = changed_host_text(comparison)
+    most = _MOST - bool(changed)
+    lines = [_command("error", _title(cell), _message(cell)) for cell in failed[:most]]
+    if changed:
+        lines.append(_command("error", "lastro compare", f"{changed}: {'; '.join(difference_lines(comparison))}"))
+    if len(failed) > most:
+        lines.append(_command("error", "lastro compare", f"and {ENGLISH.count(len(failed) - most, 'more failure')}"))
+    if not failed and (text := conclusion(comparison)):
+        lines.append(_command("notice", "lastro compare", text))
+    if not changed and lines and (differing := "; ".join(difference_lines(comparison))):
+        lines.append(_command("warning", "lastro compare", f"A and B differ: {differing}"))
+    return [*lines, *(_command("notice", "lastro compare", note) for note in guest_notes(comparison) if lines)]
+
+
+def _title(cell: ComparedCell) -> str:
+    return f"{cell.metric.name} {'regressed' if cell.regressed else 'was lost'}: {label(cell)}"
+
+
+def _message(cell: ComparedCell) -> str:
+    return figures(cell) if cell.regressed else f"B has no value: {not_compared(cell)}"
+
+
+def _command(kind: str, title: str, message: str) -> str:
+    return f"::{kind} title={_escaped(title).replace(':', '%3A').replace(',', '%2C')}::{_escaped(message)}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")

@@ -1,0 +1,39 @@
+"""The content of a document in any format: the report, its analysis, the judged claims and the language."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lastro.analysis.campaign import CampaignResults
+from lastro.words.language import Language
+
+if TYPE_CHECKING:
+    from lastro.analysis.as_published import AsPublished
+    from lastro.analysis.claims import Judgement
+    from lastro.analysis.model import Analysis
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """The content of a document. `claims_tally` sums up `judgements` in a line; `claims_note` explains them.
+
+    `published` is what the source of the claims printed; None where no claims file has any of it."""
+
+    report: CampaignResults
+    analysis: Analysis
+    say: Language
+    judgements: tuple[Judgement, ...] = ()
+    claims_tally: str = ""
+    claims_note: str = ""
+    published: AsPublished | None = None
+
+    @property
+    def under_floor(self) -> frozenset[tuple[int, int]]:
+        """The (treatment, number of the metric) of every ratio to a baseline below the noise floor of this host."""
+        return frozenset(
+            (comparison.treatment.index, index)
+            for index, metric in enumerate(self.analysis.metrics)
+            for comparison in metric.comparisons
+            if comparison.under_floor
+        )

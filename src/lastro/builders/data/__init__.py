@@ -1,0 +1,1 @@
+"""What a campaign says as data for programs: JSON, with stable keys."""

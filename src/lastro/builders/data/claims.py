@@ -1,0 +1,99 @@
+"""The judgements of claims as one JSON document, for programs. Its keys are as stable as those of `data.results`.
+
+    format     "lastro-claims/1"
+    directory  the campaign's directory
+    study      its name
+    guest      the virtual machine that was the host (title, emulated, partly), as in `data.results`; null for a real
+               host
+    file       the claims file
+    source     title, authors, year
+    confidence of every interval; a claim is significant where p_adjusted is below 1 - confidence
+    tally      {verdict: number of claims}, those on a stand-in included
+               a recovery without a loss is untestable but has a p, since it stays in the family; so does a claim that
+               a lower bound leaves open
+    claims     [{id, says, where, contradicted_by, note, metric, unit, verdict, stand_in, reason, published, margin,
+                 slight, p, p_adjusted, n_blocks, strata, all_strata, decided_by, parts}]
+               verdict ends in ", stand-in" where the claim was judged on a stand-in
+               stand_in [{published, measured}]: a published level, and the levels in its place
+               contradicted_by {says, says_in, where}: a passage of the same source that contradicts the claim
+               note: what differs between the claim as published and as judged; empty without one
+               published {ratio, share, difference, unit, tolerance, printed}
+               measure is "ratio", "difference", "share", or "level": the mean itself, in the metric's unit
+               parts [{label, measure, effect, difference, bound}]; where a mean is only a lower bound, bound says how
+               the true effect compares with the value: ">=", "<=", or "unknown" if it may be either
+               effect and difference {value, interval {low, high, confidence}, p, df, n, pairing, absent_because}
+
+A value that does not exist is null."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from lastro.analysis.campaign import CampaignResults
+from lastro.analysis.claim_effects import ClaimContrast
+from lastro.analysis.claims import Judgement, tally
+from lastro.builders.data.encoder import Forms, encode, only
+from lastro.plain import json_text
+from lastro.study.claims import Claims
+from lastro.words.claims import reason_text
+from lastro.words.language import ENGLISH, Language
+
+FORMAT = "lastro-claims/1"
+_BOUNDS = {"": None, "≥": ">=", "≤": "<=", None: "unknown"}
+CLAIM_FORMS: Forms = {
+    ClaimContrast: lambda part: (
+        only(part, "label measure effect") | {"difference": part.beside, "bound": _BOUNDS[part.bound]}
+    ),
+}
+
+
+def claims_text(claims: Claims, judgements: Sequence[Judgement], report: CampaignResults, say: Language) -> str:
+    return json_text(claims_document(claims, judgements, report, say))
+
+
+def claims_document(
+    claims: Claims, judgements: Sequence[Judgement], report: CampaignResults, say: Language = ENGLISH
+) -> dict[str, Any]:
+    """Return the judgements as JSON-serializable data, with the keys of this module's docstring.
+
+    Only the reasons for the verdicts and the notes are in the requested language."""
+    found = {
+        "format": FORMAT,
+        "directory": report.directory,
+        "study": report.study.name,
+        "guest": report.guest,
+        "file": claims.file,
+        "source": claims.source,
+        "confidence": report.study.design.confidence,
+        "tally": tally(judgements),
+        "claims": [judgement_document(one, say) for one in judgements],
+    }
+    return encode(found, CLAIM_FORMS)
+
+
+def judgement_document(one: Judgement, say: Language) -> dict[str, Any]:
+    """Return one judgement, with the keys of `claims` in this module's docstring; `encode` it by `CLAIM_FORMS`."""
+    effects = one.effects
+    return {
+        "id": one.claim.id,
+        "says": one.claim.says,
+        "where": one.claim.where,
+        "contradicted_by": one.claim.contradicted_by,
+        "note": one.claim.noted(say.code),
+        "metric": one.claim.statement.metric,
+        "unit": one.unit,
+        "verdict": f"{one.verdict}, stand-in" if one.stand_in else one.verdict,
+        "stand_in": one.stand_in,
+        "reason": reason_text(one, say),
+        "published": one.claim.published,
+        "margin": one.claim.margin,
+        "slight": one.claim.slight,
+        "p": one.p,
+        "p_adjusted": one.p_adjusted,
+        "n_blocks": one.n_blocks,
+        "strata": effects.strata if effects else None,
+        "all_strata": effects.all_strata if effects else None,
+        "decided_by": one.part.label if one.part else None,
+        "parts": effects.parts if effects else (),
+    }

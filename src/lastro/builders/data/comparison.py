@@ -1,0 +1,217 @@
+"""A comparison of two campaigns, for programs: one JSON document, and JUnit XML for CI systems.
+
+    format       "lastro-compare/1"
+    a, b         the campaigns' directories
+    study        name and title, of A
+    guest        {title, emulated, partly}, as in `lastro results A B --json`; partly if only one of them was measured
+                 so (differences has that of each); null for real hosts
+    confidence   of the intervals; 1 - confidence is the family-wise error rate of verdicts and gate
+    between      {campaigns, first_utc, last_utc, spreads {metric: spread}}: the spread between equal campaigns that all
+                 intervals and tests contain, a standard deviation as a fraction of the mean; null if it is not known
+    differences  [{what, a, b}]: provenance and settings that differ
+    changed_host [what]: the differences that --fail-changed-host does not allow; null without that option
+    notes        [text]
+    only_in      [{side, treatments [{factor: level}], reason}]
+    tests        the number of tests for which p is corrected
+    cells        [{metric, unit, better, levels {factor: level}, a, b, ratio, p, p_adjusted, verdict, not_compared,
+                 gate}], worst first
+                 a, b {n, mean, values, variance_factor}; the factor is above 1 where a mean varies more than
+                 that of independent trials, because neighbouring trials are correlated
+                 ratio {value, interval {low, high}, absent_because}
+                 gate {limit, p, p_adjusted, regressed, least_found, outcome}, null where the gate does not judge
+                 least_found is the least loss, a fraction, that the gate would have found with a power of 80 %; null
+                 if it might miss a loss of any size. outcome is "regressed", "shown" (the interval excludes a loss of
+                 more than the margin) or "undecided"
+    gate         {margin, outcome, tests, not_judged, undecided, regressions, lost, most_allowed}, null without
+                 --fail-over; undecided includes what was not judged
+                 not_judged counts cells of metrics with a better direction that had nothing to test
+                 most_allowed {metric, levels, loss}: the largest regression that the interval of a cell allows, as a
+                 fraction; loss is null where the interval is unbounded
+
+A value that does not exist is null, never absent and never NaN.
+
+JUnit: a testsuite for each metric, a testcase for each treatment. Only the gate produces failures. Each testsuite has
+properties: `differs` for each difference between A and B, and `guest` with the sentences on that if a campaign is of a
+guest. With --fail-changed-host, a testsuite `host` has one testcase."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+from xml.etree import ElementTree
+
+from lastro.analysis.campaign_spread import to_dict
+from lastro.analysis.comparison import ComparedCell, Comparison
+from lastro.builders.data.encoder import Forms, encode, only, own
+from lastro.plain import json_text
+from lastro.stats.intervals import Interval, sample_mean
+from lastro.stats.margins import GateTest
+from lastro.stats.ratios import Ratio
+from lastro.words.comparison import (
+    changed_host_text,
+    differences,
+    guest_notes,
+    label,
+    not_compared,
+    notes,
+    why_only,
+)
+from lastro.words.estimates import p_text
+from lastro.words.numbers import ratio_text
+
+FORMAT = "lastro-compare/1"
+# Characters that XML 1.0 does not allow, not even escaped (W3C, Extensible Markup Language 1.0, production 2).
+_NO_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def document_text(comparison: Comparison) -> str:
+    return json_text(document(comparison))
+
+
+def document(comparison: Comparison) -> dict[str, Any]:
+    """Return the comparison as JSON-serializable data, with the keys of this module's docstring."""
+    found = {
+        "format": FORMAT,
+        "a": comparison.a.directory,
+        "b": comparison.b.directory,
+        "study": only(comparison.study, "name title"),
+        "guest": comparison.guest,
+        "confidence": comparison.confidence,
+        "between": to_dict(comparison.between),
+        "differences": [{"what": what, "a": a, "b": b} for what, a, b in differences(comparison)],
+        "changed_host": None if comparison.changed_host is None else [each.what for each in comparison.changed_host],
+        "notes": list(notes(comparison)),
+        "only_in": [
+            {"side": side.only_in, "treatments": [dict(levels) for levels in side.levels], "reason": why_only(side)}
+            for side in comparison.one_sided
+        ],
+        "tests": comparison.n_tests,
+        "cells": comparison.cells,
+        "gate": _gate(comparison) if comparison.margin is not None else None,
+    }
+    return encode(found, _FORMS)
+
+
+def _gate(comparison: Comparison) -> dict[str, Any]:
+    loss, cell = comparison.most_allowed or (None, None)
+    return {
+        "margin": comparison.margin,
+        "outcome": comparison.outcome,
+        "tests": comparison.n_judged,
+        "not_judged": len(comparison.not_judged),
+        "undecided": len(comparison.undecided),
+        "regressions": len(comparison.regressions),
+        "lost": len(comparison.lost),
+        "most_allowed": cell and {"metric": cell.metric.name, "levels": dict(cell.levels), "loss": loss},
+    }
+
+
+def _cell(cell: ComparedCell) -> dict[str, Any]:
+    return {
+        "metric": cell.metric.name,
+        "unit": cell.metric.unit,
+        "better": cell.metric.better,
+        "levels": dict(cell.levels),
+        "a": _side(cell.a, cell.factors[0]),
+        "b": _side(cell.b, cell.factors[1]),
+        "ratio": cell.ratio,
+        "p": cell.test.p if cell.test else None,
+        "p_adjusted": cell.p_adjusted,
+        "verdict": cell.verdict or None,
+        "not_compared": not_compared(cell),
+        "gate": cell.judged and {**_FORMS[GateTest](cell.judged), "outcome": cell.outcome},
+    }
+
+
+def _side(values: tuple[float, ...], factor: float) -> dict[str, Any]:
+    mean = sample_mean(values) if values else None
+    return {"n": len(values), "mean": mean, "values": values, "variance_factor": factor}
+
+
+_FORMS: Forms = {
+    ComparedCell: _cell,
+    Interval: lambda interval: own(interval, "confidence"),
+    GateTest: lambda judged: only(judged.test, "limit p") | only(judged, "p_adjusted regressed least_found"),
+    Ratio: lambda ratio: only(ratio, "value interval absent_because"),
+}
+
+
+def junit(comparison: Comparison, *, fail_lost: bool = False) -> bytes:
+    """Return UTF-8 XML for CI systems; with `fail_lost`, a cell that only A measured is also a failure."""
+    root = ElementTree.Element("testsuites", name=_xml(f"lastro compare {comparison.study.name}"))
+    measured = " ".join(guest_notes(comparison))
+    properties = [("guest", measured)] if measured else []
+    properties += [("differs", f"{what}: A {a}, B {b}") for what, a, b in differences(comparison)]
+    if comparison.changed_host is not None:
+        _count(_host_suite(root, comparison))
+    for metric in comparison.metrics:
+        cells = [cell for cell in comparison.cells if cell.metric.name == metric.name]
+        suite = ElementTree.SubElement(root, "testsuite", name=_xml(metric.name), errors="0", time="0")
+        _add_properties(suite, properties)
+        for cell in cells:
+            case = ElementTree.SubElement(
+                suite, "testcase", name=_xml(label(cell)), classname=_xml(f"{comparison.study.name}.{metric.name}"),
+                time="0",
+            )  # fmt: skip
+            _judge(case, cell, comparison, fail_lost)
+        _count(suite)
+    _count(root)
+    ElementTree.indent(root)
+    text = ElementTree.tostring(root, encoding="unicode")
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'.encode()
+
+
+def _add_properties(suite: ElementTree.Element, found: Sequence[tuple[str, str]]) -> None:
+    properties = ElementTree.SubElement(suite, "properties") if found else suite
+    for name, value in found:
+        ElementTree.SubElement(properties, "property", name=name, value=_xml(value))
+
+
+def _host_suite(root: ElementTree.Element, comparison: Comparison) -> ElementTree.Element:
+    """Add the suite with the one test that the hosts do not differ."""
+    suite = ElementTree.SubElement(root, "testsuite", name="host", errors="0", time="0")
+    classname = _xml(f"{comparison.study.name}.host")
+    case = ElementTree.SubElement(suite, "testcase", name="unchanged", classname=classname, time="0")
+    if changed := changed_host_text(comparison):
+        failure = ElementTree.SubElement(case, "failure", message=_xml(changed), type="changed-host")
+        failure.text = _xml("\n".join(f"{each.what}: A {each.a}, B {each.b}" for each in comparison.changed_host or ()))
+    return suite
+
+
+def _judge(case: ElementTree.Element, cell: ComparedCell, comparison: Comparison, fail_lost: bool) -> None:
+    if cell.regressed or (fail_lost and cell.lost):
+        message = figures(cell) if cell.regressed else f"B has no value: {not_compared(cell)}"
+        kind = "regression" if cell.regressed else "lost"
+        failure = ElementTree.SubElement(case, "failure", message=_xml(message), type=kind)
+        failure.text = _xml(f"A {comparison.a.directory}: {list(cell.a)}\nB {comparison.b.directory}: {list(cell.b)}")
+    elif why := not_compared(cell):
+        ElementTree.SubElement(case, "skipped", message=_xml(why))
+    elif comparison.margin is not None and cell.judged is None:
+        ElementTree.SubElement(case, "skipped", message="neither higher nor lower is better: the gate cannot judge it")
+    elif cell.test is not None:
+        ElementTree.SubElement(case, "system-out").text = _xml(figures(cell))
+
+
+def figures(cell: ComparedCell) -> str:
+    """Return the ratio, the means, n and the p-values of a cell as one line."""
+    ratio = ratio_text(cell.ratio) if cell.ratio is not None else "no ratio"
+    means = f"{sample_mean(cell.a):.5g} to {sample_mean(cell.b):.5g} {cell.metric.unit}".rstrip()
+    n = f"n = {len(cell.a)} and {len(cell.b)}"
+    text = f"{cell.metric.name} of {label(cell)}: {ratio}, {means}, {n}, p {p_text(cell.test.p if cell.test else None)}"
+    if cell.judged is None:
+        return f"{text}, corrected {p_text(cell.p_adjusted)}"
+    beyond = f"{'above' if cell.judged.test.side == 'above' else 'below'} ×{cell.judged.test.limit:g}"
+    return (
+        f"{text}; {beyond}: p {p_text(cell.judged.test.p)}, corrected {p_text(cell.judged.p_adjusted)}: {cell.outcome}"
+    )
+
+
+def _count(element: ElementTree.Element) -> None:
+    element.set("tests", str(len(element.findall(".//testcase"))))
+    element.set("failures", str(len(element.findall(".//failure"))))
+    element.set("skipped", str(len(element.findall(".//skipped"))))
+
+
+def _xml(text: str) -> str:
+    return _NO_XML.sub("\ufffd", text)

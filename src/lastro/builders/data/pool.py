@@ -1,0 +1,106 @@
+"""The JSON document of a study that was measured on several hosts.
+
+    format       "lastro-pool/1"
+    study        name and title
+    guest        guests among the hosts {title, emulated, partly}, as in `lastro results --json`; null for real hosts
+    confidence   of every interval
+    estimator    of tau squared: "reml" or "paule-mandel"
+    hosts        [{name, campaigns [directory], guest, facts {fact: text}, finished}]; guest is that of the host alone
+    effects      [{metric, unit, better, factor, level, reference, strata, all_strata, hosts, mean, tau, prediction,
+                 heterogeneity, apart, p, p_adjusted, verdict, reason}], by metric, factor and level
+                 an effect is the ratio of the mean of a level to that of the reference, over `strata` of `all_strata`
+                 combinations of the other factors
+                 hosts [{host, ratio, interval {low, high, confidence}, log_error, df, reason}]: log_error is the
+                 standard error of the logarithm of the ratio; reason says why a host has no ratio
+                 mean {value, interval, log_error, df, hosts}: the mean ratio over hosts; null for fewer than three
+                 tau {value, interval}: the standard deviation of the logarithms between hosts
+                 prediction {low, high, confidence}: the interval of the true ratio on a new host
+                 heterogeneity {q, df, p}: Cochran's test that no host differs from another, in which an error from few
+                 trials counts as larger, by the factor of Student's t
+                 apart {value, interval}: for two hosts, the ratio on the second divided by that on the first
+                 p and p_adjusted are those of the mean, else of apart; corrected by Holm's method
+                 reason says why there is no mean
+    claims       [{over_hosts, on_each [{host, verdict}]}]; over_hosts has the keys of a claim of `lastro claims`
+
+A value that does not exist is null, never absent and never NaN."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lastro.analysis.compare import facts
+from lastro.analysis.host_effects import HostEffect
+from lastro.analysis.pooled import JudgedClaim, PooledEffect, PooledHost, PooledStudy
+from lastro.builders.data.claims import CLAIM_FORMS, judgement_document
+from lastro.builders.data.encoder import encode, only
+from lastro.plain import json_text
+from lastro.stats.contrasts import Contrast
+from lastro.words.language import ENGLISH
+
+FORMAT = "lastro-pool/1"
+
+
+def document_text(found: PooledStudy) -> str:
+    return json_text(document(found))
+
+
+def document(found: PooledStudy) -> dict[str, Any]:
+    """Return the pooled study as JSON-serializable data, with the keys of this module's docstring."""
+    names = [host.name for host in found.hosts]
+    whole = {
+        "format": FORMAT,
+        "study": only(found.study, "name title"),
+        "guest": found.guest,
+        "confidence": found.confidence,
+        "estimator": found.estimator,
+        "hosts": [_host(host) for host in found.hosts],
+        "effects": [_effect(effect, names) for effect in found.effects],
+        "claims": [_claim(claim, names) for claim in found.claims],
+    }
+    return encode(whole, CLAIM_FORMS)
+
+
+def _host(host: PooledHost) -> dict[str, Any]:
+    known = {"facts": facts(host.report.provenance), "finished": host.report.progress.finished}
+    return only(host, "name campaigns") | {"guest": host.report.guest} | known
+
+
+def _effect(effect: PooledEffect, names: list[str]) -> dict[str, Any]:
+    pooled, tested = effect.pooled, effect.mean or effect.apart
+    return {
+        "metric": effect.metric.name,
+        **only(effect.metric, "unit better"),
+        **only(effect, "factor level reference strata all_strata"),
+        "hosts": [_on_host(one, names) for one in effect.hosts],
+        "mean": pooled
+        and effect.mean
+        and _ratio(effect.mean) | {"log_error": pooled.error, "df": pooled.df, "hosts": pooled.n},
+        "tau": pooled and {"value": pooled.tau, "interval": pooled.tau_interval},
+        "prediction": effect.prediction,
+        "heterogeneity": pooled and {"q": pooled.q, "df": pooled.df, "p": pooled.q_p},
+        "apart": effect.apart and _ratio(effect.apart),
+        "p": tested and tested.p,
+        "p_adjusted": effect.p_adjusted,
+        "verdict": effect.verdict or None,
+        "reason": "; ".join(effect.absent_because) or None,
+    }
+
+
+def _ratio(found: Contrast) -> dict[str, Any]:
+    return only(found, "value interval")
+
+
+def _on_host(one: HostEffect, names: list[str]) -> dict[str, Any]:
+    return {
+        "host": names[one.host],
+        "ratio": one.ratio,
+        "interval": one.interval,
+        "log_error": one.effect and one.effect.error,
+        "df": one.effect and one.effect.df,
+        "reason": "; ".join(one.absent_because) or None,
+    }
+
+
+def _claim(claim: JudgedClaim, names: list[str]) -> dict[str, Any]:
+    on_each = [{"host": name, "verdict": one.verdict} for name, one in zip(names, claim.on_each, strict=True)]
+    return {"over_hosts": judgement_document(claim.pooled, ENGLISH), "on_each": on_each}

@@ -1,0 +1,76 @@
+"""What a source printed, as JSON-serializable data: the value of `as_published` in `lastro results --json`.
+
+{tables, figures}; null for a study without claims, or whose claims file holds neither.
+
+tables   [{id, says, where, note, at, columns [{metric, unit, heading, at}], rows [{at, cells}]}]
+         id, says, where, note: of the claims file; at {factor: [level]}: the levels of a table, a column or a row
+         cells [{printed, value, here}], one for each column; value is null where what is printed is not a number
+         here {mean {value, interval {low, high, confidence}, n, pairing, absent_because}, strata, all_strata, bounded,
+         why [text], stand_in [{published, measured}]}: the mean of this campaign over strata of all_strata conditions;
+         bounded: of a value in it, only a bound is known; mean is null where why says what is missing; stand_in are
+         levels that were measured in place of published ones
+figures  bars:  [{id, says, where, note, at, groups [{factor: [level]}], bars [{factor: [level]}], panels}]
+         panels [{metric, bars [{group, bar, here, mark}]}]; group and bar are places in those lists, from 0; bar is
+         null for a mean over what the bars separate
+         mark {claim (id), value, bound, relative, printed}: where the published figure would lie here, in the unit of
+         the metric; relative: it follows from a ratio or a difference, and from a mean of this campaign; bound is
+         ">=" or "<=" where the source states a bound, else null; null without a published figure
+         lines: [{id, says, where, note, at, series, line, panels [{factor: [level]}], lines [{factor: [level]}],
+         marks [mark]}]: the series themselves are in the attempts of the campaign"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lastro.analysis.as_published import (
+    AsPublished,
+    MatchedBars,
+    MatchedLines,
+    MatchedTable,
+    PublishedMark,
+    PublishedPanel,
+)
+from lastro.builders.data.encoder import Forms, encode, only, own
+from lastro.stats.contrasts import Contrast
+
+_BOUNDS = {"": None, "≥": ">=", "≤": "<="}
+
+
+def _mark(mark: PublishedMark) -> dict[str, Any]:
+    printed = mark.claim.published.printed if mark.claim.published else None
+    named = {"claim": mark.claim.id, "bound": _BOUNDS[mark.bound], "printed": printed or None}
+    return only(mark, "value relative") | named
+
+
+def _table(found: MatchedTable) -> dict[str, Any]:
+    rows = [
+        {
+            "at": row.at,
+            "cells": [
+                {"printed": cell.text, "value": cell.value, "here": here}
+                for cell, here in zip(row.cells, heres, strict=True)
+            ],
+        }
+        for row, heres in zip(found.table.rows, found.rows, strict=True)
+    ]
+    return only(found.table.passage, _PASSAGE) | only(found.table, "at columns") | {"rows": rows}
+
+
+_PASSAGE = "id says where note"
+_FORMS: Forms = {
+    MatchedTable: _table,
+    MatchedBars: lambda found: (
+        only(found.figure.passage, _PASSAGE) | only(found.figure, "at groups bars") | only(found, "panels")
+    ),
+    MatchedLines: lambda found: (
+        only(found.figure.passage, _PASSAGE) | only(found.figure, "at series line panels lines") | only(found, "marks")
+    ),
+    PublishedPanel: lambda panel: own(panel) | {"metric": panel.metric.name},
+    PublishedMark: _mark,
+    Contrast: lambda mean: only(mean, "value interval n pairing absent_because"),
+}
+
+
+def published_document(published: AsPublished) -> dict[str, Any]:
+    """Return the tables and figures as JSON-serializable data, with the keys of this module's docstring."""
+    return encode(own(published), _FORMS)

@@ -1,0 +1,253 @@
+"""The report as one JSON document, for programs. Its keys are stable: if one changes its meaning, `format` changes.
+
+    format       "lastro-results/1"
+    directory    the campaign's directory
+    study        name, title, scenario, profile, changes [option of the command line], factors {name: [level]},
+                 settings, confidence, replicates, stopping, seed, baseline {factor: level}
+    counts       trials by state (pending, running, valid, invalid, unavailable), trials, attempts, invalid_attempts
+    guest        the virtual machine that was the host: title, emulated (in software: its times are not comparable with
+                 those of a host), partly (of several campaigns or testbeds, some were not
+                 measured so; then title counts those in guests); null for a real host
+    testbeds     [{name, blocks [number], facts {name: text or null}}] of a fleet on which several testbeds measured;
+                 empty for one host
+    segments     [{after, at_utc, testbed (or null), changes {fact: [before, since]}}]: where the campaign continued on
+                 a changed host; `after` counts the attempts before. Trials of a block in different segments have
+                 different blocks
+    finished     whether all trials have run
+    key_findings [sentence], in English; first what each noisy neighbour costs and isolation recovers
+    caveats      [sentence], in English, to be read with the key findings
+    metrics      [{name, unit, better, summary}]
+    treatments   [{id, label, levels, status, reason, remedy, baseline (id or null), trials {state: n}, dose, metrics}]
+                 dose {quantity: {mean, least, greatest}}: what the neighbour really did in valid trials; null without
+                 one. cpus; memory_peak_bytes; held (units of a resource of the kernel); each per second of the
+                 measurement: written_bytes, used (units), refused, moved_bytes (on a link of its own, or in memory)
+                 metrics {name: {n, bounded, mean, sd, interval {low, high, confidence}, median, ratio,
+                 generator_limited, marks, ended, values}}
+                 bounded: how many of the n values are only lower bounds, because the study ended the search for them;
+                 with any, the mean is a lower bound too, and has neither sd nor interval
+                 ended [{limit, trials, least, greatest, text}]: for a metric that is searched for, what ended the
+                 search: a limit that was found (limit is true) or the study; text is from the first of these trials
+                 marks [{kind, trials, text}]: the remarks of valid trials on the metric; text is from the first trial
+                 median {value, at_least, interval, absent_because}: the confidence of its interval is the one that n
+                 allows; at_least: the value is only a lower bound
+                 ratio {value, bound, interval, pairing, n [treatment, baseline], unbounded, absent_because, verdict}
+                 bound is ">=" or "<=" where only a bound of the true ratio is known: ratio >= value or ratio <= value
+                 verdict and interval are corrected for the number of ratios of the metric
+                 values [{block, trial, attempt, value, at_least}]
+    unavailable  [{reason, remedy, where, treatments [id], trials}]
+    invalid_attempts [{trial, attempt, block, treatment, reasons, trial_state}]
+    really       {platform with its options: {property: text}}: how each platform was measured, as trials recorded it
+    curves       [{factor, lines (the factor that provides the lines, or null), panel {factor: level}, line,
+                 is_baseline, points [{level, number, treatment (id)}]}], for each numeric factor or option; the values
+                 are those of the treatments
+    scaling      [{factor, levels (of the other factors), metrics {name: line}}], for factors of three numbers or more
+                 line {slope, slope_interval, intercept, intercept_interval, r2, n}
+    growth       [{levels (of the other factors), metrics {name: growth}}], where a factor of the scenario has sizes
+                 growth {sizes {level: {measure}}, ratio, and each measure, such as routers and links}
+                 ratio {value, interval, pairing, n}: for two sizes, the mean of the larger to that of the smaller
+                 measure {ratio (of the sizes), line, bend, verdict}; bend is the interval of the
+                 quadratic coefficient; verdict is "in proportion", "slower", "slower or not", "faster", "shrinks",
+                 "line", "grows", "bends up", "bends down" or "unknown"
+    as_published {tables, figures}: what the source of the study printed, with this campaign beside it; null without
+                 either; the docstring of `report.published_document` describes each key
+    analysis     {metric: {anova, effects, interactions, comparisons, pairs, checks, drift, scaling, headline ...}}; the
+                 docstring of `report.analysis_document` describes each key
+
+A value that does not exist is null, never absent and never NaN."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+from lastro.analysis import analyse
+from lastro.analysis.campaign import CampaignResults, Cell, Gap, Point, Row
+from lastro.analysis.compare import facts
+from lastro.analysis.curves import Curve, CurveLine, Panel, curves
+from lastro.analysis.doses import Spread, spreads_of
+from lastro.analysis.growth import Growth
+from lastro.analysis.measured import median_of
+from lastro.analysis.model import Analysis
+from lastro.analysis.properties import ABSENT
+from lastro.analysis.remarks import Mark
+from lastro.analysis.scaling import scalings
+from lastro.analysis.searches import SearchEnding, endings
+from lastro.analysis.verdicts import verdict
+from lastro.builders.data.encoder import Forms, encode, only, own
+from lastro.builders.data.statistics import analysis_document
+from lastro.figures.scenario_additions import growth_of
+from lastro.plain import json_text
+from lastro.results.samples import Metric
+from lastro.stats.order import Estimate
+from lastro.stats.ratios import Ratio
+from lastro.study.design import Treatment
+from lastro.study.model import Study
+from lastro.words.caveats import caveats
+from lastro.words.key_findings import key_findings
+from lastro.words.language import ENGLISH
+
+if TYPE_CHECKING:
+    from lastro.analysis.as_published import AsPublished
+    from lastro.results.rows import Attempt
+
+FORMAT = "lastro-results/1"
+_STATES = ("pending", "running", "valid", "invalid", "unavailable")
+_BOUNDS = {"": None, "≥": ">=", "≤": "<="}
+_FORMS: Forms = {
+    SearchEnding: lambda each: {
+        "limit": each.limit,
+        "trials": len(each.values),
+        "least": min(each.values),
+        "greatest": max(each.values),
+        "text": each.text,
+    },
+    Estimate: lambda median: only(median, "value at_least interval absent_because"),
+    Gap: lambda gap: own(gap, n_trials="trials"),
+    Growth: lambda growth: own(growth, "against") | growth.against,
+    Mark: lambda mark: own(mark, n="trials"),
+    Metric: lambda metric: own(metric, "signed cell"),
+    Point: lambda point: only(point, "block trial attempt value at_least"),
+    Ratio: lambda ratio: only(ratio, "value interval pairing n"),
+    Treatment: attrgetter("id"),
+}
+
+
+def document_text(report: CampaignResults, published: AsPublished | None = None) -> str:
+    return json_text(document(report, published))
+
+
+def document(
+    report: CampaignResults, published: AsPublished | None = None, analysis: Analysis | None = None
+) -> dict[str, Any]:
+    """Return the report as JSON-serializable data, with the keys of this module's docstring.
+
+    `analysis` is that of the report; without it, it is made here, which takes seconds."""
+    progress = report.progress
+    valid = report.valid_attempts()
+    kept = {(attempt.trial, attempt.attempt): attempt for attempt in report.attempts}
+    found = {
+        "format": FORMAT,
+        "directory": report.directory,
+        "study": _study(report.study),
+        "counts": {state: progress.counts.get(state, 0) for state in _STATES}
+        | {
+            "trials": progress.n_trials,
+            "attempts": progress.n_attempts,
+            "invalid_attempts": progress.n_invalid_attempts,
+        },
+        "guest": report.guest,
+        "testbeds": [
+            {"name": bed.directory, "blocks": sorted(bed.blocks), "facts": facts(bed.provenance)}
+            for bed in (report.members if report.of_fleet else ())
+        ],
+        "segments": [
+            {"after": each.after, "at_utc": each.at_utc, "testbed": each.testbed or None, "changes": each.changes}
+            for each in report.segments
+        ],
+        "finished": progress.finished,
+        "key_findings": key_findings(report, ENGLISH),
+        "caveats": caveats(report, ENGLISH),
+        "metrics": report.metrics,
+        "treatments": [
+            _treatment(row, report, kept, spreads_of(valid.get(row.treatment.index, ()))) for row in report.rows
+        ],
+        "unavailable": report.gaps,
+        "invalid_attempts": report.invalid_attempts,
+        "really": _really(report),
+        "curves": [
+            _curve(curve, panel, line) for curve in curves(report) for panel in curve.panels for line in panel.lines
+        ],
+        "scaling": list(_scaling(report)),
+        "growth": list(_growth(report)),
+        "as_published": _as_published(published) if published else None,
+        "analysis": analysis_document(analysis or analyse(report)),
+    }
+    return encode(found, _FORMS)
+
+
+def _as_published(published: AsPublished) -> dict[str, Any]:
+    from lastro.builders.data.published import published_document  # it imports numpy, which few documents need
+
+    return published_document(published)
+
+
+def _study(study: Study) -> dict[str, Any]:
+    return (
+        only(study, "name title scenario profile changes")
+        | {"factors": {factor.name: factor.levels for factor in study.factors}, "settings": study.settings}
+        | only(study.design, "confidence replicates stopping seed baseline")
+    )
+
+
+def _treatment(
+    row: Row, report: CampaignResults, kept: Mapping[tuple[int, int], Attempt], dose: Mapping[str, Spread]
+) -> dict[str, Any]:
+    confidence = report.study.design.confidence
+    metrics = {cell.metric.name: _cell(cell, confidence) | {"ended": endings(cell, kept)} for cell in row.cells}
+    return (
+        only(row.treatment, "id label levels")
+        | own(row, "treatment cells")
+        | {"dose": dose or None, "metrics": metrics}
+    )
+
+
+def _cell(cell: Cell, confidence: float) -> dict[str, Any]:
+    summary = cell.summary
+    return {
+        "n": summary.n if summary else 0,
+        "bounded": cell.bounded,
+        "mean": summary.mean if summary else None,
+        "sd": summary.sd if summary else None,
+        "interval": summary.interval if summary else None,
+        "median": median_of(cell, confidence) if summary else None,
+        "ratio": _ratio(cell, cell.ratio) if cell.ratio else None,
+        "generator_limited": cell.limited,
+        "marks": cell.marks,
+        "values": cell.points,
+    }
+
+
+def _ratio(cell: Cell, ratio: Ratio) -> dict[str, Any]:
+    first = {"value": ratio.value, "bound": _BOUNDS[ratio.bound]}
+    return first | own(ratio, "bound") | {"verdict": verdict(cell) or None}
+
+
+def _really(report: CampaignResults) -> dict[str, dict[str, str]]:
+    really = report.properties.really
+    found = {name: {row.name: row.values[at] for row in really.rows} for at, name in enumerate(really.columns)}
+    return {name: {key: text for key, text in facts.items() if text != ABSENT} for name, facts in found.items()}
+
+
+def _curve(curve: Curve, panel: Panel, line: CurveLine) -> dict[str, Any]:
+    places = zip(curve.labels, curve.numbers, line.rows, strict=True)
+    return {
+        "factor": curve.factor,
+        "lines": curve.lines or None,
+        "panel": dict(zip(curve.others, panel.levels, strict=True)),
+        "line": line.name or None,
+        "is_baseline": line.is_baseline,
+        "points": [
+            {"level": level, "number": number, "treatment": row.treatment}
+            for level, number, row in places
+            if row is not None
+        ],
+    }
+
+
+def _scaling(report: CampaignResults) -> Iterator[dict[str, Any]]:
+    for scaling in scalings(report):
+        for row in scaling.rows:
+            levels = dict(zip(scaling.others, row.levels, strict=True))
+            yield {"factor": scaling.factor, "levels": levels, "metrics": _by_metric(report, row.lines)}
+
+
+def _growth(report: CampaignResults) -> Iterator[dict[str, Any]]:
+    if found := growth_of(report):
+        for row in found.rows:
+            levels = dict(zip(found.others, row.levels, strict=True))
+            yield {"levels": levels, "metrics": _by_metric(report, row.metrics)}
+
+
+def _by_metric(report: CampaignResults, found: Sequence[object]) -> dict[str, object]:
+    return {metric.name: each for metric, each in zip(report.metrics, found, strict=True)}

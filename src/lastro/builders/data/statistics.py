@@ -1,0 +1,112 @@
+"""The analysis as JSON-serializable data: the value of `analysis` in the output of `lastro results --json`.
+
+{metric: {n, log, anova, why_no_anova, notes [text], effects, interactions, comparisons, correction, pairs, checks,
+drift, serial, second_mode, lost, scaling, randomisation, noise_floor, headline, bounded, expected}}
+
+anova        {type, log (whether of logarithms), effects [{name, factors, df, ss, ms, f, p, explained}], residual,
+             total_ss, n, notes [text]}; explained is the fraction of the total variation
+effects      [{factor, level, reference, given {factor: level}, ratio, difference, p, p_adjusted, marks [kind],
+             decision, cells [used, all], n [level, reference], noise_floor, under_noise_floor}]; decision is different,
+             same or unknown, after correction; marks are those on the numbers of both levels; difference.n counts
+             blocks where paired, n counts trials; noise_floor is that of this ratio, lower for means over several
+             treatments
+interactions [{given, shown, explained, p, p_adjusted, effects}]
+comparisons  [{treatment, baseline (ids), ratio {value, interval}, difference {value, interval, pairing, df}, p,
+             p_adjusted, under_noise_floor, decision}]; correction is max-t or benjamini-hochberg
+pairs        [{factor, strata, all_strata, left_out, comparisons [{level, reference, ratio, difference, p, p_adjusted,
+             strata}]}]: every two levels. The intervals of effects, comparisons and pairs are corrected as p_adjusted
+log          whether the model is of logarithms: ratios are then of geometric means, and a difference is what the ratio
+             amounts to at the mean of the reference
+checks       {shapiro_w, shapiro_p, outliers}; outliers is their number
+drift        {tau, p, slope_per_hour, interval, relative, n, absent_because}, from block means
+serial       {lag1, p, n, trials, counts_as}: the autocorrelation of neighbouring trials, or null; for the mean of the
+             treatment that it affects most, its trials count as this many independent ones
+second_mode  {n, trials, distance, relative, sds, treatments [{treatment (id), n, trials}], contrasts}, or null: n of
+             the trials lie apart from the others of their treatment and block, by distance: a ratio if relative, else
+             in the unit of the metric; sds is its size in standard deviations of the noise
+             contrasts [{treatment, baseline (ids), middle, within {value, interval, absent_because}, low, high}]:
+             ratios of the medians, of the 10 % quantiles (low) and the 90 % quantiles (high); within is the median of
+             the ratios within blocks, or null
+lost         [{treatment (id), lost, trials, baseline_lost, mean, bounds, holds}]: treatments that lost more than a
+             tenth of their finished trials, or whose baseline did. mean, and bounds of the ratio, are intervals
+             for lost trials anywhere within the range of the valid ones of their treatment; holds is whether the
+             verdict is the same in both extreme cases, or null
+scaling      [{factor, levels, n, lambda, sigma, kappa, peak, no_peak_because}], the Universal Scalability Law;
+             a parameter is {value, interval, at_bound}, the peak {n, throughput, interval}
+randomisation {f, df1, df2, p_of_f, p, least, orders, exact}, or null: F of all treatments, adjusted for blocks, with
+             the p of its distribution, and p as the fraction of the orders within blocks with at least this F. least is
+             the least p that they allow; they are all if exact
+noise_floor  the relative difference (0.03: 3 %) that two equal treatments rarely exceed here, with the campaign's
+             number of blocks; or null. It changes no decision
+headline     {factor, explained, widest, different, same, unknown}
+bounded      the number of treatments left out of the analysis because only a lower bound is known for them
+expected     [{treatment (id), trial, ratio}], each {value, interval, absent_because}: where a trial in a further block
+             will lie, and the ratio to the baseline in another campaign like this one; it is null without a baseline"""
+
+from __future__ import annotations
+
+from operator import attrgetter
+from typing import Any
+
+from lastro.analysis.model import (
+    Analysis,
+    BaselineComparison,
+    CountScaling,
+    FactorPairs,
+    LevelEffect,
+    LostTrials,
+    MetricAnalysis,
+    TwoModes,
+)
+from lastro.builders.data.encoder import Forms, encode, only, own
+from lastro.stats.anova import TYPE, Anova, Effect
+from lastro.stats.contrasts import Contrast
+from lastro.stats.drift import Drift
+from lastro.stats.order import Estimate
+from lastro.stats.ratios import Ratio
+from lastro.stats.residual_checks import ResidualChecks
+from lastro.stats.simultaneous import Pair
+from lastro.stats.usl import Parameter
+from lastro.study.design import Treatment
+
+_FORMS: Forms = {
+    MetricAnalysis: lambda metric: own(metric, "metric floor_note", why_none="why_no_anova", floor="noise_floor"),
+    Anova: lambda anova: {"type": TYPE} | own(anova, "residuals fitted"),
+    Effect: lambda effect: {"name": effect.name} | own(effect),
+    LevelEffect: lambda effect: (
+        own(effect, "all_cells comparison", kinds="marks", floor="noise_floor", under_floor="under_noise_floor")
+        | only(effect.comparison, "ratio difference p p_adjusted")
+        | {"given": dict(effect.given), "cells": (effect.cells, effect.all_cells)}
+    ),
+    Contrast: lambda contrast: only(contrast, "value interval pairing df n absent_because"),
+    BaselineComparison: lambda found: own(found, under_floor="under_noise_floor"),
+    Treatment: attrgetter("id"),
+    Ratio: lambda ratio: only(ratio, "value interval"),
+    FactorPairs: lambda factor: (
+        only(factor, "factor strata all_strata left_out")
+        | {"comparisons": [_pair(levels, factor.pairs[levels]) for levels in factor.in_order]}
+    ),
+    ResidualChecks: lambda checks: own(checks, "points alpha notes") | {"outliers": len(checks.outliers)},
+    TwoModes: lambda modes: (
+        own(modes, "counts contrasts")
+        | {"treatments": [dict(zip(("treatment", "n", "trials"), each, strict=True)) for each in modes.counts]}
+        | only(modes, "contrasts")
+    ),
+    Estimate: lambda median: only(median, "value interval absent_because"),
+    LostTrials: lambda lost: own(lost, "summary ratio"),
+    Drift: lambda drift: own(drift, "points"),
+    CountScaling: lambda scaling: (
+        own(scaling, "points fit") | own(scaling.fit, "residuals residual_sd covariance", lambda_="lambda")
+    ),
+    Parameter: lambda parameter: own(parameter, "standard_error"),
+}
+
+
+def _pair(levels: tuple[str, str], pair: Pair) -> dict[str, Any]:
+    own = only(pair.comparison, "ratio difference p p_adjusted")
+    return dict(zip(("level", "reference"), levels, strict=True)) | own | {"strata": pair.strata}
+
+
+def analysis_document(analysis: Analysis) -> dict[str, Any]:
+    """Return {metric: its analysis}, with the keys of this module's docstring."""
+    return encode({metric.metric.name: metric for metric in analysis.metrics}, _FORMS)

@@ -1,0 +1,225 @@
+"""The tables and sentences on a study on several hosts, shared by terminal, Markdown and HTML. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from lastro.analysis.claims import Verdict as ClaimVerdict
+from lastro.analysis.claims import tally
+from lastro.analysis.compare import facts
+from lastro.analysis.pooled import JudgedClaim, PooledEffect, PooledStudy
+from lastro.builders.stat_tables import claims_table
+from lastro.document import Table
+from lastro.results.members import NAMELESS
+from lastro.results.samples import Metric
+from lastro.stats.notes import N_
+from lastro.stats.pooling import FEWEST
+from lastro.words.campaign import percent, premises
+from lastro.words.claims_text import TALLY_WORDS
+from lastro.words.estimates import estimate_text, numeric, p_text
+from lastro.words.language import Language
+from lastro.words.numbers import (
+    contrast_ratio,
+    direction_text,
+    metric_heading,
+    ratio_range,
+    verdict_counts,
+    verdict_text,
+)
+from lastro.words.phrases import joined
+from lastro.words.pool import ratio_on
+
+_FEW = 3  # ratios, which the first sentences name one by one
+ESTIMATORS = {"reml": N_("restricted maximum likelihood"), "paule-mandel": N_("Paule and Mandel’s method")}
+
+
+# Sentences
+
+
+def opening(found: PooledStudy, say: Language) -> Iterator[str]:
+    """Yield the answer in one sentence or two."""
+    pooled = [effect for effect in found.effects if effect.pooled]
+    apart = [effect for effect in found.effects if effect.apart]
+    alpha = 1 - found.confidence
+    if pooled:
+        kinds = [effect.verdict for effect in pooled if effect.verdict not in ("", "same")]
+        if kinds:
+            text = N_("On average over hosts, {n} of {all} ratios differ from 1: {parts}.")
+            yield say(text, n=len(kinds), all=len(pooled), parts=verdict_counts(kinds, say))
+        else:
+            yield say("On average over hosts, none of {all} ratios is distinguishable from 1.", all=len(pooled))
+        yield from _on_a_new_host(pooled, say)
+    if len(found.hosts) < FEWEST:
+        yield say(
+            "Two hosts cannot show how much hosts differ, so there is no mean over hosts, no spread between hosts, and "
+            "no interval for a new host."
+        )
+    if apart:
+        n = sum(effect.p_adjusted is not None and effect.p_adjusted < alpha for effect in apart)
+        yield say("Between two hosts, {n} of {all} ratios are distinguishable.", n=n, all=len(apart))
+    if not (pooled or apart):
+        yield say("Nothing could be pooled.")
+
+
+def _on_a_new_host(pooled: Sequence[PooledEffect], say: Language) -> Iterator[str]:
+    """Yield what a new host will see: each ratio where they are few, otherwise on how many it agrees with the mean."""
+    ranges = [(effect, effect.prediction) for effect in pooled if effect.prediction is not None]
+    if len(ranges) > _FEW:
+        n = sum(not found.holds(1.0) for _, found in ranges)
+        text = N_("For {n} of {all} ratios, the interval for a new host is on one side of 1.")
+        yield say(text, n=n, all=len(ranges))
+        return
+    for effect, found in ranges:
+        text = N_("A new host will see {metric} {range} ({label}).")
+        yield say(text, metric=effect.metric.name, range=ratio_range(found, say), label=effect.label)
+
+
+def notes(found: PooledStudy, say: Language) -> Iterator[str]:
+    """Yield how to read the tables."""
+    confidence = percent(found.confidence)
+    n_pooled, n_apart = (sum(map(bool, each)) for each in _both(found.effects))
+    if n_pooled:
+        yield say(
+            "Mean over hosts: of the logarithms of the ratios, by random effects ({method}), with its {confidence} "
+            "interval by Hartung, Knapp, Sidik and Jonkman, which holds for one ratio alone. p is corrected by Holm’s "
+            "method for {n} ratios, and the verdict follows from the corrected p.",
+            method=say(ESTIMATORS[found.estimator]), confidence=confidence, n=n_pooled,
+        )  # fmt: skip
+        yield say(
+            "Spread τ: the standard deviation of the logarithms of the true ratios between hosts, with its interval by "
+            "the Q profile; 0.1 is about 10 %. It includes what changes on a host from day to day."
+        )
+        yield say(
+            "New host: the {confidence} interval for the true ratio on one more host, if it is a host like these.",
+            confidence=confidence,
+        )
+    if n_apart:
+        yield say(
+            "Second / first: the ratio on the second host divided by that on the first; p is corrected by Holm’s "
+            "method for {n} ratios.",
+            n=n_apart,
+        )
+    yield say(
+        "A ratio is that of two means over all combinations of the other factors that were measured on every host "
+        "with this ratio."
+    )
+
+
+def warnings(found: PooledStudy, say: Language) -> Iterator[str]:
+    """Yield what a reader must know of hosts before any number: unfinished or several campaigns, and missing names."""
+    for host in found.hosts:
+        if len(host.campaigns) > 1:
+            names = joined(host.campaigns, say)
+            yield say("The campaigns {names} are of one host, {host}, and count as one.", names=names, host=host.name)
+        if not host.report.progress.finished:
+            yield say("The campaign of {host} is unfinished.", host=host.name)
+    if any(facts(host.report.provenance)["host"] == NAMELESS for host in found.hosts):
+        yield say("Hosts named anonymous are taken as different from each other and from all other hosts.")
+    known: dict[str, list[str]] = {}
+    for host in found.hosts:
+        for premise in premises(host.report, say):
+            known.setdefault(premise, []).append(host.name)
+    for premise, hosts in known.items():
+        yield premise if len(hosts) == len(found.hosts) else f"{joined(hosts, say)}: {premise}"
+
+
+# Tables
+
+
+def hosts_table(found: PooledStudy, say: Language) -> Table:
+    names = ("kernel", "CPU model", "CPUs", "Lastro")
+    rows = []
+    for host in found.hosts:
+        known = facts(host.report.provenance)
+        trials = say.integer(host.report.progress.counts.get("valid", 0))
+        rows.append((host.name, ", ".join(host.campaigns), *(known[name] or "—" for name in names), trials))
+    columns = (
+        say("host"),
+        say("campaigns"),
+        say("kernel"),
+        say("CPU model"),
+        say("CPUs"),
+        "Lastro",
+        say("valid trials"),
+    )
+    return Table("hosts", say("Hosts"), columns, tuple(rows), frozenset({4, 6}), frozenset({1}))
+
+
+def means_table(found: PooledStudy, metric: Metric, say: Language) -> Table:
+    """Return the pooled ratios of a metric: mean, what a new host will see, spread between hosts.
+
+    The answers come first: on a narrow page, the last columns are out of sight."""
+    columns = (
+        say("level / reference"), say("mean over hosts"), say("verdict"), say("new host"), say("spread τ"), "p",
+        say("p corrected"), say("hosts"),
+    )  # fmt: skip
+    rows = tuple(_mean_row(effect, say) for effect in found.of(metric) if effect.pooled)
+    title = say("{metric} over hosts", metric=metric_heading(metric))
+    return Table(f"pooled-{metric.name}", title, columns, rows, numeric(1, 8) - {2}, note=direction_text(metric, say))
+
+
+def _mean_row(effect: PooledEffect, say: Language) -> tuple[str, ...]:
+    found, mean = effect.pooled, effect.mean
+    assert found is not None and mean is not None and effect.prediction is not None
+    verdict = verdict_text(effect.verdict, say)
+    return (
+        _label(effect, say), contrast_ratio(mean, say), verdict, ratio_range(effect.prediction, say),
+        estimate_text(found.tau, found.tau_interval, say), p_text(found.p, say), p_text(effect.p_adjusted, say),
+        str(found.n),
+    )  # fmt: skip
+
+
+def apart_table(found: PooledStudy, metric: Metric, say: Language) -> Table:
+    """Return the ratios of a metric that two hosts have: on each, and how much they differ."""
+    columns = (
+        say("level / reference"), say("first host"), say("second host"), say("second / first"), "p", say("p corrected"),
+    )  # fmt: skip
+    rows = []
+    for effect in found.of(metric):
+        if effect.apart:
+            both = [f"{found.hosts[one.host].name}: {ratio_on(one, say)}" for one in effect.hosts if one.effect]
+            texts = p_text(effect.apart.p, say), p_text(effect.p_adjusted, say)
+            rows.append((_label(effect, say), *both, contrast_ratio(effect.apart, say), *texts))
+    title = say("{metric} on two hosts", metric=metric_heading(metric))
+    return Table(f"apart-{metric.name}", title, columns, tuple(rows), numeric(3, 6), note=direction_text(metric, say))
+
+
+def hosts_effects_table(found: PooledStudy, metric: Metric, say: Language) -> Table:
+    """Return the ratios of a metric on every host, or the reason why a host has none."""
+    rows = tuple(
+        (_label(effect, say), found.hosts[one.host].name, ratio_on(one, say))
+        for effect in found.of(metric)
+        for one in effect.hosts
+    )
+    columns = (say("level / reference"), say("host"), say("ratio"))
+    title = say("{metric} on each host", metric=metric_heading(metric))
+    return Table(f"each-{metric.name}", title, columns, rows, long=frozenset({2}))
+
+
+def pooled_claims_table(claims: Sequence[JudgedClaim], say: Language) -> Table:
+    """Return the claims judged over all hosts, and how many hosts, each judged alone, give each verdict."""
+    table = claims_table([one.pooled for one in claims], "", say)
+    rows = tuple((*row, hosts_verdicts(one, say)) for row, one in zip(table.rows, claims, strict=True))
+    note = say(
+        "Judged by the mean over hosts, with p corrected by Holm’s method for the claims of the file; n counts hosts. "
+        "The last column counts the verdicts of the hosts, each judged alone."
+    )
+    columns = (*table.columns[:-1], say("verdict over hosts"), say("verdicts on each host"))
+    last = len(table.columns)
+    return Table(table.name, table.title, columns, rows, table.right, table.long | {last}, note)
+
+
+def hosts_verdicts(claim: JudgedClaim, say: Language) -> str:
+    """Format the verdicts of single hosts: '3 reproduced, 1 contradicted'."""
+    counts: dict[ClaimVerdict, int] = tally(claim.on_each)
+    return ", ".join(say(TALLY_WORDS[verdict], n=n) for verdict, n in counts.items() if n)
+
+
+def _label(effect: PooledEffect, say: Language) -> str:
+    if effect.strata == effect.all_strata:
+        return effect.label
+    return f"{effect.label} ({say('{n} of {all} combinations', n=effect.strata, all=effect.all_strata)})"
+
+
+def _both(effects: Sequence[PooledEffect]) -> tuple[list[bool], list[bool]]:
+    return [bool(effect.pooled) for effect in effects], [bool(effect.apart) for effect in effects]

@@ -1,0 +1,180 @@
+"""The tables of what a source printed, with this campaign's numbers beside: its tables, and its figures in numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from lastro.analysis.as_published import MatchedBars, MatchedMean, MatchedTable, PublishedMark, PublishedPanel
+from lastro.analysis.claim_cells import DID_YOU_MEAN
+from lastro.document import Table
+from lastro.stats.intervals import Interval
+from lastro.stats.notes import N_
+from lastro.study.sides import Levels
+from lastro.units import significant
+from lastro.words.campaign import percent
+from lastro.words.estimates import estimate_text, number_text
+from lastro.words.language import Language
+from lastro.words.numbers import fixed, metric_heading
+from lastro.words.published import levels_text, marks_of, title_of
+
+if TYPE_CHECKING:
+    from lastro.analysis.as_published import AsPublished
+
+INTRODUCTION = N_(
+    "What the source printed, with what this campaign measured beside it. Absolute numbers belong to a machine: "
+    "compare how they relate to each other. The claims judge that."
+)
+
+_MOST_NUMBERS = 4  # columns of numbers that a page holds without line breaks in them
+NOTHING_OF_IT = N_("{title}: this campaign has no trial of it.")
+
+
+def published_tables(published: AsPublished, confidence: float, say: Language) -> Iterator[Table]:
+    """Yield the printed tables, then a table for each figure of bars."""
+    yield from (printed_table(table, confidence, say) for table in published.tables)
+    for figure in published.figures:
+        if isinstance(figure, MatchedBars):
+            yield bars_table(figure, confidence, say)
+
+
+def printed_table(found: MatchedTable, confidence: float, say: Language) -> Table:
+    """Return a printed table with two columns for each of its own: as printed, and measured here."""
+    names = _names([row.at for row in found.table.rows])
+    heads: list[str] = []
+    for column, metric in zip(found.table.columns, found.metrics, strict=True):
+        name = column.heading or column.metric
+        heads.append(say("{name}: published ({unit})", name=name, unit=column.unit))
+        heads.append(say("here ({unit})", unit=metric.unit if metric and metric.unit else "—"))
+    rows = tuple(
+        (
+            *(levels_text(row.at[name], say) if name in row.at else say("any") for name in names),
+            *(text for cell, here in zip(row.cells, heres, strict=True) for text in (cell.text, here_text(here, say))),
+        )
+        for row, heres in zip(found.table.rows, found.rows, strict=True)
+    )
+    right = range(len(names), len(names) + len(heads))
+    how = say(
+        "here: mean of the valid trials ± half of its {confidence} interval, over the levels of all factors that the "
+        "table does not name",
+        confidence=percent(confidence),
+    )
+    passage = found.table.passage
+    return Table(
+        f"published-{passage.id}",
+        title_of(passage, say),
+        (*names, *heads),
+        rows,
+        frozenset(right),
+        frozenset(right if len(heads) > _MOST_NUMBERS else ()),
+        note=_notes(passage.notes(say.code), how, (here for heres in found.rows for here in heres), say),
+    )
+
+
+def bars_table(found: MatchedBars, confidence: float, say: Language, *, noted: bool = True) -> Table:
+    """Return the bars of a figure in numbers, each with the published figure, as it would be here.
+
+    Unless `noted`, the note of the figure is written elsewhere."""
+    figure = found.figure
+    groups, bars = (
+        tuple(dict.fromkeys(name for side in sides for name in side)) for sides in (figure.groups, figure.bars)
+    )
+    heads: list[str] = []
+    for panel in found.panels:
+        heads.append(say("{metric}, here", metric=metric_heading(panel.metric)))
+        if marks := marks_of(panel):
+            relative = any(mark.relative for mark in marks)
+            heads.append(say("published, as it would be here") if relative else say("published"))
+    places = dict.fromkeys((each.group, each.bar) for panel in found.panels for each in panel.bars)
+    rows = []
+    for group, bar in sorted(places, key=lambda place: (place[0], place[1] is None, place[1] or 0)):
+        own = figure.groups[group]
+        labels = [levels_text(own.get(name, ()), say) for name in groups]
+        labels += [say("all") if bar is None else levels_text(figure.bars[bar].get(name, ()), say) for name in bars]
+        texts = [text for panel in found.panels for text in _bar_texts(panel, group, bar, say)]
+        rows.append((*labels, *texts))
+    first = len(groups) + len(bars)
+    how = say(
+        "here: mean of the valid trials ± half of its {confidence} interval, over the levels of all factors that the "
+        "figure does not name",
+        confidence=percent(confidence),
+    )
+    if any(mark.relative for panel in found.panels for mark in marks_of(panel)):
+        how += "; " + say(
+            "published: the ratio or difference that the source prints, applied to the mean of this campaign that the "
+            "source compares with"
+        )
+    return Table(
+        f"published-figure-{figure.passage.id}",
+        title_of(figure.passage, say),
+        (*groups, *bars, *heads),
+        tuple(rows),
+        frozenset(range(first, first + len(heads))),
+        note=_notes(
+            figure.passage.notes(say.code) if noted else "",
+            how,
+            (each.here for panel in found.panels for each in panel.bars),
+            say,
+        ),
+    )
+
+
+def _names(sides: Sequence[Levels]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for side in sides for name in side))
+
+
+def here_text(here: MatchedMean, say: Language) -> str:
+    """Return a mean with its interval, 'missing', or the mean of a stand-in with its name."""
+    if here.mean is None or here.mean.value is None:
+        return say("missing")
+    text = _mean_text(here.mean.value, here.mean.interval, say)
+    text = f"≥ {text}" if here.bounded else text
+    if here.stand_in:
+        levels = ", ".join(str(level) for each in here.stand_in for level in each.measured)
+        text += f" ({say('stand-in')}: {levels})"
+    if here.strata < here.all_strata:
+        text += f" ({say('{n} of {all}', n=here.strata, all=here.all_strata)})"
+    return text
+
+
+def _mean_text(mean: float, interval: Interval | None, say: Language) -> str:
+    """Return a mean as '168.98 ± 0.14', as papers print it, or alone without an interval."""
+    if interval is None or interval.half_width <= 0:
+        return number_text(mean, say)
+    if not interval.has_middle(mean):
+        return estimate_text(mean, interval, say)
+    half = significant(interval.half_width, 2)
+    return say.number(f"{fixed(mean, len(half.partition('.')[2]))} ± {half}")
+
+
+def mark_text(mark: PublishedMark | None, say: Language) -> str:
+    """Return where a published figure would lie here, and the figure as printed."""
+    if mark is None:
+        return ""
+    number = f"{mark.bound} {number_text(mark.value, say)}".strip()
+    printed = mark.claim.published.printed if mark.relative and mark.claim.published else ""
+    return f"{number} (“{printed}”)" if printed else number
+
+
+def _bar_texts(panel: PublishedPanel, group: int, bar: int | None, say: Language) -> list[str]:
+    found = next((each for each in panel.bars if (each.group, each.bar) == (group, bar)), None)
+    texts = [here_text(found.here, say), mark_text(found.mark, say)] if found else ["", ""]
+    return texts if marks_of(panel) else texts[:1]
+
+
+def _notes(note: str, how: str, heres: Iterable[MatchedMean], say: Language) -> str:
+    """Return how the study deviates, how to read the table, and each reason why something is missing, once."""
+    shown = list(heres)
+    alone = any(here.mean is not None and here.mean.interval is None for here in shown)
+    no_interval = say("Without ±: too few trials for an interval.") if alone else ""
+    partly = any(here.mean is not None and here.strata < here.all_strata for here in shown)
+    part = (
+        say("(n of m): a mean over n of the m conditions of the design; the others have no valid trial.")
+        if partly
+        else ""
+    )
+    reasons = dict.fromkeys(
+        say.note(why) for here in shown if here.mean is None for why in here.why if why.message != DID_YOU_MEAN
+    )
+    missing = say("Missing: {reasons}.", reasons="; ".join(reasons)) if reasons else ""
+    return " ".join(part for part in (note, f"{how[:1].upper()}{how[1:]}.", no_interval, part, missing) if part)

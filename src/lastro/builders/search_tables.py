@@ -1,0 +1,66 @@
+"""The ends of the searches for the largest load: tables, and lines for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from lastro.analysis.campaign import CampaignResults, Row
+from lastro.analysis.searches import Search, SearchEnding, searches
+from lastro.builders.tables import levels_of
+from lastro.document import Table
+from lastro.stats.notes import N_
+from lastro.words.language import Language
+from lastro.words.numbers import MINUS
+
+LIMIT, BOUND = N_("limit found"), N_("lower bound")
+
+
+def searches_table(report: CampaignResults, search: Search, say: Language) -> Table:
+    """Return a table with a row for each way in which the search of a treatment ended."""
+    factors = tuple(factor.name for factor in report.varying) or (say("treatment"),)
+    columns = (*factors, search.metric.name, say("kind"), say("trials"), say("what ended the search"))
+    rows = tuple(
+        (*levels_of(report, row, say), values_text(each, say), say(_kind(each)), _trials(each, row, say), each.text)
+        for row, ended in search.rows
+        for each in ended
+    )
+    title = say("What bounds the number: {metric}", metric=search.metric.name)
+    at = len(factors)
+    return Table(
+        f"search-{search.metric.name}", title, columns, rows, frozenset({at}), frozenset({at + 3}), note=say(NOTE)
+    )
+
+
+NOTE = N_(
+    "Limit found: one more instance did not start, did not answer, or had no memory left; or a rate lost more than its "
+    "goal. Lower bound: the study, or the generator, ended the search. Trials that ended in the same way share a line, "
+    "with the message of the first."
+)
+
+
+def lines_of(search: Search, say: Language) -> Iterator[str]:
+    """Yield the table as lines for a terminal: a heading, and a line for each way in which a search ended."""
+    yield say("What bounds the number: {metric}", metric=search.metric.name)
+    for row, ended in search.rows:
+        for each in ended:
+            what = f"{values_text(each, say)}, {say(_kind(each))} ({say('trials')}: {_trials(each, row, say)})"
+            yield f"    {row.treatment.label or say('the only treatment')}: {what}: {each.text}"
+
+
+def _kind(each: SearchEnding) -> str:
+    return LIMIT if each.limit else BOUND
+
+
+def values_text(each: SearchEnding, say: Language) -> str:
+    """Format the smallest and the largest value: '37', '36 to 38' or '≥ 64'."""
+    low, high = (f"{end(each.values):.6g}".replace("-", MINUS) for end in (min, max))
+    text = say.number(low) if low == high else say("{low} to {high}", low=say.number(low), high=say.number(high))
+    return text if each.limit else f"≥ {text}"
+
+
+def _trials(each: SearchEnding, row: Row, say: Language) -> str:
+    return say("{n} of {all}", n=len(each.values), all=row.n_valid)
+
+
+def tables_of(report: CampaignResults, say: Language) -> Sequence[Table]:
+    return [searches_table(report, search, say) for search in searches(report)]

@@ -1,0 +1,217 @@
+"""The tables of the statistics behind the findings: effects, interactions, variance, comparisons. As text; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from lastro.builders.baseline_tables import comparisons_table, quantiles_table
+from lastro.builders.expected_table import expected_table
+from lastro.builders.variance_table import anova_table
+from lastro.document import Table
+from lastro.figures.effects import judged, mark_words
+from lastro.stats.notes import N_
+from lastro.units import significant
+from lastro.words import claims as claim_words
+from lastro.words.claims_text import measured_text
+from lastro.words.estimates import difference_text, number_text, numeric, p_text, share_text
+from lastro.words.language import Language
+from lastro.words.numbers import MINUS, VERDICT_MARKS, contrast_ratio, metric_heading
+from lastro.words.remarks import signs_of
+
+if TYPE_CHECKING:
+    from lastro.analysis.claims import Judgement
+    from lastro.analysis.model import (
+        FactorPairs,
+        Interaction,
+        LevelEffect,
+        MetricAnalysis,
+    )
+    from lastro.stats.contrasts import Contrast, MeanComparison
+    from lastro.stats.usl import Parameter
+
+LEAST_LEVELS, MOST_LEVELS = 3, 8  # of a factor with a table of all pairs
+
+
+def tables_behind(metric: MetricAnalysis, say: Language) -> list[Table]:
+    """Return the tables of the statistics section of one metric, variance first; those without rows are left out."""
+    pairs = [pairs_table(metric, one, say) for one in metric.pairs if LEAST_LEVELS <= len(one.levels) <= MOST_LEVELS]
+    against = [comparisons_table(metric, say), quantiles_table(metric, say), expected_table(metric, say)]
+    found = [anova_table(metric, say), *against, *pairs, usl_table(metric, say)]
+    return [table for table in found if table or table.name.startswith("anova")]
+
+
+def effects_table(metric: MetricAnalysis, say: Language) -> Table:
+    """Return a table of the main effects: each level of a factor against its reference, over all other factors."""
+    return Table(
+        f"effects-{metric.metric.name}",
+        say("Effect of each level on {metric}", metric=metric.metric.name),
+        (say("factor"), *_effect_columns(metric, say)),
+        tuple((effect.factor, *_effect_row(metric, effect, say)) for effect in metric.effects),
+        numeric(3, 10),
+        note=_notes(
+            say("Intervals and p are corrected for all effects of this table (max-|t|)."), metric, metric.effects, say
+        ),
+    )
+
+
+def interaction_table(metric: MetricAnalysis, interaction: Interaction, say: Language) -> Table:
+    """Return a table of the simple effects of one factor, at each level of the other factor."""
+    given, shown = interaction.given, interaction.shown
+    explains = say(
+        "The interaction explains {share} {of_variation} (p {p} after correction).",
+        share=share_text(interaction.explained, say),
+        of_variation=of_variation(metric, say),
+        p=p_text(interaction.p_adjusted, say, sign=True),
+    )
+    return Table(
+        f"interaction-{metric.metric.name}-{given}-{shown}",
+        say("{shown} under each {given}, on {metric}", shown=shown, given=given, metric=metric.metric.name),
+        (given, *_effect_columns(metric, say)),
+        tuple((_given(effect), *_effect_row(metric, effect, say)) for effect in interaction.effects),
+        numeric(3, 10),
+        note=_notes(explains, metric, interaction.effects, say),
+    )
+
+
+def of_variation(metric: MetricAnalysis, say: Language) -> str:
+    """Return 'of the variation', to follow a percentage from the analysis of variance; it may be of logarithms."""
+    return say("of the variation (of logarithms)") if metric.log else say("of the variation")
+
+
+def _notes(first: str, metric: MetricAnalysis, effects: Sequence[LevelEffect], say: Language) -> str:
+    return " ".join((first, *_floor_notes(metric, say), *mark_words(effects, say)))
+
+
+def _floor_notes(metric: MetricAnalysis, say: Language) -> Iterator[str]:
+    """Yield the noise floor by which ratios were judged, and the note on it; nothing without a noise floor."""
+    if metric.floor is None:
+        return
+    yield say(
+        "Noise floor: {share} for one treatment against another, less for means over several.",
+        share=share_text(metric.floor, say),
+    )
+    if metric.floor_note is not None:
+        note = say.note(metric.floor_note)
+        yield f"{note[:1].upper()}{note[1:]}."
+
+
+def _given(effect: LevelEffect) -> str:
+    return ", ".join(level for _, level in effect.given)
+
+
+def _effect_columns(metric: MetricAnalysis, say: Language) -> tuple[str, ...]:
+    unit = metric_heading(metric.metric).partition(" (")[2].rstrip(")")
+    difference = say("difference ({unit})", unit=unit) if unit else say("difference")
+    return (
+        say("level"), say("against"), say("ratio"), difference, "p", say("p corrected"), "n (df)", say("trials"),
+        say("combinations"),
+    )  # fmt: skip
+
+
+def _effect_row(metric: MetricAnalysis, effect: LevelEffect, say: Language) -> tuple[str, ...]:
+    mark = VERDICT_MARKS[judged(metric.metric, effect)]
+    ratio = f"{mark} {contrast_ratio(effect.ratio, say)}".strip() + signs_of(effect.kinds)
+    return (
+        effect.level,
+        effect.reference,
+        f"{ratio} ({say('below the noise floor')})" if effect.under_floor else ratio,
+        difference_text(effect.difference, say),
+        p_text(effect.p, say),
+        p_text(effect.p_adjusted, say),
+        _n_text(effect.difference, say),
+        f"{say.integer(effect.n[0])} / {say.integer(effect.n[1])}",
+        say("{n} of {all}", n=effect.cells, all=effect.all_cells),
+    )
+
+
+def _n_text(found: Contrast, say: Language) -> str:
+    """Format n and the degrees of freedom of a test: '12 blocks (11)'; trials where it is not paired."""
+    n = say.count(found.n, "block" if found.pairing == "paired" else "trial")
+    if found.df is None:
+        return n
+    df = say.integer(round(found.df)) if found.df >= 100 else say.number(f"{found.df:.3g}")
+    return f"{n} ({df})"
+
+
+def pairs_table(metric: MetricAnalysis, pairs: FactorPairs, say: Language) -> Table:
+    """Return all pairs of levels of one factor, over the levels of all other factors."""
+    unit = metric.metric.unit
+    return Table(
+        f"pairs-{metric.metric.name}-{pairs.factor}",
+        say("All pairs of levels of {factor}, in {metric}", factor=pairs.factor, metric=metric.metric.name),
+        (
+            say("level"),
+            say("against"),
+            say("ratio"),
+            say("difference ({unit})", unit=unit) if unit else say("difference"),
+            say("p corrected"),
+        ),
+        tuple((*at, *_pair_texts(pairs.pairs[at].comparison, say)) for at in pairs.in_order),
+        numeric(2, 5),
+        note=say("Intervals and p are corrected for all pairs of levels of all factors (max-|t|)."),
+    )
+
+
+def _pair_texts(found: MeanComparison, say: Language) -> tuple[str, str, str]:
+    return contrast_ratio(found.ratio, say), difference_text(found.difference, say), p_text(found.p_adjusted, say)
+
+
+def usl_table(metric: MetricAnalysis, say: Language) -> Table:
+    """Return the parameters of the Universal Scalability Law for each combination of the other factors, if any fits."""
+    factor = metric.scaling[0].factor if metric.scaling else ""
+    columns = (say("treatment"), "λ", "σ", "κ", say("peak at"), "n")
+    rows = tuple(
+        (
+            " · ".join(one.levels.values()) or say("all"),
+            *(_parameter(found, say) for found in (one.fit.lambda_, one.fit.sigma, one.fit.kappa)),
+            number_text(one.fit.peak.n, say) if one.fit.peak else say(_NO_PEAK[one.fit.no_peak_because or ""]),
+            str(one.fit.n),
+        )
+        for one in metric.scaling
+    )
+    return Table(
+        f"usl-{metric.metric.name}",
+        say("Scalability law of {metric} by {factor}", metric=metric.metric.name, factor=factor),
+        columns,
+        rows,
+        frozenset({5}),
+        note=say("λ per unit of the factor, σ contention, κ coherency, with their intervals; no peak beyond the data."),
+    )
+
+
+_NO_PEAK = {
+    "coherency may be zero": N_("none: coherency may be zero"),
+    "beyond the measured range": N_("beyond the measured range"),
+    "": "",
+}
+
+
+def _parameter(found: Parameter, say: Language) -> str:
+    if found.interval is None:
+        return f"{number_text(found.value, say)} ({say('no interval')})"
+    low, high = (significant(end, 3) for end in (found.interval.low, found.interval.high))
+    return say.number(f"{significant(found.value, 3)} [{low}, {high}]".replace("-", MINUS))
+
+
+def claims_table(judgements: Sequence[Judgement], note: str, say: Language) -> Table:
+    """Return the table of claims: the claim, the published and the measured effect, and the verdict with its reason."""
+    columns = (say("claim"), say("published"), say("measured"), "p", say("p corrected"), "n", say("verdict"))
+    rows = tuple(_claim_row(judgement, say) for judgement in judgements)
+    title = say("Every claim, with what was published and what was measured")
+    return Table("claims", title, columns, rows, frozenset({3, 4, 5}), frozenset({0, 2, 6}), note)
+
+
+def _claim_row(judgement: Judgement, say: Language) -> tuple[str, ...]:
+    claim, part = judgement.claim, judgement.part
+    where = " · ".join(text for text in (claim.statement.metric, claim.where) if text)
+    judged = f"{claim_words.verdict_text(judgement, say)}: {claim_words.reason_text(judgement, say)}"
+    return (
+        f"{claim.text(say.code)} ({where})" if where else claim.text(say.code),
+        claim_words.published_text(claim.published, say) or "—",
+        measured_text(judgement, say) if part else "—",
+        p_text(judgement.p, say),
+        p_text(judgement.p_adjusted, say),
+        str(part.effect.n) if part else "",
+        "; ".join(filter(None, (judged, claim_words.beside_text(claim, say)))),
+    )

@@ -1,0 +1,231 @@
+"""The statistics of each metric in sentences, which precede their tables.
+
+They report the factor that explains most, the widest effect, comparisons without a significant difference, tests that
+disagree, and the smallest difference that is distinguishable on this host."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from lastro.analysis.model import Analysis, LevelEffect, MetricAnalysis
+from lastro.analysis.verdicts import Verdict
+from lastro.builders.baseline_tables import METHODS
+from lastro.builders.stat_tables import of_variation
+from lastro.figures.effects import judged
+from lastro.stats.notes import N_
+from lastro.units import human_duration, significant
+from lastro.words.estimates import p_text, share_text
+from lastro.words.language import Language
+from lastro.words.mean_caveats import lost_sentences, mode_sentences
+from lastro.words.numbers import MINUS, contrast_ratio
+
+if TYPE_CHECKING:
+    from lastro.stats.anova import Anova
+
+EFFECT_WORDS: dict[Verdict, str] = {
+    "better": N_("better"),
+    "worse": N_("worse"),
+    "higher": N_("higher"),
+    "lower": N_("lower"),
+}
+
+
+def statistics_sentences(metric: MetricAnalysis, alpha: float, say: Language) -> tuple[str, ...]:
+    """Return sentences on one metric: the leading factor, the widest effect, and interactions.
+
+    First comes what restricts the use of its means: a second mode, and lost trials."""
+    return (
+        *mode_sentences(metric, say),
+        *lost_sentences(metric, say),
+        *_of_metric(metric, alpha, say),
+        *_compared(metric, say),
+    )
+
+
+def _of_metric(metric: MetricAnalysis, alpha: float, say: Language) -> Iterator[str]:
+    if metric.anova is None and metric.why_none is not None:
+        yield say("The effects of its factors cannot be estimated: {why}.", why=say.note(metric.why_none))
+    if metric.bounded:
+        treatments = say.count(metric.bounded, "treatment")
+        yield say("Left out of effects and comparisons, because only a lower bound is known: {n}.", n=treatments)
+    yield from _leading(metric, say)
+    yield from _widest(metric, say)
+    yield from _disagreeing_orders(metric, alpha, say)
+    for interaction in metric.interactions:
+        yield say(
+            "The effect of {shown} depends on {given}: their interaction explains {share} {of_variation}.",
+            shown=interaction.shown,
+            given=interaction.given,
+            share=share_text(interaction.explained, say),
+            of_variation=of_variation(metric, say),
+        )
+
+
+def _disagreeing_orders(metric: MetricAnalysis, alpha: float, say: Language) -> Iterator[str]:
+    """Yield a sentence if the F test of all treatments and the randomisation test decide differently."""
+    orders = metric.randomisation
+    if orders is None or orders.p_of_f is None or not orders.can_reject(alpha):
+        return
+    if (orders.p < alpha) != (orders.p_of_f < alpha):
+        yield say(
+            "Whether any treatment differs, the F test (p {f}) and the randomisation test (p {p}) decide differently: "
+            "the F test assumes normal and independent noise, the randomisation test does not.",
+            f=p_text(orders.p_of_f, say, sign=True),
+            p=p_text(orders.p, say, sign=True),
+        )
+
+
+def _leading(metric: MetricAnalysis, say: Language) -> Iterator[str]:
+    """Yield a sentence on the factor that explains most of the variation."""
+    if metric.anova is None or metric.headline.factor is None:
+        return
+    yield say(
+        "{factor} explains most, {share} {of_variation}; {residual} makes up {noise}.",
+        factor=metric.headline.factor,
+        share=share_text(metric.headline.explained or 0.0, say),
+        of_variation=of_variation(metric, say),
+        residual=residual_words(metric.anova, say),
+        noise=share_text(metric.anova.residual.explained, say),
+    )
+
+
+def residual_words(anova: Anova, say: Language) -> str:
+    """Name the residual: 'noise' only if every interaction has a line of its own and blocks repeat the treatments."""
+    names = [effect.factors for effect in anova.effects]
+    if ("block",) not in names:
+        return say("the residual (no replication: interactions and noise are not separable)")
+    if max(map(len, names)) < sum(len(factors) == 1 for factors in names) - 1:
+        return say("the residual (noise and higher interactions)")
+    return say("noise between trials")
+
+
+def _widest(metric: MetricAnalysis, say: Language) -> Iterator[str]:
+    effect = metric.headline.widest
+    if effect is None or effect.decision == "unknown" or effect.distance == 0:
+        return
+    n = sum(other.p is not None for other in metric.effects)
+    ratio = contrast_ratio(effect.ratio, say)
+    if effect.decision == "same":
+        yield say(
+            "No level of any factor differs significantly from its reference, after correction for {comparisons}; "
+            "the largest effect is that of {level}, {ratio}.",
+            comparisons=say.count(n, "comparison"),
+            level=_level(effect),
+            ratio=ratio,
+        )
+        return
+    yield say(
+        "The largest effect is that of {level} instead of {reference}: {ratio}, {verdict} (p {p} after correction "
+        "for {comparisons}).",
+        level=_level(effect),
+        reference=effect.reference,
+        ratio=ratio,
+        verdict=say(EFFECT_WORDS.get(judged(metric.metric, effect), "")),
+        p=p_text(effect.p_adjusted, say, sign=True),
+        comparisons=say.count(n, "comparison"),
+    )
+
+
+def _level(effect: LevelEffect) -> str:
+    return f"{effect.factor} = {effect.level}"
+
+
+def _compared(metric: MetricAnalysis, say: Language) -> Iterator[str]:
+    """Yield a sentence on how many treatments differ from their baseline."""
+    different, same = metric.headline.different, metric.headline.same
+    if metric.headline.unknown and not different + same:
+        yield say("Too few trials to test any difference from the baseline.")
+    if different + same:
+        yield say(
+            "Of {treatments} compared with the baseline, {different} can be distinguished from it here and {same} "
+            "cannot, after correction for {comparisons} ({method}).",
+            treatments=say.count(different + same, "treatment"),
+            different=say.integer(different),
+            same=say.integer(same),
+            comparisons=say.count(different + same, "comparison"),
+            method=METHODS[metric.correction],
+        )
+
+
+def noise_floor_sentence(analysis: Analysis, say: Language) -> str:
+    """Return the noise floor of each metric, or that it is not known; empty before anything was measured."""
+    known = [(metric.metric.name, metric.floor) for metric in analysis.metrics if metric.floor is not None]
+    if known:
+        floors = ", ".join(f"{name} {share_text(floor, say)}" for name, floor in known)
+        return say("Equal treatments rarely differ on this host by more than the noise floor: {floors}.", floors=floors)
+    return say(NO_FLOOR) if any(metric.n for metric in analysis.metrics) else ""
+
+
+NO_FLOOR = N_(
+    "The noise floor of this host is not known; the command lastro noise-floor measures it by comparing the baseline "
+    "with itself."
+)
+
+
+def check_sentences(metric: MetricAnalysis, say: Language) -> Iterator[str]:
+    """Yield whether the residuals look normal."""
+    checks = metric.checks
+    if checks is None:
+        return
+    if checks.shapiro_p is not None:
+        words = say("residuals look normal") if checks.looks_normal else say("residuals are not normal")
+        yield f"{words[:1].upper()}{words[1:]} (Shapiro–Wilk, p {p_text(checks.shapiro_p, say, sign=True)})."
+    yield from (f"{text[:1].upper()}{text[1:]}." for text in map(say.note, checks.notes))
+
+
+def time_sentences(metric: MetricAnalysis, alpha: float, say: Language) -> Iterator[str]:
+    """Yield what is known of the metric over time: its drift, and the correlation of neighbouring trials."""
+    yield from filter(None, (drift_sentence(metric, alpha, say), _serial_sentence(metric, alpha, say)))
+
+
+def _serial_sentence(metric: MetricAnalysis, alpha: float, say: Language) -> str:
+    serial = metric.serial
+    if serial is None or serial.p >= alpha or not serial.matters:
+        return ""
+    return say(
+        "{metric}: trials close in time are correlated (autocorrelation {r}, p {p}). So {n} trials of a treatment "
+        "count as about {k}, and the intervals of means are too narrow. Ratios within blocks hold.",
+        metric=metric.metric.name,
+        r=say.number(f"{serial.lag1:.2f}"),
+        p=p_text(serial.p, say, sign=True),
+        n=say.integer(serial.trials),
+        k=say.number(f"{serial.counts_as:.1f}"),
+    )
+
+
+def drift_sentence(metric: MetricAnalysis, alpha: float, say: Language) -> str:
+    """Return a sentence on the drift of the metric over the campaign; empty if nothing is known about it."""
+    drift, name = metric.drift, metric.metric.name
+    if drift is None:
+        return ""
+    if drift.p is None or drift.slope_per_hour is None:
+        why = say.note(drift.absent_because) if drift.absent_because else say("no valid value")
+        return say("{metric}: no trend can be estimated ({why}).", metric=name, why=why)
+    if drift.p >= alpha:
+        p = p_text(drift.p, say, sign=True)
+        return say("{metric}: no significant drift (p {p}, {n} points in time).", metric=name, p=p, n=drift.n)
+    scale, unit = (100.0, "\xa0%") if drift.relative else (1.0, f" {metric.metric.unit}".rstrip())
+    return say(
+        "{metric}: a drift of {change} over {time} (p {p}, {n} points in time). Blocks balance it between "
+        "treatments; it widens intervals that are not paired.",
+        metric=name,
+        change=say.number(significant(scale * drift.slope_per_hour * drift.span_hours, 2).replace("-", MINUS)) + unit,
+        time=human_duration(3600 * drift.span_hours),
+        p=p_text(drift.p, say, sign=True),
+        n=drift.n,
+    )
+
+
+def metric_summary(metric: MetricAnalysis, say: Language) -> str:
+    """Return one line that summarizes the statistics of a metric, so that readers can decide whether to open them."""
+    parts = [say.count(metric.n, "trial")]
+    if metric.anova is not None and metric.headline.factor is not None:
+        share = share_text(metric.headline.explained or 0.0, say)
+        parts.append(say("{factor} explains {share}", factor=metric.headline.factor, share=share))
+    if metric.comparisons:
+        n = say.count(len(metric.comparisons), "comparison")
+        parts.append(
+            say("{comparisons}, {different} of them significant", comparisons=n, different=metric.headline.different)
+        )
+    return "; ".join(parts)

@@ -1,0 +1,316 @@
+"""The tables of a report with plain text in their cells, to be rendered as HTML, Markdown or LaTeX. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+from lastro.analysis.campaign import CampaignResults, Cell, InvalidAttempt, MetricView, Row
+from lastro.analysis.curves import Curve, Panel, curves
+from lastro.analysis.doses import doses_of
+from lastro.analysis.growth import Growth
+from lastro.analysis.properties import ALL, PropertyTable, column_of
+from lastro.analysis.remarks import Mark
+from lastro.analysis.scaling import Scaling
+from lastro.analysis.verdicts import verdict
+from lastro.builders.content import Content
+from lastro.document import Table
+from lastro.figures.scenario_additions import growth_of
+from lastro.words import campaign as words
+from lastro.words.absences import DASH, is_alone
+from lastro.words.doses import DOSES, DOSES_NOTE, spread_text
+from lastro.words.language import Language
+from lastro.words.numbers import (
+    GEOMETRIC,
+    NO_INTERVAL,
+    STATUS_WORDS,
+    UNDECIDED,
+    WIDEST,
+    comparison_text,
+    interval_text,
+    is_undecided,
+    mean_text,
+    metric_heading,
+    ratio_text,
+)
+from lastro.words.numeric import (
+    against_text,
+    level_text,
+    sizes_text,
+    slope_text,
+    slopes_note,
+    why_missing,
+)
+from lastro.words.reasons import grouped
+from lastro.words.remarks import short, sign, signs
+
+
+def captioned(table: Table, report: CampaignResults, say: Language) -> Table:
+    """Return a table whose title says if it is of a guest, since a table in a paper stands alone."""
+    return replace(table, title=words.titled(table.title, words.place(report, say)))
+
+
+def results_table(content: Content, view: MetricView) -> Table:
+    """Return a table with the mean and ratio of every treatment in one metric, or why it has no value."""
+    report, say = content.report, content.say
+    under = content.under_floor
+    factors = tuple(factor.name for factor in report.varying) or (say("treatment"),)
+    heading = say("mean ± half of the {confidence} interval", confidence=words.percent(view.confidence))
+    return Table(
+        f"results-{view.index + 1}",
+        metric_heading(view.metric),
+        (*factors, "n", heading, say("ratio to the baseline")),
+        tuple(
+            (*levels_of(report, row, say), *_result(row, cell, say, key in under))
+            for row, cell in view
+            for key in [(row.treatment.index, view.index)]
+        ),
+        frozenset({len(factors), len(factors) + 1}),
+        note=" — ".join((words.metric_note(view.metric, say), *_legends(view, say))),
+    )
+
+
+def ratios_table(content: Content) -> Table:
+    """Return one table of all metrics: the ratio of each treatment that can run here, or its mean without a ratio."""
+    report, say, under = content.report, content.say, content.under_floor
+    factors = tuple(factor.name for factor in report.varying) or (say("treatment"),)
+    rows = tuple(
+        (
+            *levels_of(report, row, say),
+            n_text(row, say),
+            *(_ratio(row, cell, say, (row.treatment.index, at) in under) for at, cell in enumerate(row.cells)),
+        )
+        for row in report.rows
+        if row.status != "unavailable"
+    )
+    right = frozenset(range(len(factors), len(factors) + 1 + len(report.metrics)))
+    return Table("ratios", "", (*factors, "n", *map(metric_heading, report.metrics)), rows, right)
+
+
+def n_text(row: Row, say: Language) -> str:
+    """Return the number of valid trials, and of all if some are not valid."""
+    total = sum(row.trials.values())
+    return str(row.n_valid) if row.n_valid == total else say("{n} of {all}", n=row.n_valid, all=total)
+
+
+def _ratio(row: Row, cell: Cell, say: Language, under_floor: bool) -> str:
+    if row.status == "pending":
+        return DASH
+    _, mean, comparison = _result(row, cell, say, under_floor)
+    if is_alone(cell) and cell.summary is not None:
+        mean = mean_text(cell.summary, say) + signs(cell.marks)
+        comparison = comparison.removesuffix(f" {say(NO_INTERVAL)}")
+    if cell.summary is None or (cell.ratio is None and not row.is_baseline):
+        return mean
+    return f"{mean} ({say('baseline')})" if row.is_baseline else comparison + signs(cell.marks)
+
+
+def _legends(view: MetricView, say: Language) -> tuple[str, ...]:
+    """Return what the marks on a metric mean."""
+    ratios = [cell.ratio for cell in view.cells if cell.ratio]
+    undecided = (say(UNDECIDED, widest=WIDEST).rstrip("."),) if any(map(is_undecided, ratios)) else ()
+    geometric = (say(GEOMETRIC),) if view.metric.name in view.report.on_logs else ()
+    return (*(short(kind, say) for kind in view.kinds_of_marks), *geometric, *undecided)
+
+
+def levels_of(report: CampaignResults, row: Row, say: Language) -> tuple[str, ...]:
+    """Return the levels of the factors that vary, or the name of the treatment if none does."""
+    levels = tuple(str(row.treatment.levels[factor.name]) for factor in report.varying)
+    return levels or (row.treatment.label or say("the only treatment"),)
+
+
+def _result(row: Row, cell: Cell, say: Language, under_floor: bool) -> tuple[str, str, str]:
+    if cell.summary is None:
+        why = say("not measured") if row.n_valid else say(STATUS_WORDS[row.status])
+        return "0", why + signs(cell.marks), ""
+    mean = _mean(cell, say)
+    comparison = comparison_text(row, cell, verdict(cell), say)
+    return str(cell.summary.n), mean, f"{comparison} ({say('below the noise floor')})" if under_floor else comparison
+
+
+def curve_tables(report: CampaignResults, say: Language) -> dict[tuple[int, str], Table]:
+    """Return the means by number and line, as in papers: {(number of the metric, factor of the curve): table}."""
+    found = curves(report)
+    return {
+        (view.index, curve.factor): _curve_table(view, curve, say)
+        for view in report.views
+        for curve in found
+        if curve.measures(view)
+    }
+
+
+def _curve_table(view: MetricView, curve: Curve, say: Language) -> Table:
+    """Return the table of one curve; the columns are numbers or lines, whichever are fewer."""
+    names, labels = curve.line_names, [level_text(level, say) for level in curve.labels]
+    across, several = len(labels) <= len(names), len(curve.panels) > 1
+    rows: list[tuple[str, ...]] = []
+    for panel in curve.panels:
+        cells, first = _curve_cells(panel, view, curve, say), panel.levels if several else ()
+        if across:
+            rows += [(*first, name, *(cells[name][at] for at in range(len(labels)))) for name in names]
+        else:
+            rows += [(*first, label, *(cells[name][at] for name in names)) for at, label in enumerate(labels)]
+    head = curve.lines or say("treatment") if across else curve.factor
+    columns = labels if across else [name or say("the only treatment") for name in names]
+    heading = say("mean ± half of the {confidence} interval", confidence=words.percent(view.confidence))
+    # Levels that are the same in all rows have no column; the note lists them.
+    others, same = (curve.others, ()) if several else ((), curve.panels[0].levels)
+    fixed = len(others) + 1
+    return Table(
+        f"curve-{view.index + 1}-{curve.factor}",
+        say("{metric} by {factor}", metric=metric_heading(view.metric), factor=curve.factor),
+        (*others, head, *columns),
+        tuple(rows),
+        frozenset(range(fixed, fixed + len(columns))),
+        note=" — ".join((*same, heading, words.metric_note(view.metric, say), *_legends(view, say))),
+    )
+
+
+def _curve_cells(panel: Panel, view: MetricView, curve: Curve, say: Language) -> dict[str, list[str]]:
+    """Return {line: a text for each number}; a dash if the study has no such treatment."""
+    own = {line.name: line.rows for line in panel.lines}
+    cells: dict[str, list[str]] = {}
+    for name in curve.line_names:
+        rows = own.get(name, (None,) * len(curve.labels))
+        cells[name] = [_curve_cell(row, view, say) for row in rows]
+    return cells
+
+
+def _curve_cell(row: Row | None, view: MetricView, say: Language) -> str:
+    if row is None:
+        return "—"
+    cell = view.of(row)
+    return _mean(cell, say) if cell.summary is not None else why_missing(row, view, say)
+
+
+def _mean(cell: Cell, say: Language) -> str:
+    """Return the mean, its interval or the reason why it has none, and its marks."""
+    assert cell.summary is not None
+    mean = mean_text(cell.summary, say) + signs(cell.marks)
+    return mean if cell.summary.interval is not None else f"{mean} ({interval_text(cell.summary, say)})"
+
+
+def scaling_table(report: CampaignResults, scaling: Scaling, say: Language) -> Table:
+    first = scaling.others or (say("treatment"),)
+    units = tuple(say("{unit} for 1 more", unit=metric_heading(metric)) for metric in report.metrics)
+    rows = tuple(
+        ((*row.levels,) or (say("the only treatment"),)) + tuple(slope_text(line, say) for line in row.lines)
+        for row in scaling.rows
+    )
+    right = frozenset(range(len(first), len(first) + len(units)))
+    title = say("Scaling with {factor}", factor=scaling.factor)
+    return Table(f"scaling-{scaling.factor}", title, first + units, rows, right, note=slopes_note(scaling, say))
+
+
+def growth_tables(report: CampaignResults, say: Language) -> tuple[Table, ...]:
+    """Return tables of how each metric grows with sizes; the note of the first explains all of them."""
+    if not (found := growth_of(report)):
+        return ()
+    sized, first = found.sized, found.others or (say("treatment"),)
+    columns = (*first, say(sized.heading, factor=sized.factor), say("growth"), *map(say, sized.columns))
+    tables: list[Table] = []
+    for view in report.views:
+        title = say("Growth of {metric}", metric=metric_heading(view.metric))
+        rows = tuple(
+            (*(row.levels or (say("the only treatment"),)), *_growth(row.metrics[view.index], len(sized.measures), say))
+            for row in found.rows
+        )
+        right, long = frozenset({len(first) + 1}), frozenset(range(len(first) + 2, len(columns)))
+        note = "" if tables else say(sized.explanation)
+        tables.append(Table(f"growth-{view.index + 1}", title, columns, rows, right, long, note))
+    return tuple(tables)
+
+
+def _growth(growth: Growth | None, n_measures: int, say: Language) -> tuple[str, ...]:
+    if growth is None:
+        return say("not measured"), *"—" * (n_measures + 1)
+    ratio = ratio_text(growth.ratio, say) if growth.ratio is not None else "—"
+    return "; ".join(sizes_text(growth)), ratio, *(against_text(against, say) for against in growth.against.values())
+
+
+def really_table(report: CampaignResults, say: Language) -> Table:
+    """Return a table of how each platform was measured, as its trials recorded; dashes without a trial."""
+    really = report.properties.really
+    rows = tuple((column, *(row.values[at] for row in really.rows)) for at, column in enumerate(really.columns))
+    names = tuple(row.name for row in really.rows)
+    return Table(
+        "really", "", (really.factor, *names), rows if really else (), long=frozenset(range(1, len(names) + 1))
+    )
+
+
+def doses_table(report: CampaignResults, say: Language) -> Table:
+    """Return a table of what the neighbour really did, by what decides how it runs."""
+    doses = doses_of(report)
+    columns = (*doses.factors, say("trials"), *(say(quantity.label) for quantity in doses.quantities))
+    rows = tuple(
+        (
+            *row.levels,
+            say.integer(row.trials),
+            *(spread_text(quantity, row.spreads.get(quantity.name), say) for quantity in doses.quantities),
+        )
+        for row in doses.rows
+    )
+    right = frozenset(range(len(doses.factors), len(columns)))
+    return Table("doses", say(DOSES), columns, rows, right, note=say(DOSES_NOTE) if rows else "")
+
+
+def remarks_table(report: CampaignResults, say: Language) -> Table:
+    """Return a table of the remarks of trials by kind and platform, with the text of the first remark."""
+    found: dict[tuple[str, str], list[tuple[str, Mark]]] = {}
+    trials: Counter[tuple[str, str]] = Counter()
+    for row in report.rows:
+        here = column_of(report.study, row.treatment.levels, "platform")
+        most: dict[str, int] = {}
+        for cell in row.cells:
+            for mark in cell.marks:
+                found.setdefault((mark.kind, here), []).append((cell.metric.name, mark))
+                most[mark.kind] = max(most.get(mark.kind, 0), mark.n)
+        trials.update({(kind, here): n for kind, n in most.items()})
+    rows = (
+        (
+            f"{sign(kind)} {say(kind)}", say(here) if here == ALL else here, say.integer(trials[kind, here]),
+            ", ".join(dict.fromkeys(name for name, _ in found[kind, here])),
+            next((mark.text for _, mark in found[kind, here] if mark.text), ""),
+        )
+        for kind in report.kinds_of_marks for at, here in found if at == kind
+    )  # fmt: skip
+    columns = (say("mark"), "platform", say("trials"), say("metrics"), say("first remark"))
+    return Table("remarks", say("Remarks on numbers"), columns, tuple(rows), frozenset({2}), frozenset({3, 4}))
+
+
+def gaps_table(report: CampaignResults, say: Language) -> Table:
+    """Return a table of what cannot run here, and why."""
+    columns = (say("levels"), say("treatments"), say("trials"), say("why"), say("remedy"))
+    rows = tuple(
+        (gap.where, say.integer(len(gap.treatments)), say.integer(gap.n_trials), gap.reason, gap.remedy or "")
+        for gap in report.gaps
+    )
+    title = say("Unavailable on this host")
+    return Table("unavailable", title, columns, rows, frozenset({1, 2}), frozenset({0, 3, 4}))
+
+
+def invalid_table(report: CampaignResults, say: Language) -> Table:
+    """Return a table with a row for each trial with invalid attempts: how many, and why."""
+    columns = (say("trial"), say("attempts"), say("block"), say("treatment"), say("why"), say("state of the trial"))
+    trials: dict[int, list[InvalidAttempt]] = {}
+    for attempt in report.invalid_attempts:
+        trials.setdefault(attempt.trial, []).append(attempt)
+    rows = tuple(
+        (str(number), str(len(them)), str(them[0].block), them[0].treatment.label, _why(them), say(them[0].trial_state))
+        for number, them in trials.items()
+    )
+    return Table("invalid", say("Invalid attempts"), columns, rows, frozenset({0, 1, 2}), frozenset({4}))
+
+
+def _why(attempts: Sequence[InvalidAttempt]) -> str:
+    """Return all reasons; a reason that not all attempts had is followed by its number of attempts."""
+    found = grouped((reason, attempt.attempt) for attempt in attempts for reason in attempt.reasons)
+    return "; ".join(text if len(set(of)) == len(attempts) else f"{text} ({len(set(of))}×)" for text, of in found)
+
+
+def property_table(name: str, title: str, table: PropertyTable, say: Language, *, ours: bool) -> Table:
+    """Return a table of properties. With `ours`, its numbers are Lastro's, and get the separators of the language."""
+    columns = (table.factor, *(say(ALL) if column == ALL else column for column in table.columns))
+    rows = tuple((row.name, *(say.number(text) if ours else text for text in row.values)) for row in table.rows)
+    return Table(name, title, columns, rows)

@@ -1,0 +1,65 @@
+"""The testbeds of a fleet in one run: the state of each, and the machines that it uses."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from lastro.campaign.runner import Steps, TrialRunner
+from lastro.errors import HostBusy, HostError, HostUnfit, LastroError
+from lastro.host import facts
+from lastro.results.rows import TestbedRow
+
+Phase = Literal["lost", "opening", "idle", "working", "out"]
+
+
+@dataclass
+class TestbedState:
+    """A testbed in this run, with the block that it measures and the steps of its current work."""
+
+    name: str
+    phase: Phase = "lost"
+    runner: TrialRunner | None = None
+    block: int | None = None
+    steps: Steps[None] | None = None
+    error: LastroError = field(default_factory=lambda: LastroError(""))
+    opened_s: float = 0.0  # when it was last opened
+    lost_s: float = field(default_factory=time.monotonic)
+    again_s: float = 0.0
+    was_open: bool = False  # in this run
+    losses: int = 0  # since it finished a trial
+    missed: bool = False  # its loss was reported, and its return was not
+
+    @property
+    def reason(self) -> str:
+        return self.error.message
+
+
+def none_left(states: Collection[TestbedState]) -> LastroError:
+    """Return the error of a campaign that has no testbed left: HostBusy if all are in use."""
+    kind = HostBusy if all(isinstance(state.error, HostBusy) for state in states) else HostError
+    hint = "; ".join(dict.fromkeys(state.error.hint for state in states if state.error.hint))
+    text = "; ".join(f"{state.name}: {state.reason}" for state in sorted(states, key=lambda state: state.name))
+    return kind(f"no testbed of the fleet can be used: {text}", hint or "`lastro resume` continues the campaign")
+
+
+class Machines:
+    """Which testbed uses which machine: one with two names would count as two, and measure twice at the same time.
+
+    Testbeds of campaigns from before the chapter `machines` of provenance have none."""
+
+    def __init__(self, rows: Iterable[TestbedRow] = ()) -> None:
+        self._testbeds: dict[str, str] = {}
+        for row in rows:
+            self.take(row.name, row.provenance.get("machines", ()))
+
+    def take(self, testbed: str, machines: Iterable[str]) -> None:
+        self._testbeds.update(dict.fromkeys(machines, testbed))
+
+    def refusal(self, testbed: str, machines: Iterable[str]) -> HostUnfit | None:
+        """Return the error of a testbed that uses a machine of another one; None if it uses none."""
+        users = (self._testbeds.get(machine, testbed) for machine in machines)
+        other = next((user for user in users if user != testbed), None)
+        return None if other is None else facts.same_host(other)

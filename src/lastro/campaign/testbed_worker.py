@@ -1,0 +1,328 @@
+"""A worker: a process that holds one testbed for a campaign of a fleet, and executes calls for it.
+
+The process is apart because a session on a testbed belongs to one process: its main thread is interrupted by signals,
+and the ledger takes the session for dead when the process has ended. Calls and answers are pickled, over pipes that
+only the two processes hold. The worker ends, and cleans up, when its input ends: so when its parent has ended in any
+way.
+
+A worker that works gives signs of life. One that is stopped, or takes longer for a step than its time limits allow, is
+killed. If one is stopped when its parent ends, the kernel continues it, so it ends, too."""
+
+from __future__ import annotations
+
+import math
+import os
+import pickle
+import queue
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from io import BufferedReader, BufferedWriter
+from typing import IO, TYPE_CHECKING, Any
+
+from lastro import __version__, errors
+from lastro.campaign.duration import scenario_of
+from lastro.campaign.executor import AttemptCall, CalibrateCall, Call, Executor, ProbeCall, ReachCall
+from lastro.errors import HostBusy, HostError, LastroError, StoreError, TrialError
+from lastro.units import human_duration
+
+if TYPE_CHECKING:
+    from lastro.host.testbed_file import TestbedFile
+    from lastro.study.model import Study
+
+_PR_SET_PDEATHSIG = 1  # prctl(2)
+# A worker asks for SIGCONT at its parent's end: if it is stopped then, it would not notice, and never clean up. It asks
+# before it imports anything else, since that takes a second in which it may be stopped, too.
+_START = (
+    f"import ctypes; ctypes.CDLL(None).prctl({_PR_SET_PDEATHSIG}, {signal.SIGCONT:d}, 0, 0, 0);"
+    " import runpy; runpy.run_module('lastro.app.testbed_worker', run_name='__main__')"
+)
+PROGRAM = ("-P", "-c", _START)  # -P: no module of the working directory, which may be another user's
+_LENGTH_BYTES = 8
+END_S = 90.0  # for a worker to clean up: a lost connection takes 30 s to be given up
+BEAT_S = 5.0  # between two signs of life
+SILENT_BEATS = 12  # which may be missing: other work on this machine delays them
+START_BEATS = 120  # before the first: many workers start, and import their modules, at the same time
+STEP_S = 1800.0  # for a step of a call, beyond its own time limits
+_PROBE_S = 7200.0  # the longest probe of an instrument takes an hour, after those of other parts
+
+
+@dataclass(frozen=True, slots=True)
+class TestbedOrder:
+    """The testbed that a worker holds: that of a file, or its own host.
+
+    `purpose` is shown to others who want the host. With `beside`, the parent holds this machine."""
+
+    study: Study
+    purpose: str
+    file: TestbedFile | None = None
+    wait: bool = False
+    beside: bool = False
+    version: str = __version__  # of the coordinator
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedTestbed:
+    """A testbed that is ready, with its provenance."""
+
+    provenance: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerFailure:
+    """A call, or the opening of a testbed, that raised an error; `kind` is the name of its class.
+
+    `machine` is that of a HostBusy."""
+
+    kind: str
+    message: str
+    hint: str | None = None
+    machine: str = ""
+
+    @classmethod
+    def of(cls, error: BaseException) -> WorkerFailure:
+        if isinstance(error, LastroError):
+            machine = error.machine if isinstance(error, HostBusy) else ""
+            return cls(type(error).__name__, error.message, error.hint, machine)
+        kind = "OSError" if isinstance(error, OSError) else type(error).__name__  # it has many subclasses
+        return cls(kind, f"{type(error).__name__}: {error}")
+
+    def error(self) -> LastroError:
+        """Return an error of the same kind for the campaign: a HostError where the testbed failed, or its host is busy.
+
+        Other errors end the campaign."""
+        kind = getattr(errors, self.kind, None)
+        if kind is None or not issubclass(kind, LastroError):
+            of_host = self.kind in ("OSError", "WorkerEnded")
+            return HostError(self.message) if of_host else LastroError(f"a defect on a testbed: {self.message}")
+        if issubclass(kind, errors.StudyError):
+            return errors.InputError(self.message, self.hint)
+        if issubclass(kind, TrialError | StoreError):  # of a ledger; a worker does not write the campaign
+            return HostError(self.message, self.hint)
+        if issubclass(kind, HostBusy):
+            return HostBusy(self.message, self.hint, self.machine)
+        return kind(self.message, self.hint)  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerEvent:
+    """What the executor reports during a call: a method of `executor.Watcher`, or `said`, and its values."""
+
+    method: str
+    values: tuple[Any, ...] = ()
+
+
+Tell = Callable[[WorkerEvent], None]
+
+
+class TestbedWorker:
+    """The parent's side of a worker. Each method waits for the answer."""
+
+    def __init__(self, order: TestbedOrder) -> None:
+        self._words = os.fdopen(os.memfd_create("worker"), "w+b")
+        self._process = subprocess.Popen(
+            [sys.executable, *PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._words,
+            start_new_session=True,  # Ctrl-C is for the parent, which ends the worker
+        )  # fmt: skip
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._calls, self._answers = self._process.stdin, self._process.stdout
+        self._order, self._scenario = order, scenario_of(order.study)
+        self._works, self._heard = False, False
+        self._messages = self._steps = 0  # `_ask` counts them, and `_watch` only compares
+        self._most_steady = math.inf
+        self._hung = ""
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def open(self, tell: Tell) -> OpenedTestbed | WorkerFailure:
+        return self._ask(self._order, tell)  # type: ignore[no-any-return]
+
+    def ask(self, call: Call, tell: Tell) -> Any:
+        """Return the answer to a call, or Failed."""
+        return self._ask(call, tell)
+
+    def _ask(self, message: object, tell: Tell) -> Any:
+        self._messages, self._steps = self._messages + 1, self._steps + 1
+        self._most_steady, self._works = self._limit_s(message) / BEAT_S, True
+        try:
+            send(self._calls, message)
+            while (answer := receive(self._answers)) is None or isinstance(answer, WorkerEvent):
+                self._messages, self._heard = self._messages + 1, True
+                if answer is not None:
+                    self._steps += 1
+                    tell(answer)
+            self._heard = True
+        except (OSError, EOFError, ValueError):
+            return WorkerFailure("WorkerEnded", f"the process that held the testbed {self._end()}")
+        except Exception as error:  # a class that pickle cannot make again, such as one of a part
+            return WorkerFailure.of(error)
+        finally:
+            self._works = False
+        return answer
+
+    def _limit_s(self, message: object) -> float:
+        """Return how long a step may take. To be opened, a testbed may wait for its host, or boot guests."""
+        with suppress(Exception):  # of a part: without a limit, a worker that hangs must also be silent to be noticed
+            match message:
+                case ProbeCall():  # each probe is a step of its own
+                    return STEP_S + _PROBE_S
+                case ReachCall():
+                    return STEP_S
+                case AttemptCall(config=config) if self._scenario:
+                    return STEP_S + self._scenario.longest_s(config)
+                case CalibrateCall(config=config, attempts=attempts) if self._scenario:
+                    return STEP_S + attempts * self._scenario.longest_s(config)
+        return math.inf
+
+    def _watch(self) -> None:
+        """Kill a worker that hangs. Beats are counted, not timed, since this process may be stopped, too."""
+        silent = steady = messages = steps = 0  # the first two: beats since the last message, and since the last step
+        while self._process.poll() is None:
+            time.sleep(BEAT_S)
+            if not self._works:
+                continue
+            silent = silent + 1 if messages == self._messages else 0
+            steady = steady + 1 if steps == self._steps else 0
+            messages, steps = self._messages, self._steps
+            if silent > (SILENT_BEATS if self._heard else START_BEATS):
+                self._hung = f"gave no sign of life for {silent * BEAT_S:g} s, and was killed"
+            elif steady > self._most_steady:
+                self._hung = f"was at the same step for {human_duration(steady * BEAT_S)}, and was killed"
+            if self._hung:
+                self._process.kill()
+
+    def _end(self) -> str:
+        self.release()
+        code, lines = self._wait(END_S), []
+        with suppress(ValueError):  # closed in the meantime
+            self._words.seek(0)
+            lines = self._words.read().decode(errors="replace").strip().splitlines()
+        return self._hung or f"ended with {code}" + (f": {lines[-1][:300]}" if lines else "")
+
+    def release(self) -> None:
+        """Tell the worker to clean up and end, without waiting for it. It gives no more signs of life."""
+        self._works = False
+        with suppress(OSError, ValueError):
+            self._calls.close()
+
+    def close(self, patience_s: float = END_S) -> None:
+        """Have the worker clean up and end. What a worker that does not end leaves is in the ledger."""
+        self.release()
+        self._wait(patience_s)
+        self._answers.close()
+        self._words.close()
+
+    def _wait(self, patience_s: float) -> int:
+        """Wait for the process to end, and kill it after `patience_s`. Return its exit code."""
+        try:
+            return self._process.wait(patience_s)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            return self._process.wait()
+
+
+def send(pipe: IO[bytes], message: object) -> None:
+    data = pickle.dumps(message)
+    pipe.write(len(data).to_bytes(_LENGTH_BYTES, "big") + data)
+    pipe.flush()
+
+
+def receive(pipe: IO[bytes]) -> Any:
+    """Return the next message. Raises: EOFError at the end of the pipe."""
+    return pickle.loads(_read(pipe, int.from_bytes(_read(pipe, _LENGTH_BYTES), "big")))
+
+
+def _read(pipe: IO[bytes], n_bytes: int) -> bytes:
+    data = pipe.read(n_bytes)
+    if len(data) < n_bytes:
+        raise EOFError
+    return data
+
+
+class WorkerParent:
+    """The worker's side: the calls of its parent, one after the other, and what is reported to it."""
+
+    def __init__(self) -> None:
+        """Take standard input and output for calls and answers. Programs that the worker runs get neither."""
+        self._in: BufferedReader = os.fdopen(os.dup(0), "rb")
+        self._out: BufferedWriter = os.fdopen(os.dup(1), "wb")
+        null = os.open(os.devnull, os.O_RDWR)
+        os.dup2(null, 0)
+        os.dup2(2, 1)
+        os.close(null)
+        self._turn = threading.Lock()
+        self._state = threading.Lock()
+        self._idle, self._ended = False, False  # waiting for a call; without a parent
+        self._calls: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self.order: TestbedOrder = receive(self._in)
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def _listen(self) -> None:
+        """Take calls until the parent ends; then interrupt the call or the opening that runs, so that it cleans up.
+
+        During these, give signs of life."""
+        with suppress(EOFError, OSError):
+            while True:
+                while not select.select([self._in], [], [], BEAT_S)[0]:
+                    if not self._idle:
+                        self._answer(None)
+                self._calls.put(receive(self._in))
+        with self._state:
+            self._ended, idle = True, self._idle
+        self._calls.put(None)
+        if not idle:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    def serve(self, executor: Executor, opened: OpenedTestbed) -> None:
+        """Answer calls until the parent ends.
+
+        Raises: any error of a call; `failed` then reports it to the parent."""
+        self._answer(opened)
+        while (call := self._next()) is not None:
+            self._answer(call.on(executor))
+
+    def _next(self) -> Call | None:
+        """Wait for the next call. Return None when the parent has ended, whatever it asked for before."""
+        with self._state:
+            if self._ended:
+                return None
+            self._idle = True
+        call: Call | None = self._calls.get()
+        with self._state:
+            self._idle = False
+            return None if self._ended else call
+
+    def failed(self, error: BaseException) -> None:
+        self._answer(WorkerFailure.of(error))
+
+    def _answer(self, answer: object) -> None:
+        with self._turn, suppress(OSError, ValueError):  # a parent that has ended is noticed by `_listen`
+            send(self._out, answer)
+
+    # What is reported: the executor's watcher, and the lines of standard error
+
+    def probing(self, treatment: int) -> None:
+        self._answer(WorkerEvent("probing", (treatment,)))
+
+    def waiting(self, reasons: Any, left_s: float) -> None:
+        self._answer(WorkerEvent("waiting", (tuple(reasons), left_s)))
+
+    def measuring(self) -> None:
+        self._answer(WorkerEvent("measuring"))
+
+    def write(self, text: str) -> int:
+        for line in filter(None, (line.strip() for line in text.splitlines())):
+            self._answer(WorkerEvent("said", (line,)))
+        return len(text)
+
+    def flush(self) -> None:
+        """Do nothing: each line is sent immediately."""

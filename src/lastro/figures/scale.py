@@ -1,0 +1,85 @@
+"""The ends of an axis of values, and intervals that do not go beyond them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from lastro.results.samples import Metric
+from lastro.words.language import Language
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Ends = tuple[float, float]
+
+_DECADE = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class AxisEnds:
+    """The ends of an axis. `cut`: an interval extends beyond 0; `beyond`: one extends beyond another end."""
+
+    low: float
+    high: float
+    log: bool = False
+    cut: bool = False
+    beyond: bool = False
+
+    def words(self, name: str, say: Language) -> tuple[str, ...]:
+        """Return what a reader must know of intervals that are longer than drawn, which have arrow heads."""
+        cut = say("intervals are cut at 0, because {metric} cannot be negative", metric=name) if self.cut else ""
+        beyond = say("arrow: the interval extends beyond the axis") if self.beyond else ""
+        return tuple(filter(None, (cut, beyond)))
+
+
+def reach(metric: Metric, values: Sequence[float], intervals: Sequence[Ends], means: Sequence[float] = ()) -> AxisEnds:
+    """Return the ends of a metric's axis, with room for every value and, at most half as much again, its intervals.
+
+    It is logarithmic if the means span more than a decade. It begins at zero if the values span more than a half, and
+    does not go below zero if the metric cannot by its definition, unless a value contradicts that."""
+    least, most = min(values), max(values)
+    ends = [end for interval in intervals for end in interval]
+    if least > 0 and means and max(means) > _DECADE * min(means):
+        low, high = max(least / 1.5, min([least, *ends])) / 1.1, min(most * 1.5, max([most, *ends])) * 1.1
+        return over(intervals, AxisEnds(low, high, log=True))
+    room = 0.5 * (most - least) or abs(most) * 0.1 or 1.0
+    low, high = max(least - room, min([least, *ends])), min(most + room, max([most, *ends]))
+    low, high = low - 0.1 * room, high + 0.1 * room
+    bounded = metric.non_negative and least >= 0
+    if bounded and (low < 0 or any(end < 0 for end, _ in intervals)):
+        low = 0.0
+    if 0 <= least < most / 2:
+        low = min(low, 0.0)
+    return over(intervals, AxisEnds(low, high), bounded)
+
+
+def over(intervals: Sequence[Ends], found: AxisEnds, bounded: bool = False) -> AxisEnds:
+    """Return the same ends, with the intervals that extend beyond them; if `bounded`, no value can be below 0."""
+    cut = bounded and any(low < 0 for low, _ in intervals)
+    beyond = any(high > found.high or (low < found.low and not (bounded and low < 0)) for low, high in intervals)
+    return AxisEnds(found.low, found.high, found.log, cut, beyond)
+
+
+def interval_bar(
+    axes: Axes, ends: Ends, at: float, colour: str, *, along: Literal["x", "y"] = "x", width_pt: float = 1.8,
+    caps: bool = False,
+) -> None:  # fmt: skip
+    """Draw a bar from end to end, with an arrow head where it extends beyond the axis. Set the axis before."""
+    limits: Ends = axes.get_xlim() if along == "x" else axes.get_ylim()
+    inside = [min(max(end, limits[0]), limits[1]) for end in ends]
+    bar = {"color": colour, "linewidth": width_pt, "solid_capstyle": "butt", "zorder": 3.2}
+    _plot(axes, inside, [at, at], along, **bar)
+    heads = "<>" if along == "x" else "v^"
+    for end, limit, head in zip(ends, inside, heads, strict=True):
+        if end != limit:
+            _plot(axes, [limit], [at], along, marker=head, ms=4.5, mew=0, color=colour, clip_on=False, zorder=3.3)
+        elif caps:
+            _plot(axes, [limit], [at], along, marker="_" if along == "y" else "|", ms=4.5, mew=1.0, color=colour,
+                  clip_on=False, zorder=3.2)  # fmt: skip
+
+
+def _plot(axes: Axes, values: Iterable[float], at: Sequence[float], along: str, **look: Any) -> None:
+    places = (list(values), list(at))
+    axes.plot(*(places if along == "x" else places[::-1]), **look)

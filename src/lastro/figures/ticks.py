@@ -1,0 +1,97 @@
+"""Round numbers on an axis, as many as fit, in the usual format."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from matplotlib.ticker import Formatter, Locator
+
+from lastro.figures.text import em
+from lastro.words.language import Language
+from lastro.words.numbers import axis_numbers
+
+Ladder = Callable[[float, float, bool], Iterable[Sequence[float]]]  # ends, logarithmic or not -> ticks, most first
+
+MOST = {"x": 7, "y": 5}
+_GAP_EM = {"x": 1.0, "y": 0.9}  # between two labels
+
+
+class Ticks(Locator):
+    """The most ticks of a ladder whose labels do not touch on the axis, whatever its final length."""
+
+    def __init__(self, text: Callable[[Sequence[float]], list[str]], ladder: Ladder) -> None:
+        self.text, self.ladder = text, ladder
+
+    def __call__(self) -> list[float]:
+        low, high = self._axis.get_view_interval()
+        return self.tick_values(low, high)
+
+    def tick_values(self, vmin: float, vmax: float) -> list[float]:
+        low, high = sorted((vmin, vmax))
+        log, found = self._axis.get_scale() == "log", [low]
+        for rungs in self.ladder(low, high, log):
+            if not rungs:
+                continue
+            found = list(rungs)
+            if len(found) <= MOST[self._axis.axis_name] and self._apart(found, low, high, log):
+                return found
+        return found[:1]
+
+    @property
+    def _axis(self) -> Any:
+        return self.axis
+
+    def _apart(self, ticks: Sequence[float], low: float, high: float, log: bool) -> bool:
+        axes, side = self._axis.axes, self._axis.axis_name
+        size_px = self._axis._get_tick_label_size(side) * axes.figure.dpi / 72
+        length_em = (axes.bbox.width if side == "x" else axes.bbox.height) / size_px
+        ends = [math.log10(end) if log else end for end in (low, high)]
+        at_em = [((math.log10(t) if log else t) - ends[0]) / ((ends[1] - ends[0]) or 1) * length_em for t in ticks]
+        half_em = [em(text) / 2 if side == "x" else 0.5 for text in self.text(ticks)]
+        places = itertools.pairwise(zip(at_em, half_em, strict=True))
+        return all(b - a >= half_a + half_b + _GAP_EM[side] for (a, half_a), (b, half_b) in places)
+
+
+class TickLabels(Formatter):
+    """The same text as was used to choose the ticks."""
+
+    def __init__(self, text: Callable[[Sequence[float]], list[str]]) -> None:
+        self.text = text
+
+    def __call__(self, x: float, pos: int | None = None) -> str:
+        return self.text([x])[0]
+
+    def format_ticks(self, values: Sequence[float]) -> list[str]:
+        return self.text(list(values)) if len(values) else []
+
+
+def plain(say: Language) -> Callable[[Sequence[float]], list[str]]:
+    return lambda values: axis_numbers(values, say)
+
+
+def round_numbers(low: float, high: float, log: bool) -> Iterator[list[float]]:
+    """Yield 1, 2 and 5 times powers of ten, from many to few; on a logarithmic axis also (some) powers alone."""
+    if log and high > 3 * low:
+        yield from powers(low, high)
+        return
+    span = high - low
+    if not (span > 0 and math.isfinite(span)):
+        yield [low]
+        return
+    first = math.floor(math.log10(span)) - 1
+    for power, step in itertools.product(range(first, first + 4), (1, 2, 5)):
+        width = step * 10.0**power
+        start, end = math.ceil(low / width - 1e-9), math.floor(high / width + 1e-9)
+        if end - start < 20:
+            yield [float(f"{at * width:.12g}") for at in range(start, end + 1)]
+
+
+def powers(low: float, high: float) -> Iterator[list[float]]:
+    """Yield powers of ten, with 2 and 5 times each, with 3 times each, alone, and only some of them."""
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    for steps, each in (((1, 2, 5), 1), ((1, 3), 1), *(((1,), each) for each in range(1, 13))):
+        chosen = (step * 10.0**power for power in powers if power % each == 0 for step in steps)
+        yield [float(f"{tick:.12g}") for tick in chosen if low * (1 - 1e-9) <= tick <= high * (1 + 1e-9)]

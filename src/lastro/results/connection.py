@@ -1,0 +1,247 @@
+"""The only way to open a campaign's database, which may come from anywhere.
+
+Nothing is read before the schema has been verified: no foreign view, trigger or generated column runs. Signals end a
+running statement, and the size of the file limits the amount of data that is read or unpacked.
+Source: "Defense Against The Dark Arts", https://www.sqlite.org/security.html"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+import time
+import zlib
+from collections.abc import Generator, Hashable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from lastro.errors import InputError, StoreError
+from lastro.files import has_plain
+from lastro.results.columns import META, wrong
+from lastro.results.database import DB_NAME, FLEET_SCHEMA, SCHEMA, damaged, translated
+
+FORMAT = 3  # 2: a study may stop sequentially, and then grows by blocks; 3: a series may be a histogram
+FLEET_FORMAT = 4  # of a campaign with several testbeds, which has more tables
+LONGEST_S = 60.0  # of one query; that for the largest campaign takes a few seconds
+_STEPS = 10_000  # of SQLite's virtual machine between two checks of signals and the clock: about a millisecond
+_BESIDE = ("-journal", "-wal", "-shm")  # files that SQLite looks for
+_SIZED = (str, bytes)
+_ROW_BYTES = 4  # no row takes less space in the file
+_SPARE_BYTES = 32 << 20  # that a file may unpack to, in addition to _RATIO times its size
+_SPARE_VALUES = 500_000  # that a file may unpack to, in addition to one for each of its bytes: four times the usual
+_RATIO = 32
+_LIMITS = {
+    sqlite3.SQLITE_LIMIT_LENGTH: 256 << 20,
+    sqlite3.SQLITE_LIMIT_SQL_LENGTH: 100_000,
+    sqlite3.SQLITE_LIMIT_COLUMN: 100,
+    sqlite3.SQLITE_LIMIT_EXPR_DEPTH: 20,
+    sqlite3.SQLITE_LIMIT_COMPOUND_SELECT: 3,
+    sqlite3.SQLITE_LIMIT_VDBE_OP: 25_000,
+    sqlite3.SQLITE_LIMIT_FUNCTION_ARG: 8,
+    sqlite3.SQLITE_LIMIT_ATTACHED: 0,
+    sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH: 50,
+    sqlite3.SQLITE_LIMIT_TRIGGER_DEPTH: 1,
+}
+
+
+class BoundedConnection(sqlite3.Connection):
+    """A connection whose statements end at a signal, and whose queries yield no more data than the file can contain."""
+
+    _caught: BaseException | None = None
+    _until = float("inf")
+
+    def guard(self, file: Path) -> None:
+        self._file = file
+        self._unpacked = 0
+        self._values: dict[Hashable, int] = {}
+        self._n_values = 0
+        watch = self._watch()
+        next(watch)
+        self.set_progress_handler(watch.__next__, _STEPS)
+
+    def _watch(self) -> Generator[bool, None, None]:
+        """Yield whether the statement must end: after a signal, or when its time is over.
+
+        Python runs signal handlers when a generator continues, which is inside the `try`. At the start of a function,
+        the handler would run outside of it, and SQLite would ignore the exception."""
+        stop = False
+        while True:
+            try:
+                while True:
+                    yield stop
+                    stop = time.monotonic() > self._until
+                    if stop:
+                        self._caught = sqlite3.DatabaseError(f"one query took longer than {LONGEST_S:g} s")
+            except GeneratorExit:
+                raise
+            except BaseException as error:
+                self._caught, stop = error, True
+
+    @contextmanager
+    def watched(self, longest_s: float = float("inf")) -> Iterator[None]:
+        """Raise the cause that ended a statement inside the block: KeyboardInterrupt, or a time over `longest_s`."""
+        self._until = time.monotonic() + longest_s
+        try:
+            yield
+        except sqlite3.OperationalError:
+            cause, self._caught = self._caught, None
+            if cause is not None:
+                raise cause from None
+            raise
+
+    def read(self, sql: str, args: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+        """Return all rows. Raises: sqlite3.Error, also if pages are used twice, so that there are endless rows."""
+        rows, left = [], self._file_bytes()
+        with self.watched(LONGEST_S):
+            for row in self.execute(sql, args):
+                left -= _ROW_BYTES
+                for value in row:
+                    if value.__class__ in _SIZED:
+                        left -= len(value)
+                if left < 0:
+                    raise sqlite3.DatabaseError("its tables yield more data than the file holds")
+                rows.append(row)
+        return rows
+
+    def unpack(self, packed: object) -> bytes:
+        """Unpack data from `database.pack`. Raises: ValueError for other data, or when the total is too large."""
+        if not isinstance(packed, bytes):
+            raise ValueError("is not compressed data")
+        most = _SPARE_BYTES + _RATIO * self._file_bytes() - self._unpacked
+        engine = zlib.decompressobj()
+        try:
+            data = engine.decompress(packed, max(1, most))
+        except zlib.error as error:
+            raise ValueError(f"cannot be decompressed: {error}") from error
+        if not engine.eof and len(data) >= most:
+            raise ValueError("unpacks to more data than a campaign of this size can hold")
+        if not engine.eof or engine.unused_data:
+            raise ValueError("is compressed data that is cut off, or has extra data after its end")
+        self._unpacked += len(data)
+        return data
+
+    def count_values(self, place: Hashable, n: int) -> None:
+        """Count the values in unpacked data, whose memory is many times that of their text.
+
+        `place` names the data, which count once. Raises: ValueError when the total is too large."""
+        self._n_values += n - self._values.get(place, 0)
+        self._values[place] = n
+        if self._n_values > _SPARE_VALUES + self._file_bytes():
+            raise ValueError("holds more values than a campaign of this size can")
+
+    def _file_bytes(self) -> int:
+        """Return the size of the database and its log."""
+        sizes = (place.stat().st_size for place in (self._file, _log_of(self._file)) if place.exists())
+        return sum(sizes)
+
+
+def connect(directory: Path, *, readonly: bool) -> BoundedConnection:
+    """Connect to the campaign in a directory.
+
+    Raises: InputError when there is none; StoreError when the database is damaged, or is not a campaign's."""
+    file = directory / DB_NAME
+    _require_file(file)
+    _require_plain_beside(directory)
+    with translated(directory):
+        mode = _read_mode(file) if readonly else "mode=rw"
+        uri = f"{file.resolve().as_uri()}?{mode}"
+        db = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=10, factory=BoundedConnection)
+        try:
+            db.guard(file)
+            with db.watched(LONGEST_S):
+                _prepare(db, directory, readonly=readonly)
+        except BaseException:
+            db.close()
+            raise
+    return db
+
+
+def _require_file(file: Path) -> None:
+    try:
+        found = file.lstat()
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        why = "is missing"
+    except OSError as error:
+        raise InputError(f"{file} cannot be read: {error.strerror}", "check its name and permissions") from error
+    else:
+        if stat.S_ISREG(found.st_mode):
+            return
+        why = "is a symbolic link" if stat.S_ISLNK(found.st_mode) else "is not a regular file"
+    raise InputError(f"{file.parent} holds no campaign ({DB_NAME} {why})", "give the directory that `lastro run` named")
+
+
+def _require_plain_beside(directory: Path) -> None:
+    """Raise StoreError when SQLite would wait for a FIFO beside the database, or follow a link out of the campaign."""
+    for beside in _BESIDE:
+        place = directory / f"{DB_NAME}{beside}"
+        try:
+            has_plain(place)
+        except OSError as error:
+            raise StoreError(
+                f"{place} cannot be used: {error.strerror}", "remove it: it is not from Lastro, whose files are plain"
+            ) from error
+
+
+def _prepare(db: BoundedConnection, directory: Path, *, readonly: bool) -> None:
+    for limit, value in _LIMITS.items():
+        db.setlimit(limit, value)
+    for pragma in ("trusted_schema=OFF", "cell_size_check=ON", "mmap_size=0"):
+        db.execute(f"PRAGMA {pragma}")
+    found = dict(db.read(_OBJECTS, ()))
+    if found.get(_META) == _ours(SCHEMA)[_META]:
+        _check_format(db, directory)
+    if reason := _foreign(found):
+        raise damaged(directory, reason)
+    if not readonly:
+        db.execute("PRAGMA journal_mode=WAL")
+        db.execute("PRAGMA synchronous=FULL")
+
+
+def _read_mode(file: Path) -> str:
+    """Return the mode for a reader, which may not be allowed to create files next to the database.
+
+    A reader of a WAL database needs its index file. If the reader may not create one, and there is no log, the database
+    file alone is complete."""
+    writable = os.access(file.parent, os.W_OK)
+    return "mode=ro" if writable or _log_of(file).exists() else "mode=ro&immutable=1"
+
+
+def _log_of(file: Path) -> Path:
+    return file.with_name(file.name + "-wal")
+
+
+def _check_format(db: BoundedConnection, directory: Path) -> None:
+    rows = db.read("SELECT value FROM meta WHERE key = 'format'", ())
+    try:
+        written_by = META["format"](rows[0][0]) if rows else 1
+    except ValueError as error:
+        raise wrong(directory, "meta.value", "format", error) from error
+    if written_by > FLEET_FORMAT:
+        raise StoreError(
+            f"{directory / DB_NAME} was written by a newer Lastro (format {written_by}, this one knows {FLEET_FORMAT})",
+            "update Lastro",
+        )
+
+
+def _foreign(found: Mapping[str, str]) -> str:
+    """Describe foreign or missing objects in the schema; empty for the schema of a campaign."""
+    ours = _ours(SCHEMA + FLEET_SCHEMA if _FLEET in found else SCHEMA)
+    for name, made_by in found.items():
+        if name not in ours:
+            return f"it has an unexpected {name}"
+        if made_by != ours[name]:
+            return f"its {name} has an unexpected definition"
+    return next((f"it has no {name}" for name in ours if name not in found), "")
+
+
+_META, _FLEET = "table meta", "table testbed"
+_OBJECTS = "SELECT type || ' ' || name, ifnull(sql, '') || ' ON ' || tbl_name FROM sqlite_master"
+
+
+@cache
+def _ours(schema: str) -> dict[str, str]:
+    with closing(sqlite3.connect(":memory:")) as db:
+        db.executescript(schema)
+        return dict(db.execute(_OBJECTS))

@@ -1,0 +1,402 @@
+"""The sentences of a report, made from its data: what was compared, how many trials are valid, and the limitations."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from lastro.analysis.campaign import CampaignResults, MeasuredIn
+from lastro.analysis.joined_campaigns import across_campaigns
+from lastro.analysis.properties import PropertyTable
+from lastro.results.samples import MAX_ATTEMPTS, Metric
+from lastro.stats.censored import BOTH_ARE_BOUNDS, RATIO_IS_BOUND
+from lastro.stats.contrasts import NO_SPREAD
+from lastro.stats.notes import N_, Note
+from lastro.stats.ratios import Ratio
+from lastro.units import human_bytes, human_duration
+from lastro.words.language import Language
+from lastro.words.numbers import direction_text
+from lastro.words.remarks import meaning, sign
+
+_MOST_LINKS = 3  # treatments to name
+_HOST_KEYS = (
+    ("hostname", "host_name", "node"),
+    ("cpu_model", "model", "model_name", "cpu"),
+    ("kernel", "kernel_release", "release"),
+)
+
+
+def summary(report: CampaignResults, say: Language) -> str:
+    """Return one paragraph: what was compared, how many trials are valid, where and when."""
+    study, progress = report.study, report.progress
+    factors = " × ".join(f"{factor.name} ({len(factor.levels)})" for factor in report.varying)
+    compared = say.count(len(report.rows), "treatment") + (f": {factors}" if factors else "")
+    blocks = say.count(study.design.replicates, "randomised block")
+    ran = N_("This campaign ran the scenario “{scenario}” to compare {compared}, in {blocks}.")
+    if report.members and not report.of_fleet:
+        ran = N_("These campaigns ran the scenario “{scenario}” to compare {compared}, in {blocks}.")
+    sentences = [
+        say(ran, scenario=study.scenario, compared=compared, blocks=blocks),
+        *premises(report, say),
+        _tally(report, say),
+    ]
+    if where := host_line(report.provenance, say):
+        sentences.append(say("Host: {host}.", host=where))
+    if progress.first_utc and progress.last_utc:
+        first, last = when(progress.first_utc), when(progress.last_utc)
+        span = say("on {when}", when=first) if first == last else say("from {first} to {last}", first=first, last=last)
+        spent = human_duration(progress.measured_s)
+        sentences.append(say("Measured {span} UTC, {duration} of trials.", span=span, duration=spent))
+    return " ".join(sentences)
+
+
+def premises(report: CampaignResults, say: Language) -> tuple[str, ...]:
+    """Return what a reader must know before any number: changes of the study, a guest, and several campaigns."""
+    changes = report.study.changes
+    found = [say("The study was changed by {options}.", options=shlex.join(changes))] if changes else []
+    return (*found, *of_guest(report.guest, say), *_several_campaigns(report, say))
+
+
+def of_guest(guest: MeasuredIn | None, say: Language) -> Iterator[str]:
+    """Yield that the host, or some of several, was a virtual machine; nothing for real hosts."""
+    if guest is None:
+        return
+    if isinstance(guest.title, Note):
+        sentence = N_("Measured in guests: {guest}. The figures in them are those of virtual machines.")
+        if guest.emulated:
+            sentence = N_(
+                "Measured in guests: {guest}. Times and rates in an emulated guest are not comparable with those of "
+                "any host. Ratios within it compare treatments under emulation, which may slow one of them down more "
+                "than another."
+            )
+        yield say(sentence, guest=say.note(guest.title))
+    elif guest.emulated:
+        yield say(
+            "Measured in {guest}: times and rates are not comparable with those of any host. Ratios compare "
+            "treatments under emulation, which may slow one of them down more than another.",
+            guest=guest.title,
+        )
+    else:
+        yield say("Measured in {guest}: the figures are those of a virtual machine.", guest=guest.title)
+
+
+def place(report: CampaignResults, say: Language) -> str:
+    """Return 'in an emulated guest', for the captions of tables and figures, which are read alone; empty for a host."""
+    return place_of([report.guest], say)
+
+
+def place_of(found: Sequence[MeasuredIn | None], say: Language) -> str:
+    """Return the same for what was measured in all of these places; None is a real host."""
+    guests = [guest for guest in found if guest is not None]
+    if not guests:
+        return ""
+    emulated = any(guest.emulated for guest in guests)
+    if len(guests) < len(found) or any(guest.partly or guest.emulated != emulated for guest in guests):
+        return say("partly in an emulated guest") if emulated else say("partly in a guest")
+    return say("in an emulated guest") if emulated else say("in a guest")
+
+
+def titled(title: str, place: str) -> str:
+    """Return the title of a table or figure with its place, if it has both."""
+    return f"{title}, {place}" if title and place else title
+
+
+def _several_campaigns(report: CampaignResults, say: Language) -> Iterator[str]:
+    if (found := across_campaigns(report)) is None:
+        return
+    fleet = report.of_fleet
+    yield (_testbeds if fleet else _campaigns)(report, say)
+    if found.other_machine:
+        other = N_("WARNING: The machines differ, so ratios across campaigns compare machines, too.")
+        if fleet:
+            other = N_("WARNING: The machines differ, so means over testbeds are of several machines.")
+        yield say(other)
+    if found.differing:
+        unknown = say("not recorded")
+        facts = [
+            f"{say(name)} ({' / '.join(v or unknown for v in values)})" for name, values in found.differing.items()
+        ]
+        differ = N_("The testbeds differ in: {facts}.") if fleet else N_("The campaigns differ in: {facts}.")
+        yield say(differ, facts="; ".join(facts))
+    if found.more:
+        yield say("Other recorded facts that differ: {names}.", names=", ".join(found.more))
+    if fleet:
+        yield say(
+            "Each block was measured on one testbed, so ratios compare treatments within testbeds. The intervals hold "
+            "for these testbeds; `lastro pool` estimates what another one will show. Trends, lines and predictions are "
+            "not computed over several testbeds."
+        )
+        return
+    if not found.links:
+        yield say("They have no treatment in common, so treatments of different campaigns are not compared.")
+        return
+    yield say(
+        "Treatments of different campaigns are compared through what several campaigns measured: {treatments}. "
+        "No interval covers a change between the campaigns that affected only some treatments. Trends, lines and "
+        "predictions are in the report of each campaign.",
+        treatments="; ".join(treatment.label for treatment in found.links[:_MOST_LINKS])
+        + (f"; … ({len(found.links)})" if len(found.links) > _MOST_LINKS else ""),
+    )
+
+
+def _campaigns(report: CampaignResults, say: Language) -> str:
+    listed = [
+        say(
+            N_("{directory} (blocks {blocks}, trials {trials}; changed by {options})")
+            if member.changes
+            else N_("{directory} (blocks {blocks}, trials {trials})"),
+            directory=member.directory,
+            blocks=_span(member.blocks),
+            trials=_span(member.trials),
+            options=shlex.join(member.changes),
+        )
+        for member in report.members
+    ]
+    return say("The numbers are of {n} campaigns: {list}.", n=say.integer(len(listed)), list="; ".join(listed))
+
+
+def _span(numbers: Collection[int]) -> str:
+    return f"{min(numbers)}–{max(numbers)}" if numbers else "–"
+
+
+def _testbeds(report: CampaignResults, say: Language) -> str:
+    valid = Counter(attempt.block for attempt in report.attempts if attempt.valid)
+    listed = [
+        say(
+            "{name} ({blocks}, {trials})",
+            name=member.directory,
+            blocks=say.count(len(member.blocks), "block"),
+            trials=say.count(sum(valid[block] for block in member.blocks), "valid trial"),
+        )
+        for member in report.members
+    ]
+    return say("The numbers are of {n} testbeds: {list}.", n=say.integer(len(listed)), list="; ".join(listed))
+
+
+def _tally(report: CampaignResults, say: Language) -> str:
+    progress = report.progress
+    parts = [(progress.counts.get("valid", 0), N_("{n} yielded a valid result"))] + [
+        (number, words)
+        for number, words in (
+            (progress.counts.get("invalid", 0), N_("{n} stayed invalid")),
+            (progress.counts.get("unavailable", 0), N_("{n} cannot run on this host")),
+            (waiting(report), N_("{n} have not run yet")),
+        )
+        if number
+    ]
+    trials = say.count(progress.n_trials, "trial")
+    text = say("Of {trials}, {parts}", trials=trials, parts=", ".join(say(w, n=say.integer(n)) for n, w in parts))
+    if progress.n_invalid_attempts:
+        attempts = say.count(progress.n_invalid_attempts, "attempt")
+        text += "; " + say("{attempts} judged invalid and set aside", attempts=attempts)
+    return text + "."
+
+
+def limitations(report: CampaignResults, say: Language) -> tuple[str, ...]:
+    """Return the limitations of the results, from the design and from events in this campaign."""
+    marks = (legend(kind, say) for kind in report.kinds_of_marks)
+    return (*_limits_of_design(report, say), *_limits_of_host(report, say), *marks, *_limits_of_attempts(report, say))
+
+
+def _limits_of_design(report: CampaignResults, say: Language) -> Iterator[str]:
+    design, n = report.study.design, report.study.design.replicates
+    if not report.members:
+        yield say(
+            "One host, one campaign: the figures hold for this hardware, kernel and day. Repeat on yours before "
+            "deciding."
+        )
+    yield say(
+        "Intervals are {confidence} confidence intervals; the unit is the trial. Those of ratios to the baseline and "
+        "of effects are corrected for the number of comparisons within a metric, and so are the marks beside them.",
+        confidence=percent(design.confidence),
+    )
+    if not report.progress.finished:
+        yield say("The campaign is unfinished: what is shown may change when the remaining trials have run.")
+    if report.progress.counts.get("valid", 0) == 0:
+        yield say("No trial is valid, so nothing can be concluded.")
+    if n == 1:
+        yield say("There is only one replicate, so the spread is not known: no interval, no comparison.")
+    elif n < 5:
+        yield say("With {n} replicates the intervals are wide; small differences cannot be detected.", n=n)
+    if design.sequential:
+        yield sequential_note(report, say)
+    if not design.baseline:
+        yield say("The study names no baseline, so there are no ratios.")
+
+
+def _limits_of_host(report: CampaignResults, say: Language) -> Iterator[str]:
+    if report.gaps:
+        yield say(
+            "Unavailable levels leave gaps in the design: effects hold only for the combinations that were measured."
+        )
+    if shared := report.provenance.get("testbed", {}).get("shared_cpus"):
+        yield say(
+            "Roles share CPUs ({shared}): CPU time that one uses is lost to the others, so load on the client or the "
+            "server affects the system under test.",
+            shared="; ".join(map(str, shared)),
+        )
+
+
+def _limits_of_attempts(report: CampaignResults, say: Language) -> Iterator[str]:
+    if late := sum(attempt.valid and attempt.attempt > MAX_ATTEMPTS for attempt in report.attempts):
+        yield say(
+            "Trials that were given up, but valid when repeated later: {n}. They ran at another time than the rest of "
+            "their blocks.",
+            n=late,
+        )
+    if report.progress.n_invalid_attempts:
+        yield say(
+            "Invalid attempts are excluded from all means. If they were invalid because of what they measured, the "
+            "means are biased."
+        )
+
+
+def legend(kind: str, say: Language) -> str:
+    """Return a mark with its meaning: '‡ through a cache: a cache may stand …'."""
+    return f"{sign(kind)} {say(kind)}: {meaning(kind, say)}"
+
+
+def sequential_note(report: CampaignResults, say: Language) -> str:
+    """Return the caveat for a campaign whose number of blocks was not fixed in advance."""
+    design = report.study.design
+    return say(
+        "Sequential campaign: blocks were added until every chosen ratio was known to ±{precision}, or there were "
+        "{most}. Such a campaign tends to stop when the spread looks small by chance, so its intervals are slightly "
+        "too narrow: 95% intervals contain the true value in 92.5% of cases or more.",
+        precision=say.number(f"{100 * design.precision:g}%"),
+        most=design.max_replicates,
+    )
+
+
+def reason(ratio: Ratio, say: Language) -> str:
+    """Return why the ratio has no interval; empty if it has one."""
+    if ratio.absent_because is not None and ratio.absent_because.message in (RATIO_IS_BOUND, BOTH_ARE_BOUNDS):
+        return say.note(ratio.absent_because)
+    if ratio.unbounded:
+        return say("the mean of the baseline is zero") if ratio.value is None else say(_UNBOUNDED)
+    if ratio.absent_because is not None and ratio.absent_because.message == NO_SPREAD:
+        return say.note(ratio.absent_because)
+    return "" if ratio.interval is not None else say("an interval needs 2 trials or more")
+
+
+_UNBOUNDED = N_("unbounded: the baseline is not distinguishable from zero")
+
+
+def pairing(ratio: Ratio, say: Language) -> str:
+    """Return the pairing of a ratio and its n, such as 'paired within blocks, n = 5'."""
+    if ratio.pairing == "paired":
+        return say("paired within blocks, n = {n}", n=ratio.n[0])
+    return say("unpaired, n = {n} and {m}", n=ratio.n[0], m=ratio.n[1])
+
+
+def percent(share: float) -> str:
+    """Format a percentage as '95 %', with a no-break space."""
+    return f"{100 * share:g}\xa0%"
+
+
+def host_line(provenance: Mapping[str, Any], say: Language) -> str:
+    """Describe the host as far as it is recorded: 'edge-7, AMD EPYC 7B13, 2 CPUs, 23.5 GiB, Linux 6.1.0'."""
+    name, model, kernel = (_find(provenance, keys) for keys in _HOST_KEYS)
+    cpus = _find(provenance, ("cpus", "n_cpus", "logical_cpus", "online_cpus"))
+    memory = _find(provenance, ("memory_bytes", "total_bytes", "memory_total_bytes"))
+    size = say.number(human_bytes(memory)) if _is_count(memory) else ""
+    parts = [name, model, say("{n} CPUs", n=cpus) if cpus else "", size, kernel]
+    return ", ".join(str(part) for part in parts if part)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _find(data: Mapping[str, Any], keys: tuple[str, ...]) -> Any:
+    """Return the plain value under the first of these keys, as near to the top level as possible; empty without any."""
+    level: list[Mapping[str, Any]] = [data]
+    while level:
+        for key in keys:
+            for mapping in level:
+                if isinstance(mapping.get(key), str | int | float):
+                    return mapping[key]
+        level = [item for mapping in level for item in mapping.values() if isinstance(item, Mapping)]
+    return ""
+
+
+def when(utc: str) -> str:
+    """Convert an ISO time to '2026-11-02 10:00'; return any other text as it is."""
+    try:
+        return datetime.fromisoformat(utc).strftime("%Y-%m-%d %H:%M")
+    except ValueError:
+        return utc
+
+
+def metric_note(metric: Metric, say: Language) -> str:
+    """Return the summary and direction of a metric: 'TCP throughput; higher is better'."""
+    return "; ".join(part for part in (metric.summary, direction_text(metric, say)) if part)
+
+
+def commands(report: CampaignResults, say: Language) -> list[tuple[str, str]]:
+    """Return (purpose, command line) for repeating the campaign or inspecting it.
+
+    Several campaigns are repeated one by one, each by the commands of its own report."""
+    if report.members and not report.of_fleet:
+        places = [shlex.quote(member.directory) for member in report.members]
+        reports = " && ".join(f"lastro report {place}" for place in places)
+        return [
+            (say("The report of each campaign, with the commands that repeat it"), reports),
+            (say("Every value, for R or pandas"), f"lastro results {' '.join(places)} --csv values.csv"),
+        ]
+    here = shlex.quote(report.directory)
+    study = shlex.quote(f"{report.directory}/study.toml")
+    chosen = ("--profile", report.study.profile) if report.study.profile else ()
+    options = "".join(f" {shlex.quote(word)}" for word in (*chosen, *report.study.changes))
+    first = report.timeline[0].trial if report.timeline else 1
+    return [
+        (say("What this host can run of the study"), f"lastro plan {study}{options}"),
+        (say("The whole campaign again, in the same order"), f"sudo lastro run {study}{options} -o again"),
+        (say("One trial with the raw tools, as a shell script"), f"lastro show {here} {first} --commands"),
+        (say("Every value, for R or pandas"), f"lastro results {here} --csv values.csv"),
+    ]
+
+
+def resources(report: CampaignResults, say: Language) -> list[tuple[str, str, PropertyTable]]:
+    """Return (name, title, table) for resource usage, and disturbances of the host."""
+    properties = report.properties
+    found = [
+        ("usage", say("Used by each instance, from its own cgroup"), properties.usage),
+        ("host", say("Disturbances of the host"), properties.host),
+    ]
+    return [entry for entry in found if entry[2]]
+
+
+def waiting(report: CampaignResults) -> int:
+    """Return the number of trials that have not run yet."""
+    return report.progress.counts.get("pending", 0) + report.progress.counts.get("running", 0)
+
+
+def not_run_yet(report: CampaignResults, say: Language) -> str:
+    return say("{trials} not run yet.", trials=say.count(waiting(report), "trial"))
+
+
+HOW_TO_READ = N_(
+    "Each p is raw, then corrected for the number of comparisons beside it, but not for the other tables and sentences "
+    "on the metric: of simulated metrics on which nothing has an effect, 17 % have some false statement. Percentages "
+    "of the variation are those of the sums of squares."
+)
+AS_WRITTEN = N_("Text from tools, parts and the author of the study is not translated.")
+CONTINUE = N_("This campaign has trials left to run. To continue it:")
+NOTHING_MISSING = N_("Nothing: every trial of the plan was valid at the first attempt.")
+REALLY = N_(
+    "How each platform was measured, as its trials recorded it: file system, storage, caches, clock. If two "
+    "platforms have different storage, their difference includes that of the storage."
+)
+RESIDUALS = N_(
+    "Every platform ran the same files. These properties still differed between them, and may explain a difference "
+    "in results."
+)
+
+# Words that the store and the log write; the report translates them through variables
+STATES = (N_("pending"), N_("running"), N_("valid"), N_("invalid"), N_("unavailable"))
+EVENTS = (N_("started"), N_("resumed"), N_("finished"), N_("interrupted"), N_("stopped"))
+MORE_EVENTS = (N_("not calibrated"), N_("noise floor"), N_("changed host"), N_("moved"), N_("testbed"))

@@ -1,0 +1,87 @@
+"""What a reader must know beside the key findings: circumstances that explain a part of an effect. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from lastro.analysis.campaign import CampaignResults
+from lastro.analysis.doses import doses_of, unequal_doses
+from lastro.results.trial_notes import is_number
+from lastro.words.language import Language
+
+_CPU_NEIGHBOUR = 0.1  # CPUs, above which a neighbour takes execution units from the other thread of its core
+_CALIBRATION = "calibration"  # as `host.processors` writes it
+
+
+def caveats(report: CampaignResults, say: Language) -> tuple[str, ...]:
+    """Return sentences to be read with the key findings; none where there is nothing to add."""
+    return (*_shared_cores(report, say), *_idle_cpus(report, say), *_unequal_doses(report, say))
+
+
+def _shared_cores(report: CampaignResults, say: Language) -> Iterator[str]:
+    noted = report.provenance.get("cores")
+    cores: Mapping[str, Any] = noted if isinstance(noted, Mapping) else {}
+    shared = cores.get("shared")
+    if not isinstance(shared, list) or not shared or not _has_cpu_neighbour(report):
+        return
+    words = {"cpus": "; ".join(str(each) for each in shared)}
+    speed = _least_speed(cores)
+    if cores.get("known_by") == _CALIBRATION and speed is not None:
+        yield say(
+            "CPUs {cpus} share a core, by a calibration: a loop on one runs at {speed} of its speed beside a loop on "
+            "the other. What a neighbour takes is in part the core itself, and not time on a CPU.",
+            speed=say.number(f"{100 * speed:.0f} %"),
+            **words,
+        )
+    else:
+        yield say(
+            "CPUs {cpus} share a core. What a neighbour takes is in part the core itself, and not time on a CPU.",
+            **words,
+        )
+
+
+def _idle_cpus(report: CampaignResults, say: Language) -> Iterator[str]:
+    """A constant of the study can keep CPUs awake for latency, but for no other phase."""
+    if report.study.scenario != "chain" or not _has_cpu_neighbour(report):
+        return
+    awake = report.study.settings.get("cpus_idle") == "awake"
+    names = [metric.name for metric in report.metrics if _paced(metric.name) and (metric.name == "jitter" or not awake)]
+    if names:
+        yield say(
+            "CPUs halt between paced packets, and a neighbour that keeps them busy spares these the wake-up. What "
+            "neighbours and limits on them change in {metrics} is in part that, and nothing of the function.",
+            metrics=", ".join(names),
+        )
+
+
+def _paced(metric: str) -> bool:
+    """Return whether a metric of a chain is of packets between which CPUs are idle."""
+    return metric == "jitter" or (metric.startswith("latency_") and not metric.endswith("_loaded"))
+
+
+def _unequal_doses(report: CampaignResults, say: Language) -> Iterator[str]:
+    unequal = unequal_doses(doses_of(report))
+    if unequal is None:
+        return
+    less, more, quantity = unequal.less, unequal.more, unequal.quantity
+    yield say(
+        "The neighbours did unequal work ({quantity}: {least} at {less}, {most} at {more}). A difference between the "
+        "two includes that of their neighbours.",
+        less=less.text,
+        more=more.text,
+        quantity=say(quantity.label),
+        least=say.number(quantity.text(less.spreads[quantity.name].mean)),
+        most=say.number(quantity.text(more.spreads[quantity.name].mean)),
+    )
+
+
+def _has_cpu_neighbour(report: CampaignResults) -> bool:
+    cpus = (row.spreads.get("cpus") for row in doses_of(report).rows)
+    return any(spread is not None and spread.greatest >= _CPU_NEIGHBOUR for spread in cpus)
+
+
+def _least_speed(cores: Mapping[str, Any]) -> float | None:
+    speeds = cores.get("speed_beside")
+    found = [value for value in speeds.values() if is_number(value)] if isinstance(speeds, Mapping) else []
+    return min(found, default=None)

@@ -1,0 +1,77 @@
+"""The sentences of a table of claims, shared by the terminal and the HTML page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lastro.analysis.campaign import CampaignResults
+from lastro.analysis.claims import Judgement, Verdict, tally
+from lastro.stats.notes import N_
+from lastro.study.claims import Source
+from lastro.words.claims import effect_text
+from lastro.words.estimates import p_text
+from lastro.words.language import ENGLISH, Language
+
+TALLY_WORDS: dict[Verdict, str] = {
+    "reproduced": N_("{n} reproduced"),
+    "same direction, another size": N_("{n} same direction, another size"),
+    "same direction, too imprecise": N_("{n} same direction, too imprecise"),
+    "contradicted": N_("{n} contradicted"),
+    "not distinguishable here": N_("{n} not distinguishable here"),
+    "untestable here": N_("{n} untestable here"),
+}
+
+
+def measured_text(one: Judgement, say: Language = ENGLISH) -> str:
+    """Format the measured effect: '×1.048 [1.046, 1.049], +139 [136, 142] Mbit/s'.
+
+    If the claim has several parts, the levels of the deciding part come first."""
+    part = one.part
+    if part is None:
+        return ""
+    effects = [effect_text(part.measure, part.effect, one.unit, say, part.bound)]
+    effects += [effect_text("difference", part.beside, one.unit, say, part.bound)] if part.beside is not None else []
+    several = one.effects is not None and len(one.effects.parts) > 1
+    return (f"{part.label}: " if several else "") + ", ".join(effects)
+
+
+def evidence_text(one: Judgement, say: Language = ENGLISH) -> str:
+    """Format the evidence: 'p < 0.001, adjusted = 0.004; 12 blocks'; empty where nothing was tested."""
+    if one.part is None or one.p is None:
+        return ""
+    effect = one.part.effect
+    ps = say("p {p}, adjusted {adjusted}", p=_equal(one.p, say), adjusted=_equal(one.p_adjusted, say))
+    n = say.count(effect.n, "block") if effect.pairing == "paired" else say.count(effect.n, "value")
+    return f"{ps}; {n}"
+
+
+def _equal(p: float | None, say: Language) -> str:
+    text = p_text(p, say)
+    return text if text.startswith("<") else f"= {text}"
+
+
+def source_text(source: Source) -> str:
+    """Format the source of the claims: 'Authors, Title (2017)'."""
+    text = ", ".join(part for part in (source.authors, source.title) if part)
+    return f"{text} ({source.year})" if source.year else text
+
+
+def tally_text(judgements: Sequence[Judgement], say: Language = ENGLISH) -> str:
+    """Format the tally of verdicts: '27 claims: 20 reproduced, 7 untestable here.'"""
+    counts = [say(TALLY_WORDS[verdict], n=n) for verdict, n in tally(judgements).items() if n]
+    stand_ins = sum(1 for one in judgements if one.stand_in)
+    among = f" ({say('{n} on a stand-in', n=stand_ins)})" if stand_ins else ""
+    text = f"{say.count(len(judgements), 'claim')}: {', '.join(counts)}{among}."
+    if judgements and all(one.n_blocks < 2 for one in judgements):
+        text += f" {say('Claims are tested from two blocks on: run the study with --replicates 2 or more.')}"
+    return text
+
+
+def explanation(report: CampaignResults, say: Language = ENGLISH) -> str:
+    """Return a paragraph on how to read the table."""
+    return say(
+        "Effects have their {confidence} intervals; p is raw, then adjusted by Holm's method for the number of claims. "
+        "A claim is reproduced when the effect has its direction and, where a figure was published, its whole interval "
+        "lies within the tolerance.",
+        confidence=f"{report.study.design.confidence:.0%}",
+    )

@@ -1,0 +1,266 @@
+"""The text that all forms of a comparison of two campaigns share: differences, and what was not compared. Pure.
+
+Documents for programs are in English."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Iterator
+
+from lastro.analysis.campaign import CampaignResults
+from lastro.analysis.compare import RANDOMIZATION
+from lastro.analysis.comparison import ComparedCell, Comparison, MissingSide, Side, UnmatchedTreatments
+from lastro.results.samples import GENERATOR_LIMITED
+from lastro.stats.gate_power import POWER
+from lastro.stats.notes import N_
+from lastro.units import human_duration
+from lastro.words.campaign import of_guest, waiting
+from lastro.words.language import ENGLISH, Language
+from lastro.words.numbers import STATUS_WORDS, margin_text, percent
+from lastro.words.phrases import joined
+from lastro.words.remarks import meaning, sign
+
+_NONE = {"provenance": N_("not recorded"), "profile": N_("none"), "setting": N_("not set"), "design": ""}
+_FARTHER = 2.0  # times as far apart as the campaigns that show the spread: worth a mention
+_MOST_CHARACTERS = 40  # of a fact of provenance, after what A and B have in common
+_MOST_FACTS = 4  # of one chapter, with their values
+
+
+def label(cell: ComparedCell, say: Language = ENGLISH) -> str:
+    """Return the levels of a treatment: 'native · cgroups'."""
+    return " · ".join(str(level) for _, level in cell.levels) or say("the treatment")
+
+
+def not_compared(cell: ComparedCell, say: Language = ENGLISH) -> str | None:
+    """Return why a cell has no test; None if it has one."""
+    if cell.absent:
+        return "; ".join(f"{each.side}: {_why_absent(each, say)}" for each in cell.absent)
+    return say.note(cell.no_test) if cell.no_test else None
+
+
+def _why_absent(absent: MissingSide, say: Language) -> str:
+    row, cell = absent.row, absent.cell
+    if cell.bounded:
+        trials = say.count(len(cell.points), "trial")
+        return say("only a lower bound in {n} of {trials}", n=cell.bounded, trials=trials)
+    if row.status == "unavailable" and row.reason:
+        return say("unavailable: {reason}", reason=row.reason)
+    return say("not measured") if row.n_valid else say(STATUS_WORDS[row.status])
+
+
+def why_only(found: UnmatchedTreatments, say: Language = ENGLISH) -> str:
+    """Return why the other campaign lacks these treatments."""
+    other = "B" if found.only_in == "A" else "A"
+    if lacking := ", ".join(f"{name} = {level}" for name, level in found.lacking):
+        return say("{side} has no {levels}", side=other, levels=lacking)
+    return say("{side}'s study excludes this combination", side=other)
+
+
+def differences(comparison: Comparison, say: Language = ENGLISH) -> Iterator[tuple[str, str, str]]:
+    """Yield (what, value in A, value in B)."""
+    for kind, what, *values in comparison.differences:
+        a, b = (say(_NONE[kind]) if value is None else value for value in values)
+        yield what, a, b
+
+
+def difference_lines(comparison: Comparison, say: Language = ENGLISH) -> Iterator[str]:
+    """Yield what differs, for readers: of long values, where they differ; of a long chapter, only the names."""
+    chapters: dict[str, list[str]] = {}
+    for _, what, *_ in comparison.differences:
+        chapters.setdefault(what.rpartition(".")[0], []).append(what)
+    for what, in_a, in_b in differences(comparison, say):
+        chapter = what.rpartition(".")[0]
+        if not chapter or len(chapters[chapter]) <= _MOST_FACTS:
+            a, b = _where_apart(in_a, in_b)
+            yield f"{what}: A {a}, B {b}"
+        elif chapters[chapter][0] == what:
+            names = ", ".join(name.rpartition(".")[2] for name in chapters[chapter])
+            facts = say.count(len(chapters[chapter]), "fact")
+            yield say("{chapter}, {facts}: {names} (values: --json)", chapter=chapter, facts=facts, names=names)
+
+
+def _where_apart(a: str, b: str) -> tuple[str, str]:
+    """Shorten two long texts to the words in which they differ."""
+    if max(len(a), len(b)) <= _MOST_CHARACTERS:
+        return a, b
+    words_a, words_b = a.split(), b.split()
+    pairs = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(words_a, words_b, strict=False))
+    same = len(list(pairs))
+    shown = [" ".join((["…"] if same else []) + words[same:]) for words in (words_a, words_b)]
+    return tuple(f"{text[:_MOST_CHARACTERS]}…" if len(text) > _MOST_CHARACTERS else text for text in shown)  # type: ignore[return-value]
+
+
+def changed_host_text(comparison: Comparison, say: Language = ENGLISH) -> str:
+    """Say in which facts the hosts differ although they must not; empty if they do not, or may."""
+    found = comparison.changed_host
+    if not found:
+        return ""
+    names = ", ".join(each.what for each in found[:_MOST_FACTS]) + (", …" if len(found) > _MOST_FACTS else "")
+    return say("the hosts differ in {facts} ({names})", facts=say.count(len(found), "fact"), names=names)
+
+
+def between_notes(comparison: Comparison, say: Language) -> Iterator[str]:
+    """Yield whether intervals and tests contain the differences between equal campaigns, and what to do if not."""
+    found = comparison.between
+    if found is None:
+        yield say(
+            "WARNING: how much two campaigns of the same thing differ on this host is not known, so no interval or p "
+            "contains it. A shift of the whole host between A and B looks like a difference of every treatment. "
+            "Measure it with `lastro noise-floor {directory} --campaigns 5`, or compare within one campaign: as levels "
+            "of one factor, both run in the same blocks.",
+            directory=comparison.a.directory,
+        )
+        return
+    if found.spreads:
+        sizes = ", ".join(f"{name} {percent(each.spread, say)}" for name, each in found.spreads.items())
+        yield say(
+            "Intervals and p contain the spread between {n} campaigns in which nothing changed (standard deviation: "
+            "{sizes}).",
+            n=found.campaigns,
+            sizes=sizes,
+        )
+    if comparison.without_spread:
+        yield say(
+            "WARNING: the spread between equal campaigns is not known for {metrics}: no interval or p contains it.",
+            metrics=", ".join(metric.name for metric in comparison.without_spread),
+        )
+    apart_s = comparison.apart_s
+    if apart_s is not None and apart_s > _FARTHER * found.span_s:
+        yield say(
+            "A and B began {apart} apart, those campaigns within {span}: the spread may be larger over the longer "
+            "time.",
+            apart=human_duration(apart_s),
+            span=human_duration(found.span_s),
+        )
+
+
+def guest_notes(comparison: Comparison, say: Language = ENGLISH) -> Iterator[str]:
+    """Yield which campaigns are of guests, and whether the campaigns ran on different kinds of machines."""
+    apart = {each.what for each in comparison.differences if each.kind == "provenance"}
+    if len({report.guest for _, report in comparison.sides}) > 1 or RANDOMIZATION in apart:
+        yield say(
+            "WARNING: A and B ran on different kinds of machines, at least one of them a guest: a ratio B / A compares "
+            "these machines, not what the study varies."
+        )
+    yield from _by_side(((of_guest(report.guest, say), side) for side, report in comparison.sides), say)
+
+
+def notes(comparison: Comparison, say: Language = ENGLISH) -> Iterator[str]:
+    """Yield caveats on the campaigns, each once, and the metrics that only one of them has."""
+    yield from guest_notes(comparison, say)
+    for side, report in comparison.sides:
+        if not report.progress.finished:
+            n, total = say.integer(waiting(report)), say.integer(report.progress.n_trials)
+            yield say("{side} is unfinished: {n} of {all} trials have not run", side=side, n=n, all=total)
+    yield from _by_side(((_marks_on(report, say), side) for side, report in comparison.sides), say)
+    if dependent := comparison.dependent:
+        metrics: dict[str, list[str]] = {}
+        for side, metric in dependent:
+            metrics.setdefault(metric.name, []).append(side)
+        where = (say("{metric} in {sides}", metric=name, sides=joined(at, say)) for name, at in metrics.items())
+        yield say(
+            "Trials that are close in time are correlated ({where}): intervals and tests take the variance of a mean "
+            "to be up to {factor} times that of independent trials",
+            where=", ".join(where),
+            factor=say.number(f"{max(dependent.values()):.1f}"),
+        )
+    own_a, own_b = ({metric.name for metric in report.study.metrics} for _, report in comparison.sides)
+    for side, alone in (("A", own_a - own_b), ("B", own_b - own_a)):
+        if alone:
+            yield say("metrics only in {side}'s study: {metrics}", side=side, metrics=", ".join(sorted(alone)))
+
+
+def _marks_on(report: CampaignResults, say: Language) -> Iterator[str]:
+    """Yield what the marks on the numbers of one campaign mean, each after the sign that the table has."""
+    for kind in report.kinds_of_marks:
+        if kind == GENERATOR_LIMITED:
+            limited = say.count(report.n_limited, "treatment")
+            text = say("the generator was the bottleneck in some trials of {treatments}", treatments=limited)
+        else:
+            text = f"{say(kind)}: {meaning(kind, say)}"
+        yield f"{sign(kind)} {text}"
+
+
+def _by_side(found: Iterable[tuple[Iterable[str], Side]], say: Language) -> Iterator[str]:
+    """Yield each note once, after the campaigns that it is on."""
+    sides: dict[str, list[str]] = {}
+    for notes, side in found:
+        for note in notes:
+            sides.setdefault(note, []).append(side)
+    yield from (f"{joined(those, say)}: {note}" for note, those in sides.items())
+
+
+# The conclusion of the gate
+
+
+def conclusion(comparison: Comparison, say: Language = ENGLISH) -> str:
+    """Return the conclusion of the gate, its power and, on a pass, how large a regression it may have missed.
+
+    Empty without a gate."""
+    if comparison.margin is None:
+        return ""
+    margin, tests = margin_text(comparison.margin, say), say.count(comparison.n_judged, "test")
+    if found := len(comparison.regressions):
+        parts = [
+            say(
+                "Gate: {regressions} of more than {margin} ({tests}; at most one gate in {n} fails by chance).",
+                regressions=say.count(found, "regression"),
+                margin=margin,
+                tests=tests,
+                n=f"{1 / comparison.alpha:.3g}",
+            )
+        ]
+    else:
+        passed = N_("Gate: no regression of more than {margin} was found ({tests}).")
+        if comparison.n_judged:
+            passed = N_(
+                "Gate: no regression of more than {margin} was found ({tests}; smaller or noisier regressions may have "
+                "been missed)."
+            )
+        parts = [say(passed, margin=margin, tests=tests), _missed(comparison, say)]
+    parts.append(_power(comparison, say))
+    if unjudged := len(comparison.not_judged):
+        parts.append(say("Not judged: {cells}, for the reasons above.", cells=say.count(unjudged, "cell")))
+    return " ".join(filter(None, parts))
+
+
+def _power(comparison: Comparison, say: Language) -> str:
+    """Return how large a loss this gate finds: in the noisiest cell, and in the median one."""
+    if not (cells := comparison.sensitivity):
+        return ""
+    noisiest, middle = cells[-1], cells[(len(cells) - 1) // 2]
+    if len(cells) == 1:
+        found = N_("With {power} power, it could have seen a loss of {loss} or more in its cell.")
+        if noisiest.least_found == math.inf:
+            found = N_("In its cell, it could have missed a loss of any size.")
+    elif noisiest.least_found < math.inf:
+        found = N_(
+            "With {power} power, it could have seen a loss of {loss} or more in any one cell ({metric} of "
+            "{treatment}), and one of {median} in the median cell."
+        )
+    elif middle.least_found < math.inf:
+        found = N_(
+            "In the noisiest cell ({metric} of {treatment}), it could have missed a loss of any size, and with {power} "
+            "power, one of {median} in the median cell."
+        )
+    else:
+        found = N_("In the noisiest cell ({metric} of {treatment}), it could have missed a loss of any size.")
+    return say(
+        found,
+        power=percent(POWER, say),
+        loss=percent(noisiest.least_found, say),
+        metric=noisiest.metric.name,
+        treatment=label(noisiest, say),
+        median=percent(middle.least_found, say),
+    )
+
+
+def _missed(comparison: Comparison, say: Language) -> str:
+    if comparison.most_allowed is None:
+        return ""
+    loss, cell = comparison.most_allowed
+    allowed = N_("The intervals allow one of up to {loss}: {metric} of {treatment}.")
+    if loss == math.inf:
+        allowed = N_("The intervals allow one of any size: {metric} of {treatment}.")
+    return say(allowed, loss=percent(loss, say), metric=cell.metric.name, treatment=label(cell, say))

@@ -1,0 +1,22 @@
+"""Words and numbers for what the neighbour really did. Pure."""
+
+from __future__ import annotations
+
+from lastro.analysis.doses import Quantity, Spread
+from lastro.stats.notes import N_
+from lastro.words.language import Language
+
+DOSES = N_("What the neighbour really did")
+DOSES_NOTE = N_(
+    "Mean over the valid trials, with minimum and maximum. CPUs: processor seconds per second that the neighbour's "
+    "own group used. Units are what the anomaly takes: processes, frames, files, sockets or connections. Moved: bytes "
+    "on a link of its own, or in memory."
+)
+
+
+def spread_text(quantity: Quantity, spread: Spread | None, say: Language) -> str:
+    """Return '0.98 (0.95 – 1.02)'; the mean alone if all trials had the same, and a dash without any."""
+    if spread is None:
+        return "—"
+    mean, least, greatest = (say.number(quantity.text(value)) for value in (spread.mean, spread.least, spread.greatest))
+    return mean if least == greatest else f"{mean} ({least} – {greatest})"

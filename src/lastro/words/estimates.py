@@ -1,0 +1,56 @@
+"""The format of estimates, p-values and percentages in the tables of statistics. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lastro.units import significant
+from lastro.words.language import ENGLISH, Language
+from lastro.words.numbers import MINUS, fixed
+
+if TYPE_CHECKING:
+    from lastro.stats.contrasts import Contrast
+    from lastro.stats.intervals import Interval
+
+
+def difference_text(found: Contrast, say: Language) -> str:
+    """Format a difference as '−312 [−334, −290]'; the width of the interval determines the number of decimals."""
+    return "" if found.value is None else estimate_text(found.value, found.interval, say)
+
+
+def estimate_text(value: float, interval: Interval | None, say: Language) -> str:
+    """Format an estimate with its interval, whose width determines the number of decimals."""
+    if interval is None:
+        return number_text(value, say)
+    low, high = interval.low, interval.high
+    digits = significant(interval.half_width, 2) if interval.half_width else significant(value, 4)
+    if "e" in digits:
+        return say.number(f"{value:.2e} [{low:.2e}, {high:.2e}]".replace("-", MINUS))
+    decimals = len(digits.partition(".")[2])
+    text, low_text, high_text = (fixed(number, decimals) for number in (value, low, high))
+    return say.number(f"{text} [{low_text}, {high_text}]")
+
+
+def p_text(p: float | None, say: Language = ENGLISH, *, sign: bool = False) -> str:
+    """Format p as '0.012' or '< 0.001'; with `sign`, as '= 0.012', to follow the letter p. Empty for None."""
+    if p is None:
+        return ""
+    if p < 0.001:
+        return say.number("< 0.001")
+    text = say.number(f"{p:.3f}" if p < 0.1 else f"{p:.2f}")
+    return f"= {text}" if sign else text
+
+
+def share_text(share: float, say: Language) -> str:
+    """Format a percentage as '78.9 %', with a no-break space."""
+    return say.number(f"{100 * share:.1f}\xa0%")
+
+
+def number_text(value: float, say: Language) -> str:
+    """Format a number with four significant digits."""
+    return say.number(significant(value, 4).replace("-", MINUS))
+
+
+def numeric(first: int, end: int) -> frozenset[int]:
+    """Return the positions of the columns with numbers, as `Table.right`."""
+    return frozenset(range(first, end))

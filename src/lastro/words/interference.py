@@ -1,0 +1,166 @@
+"""Sentences on the cost of a noisy neighbour and on what isolation recovers. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from lastro.analysis.interference import Change, Interference, TestedLevel
+from lastro.stats.notes import N_
+from lastro.words.language import Language
+from lastro.words.phrases import PERCENT, Amount, behind_number, joined, sentence
+
+_MOST = 4  # sentences on neighbours
+
+
+def interference_sentences(found: Interference | None, say: Language, most: int = _MOST + 1) -> tuple[str, ...]:
+    """Return at most `most` sentences, worst neighbour first; none without effects."""
+    return () if found is None else tuple(_Sentences(found, say).all(most))[:most]
+
+
+class _Sentences:
+    """The sentences on one study."""
+
+    def __init__(self, found: Interference, say: Language) -> None:
+        self.found, self.say, self.metric = found, say, found.metric
+
+    def all(self, most: int) -> Iterator[str]:
+        known = [one for one in self.found.losses if one.effects]
+        cost, where = self._cost(), self._only_with()
+        known = known[: min(_MOST, most - bool(cost and len(known) > 1))]
+        for one in known:
+            recoveries = self.found.recoveries.get(one.level, ())
+            clauses = [self._loss_words(one) + where, *self._recovery_clauses(recoveries)]
+            yield sentence([*clauses, cost] if len(known) == 1 else clauses)
+        if len(known) != 1 and cost:
+            yield sentence([cost])
+        text = N_("The cost of the neighbour is not known here ({neighbours}): {reason}.")
+        for why, levels in self._by_reason(self.found.losses).items():
+            yield self.say(text, neighbours=levels, reason=why)
+
+    def _amount(self, change: Change) -> Amount:
+        unit = PERCENT if change.relative else behind_number(self.metric.unit, self.say)
+        return Amount(change.value, change.low, change.high, unit)
+
+    # The cost of a neighbour
+
+    def _loss_words(self, one: TestedLevel) -> str:
+        say, amount = self.say, self._amount(one.change)
+        words = {"neighbour": one.level, "metric": self.metric.name}
+        if not one.distinguishable:
+            text = self._nothing_words(one, amount, words)
+        elif self.metric.better == "neither":
+            text = say("The {neighbour} neighbour changes {metric} by {amount}", amount=amount.text(say), **words)
+        elif amount.value > 0 and self.metric.better == "higher":
+            text = say("The {neighbour} neighbour takes {amount} of {metric}", amount=amount.text(say), **words)
+        elif amount.value > 0:
+            text = say("The {neighbour} neighbour adds {amount} to {metric}", amount=amount.text(say), **words)
+        else:
+            better = (-amount).text(say)
+            text = say("With the {neighbour} neighbour, {metric} is {amount} better", amount=better, **words)
+        if one.distinguishable and one.part.under_floor:
+            text += ", " + say("less than the noise floor of this host")
+        return text + self._over(one)
+
+    def _nothing_words(self, one: TestedLevel, amount: Amount, words: Mapping[str, object]) -> str:
+        say = self.say
+        text = say(
+            "No effect of the {neighbour} neighbour on {metric} is distinguishable with {blocks}",
+            blocks=say.count(self.found.n_blocks, "block"),
+            **words,
+        )
+        if corrected := self._by_correction([one]):
+            text += " " + corrected
+        most = {"higher": N_("at most {limit} is lost"), "lower": N_("at most {limit} is added")}
+        if (limit := amount.limit(say)) and self.metric.better in most:
+            text += "; " + say(most[self.metric.better], limit=limit)
+        return text
+
+    def _by_correction(self, tested: Sequence[TestedLevel]) -> str:
+        """Return 'after correction for 4 comparisons' if the correction makes one of these not significant."""
+        if not any(one.lost_to_correction for one in tested):
+            return ""
+        say = self.say
+        return say("after correction for {comparisons}", comparisons=say.count(tested[0].family, "comparison"))
+
+    def _over(self, one: TestedLevel) -> str:
+        assert one.effects is not None
+        n, total = one.effects.strata, one.effects.all_strata
+        text = self.say("over {n} of {all} conditions of the design", n=n, all=total)
+        return f" ({text})" if n < total else ""
+
+    def _only_with(self) -> str:
+        """Return the isolation under which all trials were measured; empty if one was measured without isolation."""
+        levels = ", ".join(map(str, self.found.only_with))
+        return ", " + self.say("measured only with isolation by {levels}", levels=levels) if levels else ""
+
+    # The recovery by isolation, and its cost
+
+    def _recovery_clauses(self, recoveries: Sequence[TestedLevel]) -> Iterator[str]:
+        say, higher = self.say, self.metric.better == "higher"
+        known = [one for one in recoveries if one.effects]
+        decided = sorted((one for one in known if one.decided), key=lambda one: -one.recovered.value)
+        shares = [(one, self._amount(one.recovered)) for one in decided if one.distinguishable]
+        if gains := [(one, share.text(say)) for one, share in shares if share.value > 0]:
+            first = N_("isolation by {level} recovers {share} of it")
+            yield self._listed(first if higher else N_("isolation by {level} removes {share} of it"), gains)
+        if harms := [(one, (-share).text(say)) for one, share in shares if share.value <= 0]:
+            yield self._listed(N_("isolation by {level} makes it {share} larger"), harms)
+        if rest := [one for one in decided if not one.distinguishable]:
+            yield self._nothing_back(rest)
+        if open_ := joined([str(one.level) for one in known if not one.decided], say):
+            text = N_("how much of it isolation by {levels} recovers is undecided")
+            yield say(text if higher else N_("how much of it isolation by {levels} removes is undecided"), levels=open_)
+        for why, levels in self._by_reason(recoveries).items():
+            yield say("the effect of isolation by {levels} is not known ({reason})", levels=levels, reason=why)
+
+    def _nothing_back(self, tested: Sequence[TestedLevel]) -> str:
+        text = N_("the recovery by {levels} is not distinguishable from zero ({shares})")
+        if self.metric.better != "higher":
+            text = N_("the reduction by {levels} is not distinguishable from zero ({shares})")
+        return self._nothing(text, [(one, self._amount(one.recovered)) for one in tested])
+
+    def _nothing(self, text: str, tested: Sequence[tuple[TestedLevel, Amount]]) -> str:
+        """Say in `text`, with the levels and their amounts, that these are not distinguishable from zero."""
+        say, several, found = self.say, len(tested) > 1, [one for one, _ in tested]
+        shares = ", ".join(
+            (f"{one.level} " if several else "") + amount.text(say) + self._over(one) for one, amount in tested
+        )
+        levels = joined([str(one.level) for one in found], say)
+        return say(text, levels=levels, shares="; ".join(filter(None, (shares, self._by_correction(found)))))
+
+    def _listed(self, first: str, shares: Sequence[tuple[TestedLevel, str]], **words: str) -> str:
+        """Return a list such as 'isolation by cgroups recovers 71 % [50, 90] of it, by apparmor 3 % [1, 5]'."""
+        say = self.say
+        parts = [
+            say("by {level} {share}", level=one.level, share=share)
+            if at
+            else say(first, level=one.level, share=share, **words)
+            for at, (one, share) in enumerate(shares)
+        ]
+        return ", ".join(part + self._over(one) for part, (one, _) in zip(parts, shares, strict=True))
+
+    def _cost(self) -> str:
+        """Return the cost or gain of isolation without a neighbour; empty if the study does not compare isolations."""
+        say, first = self.say, N_("without a neighbour, isolation by {level} takes {share} of {metric}")
+        if self.metric.better == "lower":
+            first = N_("without a neighbour, isolation by {level} adds {share} to {metric}")
+        costs = [(one, self._amount(one.change)) for one in self.found.costs]
+        losses = [(one, amount.text(say)) for one, amount in costs if one.is_loss]
+        cost = self._listed(first, losses, metric=self.metric.name) if losses else ""
+        better = N_("without a neighbour, {metric} is {share} better with isolation by {level}")
+        gains = [
+            say(better, level=one.level, share=(-amount).text(say), metric=self.metric.name)
+            for one, amount in costs
+            if one.distinguishable and not one.is_loss
+        ]
+        rest = [(one, amount) for one, amount in costs if not one.distinguishable]
+        text = N_("the cost of isolation by {levels} without a neighbour is not distinguishable from zero ({shares})")
+        return "; ".join(filter(None, [cost, *gains, self._nothing(text, rest) if rest else ""]))
+
+    def _by_reason(self, tested: Iterable[TestedLevel]) -> dict[str, str]:
+        """Return {reason why nothing is known: the levels it applies to}."""
+        reasons: dict[str, list[str]] = {}
+        for one in tested:
+            if one.effects is None:
+                reasons.setdefault("; ".join(map(self.say.note, one.why_not)), []).append(str(one.level))
+        return {why: ", ".join(levels) for why, levels in reasons.items()}

@@ -1,0 +1,148 @@
+"""The key findings of a campaign, in at most six plain sentences. Pure: a report in, sentences out.
+
+The cost of neighbours and the recovery by isolation come first. Then comes the effect of every other factor on the
+first metric, a sentence for each, largest difference first; then a sentence for each further metric; last, what is
+missing. `analysis.findings` computes the data of the sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lastro.analysis.campaign import CampaignResults
+from lastro.analysis.findings import Findings, MetricFindings, MissingTreatments, findings, level_groups
+from lastro.analysis.model import FactorPairs
+from lastro.stats.notes import N_
+from lastro.words.interference import interference_sentences
+from lastro.words.language import Language
+from lastro.words.numbers import mean_text
+from lastro.words.pairs import PairPhrases, undecided
+from lastro.words.phrases import joined, sentence
+
+MOST = 6  # sentences
+_FEWEST_NEIGHBOURS = 2  # sentences on neighbours for which there is always room
+_OF_OTHERS = 2  # effects to report on a metric other than the first
+_MOST_REASONS = 2
+_REASON = 160  # characters of a reason in a sentence
+
+
+def key_findings(report: CampaignResults, say: Language) -> tuple[str, ...]:
+    """Return at most `MOST` sentences; none before anything was measured."""
+    if (found := findings(report)) is None:
+        return ()
+    missing = _missing(found.missing, say)
+    others = list(filter(None, (_KeySentences(metric, say).in_one() for metric in found.others)))
+    room = MOST - len(missing) - bool(others)
+    neighbours = interference_sentences(found.interference, say, room)
+    first = list(_first(found, say, named=len(report.rows) > 1))
+    if first and neighbours:
+        neighbours = interference_sentences(found.interference, say, max(_FEWEST_NEIGHBOURS, room - len(first)))
+    leading = [*neighbours, *first][:room]
+    return (*leading, *others[: MOST - len(missing) - len(leading)], *missing)
+
+
+def _first(found: Findings, say: Language, *, named: bool) -> Iterator[str]:
+    """Yield a sentence on the first metric for each factor that is not covered; without factors, on its mean."""
+    sentences = _KeySentences(found.first, say)
+    if not found.first.factors:
+        yield from sentences.mean(named=named)
+    elif found.first.one_block:
+        if not found.covered:
+            text = N_("With one block, no difference in {metric} is distinguishable from chance.")
+            yield say(text, metric=found.first.metric.name)
+    else:
+        factors = [factor for factor in found.first.largest_first if factor.factor not in found.covered]
+        yield from (sentence(sentences.clauses(factor)) for factor in factors)
+
+
+class _KeySentences:
+    """The sentences on one metric."""
+
+    def __init__(self, found: MetricFindings, say: Language) -> None:
+        self.found, self.say, self.metric = found, say, found.metric
+
+    def mean(self, *, named: bool) -> Iterator[str]:
+        """Yield the mean of the only measured treatment; if `named`, with its levels."""
+        say, data = self.say, self.found.data
+        for index, summary in data.summaries.items():
+            text = f"{mean_text(summary, say)} {self.metric.unit}".rstrip()
+            where = " (" + ", ".join(f"{k} = {v}" for k, v in data.levels[index].items()) + ")" if named else ""
+            blocks = say.count(summary.n, "block")
+            yield say("With {blocks}, {metric} is {mean}.", blocks=blocks, metric=self.metric.name, mean=text + where)
+
+    def clauses(self, factor: FactorPairs) -> Iterator[str]:
+        """Yield clauses on the levels that differ from the reference, that are alike, and that are undecided."""
+        phrases = self._phrases(factor)
+        if not factor.effects:
+            yield phrases.unknown()
+            return
+        levels = level_groups(factor)
+        if levels.differing:
+            yield phrases.changed(levels.differing)
+        if levels.widest:
+            yield phrases.alike(levels.group, levels.widest)
+        for level in levels.near:
+            yield phrases.alike([factor.reference, level], factor.of(level))
+        if levels.undecided:
+            yield phrases.undecided(levels.undecided)
+        yield phrases.left_out()
+
+    def in_one(self) -> str:
+        """Return a sentence on what changes the metric most, or that nothing does, or that this is undecided.
+
+        Empty if the metric never varied, or if nothing is known."""
+        found, compared = self.found, self.found.compared
+        if found.never_varied:
+            return ""
+        unknown = [self._phrases(factor).unknown() for factor in found.factors if not factor.effects]
+        if differing := found.differing:
+            return sentence(
+                [self._phrases(factor).changed([level], to) for factor, level, to in differing[:_OF_OTHERS]]
+            )
+        words = {
+            "factors": joined([factor.factor for factor in compared], self.say),
+            "metric": self.metric.name,
+            "average": self.say("on average") + " " if any(factor.strata > 1 for factor in compared) else "",
+        }
+        if unsure := found.undecided:
+            what = self.say("whether {metric} differs {average}between levels of {factors}", **words)
+            return sentence([undecided(what, unsure, self.say), *unknown])
+        most = self._phrases(compared[0]).limit(max(found.pairs, key=lambda pair: pair.most))
+        text = N_("between levels of {factors}, {metric} differs {average}by less than {most}")
+        return sentence([self.say(text, most=most, **words), *unknown])
+
+    def _phrases(self, factor: FactorPairs) -> PairPhrases:
+        return PairPhrases(factor, self.metric, self.say, self.found.shared)
+
+
+def _levels(where: str) -> str:
+    """Return levels of several factors for a sentence whose clauses are separated by semicolons."""
+    return where.replace("; ", " · ")
+
+
+def _short(reason: str) -> str:
+    """Return the begin of a long reason, such as the output of a command; the lists of the report have all of it."""
+    return reason if len(reason) <= _REASON else f"{reason[: _REASON - 1].rstrip()}…"
+
+
+def _missing(missing: MissingTreatments, say: Language) -> tuple[str, ...]:
+    """Return a sentence on unavailable treatments and why, invalid treatments and metrics without a value, if any."""
+    gaps = [
+        say(
+            "{where} ({reason})",
+            where=_levels(gap.where) or say.count(len(gap.treatments), "treatment"),
+            reason=_short(gap.reason),
+        )
+        for gap in missing.gaps
+    ]
+    clauses = [say("not measured here: {gaps}", gaps="; ".join(gaps[:_MOST_REASONS]))] if gaps else []
+    if (more := len(gaps) - _MOST_REASONS) > 0:
+        clauses.append(say("further reasons: {n}", n=more))
+    if missing.lost:
+        where = _levels(missing.where) or say.count(missing.lost, "treatment")
+        clauses.append(say("no valid trial of {where}", where=where))
+    if missing.empty:
+        clauses.append(say("no valid value of {metrics}", metrics=", ".join(missing.empty)))
+    if missing.bounded:
+        text = N_("treatments with only a lower bound of {metrics} are left out")
+        clauses.append(say(text, metrics=", ".join(missing.bounded)))
+    return (sentence(clauses),) if clauses else ()

@@ -1,0 +1,75 @@
+"""Translation of a report into another language.
+
+English is in the code. The catalogues of other languages are in `languages/CODE.toml`: English message = translated
+message, both with the same {placeholders}. Text from outside is not translated: names of factors, levels and metrics,
+units, and reasons given by tools."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from lastro.errors import InputError, did_you_mean
+from lastro.stats.notes import Note
+
+LANGUAGES = ("en", "pt-BR")
+
+
+@dataclass(frozen=True, slots=True)
+class Language:
+    """A language of reports: `say("{n} of {all} trials", n=3, all=5)` returns the sentence in this language.
+
+    `decimal` and `thousands` are the separators in numbers; `catalogue` maps English messages to translations."""
+
+    code: str
+    decimal: str = "."
+    thousands: str = ","
+    catalogue: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def __call__(self, message: str, /, **values: object) -> str:
+        text = self.catalogue.get(message, message)
+        return text.format(**values) if values else text
+
+    def note(self, note: Note) -> str:
+        """Translate a note from pure code; floats among its values get the separators of this language."""
+        values = {name: self.number(str(v)) if isinstance(v, float) else v for name, v in note.values.items()}
+        return self(note.message, **values)
+
+    def count(self, n: int, noun: str) -> str:
+        """Return '1 trial' or '2,160 trials'; in Portuguese '1 ensaio', '2.160 ensaios'.
+
+        `noun` is English and singular."""
+        return f"{self.integer(n)} {self(noun if n == 1 else noun + 's')}"
+
+    def integer(self, n: int) -> str:
+        """Format an integer with thousands separators."""
+        return f"{n:,}".replace(",", self.thousands)
+
+    def number(self, text: str) -> str:
+        """Convert the separators of a number, or of numbers in text that Lastro wrote, to those of this language.
+
+        With a decimal comma, ', ' becomes '; ' to keep numbers apart: '[0.9, 1.1]' becomes '[0,9; 1,1]'."""
+        if self.decimal == ".":
+            return text
+        return text.replace(", ", "; ").translate({ord("."): self.decimal, ord(","): self.thousands})
+
+
+ENGLISH = Language("en")
+
+
+@cache
+def language(code: str) -> Language:
+    """Return the language of a code such as 'pt-BR'.
+
+    Raises: InputError when there is no catalogue for it."""
+    if code not in LANGUAGES:
+        raise InputError(f"reports are not available in language '{code}'", did_you_mean(code, LANGUAGES))
+    if code == "en":
+        return ENGLISH
+    file = resources.files("lastro.words") / "languages" / f"{code}.toml"
+    document: dict[str, Any] = tomllib.loads(file.read_text(encoding="utf-8"))
+    return Language(code, document["decimal"], document["thousands"], document["messages"])

@@ -1,0 +1,64 @@
+"""The opening sentences of a document, which end the output in a terminal: warnings and key findings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from lastro.analysis.campaign import CampaignResults
+from lastro.words.caveats import caveats
+from lastro.words.key_findings import key_findings
+from lastro.words.language import Language
+
+if TYPE_CHECKING:
+    from lastro.results.columns import State
+
+MANY_INVALID = 0.10  # a larger fraction of the runnable trials is reported before anything else
+
+
+def opening(report: CampaignResults, say: Language) -> tuple[str, ...]:
+    """Return the key findings with caveats, after warnings."""
+    return warnings(report, say) + key_findings(report, say) + caveats(report, say)
+
+
+def warnings(report: CampaignResults, say: Language) -> tuple[str, ...]:
+    """Return warnings that many trials are invalid, or that the host changed."""
+    warning = incomplete(report.progress.counts, say)
+    return ((warning,) if warning else ()) + segment_sentences(report, say)
+
+
+def segment_sentences(report: CampaignResults, say: Language) -> tuple[str, ...]:
+    """Say where the campaign continued on a changed host, and what had changed."""
+    return tuple(
+        say(
+            "The host changed after {attempts} ({at} UTC): {changes}. Trials before and after are not paired: the "
+            "change is an effect of blocks.",
+            attempts=say.count(each.after, "attempt"),
+            at=each.at_utc[:16].replace("T", " "),
+            changes=(f"{each.testbed}: " if each.testbed else "") + each.text,
+        )
+        for each in report.segments
+    )
+
+
+def invalid_fraction(counts: Mapping[State, int] | Mapping[str, int]) -> float:
+    """Return the fraction of invalid trials among those that can run on this host; `counts` are trials by state."""
+    return counts.get("invalid", 0) / (_runnable(counts) or 1)
+
+
+def incomplete(counts: Mapping[State, int] | Mapping[str, int], say: Language) -> str:
+    """Return a warning that many of the runnable trials are invalid; empty if few are."""
+    fraction = invalid_fraction(counts)
+    if fraction <= MANY_INVALID:
+        return ""
+    return say(
+        "{n} of {trials} that can run here are invalid ({percent}): the results are based on the others only. "
+        "`lastro resume --invalid` tries them again.",
+        n=say.integer(counts.get("invalid", 0)),
+        trials=say.count(_runnable(counts), "trial"),
+        percent=say.number(f"{100 * fraction:.0f} %"),
+    )
+
+
+def _runnable(counts: Mapping[State, int] | Mapping[str, int]) -> int:
+    return sum(counts.values()) - counts.get("unavailable", 0)

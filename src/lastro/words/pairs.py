@@ -1,0 +1,172 @@
+"""Phrases on the levels of one factor, compared with each other: changes, equivalence, undecided differences."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lastro.analysis.findings import ALIKE
+from lastro.analysis.interference import ISOLATION, NEIGHBOUR
+from lastro.analysis.model import FactorPairs
+from lastro.results.samples import Metric
+from lastro.stats.notes import N_
+from lastro.stats.simultaneous import Pair
+from lastro.study.levels import NONE
+from lastro.words.language import Language
+from lastro.words.phrases import PERCENT, Amount, behind_number, joined, rounded_up
+
+_MOST_LEVELS = 4  # differing levels in one sentence
+_MOST_MORE = 100  # further blocks: a larger number is not given exactly
+_ANSWERS = frozenset({"true", "false", "yes", "no", "on", "off"})
+
+
+@dataclass(frozen=True, slots=True)
+class PairPhrases:
+    """Phrases on one factor of one metric, without a capital or a full stop.
+
+    `shared` are names of levels that other factors also have."""
+
+    factor: FactorPairs
+    metric: Metric
+    say: Language
+    shared: frozenset[str] = frozenset()
+
+    def changed(self, levels: Sequence[str], reference: str = "") -> str:
+        """Say how levels differ: 'with macvlan, throughput is 8.6 % [6.0, 11.2] higher than with bridge'.
+
+        For several levels: 'against bridge, throughput is on average 8.6 % [6.0, 11.2] higher with macvlan, 3 % [1, 5]
+        lower with routed'."""
+        say, metric, reference = self.say, self.metric.name, reference or self.factor.reference
+        changes = [(self.name(level), self.factor.of(level, reference)) for level in levels]
+        if len(changes) == 1:
+            name, pair = changes[0]
+            text = N_("with {level}, {metric} is {change} than with {reference}")
+            if _is_multiple(pair):
+                text = N_("with {level}, {metric} is {change} that with {reference}")
+            change = self._average([pair]) + self._change(pair)
+            changed = say(text, level=name, metric=metric, change=change, reference=self.name(reference))
+            return changed + self._floor(levels, reference) + self._part([pair])
+        parts = []
+        for name, pair in changes[:_MOST_LEVELS]:
+            text = N_("{change} as high with {level}") if _is_multiple(pair) else N_("{change} with {level}")
+            parts.append(say(text, change=self._change(pair), level=name))
+        if more := changes[_MOST_LEVELS:]:
+            parts.append(say("and it differs with {n} other levels, too", n=len(more)))
+        text = N_("against {reference}, {metric} is {changes}")
+        pairs = [pair for _, pair in changes]
+        joined = self._average(pairs) + ", ".join(parts)
+        changed = say(text, reference=self.name(reference), metric=metric, changes=joined)
+        return changed + self._floor(levels, reference) + self._part(pairs)
+
+    def _floor(self, levels: Sequence[str], reference: str) -> str:
+        """Return a remark if all of these differences are below the noise floor; otherwise empty."""
+        if all(self.factor.under_floor(level, reference) for level in levels):
+            return ", " + self.say("less than the noise floor of this host")
+        return ""
+
+    def alike(self, levels: Sequence[str], widest: Pair) -> str:
+        """Say that levels are alike: 'between native, docker and lxc, throughput differs by less than 4 %'."""
+        text = N_("between {levels}, {metric} differs {average}by less than {most}")
+        names = joined([self.name(level) for level in levels], self.say)
+        most, average = self.limit(widest), self._average([widest])
+        return self.say(text, levels=names, metric=self.metric.name, average=average, most=most) + self._part([widest])
+
+    def undecided(self, levels: Sequence[str]) -> str:
+        """Say what is undecided: 'whether throughput with lxc differs from that with native is undecided with …'."""
+        pairs = [self.factor.of(level) for level in levels]
+        what = self.say(
+            "whether {metric} with {levels} differs {average}from that with {reference}",
+            metric=self.metric.name,
+            levels=joined([self.name(level) for level in levels], self.say),
+            average=self._average(pairs),
+            reference=self.name(self.factor.reference),
+        )
+        return undecided(what + self._part(pairs), pairs, self.say)
+
+    def unknown(self) -> str:
+        """Say why nothing is known about the factor."""
+        text = N_("the effect of {factor} on {metric} is not known: no two blocks have valid values of all its levels")
+        if not self.factor.strata:
+            text = N_(
+                "the effect of {factor} on {metric} is not known: its levels were measured under no common condition"
+            )
+        return self.say(text, factor=self.factor.factor, metric=self.metric.name)
+
+    def left_out(self) -> str:
+        """Say which levels have too few valid trials; empty without any."""
+        names = [self.name(level) for level in self.factor.left_out]
+        text = N_("too few valid trials of {levels} in common with the other levels")
+        return self.say(text, levels=joined(names, self.say)) if names else ""
+
+    def limit(self, pair: Pair) -> str:
+        """Return the largest difference between two means that the data allow, rounded up: '4 %', '0.3 ms'."""
+        most = 100 * pair.most if pair.relative else pair.most
+        decimals = min(9, max(0, -math.floor(math.log10(most)))) if 0 < most < 1 else 0
+        return rounded_up(most, decimals, self.say) + self._unit(pair)
+
+    def name(self, level: str) -> str:
+        """Return a level with its factor, 'count = 2', or alone if it is clear without: 'macvlan'.
+
+        Numbers, words such as 'on', and levels that other factors share need their factor."""
+        factor, say = self.factor.factor, self.say
+        if factor == NEIGHBOUR:
+            return say("no neighbour") if level == NONE else say("the {level} neighbour", level=level)
+        if factor == ISOLATION and level == NONE:
+            return say("no isolation")
+        plain = level[:1].isalpha() and level.lower() not in _ANSWERS and level != NONE and level not in self.shared
+        return level if plain else f"{factor} = {level}"
+
+    def _change(self, pair: Pair) -> str:
+        """Format a change: '8.6 % [6.0, 11.2] higher'; from a factor of two on, '3.0 times [2.8, 3.2]'."""
+        say, interval = self.say, pair.interval
+        if _is_multiple(pair):
+            return Amount(pair.value, interval.low, interval.high, f"\xa0{say('times')}", nothing=1.0).text(say)
+        zero, scale = (1.0, 100) if pair.relative else (0.0, 1)
+        value, low, high = (scale * (end - zero) for end in (pair.value, interval.low, interval.high))
+        amount = Amount(value, low, high, self._unit(pair))
+        text = N_("{change} higher") if value > 0 else N_("{change} lower")
+        return say(text, change=(amount if value > 0 else -amount).text(say))
+
+    def _unit(self, pair: Pair) -> str:
+        return PERCENT if pair.relative else behind_number(self.metric.unit, self.say)
+
+    def _average(self, pairs: Sequence[Pair]) -> str:
+        """Return 'on average ' if a number is a mean over levels of other factors; otherwise empty."""
+        return self.say("on average") + " " if any(pair.strata > 1 for pair in pairs) else ""
+
+    def _part(self, pairs: Sequence[Pair]) -> str:
+        """Return which part of the design is covered, by the least of the pairs; empty if it is all of it."""
+        n, total = min(pair.strata for pair in pairs), self.factor.all_strata
+        return f" ({self.say('over {n} of {all} conditions of the design', n=n, all=total)})" if n < total else ""
+
+
+def undecided(what: str, pairs: Sequence[Pair], say: Language) -> str:
+    """Say that `what` 'is undecided with 3 blocks; 9 more would decide with a probability of 50 %, 20 with 80 %'.
+
+    Sides of different campaigns have no block in common, and so no number of blocks."""
+    blocks = min(pair.n_blocks for pair in pairs)
+    if not blocks:
+        return say("{what} is undecided", what=what)
+    text = say("{what} is undecided with {blocks}", what=what, blocks=say.count(blocks, "block"))
+    likely, sure = (_more_blocks(pairs, probability) for probability in (0.5, 0.8))
+    if likely is None or sure is None:
+        return text
+    if likely > _MOST_MORE:
+        return text + "; " + say("more than {n} further blocks would be needed", n=_MOST_MORE)
+    decide = N_("{n} more would decide with a probability of 50 %, {m} with 80 %")
+    if len(pairs) > 1:
+        decide = N_("{n} more would decide each comparison with a probability of 50 %, {m} with 80 %")
+    most = say.integer(sure) if sure <= _MOST_MORE else say("more than {n}", n=_MOST_MORE)
+    return text + "; " + say(decide, n=say.integer(likely), m=most)
+
+
+def _more_blocks(pairs: Sequence[Pair], probability: float) -> int | None:
+    """Return how many further blocks decide each of the pairs with this probability; None if that is not known."""
+    known = [pair.blocks_to_decide(ALIKE, probability) for pair in pairs]
+    return None if None in known else max(n for n in known if n is not None) - min(pair.n_blocks for pair in pairs)
+
+
+def _is_multiple(pair: Pair) -> bool:
+    """Return whether 'three times' is more natural than '200 % higher'."""
+    return pair.relative and pair.value >= 2

@@ -1,0 +1,84 @@
+"""The building blocks of sentences: changes with their intervals, such as '38 % [30, 45]', lists and clauses."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from lastro.units import significant
+from lastro.words.language import Language
+from lastro.words.numbers import MINUS, fixed
+
+PERCENT = "\xa0%"
+_DIGITS = 4  # the most digits of a number, unless it takes more to show that its interval excludes no difference
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """A change and its interval, both in `unit`: percent, or the metric's own unit, which follows the number.
+
+    `nothing` is the value for no change: 0, or 1 for a multiple."""
+
+    value: float
+    low: float | None
+    high: float | None
+    unit: str = PERCENT
+    nothing: float = 0.0
+
+    def text(self, say: Language) -> str:
+        """Format as '38 % [30, 45]'; the value alone without an interval."""
+        if self.low is None or self.high is None:
+            return say.number(significant(self.value, 2).replace("-", MINUS)) + self.unit
+        decimals = _decimals(self.low, self.high, self.nothing)
+        value, low, high = (fixed(end, decimals) for end in (self.value, self.low, self.high))
+        return f"{say.number(value)}{self.unit} {say.number(f'[{low}, {high}]')}"
+
+    def limit(self, say: Language) -> str:
+        """Format the largest change that the interval allows, rounded up: '4 %'; empty if it is not above zero."""
+        if self.low is None or self.high is None or self.high <= 0:
+            return ""
+        return rounded_up(self.high, _decimals(self.low, self.high, self.nothing), say) + self.unit
+
+    def __neg__(self) -> Amount:
+        low, high = (None if end is None else -end for end in (self.high, self.low))
+        return Amount(-self.value, low, high, self.unit)
+
+
+def rounded_up(value: float, decimals: int, say: Language) -> str:
+    """Format a number that is rounded up to this number of decimals."""
+    above = math.floor(value * 10**decimals + 1) / 10**decimals
+    return say.number(fixed(above, decimals)) if decimals else say.integer(int(above))
+
+
+def behind_number(unit: str, say: Language) -> str:
+    """Return the unit of a change of a metric, to follow a number; for a percentage, percentage points."""
+    unit = say("percentage points") if unit == "%" else unit
+    return f"\xa0{unit}" if unit else ""
+
+
+def joined(names: Sequence[str], say: Language) -> str:
+    """Join names into a list: 'native, docker and lxc'."""
+    if len(names) < 2:
+        return "".join(names)
+    return say("{names} and {last}", names=", ".join(names[:-1]), last=names[-1])
+
+
+def sentence(clauses: Iterable[str]) -> str:
+    """Join the clauses that are not empty, with a capital and a full stop."""
+    text = "; ".join(filter(None, clauses))
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def _decimals(low: float, high: float, nothing: float) -> int:
+    """Return the decimals that show half the width of an interval with one significant digit.
+
+    Return more if an end that is not `nothing` would otherwise be rounded to it."""
+    half, largest = (high - low) / 2, max(abs(low), abs(high))
+    decimals = 1 if half <= 0 else min(9, max(0, -math.floor(math.log10(half))))
+    if largest > 0:
+        decimals = min(decimals, max(0, _DIGITS - 1 - math.floor(math.log10(largest))))
+    nearest = min(abs(low - nothing), abs(high - nothing))
+    while nearest > 0 and round(nearest, decimals) == 0 and decimals < 9:
+        decimals += 1
+    return decimals

@@ -1,0 +1,22 @@
+"""Words on a study on several hosts that its tables and figures share."""
+
+from __future__ import annotations
+
+from lastro.analysis.host_effects import HostEffect
+from lastro.analysis.pooled import PooledStudy
+from lastro.stats.contrasts import Contrast
+from lastro.words.campaign import place_of
+from lastro.words.language import Language
+from lastro.words.numbers import contrast_ratio
+
+
+def place(found: PooledStudy, say: Language) -> str:
+    """Return whether guests measured, for captions: as `words.place`."""
+    return place_of([host.report.guest for host in found.hosts], say)
+
+
+def ratio_on(one: HostEffect, say: Language) -> str:
+    """Format the ratio on one host, or why there is none."""
+    if one.effect is None:
+        return "; ".join(map(say.note, one.absent_because))
+    return contrast_ratio(Contrast(one.ratio, one.interval, None, one.effect.df, 0, "unpaired"), say)

@@ -1,0 +1,45 @@
+"""The titles of published tables and figures, and choices of levels on one line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lastro.analysis.as_published import PublishedMark, PublishedPanel
+from lastro.stats.notes import N_
+from lastro.study.model import Level
+from lastro.study.printed import Passage
+from lastro.study.sides import Levels
+from lastro.words.language import Language
+
+_PLACES = {"table": N_("table {n}"), "figure": N_("figure {n}")}
+
+
+def title_of(passage: Passage, say: Language) -> str:
+    """Return the title of a table or a figure with its place in the source: 'Time until it is up (table 1)'."""
+    kind, _, number = passage.where.partition(" ")
+    where = say(_PLACES[kind], n=number) if kind in _PLACES else passage.where
+    return f"{passage.title(say.code)} ({where})"
+
+
+def marks_of(panel: PublishedPanel) -> list[PublishedMark]:
+    return [each.mark for each in panel.bars if each.mark is not None]
+
+
+def levels_text(levels: Sequence[Level], say: Language) -> str:
+    """Return a level, or the mean over several: 'mean of cpu, io'."""
+    text = ", ".join(map(str, levels))
+    return say("mean of {levels}", levels=text) if len(levels) > 1 else text
+
+
+def side_text(side: Levels, say: Language, *, short: bool = False) -> str:
+    """Return a choice of levels on one line, numbers with their factor: 'lxc · ovs', '3x3 · hello_s = 5'.
+
+    If `short`, the factor is written elsewhere, and several levels are only counted."""
+    return " · ".join(_side_part(name, levels, say, short) for name, levels in side.items())
+
+
+def _side_part(name: str, levels: Sequence[Level], say: Language, short: bool) -> str:
+    if short and len(levels) > 1:
+        return say("mean of {n}", n=say.integer(len(levels)))
+    text = levels_text(levels, say)
+    return text if short or all(isinstance(level, str) for level in levels) else f"{name} = {text}"

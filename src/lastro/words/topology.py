@@ -1,0 +1,42 @@
+"""The text that the drawings of a topology share. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from lastro.results.topology import Link, Node, Topology
+from lastro.study.levels import split_options
+from lastro.words.language import ENGLISH, Language
+
+
+def heading(node: Node) -> str:
+    """Return the heading of a node, such as 'proxy × 8'."""
+    return f"{node.role} × {node.count}" if node.count > 1 else node.role
+
+
+def facts(node: Node, known: Mapping[str, str], hosts: int, say: Language = ENGLISH) -> list[str]:
+    """Return the lines below the heading of a node; `known` are versions by tool, `hosts` is the number of machines."""
+    version = known.get(split_options(node.platform)[0], "")
+    lines = [f"{node.platform} {version}".strip()]
+    if node.anomaly:
+        anomaly = say("anomaly {name}", name=node.anomaly)
+        lines.append(f"{anomaly}: {node.does}" if node.does else anomaly)
+    elif node.does:
+        lines.append(node.does)
+    if node.isolation not in ("", "none"):
+        lines.append(say("isolation {name}", name=node.isolation))
+    if hosts > 1:
+        lines.append(say("on {host}", host=node.host))
+    return [line for line in lines if line]
+
+
+def devices(link: Link) -> list[str]:
+    """Return each device between two ports, such as 'hub-br (bridge)', with its address if it has one."""
+    return [f"{each.name} ({each.kind or '?'}){f' {each.address}' if each.address else ''}" for each in link.way]
+
+
+def description(topology: Topology) -> str:
+    """Describe the drawing in one or two sentences, for readers who cannot see it."""
+    nodes = ", ".join(heading(node) + (f" ({node.platform})" if node.platform else "") for node in topology.nodes)
+    links = "; ".join(f"{link.a.role} – {link.b.role}: {link.attachment}" for link in topology.links)
+    return f"{nodes}." + (f" {links}." if links else "")

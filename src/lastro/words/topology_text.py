@@ -1,0 +1,117 @@
+"""A topology for a terminal: boxes from source to sink, the links between them, other nodes, loads and witnesses."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+
+from lastro.analysis.topology import beside, is_mesh, loads, n_hosts
+from lastro.results.topology import Link, LinkEnd, Node, Topology, Witness
+from lastro.words.topology import devices, facts, heading
+
+_WIDEST, _BOX, _NAME = 80, 50, 15
+_HOLD = "\xa0"  # stands for a space where a line must not break
+
+
+def topology_lines(topology: Topology, known: Mapping[str, str], width: int) -> list[str]:
+    """Draw a topology at most `width` columns wide, and at most 80; `known` are versions by tool."""
+    width = min(width, _WIDEST)
+    lines = list(_list(topology, known, width) if is_mesh(topology) else _chain(topology, known, width))
+    if topology.loads:
+        lines += ["", "loads"]
+        for (source, target), instruments in loads(topology).items():
+            way = f"inside {source}" if source == target else f"{source} → {target}"
+            lines += _entry(way, ", ".join(instruments), width)
+    if topology.witnesses:
+        lines += ["", "witnesses"]
+        for each in topology.witnesses:
+            lines += _entry(each.name, _watched(each, topology), width)
+    return lines
+
+
+def _watched(witness: Witness, topology: Topology) -> str:
+    everywhere = len(witness.at) > 2 and set(witness.at) >= {node.role for node in topology.nodes}
+    roles = "everywhere" if everywhere else ", ".join(witness.at)
+    return f"{roles}: {witness.watches}" if roles else witness.watches
+
+
+def _entry(name: str, text: str, width: int) -> list[str]:
+    first, rest = f"  {_held(name):<{_NAME}} ", " " * (_NAME + 3)
+    return [_spaced(line) for line in _wrap(text, width, initial_indent=first, subsequent_indent=rest)]
+
+
+def _wrap(text: str, width: int, **indents: str) -> list[str]:
+    return textwrap.wrap(text, width, break_on_hyphens=False, **indents)  # type: ignore[arg-type]
+
+
+def _held(text: str) -> str:
+    return text.replace(" ", _HOLD)
+
+
+def _spaced(text: str) -> str:
+    return text.replace(_HOLD, " ")
+
+
+# A chain
+
+
+def _chain(topology: Topology, known: Mapping[str, str], width: int) -> Iterator[str]:
+    main, hosts = topology.main_way, n_hosts(topology)
+    above: LinkEnd | None = None
+    for role, following in zip(main, [*main[1:], ""], strict=True):
+        node = topology.node(role) or Node(role)
+        step = next(((link, here, there) for link, here, there in topology.at(role) if there.role == following), None)
+        yield from _box(node, above, step[1] if step else None, facts(node, known, hosts), width)
+        if step:
+            yield from _between(step[0], reverse=step[1] is step[0].b, width=width)
+            above = step[2]
+    for node in beside(topology):
+        yield ""
+        joints = topology.at(node.role)
+        yield from _box(node, None, joints[0][1] if joints else None, facts(node, known, hosts), width)
+        for link, here, there in joints:
+            yield from _between(link, reverse=here is link.b, width=width, to=there)
+        if not joints and len(topology.nodes) > 1:
+            yield "    no link: it shares the host with the others" if hosts == 1 else "    no link"
+
+
+def _box(node: Node, above: LinkEnd | None, below: LinkEnd | None, lines: Sequence[str], width: int) -> Iterator[str]:
+    """Draw a node as a box, with the ports of the links above and below it."""
+    inner = min(_BOX, width) - 4
+    yield _edge("┌", "┐", above, inner)
+    for line in (heading(node), " · ".join(lines)):
+        for part in _wrap(line, inner):
+            yield f"│ {part:<{inner}} │"
+    yield _edge("└", "┘", below, inner)
+
+
+def _edge(left: str, right: str, end: LinkEnd | None, inner: int) -> str:
+    words = " ".join(filter(None, (end.port, end.address, f"({end.kind})" if end.kind else ""))) if end else ""
+    label = f" {textwrap.shorten(words, inner - 2, placeholder='…')} " if words else ""
+    return f"{left}─{label:─<{inner}}─{right}"
+
+
+def _between(link: Link, *, reverse: bool, width: int, to: LinkEnd | None = None) -> Iterator[str]:
+    """Draw the connection of two nodes: the attachment, and the devices between the upper node and the lower one."""
+    way = devices(link)[::-1] if reverse else devices(link)
+    yield f"    │ {link.attachment}{f' to {to.role}' if to else ''}"
+    text = " ─ ".join(map(_held, way))
+    for line in _wrap(text, width - 6):
+        yield f"    │ {_spaced(line)}"
+
+
+# A network
+
+
+def _list(topology: Topology, known: Mapping[str, str], width: int) -> Iterator[str]:
+    """List nodes and links in lines, because a mesh cannot be drawn as a column of boxes."""
+    hosts = n_hosts(topology)
+    yield f"{len(topology.nodes)} instances"
+    for node in topology.nodes:
+        yield from _entry(heading(node), " · ".join(facts(node, known, hosts)), width)
+    yield ""
+    yield f"{len(topology.links)} links"
+    for link in topology.links:
+        ends = [" ".join(filter(None, (end.port, end.address))) for end in link.ends]
+        words = [link.attachment, " ─ ".join(_held(each) for each in (ends[0], *devices(link), ends[1]))]
+        yield from _entry(f"{link.a.role} – {link.b.role}", " · ".join(words), width)
