@@ -131,6 +131,8 @@ class Study:
     changes: tuple[str, ...] = ()  # options of the command line that changed the study, such as ("--replicates", "4")
     source: str = ""  # the text of the file
     file: str = ""
+    sla: Mapping[str, str] = field(default_factory=dict)  # {metric: '>= 2 Gbit/s'}, all of which must hold
+    cost: Mapping[str, float] = field(default_factory=dict)  # {metric: weight} of a sum
     notes: tuple[str, ...] = field(default=(), compare=False)  # on what the file says and the study has no use for
 
     def with_profile(self, name: str) -> Study:
