@@ -12,13 +12,11 @@ from lastro.app.contents import content_of, report_of
 from lastro.builders.data.results import document
 from lastro.builders.tables import doses_table
 from lastro.report import terminal
-from lastro.report.html import render_html
-from lastro.report.latex import render_latex
 from lastro.words.caveats import caveats
 from lastro.words.language import ENGLISH, language
 
 from ..campaigns import METRICS, Levels, make_campaign, make_study, plausible_notes
-from ..documents import render_markdown
+from ..documents import render_html, render_latex, render_markdown
 
 STUDY = {"anomaly": ("none", "cpu", "membw"), "isolation": ("none", "cgroups"), "attachment": ("veth-direct", "ovs")}
 

@@ -18,8 +18,6 @@ from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.interference import interference
 from lastro.builders.content import Content
 from lastro.builders.data.results import document
-from lastro.report.html import render_html
-from lastro.report.latex import render_latex
 from lastro.report.terminal import render
 from lastro.results.read import load_campaign
 from lastro.results.samples import AT_LEAST, Metric, Outcome, Remark
@@ -31,7 +29,7 @@ from lastro.words.key_findings import key_findings
 from lastro.words.language import ENGLISH, language
 
 from ..campaigns import METRICS, Levels, make_campaign, make_study
-from ..documents import render_markdown
+from ..documents import render_html, render_latex, render_markdown
 from ..products import one_of
 
 THROUGHPUT, JITTER, LATENCY = METRICS[0], METRICS[1], METRICS[2]

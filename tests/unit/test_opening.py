@@ -10,8 +10,6 @@ from lastro.analysis import analyse
 from lastro.analysis.build import build_report
 from lastro.analysis.campaign import CampaignResults
 from lastro.builders.content import Content
-from lastro.report.html import render_html
-from lastro.report.latex import render_latex
 from lastro.report.terminal import render
 from lastro.results.read import load_campaign
 from lastro.results.store import Store
@@ -19,7 +17,7 @@ from lastro.words.language import ENGLISH, language
 from lastro.words.opening import incomplete, invalid_fraction
 
 from ..campaigns import make_campaign, make_study
-from ..documents import render_markdown
+from ..documents import render_html, render_latex, render_markdown
 
 WARNING = (
     "2 of 6 trials that can run here are invalid (33 %): the results are based on the others only."

@@ -31,8 +31,6 @@ from lastro.builders.statistics_words import (
 from lastro.builders.variance_table import anova_table
 from lastro.figures import pictures
 from lastro.report import terminal
-from lastro.report.html import render_html
-from lastro.report.latex import render_latex
 from lastro.results.read import load_campaign
 from lastro.results.samples import Metric
 from lastro.results.store import Store
@@ -45,7 +43,7 @@ from lastro.words.key_findings import key_findings
 from lastro.words.language import ENGLISH, language
 
 from ..campaigns import METRICS, Levels, make_campaign, make_study
-from ..documents import render_markdown
+from ..documents import render_html, render_latex, render_markdown
 from ..fates import CAMPAIGNS
 
 SLOWER = """

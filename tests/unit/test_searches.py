@@ -28,8 +28,6 @@ from lastro.builders.statistics_words import statistics_sentences
 from lastro.builders.tables import results_table
 from lastro.campaign.sequential import half_widths
 from lastro.figures import plans
-from lastro.report.html import render_html
-from lastro.report.latex import render_latex
 from lastro.report.terminal import render
 from lastro.results.export import to_csv
 from lastro.results.read import load_campaign
@@ -42,7 +40,7 @@ from lastro.words.comparison import not_compared
 from lastro.words.language import ENGLISH, language
 
 from ..campaigns import Levels, make_campaign, make_study
-from ..documents import render_markdown
+from ..documents import render_html, render_latex, render_markdown
 from .test_figures import report_of
 
 CAPACITY = Metric("capacity", "1", "higher", "most proxies that all answered")

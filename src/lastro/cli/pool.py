@@ -91,16 +91,20 @@ def _rendered(args: argparse.Namespace, found: PooledStudy, say: Language, links
         from lastro.builders.data.pool import document_text
 
         return f"{document_text(found)}\n"
-    if args.format == "html":
-        from lastro.report.pool_html import render_pool
-
-        return render_pool(found, say)
+    from lastro.builders.plates import drawn, linked
     from lastro.builders.pool import pool_blocks
+    from lastro.figures.forest import plans
+
+    if args.format == "html":
+        from lastro.render.html import html
+
+        names = ", ".join(name for host in found.hosts for name in host.campaigns)
+        return html(pool_blocks(found, say, drawn(plans(found, say))), say, names)
     from lastro.render.fitting import markdown_within
     from lastro.render.markdown import markdown
     from lastro.render.terminal import terminal_lines
 
-    blocks = pool_blocks(found, say, links)
+    blocks = pool_blocks(found, say, linked(plans(found, say), links))
     if args.format == "text":
         return "\n".join(terminal_lines(blocks, terminal_width(), say, everything=args.all)) + "\n"
     return markdown(blocks, say) if args.all else markdown_within(blocks, say, "lastro pool --format md --all")

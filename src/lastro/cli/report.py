@@ -93,7 +93,8 @@ def write(directories: Sequence[Path], wanted: ReportOptions) -> None:
 
 def _write_suite(directory: Path, wanted: ReportOptions) -> None:
     """Write the page of the whole suite, and the pages of its studies, to which it links."""
-    from lastro.report.suite import render_suite
+    from lastro.builders.suite import suite_blocks
+    from lastro.render.html import html
 
     if wanted.format != "html":
         refuse_suite(directory, f"--format {wanted.format}")
@@ -108,7 +109,8 @@ def _write_suite(directory: Path, wanted: ReportOptions) -> None:
             _write(place, replace(wanted, output=None), content, base=directory)
         link = os.path.relpath(place / "report.html", folder)
         sections.append(suite_section(directory, member, content, link))
-    put(output, render_suite(suite.label, suite.description, str(directory), sections, say), base=None)
+    blocks = suite_blocks(suite.label, suite.description, sections, say)
+    put(output, html(blocks, say, str(directory)), base=None)
 
 
 def _write(directory: Path, wanted: ReportOptions, content: Content, base: Path | None) -> None:
@@ -124,22 +126,25 @@ def _write(directory: Path, wanted: ReportOptions, content: Content, base: Path 
 
 def _render(content: Content, wanted: ReportOptions, links: dict[str, str]) -> str:
     """Return the document as text; only the modules for this kind are imported."""
+    from lastro.builders.plates import drawn, linked, planned
+    from lastro.builders.results import paper_blocks, results_blocks
+
+    say = content.say
     if wanted.format == "md":
-        from lastro.builders.results import results_blocks
         from lastro.builders.results_short import short_results_blocks
         from lastro.render.fitting import markdown_within
         from lastro.render.markdown import markdown
 
         if wanted.full:
-            return markdown(results_blocks(content, links), content.say)
-        return markdown_within(short_results_blocks(content, links), content.say, "lastro report --format md --full")
+            return markdown(results_blocks(content, linked(planned(content), links)), say)
+        return markdown_within(short_results_blocks(content, links), say, "lastro report --format md --full")
     if wanted.format == "latex":
-        from lastro.report.latex import render_latex
+        from lastro.render.latex import latex
 
-        return render_latex(content)
-    from lastro.report.html import render_html
+        return latex(paper_blocks(content), say)
+    from lastro.render.html import html
 
-    return render_html(content)
+    return html(results_blocks(content, drawn(planned(content))), say, content.report.directory)
 
 
 def _pictures(content: Content) -> Iterator[Picture]:

@@ -6,7 +6,23 @@ import textwrap
 from collections.abc import Iterator
 
 from lastro.console import grid
-from lastro.document import Block, CommandLine, Document, Figures, Fold, Heading, Items, Paragraph, Table, Title
+from lastro.document import (
+    Block,
+    Code,
+    CommandLine,
+    Document,
+    Facts,
+    Figures,
+    Fold,
+    Grid,
+    Heading,
+    Items,
+    Notes,
+    Paragraph,
+    Table,
+    Title,
+    plain_text,
+)
 from lastro.plain import plain
 from lastro.words.language import Language
 
@@ -28,25 +44,35 @@ def terminal_lines(document: Document, width: int, say: Language, *, everything:
 
 def _block(block: Block, width: int, say: Language, everything: bool) -> Iterator[str]:
     match block:
-        case Title(text, answer):
+        case Title(text, answer, lead):
             for sentence in answer:
                 yield from _wrapped(sentence, width)
             yield from [""] * bool(answer)
             yield from _wrapped(text, width)
+            yield from _wrapped(lead, width)
         case Heading(text) | Paragraph(text):
-            yield from _wrapped(text, width)
+            yield from _wrapped(plain_text(text), width)
         case Items(texts, numbered, title):
             yield from _wrapped(title, width)
             for at, text in enumerate(texts, 1):
                 yield from _wrapped(f"{at}. {text}" if numbered else text, width, _HANGING)
         case CommandLine(label, text):
             yield plain(f"{label}: {text}")
+        case Code(text):
+            yield from map(plain, text.splitlines())
+        case Facts(title=title):
+            yield from _block(Items(block.leaves(), title=title), width, say, everything)
         case Figures():
-            pass
+            yield from terminal_lines(block.as_text(), width, say, everything=everything)
         case Table():
             yield from _table(block, width)
+        case Grid(tables=tables):
+            yield from terminal_lines(tables, width, say, everything=everything)
+        case Notes():
+            yield from _block(block.as_text(), width, say, everything)
         case Fold(summary, blocks):
-            yield from _wrapped(summary if everything else say("{what}; --all shows them", what=summary), width)
+            text = plain_text(summary)
+            yield from _wrapped(text if everything else say("{what}; --all shows them", what=text), width)
             yield from terminal_lines(blocks, width, say, everything=True) if everything else ()
 
 
