@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from rich.text import Text
+
+from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.pooled import PooledStudy
 from lastro.builders.content import Content
 from lastro.builders.plates import drawn, linked, planned
 from lastro.builders.pool import pool_blocks
 from lastro.builders.results import paper_blocks, results_blocks
+from lastro.builders.results_screen import screen_blocks
 from lastro.builders.results_short import short_results_blocks
 from lastro.builders.suite import StudySection, suite_blocks
 from lastro.figures.forest import plans
@@ -16,11 +20,16 @@ from lastro.render.fitting import markdown_within
 from lastro.render.html import html
 from lastro.render.latex import latex
 from lastro.render.markdown import markdown
-from lastro.words.language import Language
+from lastro.render.terminal import styled_lines
+from lastro.words.language import ENGLISH, Language
 
 
 def render_html(content: Content) -> str:
     return html(results_blocks(content, drawn(planned(content))), content.say, content.report.directory)
+
+
+def render_terminal(report: CampaignResults, width: int) -> list[Text]:
+    return styled_lines(screen_blocks(report), width, ENGLISH)
 
 
 def render_latex(content: Content) -> str:

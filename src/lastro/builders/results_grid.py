@@ -42,8 +42,8 @@ def results_grid(content: Content) -> Grid:
     hoisted = max(0, len(report.varying) - 2) if many else 0
     factors = [factor.name for factor in report.varying[hoisted:]] or [say("treatment")]
     head = (
-        *(GridCell(((Span(name),),)) for name in factors),
-        GridCell(((Span("n"),),), right=True),
+        *(GridCell(((Span(name),),), head=True) for name in factors),
+        GridCell(((Span("n"),),), head=True, right=True),
         *(_heading(view, say) for view in report.views),
     )
     return Grid(
@@ -167,7 +167,9 @@ def _axis(ratio: Ratio, reach: float) -> tuple[float, float, float] | None:
 def scaling_grid(report: CampaignResults, scaling: Scaling, say: Language) -> Grid:
     """Return the slopes of all metrics for one numeric factor."""
     table = captioned(scaling_table(report, scaling, say), report, say)
-    factors = [GridCell(((Span(name),),)) for name in table.columns[: len(table.columns) - len(report.metrics)]]
+    factors = [
+        GridCell(((Span(name),),), head=True) for name in table.columns[: len(table.columns) - len(report.metrics)]
+    ]
     metrics = (
         GridCell(((Span(metric.name),), (Span(say("{unit} for 1 more", unit=metric.unit)),)))
         for metric in report.metrics

@@ -147,6 +147,8 @@ def _write(file: Path, text: str) -> None:
 
 def print_table(report: CampaignResults) -> None:
     """Print the table of a campaign, as wide as the terminal."""
-    from lastro.report.terminal import render
+    from lastro.builders.results_screen import screen_blocks
+    from lastro.render.terminal import styled_lines
+    from lastro.words.language import ENGLISH
 
-    print_laid_out(lambda width: render(report, width), as_it_is=True)
+    print_laid_out(lambda width: styled_lines(screen_blocks(report), width, ENGLISH), as_it_is=True)
