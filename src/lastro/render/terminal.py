@@ -79,9 +79,8 @@ def _block(block: Block, width: int, say: Language, everything: bool) -> Iterato
             yield from _table(block, width)
         case Grid(title=title, note=note, legend=legend):
             yield from _wrapped(title, width, style="bold")
-            yield from _wrapped(note, width)
             yield from grid_lines(block, width)
-            yield from (line for text in legend for line in _wrapped(plain_text(text), width, _HANGING))
+            yield from (line for text in (note, *legend) for line in _wrapped(plain_text(text), width, _HANGING))
         case Notes():
             yield from _block(block.as_text(), width, say, everything)
         case Fold(summary, blocks):
