@@ -26,6 +26,7 @@ from lastro.builders.compare import compare_blocks
 from lastro.builders.content import Content
 from lastro.builders.data.claims import claims_document
 from lastro.builders.data.results import document
+from lastro.builders.plates import planned
 from lastro.builders.pool import pool_blocks
 from lastro.builders.pool_tables import warnings
 from lastro.builders.suite import StudySection
@@ -321,7 +322,7 @@ def test_a_page_of_a_suite_says_it_in_its_captions(tmp_path: Path) -> None:
 
 def test_a_figure_in_a_file_says_it_in_its_title(tmp_path: Path) -> None:
     content = content_of([_made(tmp_path, TCG)], ENGLISH, all_metrics=False)
-    picture = next(pictures(content.report, content.analysis))
+    picture = next(pictures(planned(content)))
     assert picture.title.endswith(", in an emulated guest")
 
 

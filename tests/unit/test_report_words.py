@@ -20,6 +20,7 @@ from lastro.builders.baseline_tables import comparisons_table
 from lastro.builders.content import Content
 from lastro.builders.data.results import document
 from lastro.builders.expected_table import expected_table
+from lastro.builders.plates import planned
 from lastro.builders.stat_tables import effects_table, tables_behind
 from lastro.builders.statistics_words import (
     check_sentences,
@@ -375,7 +376,7 @@ def test_one_replicate_tests_nothing_and_calls_nothing_unbounded(tmp_path: Path)
 
 def drawn(content: Content) -> str:
     """Every figure of a report, in its wide version."""
-    return "".join(each.svg() for each in pictures(content.report, content.analysis, content.say))
+    return "".join(each.svg() for each in pictures(planned(content)))
 
 
 def test_a_wide_range_has_plain_numbers_on_its_axis(tmp_path: Path) -> None:

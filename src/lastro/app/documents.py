@@ -92,7 +92,7 @@ def _reports(data: CampaignData, content: Content, folder: str) -> Iterator[Docu
     from lastro.results.export import to_csv
 
     links, say = {}, content.say
-    for picture in pictures(content.report, content.analysis, content.say, content.judgements, content.published):
+    for picture in pictures(planned(content)):
         links[picture.title] = f"figures/{picture.name}.svg"
         yield f"{folder}{links[picture.title]}", _text(picture.svg())
     page = html(results_blocks(content, drawn(planned(content))), say, content.report.directory)

@@ -8,10 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from lastro.analysis.campaign import CampaignResults, Cell, Gap, MetricView, Row
 from lastro.analysis.growth import Growth, Growths
 from lastro.analysis.scaling import scalings
-from lastro.analysis.searches import searches
 from lastro.analysis.verdicts import verdict
 from lastro.builders.results_grid import scaling_grid
-from lastro.builders.search_tables import lines_of
+from lastro.builders.search_tables import tables_of
 from lastro.builders.tables import doses_table, levels_of
 from lastro.document import Block, Grid, GridCell, GridRow, Items, Span, Table, Title
 from lastro.figures.scenario_additions import growth_of
@@ -52,6 +51,7 @@ def screen_blocks(report: CampaignResults) -> Iterator[Block]:
         yield _growths(report, found)
     if doses := doses_table(report, ENGLISH):
         yield _doses(doses)
+    yield from tables_of(report, ENGLISH)
     yield Items(tuple(_paragraphs(report)))
     yield Items((*key_findings(report, ENGLISH), *caveats(report, ENGLISH)))
     warning = incomplete(report.progress.counts, ENGLISH)
@@ -200,7 +200,6 @@ def _paragraphs(report: CampaignResults) -> Iterator[str]:
         yield f"{ENGLISH(UNDECIDED, widest=WIDEST)} --json shows it."
     if report.study.design.sequential:
         yield sequential_note(report, ENGLISH)
-    yield from (line for search in searches(report) for line in lines_of(search, ENGLISH))
     yield from (legend(kind, ENGLISH) for kind in report.kinds_of_marks)
     yield from _reasons_of_ratios(report)
     for number, gap in enumerate(report.gaps, 1):

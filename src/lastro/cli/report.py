@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,7 +32,6 @@ from lastro.words.language import language
 
 if TYPE_CHECKING:
     from lastro.builders.content import Content
-    from lastro.figures import Picture
 
 SUFFIXES = {"html": "html", "md": "md", "latex": "tex"}
 
@@ -117,9 +116,12 @@ def _write(directory: Path, wanted: ReportOptions, content: Content, base: Path 
     """Write the document of one campaign, and its figures if they are wanted, and print their paths.
 
     Below `base`, no link is followed."""
+    from lastro.builders.plates import planned
+    from lastro.figures import pictures
+
     output = wanted.output or str(directory / f"report.{SUFFIXES[wanted.format]}")
     folder = Path.cwd() if output == "-" else Path(output).parent
-    figures = write_figures(_pictures(content), directory / "figures", base) if wanted.figures else {}
+    figures = write_figures(pictures(planned(content)), directory / "figures", base) if wanted.figures else {}
     links = {title: os.path.relpath(file, folder) for title, file in figures.items()}
     put(output, _render(content, wanted, links), base, figures)
 
@@ -145,9 +147,3 @@ def _render(content: Content, wanted: ReportOptions, links: dict[str, str]) -> s
     from lastro.render.html import html
 
     return html(results_blocks(content, drawn(planned(content))), say, content.report.directory)
-
-
-def _pictures(content: Content) -> Iterator[Picture]:
-    from lastro.figures import pictures
-
-    return pictures(content.report, content.analysis, content.say, content.judgements, content.published)

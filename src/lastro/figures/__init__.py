@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Literal
@@ -71,15 +71,9 @@ class FigurePlan:
         return None if figure is None else Picture(self.name, self.title, figure)
 
 
-def pictures(
-    report: CampaignResults,
-    analysis: Analysis,
-    say: Language = ENGLISH,
-    judgements: Sequence[Judgement] = (),
-    published: AsPublished | None = None,
-) -> Iterator[Picture]:
-    """Yield every figure for which the campaign has data, drawn one after the other."""
-    return filter(None, (plan.picture() for plan in plans(report, analysis, say, judgements, published)))
+def pictures(planned: Iterable[FigurePlan]) -> Iterator[Picture]:
+    """Yield every figure for which there is data, drawn one after the other."""
+    return filter(None, (plan.picture() for plan in planned))
 
 
 def plans(

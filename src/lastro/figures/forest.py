@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from lastro.analysis.pooled import PooledEffect, PooledStudy
-from lastro.figures import FigurePlan, Picture
+from lastro.figures import FigurePlan
 from lastro.figures.effects import COLOURS, ratio_axis
 from lastro.figures.rows import FigureRow, fit_rows, set_rows
 from lastro.figures.scale import interval_bar
@@ -38,11 +38,6 @@ def plans(found: PooledStudy, say: Language) -> Iterator[FigurePlan]:
             draw = partial(draw_forest, found, list(effects), say)
             name = file_stem("forest", metric.name, factor)
             yield FigurePlan("forest", at, name, titled(title, measured), draw, factor)
-
-
-def pictures(found: PooledStudy, say: Language) -> Iterator[Picture]:
-    """Yield the forest plots that have data, drawn one after the other."""
-    return filter(None, (plan.picture() for plan in plans(found, say)))
 
 
 def draw_forest(found: PooledStudy, effects: Sequence[PooledEffect], say: Language) -> Figure | None:
