@@ -12,7 +12,6 @@ from typing import Any
 
 import hypothesis
 import pytest
-from markupsafe import Markup
 
 from lastro.platforms._guest import GuestInstance
 from lastro.testbed import Testbed
@@ -137,7 +136,7 @@ def testbed(untouched_host: None, request: pytest.FixtureRequest) -> Iterator[Te
 @pytest.fixture
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """A page without its figures, which take most of the time, for tests of its words."""
-    monkeypatch.setattr("lastro.report.html.plate", lambda plan: Markup("<svg></svg>"))
+    monkeypatch.setattr("lastro.builders.plates.plate", lambda plan: ("<svg></svg>",))
 
 
 @pytest.fixture

@@ -1,19 +1,53 @@
-"""Documents of a campaign as Markdown."""
+"""Documents of a campaign, a suite and a pool in their forms."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from rich.text import Text
+
+from lastro.analysis.campaign import CampaignResults
+from lastro.analysis.pooled import PooledStudy
 from lastro.builders.content import Content
-from lastro.builders.results import results_blocks
+from lastro.builders.plates import drawn, linked, planned
+from lastro.builders.pool import pool_blocks
+from lastro.builders.results import paper_blocks, results_blocks
+from lastro.builders.results_screen import screen_blocks
 from lastro.builders.results_short import short_results_blocks
+from lastro.builders.suite import StudySection, suite_blocks
+from lastro.figures.forest import plans
 from lastro.render.fitting import markdown_within
+from lastro.render.html import html
+from lastro.render.latex import latex
 from lastro.render.markdown import markdown
+from lastro.render.terminal import styled_lines
+from lastro.words.language import ENGLISH, Language
+
+
+def render_html(content: Content) -> str:
+    return html(results_blocks(content, drawn(planned(content))), content.say, content.report.directory)
+
+
+def render_terminal(report: CampaignResults, width: int) -> list[Text]:
+    return styled_lines(screen_blocks(report), width, ENGLISH)
+
+
+def render_latex(content: Content) -> str:
+    return latex(paper_blocks(content), content.say)
 
 
 def render_markdown(content: Content, figures: Mapping[str, str] | None = None) -> str:
-    return markdown(results_blocks(content, figures), content.say)
+    return markdown(results_blocks(content, linked(planned(content), figures or {})), content.say)
 
 
 def render_short(content: Content, figures: Mapping[str, str] | None = None) -> str:
-    return markdown_within(short_results_blocks(content, figures), content.say, "lastro report --format md --full")
+    blocks = short_results_blocks(content, figures or {})
+    return markdown_within(blocks, content.say, "lastro report --format md --full")
+
+
+def render_suite(title: str, description: str, directory: str, sections: Sequence[StudySection], say: Language) -> str:
+    return html(suite_blocks(title, description, sections, say), say, directory)
+
+
+def render_pool(found: PooledStudy, say: Language) -> str:
+    return html(pool_blocks(found, say, drawn(plans(found, say))), say, "somewhere")

@@ -183,11 +183,11 @@ def _forget_parts() -> None:
 
 
 def _undraw(but: Drawn) -> None:
-    from lastro.report import html, pool_html, suite
+    from lastro.builders import plates, suite
 
-    for name, module in (("html", html), ("pool", pool_html), ("suite", suite)):
+    for name, module in (("campaign", plates), ("suite", suite)):
         if name != but:
-            module.plate = lambda plan: html.Markup("<svg></svg>")  # type: ignore[attr-defined]
+            module.plate = lambda plan: ("<svg></svg>",)  # type: ignore[attr-defined]
 
 
 def _command(words: Sequence[str], cwd: str, environment: Mapping[str, str], drawn: Drawn, fds: Sequence[int]) -> None:

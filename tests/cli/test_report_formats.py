@@ -18,13 +18,12 @@ from lastro.app.contents import content_of
 from lastro.cli import main
 from lastro.document import Table
 from lastro.figures import Picture
-from lastro.render import markdown
-from lastro.report import latex
+from lastro.render import latex, markdown
 from lastro.results.connection import FLEET_FORMAT as NEWEST
 from lastro.words.language import LANGUAGES, language
 
 from ..campaigns import KAGAMI, METRICS, make_campaign, make_study
-from ..documents import render_markdown
+from ..documents import render_latex, render_markdown
 from ..fates import CAMPAIGNS
 from .conftest import Bench, is_error, lastro
 
@@ -155,7 +154,7 @@ def test_claims_of_the_paper_are_in_the_report(paper: Path, code: str, heading: 
     section = text[text.index(f"## {heading}") :].split("\n## ")[0]
     assert len(re.findall(r"^\| ", section, re.MULTILINE)) == n + 2 and f"{n} " in section
     assert contradiction in section
-    table = re.search(r"(?s)% lastro: claims\n.*?% end", latex.render_latex(content))
+    table = re.search(r"(?s)% lastro: claims\n.*?% end", render_latex(content))
     assert table and table[0].count("\\\\\n") >= n
 
 

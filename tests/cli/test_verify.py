@@ -186,7 +186,7 @@ def test_another_version_that_yields_another_file_is_said(
 ) -> None:
     monkeypatch.setattr("lastro.figures.pictures", lambda *of: [])  # what is told is of a table
     with monkeypatch.context() as old:
-        for module in ("lastro.app.bundle", "lastro.report.html", "lastro.report.latex"):
+        for module in ("lastro.app.bundle", "lastro.render.html", "lastro.render.latex"):
             old.setattr(f"{module}.__version__", "0.0.9")
         assert main(["bundle", str(bundled_campaign), "-o", str(tmp_path / "old")]) == 0
     capsys.readouterr()

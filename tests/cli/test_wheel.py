@@ -60,7 +60,7 @@ def test_the_wheel_has_every_file_of_the_package(wheel: Path) -> None:
     data = ("py.typed", "study/template.toml", "instruments/programs/stream.c", "papers/kagami2017/study.toml")
     data += ("setup/gvisor/go.sum", "setup/vegeta/go.mod", "setup/jmeter/pom.xml", "setup/jmeter/SHA256SUMS")
     assert {f"lastro/{name}" for name in data} - names == set()
-    assert any(name.startswith("lastro/report/templates/") for name in names)
+    assert any(name.startswith("lastro/render/templates/") for name in names)
     assert not any(name.startswith(("tests/", "tools/")) for name in names)
     quiet = [info for info in zipfile.ZipFile(wheel).infolist() if "/setup/quiet/" in info.filename]
     assert len(quiet) == 2 and all(info.external_attr >> 16 & 0o111 == 0o111 for info in quiet), "programs for root"

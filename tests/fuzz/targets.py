@@ -26,9 +26,9 @@ from lastro import figures
 from lastro.app.bundle import BundleOptions, write_bundle
 from lastro.app.contents import report_of
 from lastro.app.verify import verify
+from lastro.builders import plates
 from lastro.errors import InputError, LastroError, StoreError, StudyError
 from lastro.host import fleet_file, testbed_file
-from lastro.report import html
 from lastro.results import hdr
 from lastro.results.samples import PackedHistogram
 from lastro.results.store import Store
@@ -207,7 +207,7 @@ def _bundle_seed() -> bytes:
 def _undrawn() -> Iterator[None]:
     """Make reports without figures, which take most of the time."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(html, "plate", lambda plan: html.Markup("<svg></svg>"))
+        patched.setattr(plates, "plate", lambda plan: ("<svg></svg>",))
         patched.setattr(figures, "pictures", lambda *what: [])
         yield
 

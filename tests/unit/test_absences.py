@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from lastro.analysis.build import build_report
-from lastro.report.terminal import render
 from lastro.results.read import load_campaign
 from lastro.results.store import Store
 from lastro.words.absences import ALONE, NOT_RUN
 
 from ..campaigns import make_campaign, make_study
+from ..documents import render_terminal
 
 NO_RATIOS = "No ratios yet: no baseline has a value."
 NO_RATIO = "— below a mean: no ratio yet, because the baseline has no value."
@@ -20,7 +20,7 @@ NO_RATIO = "— below a mean: no ratio yet, because the baseline has no value."
 
 def shown(directory: Path, width: int) -> str:
     with Store.open(directory, readonly=True) as store:
-        lines = [line.plain for line in render(build_report(load_campaign(store)), width)]
+        lines = [line.plain for line in render_terminal(build_report(load_campaign(store)), width)]
     assert all(len(line) <= width for line in lines)
     return "\n".join(lines)
 

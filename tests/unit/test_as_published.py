@@ -21,8 +21,6 @@ from lastro.builders.data.results import document
 from lastro.builders.published_tables import bars_table, printed_table
 from lastro.errors import StudyError
 from lastro.figures import NARROW_IN, WIDE_IN, FigurePlan, plans
-from lastro.report.html import render_html
-from lastro.report.latex import render_latex
 from lastro.results.additions import AlignedSeries
 from lastro.results.samples import Series
 from lastro.scenarios.base import schemas
@@ -34,7 +32,7 @@ from lastro.words.language import ENGLISH, language
 
 from .. import kagami_truth
 from ..campaigns import KAGAMI, METRICS, Levels, make_campaign, make_study
-from ..documents import render_markdown
+from ..documents import render_html, render_latex, render_markdown
 from . import test_correa2011, test_eiras2018, test_papers
 from .test_encoder import keys
 from .test_figure_layout import collisions
@@ -242,7 +240,7 @@ def test_no_label_of_these_figures_touches_another(width_in: float, correa: Cont
 def test_every_document_has_the_section(correa: Content, kagami: Content, tmp_path: Path, undrawn: None) -> None:
     page = render_html(content("eiras2018/scaling", tmp_path, test_eiras2018.published_value))
     text, tex = render_markdown(correa), render_latex(kagami)
-    assert '<a href="#published">As published</a>' in page and page.count("by the number of proxies (figure 3)") == 2
+    assert '<a href="#published">As published</a>' in page and page.count("by the number of proxies (figure 3)") == 3
     assert "## As published" in text and "| xen | any | 4x4 | 78 | 78" in text
     assert "% lastro: published-figure-anomalies" in tex
 

@@ -45,7 +45,7 @@ def report_of(directory: Path) -> CampaignResults:
 
 def drawn(report: CampaignResults, code: str = "en") -> dict[str, Picture]:
     say = ENGLISH if code == "en" else language(code)
-    return {picture.name: picture for picture in pictures(report, analyse(report), say)}
+    return {picture.name: picture for picture in pictures(plans(report, analyse(report), say))}
 
 
 def one_drawn(report: CampaignResults, name: str) -> Picture | None:

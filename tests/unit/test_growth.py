@@ -15,7 +15,6 @@ from lastro.builders.data.results import document
 from lastro.builders.tables import growth_tables
 from lastro.cli import main
 from lastro.figures.scenario_additions import growth_of
-from lastro.report.terminal import render
 from lastro.results.samples import Metric
 from lastro.scenarios.routing.additions import TOPOLOGIES
 from lastro.stats.intervals import Interval
@@ -24,6 +23,7 @@ from lastro.units import significant
 from lastro.words.language import ENGLISH, language
 
 from ..campaigns import Levels, make_campaign, make_study
+from ..documents import render_terminal
 from .test_figures import report_of
 
 SIZES = {"3x3": (9, 12), "4x4": (16, 24), "5x5": (25, 40), "ring.toml": (6, 6)}
@@ -145,7 +145,7 @@ def test_what_is_missing_stands_in_the_table(tmp_path: Path) -> None:
 
 
 def shown(report: CampaignResults, width: int) -> str:
-    lines = [line.plain for line in render(report, width)]
+    lines = [line.plain for line in render_terminal(report, width)]
     assert all(cell_len(line) <= width for line in lines)
     return "\n".join(lines)
 

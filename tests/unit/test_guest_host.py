@@ -24,8 +24,9 @@ from lastro.app.provenance import changes_between
 from lastro.attachments.ovs import Ovs
 from lastro.builders.data.claims import claims_document
 from lastro.builders.data.results import document
-from lastro.builders.tables import results_table
+from lastro.builders.tables import captioned, results_table
 from lastro.cli._guest_adds import added, added_isolation, links_of
+from lastro.document import Title
 from lastro.errors import CommandFailed, HostError, StudyError
 from lastro.guest import _facts, _Start, booted
 from lastro.host._connections import SshTarget
@@ -40,19 +41,18 @@ from lastro.isolation.apparmor import AppArmor
 from lastro.isolation.selinux import SELinux
 from lastro.platforms.base import AVAILABLE, Availability
 from lastro.platforms.native import Native
-from lastro.report.html import html_environment
-from lastro.report.latex import render_latex
+from lastro.render.html import html
 from lastro.results.export import to_csv
 from lastro.scenarios.shared.availability_probes import PartProbes
 from lastro.scenarios.shared.pools import PlatformPool
 from lastro.study.claims import Absolute, Claim, Claims, Source
 from lastro.testbed import Testbed
-from lastro.words.campaign import place, premises
+from lastro.words.campaign import premises
 from lastro.words.comparison import differences, notes
 from lastro.words.language import ENGLISH
 
 from ..campaigns import PROVENANCE, make_campaign, make_study
-from ..documents import render_markdown
+from ..documents import render_latex, render_markdown
 from .recording import RecordingHost, recording_testbed
 from .test_report_model import report_of
 
@@ -284,9 +284,8 @@ def test_each_table_says_it_in_its_caption(tmp_path: Path) -> None:
     captions += [line for line in render_markdown(content).splitlines() if re.fullmatch(r"\*\*\w[^.]*\*\*", line)]
     assert len(captions) > 6 and all(", in an emulated guest" in caption for caption in captions), captions
     table, say = results_table(content, content.report.views[0]), content.say
-    page = html_environment().from_string('{% from "macros.html.j2" import plain with context %}{{ plain(t) }}')
-    where = place(content.report, say)
-    assert f"<h4>{table.title}, in an emulated guest</h4>" in page.render(t=table, say=say, place=where)
+    page = html([Title("t"), captioned(table, content.report, say)], say, "")
+    assert f"<h4>{table.title}, in an emulated guest</h4>" in page
     rows = list(csv.DictReader(io.StringIO(to_csv(loaded(tmp_path / "tcg")))))
     assert {row["measured_in"] for row in rows} == {"emulated guest"}
 

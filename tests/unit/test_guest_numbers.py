@@ -26,17 +26,17 @@ from lastro.builders.compare import compare_blocks
 from lastro.builders.content import Content
 from lastro.builders.data.claims import claims_document
 from lastro.builders.data.results import document
+from lastro.builders.plates import planned
 from lastro.builders.pool import pool_blocks
 from lastro.builders.pool_tables import warnings
+from lastro.builders.suite import StudySection
 from lastro.builders.tables import captioned
 from lastro.campaign.duration import emulated_guests
-from lastro.document import Table
+from lastro.document import Heading, Table
 from lastro.figures import pictures
 from lastro.guest import _facts, in_turn
 from lastro.host.testbed_file import load
 from lastro.render.markdown import markdown
-from lastro.report.pool_html import render_pool
-from lastro.report.suite import StudySection, render_suite
 from lastro.results.export import to_csv
 from lastro.results.members import Member
 from lastro.results.samples import Metric, depends_on_speed
@@ -49,6 +49,7 @@ from lastro.words.comparison import not_compared, notes
 from lastro.words.language import ENGLISH, language
 
 from ..campaigns import PROVENANCE, Levels, make_campaign, make_study, plausible_value
+from ..documents import render_pool, render_suite
 from .test_eiras2018 import published_value, study_of
 from .test_guest_host import guest_of
 from .test_report_model import report_of
@@ -296,7 +297,9 @@ def test_a_pool_names_its_guests_and_each_caption_says_so(tmp_path: Path) -> Non
     assert [host.name for host in found.hosts] == ["edge-7", "ada", "bea"]
     (said,) = (each for each in warnings(found, ENGLISH) if "Measured in" in each)
     assert said.startswith(f"ada and bea: Measured in {SOFTWARE}")
-    titles = [block.title for block in pool_blocks(found, ENGLISH) if isinstance(block, Table)]
+    blocks = list(pool_blocks(found, ENGLISH))
+    titles = [block.title for block in blocks if isinstance(block, Table) and block.title]
+    titles.append(next(block.text for block in blocks if isinstance(block, Heading)))
     assert len(titles) > 2 and all(title.endswith(", partly in an emulated guest") for title in titles)
     page = render_pool(found, ENGLISH)
     assert page.count(", partly in an emulated guest") > len(titles)
@@ -319,7 +322,7 @@ def test_a_page_of_a_suite_says_it_in_its_captions(tmp_path: Path) -> None:
 
 def test_a_figure_in_a_file_says_it_in_its_title(tmp_path: Path) -> None:
     content = content_of([_made(tmp_path, TCG)], ENGLISH, all_metrics=False)
-    picture = next(pictures(content.report, content.analysis))
+    picture = next(pictures(planned(content)))
     assert picture.title.endswith(", in an emulated guest")
 
 

@@ -32,7 +32,6 @@ from lastro.campaign.suite import read_folder
 from lastro.cli._conclude import conclude
 from lastro.document import Document
 from lastro.render.terminal import terminal_lines
-from lastro.report.html import render_html
 from lastro.results.store import Store
 from lastro.scenarios.base import schemas
 from lastro.study.aa_study import aa_study
@@ -41,6 +40,7 @@ from lastro.study.load import load
 from lastro.words.language import ENGLISH
 
 from ..campaigns import METRICS, PROVENANCE, make_campaign, make_study
+from ..documents import render_html
 from .test_guest_numbers import KVM, ON_KVM, PORTUGUESE, SOFTWARE, TCG, below, of
 from .test_report_model import report_of
 from .test_suite_progress import COMPUTE
@@ -238,8 +238,8 @@ def test_tables_of_resources_and_scaling_in_html_have_the_caption_of_markdown(tm
     for name, provenance in (("tcg", TCG), ("host", PROVENANCE)):
         made = make_campaign(tmp_path / name, study, provenance=provenance)
         page = render_html(content_of([made], ENGLISH, all_metrics=False))
-        heads[name] = set(re.findall(r"<h3>(.*?)</h3>", page))
-    tables = {"Used by each instance, from its own cgroup", "Disturbances of the host", "With streams"}
+        heads[name] = set(re.findall(r"<h4>(.*?)</h4>", page))
+    tables = {"Used by each instance, from its own cgroup", "Disturbances of the host", "Scaling with streams"}
     assert tables <= heads["host"] and not tables & heads["tcg"]
     assert {f"{title}, in an emulated guest" for title in tables} <= heads["tcg"]
 

@@ -18,9 +18,6 @@ from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.interference import interference
 from lastro.builders.content import Content
 from lastro.builders.data.results import document
-from lastro.report.html import render_html
-from lastro.report.latex import render_latex
-from lastro.report.terminal import render
 from lastro.results.read import load_campaign
 from lastro.results.samples import AT_LEAST, Metric, Outcome, Remark
 from lastro.results.store import Store
@@ -31,7 +28,7 @@ from lastro.words.key_findings import key_findings
 from lastro.words.language import ENGLISH, language
 
 from ..campaigns import METRICS, Levels, make_campaign, make_study
-from ..documents import render_markdown
+from ..documents import render_html, render_latex, render_markdown, render_terminal
 from ..products import one_of
 
 THROUGHPUT, JITTER, LATENCY = METRICS[0], METRICS[1], METRICS[2]
@@ -298,7 +295,7 @@ def test_a_study_without_isolation_or_without_a_neighbour(tmp_path: Path) -> Non
 @pytest.mark.usefixtures("undrawn")
 def test_it_opens_every_document_and_ends_what_a_terminal_shows(tmp_path: Path) -> None:
     report = report_of(tmp_path, cost=0.05)
-    lines = [line.plain for line in render(report, 80)]
+    lines = [line.plain for line in render_terminal(report, 80)]
     assert lines[:3] == ["What isolation costs on this host", "4 treatments, 32 trials: 32 valid", ""]
     assert lines[-4:] == [
         "",

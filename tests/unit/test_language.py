@@ -14,21 +14,20 @@ import pytest
 
 import lastro.analysis
 import lastro.builders
+import lastro.figures
 import lastro.render
-import lastro.report
 import lastro.scenarios
 import lastro.stats
 import lastro.words
 from lastro.errors import InputError
-from lastro.report.html import html_environment
-from lastro.report.latex import latex_environment
+from lastro.render.html import html_environment
+from lastro.render.latex import latex_environment
 from lastro.words.language import ENGLISH, LANGUAGES, language
 
-FOLDER = Path(lastro.report.__file__).parent
 WORDS, FIGURES = (Path(package.__path__[0]) for package in (lastro.words, lastro.figures))
 BUILDERS, RENDER = (Path(package.__path__[0]) for package in (lastro.builders, lastro.render))
 ANALYSIS, SCENARIOS = (Path(package.__path__[0]) for package in (lastro.analysis, lastro.scenarios))
-PAGES, DOCUMENTS = (sorted((FOLDER / "templates").glob(f"*.{kind}.j2")) for kind in ("html", "tex"))
+PAGES, DOCUMENTS = (sorted((RENDER / "templates").glob(f"*.{kind}.j2")) for kind in ("html", "tex"))
 OTHERS = [code for code in LANGUAGES if code != "en"]
 
 
@@ -36,9 +35,7 @@ def spoken() -> set[str]:
     """Literal messages given to `say(...)`, or `say.count(n, ...)`, and those marked by `N_`, and notes of `stats`."""
     found: set[str] = set()
     for file in (
-        file
-        for folder in (FOLDER, WORDS, FIGURES, BUILDERS, RENDER, ANALYSIS, SCENARIOS)
-        for file in folder.rglob("*.py")
+        file for folder in (WORDS, FIGURES, BUILDERS, RENDER, ANALYSIS, SCENARIOS) for file in folder.rglob("*.py")
     ):
         found.update(_in_code(ast.parse(file.read_text())))
     for file in Path(lastro.stats.__file__).parent.glob("*.py"):

@@ -41,7 +41,6 @@ LAYERS = (
     ("words", "render"),
     ("figures", "campaign", "setup", "testing"),
     ("builders",),
-    ("report",),
     ("app",),
     ("cli",),
     ("__main__",),
@@ -191,7 +190,7 @@ def test_what_reports_and_analyses_names_no_scenario() -> None:
     named = [
         f"lastro.{module} imports lastro.{imported}"
         for module, file in modules().items()
-        if layer(module or "errors") in ("report", "analysis", "builders")
+        if layer(module or "errors") in ("analysis", "builders")
         for imported in inner_imports(module, file)
         if imported.startswith("scenarios.") and imported != "scenarios.base"
     ]

@@ -15,14 +15,12 @@ from lastro.analysis.model import LostTrials, MetricAnalysis
 from lastro.builders.content import Content
 from lastro.builders.data.results import document
 from lastro.builders.statistics_words import statistics_sentences
-from lastro.report.html import render_html
-from lastro.report.latex import render_latex
 from lastro.results.read import load_campaign
 from lastro.results.store import Store
 from lastro.words.language import language
 
 from ..campaigns import METRICS, Levels, make_campaign, make_study
-from ..documents import render_markdown
+from ..documents import render_html, render_latex, render_markdown
 
 PLATFORMS = ("native", "runc", "docker", "kvm")
 SLOW = {("runc", 2), ("runc", 5), ("docker", 1), ("docker", 6), ("docker", 7), ("kvm", 4)}

@@ -10,16 +10,13 @@ from lastro.analysis import analyse
 from lastro.analysis.build import build_report
 from lastro.analysis.campaign import CampaignResults
 from lastro.builders.content import Content
-from lastro.report.html import render_html
-from lastro.report.latex import render_latex
-from lastro.report.terminal import render
 from lastro.results.read import load_campaign
 from lastro.results.store import Store
 from lastro.words.language import ENGLISH, language
 from lastro.words.opening import incomplete, invalid_fraction
 
 from ..campaigns import make_campaign, make_study
-from ..documents import render_markdown
+from ..documents import render_html, render_latex, render_markdown, render_terminal
 
 WARNING = (
     "2 of 6 trials that can run here are invalid (33 %): the results are based on the others only."
@@ -47,7 +44,7 @@ def test_it_is_said_first_in_documents_and_last_on_a_terminal(report: CampaignRe
     page = render_html(content)
     assert page.index("</h1>") < page.index(f'<p class="opening">{WARNING}</p>') < page.index('<p class="lead">')
     assert r"\textbf{2 of 6 trials that can run here are invalid (33 \%)" in render_latex(content)
-    shown = " ".join(" ".join(line.plain for line in render(report, 80)).split())
+    shown = " ".join(" ".join(line.plain for line in render_terminal(report, 80)).split())
     assert shown.endswith(WARNING)
 
 

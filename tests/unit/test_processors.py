@@ -15,11 +15,10 @@ from lastro.host.base import Completed
 from lastro.host.caches import CPUS
 from lastro.host.local import LocalHost
 from lastro.host.processors import shared_cores, speeds
-from lastro.report.terminal import render
 from lastro.words.language import language
 
 from ..campaigns import METRICS, Levels, make_campaign, make_study
-from ..documents import render_markdown
+from ..documents import render_markdown, render_terminal
 from .recording import RecordingHost, answer
 
 # What the program printed on two threads of a core, and on two cores, one of which another program disturbed.
@@ -120,7 +119,7 @@ def test_a_neighbour_on_a_shared_core_is_a_caveat(tmp_path: Path, cores: object,
     assert words in " ".join(render_markdown(content_of([directory], language(code), all_metrics=False)).split())
     report = report_of(directory)
     assert len(document(report)["caveats"]) == 1
-    assert "share a core" in " ".join(" ".join(line.plain for line in render(report, 100)).split())
+    assert "share a core" in " ".join(" ".join(line.plain for line in render_terminal(report, 100)).split())
 
 
 @pytest.mark.parametrize(

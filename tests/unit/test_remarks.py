@@ -15,14 +15,13 @@ from lastro.builders.content import Content
 from lastro.builders.data.results import document
 from lastro.builders.stat_tables import effects_table
 from lastro.builders.tables import curve_tables, really_table, remarks_table, results_table
-from lastro.report.html import render_html
-from lastro.report.latex import escape
+from lastro.render.latex import escape
 from lastro.results.samples import Outcome, Reading, Remark
 from lastro.words.language import ENGLISH, language
 from lastro.words.remarks import KINDS, meaning, sign, signs_of
 
 from ..campaigns import METRICS, Levels, make_campaign, make_study
-from ..documents import render_markdown
+from ..documents import render_html, render_markdown
 from .test_curves import drawn
 from .test_figures import report_of, texts
 

@@ -20,6 +20,7 @@ from lastro.builders.baseline_tables import comparisons_table
 from lastro.builders.content import Content
 from lastro.builders.data.results import document
 from lastro.builders.expected_table import expected_table
+from lastro.builders.plates import planned
 from lastro.builders.stat_tables import effects_table, tables_behind
 from lastro.builders.statistics_words import (
     check_sentences,
@@ -30,9 +31,6 @@ from lastro.builders.statistics_words import (
 )
 from lastro.builders.variance_table import anova_table
 from lastro.figures import pictures
-from lastro.report import terminal
-from lastro.report.html import render_html
-from lastro.report.latex import render_latex
 from lastro.results.read import load_campaign
 from lastro.results.samples import Metric
 from lastro.results.store import Store
@@ -45,7 +43,7 @@ from lastro.words.key_findings import key_findings
 from lastro.words.language import ENGLISH, language
 
 from ..campaigns import METRICS, Levels, make_campaign, make_study
-from ..documents import render_markdown
+from ..documents import render_html, render_latex, render_markdown, render_terminal
 from ..fates import CAMPAIGNS
 
 SLOWER = """
@@ -182,7 +180,7 @@ def test_a_ratio_has_one_corrected_mark_and_interval_in_terminal_page_files_and_
 
     study = make_study({"platform": tuple(COSTS)}, replicates=6, metrics=METRICS[:1], baseline={"platform": "native"})
     content = content_of(make_campaign(tmp_path, study, value=value))
-    shown = "\n".join(line.plain for line in terminal.render(content.report, 200))
+    shown = "\n".join(line.plain for line in render_terminal(content.report, 200))
     said = RATIO.findall(shown)
     assert [mark for mark, _ in said] == ["≈", "≈", "≈", "≈", "▼", "▼"]
     legend = "▲ better, ▼ worse: the interval, corrected for the 6 ratios of its metric, excludes 1; ≈: it holds 1."
@@ -223,7 +221,7 @@ def test_equal_readings_have_an_interval_of_half_a_step_and_no_mark_everywhere(t
         return content_of(make_campaign(tmp_path / str(len(platforms)), study, value=value))
 
     content = coarse(*readings)
-    shown = "\n".join(line.plain for line in terminal.render(content.report, 200))
+    shown = "\n".join(line.plain for line in render_terminal(content.report, 200))
     latex = render_latex(content).replace(r"\ensuremath{\pm}", "±")
     for text in (shown, render_html(content), render_markdown(content).replace("\\", ""), latex):
         assert "42.0000 ± 0.0050" in text and "42.0100 ± 0.0050" in text and "± 0.0000" not in text
@@ -253,7 +251,7 @@ def test_terminal_page_claims_and_json_give_one_verdict_whatever_the_noise_floor
     assert ratio is not None and ratio.interval is not None and ratio.interval.high < 0.99
     for page in (render_html(content), render_markdown(content)):
         assert "▼ ×0.97" in page and "(below the noise floor)" in page
-    assert "▼ ×0.97" in "\n".join(line.plain for line in terminal.render(content.report, 200))
+    assert "▼ ×0.97" in "\n".join(line.plain for line in render_terminal(content.report, 200))
     (comparison,) = document(content.report)["analysis"]["throughput"]["comparisons"]
     assert (comparison["decision"], comparison["under_noise_floor"]) == ("different", True)
     (claim,) = judge(parse_claims(SLOWER, "claims.toml", study), content.report)
@@ -378,7 +376,7 @@ def test_one_replicate_tests_nothing_and_calls_nothing_unbounded(tmp_path: Path)
 
 def drawn(content: Content) -> str:
     """Every figure of a report, in its wide version."""
-    return "".join(each.svg() for each in pictures(content.report, content.analysis, content.say))
+    return "".join(each.svg() for each in pictures(planned(content)))
 
 
 def test_a_wide_range_has_plain_numbers_on_its_axis(tmp_path: Path) -> None:

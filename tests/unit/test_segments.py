@@ -16,7 +16,6 @@ from lastro.app.private import private
 from lastro.app.provenance import changed_facts, comparable
 from lastro.builders.data.results import document_text
 from lastro.errors import InputError, StoreError
-from lastro.report.terminal import render
 from lastro.results.read import CampaignData, load_campaign
 from lastro.results.segments import HostSegment, apart
 from lastro.results.store import Store
@@ -24,6 +23,7 @@ from lastro.words.language import ENGLISH
 from lastro.words.opening import opening
 
 from ..campaigns import Levels, make_campaign, make_study
+from ..documents import render_terminal
 
 BEFORE: dict[str, Any] = {
     "host": {"hostname": "edge-7", "kernel": "6.1", "governor": "performance"},
@@ -122,7 +122,7 @@ def test_a_segment_is_shown_everywhere(tmp_path: Path) -> None:
         report = build_report(load_campaign(store))
     (sentence, *_) = opening(report, ENGLISH)
     assert sentence.startswith("The host changed after 5 attempts (2026-01-01 00:00 UTC): tools.runc was runc 1.1, is")
-    assert "The host changed after 5 attempts" in " ".join(line.plain for line in render(report, 200))
+    assert "The host changed after 5 attempts" in " ".join(line.plain for line in render_terminal(report, 200))
     assert json.loads(document_text(report))["segments"][0]["changes"] == {"tools.runc": ["runc 1.1", "runc 1.2"]}
     assert max(point.block for row in report.rows for point in row.cells[0].points) == 5
 

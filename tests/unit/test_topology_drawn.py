@@ -10,15 +10,13 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from markupsafe import Markup
 
 from lastro.analysis import analyse
 from lastro.analysis.build import build_report
 from lastro.analysis.topology import shown
+from lastro.builders import plates
 from lastro.builders.content import Content
 from lastro.figures.topology import topology_picture
-from lastro.report import html
-from lastro.report.html import render_html
 from lastro.results.read import load_campaign
 from lastro.results.store import Store
 from lastro.results.topology import Topology
@@ -26,6 +24,7 @@ from lastro.words.language import language
 from lastro.words.topology_text import topology_lines
 
 from ..campaigns import METRICS, Levels, make_campaign, make_study
+from ..documents import render_html
 from ..topologies import chain, grid, proxies
 
 NEIGHBOUR = """\
@@ -169,8 +168,8 @@ def content_of(directory: Path, notes: Any, code: str = "en") -> Content:
 @pytest.fixture
 def topology_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """A page has no other figure."""
-    drawn = html.plate
-    monkeypatch.setattr(html, "plate", lambda plan: drawn(plan) if plan.kind == "topology" else Markup(""))
+    drawn = plates.plate
+    monkeypatch.setattr(plates, "plate", lambda plan: drawn(plan) if plan.kind == "topology" else ())
 
 
 def test_a_report_draws_the_baseline_and_the_neighbours_that_other_treatments_have(

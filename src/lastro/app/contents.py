@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lastro.analysis.claims import Judgement
     from lastro.analysis.pooled import PooledHost
     from lastro.builders.content import Content
-    from lastro.report.suite import StudySection
+    from lastro.builders.suite import StudySection
     from lastro.results.read import CampaignData
     from lastro.study.claims import Claims
 
@@ -165,7 +165,7 @@ def _printed(claims: Claims, report: CampaignResults) -> AsPublished | None:
 
 def suite_section(directory: Path, member: SuiteStudy, content: Content | None, link: str) -> StudySection:
     """Return the part of a suite's page on one of its studies; `content` is None before it has a campaign."""
-    from lastro.report.suite import StoppedStudy, StudySection
+    from lastro.builders.suite import StoppedStudy, StudySection
 
     stopped = StoppedStudy(member.stopped, member.remedy, suites.can_run(directory, member)) if member.stopped else None
     unjudged = content is None and claims_of(directory / member.name, member.study) is not None

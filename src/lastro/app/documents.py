@@ -40,7 +40,8 @@ def documents(bundle: Path, say: Language) -> Iterator[Document]:
     if not suites.is_suite(home):
         yield from _of_campaign(home, "", say)
         return
-    from lastro.report.suite import render_suite
+    from lastro.builders.suite import suite_blocks
+    from lastro.render.html import html
 
     suite, sections = suites.read(home), []
     for member in suite.studies:
@@ -48,7 +49,7 @@ def documents(bundle: Path, say: Language) -> Iterator[Document]:
         if suites.begun(home, member):
             content = yield from _of_campaign(home / member.name, f"{member.name}/", say)
         sections.append(suite_section(home, member, content, f"{member.name}/report.html"))
-    page = render_suite(suite.label, suite.description, CAMPAIGN, sections, say)
+    page = html(suite_blocks(suite.label, suite.description, sections, say), say, CAMPAIGN)
     yield f"{REPORT}/report.html", _text(page)
 
 
@@ -82,20 +83,22 @@ def _records(data: CampaignData, store: Store, folder: str) -> Iterator[Document
 
 def _reports(data: CampaignData, content: Content, folder: str) -> Iterator[Document]:
     from lastro.builders.data.results import document
-    from lastro.builders.results import results_blocks
+    from lastro.builders.plates import drawn, linked, planned
+    from lastro.builders.results import paper_blocks, results_blocks
     from lastro.figures import pictures
+    from lastro.render.html import html
+    from lastro.render.latex import latex
     from lastro.render.markdown import markdown
-    from lastro.report.html import render_html
-    from lastro.report.latex import render_latex
     from lastro.results.export import to_csv
 
-    links = {}
-    for picture in pictures(content.report, content.analysis, content.say, content.judgements, content.published):
+    links, say = {}, content.say
+    for picture in pictures(planned(content)):
         links[picture.title] = f"figures/{picture.name}.svg"
         yield f"{folder}{links[picture.title]}", _text(picture.svg())
-    yield f"{folder}report.html", _text(render_html(content))
-    yield f"{folder}report.md", _text(markdown(results_blocks(content, links), content.say))
-    yield f"{folder}report.tex", _text(render_latex(content))
+    page = html(results_blocks(content, drawn(planned(content))), say, content.report.directory)
+    yield f"{folder}report.html", _text(page)
+    yield f"{folder}report.md", _text(markdown(results_blocks(content, linked(planned(content), links)), say))
+    yield f"{folder}report.tex", _text(latex(paper_blocks(content), say))
     yield f"{folder}tables/trials.csv", to_csv(data).encode()
     results = document(content.report, content.published, content.analysis)
     yield f"{folder}tables/results.json", _json(_rounded(results))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 
 from lastro.analysis.pooled import PooledStudy
+from lastro.builders.plates import NOT_DRAWN, Plates
 from lastro.builders.pool_tables import (
     apart_table,
     hosts_effects_table,
@@ -16,34 +17,42 @@ from lastro.builders.pool_tables import (
     pooled_claims_table,
     warnings,
 )
-from lastro.document import Block, Figures, Fold, Items, Table, Title
-from lastro.words.campaign import titled
+from lastro.document import Block, Figures, Fold, Heading, Items, Paragraph, Table, Title
+from lastro.words.campaign import AS_WRITTEN, titled
 from lastro.words.language import Language
 from lastro.words.pool import place
 
 
-def pool_blocks(found: PooledStudy, say: Language, figures: Mapping[str, str] | None = None) -> Iterator[Block]:
-    """Yield the answer, the hosts, the tables of each metric, the claims and the notes.
+def pool_blocks(found: PooledStudy, say: Language, plates: Plates = NOT_DRAWN) -> Iterator[Block]:
+    """Yield the answer, the hosts, the tables of each metric, the claims and the notes, with these figures.
 
-    The ratios on each host are folded, unless there is nothing else. `figures` are links to figures that were written,
-    {alternative text: address}."""
-    yield Title(found.study.title or found.study.name, tuple(opening(found, say)))
-    yield Items(tuple(warnings(found, say)))
-    yield Figures(tuple((figures or {}).items()))
+    The ratios on each host are folded, unless there is nothing else."""
+    title, kicker = found.study.title or found.study.name, say("Lastro, over several hosts")
     measured = place(found, say)
-    for table, folded in _tables(found, say):
-        title = titled(table.title, measured)
-        yield Fold(title, (replace(table, title=""),)) if folded else replace(table, title=title)
-    yield Items(tuple(notes(found, say)))
 
+    def captioned(table: Table) -> Table:
+        return replace(table, title=titled(table.title, measured), whole=True)
 
-def _tables(found: PooledStudy, say: Language) -> Iterator[tuple[Table, bool]]:
-    """Yield the tables that have rows, and whether they are folded."""
-    yield hosts_table(found, say), False
-    for metric in found.metrics:
-        own = [table for table in (means_table(found, metric, say), apart_table(found, metric, say)) if table]
-        yield from ((table, False) for table in own)
-        if each := hosts_effects_table(found, metric, say):
-            yield each, bool(own)
+    yield Title(title, tuple(opening(found, say)), kicker=kicker)
+    if say.code != "en":
+        yield Paragraph(say(AS_WRITTEN), dim=True)
+    yield Items(tuple(warnings(found, say)), tag=say("note"))
+    hosts = hosts_table(found, say)
+    yield Heading(titled(hosts.title, measured), "hosts", hosts.title)
+    yield replace(hosts, title="", whole=True)
+    for at, metric in enumerate(found.metrics):
+        own = [
+            captioned(table) for table in (means_table(found, metric, say), apart_table(found, metric, say)) if table
+        ]
+        each = captioned(hosts_effects_table(found, metric, say))
+        yield Heading(metric.name, f"metric-{at + 1}")
+        yield Paragraph(metric.summary, dim=True)
+        yield Figures(plates.of("forest", metric=at))
+        yield from own
+        if each:
+            yield Fold(each.title, (replace(each, title=""),)) if own else each
     if found.claims:
-        yield pooled_claims_table(found.claims, say), False
+        yield Heading(say("Claims"), "claims")
+        yield captioned(pooled_claims_table(found.claims, say))
+    yield Heading(say("How to read it"), "reading")
+    yield Items(tuple(notes(found, say)))

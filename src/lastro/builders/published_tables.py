@@ -3,39 +3,57 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
 from lastro.analysis.as_published import MatchedBars, MatchedMean, MatchedTable, PublishedMark, PublishedPanel
 from lastro.analysis.claim_cells import DID_YOU_MEAN
-from lastro.document import Table
+from lastro.builders.content import Content
+from lastro.builders.plates import Plates
+from lastro.builders.tables import captioned
+from lastro.document import Block, Figures, Fold, Paragraph, Table, section
 from lastro.stats.intervals import Interval
 from lastro.stats.notes import N_
 from lastro.study.sides import Levels
 from lastro.units import significant
-from lastro.words.campaign import percent
+from lastro.words.campaign import percent, place, titled
 from lastro.words.estimates import estimate_text, number_text
 from lastro.words.language import Language
 from lastro.words.numbers import fixed, metric_heading
 from lastro.words.published import levels_text, marks_of, title_of
-
-if TYPE_CHECKING:
-    from lastro.analysis.as_published import AsPublished
 
 INTRODUCTION = N_(
     "What the source printed, with what this campaign measured beside it. Absolute numbers belong to a machine: "
     "compare how they relate to each other. The claims judge that."
 )
 
+_MANY_BARS = 4  # below a figure, more of them are folded
 _MOST_NUMBERS = 4  # columns of numbers that a page holds without line breaks in them
 NOTHING_OF_IT = N_("{title}: this campaign has no trial of it.")
 
 
-def published_tables(published: AsPublished, confidence: float, say: Language) -> Iterator[Table]:
-    """Yield the printed tables, then a table for each figure of bars."""
-    yield from (printed_table(table, confidence, say) for table in published.tables)
-    for figure in published.figures:
-        if isinstance(figure, MatchedBars):
-            yield bars_table(figure, confidence, say)
+def published_blocks(content: Content, plates: Plates) -> Iterator[Block]:
+    """Yield the tables of the source, then its figures, each with its numbers."""
+    if content.published is None:
+        return
+    say, confidence = content.say, content.report.study.design.confidence
+    measured = place(content.report, say)
+    drawn = {figure.title: figure for figure in plates.of("published")}
+    blocks: list[Block] = [
+        captioned(table, content.report, say)
+        for each in content.published.tables
+        if (table := printed_table(each, confidence, say))
+    ]
+    for found in content.published.figures:
+        title = title_of(found.figure.passage, say)
+        if figure := drawn.get(titled(title, measured)):
+            blocks.append(Figures((replace(figure, note=found.figure.passage.notes(say.code).removesuffix(".")),)))
+        if isinstance(found, MatchedBars) and (table := bars_table(found, confidence, say, noted=not figure)):
+            name, many = titled(table.title, measured), figure and len(table.rows) > _MANY_BARS
+            blocks.append(Fold(name, (replace(table, title=""),)) if many else replace(table, title=name))
+        elif not figure and (plates or isinstance(found, MatchedBars)):
+            blocks.append(Paragraph(say(NOTHING_OF_IT, title=title), dim=True))
+    if blocks:
+        yield from section(say("As published"), Paragraph(say(INTRODUCTION)), *blocks, anchor="published")
 
 
 def printed_table(found: MatchedTable, confidence: float, say: Language) -> Table:
@@ -68,6 +86,7 @@ def printed_table(found: MatchedTable, confidence: float, say: Language) -> Tabl
         frozenset(right),
         frozenset(right if len(heads) > _MOST_NUMBERS else ()),
         note=_notes(passage.notes(say.code), how, (here for heres in found.rows for here in heres), say),
+        dense=True,
     )
 
 
@@ -116,6 +135,7 @@ def bars_table(found: MatchedBars, confidence: float, say: Language, *, noted: b
             (each.here for panel in found.panels for each in panel.bars),
             say,
         ),
+        dense=True,
     )
 
 

@@ -1,23 +1,19 @@
-"""The document on the results of a campaign: the content of its HTML page, with plain tables."""
+"""The document on the results of a campaign: for a page, for Markdown, and for a paper."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from lastro.analysis.campaign import CampaignResults
-from lastro.analysis.model import MetricAnalysis
 from lastro.analysis.scaling import scalings
 from lastro.builders.content import Content
 from lastro.builders.part_properties import part_tables
-from lastro.builders.published_tables import INTRODUCTION, published_tables
+from lastro.builders.plates import NOT_DRAWN, Plates
+from lastro.builders.published_tables import published_blocks
+from lastro.builders.results_grid import results_grid, scaling_grid
 from lastro.builders.search_tables import tables_of
-from lastro.builders.stat_tables import (
-    claims_table,
-    effects_table,
-    interaction_table,
-    tables_behind,
-)
+from lastro.builders.stat_tables import claims_table, effects_table, interaction_table, tables_behind
 from lastro.builders.statistics_words import (
     check_sentences,
     metric_summary,
@@ -35,110 +31,267 @@ from lastro.builders.tables import (
     property_table,
     really_table,
     remarks_table,
-    results_table,
-    scaling_table,
 )
-from lastro.document import Block, CommandLine, Figures, Fold, Items, Paragraph, Table, Title, section
+from lastro.document import (
+    Block,
+    Code,
+    CommandLine,
+    Facts,
+    Figure,
+    Figures,
+    Fold,
+    Heading,
+    Items,
+    Notes,
+    Paragraph,
+    Span,
+    Table,
+    Text,
+    Title,
+    section,
+)
+from lastro.stats.notes import N_
 from lastro.words import campaign as words
 from lastro.words.language import Language
 from lastro.words.opening import opening
 
+# Sections of a paper; the others are about the campaign itself.
+_PAPER = frozenset(
+    {"effects", "interactions", "claims", "published", "results", "really", "missing", "statistics", "scaling",
+     "limitations"}
+)  # fmt: skip
+_INVALID = N_(
+    "{attempts} judged invalid. An invalid attempt is excluded from all means; its trial is repeated at most twice, "
+    "and again after each `lastro resume --invalid`."
+)
 
-def results_blocks(content: Content, figures: Mapping[str, str] | None = None) -> Iterator[Block]:
-    """Yield the answer, the results, the statistics, what is missing, and how to repeat it.
 
-    `figures` are links to figures that were written, {alternative text: address}."""
-    report, metrics, say = content.report, content.analysis.metrics, content.say
-    yield Title(report.study.title or report.study.name, opening(report, say))
-    yield Paragraph(words.summary(report, say))
+def paper_blocks(content: Content) -> Iterator[Block]:
+    """Yield what a paper needs: the answer, the sections with tables, and the limitations."""
+    kept = True
+    for block in results_blocks(content):
+        if isinstance(block, Heading) and block.level == 2:
+            kept = block.anchor in _PAPER
+        if kept and not isinstance(block, CommandLine):
+            yield block
+
+
+def results_blocks(content: Content, plates: Plates = NOT_DRAWN) -> Iterator[Block]:
+    """Yield the answer, the results, the statistics, what is missing, and how to repeat it, with these figures."""
+    report, say = content.report, content.say
+    title = report.study.title or report.study.name
+    tiles = tiles_of([report], say)
+    yield Title(title, opening(report, say), words.summary(report, say), say("Lastro report"), tiles)
     yield from notices(report, say)
-    yield from section(say("Figures"), Figures(tuple((figures or {}).items())))
-    yield from _statistics(content)
-    yield from section(say("What is missing, and why"), *_missing(report, say))
-    over_time = tuple(text for each in metrics for text in time_sentences(each, content.analysis.alpha, say))
-    yield from section(say("Time course"), Items(over_time))
-    used = (property_table(name, title, table, say, ours=True) for name, title, table in words.resources(report, say))
-    yield from section(say("Resources"), *_captioned(used, report, say))
-    if report.residuals:
-        table = property_table("residuals", "", report.residuals, say, ours=False)
-        yield from section(say("Residual differences"), Paragraph(say(words.RESIDUALS)), table)
-    facts = Items(tuple(_facts(report.provenance)))
-    yield from section(say("Provenance"), Fold(say("Provenance"), (facts,)))
+    yield from _effects(content, plates)
+    yield from _claims(content, plates)
+    yield from published_blocks(content, plates)
+    yield from _results(content)
+    yield from _missing(content)
+    yield from _course(content, plates)
+    yield from _statistics(content, plates)
+    yield from _provenance(content)
+    yield from _study(report, say)
+    yield from section(say("Testbed"), Figures(plates.of("topology")), anchor="testbed")
     commands = (CommandLine(what, line) for what, line in words.commands(report, say))
-    yield from section(say("How to repeat it"), *commands)
-    yield from section(say("Limitations"), Items(tuple(words.limitations(report, say))))
+    yield from section(say("How to repeat it"), *commands, anchor="repeat", short=say("Repeat"))
+    yield from section(say("Limitations"), Items(tuple(words.limitations(report, say))), anchor="limitations")
 
 
 def notices(report: CampaignResults, say: Language) -> Iterator[Block]:
     """Yield what is not translated, and how an unfinished campaign continues."""
     if say.code != "en":
-        yield Paragraph(say(words.AS_WRITTEN))
+        yield Paragraph(say(words.AS_WRITTEN), dim=True)
     if not report.progress.finished:
-        yield CommandLine(say(words.CONTINUE).removesuffix(":"), "lastro resume")
+        yield CommandLine(say(words.CONTINUE).removesuffix(":"), "lastro resume", say("unfinished"))
 
 
-def _statistics(content: Content) -> Iterator[Block]:
-    """Yield curves, effects, interactions, claims and results, then the statistics behind them."""
-    report, metrics, say = content.report, content.analysis.metrics, content.say
-
-    def captioned(*tables: Table) -> Iterator[Table]:
-        return _captioned(tables, report, say)
-
-    yield from section(say("How metrics vary with numeric factors"), *captioned(*curve_tables(report, say).values()))
-    yield from section(say("What each factor does"), *captioned(*(effects_table(metric, say) for metric in metrics)))
-    found = (interaction_table(metric, one, say) for metric in metrics for one in metric.interactions)
-    yield from section(say("Where effects depend on each other"), *captioned(*found))
-    judged = claims_table(content.judgements, content.claims_note, say)
-    yield from section(say("Claims"), Paragraph(content.claims_tally), *captioned(judged))
-    if content.published:
-        tables = captioned(*published_tables(content.published, report.study.design.confidence, say))
-        yield from section(say("As published"), Paragraph(say(INTRODUCTION)), *tables)
-    results = (results_table(content, view) for view in report.views)
-    yield from section(say("Results"), *captioned(*results, *tables_of(report, say)))
-    yield from section(say("What was really measured"), *_really(report, say))
-    yield from section(
-        say("The statistics behind it"),
-        Paragraph(noise_floor_sentence(content.analysis, say)),
-        *(_behind(metric, content.analysis.alpha, report, say) for metric in metrics),
+def tiles_of(reports: Sequence[CampaignResults], say: Language) -> tuple[tuple[str, str, str], ...]:
+    """Return the key numbers below a title: treatments, and trials by their state."""
+    states = (
+        ("valid", say("valid trials")),
+        ("invalid", say("invalid trials")),
+        ("unavailable", say("trials unavailable here")),
     )
-    lines = (scaling_table(report, scaling, say) for scaling in scalings(report))
-    yield from section(say("Scaling"), *captioned(*lines, *growth_tables(report, say)))
+    tiles = [(sum(len(report.rows) for report in reports), say("treatments"), "")]
+    tiles += [(sum(report.progress.counts.get(state, 0) for report in reports), text, state) for state, text in states]
+    waiting = sum(map(words.waiting, reports))
+    tiles += [(waiting, say("trials not run yet"), "pending")] if waiting else []
+    return tuple((say.integer(number), text, kind if number else "") for number, text, kind in tiles)
 
 
-def _captioned(tables: Iterable[Table], report: CampaignResults, say: Language) -> Iterator[Table]:
-    return (captioned(table, report, say) for table in tables if table)
+def _captioned(tables: Iterable[Table], content: Content) -> tuple[Table, ...]:
+    return tuple(captioned(table, content.report, content.say) for table in tables if table)
 
 
-def _really(report: CampaignResults, say: Language) -> Iterator[Block]:
-    parts = part_tables(report, say)
-    tables = (really_table(report, say), *parts, doses_table(report, say), remarks_table(report, say))
-    if tables[0]:
-        yield Paragraph(say(words.REALLY))
-    yield from _captioned(tables, report, say)
+def _effects(content: Content, plates: Plates) -> Iterator[Block]:
+    """Yield curves, effects, interactions, and every trial."""
+    report, metrics, say = content.report, content.analysis.metrics, content.say
+    title, short = say("How metrics vary with numeric factors"), say("Curves")
+    drawn = {(each.metric, each.factor): each.figure for each in plates if each.kind == "curve"}
+    tables = {key: captioned(table, report, say) for key, table in curve_tables(report, say).items()}
+    curves = tuple(replace(drawn.get(key, Figure("")), table=table) for key, table in tables.items())
+    yield from section(title, Figures(curves), anchor="curves", short=short)
+    effects = _captioned((effects_table(metric, say) for metric in metrics), content)
+    numbers = _in_numbers(plates.of("variation", "effects"), effects, say)
+    yield from section(say("What each factor does"), *numbers, anchor="effects", short=say("Effects"))
+    found = _captioned((interaction_table(each, one, say) for each in metrics for one in each.interactions), content)
+    if found:
+        yield Heading(say("Where effects depend on each other"), "interactions", say("Interactions"))
+        which = say("Interactions that explain at least 1 % of the variation and stay significant after correction.")
+        yield Paragraph(which, dim=True)
+        yield from _in_numbers(plates.of("interaction"), found, say)
+    trials = (
+        replace(figure, note=view.metric.summary)
+        for view in report.views
+        for figure in plates.of("distribution", metric=view.index)
+    )
+    yield from section(say("Every trial"), Figures(tuple(trials)), anchor="trials", short=say("Trials"))
 
 
-def _behind(metric: MetricAnalysis, alpha: float, report: CampaignResults, say: Language) -> Fold:
-    tables = tables_behind(metric, say)
-    body: list[Block] = [captioned(table, report, say) if table else Paragraph(table.note) for table in tables]
-    body.insert(1, Paragraph(" ".join(check_sentences(metric, say))))
-    body.insert(0, Paragraph(" ".join(statistics_sentences(metric, alpha, say))))
-    return Fold(f"{metric.metric.name}: {metric_summary(metric, say)}", tuple(body))
+def _in_numbers(figures: tuple[Figure, ...], tables: tuple[Table, ...], say: Language) -> Iterator[Block]:
+    """Yield figures with their numbers folded below, or without figures the numbers alone."""
+    yield Figures(figures)
+    yield from (Fold(say("The same in numbers"), tables),) if figures else tables
 
 
-def _missing(report: CampaignResults, say: Language) -> Iterator[Block]:
-    gaps, invalid = gaps_table(report, say), invalid_table(report, say)
-    if not (gaps or invalid) and report.progress.finished:
-        yield Paragraph(say(words.NOTHING_MISSING))
-    yield from _captioned((gaps, invalid), report, say)
+def _claims(content: Content, plates: Plates) -> Iterator[Block]:
+    """Yield the judged claims, with what was published and measured."""
+    say = content.say
+    if judged := _captioned([claims_table(content.judgements, content.claims_note, say)], content):
+        tally, figures = Paragraph(content.claims_tally), Figures(plates.of("claims"))
+        yield from section(say("Claims"), tally, figures, *judged, anchor="claims")
+
+
+def _results(content: Content) -> Iterator[Block]:
+    """Yield the results, and what was really measured."""
+    report, say = content.report, content.say
+    searches, grid = _captioned(tables_of(report, say), content), results_grid(content)
+    title = words.titled(say("Results"), words.place(report, say))
+    yield from section(title, grid, *searches, anchor="results", short=say("Results"))
+    really = really_table(report, say)
+    tables = (really, *part_tables(report, say), doses_table(report, say), remarks_table(report, say))
+    yield from section(
+        say("What was really measured"),
+        Paragraph(say(words.REALLY) if really else ""),
+        *_captioned(tables, content),
+        anchor="really",
+        short=say("Really measured"),
+    )
+
+
+def _missing(content: Content) -> Iterator[Block]:
+    """Yield what cannot run here, what was invalid, and what has not run yet."""
+    report, say = content.report, content.say
+    (gaps,) = _captioned([gaps_table(report, say)], content) or (None,)
+    yield Heading(say("What is missing, and why"), "missing", say("Missing"))
+    if gaps:
+        yield Notes(say("Unavailable on this host"), tuple(_gaps(report, say)), gaps)
+    if report.invalid_attempts:
+        yield Paragraph(say(_INVALID, attempts=say.count(len(report.invalid_attempts), "attempt")))
+        yield from _captioned([invalid_table(report, say)], content)
     if not report.progress.finished:
         yield Paragraph(words.not_run_yet(report, say))
+    elif not (gaps or report.invalid_attempts):
+        yield Paragraph(say(words.NOTHING_MISSING))
 
 
-def _facts(value: Any, path: tuple[str, ...] = ()) -> Iterator[str]:
-    """Yield the leaves of the provenance, each with its path: 'host.cpu.model: AMD EPYC 7B13'."""
-    if isinstance(value, Mapping):
-        for key, item in value.items():
-            yield from _facts(item, (*path, str(key)))
-    elif path:
-        text = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
-        yield f"{'.'.join(path)}: {text}"
+def _gaps(report: CampaignResults, say: Language) -> Iterator[tuple[str, tuple[Text, ...]]]:
+    """Yield each reason with the number to which the results refer."""
+    for number, gap in enumerate(report.gaps, 1):
+        where = (Span(gap.where, "strong"), Span(" · ", "dim")) if gap.where else ()
+        counts = f"{say.count(len(gap.treatments), 'treatment')}, {say.count(gap.n_trials, 'trial')}"
+        texts: list[Text] = [(Span(f"[{number}]", "strong"), Span(" "), *where, Span(counts)), gap.reason]
+        if gap.remedy:
+            texts.append((Span(say("Remedy: {remedy}", remedy=gap.remedy), "dim"),))
+        yield f"gap-{number}", tuple(texts)
+
+
+def _course(content: Content, plates: Plates) -> Iterator[Block]:
+    """Yield the campaign over time, and the resources that it used."""
+    report, metrics, say = content.report, content.analysis.metrics, content.say
+    yield Heading(say("Time course"), "time")
+    yield Figures(plates.of("scenario"))
+    sentences = Items(tuple(text for each in metrics for text in time_sentences(each, content.analysis.alpha, say)))
+    events = Table(
+        "events",
+        "",
+        ("UTC", say("event"), say("what")),
+        tuple((at.replace("T", " ").removesuffix("Z"), say(kind), text) for at, kind, text in report.events),
+        long=frozenset({2}),
+        whole=True,
+    )
+    if not report.attempts:
+        yield Paragraph(say("No trial has run yet."))
+    yield Figures(plates.of("course"), beside=tuple(filter(None, (sentences, events))))
+    yield Heading(say("Resources"), "resources")
+    if not (used := words.resources(report, say)):
+        yield Paragraph(say("No trial recorded any."))
+        return
+    yield Figures(plates.of("resources"))
+    yield Paragraph(say("Mean over the valid trials, with minimum and maximum."), dim=True)
+    yield from _captioned((property_table(name, title, table, say, ours=True) for name, title, table in used), content)
+
+
+def _statistics(content: Content, plates: Plates) -> Iterator[Block]:
+    """Yield the statistics of each metric, folded, and how metrics scale and grow."""
+    say = content.say
+    yield Heading(say("The statistics behind it"), "statistics", say("Statistics"))
+    yield Paragraph(say(words.HOW_TO_READ), dim=True)
+    yield Paragraph(noise_floor_sentence(content.analysis, say))
+    yield Figures(plates.of("floor"))
+    for at, metric in enumerate(content.analysis.metrics):
+        tables = (captioned(table, content.report, say) for table in tables_behind(metric, say))
+        first, *others = (table if table else Paragraph(table.note, dim=True) for table in tables)
+        body = (
+            Paragraph(" ".join(statistics_sentences(metric, content.analysis.alpha, say))),
+            first,
+            Paragraph(" ".join(check_sentences(metric, say))),
+            Figures(plates.of("checks", metric=at)),
+            *others,
+        )
+        summary = (Span(metric.metric.name, "strong"), Span(f": {metric_summary(metric, say)}"))
+        yield Fold(summary, tuple(filter(None, body)))
+    slopes = [scaling_grid(content.report, scaling, say) for scaling in scalings(content.report)]
+    growths = _captioned(growth_tables(content.report, say), content)
+    yield from section(say("Scaling"), Figures(plates.of("scaling")), *slopes, *growths, anchor="scaling")
+
+
+def _provenance(content: Content) -> Iterator[Block]:
+    """Yield how the platforms still differed, and what was recorded of the host."""
+    report, say = content.report, content.say
+    yield Heading(say("Residual differences"), "residuals", listed=False)
+    if report.residuals:
+        yield Paragraph(say(words.RESIDUALS))
+        table = property_table("residuals", "", report.residuals, say, ours=False)
+        yield replace(table, tags=tuple(say("differs") if row.differs else "" for row in report.residuals.rows))
+    else:
+        yield Paragraph(say("No trial recorded any."))
+    yield Heading(say("Provenance"), "provenance")
+    yield Facts(report.provenance) if report.provenance else Paragraph(say("None was recorded."))
+    yield Facts(report.calibrations, say("Calibrations"))
+    known = {name: value for name, value in (report.noise_floor or {}).items() if (name, value) != ("guest", None)}
+    title = words.titled(say("Noise floor of this host"), words.place(report, say))
+    yield Facts(known, title)  # a host has no guest, which is not unknown
+
+
+def _study(report: CampaignResults, say: Language) -> Iterator[Block]:
+    """Yield the study as it was run."""
+    study, design = report.study, report.study.design
+    yield Heading(say("The study"), "study", listed=False)
+    yield Paragraph(study.description)
+    designed = [say.count(design.replicates, "replicate"), design.order, say("seed {seed}", seed=design.seed)]
+    designed += [say("profile {profile}", profile=study.profile)] if study.profile else []
+    designed += [" ".join(study.changes)] if study.changes else []
+    excluded = {
+        "; ".join(f"{name} = {', '.join(map(str, levels))}" for name, levels in rule.when.items()): rule.reason
+        for rule in study.exclusions
+    }
+    facts = {
+        say("scenario"): study.scenario,
+        say("factors"): {factor.name: ", ".join(map(str, factor.levels)) for factor in study.factors},
+        say("design"): ", ".join(designed),
+        say("settings"): ", ".join(f"{name} = {level}" for name, level in study.settings.items()),
+    }
+    yield Facts(facts | ({say("excluded"): excluded} if excluded else {}))
+    yield Fold(say("The study file, as run"), (Code(study.source),))

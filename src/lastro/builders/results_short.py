@@ -11,7 +11,7 @@ from lastro.analysis.campaign import CampaignResults
 from lastro.builders.content import Content
 from lastro.builders.results import notices
 from lastro.builders.tables import ratios_table
-from lastro.document import Block, CommandLine, Figures, Items, Paragraph, Title, section
+from lastro.document import Block, CommandLine, Figure, Figures, Items, Paragraph, Title, section
 from lastro.plain import plain
 from lastro.stats.notes import N_
 from lastro.words import campaign as words
@@ -32,15 +32,16 @@ _MEANS = N_("Cells without a ratio have the mean ± half the width of its {confi
 _REST = N_("The whole report, with the statistics, the provenance and the commands that repeat it:")
 
 
-def short_results_blocks(content: Content, figures: Mapping[str, str] | None = None) -> Iterator[Block]:
-    """Yield the short form. `figures` are links to figures that were written, {alternative text: address}."""
+def short_results_blocks(content: Content, links: Mapping[str, str]) -> Iterator[Block]:
+    """Yield the short form. `links` are those to figures that were written, {title: address}."""
     report, say = content.report, content.say
-    yield Title(report.study.title or report.study.name, opening(report, say))
-    yield Paragraph(words.summary(report, say))
+    yield Title(report.study.title or report.study.name, opening(report, say), words.summary(report, say))
     yield from notices(report, say)
     if content.claims_tally:
         yield Paragraph(f"{say('Claims')}: {content.claims_tally}")
-    yield from section(say("Figures"), Figures(tuple((figures or {}).items())))
+    yield from section(
+        say("Figures"), Figures(tuple(Figure(title, address=address) for title, address in links.items()))
+    )
     if table := ratios_table(content):
         title, marks = words.titled(say("Results"), words.place(report, say)), report.kinds_of_marks
         legend = Items(tuple(f"{short(kind, say)}." for kind in marks))

@@ -1,8 +1,8 @@
-"""The ends of the searches for the largest load: tables, and lines for a terminal."""
+"""Tables of the ends of the searches for the largest load."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from lastro.analysis.campaign import CampaignResults, Row
 from lastro.analysis.searches import Search, SearchEnding, searches
@@ -36,15 +36,6 @@ NOTE = N_(
     "goal. Lower bound: the study, or the generator, ended the search. Trials that ended in the same way share a line, "
     "with the message of the first."
 )
-
-
-def lines_of(search: Search, say: Language) -> Iterator[str]:
-    """Yield the table as lines for a terminal: a heading, and a line for each way in which a search ended."""
-    yield say("What bounds the number: {metric}", metric=search.metric.name)
-    for row, ended in search.rows:
-        for each in ended:
-            what = f"{values_text(each, say)}, {say(_kind(each))} ({say('trials')}: {_trials(each, row, say)})"
-            yield f"    {row.treatment.label or say('the only treatment')}: {what}: {each.text}"
 
 
 def _kind(each: SearchEnding) -> str:

@@ -46,9 +46,9 @@ def terminal_width() -> int:
 
 def print_blocks(document: Document, say: Language, *, everything: bool = False) -> None:
     """Print a document, as wide as the terminal; with `everything`, also what is folded."""
-    from lastro.render.terminal import terminal_lines
+    from lastro.render.terminal import styled_lines
 
-    print("\n".join(terminal_lines(document, terminal_width(), say, everything=everything)))
+    print_laid_out(lambda width: styled_lines(document, width, say, everything=everything), as_it_is=True)
 
 
 def print_document(text: str) -> None:

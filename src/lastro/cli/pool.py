@@ -29,6 +29,7 @@ from lastro.words.language import Language, language
 
 if TYPE_CHECKING:
     from lastro.analysis.pooled import PooledStudy
+    from lastro.figures import FigurePlan
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -62,6 +63,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from lastro.analysis.pooled import pool_hosts
+    from lastro.figures import pictures
+    from lastro.figures.forest import plans
     from lastro.study.load_claims import load_claims
 
     if args.figures and args.output == "-":
@@ -71,36 +74,36 @@ def run(args: argparse.Namespace) -> int:
     file = args.claims or claims_of(args.dirs[0], study.name)
     claims = load_claims(file, study) if file else None
     found, say = pool_hosts(hosts, args.tau_squared, args.metric or (), claims), language(args.lang)
-    figures = _figures(found, say, Path(args.output).parent) if args.figures else {}
+    planned = list(plans(found, say))
+    figures = write_figures(pictures(planned), Path(args.output).parent / "figures") if args.figures else {}
     put(
         args.output,
-        _rendered(args, found, say, {title: f"figures/{file.name}" for title, file in figures.items()}),
+        _rendered(args, found, say, planned, {title: f"figures/{file.name}" for title, file in figures.items()}),
         figures=figures,
     )
     return 0
 
 
-def _figures(found: PooledStudy, say: Language, beside: Path) -> dict[str, Path]:
-    from lastro.figures.forest import pictures
-
-    return write_figures(pictures(found, say), beside / "figures")
-
-
-def _rendered(args: argparse.Namespace, found: PooledStudy, say: Language, links: dict[str, str]) -> str:
+def _rendered(
+    args: argparse.Namespace, found: PooledStudy, say: Language, planned: list[FigurePlan], links: dict[str, str]
+) -> str:
     if args.json:
         from lastro.builders.data.pool import document_text
 
         return f"{document_text(found)}\n"
-    if args.format == "html":
-        from lastro.report.pool_html import render_pool
-
-        return render_pool(found, say)
+    from lastro.builders.plates import drawn, linked
     from lastro.builders.pool import pool_blocks
+
+    if args.format == "html":
+        from lastro.render.html import html
+
+        names = ", ".join(name for host in found.hosts for name in host.campaigns)
+        return html(pool_blocks(found, say, drawn(planned)), say, names)
     from lastro.render.fitting import markdown_within
     from lastro.render.markdown import markdown
     from lastro.render.terminal import terminal_lines
 
-    blocks = pool_blocks(found, say, links)
+    blocks = pool_blocks(found, say, linked(planned, links))
     if args.format == "text":
         return "\n".join(terminal_lines(blocks, terminal_width(), say, everything=args.all)) + "\n"
     return markdown(blocks, say) if args.all else markdown_within(blocks, say, "lastro pool --format md --all")

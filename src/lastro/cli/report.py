@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,7 +32,6 @@ from lastro.words.language import language
 
 if TYPE_CHECKING:
     from lastro.builders.content import Content
-    from lastro.figures import Picture
 
 SUFFIXES = {"html": "html", "md": "md", "latex": "tex"}
 
@@ -93,7 +92,8 @@ def write(directories: Sequence[Path], wanted: ReportOptions) -> None:
 
 def _write_suite(directory: Path, wanted: ReportOptions) -> None:
     """Write the page of the whole suite, and the pages of its studies, to which it links."""
-    from lastro.report.suite import render_suite
+    from lastro.builders.suite import suite_blocks
+    from lastro.render.html import html
 
     if wanted.format != "html":
         refuse_suite(directory, f"--format {wanted.format}")
@@ -108,41 +108,42 @@ def _write_suite(directory: Path, wanted: ReportOptions) -> None:
             _write(place, replace(wanted, output=None), content, base=directory)
         link = os.path.relpath(place / "report.html", folder)
         sections.append(suite_section(directory, member, content, link))
-    put(output, render_suite(suite.label, suite.description, str(directory), sections, say), base=None)
+    blocks = suite_blocks(suite.label, suite.description, sections, say)
+    put(output, html(blocks, say, str(directory)), base=None)
 
 
 def _write(directory: Path, wanted: ReportOptions, content: Content, base: Path | None) -> None:
     """Write the document of one campaign, and its figures if they are wanted, and print their paths.
 
     Below `base`, no link is followed."""
+    from lastro.builders.plates import planned
+    from lastro.figures import pictures
+
     output = wanted.output or str(directory / f"report.{SUFFIXES[wanted.format]}")
     folder = Path.cwd() if output == "-" else Path(output).parent
-    figures = write_figures(_pictures(content), directory / "figures", base) if wanted.figures else {}
+    figures = write_figures(pictures(planned(content)), directory / "figures", base) if wanted.figures else {}
     links = {title: os.path.relpath(file, folder) for title, file in figures.items()}
     put(output, _render(content, wanted, links), base, figures)
 
 
 def _render(content: Content, wanted: ReportOptions, links: dict[str, str]) -> str:
     """Return the document as text; only the modules for this kind are imported."""
+    from lastro.builders.plates import drawn, linked, planned
+    from lastro.builders.results import paper_blocks, results_blocks
+
+    say = content.say
     if wanted.format == "md":
-        from lastro.builders.results import results_blocks
         from lastro.builders.results_short import short_results_blocks
         from lastro.render.fitting import markdown_within
         from lastro.render.markdown import markdown
 
         if wanted.full:
-            return markdown(results_blocks(content, links), content.say)
-        return markdown_within(short_results_blocks(content, links), content.say, "lastro report --format md --full")
+            return markdown(results_blocks(content, linked(planned(content), links)), say)
+        return markdown_within(short_results_blocks(content, links), say, "lastro report --format md --full")
     if wanted.format == "latex":
-        from lastro.report.latex import render_latex
+        from lastro.render.latex import latex
 
-        return render_latex(content)
-    from lastro.report.html import render_html
+        return latex(paper_blocks(content), say)
+    from lastro.render.html import html
 
-    return render_html(content)
-
-
-def _pictures(content: Content) -> Iterator[Picture]:
-    from lastro.figures import pictures
-
-    return pictures(content.report, content.analysis, content.say, content.judgements, content.published)
+    return html(results_blocks(content, drawn(planned(content))), say, content.report.directory)

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from lastro.app.contents import loaded, loaded_together, published_of
 from lastro.campaign import suite as suites
 from lastro.cli._common import campaigns_argument, collector_paused
-from lastro.cli._terminal import print_document, print_laid_out
+from lastro.cli._terminal import print_blocks, print_document
 from lastro.errors import InputError
 from lastro.plain import json_text
 
@@ -147,6 +147,7 @@ def _write(file: Path, text: str) -> None:
 
 def print_table(report: CampaignResults) -> None:
     """Print the table of a campaign, as wide as the terminal."""
-    from lastro.report.terminal import render
+    from lastro.builders.results_screen import screen_blocks
+    from lastro.words.language import ENGLISH
 
-    print_laid_out(lambda width: render(report, width), as_it_is=True)
+    print_blocks(screen_blocks(report), ENGLISH)

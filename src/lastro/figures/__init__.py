@@ -4,7 +4,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Literal
@@ -70,18 +71,9 @@ class FigurePlan:
         return None if figure is None else Picture(self.name, self.title, figure)
 
 
-def pictures(
-    report: CampaignResults,
-    analysis: Analysis,
-    say: Language = ENGLISH,
-    judgements: Sequence[Judgement] = (),
-    published: AsPublished | None = None,
-) -> Iterator[Picture]:
-    """Yield every figure for which the campaign has data, drawn one after the other; titles say if it is of a guest."""
-    measured = place(report, say)
-    for plan in plans(report, analysis, say, judgements, published):
-        if (picture := plan.picture()) is not None:
-            yield replace(picture, title=titled(picture.title, measured))
+def pictures(planned: Iterable[FigurePlan]) -> Iterator[Picture]:
+    """Yield every figure for which there is data, drawn one after the other."""
+    return filter(None, (plan.picture() for plan in planned))
 
 
 def plans(
@@ -91,12 +83,17 @@ def plans(
     judgements: Sequence[Judgement] = (),
     published: AsPublished | None = None,
 ) -> Iterator[FigurePlan]:
-    """Yield the figures that can be drawn of a campaign. A planned figure may still have no data."""
-    yield _variation(analysis, say)
-    for view, metric in zip(report.views, analysis.metrics, strict=True):
-        yield from _metric_plans(view, metric, say)
-    yield from _published_plans(report, published, say)
-    yield from _campaign_plans(report, analysis, say, judgements)
+    """Yield the figures that can be drawn of a campaign; a planned figure may still have no data.
+
+    Titles say if the campaign is of a guest."""
+    measured = place(report, say)
+    found = itertools.chain(
+        [_variation(analysis, say)],
+        *(_metric_plans(view, metric, say) for view, metric in zip(report.views, analysis.metrics, strict=True)),
+        _published_plans(report, published, say),
+        _campaign_plans(report, analysis, say, judgements),
+    )
+    return (replace(plan, title=titled(plan.title, measured)) for plan in found)
 
 
 def _published_plans(report: CampaignResults, published: AsPublished | None, say: Language) -> Iterator[FigurePlan]:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from lastro.analysis.pooled import PooledEffect, PooledStudy
-from lastro.figures import FigurePlan, Picture
+from lastro.figures import FigurePlan
 from lastro.figures.effects import COLOURS, ratio_axis
 from lastro.figures.rows import FigureRow, fit_rows, set_rows
 from lastro.figures.scale import interval_bar
@@ -31,19 +30,14 @@ _BAND_IN = 0.12
 
 
 def plans(found: PooledStudy, say: Language) -> Iterator[FigurePlan]:
-    """Yield a forest plot for each metric and factor, some of which may have no data."""
+    """Yield a forest plot for each metric and factor, some without data; titles say if guests measured."""
+    measured = place(found, say)
     for at, metric in enumerate(found.metrics):
         for factor, effects in itertools.groupby(found.of(metric), key=lambda effect: effect.factor):
             title = say("Effects of {factor} on {metric}, host by host", factor=factor, metric=metric.name)
             draw = partial(draw_forest, found, list(effects), say)
-            yield FigurePlan("forest", at, file_stem("forest", metric.name, factor), title, draw, factor)
-
-
-def pictures(found: PooledStudy, say: Language) -> Iterator[Picture]:
-    """Yield the forest plots that have data, drawn one after the other; titles say if guests measured."""
-    measured = place(found, say)
-    for picture in filter(None, (plan.picture() for plan in plans(found, say))):
-        yield replace(picture, title=titled(picture.title, measured))
+            name = file_stem("forest", metric.name, factor)
+            yield FigurePlan("forest", at, name, titled(title, measured), draw, factor)
 
 
 def draw_forest(found: PooledStudy, effects: Sequence[PooledEffect], say: Language) -> Figure | None:

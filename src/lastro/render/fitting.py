@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from lastro.document import Block, Document, Fold, Table
+from lastro.document import Block, Document, Fold, Table, plain_text
 from lastro.render.markdown import FOLD_ABOVE, block_text, escape, fold, joined, table_lines
 from lastro.words.language import Language
 
@@ -40,7 +40,7 @@ def _table_of(block: Block) -> tuple[Table, str] | None:
         case Table():
             return block, ""
         case Fold(summary, (Table() as table,)):
-            return table, summary
+            return table, plain_text(summary)
     return None
 
 

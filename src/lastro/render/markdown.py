@@ -8,7 +8,24 @@ import itertools
 import re
 from collections.abc import Callable, Iterable
 
-from lastro.document import Block, CommandLine, Document, Figures, Fold, Heading, Items, Paragraph, Table, Title
+from lastro.document import (
+    Block,
+    Code,
+    CommandLine,
+    Document,
+    Facts,
+    Figure,
+    Figures,
+    Fold,
+    Grid,
+    Heading,
+    Items,
+    Notes,
+    Paragraph,
+    Table,
+    Title,
+    plain_text,
+)
 from lastro.plain import plain
 from lastro.words.language import Language
 
@@ -40,27 +57,47 @@ def joined(parts: Iterable[str]) -> str:
 
 def block_text(block: Block, say: Language, text: Callable[[str], str] = escape, keep: Keep = list) -> str:
     """Return one block; `text` escapes, and `keep` chooses from a list."""
+
+    def inner(blocks: Iterable[Block]) -> str:
+        return joined(block_text(each, say, text, keep) for each in blocks)
+
     match block:
-        case Title(title, answer):
-            return joined([f"# {text(title)}", *keep([f"**{text(sentence)}**" for sentence in answer])])
-        case Heading(heading):
-            return f"## {text(heading)}"
+        case Title(title, answer, lead):
+            return joined([f"# {text(title)}", *keep([f"**{text(sentence)}**" for sentence in answer]), text(lead)])
+        case Heading(heading, level=level):
+            return f"{'#' * level} {text(heading)}"
         case Paragraph(paragraph):
-            return text(paragraph)
+            return text(plain_text(paragraph))
         case Items(texts, numbered, title):
             marks = (f"{at}. " if numbered else "- " for at in itertools.count(1))
             lines = keep([mark + text(each) for each, mark in zip(texts, marks, strict=False)])
             return joined([f"**{text(title)}**" if title and texts else "", "\n".join(lines)])
         case CommandLine(label, line):
             return f"{text(label)}:\n\n{code(line, 'sh')}"
-        case Figures(links):
-            return joined(keep([f"![{escape(alt)}](<{_address(at)}>)" for alt, at in links]))
+        case Code(lines):
+            return code(lines)
+        case Facts(title=title):
+            facts = Items(block.leaves())
+            summary = title or say("Show all {n}", n=say.integer(len(facts.texts)))
+            return fold(summary, block_text(facts, say, text, keep))
+        case Figures(figures, beside):
+            return joined([*keep([_figure(figure, say) for figure in figures]), inner(beside)])
         case Table():
             return table_text(block, say)
+        case Grid(tables=tables):
+            return inner(tables)
+        case Notes():
+            return inner([block.as_text()])
         case Fold(summary, (Table() as table,)):
-            return table_text(table, say, summary)
+            return table_text(table, say, plain_text(summary))
         case Fold(summary, blocks):
-            return fold(summary, joined(block_text(each, say, text, keep) for each in blocks))
+            return fold(plain_text(summary), inner(blocks))
+
+
+def _figure(figure: Figure, say: Language) -> str:
+    """Return a figure that is in a file, with its note, and the table with its numbers."""
+    image = f"![{escape(figure.title)}](<{_address(figure.address)}>)" if figure.address else ""
+    return joined((image, escape(figure.note) if image else "", table_text(figure.table, say) if figure.table else ""))
 
 
 def code(text: str, language: str = "") -> str:

@@ -1,62 +1,103 @@
-"""A document as plain lines for a terminal of some width. Pure."""
+"""A document as lines for a terminal of some width. Pure."""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator
 
+from rich.text import Text
+
 from lastro.console import grid
-from lastro.document import Block, CommandLine, Document, Figures, Fold, Heading, Items, Paragraph, Table, Title
+from lastro.document import (
+    Block,
+    Code,
+    CommandLine,
+    Document,
+    Facts,
+    Figures,
+    Fold,
+    Grid,
+    Heading,
+    Items,
+    Notes,
+    Paragraph,
+    Table,
+    Title,
+    plain_text,
+)
 from lastro.plain import plain
+from lastro.render.terminal_grid import grid_lines
 from lastro.words.language import Language
 
 _HANGING = "    "  # before what continues a text of a list, or a row
 
 
 def terminal_lines(document: Document, width: int, say: Language, *, everything: bool = False) -> list[str]:
-    """Return the lines, with a blank one between blocks; the title stands on what follows it.
+    """Return the lines without styles, with a blank one between blocks; the title stands on what follows it.
 
     Lines are at most `width` cells wide. With `everything`, folds are open."""
-    lines: list[str] = []
+    return [line.plain for line in styled_lines(document, width, say, everything=everything)]
+
+
+def styled_lines(document: Document, width: int, say: Language, *, everything: bool = False) -> list[Text]:
+    """Return the same lines with their styles."""
+    lines: list[Text] = []
     separated = True
     for block in document:
         if found := list(_block(block, width, say, everything)):
-            lines += found if separated else ["", *found]
+            lines += found if separated else [Text(), *found]
             separated = isinstance(block, Title)
     return lines
 
 
-def _block(block: Block, width: int, say: Language, everything: bool) -> Iterator[str]:
+def _block(block: Block, width: int, say: Language, everything: bool) -> Iterator[Text]:
     match block:
-        case Title(text, answer):
+        case Title(text, answer, lead):
             for sentence in answer:
                 yield from _wrapped(sentence, width)
-            yield from [""] * bool(answer)
-            yield from _wrapped(text, width)
-        case Heading(text) | Paragraph(text):
-            yield from _wrapped(text, width)
-        case Items(texts, numbered, title):
+            yield from [Text()] * bool(answer)
+            yield from _wrapped(text, width, style="bold")
+            yield from _wrapped(lead, width)
+        case Heading(text):
+            yield from _wrapped(text, width, style="bold")
+        case Paragraph(content):
+            yield from _wrapped(plain_text(content), width)
+        case Items(texts, numbered, title, tag):
             yield from _wrapped(title, width)
             for at, text in enumerate(texts, 1):
-                yield from _wrapped(f"{at}. {text}" if numbered else text, width, _HANGING)
+                style = "bold yellow" if tag else ""
+                yield from _wrapped(f"{at}. {text}" if numbered else text, width, _HANGING, style)
         case CommandLine(label, text):
-            yield plain(f"{label}: {text}")
+            yield Text(plain(f"{label}: {text}"))
+        case Code(text):
+            yield from (Text(plain(line)) for line in text.splitlines())
+        case Facts(title=title):
+            yield from _block(Items(block.leaves(), title=title), width, say, everything)
         case Figures():
-            pass
+            yield from styled_lines(block.as_text(), width, say, everything=everything)
         case Table():
             yield from _table(block, width)
+        case Grid(title=title, note=note, legend=legend):
+            yield from _wrapped(title, width, style="bold")
+            yield from grid_lines(block, width)
+            yield from (line for text in (note, *legend) for line in _wrapped(plain_text(text), width, _HANGING))
+        case Notes():
+            yield from _block(block.as_text(), width, say, everything)
         case Fold(summary, blocks):
-            yield from _wrapped(summary if everything else say("{what}; --all shows them", what=summary), width)
-            yield from terminal_lines(blocks, width, say, everything=True) if everything else ()
+            text = plain_text(summary)
+            yield from _wrapped(text if everything else say("{what}; --all shows them", what=text), width)
+            yield from styled_lines(blocks, width, say, everything=True) if everything else ()
 
 
-def _table(table: Table, width: int) -> Iterator[str]:
+def _table(table: Table, width: int) -> Iterator[Text]:
     """Yield a table below its title and note; rows of one that is wider than `width` become sentences."""
+    if not table:
+        return
     yield from _wrapped(" — ".join(filter(None, (table.title, table.note))), width, _HANGING)
     rows = [tuple(map(plain, row)) for row in table.rows]
     head, *body = grid([table.columns, *rows], right=table.right)
     if (needed := max(line.cell_len for line in (head, *body))) <= width:
-        yield from (head.plain, "─" * needed, *(line.plain for line in body))
+        yield from (head, Text("─" * needed), *body)
         return
     names = max(1, min(table.right, default=1))  # what is left of numbers names the row
     for row in rows:
@@ -65,8 +106,8 @@ def _table(table: Table, width: int) -> Iterator[str]:
         yield from _wrapped("  ".join(filter(None, naming)), width, _HANGING)
         values = [f"{column} {text}" for column, text in named if column]
         for line in values if len(table.long) > 1 else ["; ".join(values)]:
-            yield from (_HANGING + part for part in _wrapped(line, width - len(_HANGING), _HANGING))
+            yield from (Text(_HANGING) + part for part in _wrapped(line, width - len(_HANGING), _HANGING))
 
 
-def _wrapped(text: str, width: int, hanging: str = "") -> list[str]:
-    return [plain(line) for line in textwrap.wrap(text, width, subsequent_indent=hanging)]
+def _wrapped(text: str, width: int, hanging: str = "", style: str = "") -> list[Text]:
+    return [Text(plain(line), style) for line in textwrap.wrap(text, width, subsequent_indent=hanging)]

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import resources
 from typing import Any
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 
+from lastro.document import plain_text
+
 
 def environment(**options: Any) -> Environment:
     """Return an environment of the templates with autoescape; `options` are those of jinja2."""
-    folder = resources.files("lastro.report") / "templates"
-    return Environment(
+    folder = resources.files("lastro.render") / "templates"
+    made = Environment(
         loader=FunctionLoader(lambda name: (folder / name).read_text(encoding="utf-8")),
         autoescape=True,
         undefined=StrictUndefined,
@@ -19,3 +22,6 @@ def environment(**options: Any) -> Environment:
         lstrip_blocks=True,
         **options,
     )
+    made.filters |= {"kind": lambda block: type(block).__name__, "plain": plain_text}
+    made.tests |= {"facts": lambda value: isinstance(value, Mapping)}
+    return made

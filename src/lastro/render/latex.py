@@ -1,4 +1,4 @@
-"""The tables of a report as a LaTeX document, which compiles on its own or provides single tables for a paper.
+"""A document in LaTeX, which compiles on its own or provides single tables for a paper.
 
 It uses booktabs and longtable, so that long tables break across pages. All text from a study or a trial is escaped."""
 
@@ -6,37 +6,16 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from jinja2 import Environment
 from markupsafe import Markup
 
 from lastro import __version__
-from lastro.analysis.scaling import scalings
-from lastro.builders.content import Content
-from lastro.builders.published_tables import published_tables
-from lastro.builders.search_tables import tables_of
-from lastro.builders.stat_tables import (
-    claims_table,
-    effects_table,
-    interaction_table,
-    tables_behind,
-)
-from lastro.builders.statistics_words import noise_floor_sentence, statistics_sentences
-from lastro.builders.tables import (
-    captioned,
-    doses_table,
-    gaps_table,
-    growth_tables,
-    invalid_table,
-    results_table,
-    scaling_table,
-)
-from lastro.document import Table
+from lastro.document import Document, Table
 from lastro.plain import plain
-from lastro.report.templating import environment
-from lastro.words import campaign as words
-from lastro.words.opening import opening
+from lastro.render.templating import environment
+from lastro.words.language import Language
 
 _BABEL = {"en": "english", "pt-BR": "brazilian"}
 _LINE, _BETWEEN, _LEAST = 112, 2, 6  # characters: of a line of a table, between two columns, and in a column
@@ -61,21 +40,10 @@ _SPECIAL = {
 }  # fmt: skip
 
 
-def render_latex(content: Content) -> str:
+def latex(document: Document, say: Language) -> str:
     """Return the document; the lines `% lastro: NAME` and `% end` enclose each table."""
-    report, say = content.report, content.say
-    template = latex_environment().get_template("report.tex.j2")
-    return template.render(
-        say=say,
-        version=__version__,
-        babel=_BABEL[say.code],
-        title=report.study.title or report.study.name,
-        opening=opening(report, say),
-        summary=words.summary(report, say),
-        statistics=[text for text in _statistics(content) if text],
-        tables=[captioned(table, report, say) for table in _tables(content) if table],
-        limitations=list(words.limitations(report, say)),
-    )
+    template = latex_environment().get_template("document.tex.j2")
+    return template.render(say=say, version=__version__, babel=_BABEL[say.code], blocks=document)
 
 
 def latex_environment() -> Environment:
@@ -92,32 +60,6 @@ def latex_environment() -> Environment:
     )
     made.filters |= {"label": _label, "columns": _columns, "caption": _caption}
     return made
-
-
-def _statistics(content: Content) -> Iterator[str]:
-    for metric in content.analysis.metrics:
-        if sentences := statistics_sentences(metric, content.analysis.alpha, content.say):
-            yield f"{metric.metric.name}: {' '.join(sentences)}"
-    yield noise_floor_sentence(content.analysis, content.say)
-
-
-def _tables(content: Content) -> Iterator[Table]:
-    report, say = content.report, content.say
-    for metric in content.analysis.metrics:
-        yield effects_table(metric, say)
-        yield from (interaction_table(metric, found, say) for found in metric.interactions)
-    yield claims_table(content.judgements, content.claims_note, say)
-    if content.published:
-        yield from published_tables(content.published, report.study.design.confidence, say)
-    yield from (results_table(content, view) for view in report.views)
-    yield from tables_of(report, say)
-    yield from (scaling_table(report, scaling, say) for scaling in scalings(report))
-    yield from growth_tables(report, say)
-    yield doses_table(report, say)
-    for metric in content.analysis.metrics:
-        yield from tables_behind(metric, say)
-    yield gaps_table(report, say)
-    yield invalid_table(report, say)
 
 
 def escape(text: str) -> str:

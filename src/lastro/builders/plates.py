@@ -1,0 +1,64 @@
+"""The figures of a campaign as parts of its documents: drawn into a page, or in files to which a document links."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from lastro.builders.content import Content
+from lastro.document import Figure
+from lastro.figures import NARROW_IN, WIDE_IN, FigurePlan, Kind, plans
+from lastro.figures.svg import own_ids
+
+
+@dataclass(frozen=True, slots=True)
+class Plate:
+    """A figure, and what it is of: its kind, the number of its metric, and the factor of a curve."""
+
+    kind: Kind
+    metric: int | None
+    factor: str
+    figure: Figure
+
+
+class Plates(tuple[Plate, ...]):
+    """The figures of a document, from which each section takes its own."""
+
+    __slots__ = ()
+
+    def of(self, *kinds: Kind, metric: int | None = None) -> tuple[Figure, ...]:
+        """Return the figures of these kinds, kind by kind; those of one metric, if it is given."""
+        found = [each for each in self if metric is None or each.metric == metric]
+        return tuple(each.figure for kind in kinds for each in found if each.kind == kind)
+
+
+NOT_DRAWN = Plates()
+
+
+def drawn(planned: Iterable[FigurePlan]) -> Plates:
+    """Return every figure for which there is data, drawn for a page, in their order."""
+    found = ((plan, plate(plan)) for plan in planned)
+    return Plates(_plate(plan, Figure(plan.title, svgs)) for plan, svgs in found if svgs)
+
+
+def linked(planned: Iterable[FigurePlan], links: Mapping[str, str]) -> Plates:
+    """Return the figures that were written to files; `links` is {title: address}."""
+    found = [plan for plan in planned if plan.title in links] if links else []
+    return Plates(_plate(plan, Figure(plan.title, address=links[plan.title])) for plan in found)
+
+
+def planned(content: Content) -> Iterator[FigurePlan]:
+    """Yield the figures of a campaign that can be drawn."""
+    return plans(content.report, content.analysis, content.say, content.judgements, content.published)
+
+
+def plate(plan: FigurePlan) -> tuple[str, ...]:
+    """Return the figure as SVG, for a wide and a narrow page, with ids that no other has; empty without data."""
+    pictures = [plan.picture(width_in) for width_in in (WIDE_IN, NARROW_IN)]
+    svgs = [picture.svg() for picture in pictures if picture]
+    return tuple(own_ids(svg, f"f{zlib.crc32(svg.encode()):x}-") for svg in svgs)
+
+
+def _plate(plan: FigurePlan, figure: Figure) -> Plate:
+    return Plate(plan.kind, plan.metric, plan.factor, figure)

@@ -1,0 +1,191 @@
+"""The table of results with all metrics beside each other: mean, interval and ratio, and an axis for each ratio."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+
+from lastro.analysis.campaign import CampaignResults, Cell, MetricView, Row
+from lastro.analysis.scaling import Scaling
+from lastro.analysis.verdicts import Verdict, verdict
+from lastro.builders.content import Content
+from lastro.builders.tables import captioned, levels_of, n_text, results_table, scaling_table
+from lastro.document import Grid, GridCell, GridRow, Span, Text
+from lastro.stats.ratios import Ratio
+from lastro.stats.scaling import FittedLine
+from lastro.words import campaign as words
+from lastro.words.language import Language
+from lastro.words.numbers import (
+    GEOMETRIC,
+    STATUS_WORDS,
+    VERDICT_WORDS,
+    comparison_text,
+    direction_text,
+    interval_text,
+    is_undecided,
+    mean_text,
+    ratio_text,
+)
+from lastro.words.numeric import slope_text
+from lastro.words.remarks import meaning
+
+MANY = 40  # with more treatments, the leading factors become headings of groups
+_REACH = math.log(1.05), math.log(4)  # least and most that the axis of a ratio shows on either side of 1
+
+
+def results_grid(content: Content) -> Grid:
+    """Return the grid, with one table for each metric as its text."""
+    report, say = content.report, content.say
+    many = len(report.rows) > MANY
+    tables = tuple(captioned(results_table(content, view), report, say) for view in report.views)
+    hoisted = max(0, len(report.varying) - 2) if many else 0
+    factors = [factor.name for factor in report.varying[hoisted:]] or [say("treatment")]
+    head = (
+        *(GridCell(((Span(name),),), head=True) for name in factors),
+        GridCell(((Span("n"),),), head=True, right=True),
+        *(_heading(view, say) for view in report.views),
+    )
+    return Grid(
+        head,
+        tuple(_rows(content, hoisted, len(head))),
+        tables,
+        note=" ".join(_note(report, say)),
+        legend=tuple(_meanings(report, say)),
+        summary=say("Show all {n} treatments", n=say.integer(len(report.rows))) if many else "",
+    )
+
+
+def _heading(view: MetricView, say: Language) -> GridCell:
+    below = ", ".join(filter(None, (view.metric.unit, direction_text(view.metric, say))))
+    return GridCell(((Span(view.metric.name),), (Span(below),)) if below else ((Span(view.metric.name),),))
+
+
+def _note(report: CampaignResults, say: Language) -> Iterator[str]:
+    confidence = words.percent(report.study.design.confidence)
+    yield say("Mean ± half the width of its {confidence} interval over n valid trials.", confidence=confidence)
+    if report.study.design.baseline:
+        yield say(
+            "Below it, the ratio to the baseline ({baseline}; other factors equal) with its interval, corrected for "
+            "the number of comparisons: ▲ better, ▼ worse, ≈ not distinguishable.",
+            baseline=", ".join(f"{name} = {level}" for name, level in report.study.design.baseline.items()),
+        )
+    if report.on_logs:
+        yield f"{', '.join(report.on_logs)}: {say(GEOMETRIC)}."
+
+
+def _meanings(report: CampaignResults, say: Language) -> Iterator[Text]:
+    return ((Span(say(kind), "warning"), Span(f" {meaning(kind, say)}")) for kind in report.kinds_of_marks)
+
+
+def _rows(content: Content, hoisted: int, width: int) -> Iterator[GridRow]:
+    """Yield the treatments, below headings of the first `hoisted` factors."""
+    report, say = content.report, content.say
+    numbers = {t.index: number for number, gap in enumerate(report.gaps, 1) for t in gap.treatments}
+    reaches = list(map(_reach, report.views))
+    for levels, group in itertools.groupby(report.rows, key=lambda row: levels_of(report, row, say)[:hoisted]):
+        rows = list(group)
+        if hoisted:
+            yield GridRow((GridCell(((Span(" · ".join(levels)),),), columns=width),), "group")
+            if all(row.status == "unavailable" for row in rows):
+                text = say("all {n} treatments unavailable here", n=len(rows))
+                yield GridRow((_absent(text, numbers.get(rows[0].treatment.index), width),))
+                continue
+        for row in rows:
+            first = (GridCell(((Span(level),),), head=True) for level in levels_of(report, row, say)[hoisted:])
+            counted = GridCell(((Span(n_text(row, say)),),), right=True)
+            if row.n_valid == 0 and row.cells:
+                why = say(STATUS_WORDS[row.status])
+                cells: Sequence[GridCell] = [_absent(why, numbers.get(row.treatment.index), len(row.cells))]
+            else:
+                cells = [_cell(content, row, at, reach) for at, reach in enumerate(reaches)]
+            yield GridRow((*first, counted, *cells), "baseline" if row.is_baseline else "")
+
+
+def _absent(text: str, number: int | None, columns: int) -> GridCell:
+    """Return the cell of what has no value, with a link to the reason."""
+    link = (Span(" "), Span(f"[{number}]", link=f"#gap-{number}")) if number else ()
+    return GridCell(((Span(f"✕ {text}"), *link),), columns, absent=True)
+
+
+def _cell(content: Content, row: Row, at: int, reach: float) -> GridCell:
+    """Return the mean with its marks, and below it why it has no interval, and its ratio."""
+    say, cell = content.say, row.cells[at]
+    marks = [
+        part
+        for mark in cell.marks
+        for part in (
+            Span(" "),
+            Span(say(mark.kind), "warning", f"{mark.text} ({say.count(mark.n, 'trial')})".strip()),
+        )
+    ]
+    if cell.summary is None:
+        return GridCell(((Span(say("not measured"), "dim"), *marks),))
+    interval = interval_text(cell.summary, say)
+    known = cell.summary.interval is not None
+    of = (Span(f" (n = {cell.summary.n})", "dim"),) if cell.missing else ()
+    lines = [(Span(mean_text(cell.summary, say), "mean", interval if known else ""), *of, *marks)]
+    lines += [] if known else [(Span(interval),)]
+    if comparison := comparison_text(row, cell, judged := verdict(cell), say):
+        axis = _axis(cell.ratio, reach) if cell.ratio else None
+        floor = [Span(say("below the noise floor"), "note")] if (row.treatment.index, at) in content.under_floor else []
+        lines.append((Span(comparison, judged or "dim", _explained(cell, judged, say), axis=axis), *floor))
+    return GridCell(tuple(lines))
+
+
+def _explained(cell: Cell, judged: Verdict, say: Language) -> str:
+    """Return what a verdict means, with a ratio that is not shown because it says too little."""
+    if cell.ratio is None:
+        return say(VERDICT_WORDS[judged])
+    hidden = ratio_text(cell.ratio, say) if judged in ("", "same") and is_undecided(cell.ratio) else ""
+    parts = (hidden, say(VERDICT_WORDS[judged]), words.reason(cell.ratio, say), words.pairing(cell.ratio, say))
+    return "; ".join(filter(None, parts))
+
+
+def _reach(view: MetricView) -> float:
+    """Return how far the axes of one metric extend on either side of ratio 1, as a logarithm."""
+    ends = [
+        abs(math.log(end))
+        for cell in view.cells
+        if (ratio := cell.ratio) is not None and ratio.interval is not None
+        for end in (ratio.interval.low, ratio.interval.high)
+        if end > 0
+    ]
+    least, most = _REACH
+    return min(most, max([least, *ends]))
+
+
+def _axis(ratio: Ratio, reach: float) -> tuple[float, float, float] | None:
+    """Return the places of a ratio and its interval on a logarithmic axis with 1 in the middle."""
+    if ratio.interval is None or ratio.value is None:
+        return None
+    ends = (ratio.interval.low, ratio.value, ratio.interval.high)
+    low, at, high = (max(-1.0, min(1.0, math.log(end) / reach)) if end > 0 else -1.0 for end in ends)
+    return low, at, high
+
+
+def scaling_grid(report: CampaignResults, scaling: Scaling, say: Language) -> Grid:
+    """Return the slopes of all metrics for one numeric factor."""
+    table = captioned(scaling_table(report, scaling, say), report, say)
+    factors = [
+        GridCell(((Span(name),),), head=True) for name in table.columns[: len(table.columns) - len(report.metrics)]
+    ]
+    metrics = (
+        GridCell(((Span(metric.name),), (Span(say("{unit} for 1 more", unit=metric.unit)),)))
+        for metric in report.metrics
+    )
+    rows = (
+        GridRow((
+            *(GridCell(((Span(level),),), head=True) for level in texts[: len(factors)]),
+            *(_slope(line, say) for line in row.lines),
+        ))
+        for texts, row in zip(table.rows, scaling.rows, strict=True)
+    )  # fmt: skip
+    return Grid((*factors, *metrics), tuple(rows), (table,), title=table.title, note=table.note)
+
+
+def _slope(line: FittedLine | None, say: Language) -> GridCell:
+    if line is None:
+        return GridCell(((Span(say("not measured")),),), absent=True)
+    fits = "" if line.r2 is None else f", R² = {say.number(f'{line.r2:.3f}')}"
+    return GridCell(((Span(slope_text(line, say), "" if line.grows else "dim", say.count(line.n, "trial") + fits),),))

@@ -1,0 +1,240 @@
+"""The results of a campaign for a terminal: means and ratios, what is missing, and the answer at the end."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+
+from lastro.analysis.campaign import CampaignResults, Cell, Gap, MetricView, Row
+from lastro.analysis.growth import Growth, Growths
+from lastro.analysis.scaling import scalings
+from lastro.analysis.verdicts import verdict
+from lastro.builders.results_grid import scaling_grid
+from lastro.builders.search_tables import tables_of
+from lastro.builders.tables import doses_table, levels_of
+from lastro.document import Block, Grid, GridCell, GridRow, Items, Span, Table, Title
+from lastro.figures.scenario_additions import growth_of
+from lastro.words.absences import DASH, absences, has_ratios, is_alone, lacks_ratio
+from lastro.words.campaign import legend, premises, sequential_note
+from lastro.words.caveats import caveats
+from lastro.words.key_findings import key_findings
+from lastro.words.language import ENGLISH
+from lastro.words.numbers import (
+    GEOMETRIC,
+    NO_INTERVAL,
+    STATUS_WORDS,
+    UNDECIDED,
+    WIDEST,
+    comparison_text,
+    count,
+    direction_text,
+    interval_text,
+    is_undecided,
+    mean_text,
+    ratio_text,
+)
+from lastro.words.numeric import against_text, sizes_text
+from lastro.words.opening import incomplete, segment_sentences
+from lastro.words.reasons import grouped
+from lastro.words.remarks import signs
+
+_SENTENCE = 48  # characters of a line on growth
+
+
+def screen_blocks(report: CampaignResults) -> Iterator[Block]:
+    """Yield the title, the tables, every missing level with its reason, and at the end the key findings."""
+    yield Title(report.study.title or report.study.name)
+    yield Items((_tally(report), *premises(report, ENGLISH)))
+    yield _results(report)
+    yield from (scaling_grid(report, scaling, ENGLISH) for scaling in scalings(report))
+    if found := growth_of(report):
+        yield _growths(report, found)
+    if doses := doses_table(report, ENGLISH):
+        yield _doses(doses)
+    yield from tables_of(report, ENGLISH)
+    yield Items(tuple(_paragraphs(report)))
+    yield Items((*key_findings(report, ENGLISH), *caveats(report, ENGLISH)))
+    warning = incomplete(report.progress.counts, ENGLISH)
+    yield Items((*segment_sentences(report, ENGLISH), *([warning] if warning else [])), tag="warning")
+
+
+def _tally(report: CampaignResults) -> str:
+    counts, progress = report.progress.counts, report.progress
+    states = [f"{counts[s]:,} {s}" for s in ("valid", "invalid", "unavailable", "running", "pending") if counts.get(s)]
+    return f"{count(len(report.rows), 'treatment')}, {count(progress.n_trials, 'trial')}: {', '.join(states)}"
+
+
+def _lines(*lines: tuple[str, str], head: bool = False, right: bool = False) -> GridCell:
+    """Return a cell from its lines, each with its kind."""
+    return GridCell(tuple((Span(text, kind),) for text, kind in lines if text), head=head, right=right)
+
+
+def _results(report: CampaignResults) -> Grid:
+    """Return the table of the treatments that can run here, and below it how many cannot."""
+    factors = [factor.name for factor in report.varying] or ["treatment"]
+    compared = has_ratios(report)
+    rows = (
+        GridRow((
+            *(_lines((level, ""), head=True) for level in levels_of(report, row, ENGLISH)),
+            _lines((_n_text(row), ""), right=True),
+            *(_cell(row, cell, compared=compared) for cell in row.cells),
+        ))
+        for row in report.rows
+        if row.status != "unavailable"
+    )  # fmt: skip
+    return Grid(
+        (
+            *(_lines((name, "strong"), head=True) for name in factors),
+            _lines(("n", "strong"), head=True, right=True),
+            *map(_heading, report.views),
+        ),
+        tuple(rows),
+        (),
+        legend=tuple(_absent(gap, number) for number, gap in enumerate(report.gaps, 1)),
+    )
+
+
+def _heading(view: MetricView) -> GridCell:
+    metric = view.metric
+    return _lines((metric.name, "strong"), (metric.unit, "dim"), (direction_text(metric), "dim"))
+
+
+def _n_text(row: Row) -> str:
+    total = sum(row.trials.values())
+    return str(row.n_valid) if row.n_valid == total else f"{row.n_valid}/{total}"
+
+
+def _cell(row: Row, cell: Cell, *, compared: bool) -> GridCell:
+    """Return the mean, and below it the ratio; what a cell lacks for a common reason is said below the table."""
+    if row.status == "pending":
+        return _lines((DASH, "dim"))
+    if cell.summary is None:
+        words = "not measured" if row.n_valid else STATUS_WORDS[row.status]
+        return _lines((f"{words}{signs(cell.marks)}", "warning" if row.status in ("invalid", "partly") else "dim"))
+    mean = mean_text(cell.summary) + signs(cell.marks)
+    lines = [(f"{mean} (n = {cell.summary.n})" if cell.missing else mean, "")]
+    judged = verdict(cell)
+    if lacks_ratio(row, cell):
+        lines += [(DASH, "dim")] if compared else []
+    elif comparison := comparison_text(row, cell, judged):
+        kind = "baseline" if row.is_baseline else judged or "dim"
+        lines.append((comparison.removesuffix(f" {NO_INTERVAL}") if is_alone(cell) else comparison, kind))
+    if cell.summary.interval is None and not is_alone(cell):
+        lines.append((interval_text(cell.summary), "dim"))
+    return _lines(*lines)
+
+
+def _absent(gap: Gap, number: int) -> str:
+    n = len(gap.treatments)
+    what = gap.where or (gap.treatments[0].label if n == 1 else "")
+    status = "unavailable here" if n == 1 else f"{n} treatments unavailable here"
+    return f"{what}: {status} [{number}]" if what else f"{status} [{number}]"
+
+
+def _growths(report: CampaignResults, found: Growths) -> Grid:
+    """Return how each metric grows with sizes, in sentences, because columns of numbers would not fit."""
+    measured = [growth for row in found.rows for growth in row.metrics if growth is not None]
+    widest = max(measured, key=lambda growth: len(growth.sizes))
+    heading = ENGLISH(found.sized.heading, factor=found.sized.factor)
+    rows = (
+        GridRow((
+            *(_lines((level, ""), head=True) for level in row.levels or ("all",)),
+            *(_growth(growth, widest, found.sized.columns) for growth in row.metrics),
+        ))
+        for row in found.rows
+    )  # fmt: skip
+    return Grid(
+        (
+            *(_lines((name, "strong"), head=True) for name in found.others or ("treatment",)),
+            *(_lines((view.metric.name, "strong"), (view.metric.unit, "dim")) for view in report.views),
+        ),
+        tuple(rows),
+        (),
+        title=f"Growth with {heading}: {'; '.join(sizes_text(widest))}",
+        legend=(found.sized.explanation,),
+    )
+
+
+def _growth(growth: Growth | None, widest: Growth, columns: Sequence[str]) -> GridCell:
+    if growth is None:
+        return _lines(("not measured", "dim"))
+    texts = [] if growth.sizes == widest.sizes else [f"of {'; '.join(sizes_text(growth))}"]
+    texts += [ratio_text(growth.ratio)] if growth.ratio is not None else []
+    for column, against in zip(columns, growth.against.values(), strict=True):
+        texts.append(f"{column}: {against_text(against, ENGLISH)}")
+    unknown = all(against.verdict == "unknown" for against in growth.against.values())
+    broken = (line for text in texts for line in textwrap.wrap(text, _SENTENCE, subsequent_indent="  "))
+    return _lines(*((line, "dim" if unknown else "") for line in broken))
+
+
+def _doses(table: Table) -> Grid:
+    """Return what the neighbour really did, as a grid: it may be wider than a screen."""
+    trials = min(table.right)  # after the factors
+    head = (
+        _lines((name, "strong"), head=at <= trials, right=at in table.right) for at, name in enumerate(table.columns)
+    )
+    rows = (GridRow(tuple(_lines((text, "")) for text in row)) for row in table.rows)
+    return Grid(tuple(head), tuple(rows), (), title=table.title, legend=(table.note,))
+
+
+# Below the tables
+
+
+def _paragraphs(report: CampaignResults) -> Iterator[str]:
+    confidence = f"{report.study.design.confidence:.0%}"
+    cells = [cell for row in report.rows for cell in row.cells]
+    ratios = [cell.ratio for cell in cells if cell.ratio]
+    sentences = []
+    if any(cell.summary and cell.summary.interval for cell in cells):
+        sentences.append(f"± is half the width of the {confidence} interval of the mean over n valid trials.")
+    if ratios:
+        with_interval = f" with its {confidence} interval" if any(ratio.interval for ratio in ratios) else ""
+        sentences.append(f"× is the ratio to the baseline{with_interval}.")
+    if n := max((sum(cell.decision != "unknown" for cell in view.cells) for view in report.views), default=0):
+        corrected = f"corrected for the {count(n, 'ratio')} of its metric" if n > 1 else "the only one of its metric"
+        sentences.append(f"{_marks(report)}: the interval, {corrected}, excludes 1; ≈: it holds 1.")
+    yield from (" ".join(each) for each in (sentences, list(absences(report))) if each)
+    if report.on_logs:
+        yield f"{', '.join(report.on_logs)}: {GEOMETRIC}."
+    if any(map(is_undecided, ratios)):
+        yield f"{ENGLISH(UNDECIDED, widest=WIDEST)} --json shows it."
+    if report.study.design.sequential:
+        yield sequential_note(report, ENGLISH)
+    yield from (legend(kind, ENGLISH) for kind in report.kinds_of_marks)
+    yield from _reasons_of_ratios(report)
+    for number, gap in enumerate(report.gaps, 1):
+        where = f"{gap.where}: " if gap.where else ""
+        yield f"[{number}] {where}{gap.reason} ({count(len(gap.treatments), 'treatment')})"
+        if gap.remedy:
+            yield f"    remedy: {gap.remedy}"
+    yield from _invalid_groups(report)
+
+
+def _marks(report: CampaignResults) -> str:
+    directed = any(metric.better != "neither" for metric in report.metrics)
+    neutral = any(metric.better == "neither" for metric in report.metrics)
+    return ", ".join(["▲ better, ▼ worse"] * directed + ["↑ higher, ↓ lower"] * neutral)
+
+
+def _reasons_of_ratios(report: CampaignResults) -> Iterator[str]:
+    """Yield why some ratios have no interval, each reason once; n = 1 is left out: `absences` says it."""
+    reasons = {
+        f"{cell.metric.name}: {cell.ratio.absent_because}"
+        for row in report.rows
+        for cell in row.cells
+        if cell.ratio is not None and cell.ratio.absent_because and min(cell.ratio.n) > 1
+    }
+    yield from sorted(reasons)
+
+
+def _invalid_groups(report: CampaignResults) -> Iterator[str]:
+    reasons = ((reason, attempt.trial) for attempt in report.invalid_attempts for reason in attempt.reasons)
+    for reason, trials in sorted(grouped(reasons), key=lambda group: -len(set(group[1]))):
+        yield f"✕ invalid: {reason} ({_trial_list(set(trials))})"
+
+
+def _trial_list(trials: Iterable[int]) -> str:
+    numbers = sorted(trials)
+    shown = ", ".join(str(number) for number in numbers[:6])
+    more = f" and {len(numbers) - 6} more" if len(numbers) > 6 else ""
+    return f"trial{'s' if len(numbers) > 1 else ''} {shown}{more}"

@@ -1,0 +1,155 @@
+"""The document on a suite: a few sentences and a key figure for each study, a table of all claims, what is missing.
+
+It links to the report of each study, which has the details."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from lastro.builders.content import Content
+from lastro.builders.plates import planned, plate
+from lastro.builders.results import tiles_of
+from lastro.builders.stat_tables import claims_table
+from lastro.document import (
+    Block,
+    CommandLine,
+    Figure,
+    Figures,
+    Heading,
+    Items,
+    Notes,
+    Paragraph,
+    Span,
+    Table,
+    Text,
+    Title,
+)
+from lastro.words import campaign as words
+from lastro.words.claims_text import explanation, tally_text
+from lastro.words.language import Language
+from lastro.words.opening import opening
+
+_KEY_FIGURES = ("curve", "effects", "distribution")  # in order of preference
+
+
+@dataclass(frozen=True, slots=True)
+class StoppedStudy:
+    """The reason why a study did not run. `midway` is true if it started but did not finish."""
+
+    reason: str
+    remedy: str | None
+    midway: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StudySection:
+    """A study of a suite.
+
+    `content` is the content of its report, or None before it has a campaign; `link` leads from the page to that report.
+    `unjudged` is true if it has claims, but no campaign to judge them by."""
+
+    name: str
+    title: str
+    content: Content | None
+    stopped: StoppedStudy | None
+    unjudged: bool
+    link: str
+
+
+def suite_blocks(title: str, description: str, sections: Sequence[StudySection], say: Language) -> Iterator[Block]:
+    """Yield the document on the studies of a suite, in their order."""
+    contents = [section.content for section in sections if section.content]
+    judged = [one for content in contents for one in content.judgements]
+    reports = [content.report for content in contents]
+    tiles = ((say.integer(len(sections)), say("studies"), ""), *tiles_of(reports, say))
+    yield Title(title, (tally_text(judged, say),) if judged else (), description, say("Lastro report"), tiles)
+    if say.code != "en":
+        yield Paragraph(say(words.AS_WRITTEN), dim=True)
+    unfinished = any(section.content is None or not section.content.report.progress.finished for section in sections)
+    if unfinished:
+        yield CommandLine(say(words.CONTINUE).removesuffix(":"), "lastro resume", say("unfinished"))
+    for section in sections:
+        yield from _study(section, say)
+    unjudged = [section.name for section in sections if section.unjudged]
+    if judged or unjudged:
+        yield Heading(say("Claims"), "claims")
+        yield from [_claims(sections, say)] if judged else ()
+        for name in unjudged:
+            yield Paragraph(say("Study {study} has not started: its claims are not judged.", study=name))
+    yield Heading(say("What is missing, and why"), "missing", say("Missing"))
+    gaps = tuple(("", lines) for lines in _gaps(sections, say))
+    yield Notes("", gaps)
+    invalid = sum(report.progress.n_invalid_attempts for report in reports)
+    if invalid:
+        attempts = say.count(invalid, "attempt")
+        yield Paragraph(f"{say('{attempts} judged invalid and set aside', attempts=attempts)}.")
+    if unfinished:
+        yield Paragraph(say("Trials that have not run yet are missing too."))
+    elif not gaps and not invalid:
+        yield Paragraph(say(words.NOTHING_MISSING))
+
+
+def _study(section: StudySection, say: Language) -> Iterator[Block]:
+    title = f"{section.name}: {section.title}" if section.title else section.name
+    yield Heading(title, f"study-{section.name}", section.name)
+    if stopped := section.stopped:
+        yield Items((stopped.reason,), tag=say("ended by an error") if stopped.midway else say("could not run"))
+        if stopped.remedy:
+            yield Paragraph(say("Remedy: {remedy}", remedy=stopped.remedy), dim=True)
+    if (content := section.content) is None:
+        yield Paragraph(say("It has not started."))
+        return
+    yield from map(Paragraph, opening(content.report, say))
+    yield Figures(tuple(_key_figure(content)))
+    if content.judgements:
+        yield Paragraph(tally_text(content.judgements, say))
+    yield Paragraph(words.summary(content.report, say), dim=True)
+    yield Paragraph((Span(say("The whole report of this study"), link=section.link),))
+
+
+def _key_figure(content: Content) -> Iterator[Figure]:
+    """Yield the most informative figure: one of the first measured metric."""
+    found = [
+        plan for plan in planned(content) if plan.metric is not None and content.report.views[plan.metric].n_blocks
+    ]
+    for plan in (plan for kind in _KEY_FIGURES for plan in found if plan.kind == kind):
+        if svgs := plate(plan):
+            yield Figure(plan.title, svgs)
+            return
+
+
+def _claims(sections: Sequence[StudySection], say: Language) -> Table:
+    """Return one table with the claims of all studies, with a column for the study."""
+    judged = [(section.name, section.content) for section in sections if section.content and section.content.judgements]
+    tables = [(name, claims_table(content.judgements, "", say)) for name, content in judged]
+    first = tables[0][1]
+    notes = (
+        explanation(next(section.content.report for section in sections if section.content), say),
+        say("The claims of each study are a separate family."),
+    )
+    return Table(
+        first.name,
+        words.titled(first.title, words.place_of([content.report.guest for _, content in judged], say)),
+        (say("study"), *first.columns),
+        tuple((name, *row) for name, table in tables for row in table.rows),
+        frozenset(column + 1 for column in first.right),
+        frozenset(column + 1 for column in first.long),
+        " ".join(notes),
+        whole=True,
+    )
+
+
+def _gaps(sections: Sequence[StudySection], say: Language) -> Iterator[tuple[Text, ...]]:
+    """Yield each reason for unavailability once, with the studies and levels that it affects."""
+    where: dict[tuple[str, str | None], list[Span]] = {}
+    for section in sections:
+        for gap in section.content.report.gaps if section.content else ():
+            spans = where.setdefault((gap.reason, gap.remedy), [])
+            levels = (Span(" · ", "dim"), Span(gap.where)) if gap.where else ()
+            counted = Span(f", {say.count(gap.n_trials, 'trial')}")
+            spans += [*([Span("; ")] if spans else []), Span(section.name, "strong"), *levels, counted]
+    for (reason, remedy), spans in where.items():
+        lines: list[Text] = [tuple(spans), reason]
+        lines += [(Span(say("Remedy: {remedy}", remedy=remedy), "dim"),)] if remedy else []
+        yield tuple(lines)
