@@ -8,9 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lastro.analysis.claims.claim import Claims
+from lastro.analysis.claims.kinds.additive import Additive
+from lastro.analysis.claims.kinds.alike import Alike
+from lastro.analysis.claims.kinds.compare import Compare
+from lastro.analysis.claims.kinds.extreme import Extreme
+from lastro.analysis.claims.kinds.order import Order
+from lastro.analysis.claims.kinds.recovery import Recovery
+from lastro.analysis.claims.load import load_claims, parse_claims
 from lastro.errors import StudyError
-from lastro.study.claims import Additive, Alike, Claims, Compare, Extreme, Order, Recovery
-from lastro.study.load_claims import load_claims, parse_claims
 
 from ..campaigns import KAGAMI, make_study
 
@@ -86,7 +92,7 @@ WRONG = {
         "claim[0].slight: is a second magnitude", "one of the two",
     ),
     'level = { metric = "jitter", at_most = 1, unit = "ms" }\nslight = 0.1': ("claim[0].slight: applies only to", ""),
-    "": ("claim[0]: states nothing", "exactly one of compare, recovery, order, alike, additive, level, extreme"),
+    "": ("claim[0]: states nothing", "exactly one of additive, alike, compare, extreme, level, order, recovery"),
     'level = { metric = "jitter", unit = "ms" }': ("claim[0].level: has no figure", "value, at_most, at_least"),
     'level = { metric = "jitter", at_most = 1, at_least = 0, unit = "ms" }': ("has at_most and at_least", "one of"),
     'level = { metric = "jitter", value = 1, unit = "ms" }': ("claim[0].level: tolerance is missing", "`value`"),
@@ -124,7 +130,7 @@ WRONG = {
     ),
     'level = { metric = "throughput", at_most = 1, unit = "s" }': ("is in 's', but throughput is in", "convert"),
     COMPARE + 'additive = { metric = "jitter", factors = ["function", "anomaly"] }': (
-        "claim[0]: has compare and additive", "exactly one",
+        "claim[0]: has additive and compare", "exactly one",
     ),
     COMPARE.replace("compare", "comapre") + 'direction = "lower"': ("claim[0].comapre: unknown key", "'compare'"),
     COMPARE.replace("metric", "metrik") + 'direction = "lower"': ("claim[0].compare.metrik: unknown key", "'metric'"),

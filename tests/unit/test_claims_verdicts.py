@@ -19,12 +19,13 @@ from lastro.analysis import analyse
 from lastro.analysis.build import build_report
 from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.claims import judge
+from lastro.analysis.claims.kinds.recovery import Recovery
+from lastro.analysis.claims.load import parse_claims
 from lastro.analysis.noise_floor import floor_here
 from lastro.results.read import CampaignData, load_campaign
 from lastro.results.samples import Metric
 from lastro.results.store import Store
 from lastro.stats.noise_floor import FORMAT, rescaled
-from lastro.study.load_claims import parse_claims
 from lastro.study.model import Level
 from lastro.words.claims import reason_text
 
@@ -343,7 +344,7 @@ def test_more_claims_ask_for_more_evidence(template: CampaignData) -> None:
     """Holm's correction can only silence a claim, and the reason then says that it did."""
     weak = world(link=0.02)
     one = replace(CLAIMS, claims=CLAIMS.claims[:1])
-    many = replace(one, claims=tuple(replace(one.claims[0], id=str(i)) for i in range(40)))
+    many = replace(one, claims=tuple(one.claims[0].model_copy(update={"id": str(i)}) for i in range(40)))
     tally: Counter[str] = Counter()
     for seed in range(100):
         report = measured(template, weak, seed)
@@ -401,8 +402,8 @@ def test_a_floor_made_for_another_number_of_blocks_is_scaled_and_says_so(templat
 def test_a_recovery_and_an_order_of_effects_are_compared_with_the_floor(template: CampaignData) -> None:
     report = measured(template, TRUE, 3)
     order = CLAIMS.claims[3].statement
-    of_effects = replace(order, of={"link": ("direct",)}, to={"link": ("bridge",)})  # type: ignore[call-arg]
-    own = replace(CLAIMS, claims=(CLAIMS.claims[2], replace(CLAIMS.claims[3], statement=of_effects)))
+    of_effects = order.model_copy(update={"of": {"link": ("direct",)}, "to": {"link": ("bridge",)}})
+    own = replace(CLAIMS, claims=(CLAIMS.claims[2], CLAIMS.claims[3].stating(of_effects)))
     twisted = measured(template, world(link=0.2, interaction=-0.2), 3)
     for campaign, at in ((report, 0), (twisted, 1)):
         for share, under in ((1e-6, False), (5.0, True)):
@@ -418,15 +419,15 @@ def test_a_null_file_of_many_recoveries_keeps_its_rate(template: CampaignData, s
     claims = []
     for links in (("bridge",), ("direct",), ("bridge", "direct")):
         for ideal, anomaly in itertools.permutations(("none", "cpu", "memory"), 2):
-            statement = replace(
-                CLAIMS.claims[2].statement,  # type: ignore[call-arg]
+            statement = Recovery(
+                metric=CLAIMS.claims[2].statement.metric,
                 ideal={"isolation": ("none",), "anomaly": (ideal,)},
                 without={"isolation": ("none",), "anomaly": (anomaly,)},
                 protected={"isolation": ("cgroups",), "anomaly": (anomaly,)},
                 at={"link": links},
             )
             name = f"{links} {ideal} {anomaly}"
-            claims.append(replace(CLAIMS.claims[2], id=name, statement=statement, published=None))
+            claims.append(CLAIMS.claims[2].stating(statement).model_copy(update={"id": name, "published": None}))
     file = replace(CLAIMS, claims=tuple(claims))
     wrong = 0
     for seed in range(seeds):

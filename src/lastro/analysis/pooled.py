@@ -15,9 +15,10 @@ from typing import Any
 from lastro.analysis.build import decide
 from lastro.analysis.campaign import CampaignResults, MeasuredIn
 from lastro.analysis.claim_cells import Untestable
-from lastro.analysis.claim_effects import ClaimEffects, effects_in, metrics_of
-from lastro.analysis.claim_stand_ins import measured_levels
+from lastro.analysis.claim_effects import ClaimEffects
 from lastro.analysis.claims import Judgement, judge, judge_by
+from lastro.analysis.claims.claim import Claim, Claims
+from lastro.analysis.claims.stand_ins import measured_levels
 from lastro.analysis.compare import RANDOMIZATION, USUAL, facts
 from lastro.analysis.host_effects import HostCells, HostEffect, mean_ratio, ratios, too_few_hosts
 from lastro.analysis.joined_campaigns import MACHINE
@@ -31,7 +32,6 @@ from lastro.stats.notes import N_, Note
 from lastro.stats.pooling import Estimator, MeasuredEffect, PooledMean
 from lastro.stats.student import t_p
 from lastro.study.baseline import common_baseline
-from lastro.study.claims import Claim, Claims
 from lastro.study.model import Level, Study
 from lastro.study.sides import Levels
 
@@ -228,8 +228,8 @@ _NO_DIFFERENCE = N_("the published figure is a difference, and only ratios are p
 
 def _judged(claims: Claims, reports: Sequence[CampaignResults], estimator: Estimator) -> tuple[JudgedClaim, ...]:
     def effects(claim: Claim) -> ClaimEffects:
-        every = [HostCells(reports, metric, estimator) for metric in metrics_of(claim.statement)]
-        found = effects_in(claim.statement, claim.margin, *every)
+        every = [HostCells(reports, metric, estimator) for metric in claim.statement.metrics]
+        found = claim.statement.effects(claim, *every)
         why = Note(_NO_DIFFERENCE)
         return replace(found, parts=tuple(replace(part, beside=None, incomparable=why) for part in found.parts))
 

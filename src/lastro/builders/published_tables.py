@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from lastro.analysis.as_published import MatchedBars, MatchedMean, MatchedTable, PublishedMark, PublishedPanel
+from lastro.analysis.as_published import MatchedBars, MatchedMean, MatchedTable, PublishedPanel
 from lastro.analysis.claim_cells import DID_YOU_MEAN
+from lastro.analysis.claims.claim import PublishedMark
 from lastro.document import Table
 from lastro.stats.intervals import Interval
 from lastro.stats.notes import N_
@@ -59,7 +60,7 @@ def printed_table(found: MatchedTable, confidence: float, say: Language) -> Tabl
         "table does not name",
         confidence=percent(confidence),
     )
-    passage = found.table.passage
+    passage = found.table
     return Table(
         f"published-{passage.id}",
         title_of(passage, say),

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.claims import Judgement, Verdict, tally
+from lastro.analysis.claims.claim import Source
 from lastro.stats.notes import N_
-from lastro.study.claims import Source
 from lastro.words.claims import effect_text
 from lastro.words.estimates import p_text
 from lastro.words.language import ENGLISH, Language

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lastro.analysis.as_published import PublishedMark, PublishedPanel
+from lastro.analysis.as_published import PublishedPanel
+from lastro.analysis.claims.claim import PublishedMark
 from lastro.stats.notes import N_
 from lastro.study.model import Level
 from lastro.study.printed import Passage

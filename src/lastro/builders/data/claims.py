@@ -33,9 +33,9 @@ from typing import Any
 from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.claim_effects import ClaimContrast
 from lastro.analysis.claims import Judgement, tally
+from lastro.analysis.claims.claim import Claims, Contradiction, Published, Source
 from lastro.builders.data.encoder import Forms, encode, only
 from lastro.plain import json_text
-from lastro.study.claims import Claims
 from lastro.words.claims import reason_text
 from lastro.words.language import ENGLISH, Language
 
@@ -45,6 +45,9 @@ CLAIM_FORMS: Forms = {
     ClaimContrast: lambda part: (
         only(part, "label measure effect") | {"difference": part.beside, "bound": _BOUNDS[part.bound]}
     ),
+    Contradiction: lambda passage: only(passage, "says says_in where"),
+    Published: lambda figure: only(figure, "ratio share difference unit tolerance printed"),
+    Source: lambda source: only(source, "title authors year"),
 }
 
 

@@ -32,17 +32,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal, get_args
 
 from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.claim_cells import Untestable
-from lastro.analysis.claim_effects import ClaimContrast, ClaimEffects, effects_of
-from lastro.analysis.claim_stand_ins import Substitution, as_measured
+from lastro.analysis.claim_effects import ClaimContrast, ClaimEffects, Measure, measured_effects
+from lastro.analysis.claims.claim import Claim, Claims
+from lastro.analysis.claims.stand_ins import Substitution, as_measured
+from lastro.results.samples import depends_on_speed
 from lastro.stats.adjust import holm
 from lastro.stats.contrasts import Contrast
 from lastro.stats.intervals import Interval
 from lastro.stats.notes import N_, Note
-from lastro.study.claims import Claim, Claims, Compare, Extreme, Measure
 
 Verdict = Literal[
     "reproduced",
@@ -93,7 +95,26 @@ class _TestedClaim:
 
 def judge(claims: Claims, report: CampaignResults) -> tuple[Judgement, ...]:
     """Judge each claim, in the order of the file, by the rule in this module's docstring."""
-    return judge_by(claims, [report], lambda claim: effects_of(claim.statement, claim.margin, report))
+    return judge_by(claims, [report], lambda claim: _effects(claim, report))
+
+
+def _effects(claim: Claim, report: CampaignResults) -> ClaimEffects:
+    """Return the effects of a claim here. A guest in software has no figures of a host, neither levels nor times."""
+    emulated = None
+    if report.guest is not None and report.guest.emulated:
+        emulated = Note(_PARTLY_EMULATED if report.guest.partly else _EMULATED)
+    statement = claim.statement
+    if statement.limits and emulated:
+        raise Untestable(emulated)
+    found = measured_effects(report, statement.metrics, partial(statement.effects, claim))
+    unit = next(metric.unit for metric in report.metrics if metric.name == statement.metric)
+    if emulated and depends_on_speed(unit):
+        return replace(found, parts=tuple(replace(part, incomparable=emulated) for part in found.parts))
+    return found
+
+
+_EMULATED = N_("it is about a figure of a host, and the host was a guest emulated in software")
+_PARTLY_EMULATED = N_("it is about a figure of a host, and some of it was measured in a guest emulated in software")
 
 
 def judge_by(
@@ -116,8 +137,8 @@ def _tested(
     claim: Claim, reports: Sequence[CampaignResults], effects: Callable[[Claim], ClaimEffects], n_blocks: int
 ) -> _TestedClaim:
     """Test a claim on its own levels, or on its stand-ins; if neither can test it, keep the reason for its own."""
-    measured, stand_in = as_measured(claim, reports)
-    found = _test(measured, effects, n_blocks)
+    statement, stand_in = as_measured(claim.statement, claim.stand_in, reports)
+    found = _test(claim.stating(statement), effects, n_blocks)
     if not stand_in:
         return found
     tested = found.effects is not None or found.p is not None
@@ -209,7 +230,7 @@ def magnitude_agrees(claim: Claim, part: ClaimContrast) -> bool:
     """Return whether the whole interval of the effect lies within the tolerance of the published figure, if any.
 
     The figure of an extreme is what the claim states, so its tests have judged it."""
-    if isinstance(claim.statement, Extreme):
+    if claim.statement.states_figure:
         return True
     low, high = tolerated(claim)
     found = judged_interval(claim, part)
@@ -233,7 +254,7 @@ def tolerated(claim: Claim) -> tuple[float, float]:
 
     "Slightly" has one end; the other is that of the direction, which has a test of its own."""
     if claim.slight is not None:
-        higher = isinstance(claim.statement, Compare) and claim.statement.direction == "higher"
+        higher = claim.direction == "higher"
         return (-math.inf, 1 + claim.slight) if higher else (1 / (1 + claim.slight), math.inf)
     if claim.published is None or claim.published.tolerance is None:
         return -math.inf, math.inf
