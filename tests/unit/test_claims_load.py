@@ -167,6 +167,16 @@ WRONG = {
     COMPARE + 'direction = "lower"\npublished = { ratio = 0.9, tolerance = 0 }': (
         "claim[0].published.tolerance: must be above 0, but is 0", "",
     ),
+    'recovery = { metric = "jitter", ideal = { anomaly = "none" }, without = { anomaly = "io" }, '
+    'protected = { anomaly = "cpu" } }\npublished = { share = 0.4, tolerance = 0.1, at_least = 0.2 }': (
+        "claim[0].published: has share and at_least", "give one of them",
+    ),
+    COMPARE + 'direction = "lower"\npublished = { at_least = 0.4 }': (
+        "claim[0].published: at_least does not apply to compare", "difference, ratio",
+    ),
+    'level = { metric = "jitter", at_most = 1, unit = "ms", over = "median" }': (
+        "claim[0].level.over: must be 'mean' or 'worst', but is 'median'", "",
+    ),
     'order = { metric = "jitter", factor = "function", falling = ["nat"] }': (
         "claim[0].order: `falling` must have at least 2 entries", "",
     ),
@@ -201,6 +211,31 @@ def test_what_is_wrong_is_named_with_its_place_and_a_hint(text: str) -> None:
     error = refusal(HEAD + text)
     assert message in error.message
     assert hint in (error.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("says", "amount"),
+    [
+        ("cgroups recover at least half of the loss", "half"),
+        ("cgroups recover most of the loss", "most of"),
+        ("cgroups recover 62,59% of the loss", "62,59%"),
+        ("cgroups recover two thirds of the loss", "thirds of"),
+        ("cgroups recover 0.9 of the loss", "0.9"),
+        ("cgroups recover the most throughput of 4 neighbours", ""),
+        ("cgroups v2.1 recover throughput", ""),
+    ],
+)
+def test_a_recovery_that_says_how_much_needs_a_figure_for_it(says: str, amount: str) -> None:
+    """Without one it would be reproduced by a recovery of any size."""
+    text = f"""{HEAD.replace('"s"', f'"{says}"')}recovery = {{ metric = "jitter", ideal = {{ anomaly = "none" }}, """
+    text += 'without = { anomaly = "io" }, protected = { anomaly = "cpu" } }\n'
+    if amount:
+        assert f"claim[0].recovery: the sentence says '{amount}'" in refusal(text).message
+        assert "at_least = 0.5" in (refusal(text).hint or "")
+        printed = 'published = { printed = "62,59%" }'
+        assert "the sentence says" in refusal(text + printed).message, "what is printed is not judged"
+        text += "published = { at_least = 0.5 }"
+    assert len(read(text).claims) == 1
 
 
 def test_two_claims_of_one_name_and_another_problem() -> None:

@@ -27,7 +27,8 @@ from lastro.results.samples import Metric
 from lastro.results.store import Store
 from lastro.stats.noise_floor import FORMAT, rescaled
 from lastro.study.model import Level
-from lastro.words.claims import reason_text
+from lastro.words.claims import published_text, reason_text
+from lastro.words.claims_text import measured_text
 
 from ..campaigns import make_campaign, make_study
 from ..products import combinations, one_of
@@ -44,8 +45,7 @@ HALF = SEEDS // 2
 FEW = 40  # campaigns for `make test`, where nearly all of them have the same verdict
 few_or_all = pytest.mark.parametrize("seeds", one_of((FEW, SEEDS)))
 
-CLAIMS = parse_claims(
-    """
+CLAIMS_TEXT = """
     [[claim]]
     id = "faster"
     says = "direct carries a fifth more than the bridge"
@@ -81,10 +81,8 @@ CLAIMS = parse_claims(
     says = "anomalies do the same to each link"
     additive = { metric = "throughput", factors = ["link", "anomaly"] }
     margin = 0.08
-    """,  # noqa: E501
-    "claims.toml",
-    STUDY,
-)
+    """  # noqa: E501
+CLAIMS = parse_claims(CLAIMS_TEXT, "claims.toml", STUDY)
 
 
 def world(
@@ -411,6 +409,41 @@ def test_a_recovery_and_an_order_of_effects_are_compared_with_the_floor(template
             assert one.part is not None and one.part.under_floor == under
             assert one.verdict == judge(own, campaign)[at].verdict
             assert ("smaller than the noise floor" in reason_text(one)) == under
+
+
+def bounded_recovery(template: CampaignData, recovered: float, bound: str) -> tuple[str, str, str]:
+    """The verdict on a recovery with a bound, in a world of this recovery; its reason, and the bound as printed."""
+    text = CLAIMS_TEXT.replace("share = 0.6, tolerance = 0.3", bound)
+    report = measured(template, world(cpu=0.3, memory=0.3, recovered=recovered), 7)
+    one = judge(parse_claims(text, "c.toml", STUDY), report)[2]
+    return one.verdict, reason_text(one), published_text(one.claim.published)
+
+
+def test_a_bound_of_a_recovery_is_judged(template: CampaignData) -> None:
+    """A recovery of 40 % does not reproduce "at least half", although it is one."""
+    found = bounded_recovery(template, 0.75, "at_least = 0.5")
+    assert found == ("reproduced", "the whole interval lies within the published bound", "≥ 50 %")
+    found = bounded_recovery(template, 0.3, "at_least = 0.5")
+    assert found[:2] == ("same direction, another size", "the whole interval lies beyond the published bound")
+    found = bounded_recovery(template, 0.5, "at_least = 0.5")
+    assert found[:2] == ("same direction, too imprecise", "the interval reaches beyond the published bound")
+    found = bounded_recovery(template, 0.3, "at_most = 0.5")
+    assert found == ("reproduced", "the whole interval lies within the published bound", "≤ 50 %")
+
+
+def test_a_level_of_the_worst_condition_is_not_that_of_the_mean(template: CampaignData) -> None:
+    """Beside one neighbour the mean is 700, over all it is 860: only one of the two is at least 800."""
+    text = '[[claim]]\nid = "x"\nsays = "s"\nlevel = { metric = "throughput", at_least = 800, unit = "Mbit/s", '
+    text += 'over = "%s", at = { isolation = "none", link = "bridge" } }'
+    report = measured(template, world(cpu=0.1, memory=0.3), 3)
+    mean, worst = (judge(parse_claims(text % over, "c.toml", STUDY), report)[0] for over in ("mean", "worst"))
+    assert (mean.verdict, reason_text(mean)) == ("reproduced", "the data show that the mean is at least 800 Mbit/s")
+    assert worst.verdict == "contradicted" and worst.effects is not None and len(worst.effects.parts) == 3
+    assert reason_text(worst) == "the data show that the mean is not at least 800 Mbit/s in the condition memory"
+    assert measured_text(worst).startswith("memory: 7") or measured_text(worst).startswith("memory: 6")
+    fine = judge(parse_claims(text % "worst", "c.toml", STUDY), measured(template, world(cpu=0.05, memory=0.1), 3))[0]
+    said = "the data show that the mean is at least 800 Mbit/s in every condition; the worst is memory"
+    assert (fine.verdict, reason_text(fine)) == ("reproduced", said)
 
 
 @pytest.mark.parametrize("seeds", one_of((100, 200)))

@@ -217,7 +217,7 @@ def test_a_quick_look_runs_two_blocks_of_all_that_claims_name(name: str) -> None
 def sides_of(claim: Claim) -> Iterator[Levels]:
     """Yield each choice of levels that a claim compares, with the levels at which it does."""
     said = claim.statement
-    named = [getattr(said, name, {}) for name in ("of", "to", "ideal", "without", "protected", "over")]
+    named = [side for key, side in said if key != "at" and isinstance(side, dict)]
     named += [side for group in getattr(said, "sides", ()) for side in group]
     named += [{said.factor: group} for group in said.falling] if isinstance(said, Order) and said.factor else []
     named += [{said.factor: said.levels}] if isinstance(said, Alike) else []
@@ -474,8 +474,7 @@ def test_every_claim_of_a_study_is_contradicted_where_its_opposite_is_so(member:
     mirrored = judged(member, tmp_path / "mirrored", value=mirrored_value)
     unlike = judged(member, tmp_path / "unlike", value=unlike_value)
     verdicts = {
-        name: (unlike if one.claim.direction == "alike" else mirrored)[name].verdict
-        for name, one in mirrored.items()
+        name: (unlike if one.claim.direction == "alike" else mirrored)[name].verdict for name, one in mirrored.items()
     }
     assert {name: verdict for name, verdict in verdicts.items() if verdict != "contradicted"} == {}
 

@@ -129,6 +129,9 @@ class HostCells:
             return found
         raise Untestable(too_few_hosts(effects), *dict.fromkeys(why for one in effects for why in one.absent_because))
 
+    def conditions(self, at: Levels) -> tuple[dict[str, Weights], int]:
+        raise Untestable(Note(_NOT_A_RATIO))
+
     def linear(self, weights: Weights) -> Contrast:
         raise Untestable(Note(_NOT_A_RATIO))
 

@@ -135,9 +135,15 @@ def _published(axes: Axes, one: Judgement, measure: str, y: float, scale: float,
         return
     if one.part is None or judged_measure(one.claim, one.part) != measure or not has_magnitude(one.claim):
         return
-    low, high = (end * scale if math.isfinite(end) else 1.0 for end in tolerated(one.claim))  # "slightly": from ×1 on
+    slight = one.claim.slight is not None
+    beyond = (1.0, 1.0) if slight else reach  # "slightly" begins at ×1
+    ends = [
+        end * scale if math.isfinite(end) else open_end
+        for end, open_end in zip(tolerated(one.claim), beyond, strict=True)
+    ]
+    low, high = ends
     axes.barh(y, high - low, left=low, height=_BAND_IN, color=FAINT, alpha=0.55)
-    if published is None or one.claim.slight is not None:
+    if published is None or slight or published.tolerance is None:
         return
     axes.plot(
         [published.judged[1] * scale],

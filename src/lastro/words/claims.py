@@ -45,9 +45,11 @@ def published_text(published: Published | None, say: Language = ENGLISH) -> str:
     The judged figure comes first, with its tolerance. Without a tolerance, return the figure as it was printed."""
     if published is None:
         return ""
-    if published.tolerance is None:
-        return f"“{published.printed}”" if published.printed else ""
     measure, figure = published.judged
+    if published.tolerance is None:
+        bound = "≥ " if published.at_least is not None else "≤ " if published.at_most is not None else ""
+        printed = f"“{published.printed}”" if published.printed else ""
+        return say.number(f"{bound}{_shown(measure, figure, published.unit)}") if bound else printed
     around = 100.0 if measure == "share" else 1.0
     text = f"{_shown(measure, figure, published.unit)} ± {significant(published.tolerance * around, 2)}"
     if measure == "ratio" and published.difference is not None:
@@ -117,9 +119,11 @@ def _reason(one: Judgement, say: Language) -> str:
 def _magnitude_reproduced(claim: Claim, say: Language) -> str:
     if claim.slight is not None:
         return say("the whole interval lies below a difference of {bound}", bound=_slight(claim, say))
-    if has_magnitude(claim) and not claim.statement.states_figure:
-        return say("the whole interval lies within the tolerance of the published figure")
-    return ""
+    if claim.statement.states_figure or not has_magnitude(claim):
+        return ""
+    if _is_bound(claim):
+        return say("the whole interval lies within the published bound")
+    return say("the whole interval lies within the tolerance of the published figure")
 
 
 def _direction_only(claim: Claim, part: ClaimContrast, say: Language) -> str:
@@ -135,6 +139,10 @@ def _direction_only(claim: Claim, part: ClaimContrast, say: Language) -> str:
         return say("the whole interval lies beyond a difference of {bound}", bound=_slight(claim, say))
     if claim.slight is not None:
         return say("the interval reaches beyond a difference of {bound}", bound=_slight(claim, say))
+    if _is_bound(claim) and magnitude_differs(claim, part):
+        return say("the whole interval lies beyond the published bound")
+    if _is_bound(claim):
+        return say("the interval reaches beyond the published bound")
     if found.high < low:
         return say("the whole interval lies below the tolerance of the published figure")
     if found.low > high:
@@ -153,6 +161,10 @@ def contradiction_text(claim: Claim, say: Language = ENGLISH) -> str:
 def beside_text(claim: Claim, say: Language = ENGLISH) -> str:
     """Return what to know beside a verdict: a passage of the source against the claim, and the note; maybe empty."""
     return "; ".join(filter(None, (contradiction_text(claim, say), claim.noted(say.code))))
+
+
+def _is_bound(claim: Claim) -> bool:
+    return claim.published is not None and claim.published.tolerance is None
 
 
 def _slight(claim: Claim, say: Language) -> str:

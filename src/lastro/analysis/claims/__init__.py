@@ -256,17 +256,14 @@ def tolerated(claim: Claim) -> tuple[float, float]:
     if claim.slight is not None:
         higher = claim.direction == "higher"
         return (-math.inf, 1 + claim.slight) if higher else (1 / (1 + claim.slight), math.inf)
-    if claim.published is None or claim.published.tolerance is None:
-        return -math.inf, math.inf
-    _, figure = claim.published.judged
-    return figure - claim.published.tolerance, figure + claim.published.tolerance
+    return claim.published.tolerated if claim.published else (-math.inf, math.inf)
 
 
 def judged_measure(claim: Claim, part: ClaimContrast) -> Measure:
     """Return the measure of the published figure, or the effect's own without one."""
     if claim.slight is not None:
         return "ratio"
-    return claim.published.judged[0] if claim.published and claim.published.tolerance is not None else part.measure
+    return claim.published.judged[0] if claim.published and has_magnitude(claim) else part.measure
 
 
 def judged_interval(claim: Claim, part: ClaimContrast) -> Interval | None:

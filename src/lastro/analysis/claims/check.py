@@ -109,9 +109,12 @@ def _check_published(claim: Claim, study: Study) -> None:
         raise FieldError(
             f"{wrong[0]} does not apply to {statement.key}", f"allowed here: {', '.join(allowed) or 'printed'}"
         )
-    if published.tolerance is None and judged:
-        raise FieldError("tolerance is missing", f"how far from {judged[0]} a measured effect may lie, in its unit")
-    if published.tolerance is not None and not judged:
+    valued = [name for name in judged if name not in ("at_least", "at_most")]
+    if judged != valued and len(judged) > 1:
+        raise FieldError(f"has {' and '.join(judged)}", "give one of them")
+    if published.tolerance is None and valued:
+        raise FieldError("tolerance is missing", f"how far from {valued[0]} a measured effect may lie, in its unit")
+    if published.tolerance is not None and not valued:
         raise FieldError("has a tolerance but no figure", "name a ratio, a share or a difference")
     if published.difference is not None and not published.unit:
         raise FieldError("a difference needs a unit")

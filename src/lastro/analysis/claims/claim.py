@@ -5,6 +5,7 @@ The models are frozen, and pydantic reads them from TOML."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, NamedTuple, Self
@@ -133,13 +134,16 @@ class Published(FrozenTable):
     """A published figure: a ratio, a share (both dimensionless) or a difference in `unit`; one of them is judged.
 
     A ratio takes precedence over a difference, which depends on the machine. `tolerance` is the allowed distance of a
-    measured effect from the judged figure, in its unit. `printed` is the figure as the source prints it. Or the figure
+    measured effect from the judged figure, in its unit. A share may have a bound, `at_least` or `at_most`, in place of
+    a value with its tolerance. `printed` is the figure as the source prints it. Or the figure
     is that of a `table` of the file; `columns` are the metrics whose cells are printed with a claim of a level."""
 
     table: OneLine = ""
     columns: Annotated[tuple[OneLine, ...], Listed] = ()
     ratio: float | None = Field(default=None, gt=0)
     share: float | None = None
+    at_least: float | None = Field(default=None, gt=0, le=1)
+    at_most: float | None = Field(default=None, gt=0, le=1)
     difference: float | None = None
     unit: OneLine = ""
     tolerance: float | None = Field(default=None, gt=0)
@@ -148,16 +152,27 @@ class Published(FrozenTable):
     @property
     def given(self) -> list[str]:
         """The names of the figures that it has."""
-        return [name for name in ("ratio", "share", "difference") if getattr(self, name) is not None]
+        return [name for name in _FIGURES if getattr(self, name) is not None]
 
     @property
     def judged(self) -> tuple[Measure, float]:
         """The measure by which an effect is judged against this figure, and the figure."""
-        if self.share is not None:
-            return "share", self.share
-        if self.ratio is not None:
-            return "ratio", self.ratio
-        return "difference", self.difference or 0.0
+        if self.ratio is not None or self.difference is not None:
+            return ("difference", self.difference or 0.0) if self.ratio is None else ("ratio", self.ratio)
+        return "share", next((end for end in (self.share, self.at_least, self.at_most) if end is not None), 0.0)
+
+    @property
+    def tolerated(self) -> tuple[float, float]:
+        """The smallest and the largest effect that agree with the figure; infinite without one."""
+        if self.tolerance is not None:
+            return self.judged[1] - self.tolerance, self.judged[1] + self.tolerance
+        return (
+            -math.inf if self.at_least is None else self.at_least,
+            math.inf if self.at_most is None else self.at_most,
+        )
+
+
+_FIGURES = ("ratio", "share", "at_least", "at_most", "difference")
 
 
 class Contradiction(FrozenTable):

@@ -17,7 +17,7 @@
                stand_in [{published, measured}]: a published level, and the levels in its place
                contradicted_by {says, says_in, where}: a passage of the same source that contradicts the claim
                note: what differs between the claim as published and as judged; empty without one
-               published {ratio, share, difference, unit, tolerance, printed}
+               published {ratio, share, at_least, at_most, difference, unit, tolerance, printed}
                measure is "ratio", "difference", "share", or "level": the mean itself, in the metric's unit
                parts [{label, measure, effect, difference, bound}]; where a mean is only a lower bound, bound says how
                the true effect compares with the value: ">=", "<=", or "unknown" if it may be either
@@ -46,7 +46,7 @@ CLAIM_FORMS: Forms = {
         only(part, "label measure effect") | {"difference": part.beside, "bound": _BOUNDS[part.bound]}
     ),
     Contradiction: lambda passage: only(passage, "says says_in where"),
-    Published: lambda figure: only(figure, "ratio share difference unit tolerance printed"),
+    Published: lambda figure: only(figure, "ratio share at_least at_most difference unit tolerance printed"),
     Source: lambda source: only(source, "title authors year"),
 }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -22,7 +22,8 @@ from lastro.study.sides import Some
 class Absolute(Statement):
     """The mean of `metric` is `value` within its `tolerance`, or at most or at least a bound, in `unit`.
 
-    Unlike all other statements, it is not a comparison with another measurement, so it depends on the machine."""
+    The mean is that over all conditions; with `over = "worst"`, that of each, so the worst one decides. Unlike all
+    other statements, it is not a comparison with another measurement, so it depends on the machine."""
 
     key: ClassVar[str] = "level"
 
@@ -30,6 +31,7 @@ class Absolute(Statement):
     tolerance: float | None = Field(default=None, gt=0)
     at_most: float | None = None
     at_least: float | None = None
+    over: Literal["mean", "worst"] = "mean"
     unit: Some
 
     @property
@@ -62,9 +64,13 @@ class Absolute(Statement):
         return [table.cell(metric, self.at) for metric in columns or [self.metric]]
 
     def effects(self, claim: Claim, cells: Comparisons, *also: Comparisons) -> ClaimEffects:
-        (of,), used, total = cells.sides([{}], self.at)
-        label = without_common(self.at, {}) or self.metric
-        return ClaimEffects((level(label, of, *self.limits, cells),), used, total)
+        if self.over == "mean":
+            (of,), used, total = cells.sides([{}], self.at)
+            found = {without_common(self.at, {}) or self.metric: of}
+        else:
+            found, total = cells.conditions(self.at)
+            used = len(found)
+        return ClaimEffects(tuple(level(label, of, *self.limits, cells) for label, of in found.items()), used, total)
 
     def mark(self, claim: Claim, others: Sequence[Claim], mean: MeanAt) -> PublishedMark:
         low, high = self.limits
@@ -73,6 +79,12 @@ class Absolute(Statement):
         return PublishedMark(claim, self.at, math.fsum(ends) / len(ends), bound, relative=False)
 
     def words(self, claim: Claim) -> VerdictWords:
+        if self.over == "worst":
+            return VerdictWords(
+                N_("the data show that the mean is {figure} in every condition; the worst is {levels}"),
+                N_("the data show that the mean is not {figure} in the condition {levels}"),
+                N_("the data cannot show whether the mean is {figure} in every condition; the worst is {levels}"),
+            )
         return VerdictWords(
             N_("the data show that the mean is {figure}"),
             N_("the data show that the mean is not {figure}"),
