@@ -15,7 +15,7 @@ from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.claim_cells import NOT_ABOVE_ZERO, Comparisons, MetricCells, Untestable, Weights
 from lastro.stats.censored import BOTH_ARE_BOUNDS, RATIO_IS_BOUND
 from lastro.stats.contrasts import Contrast
-from lastro.stats.intervals import Bound
+from lastro.stats.intervals import Bound, alpha_of
 from lastro.stats.notes import N_, Note
 from lastro.stats.weights import less, weighted_sum
 from lastro.study.sides import Levels
@@ -109,7 +109,7 @@ def recovery_of(ideal: Levels, without: Levels, protected: Levels, at: Levels, c
     if loss.p is None:
         if loss.absent_because is None:
             raise Untestable(Note(unclear, metric=name))
-    elif loss.p >= 1 - cells.confidence:
+    elif loss.p >= alpha_of(cells.confidence):
         nothing = Note(unclear, metric=name)
     elif not lost:
         nothing = Note(N_("there is nothing to recover: {metric} is no worse without protection"), metric=name)

@@ -152,7 +152,7 @@ class _Tests:
 
     def __init__(self, report: CampaignResults) -> None:
         self.report, self.metric = report, report.metrics[0]
-        self.alpha = 1 - report.study.design.confidence
+        self.alpha = report.study.design.alpha
         self.neighbours = [level for level in _levels(report, NEIGHBOUR) if level != NONE]
         isolations = _levels(report, ISOLATION)
         self.unprotected: Levels = {ISOLATION: (NONE,)} if NONE in isolations else {}

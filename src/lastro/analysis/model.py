@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from lastro.analysis.campaign import Decision
 from lastro.results.samples import Metric
 from lastro.stats.autocorrelation import LEAST_FACTOR
+from lastro.stats.intervals import alpha_of
 
 if TYPE_CHECKING:
     from lastro.stats.anova import Anova
@@ -308,4 +309,4 @@ class Analysis:
 
     @property
     def alpha(self) -> float:
-        return 1 - self.confidence
+        return alpha_of(self.confidence)

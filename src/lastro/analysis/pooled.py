@@ -133,7 +133,7 @@ def pool_hosts(
     levels = list(_levels(reports))
     found = [_effect(reports, metric, one, estimator) for metric in chosen for one in levels]
     judged = _judged(claims, reports, estimator) if claims else ()
-    alpha = 1 - reports[0].study.design.confidence
+    alpha = reports[0].study.design.alpha
     return PooledStudy(tuple(hosts), tuple(chosen), tuple(_decided(found, alpha)), estimator, judged)
 
 

@@ -14,6 +14,11 @@ from lastro.stats.resolution import rounding_of_mean
 Bound = Literal["", "≥", "≤"]
 
 
+def alpha_of(confidence: float) -> float:
+    """Return the level of significance that belongs to a confidence: exactly 0.05 for 0.95."""
+    return round(1 - confidence, 12)
+
+
 @dataclass(frozen=True, slots=True)
 class Interval:
     """A two-sided confidence interval, in the unit of its estimate; `confidence` is between 0 and 1."""

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lastro.stats.contrasts import NO_SPREAD, ONE_VALUE, exponential
-from lastro.stats.intervals import Interval, describe, t_quantile
+from lastro.stats.intervals import Interval, alpha_of, describe, t_quantile
 from lastro.stats.notes import Note
 from lastro.stats.resolution import rounding, rounding_of_mean
 
@@ -40,7 +40,7 @@ def next_trial(
     value, n = exponential(found.mean) if log else found.mean, found.n
     if found.sd is None:
         return Prediction(value, None, Note(ONE_VALUE))
-    if found.sd == 0 and (n == 2 or (step == 0 and _may_differ_next(n, 1 - confidence))):
+    if found.sd == 0 and (n == 2 or (step == 0 and _may_differ_next(n, alpha_of(confidence)))):
         return Prediction(value, None, Note(NO_SPREAD))
     step = step / value if log else step
     half = t_quantile(confidence, n - 1) * found.sd * math.sqrt(1 + 1 / n)

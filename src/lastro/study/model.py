@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from lastro.results.samples import Metric
 from lastro.shapes import MisshapenData, made
+from lastro.stats.intervals import alpha_of
 
 Level = str | int | float | bool
 
@@ -98,6 +99,11 @@ class Design:
     precision: float = 0.05
     max_replicates: int = 40
     precise_metrics: tuple[str, ...] = ()
+
+    @property
+    def alpha(self) -> float:
+        """The level of significance of tests."""
+        return alpha_of(self.confidence)
 
     @property
     def sequential(self) -> bool:

@@ -179,7 +179,7 @@ def why_absent(*effects: Contrast | None) -> Note:
 
 
 def _judgement(one: _TestedClaim, p_adjusted: float | None, report: CampaignResults, n_blocks: int) -> Judgement:
-    alpha = 1 - report.study.design.confidence
+    alpha = report.study.design.alpha
     metric = next((metric for metric in report.metrics if metric.name == one.claim.statement.metric), None)
     verdict = _verdict(one, p_adjusted, alpha)
     if one.effects and _undecided(one, verdict):
