@@ -10,16 +10,19 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.claim_cells import MetricCells, Untestable
-from lastro.analysis.claims.claim import Claim, Claims, PublishedMark, Statement
 from lastro.analysis.claims.stand_ins import Substitution, as_measured
 from lastro.results.samples import Metric, depends_on_speed
 from lastro.stats.contrasts import Contrast
 from lastro.stats.notes import Note
-from lastro.study.printed import BarFigure, LineFigure, PrintedColumn, PrintedTable
-from lastro.study.sides import Levels
+from lastro.study.model import Levels
+
+if TYPE_CHECKING:
+    from lastro.analysis.claims.claim import Claim, Claims, PublishedMark
+    from lastro.study.printed import BarFigure, LineFigure, PrintedColumn, PrintedTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +124,8 @@ def _table(table: PrintedTable, report: CampaignResults) -> MatchedTable:
 
 def _cell(table: PrintedTable, row: Levels, column: PrintedColumn, report: CampaignResults) -> MatchedMean:
     """Return the mean at the levels of a cell, or at their stand-ins where only these were measured."""
+    from lastro.analysis.claims.claim import Statement  # imports pydantic
+
     stated = Statement(metric=column.metric, at={**table.at, **row, **column.at})
     moved, stand_in = as_measured(stated, table.stand_in, [report])
     own = {each.published for each in stand_in} & {level for levels in stated.at.values() for level in levels}
@@ -133,9 +138,11 @@ def _cell(table: PrintedTable, row: Levels, column: PrintedColumn, report: Campa
 
 
 def _figure(figure: BarFigure | LineFigure, claims: Claims, report: CampaignResults) -> MatchedBars | MatchedLines:
+    from lastro.study.printed import BarFigure  # imports pydantic
+
     by_id = {claim.id: claim for claim in claims.claims}
     marked = [by_id[name] for name in figure.marks if name in by_id]
-    if isinstance(figure, LineFigure):
+    if not isinstance(figure, BarFigure):
         found = [_mark(claim, claims, report) for claim in marked if claim.statement.limits]
         return MatchedLines(figure, tuple(mark for mark in found if mark))
     known = {metric.name: metric for metric in report.metrics}

@@ -21,8 +21,7 @@ from lastro.stats.noise_floor import within
 from lastro.stats.notes import N_, Note
 from lastro.stats.recovery import RecoveredShare
 from lastro.stats.weights import less
-from lastro.study.model import Level
-from lastro.study.sides import Levels
+from lastro.study.model import Level, Levels
 
 if TYPE_CHECKING:
     from lastro.stats.block_model import BlockModel

@@ -18,7 +18,7 @@ from lastro.stats.contrasts import Contrast
 from lastro.stats.intervals import Bound, alpha_of
 from lastro.stats.notes import N_, Note
 from lastro.stats.weights import less, weighted_sum
-from lastro.study.sides import Levels
+from lastro.study.model import Levels
 
 Measure = Literal["ratio", "difference", "share", "level"]
 

@@ -18,7 +18,7 @@ from lastro.stats.notes import N_, Note
 from lastro.stats.pooling import FEWEST, Estimator, MeasuredEffect, PooledMean, pool
 from lastro.stats.recovery import RecoveredShare, recovered
 from lastro.stats.weights import less
-from lastro.study.sides import Levels
+from lastro.study.model import Levels
 
 
 @dataclass(frozen=True, slots=True)

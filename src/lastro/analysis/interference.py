@@ -19,8 +19,7 @@ from lastro.analysis.claims import too_few_blocks, why_absent
 from lastro.results.samples import Metric
 from lastro.stats.notes import N_, Note
 from lastro.study.levels import NONE
-from lastro.study.model import Level
-from lastro.study.sides import Levels
+from lastro.study.model import Level, Levels
 
 NEIGHBOUR, ISOLATION = "anomaly", "isolation"
 _DECIDED = (-1.0, 2.0)  # an interval of a recovery that extends further is too wide to be useful

@@ -10,14 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lastro.analysis.build import decide
 from lastro.analysis.campaign import CampaignResults, MeasuredIn
 from lastro.analysis.claim_cells import Untestable
 from lastro.analysis.claim_effects import ClaimEffects
 from lastro.analysis.claims import Judgement, judge, judge_by
-from lastro.analysis.claims.claim import Claim, Claims
 from lastro.analysis.claims.stand_ins import measured_levels
 from lastro.analysis.compare import RANDOMIZATION, USUAL, facts
 from lastro.analysis.host_effects import HostCells, HostEffect, mean_ratio, ratios, too_few_hosts
@@ -32,8 +31,10 @@ from lastro.stats.notes import N_, Note
 from lastro.stats.pooling import Estimator, MeasuredEffect, PooledMean
 from lastro.stats.student import t_p
 from lastro.study.baseline import common_baseline
-from lastro.study.model import Level, Study
-from lastro.study.sides import Levels
+from lastro.study.model import Level, Levels, Study
+
+if TYPE_CHECKING:
+    from lastro.analysis.claims.claim import Claim, Claims
 
 _HOSTS_IN = N_("{n} of {all} hosts in {guests}")
 

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 from lastro.analysis.as_published import MatchedBars, MatchedMean, MatchedTable, PublishedPanel
 from lastro.analysis.claim_cells import DID_YOU_MEAN
-from lastro.analysis.claims.claim import PublishedMark
 from lastro.document import Table
 from lastro.stats.intervals import Interval
 from lastro.stats.notes import N_
-from lastro.study.sides import Levels
+from lastro.study.model import Levels
 from lastro.units import significant
 from lastro.words.campaign import percent
 from lastro.words.estimates import estimate_text, number_text
@@ -21,6 +20,7 @@ from lastro.words.published import levels_text, marks_of, title_of
 
 if TYPE_CHECKING:
     from lastro.analysis.as_published import AsPublished
+    from lastro.analysis.claims.claim import PublishedMark
 
 INTRODUCTION = N_(
     "What the source printed, with what this campaign measured beside it. Absolute numbers belong to a machine: "

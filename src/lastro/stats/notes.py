@@ -20,6 +20,11 @@ class Numeral(str):
     __slots__ = ()
 
 
+def percent(share: float | None) -> Numeral:
+    """Return a share as a sentence has it: 0.05 is '5 %'."""
+    return Numeral(f"{(share or 0) * 100:g} %")
+
+
 class Note(str):
     """An English sentence made of a `message` with {placeholders} and the `values` that fill them.
 

@@ -11,6 +11,7 @@ from lastro.shapes import MisshapenData, made
 from lastro.stats.intervals import alpha_of
 
 Level = str | int | float | bool
+Levels = Mapping[str, tuple[Level, ...]]  # {factor: levels}; more than one level means the mean over them
 
 NAME_PATTERN = r"[a-z0-9][a-z0-9._-]*"  # of a study's name, which names directories too
 

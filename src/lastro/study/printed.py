@@ -8,10 +8,10 @@ from typing import Annotated
 
 from pydantic import Field
 
-from lastro.study.model import NAME_PATTERN
+from lastro.study.model import NAME_PATTERN, Levels
 from lastro.study.problems import FieldError, shown
 from lastro.study.schema import OneLine, Prose
-from lastro.study.sides import Choice, FrozenTable, Levels, Listed, Side, Some, StandIns
+from lastro.study.sides import Choice, FrozenTable, Listed, Side, Some, StandIns
 
 _NUMBER = r"-?\d+(?:[.,]\d+)?"
 _PRINTED = re.compile(rf"({_NUMBER})\s*%?(?:\s*±\s*{_NUMBER}\s*%?)?")

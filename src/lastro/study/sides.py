@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated
 
 from pydantic import BeforeValidator, ConfigDict, Field
 
-from lastro.study.model import Level
 from lastro.study.schema import ALevel, OneLine, StrictTable
-
-Levels = Mapping[str, tuple[Level, ...]]  # {factor: levels}; more than one level means the mean over them
 
 
 def _several(value: object) -> object:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 from lastro.analysis.claim_effects import ClaimContrast, Measure
 from lastro.analysis.claims import Judgement, Verdict, has_magnitude, judged_interval, magnitude_differs, tolerated
-from lastro.analysis.claims.claim import Claim, Published, percent
 from lastro.stats.contrasts import Contrast
 from lastro.stats.intervals import Bound
-from lastro.stats.notes import N_, Note
+from lastro.stats.notes import N_, Note, percent
 from lastro.stats.ratios import Ratio
 from lastro.units import significant
 from lastro.words.language import ENGLISH, Language
 from lastro.words.numbers import MINUS, fixed, ratio_text
+
+if TYPE_CHECKING:
+    from lastro.analysis.claims.claim import Claim, Published
 
 VERDICT_MARKS: dict[Verdict, str] = {
     "reproduced": "✓",

@@ -33,18 +33,20 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.claim_cells import Untestable
 from lastro.analysis.claim_effects import ClaimContrast, ClaimEffects, Measure, measured_effects
-from lastro.analysis.claims.claim import Claim, Claims
 from lastro.analysis.claims.stand_ins import Substitution, as_measured
 from lastro.results.samples import depends_on_speed
 from lastro.stats.adjust import holm
 from lastro.stats.contrasts import Contrast
 from lastro.stats.intervals import Interval
 from lastro.stats.notes import N_, Note
+
+if TYPE_CHECKING:
+    from lastro.analysis.claims.claim import Claim, Claims
 
 Verdict = Literal[
     "reproduced",

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 
 from lastro.analysis.claims.claim import BOTH_WAYS, Claim, Published, Statement
 from lastro.analysis.claims.names import check_factor, check_metric, check_unit, factors_of
-from lastro.study.model import Level, Study
+from lastro.study.model import Level, Levels, Study
 from lastro.study.problems import FieldError, Key, Problems, shown
-from lastro.study.sides import Levels, StandIn
+from lastro.study.sides import StandIn
 
 _ROUNDING = 1e-9  # of 0.9 - 1, for example
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, NamedTuple, Self
 
 from pydantic import Field
 
-from lastro.stats.notes import N_, Note, Numeral
-from lastro.study.model import NAME_PATTERN, Level, Study
+from lastro.stats.notes import N_, Note, Numeral, percent
+from lastro.study.model import NAME_PATTERN, Level, Levels, Study
 from lastro.study.problems import FieldError, shown
 from lastro.study.schema import OneLine, Prose
-from lastro.study.sides import Choice, FrozenTable, Levels, Listed, Some, StandIns
+from lastro.study.sides import Choice, FrozenTable, Listed, Some, StandIns
 
 if TYPE_CHECKING:
     from lastro.analysis.claim_cells import Comparisons
@@ -254,11 +254,6 @@ class Claims:
 
 def changed(side: Levels, change: Change) -> Levels:
     return {factor: change(factor, levels) for factor, levels in side.items()}
-
-
-def percent(share: float | None) -> Numeral:
-    """Return a share as a sentence has it: 0.05 is '5 %'."""
-    return Numeral(f"{(share or 0) * 100:g} %")
 
 
 def check_distinct(levels: Sequence[Level]) -> None:

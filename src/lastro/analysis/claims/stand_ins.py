@@ -7,11 +7,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 from lastro.analysis.campaign import CampaignResults
-from lastro.analysis.claims.claim import Statement
 from lastro.study.model import Level
-from lastro.study.sides import StandIn
+
+if TYPE_CHECKING:
+    from lastro.analysis.claims.claim import Statement
+    from lastro.study.sides import StandIn
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,9 @@ from lastro.analysis.claim_cells import Comparisons, not_varied
 from lastro.analysis.claim_effects import ClaimEffects, deviation
 from lastro.analysis.claims.claim import Claim, Statement
 from lastro.stats.weights import weighted_sum
+from lastro.study.model import Levels
 from lastro.study.schema import OneLine
-from lastro.study.sides import Levels, Listed
+from lastro.study.sides import Listed
 
 
 class Additive(Statement):

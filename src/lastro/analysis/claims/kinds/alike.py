@@ -11,9 +11,9 @@ from pydantic import Field
 from lastro.analysis.claim_cells import Comparisons
 from lastro.analysis.claim_effects import ClaimEffects, equivalence
 from lastro.analysis.claims.claim import Change, Claim, Statement, check_distinct
-from lastro.study.model import Study
+from lastro.study.model import Levels, Study
 from lastro.study.schema import ALevel
-from lastro.study.sides import Levels, Listed, Some
+from lastro.study.sides import Listed, Some
 
 
 class Alike(Statement):

@@ -17,8 +17,9 @@ from lastro.analysis.claims.claim import (
     VerdictWords,
 )
 from lastro.stats.notes import N_
+from lastro.study.model import Levels
 from lastro.study.printed import PrintedCell, PrintedColumn, PrintedTable
-from lastro.study.sides import Levels, Side
+from lastro.study.sides import Side
 
 
 class Compare(Statement):

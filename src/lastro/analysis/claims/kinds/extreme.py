@@ -14,9 +14,9 @@ from lastro.analysis.claim_cells import Comparisons
 from lastro.analysis.claim_effects import ClaimContrast, ClaimEffects, ratio_beyond
 from lastro.analysis.claims.claim import Claim, Published, Statement, VerdictWords, check_distinct
 from lastro.stats.notes import N_, Numeral
-from lastro.study.model import Study
+from lastro.study.model import Levels, Study
 from lastro.study.problems import FieldError
-from lastro.study.sides import Levels, Listed, Side, Some
+from lastro.study.sides import Listed, Side, Some
 
 
 class Extreme(Statement):

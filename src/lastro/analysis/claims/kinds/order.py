@@ -13,10 +13,10 @@ from lastro.analysis.claim_effects import ClaimContrast, ClaimEffects, direction
 from lastro.analysis.claims.claim import Change, Claim, Statement, VerdictWords, changed, check_distinct
 from lastro.stats.notes import N_
 from lastro.stats.weights import less
-from lastro.study.model import Level, Study
+from lastro.study.model import Level, Levels, Study
 from lastro.study.problems import FieldError
 from lastro.study.schema import OneLine
-from lastro.study.sides import Choice, Levels, Listed, OneOrMore, Side
+from lastro.study.sides import Choice, Listed, OneOrMore, Side
 
 _Group = Annotated[tuple[Side, ...], BeforeValidator(lambda side: (side,) if isinstance(side, dict) else side), Listed]
 

@@ -9,9 +9,9 @@ from typing import ClassVar
 from lastro.analysis.claim_cells import Comparisons
 from lastro.analysis.claim_effects import ClaimEffects, recovery_of
 from lastro.analysis.claims.claim import Claim, MeanAt, PublishedMark, Statement
-from lastro.study.model import Study
+from lastro.study.model import Levels, Study
 from lastro.study.problems import FieldError, shown
-from lastro.study.sides import Levels, Side
+from lastro.study.sides import Side
 
 _AMOUNT = re.compile(
     r"\d+(?:[.,]\d+)?\s*(?:%|per ?cent)|\b0[.,]\d+|\b(?:half|(?:third|quarter|fifth|tenth)s? of|most of|all of)\b",
