@@ -66,33 +66,23 @@ class Judgement:
     be None; `why_not` is the reason. `p` is raw; `p_adjusted` is corrected by Holm's method over the claims of the
     file. A recovery without a loss, and a claim that a lower bound leaves open, have p-values although they are
     untestable. `n_blocks` counts the blocks with valid trials. `corrected` is true if the claim would be significant
-    without the correction. `stand_in` are the stand-ins on which it was judged; `claim` then states these levels."""
+    without the correction. `stand_in` are the stand-ins on which it was judged; `claim` then states these levels.
+    `so`: `p` is evidence for the claim, not against it; `open`: the true value beyond a lower bound could overturn
+    it."""
 
     claim: Claim
-    verdict: Verdict
-    unit: str
-    effects: ClaimEffects | None
-    part: ClaimContrast | None
-    p: float | None
-    p_adjusted: float | None
-    n_blocks: int
-    why_not: tuple[Note, ...] = ()
-    corrected: bool = False
-    stand_in: tuple[Substitution, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class _TestedClaim:
-    """A claim after its tests, before the correction for their number."""
-
-    claim: Claim
+    verdict: Verdict = "untestable here"
+    unit: str = ""
     effects: ClaimEffects | None = None
     part: ClaimContrast | None = None
     p: float | None = None
+    p_adjusted: float | None = None
+    n_blocks: int = 0
+    why_not: tuple[Note, ...] = ()
+    corrected: bool = False
+    stand_in: tuple[Substitution, ...] = ()
     so: bool = False
     open: bool = False
-    why_not: tuple[Note, ...] = ()
-    stand_in: tuple[Substitution, ...] = ()
 
 
 def judge(claims: Claims, report: CampaignResults) -> tuple[Judgement, ...]:
@@ -137,7 +127,7 @@ def _blocks(report: CampaignResults) -> set[int]:
 
 def _tested(
     claim: Claim, reports: Sequence[CampaignResults], effects: Callable[[Claim], ClaimEffects], n_blocks: int
-) -> _TestedClaim:
+) -> Judgement:
     """Test a claim on its own levels, or on its stand-ins; if neither can test it, keep the reason for its own."""
     statement, stand_in = as_measured(claim.statement, claim.stand_in, reports)
     found = _test(claim.stating(statement), effects, n_blocks)
@@ -147,26 +137,27 @@ def _tested(
     return replace(found, stand_in=stand_in) if tested else _test(claim, effects, n_blocks)
 
 
-def _test(claim: Claim, effects_of_claim: Callable[[Claim], ClaimEffects], n_blocks: int) -> _TestedClaim:
+def _test(claim: Claim, effects_of_claim: Callable[[Claim], ClaimEffects], n_blocks: int) -> Judgement:
     try:
         effects = effects_of_claim(claim)
     except Untestable as untestable:
-        return _TestedClaim(claim, why_not=untestable.why)
+        return Judgement(claim, why_not=untestable.why)
     if n_blocks < 2:  # a first look, without intervals
-        return _TestedClaim(claim, effects, effects.parts[0], why_not=(too_few_blocks(n_blocks),))
+        return Judgement(claim, effects=effects, part=effects.parts[0], why_not=(too_few_blocks(n_blocks),))
     for part in effects.parts:
         if part.p_for is None or part.p_against is None:
-            return _TestedClaim(claim, effects, part, why_not=(why_absent(part.effect),))
+            return Judgement(claim, effects=effects, part=part, why_not=(why_absent(part.effect),))
     p_for = max(part.p_for or 0.0 for part in effects.parts)
     against = [part for part in effects.parts if not part.open_against] or effects.parts
     worst = min(against, key=lambda part: part.p_against or 0.0)
     p_against = min(1.0, len(effects.parts) * (worst.p_against or 0.0))
     if effects.nothing and not effects.bounded:
-        return _TestedClaim(claim, p=min(p_for, p_against), why_not=(effects.nothing,))
+        return Judgement(claim, p=min(p_for, p_against), why_not=(effects.nothing,))
     if p_for > p_against:
-        return _TestedClaim(claim, effects, worst, p_against, open=worst.open_against)
+        return Judgement(claim, effects=effects, part=worst, p=p_against, open=worst.open_against)
     weakest = max(effects.parts, key=lambda part: part.p_for or 0.0)
-    return _TestedClaim(claim, effects, weakest, p_for, so=True, open=any(part.open_for for part in effects.parts))
+    opened = any(part.open_for for part in effects.parts)
+    return Judgement(claim, effects=effects, part=weakest, p=p_for, so=True, open=opened)
 
 
 def too_few_blocks(n: int) -> Note:
@@ -180,32 +171,21 @@ def why_absent(*effects: Contrast | None) -> Note:
     return next(filter(None, found), Note(N_("there is no interval")))
 
 
-def _judgement(one: _TestedClaim, p_adjusted: float | None, report: CampaignResults, n_blocks: int) -> Judgement:
+def _judgement(one: Judgement, p_adjusted: float | None, report: CampaignResults, n_blocks: int) -> Judgement:
     alpha = report.study.design.alpha
-    metric = next((metric for metric in report.metrics if metric.name == one.claim.statement.metric), None)
-    verdict = _verdict(one, p_adjusted, alpha)
+    unit = next((metric.unit for metric in report.metrics if metric.name == one.claim.statement.metric), "")
+    corrected = one.p is not None and one.p < alpha
+    one = replace(one, unit=unit, p_adjusted=p_adjusted, n_blocks=n_blocks, corrected=corrected)
+    verdict = _verdict(one, alpha)
     if one.effects and _undecided(one, verdict):
-        why = Note(_LOWER_BOUND, levels=one.effects.bounded)
-        one, verdict = _TestedClaim(one.claim, p=one.p, why_not=(why,)), "untestable here"
-    return Judgement(
-        one.claim,
-        verdict,
-        metric.unit if metric else "",
-        one.effects,
-        one.part,
-        one.p,
-        p_adjusted,
-        n_blocks,
-        one.why_not,
-        corrected=one.p is not None and one.p < alpha,
-        stand_in=one.stand_in,
-    )
+        return replace(one, effects=None, part=None, why_not=(Note(_LOWER_BOUND, levels=one.effects.bounded),))
+    return replace(one, verdict=verdict)
 
 
-def _verdict(one: _TestedClaim, p_adjusted: float | None, alpha: float) -> Verdict:
-    if one.part is None or one.p is None or p_adjusted is None:
+def _verdict(one: Judgement, alpha: float) -> Verdict:
+    if one.part is None or one.p is None or one.p_adjusted is None:
         return "untestable here"
-    if p_adjusted >= alpha:
+    if one.p_adjusted >= alpha:
         return "not distinguishable here"
     if not one.so:
         return "contradicted"
@@ -219,7 +199,7 @@ _LOWER_BOUND = N_(
 )
 
 
-def _undecided(one: _TestedClaim, verdict: Verdict) -> bool:
+def _undecided(one: Judgement, verdict: Verdict) -> bool:
     """Return whether the true value beyond a lower bound could change the verdict.
 
     It could make an effect distinguishable that is not distinguishable here."""
