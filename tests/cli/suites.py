@@ -51,7 +51,7 @@ def write_folder(
         (folder / "claims" / "cpu.toml").write_text(claims)
     if order:
         listed = ", ".join(f'"{name}"' for name in order)
-        (folder / "suite.toml").write_text(f'title = "A suite of tests"\nfronts = [{listed}]\n')
+        (folder / "suite.toml").write_text(f'title = "A suite of tests"\nstudies = [{listed}]\n')
     return folder
 
 
