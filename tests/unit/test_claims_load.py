@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import lastro
+from lastro.analysis.claims import kinds
 from lastro.analysis.claims.claim import Claims
 from lastro.analysis.claims.kinds.additive import Additive
 from lastro.analysis.claims.kinds.alike import Alike
@@ -56,6 +58,14 @@ def test_each_kind_of_statement() -> None:
     for text, kind in kinds.items():
         (claim,) = read(HEAD + text).claims
         assert isinstance(claim.statement, kind)
+
+
+def test_a_kind_of_claim_is_one_module_that_no_other_one_names() -> None:
+    found = {file.stem for file in Path(kinds.__file__).parent.glob("*.py")} - {"__init__"}
+    assert len(kinds.KINDS) == len(found) == 7
+    assert {kind.__module__ for kind in kinds.KINDS.values()} == {f"{kinds.__name__}.{name}" for name in found}
+    naming = [file for file in Path(lastro.__file__).parent.rglob("*.py") if f"{kinds.__name__}." in file.read_text()]
+    assert naming == []
 
 
 def test_a_level_alone_is_a_list_of_one() -> None:

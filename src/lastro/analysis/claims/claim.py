@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from lastro.study.printed import PrintedCell, PrintedColumn, PrintedFigure, PrintedTable
 
 Change = Callable[[str, tuple[Level, ...]], tuple[Level, ...]]  # (factor, its levels) to other levels of the factor
-
 MeanAt = Callable[[Levels], float | None]  # the mean of a metric in a campaign at some levels
 
 BOTH_WAYS = "a claim can come out both ways: reproduced on some host, and contradicted on another"
@@ -135,8 +134,8 @@ class Published(FrozenTable):
 
     A ratio takes precedence over a difference, which depends on the machine. `tolerance` is the allowed distance of a
     measured effect from the judged figure, in its unit. A share may have a bound, `at_least` or `at_most`, in place of
-    a value with its tolerance. `printed` is the figure as the source prints it. Or the figure
-    is that of a `table` of the file; `columns` are the metrics whose cells are printed with a claim of a level."""
+    a value with its tolerance. `printed` is the figure as the source prints it. Or the figure is that of a `table` of
+    the file; `columns` are the metrics whose cells are printed with a claim of a level."""
 
     table: OneLine = ""
     columns: Annotated[tuple[OneLine, ...], Listed] = ()
