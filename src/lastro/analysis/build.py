@@ -42,7 +42,7 @@ from lastro.results.segments import apart
 from lastro.stats.censored import describe_bounded, ratio_of_bounded
 from lastro.stats.contrasts import MeanComparison, compare
 from lastro.stats.families import MOST_PLANNED
-from lastro.stats.intervals import Summary
+from lastro.stats.intervals import Summary, alpha_of
 from lastro.stats.ratios import Ratio, ratio_of, ratio_to_baseline
 from lastro.study.design import Treatment, baseline_indices
 from lastro.study.model import Study
@@ -204,7 +204,7 @@ def _cells(
             summary,
             ratio,
             comparison,
-            decide(comparison.p_adjusted if comparison else None, 1 - confidence),
+            decide(comparison.p_adjusted if comparison else None, alpha_of(confidence)),
             marks=tuple(itertools.chain(*own_marks)),
             missing=len(own.valid) - len(found),
         )

@@ -29,7 +29,7 @@ from lastro.analysis.verdicts import Verdict
 from lastro.errors import InputError, did_you_mean
 from lastro.results.samples import Metric, depends_on_speed
 from lastro.stats.adjust import holm
-from lastro.stats.intervals import unit_of
+from lastro.stats.intervals import alpha_of, unit_of
 from lastro.stats.margins import Candidate, gate, ratio_test
 from lastro.stats.notes import N_, Note
 from lastro.stats.ratios import ratio_of_means
@@ -72,7 +72,7 @@ def compare(
     _check_two_campaigns(a, b)
     chosen = _metrics(a, b, metrics)
     confidence = a.study.design.confidence if confidence is None else confidence
-    alpha = round(1 - confidence, 12)
+    alpha = alpha_of(confidence)
     rows_a, rows_b = ({_levels(row, a.study): row for row in report.rows} for report in (a, b))
     order_a, order_b = (correlated_orders(report.views, alpha) for report in (a, b))
     between = kept_between(a.noise_floor) or kept_between(b.noise_floor)

@@ -18,7 +18,7 @@ from lastro.analysis.trends import correlated_orders
 from lastro.errors import InputError, did_you_mean
 from lastro.results.samples import Metric
 from lastro.stats.gate_power import POWER, Precision
-from lastro.stats.intervals import sample_covariance, sample_mean, satterthwaite, unit_of
+from lastro.stats.intervals import alpha_of, sample_covariance, sample_mean, satterthwaite, unit_of
 from lastro.stats.moderation import drawn_to_pooled
 from lastro.stats.sampled import CampaignSpread, SampledMean
 from lastro.study.design import Treatment
@@ -122,7 +122,7 @@ class GatePlan:
 
     @property
     def _alpha(self) -> float:
-        return (1 - self.confidence) / self.tests  # the first step of Holm's correction
+        return alpha_of(self.confidence) / self.tests  # the first step of Holm's correction
 
     @cached_property
     def _different(self) -> dict[Noise, int]:
@@ -146,7 +146,7 @@ class GatePlan:
 
     def _shown(self, blocks: int) -> float:
         """Return the probability that every interval excludes the margin if nothing changed: cells as independent."""
-        alpha = (1 - self.confidence) / 2
+        alpha = alpha_of(self.confidence) / 2
         return math.prod(
             cell.precision(blocks).shows(0.0, self.margin, alpha) ** count for cell, count in self._different.items()
         )
@@ -228,7 +228,7 @@ def _other_settings(study: Study, pilot: Study) -> Iterator[str]:
 
 def _noises(view: MetricView, study: Study, treatments: Iterable[Treatment]) -> Iterator[Noise]:
     """Yield the noise of each treatment; nothing if the pilot shows none for this metric."""
-    order = correlated_orders([view], round(1 - study.design.confidence, 12)).get(view.metric.name)
+    order = correlated_orders([view], study.design.alpha).get(view.metric.name)
     between = spreads_of(view.report).get(view.metric.name)
     measured: dict[frozenset[tuple[str, object]], tuple[float, int]] = {}
     for row, cell in view:

@@ -21,7 +21,7 @@ from lastro.analysis.model import LostTrials
 from lastro.results.members import campaigns_of_blocks
 from lastro.stats.contrasts import MeanComparison, compare
 from lastro.stats.families import MOST_PLANNED
-from lastro.stats.intervals import Interval
+from lastro.stats.intervals import Interval, alpha_of
 
 Extreme = Callable[..., Point]  # min or max
 
@@ -113,7 +113,7 @@ def _bounds(each: _Known, baseline: _Known | None, cases: list[MeanComparison], 
         ratio=each.cell.ratio,
         mean=None if few[0] else _span(ends),
         bounds=None if any(few) else _span(ratios),
-        holds=None if any(few) else _holds(each.cell, cases, 1 - view.confidence),
+        holds=None if any(few) else _holds(each.cell, cases, alpha_of(view.confidence)),
     )
 
 

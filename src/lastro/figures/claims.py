@@ -12,7 +12,6 @@ from lastro.figures.rows import FigureRow, RowLayout, fit_rows, set_rows
 from lastro.figures.scale import AxisEnds, interval_bar, over
 from lastro.figures.style import FAINT, GREY, PALETTE, headed, new_figure, numbers_in
 from lastro.results.samples import Metric
-from lastro.study.claims import Absolute
 from lastro.words.claims import VERDICT_MARKS, VERDICT_WORDS, effect_text
 from lastro.words.language import Language
 from lastro.words.numbers import no_exponent
@@ -105,8 +104,7 @@ def _reach(found: Sequence[Judgement], measure: str, unit: str, metrics: Sequenc
     at, ends = [1.0 if measure == "ratio" else 0.0], []
     for one in found:
         _, effect = judged_effect(one)
-        if isinstance(statement := one.claim.statement, Absolute):
-            at += [end for end in (statement.low, statement.high) if math.isfinite(end)]
+        at += [end for end in one.claim.statement.limits or () if math.isfinite(end)]
         if effect is not None and effect.value is not None:
             at.append(effect.value * scale)
             if effect.interval is not None:
@@ -124,25 +122,28 @@ def _reach(found: Sequence[Judgement], measure: str, unit: str, metrics: Sequenc
 
 def _of_amount(one: Judgement, unit: str, metrics: Sequence[Metric]) -> bool:
     """Return whether a claim is on the level of a metric that cannot be below zero."""
-    name = getattr(one.claim.statement, "metric", "")
+    name = one.claim.statement.metric
     return next((each for each in metrics if each.name == name), Metric(name, unit, "neither", "")).non_negative
 
 
 def _published(axes: Axes, one: Judgement, measure: str, y: float, scale: float, reach: tuple[float, float]) -> None:
     """Draw the published figure and its tolerance; for a level and for "slightly", the range in which it may lie."""
-    published, statement = one.claim.published, one.claim.statement
-    if isinstance(statement, Absolute):
-        ends = [
-            end if math.isfinite(end) else beyond
-            for end, beyond in zip((statement.low, statement.high), reach, strict=True)
-        ]
+    published = one.claim.published
+    if limits := one.claim.statement.limits:
+        ends = [end if math.isfinite(end) else beyond for end, beyond in zip(limits, reach, strict=True)]
         axes.barh(y, ends[1] - ends[0], left=ends[0], height=_BAND_IN, color=FAINT, alpha=0.55)
         return
     if one.part is None or judged_measure(one.claim, one.part) != measure or not has_magnitude(one.claim):
         return
-    low, high = (end * scale if math.isfinite(end) else 1.0 for end in tolerated(one.claim))  # "slightly": from ×1 on
+    slight = one.claim.slight is not None
+    beyond = (1.0, 1.0) if slight else reach  # "slightly" begins at ×1
+    ends = [
+        end * scale if math.isfinite(end) else open_end
+        for end, open_end in zip(tolerated(one.claim), beyond, strict=True)
+    ]
+    low, high = ends
     axes.barh(y, high - low, left=low, height=_BAND_IN, color=FAINT, alpha=0.55)
-    if published is None or one.claim.slight is not None:
+    if published is None or slight or published.tolerance is None:
         return
     axes.plot(
         [published.judged[1] * scale],

@@ -25,7 +25,7 @@ from lastro.figures.style import (
 from lastro.figures.text import chars, wrapped
 from lastro.results.additions import AlignedSeries
 from lastro.stats.intervals import sample_mean
-from lastro.study.sides import Levels
+from lastro.study.model import Levels
 from lastro.words.language import Language
 from lastro.words.published import side_text, title_of
 

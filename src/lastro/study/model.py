@@ -8,8 +8,10 @@ from typing import Any, Literal
 
 from lastro.results.samples import Metric
 from lastro.shapes import MisshapenData, made
+from lastro.stats.intervals import alpha_of
 
 Level = str | int | float | bool
+Levels = Mapping[str, tuple[Level, ...]]  # {factor: levels}; more than one level means the mean over them
 
 NAME_PATTERN = r"[a-z0-9][a-z0-9._-]*"  # of a study's name, which names directories too
 
@@ -98,6 +100,11 @@ class Design:
     precision: float = 0.05
     max_replicates: int = 40
     precise_metrics: tuple[str, ...] = ()
+
+    @property
+    def alpha(self) -> float:
+        """The level of significance of tests."""
+        return alpha_of(self.confidence)
 
     @property
     def sequential(self) -> bool:

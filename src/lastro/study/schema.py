@@ -174,6 +174,7 @@ _WANTED = {
     "int_type": "a whole number",
     "float_type": "a number",
     "list_type": "a list",
+    "tuple_type": "a list",
     "dict_type": "a table",
     "model_type": "a table",
 }
