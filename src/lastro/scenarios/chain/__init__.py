@@ -11,7 +11,7 @@ from typing import Any, TypedDict
 
 from lastro import registry
 from lastro.errors import LastroError
-from lastro.functions.base import PATHS
+from lastro.functions.base import PATHS, Function
 from lastro.host import facts
 from lastro.host.base import Host
 from lastro.host.cgroups import Usage, block_device_of
@@ -173,7 +173,7 @@ class ChainScenario(OnChain):
         return found
 
     def _facts_over(self, attachment: str, with_offloads: bool, click: bool) -> tuple[dict[str, str], dict[str, str]]:
-        links, forwarding = self.attachments.get(attachment), registry.get("function", NONE)()
+        links, forwarding = self.attachments.get(attachment), registry.get(Function, NONE)()
         with deployed(self.testbed, self.pool.native, links, forwarding, offloads=with_offloads) as chain:
             offloads = facts.offloads(self.testbed.host, chain.source.netns, SOURCE_PORT)
             commands = [Iperf3Tcp.version_argv, Ping.version_argv, ("stress-ng", "--version"), ("stress", "--version")]

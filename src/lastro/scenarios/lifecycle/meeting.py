@@ -85,7 +85,7 @@ def meeting_place(
         hubs = [testbed.session.unique("hub") for _ in range(1 if together else n)]
         places = []
         for hub in hubs:
-            place, links = stack.enter_context(beside(testbed, hub)), make_part("attachment", attachment)
+            place, links = stack.enter_context(beside(testbed, hub)), make_part(Attachment, attachment)
             stack.enter_context(links.prepare(place))
             places.append((place, links))
         yield MeetingPlace(stack.enter_context(native.start(testbed, instance_spec(testbed, "peer"))), places, n)

@@ -238,8 +238,7 @@ def _longest_s(config: Config, bounds: Bounds) -> float:
 
 
 def _generator(name: str) -> type[LoadGenerator]:
-    found: type[LoadGenerator] = registry.get("instrument", name)
-    return found
+    return registry.get(LoadGenerator, name)
 
 
 def _require_able(config: Config, usable_cpus: Sequence[int]) -> None:

@@ -19,17 +19,18 @@ from lastro.host.base import Host
 from lastro.host.cgroups import Resources
 from lastro.image.rootfs import ImageAdditions
 from lastro.instruments._http import HttpLoad
+from lastro.instruments.base import Instrument
 from lastro.isolation.base import isolate, not_in_force, parts_of
-from lastro.platforms.base import AVAILABLE, Availability, Instance, Platform, unavailable
-from lastro.results.samples import Metric, Outcome
+from lastro.platforms.base import AVAILABLE, Availability, Platform, unavailable
+from lastro.results.samples import Metric, Outcome, Reading
 from lastro.scenarios.base import CalibrationKind, Config, isolations_of, links_level, platform_level, platform_of
 from lastro.scenarios.proxy import generator, logs, measure
 from lastro.scenarios.proxy.capacity import CAPACITY, fill_up
 from lastro.scenarios.proxy.expected import expected_s, load_of
-from lastro.scenarios.proxy.hosts import HostsMeter
 from lastro.scenarios.proxy.measure import Standing, Taken
 from lastro.scenarios.proxy.origin import APACHE, NGINX, PACKAGES, serving
 from lastro.scenarios.proxy.proxies import MOST, Farm, Proxy, ask, ask_all
+from lastro.scenarios.proxy.starts import StartsWindow
 from lastro.scenarios.proxy.three_node import CLIENT, ROLES, SERVER, line
 from lastro.scenarios.proxy.topology import note_topology
 from lastro.scenarios.shared.bases import OnLinks, first_unavailable
@@ -120,7 +121,7 @@ class ProxyScenario(OnLinks):
     @classmethod
     def known_metrics(cls) -> tuple[Metric, ...]:
         """Return all metrics, with those of requests first, which are the most important."""
-        kinds = [registry.get("instrument", name) for name in sorted(cls.part_names("instrument"))]
+        kinds = [registry.get(Instrument, name) for name in sorted(cls.part_names("instrument"))]
         found = {metric.name: metric for kind in kinds for metric in kind.metrics}
         return tuple((found | {metric.name: metric for metric in cls.metrics}).values())
 
@@ -193,8 +194,7 @@ class ProxyScenario(OnLinks):
         clocks = HostClocks([session.host for session in self.testbed.sessions])
         with ExitStack() as stack:
             standing = self._stand(stack, config)
-            outcome.notes |= standing.started.notes
-            outcome.invalidate(standing.started.invalid_because)
+            outcome.add(standing.started)
             disturbance = stack.enter_context(
                 measure.disturbed(standing, config, float(config["limit_s"]) + 2 * usual_s + 60)
             )
@@ -242,7 +242,7 @@ class ProxyScenario(OnLinks):
         before = Taken.on(wire.dut.testbed.host)
         if idle := max(0, int(config["instances"]) - int(config["proxies"])):
             farm.stand_by(stack, idle)
-        proxies, started = _started(stack, farm, server, HostsMeter(wire, platform.own_cgroups), config)
+        proxies, started = _started(stack, farm, StartsWindow(wire, server, platform.own_cgroups), config)
         if not proxies:
             ask(client, origin.page, None)
         return Standing(wire, platform, links, native, client, server, origin, proxies, farm, started, before)
@@ -261,20 +261,14 @@ class ProxyScenario(OnLinks):
         return found
 
 
-def _started(
-    stack: ExitStack, farm: Farm, server: Instance, hosts: HostsMeter, config: Config
-) -> tuple[list[Proxy], Outcome]:
+def _started(stack: ExitStack, farm: Farm, window: StartsWindow, config: Config) -> tuple[list[Proxy], Reading]:
     """Start the proxies, and judge whether other processes disturbed their starts, which are timed."""
     if not int(config["proxies"]):
-        return [], Outcome()
-    before = server.usage()
-    hosts.start()
-    proxies = farm.add(stack, int(config["proxies"]))
-    hosts.stop()
-    own = {proxy.instance.spec.name: proxy.instance for proxy in proxies}
-    used = {name: instance.usage() for name, instance in own.items()}  # since they started
-    used["server"] = server.usage().since(before)
-    return proxies, hosts.judge_starts(used, {**own, "server": server}, config)
+        return [], Reading({})
+    with window:
+        proxies = farm.add(stack, int(config["proxies"]))
+        window.add({proxy.instance.spec.name: proxy.instance for proxy in proxies})
+    return proxies, window.judged(config)
 
 
 def _is(cls: type[Any] | None, fitting: type[Any]) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import asdict
 from typing import Any
 
 from lastro import registry
@@ -15,8 +16,8 @@ from lastro.errors import LastroError
 from lastro.functions._ospf import NETWORK_TYPES, TIMERS, OspfDaemon
 from lastro.functions.ospf_router import ROUTERS, OspfRouter
 from lastro.host.base import Host
+from lastro.host.cgroups import total
 from lastro.image.rootfs import ImageAdditions
-from lastro.meters.host import HostMeter
 from lastro.platforms.base import AVAILABLE, Availability, InstanceSpec, unavailable
 from lastro.results.samples import Outcome
 from lastro.scenarios.base import CalibrationKind, Config, links_level, platform_level, start_s
@@ -25,14 +26,14 @@ from lastro.scenarios.routing.boot import booted, note_network
 from lastro.scenarios.routing.convergence import DEAD_HELLOS, Run, wait_for_routes
 from lastro.scenarios.routing.host_timeline import watched
 from lastro.scenarios.routing.metrics import METRICS
-from lastro.scenarios.routing.network import AT_ONCE, RouterNetwork, shortened
+from lastro.scenarios.routing.network import AT_ONCE, shortened
 from lastro.scenarios.routing.observers import observers
 from lastro.scenarios.routing.ospf_capture import REQUIREMENTS
 from lastro.scenarios.routing.phase_recorder import PhaseRecorder, patient
 from lastro.scenarios.routing.topology_file import digest, read_topology, require_same
 from lastro.scenarios.shared.bases import OnLinks
-from lastro.scenarios.shared.host_limits import HOST_LIMITS, clock_kept, judge_host
-from lastro.scenarios.shared.topology import note_meter
+from lastro.scenarios.shared.host_limits import HOST_LIMITS, clock_kept
+from lastro.scenarios.shared.window import MeasuredWindow
 from lastro.study.model import Setting
 from lastro.study.topology import grid
 from lastro.testbed import Testbed
@@ -193,20 +194,23 @@ class RoutingScenario(OnLinks):
             ExitStack() as stack,
         ):
             own_cgroups = (*platform.own_cgroups, *links.own_cgroups, watch.group)
-            commands_s = machine.glance().spent.commands_user_s
-            host = HostMeter(self.testbed, {}, own_cgroups)
-            host.start()
-            work = PhaseRecorder(self.testbed, config, outcome, own_cgroups, course)
-            network = stack.enter_context(
-                booted(self.testbed, platform, links, topology, router, protocol, watch, course.take)
-            )
-            work.instances_user_s = network.user_s
-            Run(network, work).through_all_phases()
-            host.stop()
+            window = MeasuredWindow(self.testbed, {}, config, own_cgroups, with_commands=True)
+            with window:
+                work = PhaseRecorder(self.testbed, config, outcome, own_cgroups, course)
+                network = stack.enter_context(
+                    booted(self.testbed, platform, links, topology, router, protocol, watch, course.take)
+                )
+                work.routers = dict(zip(network.names, network.instances, strict=True))
+                window.add(work.routers)
+                Run(network, work).through_all_phases()
             note_network(self.testbed, network, platform_level(config), outcome)
-            note_meter(outcome, host)
-            user_s = network.user_s() + machine.glance().spent.commands_user_s - commands_s
-            _judge(network, host, user_s, config, outcome)
+            if dead := network.dead():
+                outcome.invalidate(
+                    [f"{len(dead)} of {len(network.names)} routers died in the trial: {shortened(dead)}"]
+                )
+            outcome.invalidate(network.watch.end())
+            outcome.notes["usage"] = {"routers": asdict(total(window.usage.used.values()))}
+            window.judge(outcome)
             with machine.timed() as teardown:
                 stack.close()
             outcome.measurements["teardown"] = teardown.took_s
@@ -234,11 +238,3 @@ def _boot_s(config: Config, n: int) -> float:
 def _asks_for_text(config: Config) -> bool:
     """Return whether this is the calibration that reads a topology file, not a trial."""
     return set(config) == {"topology"}
-
-
-def _judge(network: RouterNetwork, host: HostMeter, own_user_s: float, config: Config, outcome: Outcome) -> None:
-    """Invalidate the trial unless all daemons are alive, every packet was seen, and the host was undisturbed."""
-    if dead := network.dead():
-        outcome.invalidate([f"{len(dead)} of {len(network.names)} routers died in the trial: {shortened(dead)}"])
-    outcome.invalidate(network.watch.end())
-    judge_host(host, own_user_s, config, outcome)

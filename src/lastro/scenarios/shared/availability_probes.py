@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from lastro import registry
 from lastro.errors import LastroError
+from lastro.isolation.base import Isolation
 from lastro.platforms.base import Availability, Platform, unavailable
 from lastro.scenarios.shared.pools import AttachmentPool, PlatformPool
 from lastro.study.levels import NONE
@@ -46,7 +47,7 @@ class PartProbes:
         return self._attachments.get(name).probe(self._testbed, platform)
 
     def _probe_isolation(self, platform: Platform, name: str) -> Availability:
-        return registry.get("isolation", name)().probe(self._testbed, platform)  # type: ignore[no-any-return]
+        return registry.get(Isolation, name)().probe(self._testbed, platform)
 
 
 def _not_once_more(found: Availability) -> Availability:

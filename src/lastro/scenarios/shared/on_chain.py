@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from lastro import registry
-from lastro.functions.base import ON_CLICK, Service
+from lastro.anomalies.base import Anomaly
+from lastro.functions.base import ON_CLICK, Function, Service
 from lastro.host.base import Host
 from lastro.host.cgroups import parse_cpus
 from lastro.image.rootfs import ImageAdditions
@@ -25,6 +26,7 @@ from lastro.scenarios.shared.frames import OFF
 from lastro.scenarios.shared.instance_spec import instance_spec
 from lastro.scenarios.shared.topology import BuiltTopology
 from lastro.scenarios.shared.verify_limits import limits_of
+from lastro.scenarios.shared.window import MeasuredWindow
 from lastro.shapes import made
 from lastro.study.levels import NONE, part_level
 from lastro.study.model import Level, Setting
@@ -67,6 +69,11 @@ class StandingChain:
         """The port of a neighbour that floods a link of the chain, by the port at which its frames arrive."""
         port = self.disturbance.port if self.disturbance else None
         return {f"function.{self.chain.path.inside}": f"{NEIGHBOUR}.{port.name}"} if port else {}
+
+    def window(self, testbed: Testbed, config: Config) -> MeasuredWindow:
+        """Return the window of a measurement on the chain, with all witnesses that the chain has."""
+        links, disturbance = self.chain.attachment, self.disturbance
+        return MeasuredWindow(testbed, self.everyone, config, self.own_cgroups, links=links, disturbance=disturbance)
 
 
 class OnChain(OnLinks):
@@ -125,7 +132,7 @@ class OnChain(OnLinks):
             return []
         anomaly = part_level(config, "anomaly")
         found = [self._probes.anomaly(anomaly, level, str(config["anomaly_tool"]))]
-        if make_part("anomaly", anomaly).on_chain:
+        if make_part(Anomaly, anomaly).on_chain:
             found += [_on_kernel(config), self._probes.member(links, level, ip)]
         return found
 
@@ -161,7 +168,7 @@ class OnChain(OnLinks):
                     self.testbed,
                     platform,
                     links,
-                    make_part("function", part_level(config, "function")),
+                    make_part(Function, part_level(config, "function")),
                     implementation=str(config["implementation"]),
                     offloads=self.offloads_of(config),
                     ip=self.ip_of(config),

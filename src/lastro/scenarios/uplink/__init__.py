@@ -10,10 +10,12 @@ from dataclasses import replace
 from typing import Any
 
 from lastro import registry, validity
+from lastro.attachments.base import Attachment
 from lastro.errors import CommandFailed, LastroError
 from lastro.host.base import Host
 from lastro.image.rootfs import ImageAdditions
 from lastro.instruments._udp import UdpLoad
+from lastro.instruments.base import Instrument
 from lastro.instruments.iperf3_tcp import Iperf3Tcp
 from lastro.isolation.base import not_in_force
 from lastro.meters.host import HostMeter
@@ -32,7 +34,7 @@ from lastro.scenarios.shared.point_to_point import INSTANCE, PEER, PORT, JoinedP
 from lastro.scenarios.shared.resources import RESOURCES, limited_spec
 from lastro.scenarios.shared.topology import note_load, note_meter
 from lastro.scenarios.shared.verify_limits import limits_of, unequal
-from lastro.scenarios.shared.workload_meters import WorkloadWatch, record_watched
+from lastro.scenarios.shared.window import MeasuredWindow
 from lastro.scenarios.uplink.ends import HOST, FlowEnd, flow_end, note_topology, require_host_address
 from lastro.scenarios.uplink.offered_load import MOST, check_offered, judge_generator, rates, share_of, with_rate
 from lastro.study.levels import NONE, split_options
@@ -85,7 +87,7 @@ class UplinkScenario(OnLinks):
 
     @classmethod
     def image_needs(cls, host: Host, configs: Sequence[Config]) -> ImageAdditions:
-        kinds = [registry.get("instrument", name) for name in sorted({str(config["instrument"]) for config in configs})]
+        kinds = [registry.get(Instrument, name) for name in sorted({str(config["instrument"]) for config in configs})]
         return ImageAdditions(tuple(package for kind in kinds for package in getattr(kind, "packages", ())))
 
     @classmethod
@@ -97,7 +99,7 @@ class UplinkScenario(OnLinks):
             return found
         try:
             if config["towards"] == HOST:
-                require_host_address(registry.get("attachment", split_options(links_level(config))[0]))
+                require_host_address(registry.get(Attachment, split_options(links_level(config))[0]))
             limited_spec(config, self.testbed, INSTANCE)
             self._version(str(config["instrument"]))
         except LastroError as error:
@@ -113,7 +115,7 @@ class UplinkScenario(OnLinks):
     def _version(self, instrument: str) -> str:
         """Return the version line of its tool in the image; read once. Raises: LastroError when it does not run."""
         if instrument not in self._versions:
-            argv = registry.get("instrument", instrument).version_argv
+            argv = registry.get(Instrument, instrument).version_argv
             with self.pool.native.start(self.testbed, InstanceSpec("version", "probe")) as instance:
                 done = instance.run(argv, check=False)  # iperf 2 prints its version and exits with 1
             if done.returncode in _NOT_RUN:
@@ -125,7 +127,7 @@ class UplinkScenario(OnLinks):
 
     @classmethod
     def calibrations(cls, config: Config) -> dict[str, Config]:
-        is_udp = issubclass(registry.get("instrument", str(config["instrument"])), UdpLoad)
+        is_udp = issubclass(registry.get(Instrument, str(config["instrument"])), UdpLoad)
         share = share_of(str(config["offered"])) if is_udp else None  # TCP takes what it gets
         if share is None and _is_bare(config):
             return {}
@@ -173,22 +175,21 @@ class UplinkScenario(OnLinks):
         hops = ((f"{INSTANCE}.{_leaves_by(pair.instance)}", "tx_bytes"), (f"{end.role}.{end.device}", "rx_bytes"))
         tool: UdpLoad | Iperf3Tcp = registry.get("instrument", str(config["instrument"]))()
         settings, witness = {**config, "tcp_s": config["load_s"]}, InterfaceMeter(self.testbed, everyone)
-        watch = WorkloadWatch(self.testbed, everyone, INSTANCE, own_cgroups)
+        window = MeasuredWindow(self.testbed, everyone, config, own_cgroups, workload=INSTANCE)
         witness.start()
-        reading = tool.measure(pair.instance, end.instance, end.address, settings, watch)
+        reading = tool.measure(pair.instance, end.instance, end.address, settings, window)
         witness.stop()
-        watch.require_used(tool.name)
+        window.require_used(tool.name)
         note_load(outcome, tool.name, INSTANCE, end.role)
         note_meter(outcome, witness)
-        watch.note_witnesses(outcome)
-        drift, limit = watch.drift, float(config["max_drift_percent"]) / 100
+        drift, limit = window.drifts.get(INSTANCE), float(config["max_drift_percent"]) / 100
         by_host = _timed_by_host(tool, reading) | BY_HOST
-        used, lasted_s, work_s = watch.used[INSTANCE], reading.lasted_s, watch.elapsed_s
-        reading = with_account(reading, used, work_s, watch.guest, watch.guest_after)
+        used, lasted_s, work_s = window.usage.used[INSTANCE], reading.lasted_s, window.host.elapsed_s
+        reading = with_account(reading, used, work_s, window.guest, window.guest_after)
         _judge_clock(reading, by_host, drift, limit, outcome)
         note_unverified_clock(pair.instance, by_host, drift, limit, outcome)
         outcome.invalidate(validity.path_reasons(tool.name, witness.moved, reading.payload_bytes, hops))
-        record_watched(watch, work_s, config, outcome)
+        window.record_workload(work_s, outcome)
         outcome.notes |= {"work_s": work_s, "flow_s": lasted_s, "witness": {tool.name: witness.moved}}
 
     def facts(self, configs: Sequence[Config]) -> dict[str, Any]:
