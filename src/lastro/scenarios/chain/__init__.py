@@ -5,12 +5,11 @@ measured one after the other with a pause between them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, TypedDict
 
 from lastro import registry
-from lastro.errors import LastroError
 from lastro.functions.base import PATHS, Function
 from lastro.host import facts
 from lastro.host.base import Host
@@ -158,25 +157,18 @@ class ChainScenario(OnChain):
         judge_ceiling(outcome, None if ceiling is None else {_THROUGHPUT: ceiling}, rates=(_THROUGHPUT,))
         return outcome
 
-    def facts(self, configs: Sequence[Config]) -> dict[str, Any]:
-        """Return versions of the image's tools, and the offloads of the study's links on the platform native."""
-        found: dict[str, Any] = {"image_tools": {}, "offloads": {}}
+    def version_commands(self, configs: Sequence[Config]) -> Mapping[str, Sequence[str]]:
+        commands = [Iperf3Tcp.version_argv, Ping.version_argv, ("stress-ng", "--version"), ("stress", "--version")]
         click = any(config["implementation"] == "click" for config in configs)
-        try:
-            for name, offloads in sorted({(links_level(config), str(config["offloads"])) for config in configs}):
-                if self._probes.attachment(name, self.pool.native.name):
-                    links = name if offloads == KERNEL else f"{name}, offloads {offloads}"
-                    with_offloads = offloads != OFF
-                    found["offloads"][links], found["image_tools"] = self._facts_over(name, with_offloads, click)
-        except LastroError as error:
-            found["not_told"] = error.message
-        return found
+        return {argv[0]: argv for argv in (*commands, *([("click", "--version")] if click else []))}
 
-    def _facts_over(self, attachment: str, with_offloads: bool, click: bool) -> tuple[dict[str, str], dict[str, str]]:
-        links, forwarding = self.attachments.get(attachment), registry.get(Function, NONE)()
-        with deployed(self.testbed, self.pool.native, links, forwarding, offloads=with_offloads) as chain:
-            offloads = facts.offloads(self.testbed.host, chain.source.netns, SOURCE_PORT)
-            commands = [Iperf3Tcp.version_argv, Ping.version_argv, ("stress-ng", "--version"), ("stress", "--version")]
-            commands += [("click", "--version")] if click else []
-            lines = {argv[0]: chain.source.run(argv, check=False).text.splitlines() for argv in commands}
-        return offloads, {tool: words[0] for tool, words in lines.items() if words}
+    def told(self, configs: Sequence[Config]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """Yield also the offloads of the study's links on the platform native."""
+        yield from super().told(configs)
+        native, forwarding = self.pool.native, registry.get(Function, NONE)()
+        for name, offloads in sorted({(links_level(config), str(config["offloads"])) for config in configs}):
+            if self._probes.attachment(name, native.name):
+                links = self.attachments.get(name)
+                with deployed(self.testbed, native, links, forwarding, offloads=offloads != OFF) as chain:
+                    found = facts.offloads(self.testbed.host, chain.source.netns, SOURCE_PORT)
+                yield "offloads", {name if offloads == KERNEL else f"{name}, offloads {offloads}": found}

@@ -193,18 +193,6 @@ class ComputeScenario(OnPlatforms):
         window.record_workload(work_s, outcome)
         outcome.notes["workload"] = {"instrument": tool.name, "options": tool.chosen, "command": tool.argv()}
 
-    def facts(self, configs: Sequence[Config]) -> dict[str, Any]:
-        """Return the versions of the workloads' tools in the image."""
-        names = self.tools(configs)
-        found: dict[str, Any] = {"image_tools": {}}
-        try:
-            spec = InstanceSpec(self.testbed.session.unique("facts"), "probe")
-            with self.pool.native.start(self.testbed, spec) as instance:
-                for name in names:
-                    kind = registry.parts("instrument")[name].cls
-                    if kind and kind.version_argv:
-                        done = instance.run(kind.version_argv, check=False)
-                        found["image_tools"][name] = next(iter((done.text + done.error_text).splitlines()), "")
-        except LastroError as error:
-            found["not_told"] = error.message
-        return found
+    def version_commands(self, configs: Sequence[Config]) -> Mapping[str, Sequence[str]]:
+        kinds = {name: registry.parts("instrument")[name].cls for name in self.tools(configs)}
+        return {name: kind.version_argv for name, kind in kinds.items() if kind and kind.version_argv}

@@ -219,17 +219,8 @@ class LoadScenario(OnChain):
             measure(self.testbed, config, standing, bounds, outcome)
         return outcome
 
-    def facts(self, configs: Sequence[Config]) -> dict[str, Any]:
-        """Return the versions of the generators in the image, and of the search."""
-        found: dict[str, Any] = {"image_tools": {}}
-        try:
-            with self.pool.native.start(self.testbed, InstanceSpec("version", "probe")) as instance:
-                for name in sorted({str(config["instrument"]) for config in configs}):
-                    done = instance.run(_generator(name).version_argv, check=False)
-                    found["image_tools"][name] = next(iter((done.text + done.error_text).splitlines()), "")
-        except LastroError as error:
-            found["not_told"] = error.message
-        return found
+    def version_commands(self, configs: Sequence[Config]) -> Mapping[str, Sequence[str]]:
+        return {name: _generator(name).version_argv for name in sorted({str(each["instrument"]) for each in configs})}
 
 
 def _longest_s(config: Config, bounds: Bounds) -> float:

@@ -6,7 +6,7 @@ host of the proxies busy, which is the middle one of a three-node testbed."""
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from typing import Any
@@ -28,7 +28,7 @@ from lastro.scenarios.proxy import generator, logs, measure
 from lastro.scenarios.proxy.capacity import CAPACITY, fill_up
 from lastro.scenarios.proxy.expected import expected_s, load_of
 from lastro.scenarios.proxy.measure import Standing, Taken
-from lastro.scenarios.proxy.origin import APACHE, NGINX, PACKAGES, serving
+from lastro.scenarios.proxy.origin import APACHE, NGINX, PACKAGES, VERSION_ARGV, serving
 from lastro.scenarios.proxy.proxies import MOST, Farm, Proxy, ask, ask_all
 from lastro.scenarios.proxy.starts import StartsWindow
 from lastro.scenarios.proxy.three_node import CLIENT, ROLES, SERVER, line
@@ -247,18 +247,16 @@ class ProxyScenario(OnLinks):
             ask(client, origin.page, None)
         return Standing(wire, platform, links, native, client, server, origin, proxies, farm, started, before)
 
-    def facts(self, configs: Sequence[Config]) -> dict[str, Any]:
-        """Return versions of the tools in the image and of the load generators."""
-        tools = {tool.name: tool for tool in map(load_of, configs)}
+    def version_commands(self, configs: Sequence[Config]) -> Mapping[str, Sequence[str]]:
         origins = sorted({str(config["origin"]) for config in configs})
-        found: dict[str, Any] = {"image_tools": {}}
-        try:
-            found["image_tools"] = measure.versions(self.testbed, self.pool.native, origins)
-            for name, tool in sorted(tools.items()):
-                found["image_tools"][name] = tool.require(self.testbed.at(CLIENT).host)
-        except LastroError as error:
-            found["not_told"] = error.message
-        return found
+        return {"squid": HttpProxy.version_argv, **{name: VERSION_ARGV[name] for name in origins}}
+
+    def told(self, configs: Sequence[Config]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """Yield also the versions of the load generators, which run on the client's host."""
+        yield from super().told(configs)
+        tools = {tool.name: tool for tool in map(load_of, configs)}
+        host = self.testbed.at(CLIENT).host
+        yield "image_tools", {name: tool.require(host) for name, tool in sorted(tools.items())}
 
 
 def _started(stack: ExitStack, farm: Farm, window: StartsWindow, config: Config) -> tuple[list[Proxy], Reading]:

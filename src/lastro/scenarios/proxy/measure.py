@@ -10,16 +10,15 @@ from typing import Any, Self
 from lastro import validity
 from lastro.attachments._hosting import HostingAttachment
 from lastro.errors import InstrumentError
-from lastro.functions.http_proxy import HttpProxy
 from lastro.host.base import Host
 from lastro.host.cgroups import Resources, total
 from lastro.instruments._http import HttpLoad, LoadOrigin
 from lastro.meters.host import HostMeter
 from lastro.meters.interfaces import InterfaceMeter
-from lastro.platforms.base import Instance, InstanceSpec, Platform
+from lastro.platforms.base import Instance, Platform
 from lastro.results.samples import Metric, Outcome, Reading, Series
 from lastro.scenarios.base import Config, make_part
-from lastro.scenarios.proxy.origin import APACHE, NGINX, Origin
+from lastro.scenarios.proxy.origin import Origin
 from lastro.scenarios.proxy.proxies import ROLE, Farm, Proxy
 from lastro.scenarios.proxy.three_node import CLIENT, SERVER, ThreeNodeTestbed
 from lastro.scenarios.shared.disturbance import Disturbance, bounded, demanded
@@ -27,7 +26,6 @@ from lastro.scenarios.shared.memory_room import MIB, memory_taken, swap_taken
 from lastro.scenarios.shared.topology import note_load, note_meter, note_witness
 from lastro.scenarios.shared.window import MeasuredWindow
 from lastro.study.levels import part_level
-from lastro.testbed import Testbed
 
 METRICS = (
     Metric("proxy_cpu_time", "ms", "lower", "CPU time of the proxies' instances per request, as the host counts it"),
@@ -262,13 +260,3 @@ def _rate_per_s(outcome: Outcome, otherwise: float) -> float:
     """Return the rate while requests were sent, without the start of the instrument, when proxies are idle."""
     found = (outcome.measurements.get(name) for name in ("requests_per_s", "open_requests_per_s"))
     return next((rate for rate in found if rate is not None), otherwise)
-
-
-def versions(testbed: Testbed, native: Platform, origins: Sequence[str]) -> dict[str, str]:
-    """Return the first line of each tool's version output in the image."""
-    argv = {APACHE: ("apache2", "-v"), NGINX: ("nginx", "-v")}
-    wanted = {"squid": HttpProxy.version_argv, **{name: argv[name] for name in origins}}
-    with native.start(testbed, InstanceSpec(testbed.session.unique("facts"), "probe")) as instance:
-        done = {name: instance.run(command, check=False) for name, command in wanted.items()}
-    lines = {name: (each.text + each.error_text).splitlines() for name, each in done.items()}
-    return {name: words[0] for name, words in lines.items() if words}

@@ -18,7 +18,7 @@ from lastro.functions.ospf_router import ROUTERS, OspfRouter
 from lastro.host.base import Host
 from lastro.host.cgroups import total
 from lastro.image.rootfs import ImageAdditions
-from lastro.platforms.base import AVAILABLE, Availability, InstanceSpec, unavailable
+from lastro.platforms.base import AVAILABLE, Availability, unavailable
 from lastro.results.samples import Outcome
 from lastro.scenarios.base import CalibrationKind, Config, links_level, platform_level, start_s
 from lastro.scenarios.routing.additions import FIGURES, TOPOLOGIES, size_of
@@ -217,18 +217,8 @@ class RoutingScenario(OnLinks):
             work.record_drift()
         return outcome
 
-    def facts(self, configs: Sequence[Config]) -> dict[str, Any]:
-        """Return versions of the OSPF implementations."""
-        found: dict[str, str] = {}
-        try:
-            spec = InstanceSpec(self.testbed.session.unique("facts"), "facts")
-            with self.pool.native.start(self.testbed, spec) as instance:
-                for name in sorted({str(config["implementation"]) for config in configs}):
-                    done = instance.run(ROUTERS[name].version_argv, check=False)
-                    found[name] = ((done.text or done.error_text).splitlines() or [""])[0]
-        except LastroError as error:
-            return {"not_told": error.message}
-        return {"image_tools": found}
+    def version_commands(self, configs: Sequence[Config]) -> Mapping[str, Sequence[str]]:
+        return {name: ROUTERS[name].version_argv for name in sorted({str(each["implementation"]) for each in configs})}
 
 
 def _boot_s(config: Config, n: int) -> float:

@@ -5,7 +5,7 @@ the nominal rate is a factor, since at a single rate, all platforms that can car
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -25,7 +25,7 @@ from lastro.platforms.native import OWN_STACK, Native
 from lastro.results.samples import Outcome, Reading
 from lastro.scenarios.base import CalibrationKind, Config, isolations_of, links_level, platform_level, start_s
 from lastro.scenarios.shared.accounts import BY_HOST, METRICS, with_account
-from lastro.scenarios.shared.bases import OnLinks
+from lastro.scenarios.shared.bases import NOT_RUN, OnLinks
 from lastro.scenarios.shared.calibration import calibration_key, on_bare_host
 from lastro.scenarios.shared.clock_policy import by_good_clocks, note_unverified_clock
 from lastro.scenarios.shared.flow import judge_links, rest
@@ -44,7 +44,6 @@ from lastro.testbed import Testbed
 _DAY_S = 86_400
 _CEILING, _CAPACITY = "ceiling", "capacity"
 _AROUND_S = 0.5  # the two ends of a flow, clocks and meters, roughly
-_NOT_RUN = (126, 127)  # exit codes of a launcher that cannot run its program
 
 
 class UplinkScenario(OnLinks):
@@ -118,7 +117,7 @@ class UplinkScenario(OnLinks):
             argv = registry.get(Instrument, instrument).version_argv
             with self.pool.native.start(self.testbed, InstanceSpec("version", "probe")) as instance:
                 done = instance.run(argv, check=False)  # iperf 2 prints its version and exits with 1
-            if done.returncode in _NOT_RUN:
+            if done.returncode in NOT_RUN:
                 raise CommandFailed(argv, done.returncode, done.error_text)
             self._versions[instrument] = next(iter((done.text + done.error_text).splitlines()), "")
         return self._versions[instrument]
@@ -192,15 +191,11 @@ class UplinkScenario(OnLinks):
         window.record_workload(work_s, outcome)
         outcome.notes |= {"work_s": work_s, "flow_s": lasted_s, "witness": {tool.name: witness.moved}}
 
-    def facts(self, configs: Sequence[Config]) -> dict[str, Any]:
-        """Return the versions of the tools in the image."""
-        found: dict[str, Any] = {"image_tools": {}}
-        try:
-            for name in sorted({str(config["instrument"]) for config in configs}):
-                found["image_tools"][name] = self._version(name)
-        except LastroError as error:
-            found["not_told"] = error.message
-        return found
+    def told(self, configs: Sequence[Config]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        yield (
+            "image_tools",
+            {name: self._version(name) for name in sorted({str(each["instrument"]) for each in configs})},
+        )
 
 
 def _bare(config: Config) -> dict[str, Any]:
