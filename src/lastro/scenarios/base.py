@@ -60,15 +60,16 @@ class CalibrationKind:
 class Declaration(ABC):
     """The choices that a scenario offers to a study, and the durations of its trials. Nothing here needs a testbed.
 
-    `parts` are the factors that are kinds of part. The keys of `calibration_kinds` are those of calibrations, up to the
-    first slash. A report of its campaigns has `figures`, and shows how metrics grow with `sized`. The metrics in
-    `leads` come first where a study names none."""
+    `parts` are the factors that are kinds of part; of a kind in `usable`, only parts of these classes. The keys of
+    `calibration_kinds` are those of calibrations, up to the first slash. A report of its campaigns has `figures`, and
+    shows how metrics grow with `sized`. The metrics in `leads` come first where a study names none."""
 
     kind = "scenario"
     name: ClassVar[str]
     summary: ClassVar[str]
     requirements: ClassVar[Requirements] = NOTHING  # of the host; `lastro setup` installs them
     parts: ClassVar[tuple[str, ...]] = ()
+    usable: ClassVar[Mapping[str, tuple[type[Any], ...]]] = {}
     combinable: ClassVar[frozenset[str]] = frozenset()
     settings: ClassVar[tuple[Setting, ...]] = ()
     metrics: ClassVar[tuple[Metric, ...]] = ()
@@ -82,7 +83,9 @@ class Declaration(ABC):
     @classmethod
     def part_names(cls, kind: str) -> frozenset[str]:
         """Return the parts of a kind that a study may choose, such as the instruments that this scenario can use."""
-        return registry.names(kind)
+        fitting = cls.usable.get(kind)
+        infos = registry.parts(kind).values()
+        return frozenset(info.name for info in infos if not fitting or (info.cls and issubclass(info.cls, fitting)))
 
     @classmethod
     def known_metrics(cls) -> tuple[Metric, ...]:

@@ -78,6 +78,7 @@ class LoadScenario(OnChain):
     name = "load"
     summary = "the rates at which a network function meets goals of loss (PDR, NDR), beside a neighbour"
     parts = (*OnChain.parts, "instrument")
+    usable = {"instrument": (LoadGenerator,)}
     calibration_kinds = {
         _CEILING: CalibrationKind(float, optional=True),  # without it, a search takes a few more probes
         PROFILE: CalibrationKind(Profile),  # without it, isolation has no meaning
@@ -136,14 +137,6 @@ class LoadScenario(OnChain):
         self._probes: LoadProbes = LoadProbes(self.testbed, self.pool, self.attachments)
 
     @classmethod
-    def part_names(cls, kind: str) -> frozenset[str]:
-        """Return the parts of a kind; of instruments, only generators of frames."""
-        if kind != "instrument":
-            return super().part_names(kind)
-        infos = registry.parts(kind).values()
-        return frozenset(info.name for info in infos if info.cls is not None and issubclass(info.cls, LoadGenerator))
-
-    @classmethod
     def offloads_of(cls, config: Config) -> bool:
         """Return False: a frame must be one that a wire could carry."""
         return False
@@ -151,7 +144,8 @@ class LoadScenario(OnChain):
     @classmethod
     def image_needs(cls, host: Host, configs: Sequence[Config]) -> ImageAdditions:
         """Return the packages of all generators, so that one image serves every study, and what the chain needs."""
-        tools = [package for name in sorted(cls.part_names("instrument")) for package in _generator(name).packages]
+        kinds = [registry.get(LoadGenerator, name) for name in sorted(cls.part_names("instrument"))]
+        tools = [package for kind in kinds for package in kind.packages]
         tools += PACKAGES if any(config["one_way"] == YES for config in configs) else ()
         return super().image_needs(host, configs).and_of(ImageAdditions(tuple(tools)))
 
@@ -160,10 +154,17 @@ class LoadScenario(OnChain):
         bounds = bounds_of(config)
         per_goal = bounds.binary_probes if config["search"] == "binary" else 4
         n_goals = 2 + (config["own_goal"] != _NO_GOAL)
-        around_s = _generator(str(config["instrument"])).starts_s + _PROBE_S
+        generator = registry.get(LoadGenerator, str(config["instrument"]))
+        around_s = generator.starts_s + _PROBE_S
         searching_s = (3 + per_goal * n_goals) * (bounds.sum_s / 2 + around_s)
-        few_s = around_s + _generator(str(config["instrument"])).step_s
-        waits_s = float(config["settle_s"]) + few_s + float(config["cost_s"]) + around_s + latency_s(config)
+        waits_s = (
+            float(config["settle_s"])
+            + around_s
+            + generator.step_s
+            + float(config["cost_s"])
+            + around_s
+            + latency_s(config)
+        )
         return searching_s + waits_s + _AROUND_S + 2 * start_s(config)
 
     def placed(self, spec: InstanceSpec, config: Config) -> InstanceSpec:
@@ -220,7 +221,8 @@ class LoadScenario(OnChain):
         return outcome
 
     def version_commands(self, configs: Sequence[Config]) -> Mapping[str, Sequence[str]]:
-        return {name: _generator(name).version_argv for name in sorted({str(each["instrument"]) for each in configs})}
+        names = sorted({str(config["instrument"]) for config in configs})
+        return {name: registry.get(LoadGenerator, name).version_argv for name in names}
 
 
 def _longest_s(config: Config, bounds: Bounds) -> float:
@@ -228,14 +230,10 @@ def _longest_s(config: Config, bounds: Bounds) -> float:
     return bounds.sum_s if config["search"] == "binary" else bounds.final_s
 
 
-def _generator(name: str) -> type[LoadGenerator]:
-    return registry.get(LoadGenerator, name)
-
-
 def _require_able(config: Config, usable_cpus: Sequence[int]) -> None:
     """Check that the generator can send the traffic of a treatment, from its CPU, and alone. Raises: Unavailable."""
     require_own_link(config, "the rates are counted on the links of the chain, where a flood would be counted, too")
-    kind = _generator(str(config["instrument"]))
+    kind = registry.get(LoadGenerator, str(config["instrument"]))
     if kind.bound_to not in (None, usable_cpus[0]) and shares_kernel(config):
         raise Unavailable(
             f"{kind.name} binds itself to CPU {kind.bound_to}, and the first that Lastro may use is {usable_cpus[0]}",

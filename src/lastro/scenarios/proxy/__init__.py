@@ -58,6 +58,7 @@ class ProxyScenario(OnLinks):
     name = "proxy"
     summary = "clients request one object from a server through one or more HTTP proxies on the DUT"
     parts = ("platform", "attachment", "isolation", "anomaly", "instrument")
+    usable = {"attachment": (HostingAttachment,), "instrument": (HttpLoad,)}
     combinable = frozenset({"isolation"})
     roles = ROLES
     # Without it, trials are valid, but the report cannot flag generator-limited ones.
@@ -110,13 +111,6 @@ class ProxyScenario(OnLinks):
     def __init__(self, testbed: Any) -> None:
         super().__init__(testbed)
         self._probed: dict[tuple[str, ...], Availability] = {}
-
-    @classmethod
-    def part_names(cls, kind: str) -> frozenset[str]:
-        """Return the usable parts of a kind: attachments that publish ports, instruments that load an HTTP server."""
-        fitting = {"attachment": HostingAttachment, "instrument": HttpLoad}.get(kind)
-        infos = registry.parts(kind).values()
-        return frozenset(info.name for info in infos if fitting is None or _is(info.cls, fitting))
 
     @classmethod
     def known_metrics(cls) -> tuple[Metric, ...]:
@@ -267,7 +261,3 @@ def _started(stack: ExitStack, farm: Farm, window: StartsWindow, config: Config)
         proxies = farm.add(stack, int(config["proxies"]))
         window.add({proxy.instance.spec.name: proxy.instance for proxy in proxies})
     return proxies, window.judged(config)
-
-
-def _is(cls: type[Any] | None, fitting: type[Any]) -> bool:
-    return cls is not None and issubclass(cls, fitting)

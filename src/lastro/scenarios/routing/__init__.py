@@ -10,7 +10,6 @@ from contextlib import ExitStack
 from dataclasses import asdict
 from typing import Any
 
-from lastro import registry
 from lastro.attachments._separable import SeparableLinks
 from lastro.errors import LastroError
 from lastro.functions._ospf import NETWORK_TYPES, TIMERS, OspfDaemon
@@ -53,6 +52,7 @@ class RoutingScenario(OnLinks):
     name = "routing"
     summary = "a network of virtual routers that speak OSPF: it boots, converges, loses links and gets them back"
     parts = ("platform", "attachment")
+    usable = {"attachment": (SeparableLinks,)}  # they can give each link its own switch
     requirements = REQUIREMENTS
     calibration_kinds = {"topology": CalibrationKind(str)}
     figures = FIGURES
@@ -82,14 +82,6 @@ class RoutingScenario(OnLinks):
         super().__init__(testbed)
         self._probed: dict[tuple[str, ...], Availability] = {}
         self._own_kernels: set[str] = set()  # platforms whose routers have kernels of their own
-
-    @classmethod
-    def part_names(cls, kind: str) -> frozenset[str]:
-        """Return the parts of a kind; for attachments, only those that can give each link its own switch."""
-        infos = registry.parts(kind).values()
-        if kind != "attachment":
-            return registry.names(kind)
-        return frozenset(info.name for info in infos if info.cls is not None and issubclass(info.cls, SeparableLinks))
 
     @classmethod
     def image_needs(cls, host: Host, configs: Sequence[Config]) -> ImageAdditions:

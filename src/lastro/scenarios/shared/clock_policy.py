@@ -30,7 +30,6 @@ def by_good_clocks(
     fraction, such as 0.001."""
     if found is None:
         return reading
-    outcome.notes["clocks"] = {"instance": {"drift": found.ratio - 1, "uncertainty": found.uncertainty}}
     wrong = validity.drift_reasons({"instance": found}, limit)
     if not wrong:
         if validity.unverified(found, limit) is None:

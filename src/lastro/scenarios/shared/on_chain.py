@@ -89,8 +89,8 @@ class OnChain(OnLinks):
     @classmethod
     def part_names(cls, kind: str) -> frozenset[str]:
         """Return the parts of a kind; of functions, only those that forward packets."""
-        infos = registry.parts(kind).values()
-        return frozenset(info.name for info in infos if info.cls is None or not issubclass(info.cls, Service))
+        services = {name for name, info in registry.parts(kind).items() if info.cls and issubclass(info.cls, Service)}
+        return super().part_names(kind) - services
 
     @classmethod
     def offloads_of(cls, config: Config) -> bool:

@@ -50,6 +50,7 @@ class UplinkScenario(OnLinks):
     name = "uplink"
     summary = "one UDP or TCP flow from an instance to its host or a peer, below, at and above the capacity"
     parts = ("platform", "attachment", "isolation", "instrument")
+    usable = {"instrument": (UdpLoad, Iperf3Tcp)}
     combinable = frozenset({"isolation"})
     calibration_kinds = {
         _CEILING: CalibrationKind(dict[str, float], optional=True),  # it only flags limited trials
@@ -75,14 +76,6 @@ class UplinkScenario(OnLinks):
     def __init__(self, testbed: Testbed | None) -> None:
         super().__init__(testbed)
         self._versions: dict[str, str] = {}
-
-    @classmethod
-    def part_names(cls, kind: str) -> frozenset[str]:
-        if kind != "instrument":
-            return super().part_names(kind)
-        infos = registry.parts(kind).values()
-        fitting = (UdpLoad, Iperf3Tcp)
-        return frozenset(info.name for info in infos if info.cls is not None and issubclass(info.cls, fitting))
 
     @classmethod
     def image_needs(cls, host: Host, configs: Sequence[Config]) -> ImageAdditions:
