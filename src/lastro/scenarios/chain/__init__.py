@@ -6,19 +6,17 @@ measured one after the other with a pause between them."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
-from typing import Any, TypedDict
+from typing import Any
 
 from lastro import registry
 from lastro.functions.base import PATHS, Function
 from lastro.host import facts
 from lastro.host.base import Host
-from lastro.host.cgroups import Usage, block_device_of
 from lastro.image.rootfs import ImageAdditions
 from lastro.instruments.iperf3_tcp import Iperf3Tcp
 from lastro.instruments.iperf3_udp import Iperf3Udp
 from lastro.instruments.ping import Ping
-from lastro.isolation.base import MeasuredUse, Profile
+from lastro.isolation.base import Profile
 from lastro.platforms.base import Availability
 from lastro.results.samples import Metric, Outcome
 from lastro.scenarios.base import CalibrationKind, Config, links_level, start_s
@@ -38,7 +36,6 @@ from lastro.scenarios.shared.on_chain import (
     PROFILE,
     OnChain,
 )
-from lastro.shapes import made
 from lastro.study.levels import NONE
 from lastro.study.model import Setting
 from lastro.units import parse_rate_bps
@@ -56,14 +53,6 @@ def _may_be_positive(length: object) -> bool:
     """Return whether a setting, or a level of a factor, is not 0."""
     levels = length if isinstance(length, Mapping | tuple | list) else (length,)
     return any(float(str(level)) > 0 for level in levels)
-
-
-class _Undisturbed(TypedDict):
-    """The notes of a trial from which a profile is made."""
-
-    elapsed_s: float
-    usage: dict[str, Usage]  # by role
-    carrying_cpus: float  # CPUs of the chain while it carried TCP
 
 
 class ChainScenario(OnChain):
@@ -138,13 +127,7 @@ class ChainScenario(OnChain):
     def calibration_value(self, key: str, outcome: Outcome) -> Any:
         if key.startswith(_CEILING):
             return outcome.measurements[_THROUGHPUT]
-        noted: _Undisturbed = made(_Undisturbed, outcome.notes)
-        return {
-            "needs": {role: asdict(MeasuredUse.of(used, noted["elapsed_s"])) for role, used in noted["usage"].items()},
-            "chain_cpus": noted["carrying_cpus"],
-            "block_device": block_device_of(self.testbed.scratch_dir, self.testbed.host),
-            "usable_cpus": len(self.testbed.usable_cpus),
-        }
+        return self.profile_of(outcome)
 
     # The trial
 

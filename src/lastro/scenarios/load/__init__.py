@@ -9,18 +9,16 @@ loads."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from typing import Any, TypedDict
+from typing import Any
 
 from lastro import registry
 from lastro.errors import InstrumentError, LastroError, Unavailable
 from lastro.functions.base import PATHS
 from lastro.host.base import Host
-from lastro.host.cgroups import Usage, block_device_of
 from lastro.image.rootfs import ImageAdditions
 from lastro.instruments._captured import PACKAGES
 from lastro.instruments._load_generator import LoadGenerator, sizes_of
-from lastro.isolation.base import MeasuredUse, Profile
+from lastro.isolation.base import Profile
 from lastro.meters.host import HostMeter
 from lastro.meters.usage import UsageMeter
 from lastro.platforms.base import Availability, InstanceSpec, unavailable
@@ -49,7 +47,6 @@ from lastro.scenarios.shared.on_chain import (
     PROFILE,
     OnChain,
 )
-from lastro.shapes import made
 from lastro.study.model import Setting, Study
 from lastro.testbed import Testbed
 
@@ -59,14 +56,6 @@ _PROBE_S = 0.15  # what a probe takes besides its time and the start of its gene
 _CEILING = "ceiling"  # the largest rate that the generator sends through plain forwarding
 _NO_GOAL = "none"
 _DIRECTIONS = 2
-
-
-class _AtPdr(TypedDict):
-    """The notes of a trial from which a profile is made."""
-
-    elapsed_s: float  # of the load
-    usage: dict[str, Usage]  # by role
-    carrying_cpus: float  # CPUs of the chain and its generators
 
 
 def _check_own_goal(text: str) -> None:
@@ -199,13 +188,7 @@ class LoadScenario(OnChain):
             return outcome.notes["most_fps"]
         if "usage" not in outcome.notes:
             raise InstrumentError("the undisturbed chain has no PDR at which to measure its needs", "lower `least_fps`")
-        noted: _AtPdr = made(_AtPdr, outcome.notes)
-        return {
-            "needs": {role: asdict(MeasuredUse.of(used, noted["elapsed_s"])) for role, used in noted["usage"].items()},
-            "chain_cpus": noted["carrying_cpus"],
-            "block_device": block_device_of(self.testbed.scratch_dir, self.testbed.host),
-            "usable_cpus": len(self.testbed.usable_cpus),
-        }
+        return self.profile_of(outcome)
 
     # The trial
 

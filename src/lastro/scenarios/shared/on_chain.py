@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from dataclasses import asdict, dataclass, replace
+from typing import Any, ClassVar, TypedDict
 
 from lastro import registry
 from lastro.anomalies.base import Anomaly
 from lastro.functions.base import ON_CLICK, Function, Service
 from lastro.host.base import Host
-from lastro.host.cgroups import parse_cpus
+from lastro.host.cgroups import Usage, block_device_of, parse_cpus
 from lastro.image.rootfs import ImageAdditions
-from lastro.isolation.base import NEIGHBOUR, Profile, isolate, not_in_force, parts_of
+from lastro.isolation.base import NEIGHBOUR, MeasuredUse, Profile, isolate, not_in_force, parts_of
 from lastro.platforms.base import AVAILABLE, Availability, Instance, InstanceSpec, Platform, Port
 from lastro.results.samples import Outcome
 from lastro.scenarios.base import Config, isolations_of, links_level, make_part, platform_level, platform_of
@@ -74,6 +74,14 @@ class StandingChain:
         """Return the window of a measurement on the chain, with all witnesses that the chain has."""
         links, disturbance = self.chain.attachment, self.disturbance
         return MeasuredWindow(testbed, self.everyone, config, self.own_cgroups, links=links, disturbance=disturbance)
+
+
+class _Undisturbed(TypedDict):
+    """The notes of a trial from which a profile is made."""
+
+    elapsed_s: float  # of the load
+    usage: dict[str, Usage]  # by role
+    carrying_cpus: float  # CPUs of the chain while it carried TCP, or of the chain and its generators at the PDR
 
 
 class OnChain(OnLinks):
@@ -143,6 +151,16 @@ class OnChain(OnLinks):
             return {}
         undisturbed = {**config, "isolation": NONE, "anomaly": NONE}
         return {calibration_key(PROFILE, undisturbed, CALIBRATED_FOR, NO_DIFFERENCE): undisturbed}
+
+    def profile_of(self, outcome: Outcome) -> dict[str, Any]:
+        """Return the profile that such a run has measured, as plain data."""
+        noted: _Undisturbed = made(_Undisturbed, outcome.notes)
+        return {
+            "needs": {role: asdict(MeasuredUse.of(used, noted["elapsed_s"])) for role, used in noted["usage"].items()},
+            "chain_cpus": noted["carrying_cpus"],
+            "block_device": block_device_of(self.testbed.scratch_dir, self.testbed.host),
+            "usable_cpus": len(self.testbed.usable_cpus),
+        }
 
     @classmethod
     def plain_forwarding(cls, config: Config) -> dict[str, Level]:
