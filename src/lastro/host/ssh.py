@@ -167,7 +167,8 @@ class SshHost(Host):
             self.transcript.add_spawn(argv, time.monotonic(), **({"fed": True} if fed else {}), **self._where())
         nonce = secrets.token_hex(8)
         how = [str(round(GRACE_S * 10)), "yes" if fed else "no"]
-        words = [nonce, *how, argv[0], *self._with_environment(argv)]
+        variables = [f"{name}={value}" for name, value in self._environment.items()]
+        words = [nonce, *how, argv[0], "env", "-i", *variables, *argv]
         socket, ssh = self._connections.acquire()
         err = memory_file()
         process = subprocess.Popen(
@@ -205,9 +206,6 @@ class SshHost(Host):
 
     def _where(self) -> dict[str, list[str]]:
         return {"ssh": self.reach.argv()}
-
-    def _with_environment(self, argv: Sequence[str]) -> list[str]:
-        return ["env", "-i", *(f"{name}={value}" for name, value in self._environment.items()), *argv]
 
     def _script(self, script: str, words: Sequence[str]) -> str:
         path = f"PATH={ENVIRONMENT['PATH']}"

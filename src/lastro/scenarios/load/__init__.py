@@ -33,7 +33,7 @@ from lastro.scenarios.load.latency import SETTINGS as LATENCY_SETTINGS
 from lastro.scenarios.load.measuring import METRICS, bounds_of, measure, traffic_of
 from lastro.scenarios.load.probes import LoadProbes
 from lastro.scenarios.load.probing import BOTH, FORWARD
-from lastro.scenarios.load.search import METHODS, Bounds
+from lastro.scenarios.load.search import METHODS
 from lastro.scenarios.load.steering import APART, OWN_CPU, SENDER, SHARED_CPU, apart, short_buffer, steer
 from lastro.scenarios.shared.calibration import calibrated, calibration_key
 from lastro.scenarios.shared.disturbance import require_own_link
@@ -197,7 +197,8 @@ class LoadScenario(OnChain):
         with clock_kept(self.testbed, config, outcome), self.standing(config, calibrations, outcome) as standing:
             steered = steer(standing.chain, str(config["steering"]))
             bounds = bounds_of(config, calibrated(calibrations, _CEILING))
-            asked = keep_addresses(standing.chain, max(_longest_s(config, bounds), float(config["cost_s"])))
+            longest_s = bounds.sum_s if config["search"] == "binary" else bounds.final_s
+            asked = keep_addresses(standing.chain, max(longest_s, float(config["cost_s"])))
             outcome.add_condition(steered | asked | short_buffer(self.testbed.host, str(config["instrument"])))
             rest(float(config["settle_s"]))
             measure(self.testbed, config, standing, bounds, outcome)
@@ -206,11 +207,6 @@ class LoadScenario(OnChain):
     def version_commands(self, configs: Sequence[Config]) -> Mapping[str, Sequence[str]]:
         names = sorted({str(config["instrument"]) for config in configs})
         return {name: registry.get(LoadGenerator, name).version_argv for name in names}
-
-
-def _longest_s(config: Config, bounds: Bounds) -> float:
-    """Return the time of the longest probe of a search."""
-    return bounds.sum_s if config["search"] == "binary" else bounds.final_s
 
 
 def _require_able(config: Config, usable_cpus: Sequence[int]) -> None:
