@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 # Okabe and Ito, Color Universal Design (2008): distinguishable with any colour vision; markers differ too.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7A7A7A")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "h")
+STROKES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.2, 1.5)))
 GREY, FAINT, GRID = "#555555", "#B8B8B8", "#E4E4E4"
 DASHED: Any = {"color": "black", "linewidth": 0.8, "linestyle": (0, (2, 1.5))}
 WIDE_IN, NARROW_IN = 5.0, 3.35
@@ -239,11 +240,6 @@ def titled(axes: Axes, text: str, width_in: float | None = None, size_pt: float 
     """Put a title at the left of a panel, wrapped where necessary."""
     room_in = width_in or width_of(axes.figure) - 0.6
     axes.set_title(wrapped(text, chars(room_in, size_pt), 160), loc="left", fontsize=size_pt)
-
-
-def side_title(figure: Figure, text: str, height_in: float) -> None:
-    """Put a title on the vertical axes of all panels, wrapped to their total height."""
-    figure.supylabel(wrapped(text, chars(max(1.5, height_in), 8.5), 120), fontsize=8.5)
 
 
 def numbers_in(axes: Axes, say: Language, *, x: bool = True, y: bool = False) -> None:
