@@ -124,8 +124,7 @@ def _variation(analysis: Analysis, say: Language) -> FigurePlan:
 
 def _metric_plans(view: MetricView, analysis: MetricAnalysis, say: Language) -> Iterator[FigurePlan]:
     from lastro.figures.checks import draw_checks
-    from lastro.figures.effects import draw_effects
-    from lastro.figures.interactions import draw_interaction
+    from lastro.figures.effects import draw_effects, draw_interaction
     from lastro.figures.scaling import draw_scaling
 
     name, index, confidence = analysis.metric.name, view.index, view.confidence

@@ -36,7 +36,8 @@ def draw_checks(analysis: MetricAnalysis, say: Language) -> Figure | None:
             PlotPanel(normal, [say("residual (standard deviations)")], PlotAxis(say("normal quantile")), PlotAxis()),
             PlotPanel(against, [say("residual")], PlotAxis(fitted, low=0.0 if cut else None), PlotAxis()),
         ],
-        f"{analysis.metric.name} ({n})", [_verdict(checks, say)], PlotAxis(), PlotAxis(), 1.75, across=2,
+        f"{analysis.metric.name} ({n})", [_verdict(checks, say)],
+        PlotAxis(), PlotAxis(), 1.75, across=2, narrow_across=1,
     )  # fmt: skip
     return drawn(plot, say)
 

@@ -55,7 +55,7 @@ def draw_lines(found: MatchedLines, aligned: AlignedSeries, report: CampaignResu
         say("missing: {levels}", levels=", ".join(names[number] for number in everywhere)) if everywhere else "",
     ]
     x, y = PlotAxis(say(aligned.axis), 0, end_s), PlotAxis(say(aligned.quantity), low=0)
-    return drawn(Plot(panels, title_of(figure.passage, say), how, x, y, 1.25, ACROSS, legend), say)
+    return drawn(Plot(panels, title_of(figure.passage, say), how, x, y, 1.25, ACROSS, legend=legend), say)
 
 
 def _trials(found: MatchedLines, panel: Levels, aligned: AlignedSeries, report: CampaignResults) -> Trials:

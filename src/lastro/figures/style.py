@@ -104,18 +104,24 @@ def style(width_in: float = WIDE_IN) -> Iterator[None]:
 
 def new_figure() -> Figure:
     """Return a figure with the width of the style. `fit` sets its height."""
-    import matplotlib as mpl
     from matplotlib.figure import Figure
 
-    return Figure(figsize=(mpl.rcParams["figure.figsize"][0], 4.0), layout="constrained")
+    return Figure(figsize=(page_in(), 4.0), layout="constrained")
 
 
 def width_of(figure: Any) -> float:
     return float(figure.get_size_inches()[0])
 
 
-def is_narrow(figure: Any) -> bool:
-    return width_of(figure) < (WIDE_IN + NARROW_IN) / 2
+def page_in() -> float:
+    """Return the width of the figures that are drawn now."""
+    import matplotlib as mpl
+
+    return float(mpl.rcParams["figure.figsize"][0])
+
+
+def is_narrow() -> bool:
+    return page_in() < (WIDE_IN + NARROW_IN) / 2
 
 
 def fit(figure: Figure, stacked: Sequence[Axes], height_in: float) -> Figure:

@@ -15,7 +15,8 @@ from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.model import Analysis
 from lastro.analysis.trends import deviations, parse_utc
 from lastro.figures.style import GREY, PALETTE
-from lastro.figures.xy import Item, Look, PanelRule, Plot, PlotAxis, PlotLine, PlotPanel, dots, drawn
+from lastro.figures.text import safe
+from lastro.figures.xy import Item, Look, PanelRule, Plot, PlotAxis, PlotLine, PlotNote, PlotPanel, dots, drawn
 from lastro.stats.notes import N_
 from lastro.units import human_duration, significant
 from lastro.words.language import Language
@@ -68,9 +69,9 @@ def draw_course(report: CampaignResults, say: Language, analysis: Analysis) -> F
     )  # fmt: skip
     metrics = list(_metric_panels(report, clock, say, analysis))
     events = list(_events(report, clock, (-room, last + room)))
-    unnamed = [replace(event, text="") for event in events]
+    rules = [event for event in events if isinstance(event, PanelRule)]
     panels = [
-        replace(panel, items=[*panel.items, *(unnamed if at else events)])
+        replace(panel, items=[*panel.items, *(rules if at else events)])
         for at, panel in enumerate((*metrics, *_host_panels(report, clock, say)))
     ]
     invalid = report.progress.n_invalid_attempts
@@ -157,13 +158,14 @@ def _attempts(timed: Timed) -> PlotLine:
     return PlotLine([at for at, _ in timed], [value for _, value in timed], look)
 
 
-def _events(report: CampaignResults, clock: _Clock, ends: tuple[float, float]) -> Iterator[PanelRule]:
+def _events(report: CampaignResults, clock: _Clock, ends: tuple[float, float]) -> Iterator[PanelRule | PlotNote]:
     """Yield interruptions and all other events between start and end as vertical lines, named where there is room."""
     before = -math.inf  # the position of the last name
     for at_utc, kind, _ in report.events[:_MOST_EVENTS]:
         x = clock.at(at_utc)
         if x is None or not ends[0] <= x <= ends[1]:
             continue
-        named = x - before > _NAME_SHARE * (ends[1] - ends[0])
-        before = x if named else before
-        yield PanelRule("x", x, {"color": GREY, "linewidth": 0.8, "linestyle": (0, (3, 2))}, text=kind if named else "")
+        yield PanelRule("x", x, {"color": GREY, "linewidth": 0.8, "linestyle": (0, (3, 2))})
+        if x - before > _NAME_SHARE * (ends[1] - ends[0]):
+            before = x
+            yield PlotNote(x, 1, safe(kind, 24), {"rotation": 90, "ha": "right", "va": "top"}, fraction="y")

@@ -46,7 +46,7 @@ def draw_variation(analysis: Analysis, say: Language) -> Figure | None:
     named = _named(metrics)
     figure = new_figure()
     axes = figure.subplots()
-    labels = [f"{wrapped(m.metric.name, 13 if is_narrow(figure) else 18)}\nn = {say.integer(m.n)}" for m in metrics]
+    labels = [f"{wrapped(m.metric.name, 13 if is_narrow() else 18)}\nn = {say.integer(m.n)}" for m in metrics]
     row_in = max(0.48, 0.06 + 0.14 * max(map(lines_of, labels)))
     longest = 1.0
     for at, metric in enumerate(metrics):

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from lastro.figures.scale import AxisEnds, Ends, interval_bar
@@ -22,7 +22,7 @@ from lastro.figures.style import (
     numbers_in,
     width_of,
 )
-from lastro.figures.text import chars, em, safe, wrapped
+from lastro.figures.text import chars, em, wrapped
 from lastro.words.language import Language
 
 if TYPE_CHECKING:
@@ -61,44 +61,75 @@ class PlotLine:
 
 @dataclass(frozen=True, slots=True)
 class Whisker:
-    """An upright interval at a place of the horizontal axis; the vertical axis needs both ends."""
+    """An interval along one axis, which needs both ends, at a place of the other."""
+
+    at: float
+    ends: Ends
+    colour: str
+    along: Literal["x", "y"] = "y"
+    width_pt: float = 1.2
+
+    def draw(self, axes: Axes) -> None:
+        caps = self.along == "y"
+        interval_bar(axes, self.ends, self.at, self.colour, along=self.along, width_pt=self.width_pt, caps=caps)
+
+
+@dataclass(frozen=True, slots=True)
+class PlotBar:
+    """An upright bar from 0 on; `x` is its middle."""
 
     x: float
-    ends: Ends
+    height: float
+    width: float
     colour: str
 
     def draw(self, axes: Axes) -> None:
-        interval_bar(axes, self.ends, self.x, self.colour, along="y", width_pt=1.2, caps=True)
+        axes.bar(self.x, self.height, self.width, color=self.colour, alpha=0.75, linewidth=0)
+
+
+@dataclass(frozen=True, slots=True)
+class PlotNote:
+    """Text; the place of `fraction` is one of the panel, not a number of its axis, and may lie outside of it."""
+
+    x: float
+    y: float
+    text: str
+    look: Look = field(default_factory=dict)
+    fraction: Literal["x", "y"] | None = "x"
+
+    def draw(self, axes: Axes) -> None:
+        where: Any = tuple("axes fraction" if self.fraction == axis else "data" for axis in "xy")
+        look: dict[str, Any] = {
+            "fontsize": SMALL_PT - 0.5,
+            "color": GREY,
+            "va": "center",
+            "annotation_clip": False,
+        } | dict(self.look)
+        axes.annotate(self.text, (self.x, self.y), xycoords=where, **look)
 
 
 @dataclass(frozen=True, slots=True)
 class PanelRule:
-    """A line across the whole panel at a number of one axis, or a band between two; `text` is written at its top."""
+    """A line across the whole panel at a number of one axis, or a band between two."""
 
     axis: Literal["x", "y"]
     at: float | Ends
     look: Look
     name: str = ""
-    text: str = ""
 
     def draw(self, axes: Axes) -> None:
         if isinstance(self.at, tuple):
             (axes.axvspan if self.axis == "x" else axes.axhspan)(*self.at, **self.look)
-            return
-        (axes.axvline if self.axis == "x" else axes.axhline)(self.at, label=self.name or None, **self.look)
-        if self.text:
-            axes.annotate(
-                safe(self.text, 24), (self.at, 1), xycoords=("data", "axes fraction"), fontsize=SMALL_PT - 0.5,
-                color=GREY, rotation=90, ha="right", va="top",
-            )  # fmt: skip
+        else:
+            (axes.axvline if self.axis == "x" else axes.axhline)(self.at, label=self.name or None, **self.look)
 
 
-Item = PlotLine | Whisker | PanelRule
+Item = PlotLine | PlotBar | Whisker | PanelRule | PlotNote
 
 
 @dataclass(frozen=True, slots=True)
 class PlotAxis:
-    """One axis. Without an end, it goes as far as the items; without ticks, it has round numbers, all that fit.
+    """One axis. Without an end, it goes as far as the items; ticks that are None are round numbers, all that fit.
 
     `linear_below`: the scale is logarithmic, and linear below this number, so that it has a 0."""
 
@@ -107,7 +138,8 @@ class PlotAxis:
     high: float | None = None
     log: bool = False
     linear_below: float = 0.0
-    ticks: Sequence[tuple[float, str]] = ()
+    ticks: Sequence[tuple[float, str]] | None = None
+    grid: bool = True
 
     @classmethod
     def of(cls, ends: AxisEnds, text: str = "") -> PlotAxis:
@@ -138,6 +170,7 @@ class Plot:
     y: PlotAxis
     panel_in: float
     across: int = 1
+    narrow_across: int = 2
     legend: Sequence[tuple[str, Look]] = ()
     legend_title: str = ""
     labelled: bool = False
@@ -147,7 +180,7 @@ def drawn(plot: Plot, say: Language) -> Figure:
     """Draw it with the width of the style."""
     figure, n = new_figure(), len(plot.panels)
     small = plot.across > 1
-    across = min(2 if is_narrow(figure) else plot.across, n)
+    across = min(plot.narrow_across if is_narrow() else plot.across, plot.across, n)
     deep, size_pt = math.ceil(n / across), SMALL_PT if small else _TITLE_PT
     own_x, own_y = any(panel.x for panel in plot.panels), any(panel.y for panel in plot.panels)
     grid = list(figure.subplots(deep, across, sharex=not own_x, sharey=not own_y, squeeze=False).flat)
@@ -159,7 +192,9 @@ def drawn(plot: Plot, say: Language) -> Figure:
         for item in panel.items:
             item.draw(axes)
         axes.set_title("\n".join(wrapped(line, room, 160) for line in panel.title), loc="left", fontsize=size_pt)
-        axes.grid(color=GRID, linewidth=0.6)
+        for axis, shown in (("x", panel.x or plot.x), ("y", panel.y or plot.y)):
+            if shown.grid:
+                axes.grid(axis=axis, color=GRID, linewidth=0.6)
         axes.tick_params(axis="y", length=0)
         if small:
             axes.tick_params(labelsize=SMALL_PT)
@@ -167,14 +202,16 @@ def drawn(plot: Plot, say: Language) -> Figure:
             axes.tick_params(labelbottom=plot.labelled or at + across >= n)
         if panel.x:
             axes.set_xlabel(panel.x.text, fontsize=SMALL_PT)
+        if panel.y and panel.y.text:
+            axes.set_ylabel(wrapped(panel.y.text, chars(plot.panel_in, _TITLE_PT), 90))
     for axes, panel in zip(grid, plot.panels, strict=False):  # last: an open end of a shared axis depends on all panels
-        _end(axes, panel, plot, 0.8 * width_of(figure) / across, say)
+        _end(axes, panel, plot, 0.85 * width_of(figure) / across, say)
     height_in = plot.panel_in * deep
     if plot.y.text:
         figure.supylabel(wrapped(plot.y.text, chars(max(1.5, height_in), size_pt), 120), fontsize=size_pt)
-    if not small:
-        grid[-1].set_xlabel(wrapped(plot.x.text, 40))
-    legend(figure, _handles(plot), (plot.legend_title or (plot.x.text if small else "")) or None, 5 if small else 2)
+    if plot.x.text and not small:
+        grid[-1].set_xlabel(wrapped(plot.x.text, 40, 90))
+    legend(figure, _handles(plot), (plot.legend_title or (plot.x.text if small else "")) or None, 5 if small else 3)
     headed(figure, plot.title, *plot.how)
     return fit(figure, grid[::across], height_in)
 
@@ -200,42 +237,47 @@ def _end(axes: Axes, panel: PlotPanel, plot: Plot, width_in: float, say: Languag
     x, y = panel.x or plot.x, panel.y or plot.y
     axes.set_xlim(x.low, x.high)
     axes.set_ylim(y.low, y.high)
-    numbers_in(axes, say, x=not x.ticks, y=not y.ticks)
-    if x.ticks:
+    numbers_in(axes, say, x=x.ticks is None, y=y.ticks is None)
+    if x.ticks is not None:
         low, high = axes.get_xlim()
-        inside = replace(x, ticks=[tick for tick in x.ticks if low <= tick[0] <= high])
-        axes.set_xticks([place for place, _ in inside.ticks], _staggered(inside, width_in))
+        inside = [(place, text) for place, text in x.ticks if low <= place <= high]
+        at = [
+            (math.log10(place / low) / math.log10(high / low) if x.log else (place - low) / (high - low)) * width_in
+            for place, _ in inside
+        ]
+        axes.set_xticks([place for place, _ in inside], _staggered(at, [text for _, text in inside]))
         axes.xaxis.set_minor_locator(NullLocator())
-    if y.ticks:
+    if y.ticks is not None:
         axes.set_yticks([place for place, _ in y.ticks], [text for _, text in y.ticks])
         axes.yaxis.set_minor_locator(NullLocator())
 
 
-def _staggered(axis: PlotAxis, width_in: float) -> list[str]:
-    """Return the labels of the ticks: what would touch its neighbour goes to a second line, or is left out."""
-    places = [math.log10(place) if axis.log else place for place, _ in axis.ticks]
-    length, ends, labels = (max(places) - min(places)) or 1.0, [-math.inf, -math.inf], []
-    for (_, text), place in zip(axis.ticks, places, strict=True):
-        at_in, half_in = (place - min(places)) / length * width_in, _TICK_IN * (em(text) + 1) / 2
-        line = next((line for line, end in enumerate(ends) if at_in - half_in > end), None)
+def _staggered(at_in: Sequence[float], texts: Sequence[str]) -> list[str]:
+    """Return the labels of ticks: what would touch its neighbour goes to a second line, or is left out."""
+    ends, labels = [-math.inf, -math.inf], []
+    for middle_in, text in zip(at_in, texts, strict=True):
+        half_in = _TICK_IN * (max(map(em, text.split("\n"))) + 1) / 2
+        line = next((line for line, end in enumerate(ends) if middle_in - half_in > end), None)
         labels.append("" if line is None else "\n" * line + text)
         if line is not None:
-            ends[line] = at_in + half_in
+            ends[line] = middle_in + half_in
     return labels
 
 
 def _handles(plot: Plot) -> list[Any]:
-    from matplotlib.lines import Line2D
-
     looks: dict[str, Look] = {}
     for panel in plot.panels:
         for item in panel.items:
-            if not isinstance(item, Whisker) and item.name:
+            if isinstance(item, PlotLine | PanelRule) and item.name:
                 looks.setdefault(item.name, item.look)
-    found = []
-    for name, look in (*looks.items(), *plot.legend):
-        shown = {key: value for key, value in look.items() if key not in _IN_PANEL}
-        if "marker" in shown:
-            shown["ms"] = max(4.0, shown.get("ms", 0.0))
-        found.append(Line2D([], [], label=name, **(shown or {"linestyle": "none"})))
-    return found
+    return [handle(name, look) for name, look in (*looks.items(), *plot.legend)]
+
+
+def handle(name: str, look: Look) -> Any:
+    """Return the entry of a legend; an empty look is text alone."""
+    from matplotlib.lines import Line2D
+
+    shown = {key: value for key, value in look.items() if key not in _IN_PANEL}
+    if "marker" in shown:
+        shown["ms"] = max(4.0, shown.get("ms", 0.0))
+    return Line2D([], [], label=name, **(shown or {"linestyle": "none"}))
