@@ -120,9 +120,9 @@ def _contents(context: Mapping[str, Any], say: Language) -> Iterator[tuple[str, 
     drawn = context["drawn"]
     sections = (
         ("curves", say("Curves"), drawn["curve"]),
+        ("trials", say("Trials"), drawn["distribution"]),
         ("effects", say("Effects"), drawn["effects"] or drawn["variation"]),
         ("interactions", say("Interactions"), drawn["interaction"]),
-        ("trials", say("Trials"), drawn["distribution"]),
         ("claims", say("Claims"), context["claims"]),
         ("published", say("As published"), context["published"]),
         ("results", say("Results"), True),
