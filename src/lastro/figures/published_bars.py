@@ -86,9 +86,13 @@ def _bar(each: PublishedBar, bar: int, at: float, width: float, say: Language) -
         upright: Look = {"rotation": 90, "ha": "center", "va": "bottom", "fontsize": SMALL_PT}
         yield PlotNote(at, 0, f" {say('missing')}", upright, fraction=None)
         return
-    yield PlotBar(at, mean.value, width * 0.92, colour_of(bar))
+    yield PlotBar(at, (0.0, mean.value), width * 0.92, _filled(bar))
     if mean.interval is not None:
         yield Whisker(at, (mean.interval.low, mean.interval.high), "black")
+
+
+def _filled(bar: int) -> Look:
+    return {"facecolor": colour_of(bar), "alpha": 0.75, "linewidth": 0}
 
 
 def _ends(each: PublishedBar) -> Iterator[float]:
@@ -105,7 +109,6 @@ def _ends(each: PublishedBar) -> Iterator[float]:
 
 def _legend(found: MatchedBars, say: Language) -> Iterator[tuple[str, Look]]:
     for number, side in enumerate(found.figure.bars if any(found.figure.bars) else ()):
-        square: Look = {"marker": "s", "ms": 8, "color": colour_of(number), "mew": 0, "linestyle": "none"}
-        yield side_text(side, say), square
+        yield side_text(side, say), _filled(number)
     if any(map(marks_of, found.panels)):
         yield say("published"), _MARK

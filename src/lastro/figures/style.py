@@ -194,13 +194,6 @@ def _pull_in(axes: Axes, text: Text) -> None:
         text.set_x(text.get_position()[0] + room_px / axes.bbox.width)
 
 
-def points(axes: Axes, x: Sequence[float], y: Sequence[float], colour: str, size_pt: float = 2.2, **more: Any) -> None:
-    """Draw round points, one for each trial; in SVG they become a single path, so that thousands stay small."""
-    axes.plot(
-        x, y, linestyle="none", marker="o", ms=size_pt, mew=0, color=colour, gid=f"points-{size_pt:g}", **more
-    )  # fmt: skip
-
-
 def colour_of(at: int) -> str:
     return PALETTE[at % len(PALETTE)]
 
@@ -240,12 +233,6 @@ def legend(figure: Figure, handles: Sequence[Any], title: str | None = None, mos
         handles=handles, loc="outside lower left", ncols=columns, frameon=False, title=title, alignment="left",
         title_fontsize=8, fontsize=SMALL_PT, handleheight=1.1,
     )  # fmt: skip
-
-
-def titled(axes: Axes, text: str, width_in: float | None = None, size_pt: float = 8.5) -> None:
-    """Put a title at the left of a panel, wrapped where necessary."""
-    room_in = width_in or width_of(axes.figure) - 0.6
-    axes.set_title(wrapped(text, chars(room_in, size_pt), 160), loc="left", fontsize=size_pt)
 
 
 def numbers_in(axes: Axes, say: Language, *, x: bool = True, y: bool = False) -> None:

@@ -76,15 +76,20 @@ class Whisker:
 
 @dataclass(frozen=True, slots=True)
 class PlotBar:
-    """An upright bar from 0 on; `x` is its middle."""
+    """A bar between two ends along one axis; `at` is its middle on the other. Its look is that of a patch."""
 
-    x: float
-    height: float
+    at: float
+    ends: Ends
     width: float
-    colour: str
+    look: Look
+    along: Literal["x", "y"] = "y"
 
     def draw(self, axes: Axes) -> None:
-        axes.bar(self.x, self.height, self.width, color=self.colour, alpha=0.75, linewidth=0)
+        low, length = self.ends[0], self.ends[1] - self.ends[0]
+        if self.along == "y":
+            axes.bar(self.at, length, self.width, bottom=low, **self.look)
+        else:
+            axes.barh(self.at, length, self.width, left=low, **self.look)
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,9 +279,12 @@ def _handles(plot: Plot) -> list[Any]:
 
 
 def handle(name: str, look: Look) -> Any:
-    """Return the entry of a legend; an empty look is text alone."""
+    """Return the entry of a legend; an empty look is text alone, one with a facecolor that of a bar."""
     from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
 
+    if "facecolor" in look:
+        return Patch(label=name, **look)
     shown = {key: value for key, value in look.items() if key not in _IN_PANEL}
     if "marker" in shown:
         shown["ms"] = max(4.0, shown.get("ms", 0.0))
