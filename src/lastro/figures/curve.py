@@ -36,7 +36,8 @@ def draw_curve(view: MetricView, curve: Curve, say: Language) -> Figure | None:
     if not curve.measures(view):
         return None
     panels = [panel for panel in curve.panels if _summaries([panel], view)]
-    shown, usual_n = panels[:MOST_PANELS], _usual_n(panels, view)
+    shown = panels[:MOST_PANELS]
+    usual_n = Counter(summary.n for summary in _summaries(panels, view)).most_common(1)[0][0]
     # Panels share a scale if their largest means are within a decade of each other.
     tops = [max(abs(summary.mean) for summary in _summaries([panel], view)) for panel in shown]
     ends = [_ends(shown if max(tops) <= _DECADE * min(tops) else [panel], view) for panel in shown]
@@ -76,10 +77,6 @@ def _rows(panels: Sequence[Panel], name: str | None = None) -> list[Row]:
 
 def _summaries(panels: Sequence[Panel], view: MetricView, name: str | None = None) -> list[Summary]:
     return [summary for row in _rows(panels, name) if (summary := view.of(row).summary)]
-
-
-def _usual_n(panels: Sequence[Panel], view: MetricView) -> int:
-    return Counter(summary.n for summary in _summaries(panels, view)).most_common(1)[0][0]
 
 
 def _looks(curve: Curve, panels: Sequence[Panel]) -> dict[str, Look]:

@@ -92,14 +92,10 @@ def _by_load(
             if value is None or lost_by_its_size(metric, attempts, marks.get(metric, ()), BY_SIZE_OF_POOLED):
                 continue
             own = found.get(point.own)
-            if own is not None and _own_at_most(own.histogram, q, shown.most_own * value):
+            own_value = _drawable(own.histogram, q) if own is not None else None
+            if own_value is not None and own_value <= shown.most_own * value:
                 points[label].append((load / shown.load_per_unit, value / shown.per_unit))
     return {label: sorted(each) for label, each in points.items()}
-
-
-def _own_at_most(own: Histogram, q: float, most: float) -> bool:
-    value = _drawable(own, q)
-    return value is not None and value <= most
 
 
 def _drawable(histogram: Histogram, q: float) -> float | None:
