@@ -49,7 +49,7 @@ from lastro.study.model import Study
 
 if TYPE_CHECKING:
     from lastro.results.read import CampaignData
-    from lastro.results.rows import Attempt, TreatmentRow, TrialRow
+    from lastro.results.rows import Attempt, TreatmentRow
     from lastro.stats.block_model import BlockModel
     from lastro.stats.modes import SecondMode
 
@@ -318,16 +318,12 @@ def _gaps(data: CampaignData) -> tuple[Gap, ...]:
     for row in data.treatments:
         if row.unavailable is not None:
             groups[row.unavailable, row.remedy].append(row.treatment)
-    lost = _trials_by_treatment(data.trials, "unavailable")
+    lost = Counter(trial.treatment for trial in data.trials if trial.state == "unavailable")
     gaps = [
         Gap(reason, remedy, common_levels(data.study, found), tuple(found), sum(lost[t.index] for t in found))
         for (reason, remedy), found in groups.items()
     ]
     return tuple(sorted(gaps, key=lambda gap: -len(gap.treatments)))
-
-
-def _trials_by_treatment(trials: Iterable[TrialRow], state: str) -> Counter[int]:
-    return Counter(trial.treatment for trial in trials if trial.state == state)
 
 
 def common_levels(study: Study, treatments: Sequence[Treatment]) -> str:

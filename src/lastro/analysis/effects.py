@@ -38,7 +38,8 @@ def interactions(data: MetricValues, anova: Anova | None, floor: float | None = 
     for effect, p_adjusted in zip(pairs, adjusted, strict=True):
         if effect.explained >= LEAST_SHARE and p_adjusted is not None and p_adjusted < alpha_of(data.confidence):
             given, shown = _roles(data, effect.factors)
-            simple = _simple_effects(data, given, shown, floor)
+            wanted = [(shown, level, {given: at}) for at in data.factors[given] for level in _others(data, shown)]
+            simple = _effects(data, wanted, floor)
             found.append(Interaction(given, shown, effect.explained, effect.p, p_adjusted, simple))
     return tuple(sorted(found, key=lambda interaction: -interaction.explained)[:_MOST_INTERACTIONS])
 
@@ -89,11 +90,6 @@ def _others(data: MetricValues, factor: str) -> list[str]:
 
 def _values(data: MetricValues, treatments: dict[int, float]) -> int:
     return sum(len(data.cells[index]) for index in treatments)
-
-
-def _simple_effects(data: MetricValues, given: str, shown: str, floor: float | None) -> tuple[LevelEffect, ...]:
-    wanted = [(shown, level, {given: at}) for at in data.factors[given] for level in _others(data, shown)]
-    return _effects(data, wanted, floor)
 
 
 def _roles(data: MetricValues, pair: Sequence[str]) -> tuple[str, str]:

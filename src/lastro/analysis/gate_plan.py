@@ -101,7 +101,16 @@ class GatePlan:
     @cached_property
     def powers(self) -> tuple[GatePower, ...]:
         """The power with the study's own number of blocks, and with a few others."""
-        return tuple(self._power(blocks) for blocks in sorted({*_BLOCKS, self.replicates} - {1}))
+        return tuple(
+            GatePower(
+                blocks,
+                self._least_found(self.median, blocks),
+                self._least_found(self.noisiest, blocks),
+                self._shown(blocks),
+                self.duration_s(blocks),
+            )
+            for blocks in sorted({*_BLOCKS, self.replicates} - {1})
+        )
 
     @cached_property
     def blocks_to_find(self) -> dict[str, int | None]:
@@ -132,10 +141,6 @@ class GatePlan:
             kind = replace(cell, treatment="")
             found[kind] = found.get(kind, 0) + 1
         return found
-
-    def _power(self, blocks: int) -> GatePower:
-        median, noisiest = (self._least_found(cell, blocks) for cell in (self.median, self.noisiest))
-        return GatePower(blocks, median, noisiest, self._shown(blocks), self.duration_s(blocks))
 
     def _least_found(self, cell: Noise, blocks: int) -> float:
         found = cell.precision(blocks).least_found(self.margin, self._alpha)
@@ -191,7 +196,11 @@ def gate_plan(
         metrics=chosen,
         cells=tuple(sorted(cells, key=lambda cell: (cell.spread, -cell.df))),
         unknown=tuple(metric.name for metric in chosen if not known.get(metric.name)),
-        other_settings=tuple(_other_settings(study, pilot.study)),
+        other_settings=tuple(
+            name
+            for name in sorted({*study.settings, *pilot.study.settings} - set(PATIENCE))
+            if study.settings.get(name) != pilot.study.settings.get(name)
+        ),
         duration_s=duration_s,
         guest=pilot.guest,
     )
@@ -218,12 +227,6 @@ def _metrics(study: Study, names: Sequence[str]) -> tuple[Metric, ...]:
     if not chosen:
         raise InputError(f"no metric of {study.name} declares what is better", "a gate judges only metrics that do")
     return chosen
-
-
-def _other_settings(study: Study, pilot: Study) -> Iterator[str]:
-    for name in sorted({*study.settings, *pilot.settings} - set(PATIENCE)):
-        if study.settings.get(name) != pilot.settings.get(name):
-            yield name
 
 
 def _noises(view: MetricView, study: Study, treatments: Iterable[Treatment]) -> Iterator[Noise]:

@@ -159,7 +159,11 @@ class _Tests:
         self.n_blocks = report.views[0].n_blocks
 
     def all(self) -> Interference:
-        tested = self._tested([(level, self._loss(level)) for level in self.neighbours])
+        alone: Levels = {NEIGHBOUR: (NONE,), **self.unprotected}
+        tested = self._tested(
+            [(level, self._worse({NEIGHBOUR: (level,), **self.unprotected}, alone)) for level in self.neighbours]
+        )
+        held = _levels(self.report, ISOLATION) or [self.report.study.settings.get(ISOLATION, NONE)]
         losses = sorted((one for one in tested if one.effects), key=_rank)
         return Interference(
             metric=self.metric,
@@ -167,7 +171,7 @@ class _Tests:
             losses=(*losses, *(one for one in tested if not one.effects)),
             recoveries=self._recoveries([one.level for one in losses if one.is_loss]),
             costs=tuple(self._costs()),
-            only_with=self._only_with(),
+            only_with=() if NONE in held else tuple(held),
         )
 
     # Statements
@@ -230,10 +234,6 @@ class _Tests:
             for level in self.isolations
         ]
         return sorted((one for one in self._tested(statements) if one.effects), key=_rank)
-
-    def _only_with(self) -> tuple[Level, ...]:
-        held = _levels(self.report, ISOLATION) or [self.report.study.settings.get(ISOLATION, NONE)]
-        return () if NONE in held else tuple(held)
 
 
 def _rank(one: TestedLevel) -> tuple[bool, float]:

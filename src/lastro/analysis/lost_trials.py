@@ -86,14 +86,10 @@ def _compared(
     model = fit_model(view.metric, cells, campaigns, any(found.log for found in comparisons.values()))
     if model is None or not comparisons:
         return {}
-    sides = [({index: 1.0}, {_baseline(known[index]): 1.0}) for index in comparisons]
+    baselines = [(index, known[index].row.baseline) for index in comparisons]
+    sides = [({index: 1.0}, {baseline.index: 1.0}) for index, baseline in baselines if baseline is not None]
     found = compare(model, sides, view.confidence, planned=len(sides) <= MOST_PLANNED)
     return dict(zip(comparisons, found, strict=True))
-
-
-def _baseline(each: _Known) -> int:
-    assert each.row.baseline is not None, "a comparison has a baseline"
-    return each.row.baseline.index
 
 
 def _bounds(each: _Known, baseline: _Known | None, cases: list[MeanComparison], view: MetricView) -> LostTrials:
