@@ -33,7 +33,7 @@ Look = Mapping[str, Any]  # what matplotlib's `plot` takes: color, marker, lines
 ACROSS = 3  # small panels beside each other; two on a narrow figure
 _TITLE_PT = 8.5
 _TICK_IN = 7.5 / 72  # the size of a tick's label
-_IN_PANEL = frozenset({"alpha", "gid", "zorder", "markevery"})  # what a legend leaves out of a look
+_IN_PANEL = frozenset({"alpha", "gid", "zorder"})  # what a legend leaves out of a look
 
 
 def dots(colour: str, size_pt: float, alpha: float = 0.6, **more: Any) -> dict[str, Any]:
