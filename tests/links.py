@@ -17,5 +17,4 @@ def two_natives(stack: ExitStack, testbed: Testbed, pool: PlatformPool) -> list[
 
 
 def attachment(name: str) -> Attachment:
-    made: Attachment = make_part("attachment", name)
-    return made
+    return make_part(Attachment, name)

@@ -182,7 +182,7 @@ _SYNONYMS = {
     "platform": ("container", "runtime", "hypervisor", "virtualization", "technology"),
     "replicates": ("repetitions", "repeats", "repeat", "runs", "rounds", "iterations", "reps"),
 }
-_MOST_NAMES = 24
+_MOST_NAMES = 30
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

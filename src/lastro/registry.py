@@ -18,7 +18,7 @@ from functools import cache, partial
 from importlib import metadata
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Protocol, TypeVar, overload
 
 from lastro.errors import InputError, Unavailable, did_you_mean
 
@@ -119,10 +119,26 @@ def _part_classes(kind: str, module: ModuleType) -> list[type[Any]]:
     ]
 
 
-def get(kind: str, name: str) -> Any:
-    """Return the class of a part.
+class Part(Protocol):
+    """The base class of a kind of part, which names the kind; or a class below it."""
+
+    kind: str
+
+
+P = TypeVar("P", bound=Part)
+
+
+@overload
+def get(kind: type[P], name: str) -> type[P]: ...
+@overload
+def get(kind: str, name: str) -> Any: ...
+
+
+def get(kind: Any, name: str) -> Any:
+    """Return the class of a part. `kind` is its base class, such as `Platform`, or only the name of the kind.
 
     Raises: InputError when no such part is known; Unavailable when its module could not be imported."""
+    kind = kind if isinstance(kind, str) else kind.kind
     known = parts(kind)
     if name not in known:
         raise InputError(f"no {kind} is named '{name}'", did_you_mean(name, known))

@@ -31,6 +31,38 @@ def parse_size_bytes(text: str) -> int:
     return int(float(match[1]) * _BINARY[match[2].lower()])
 
 
+_BASES = ("bit/s", "B/s", "B", "s", "CPU", "1/s", "%", "1", "ms/s")
+_PREFIXES = {
+    "n": 1e-9, "u": 1e-6, "µ": 1e-6, "m": 1e-3, "": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12,
+    "Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40,
+}  # fmt: skip
+_ALIASES = {"bps": "bit/s", "CPUs": "CPU", "fps": "1/s", "pps": "1/s", "/s": "1/s", "bytes": "B"}
+
+
+def in_unit(text: str, unit: str) -> float:
+    """Return a quantity as a number in the `unit` of a metric: '2 Gbit/s' in Mbit/s is 2000; alone, as it is.
+
+    Raises: InputError when the text is no quantity, or one of another kind."""
+    match = re.fullmatch(r"([-+]?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?)\s*(.*)", text.strip())
+    if not match:
+        raise InputError(f"'{text}' is not a number with a unit", f"write it as in '2 {unit}'")
+    value, written = float(match[1]), match[2].strip()
+    if not written or written == unit:
+        return value
+    of_text, of_unit = _scale(written), _scale(unit)
+    if of_text is None or of_unit is None or of_text[1] != of_unit[1]:
+        raise InputError(f"'{text}' is not in {unit or 'a plain number'}", f"write it as in '2 {unit}'")
+    return value * of_text[0] / of_unit[0]
+
+
+def _scale(unit: str) -> tuple[float, str] | None:
+    """Return the factor of a unit's prefix and its base: (1e6, 'bit/s') for 'Mbit/s'; None for an unknown unit."""
+    for name, base in (*_ALIASES.items(), *zip(_BASES, _BASES, strict=True)):
+        if unit.endswith(name) and (prefix := unit.removesuffix(name)) in _PREFIXES:
+            return _PREFIXES[prefix], base
+    return None
+
+
 def human_bytes(n_bytes: float) -> str:
     """Format a number of bytes: 1536 -> '1.5 KiB'."""
     for unit in ("B", "KiB", "MiB", "GiB"):

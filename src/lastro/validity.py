@@ -177,11 +177,6 @@ def drift(before: ClockSample, after: ClockSample) -> ClockDrift:
     return ClockDrift(ratio, uncertainty_s / elapsed_s)
 
 
-def drift_between(before: ClockSample | None, after: ClockSample | None) -> ClockDrift | None:
-    """The drift between two readings; None without readings, since the clocks are the host's."""
-    return drift(before, after) if before and after else None
-
-
 def unverified(found: ClockDrift | None, limit: float) -> str | None:
     """Return why the clock of a foreign kernel is not verified; None when it is. `limit` is a fraction.
 

@@ -21,10 +21,10 @@ _BUILD = """
 import sys
 from pathlib import Path
 from lastro.host.ledger import session
-from lastro.image.rootfs import Recipe, ensure
+from lastro.image.rootfs import ImageRecipe, ensure
 state = Path(sys.argv[1])
 with session("a build that is killed", state=state) as held:
-    ensure(Recipe(packages=("gpgv",)), state / "rootfs", held.host)
+    ensure(ImageRecipe(packages=("gpgv",)), state / "rootfs", held.host)
 """
 
 

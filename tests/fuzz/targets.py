@@ -23,6 +23,7 @@ import pytest
 
 import lastro.papers
 from lastro import figures
+from lastro.analysis.claims.load import parse_claims
 from lastro.app.bundle import BundleOptions, write_bundle
 from lastro.app.contents import report_of
 from lastro.app.verify import verify
@@ -36,7 +37,6 @@ from lastro.stats.histograms import Histogram
 from lastro.study import topology
 from lastro.study.design import treatments, trials
 from lastro.study.load import parse
-from lastro.study.load_claims import parse_claims
 from lastro.study.model import Study
 
 from ..campaigns import make_campaign, make_study

@@ -19,8 +19,8 @@ from lastro.results.read import load_campaign
 from lastro.results.store import Store
 from lastro.stats.block_model import BlockModel
 from lastro.stats.contrasts import Contrast, compare, linear, replicated, share
-from lastro.stats.intervals import Interval, Summary, describe
-from lastro.stats.prediction import Prediction, next_trial
+from lastro.stats.intervals import Estimate, Interval, Summary, describe
+from lastro.stats.prediction import next_trial
 from lastro.stats.ratios import Ratio
 from lastro.words.numbers import mean_text
 
@@ -68,7 +68,7 @@ def test_a_mean_off_the_middle_of_its_interval_is_written_with_both_ends() -> No
 
 def intervals(thing: object) -> Iterator[Interval]:
     """Every interval of a mean, of a ratio or of a prediction inside of data, but not those of differences."""
-    if isinstance(thing, Summary | Ratio | Prediction):
+    if isinstance(thing, Summary | Ratio | Estimate):
         if thing.interval is not None:
             yield thing.interval
     elif isinstance(thing, Mapping):

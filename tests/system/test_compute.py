@@ -14,12 +14,12 @@ from lastro import registry
 from lastro.host.cgroups import Resources
 from lastro.instruments.base import WORK_DIR, run_timed
 from lastro.instruments.gzip import Gzip
-from lastro.platforms.base import InstanceSpec
+from lastro.platforms.base import Instance, InstanceSpec, Platform
 from lastro.results.samples import TOO_SHORT, Outcome
 from lastro.scenarios.compute import ComputeScenario
 from lastro.scenarios.shared.pools import PlatformPool
 from lastro.scenarios.shared.verify_limits import unequal
-from lastro.scenarios.shared.workload_meters import WorkloadWatch
+from lastro.scenarios.shared.window import MeasuredWindow
 from lastro.testbed import Testbed
 from lastro.validity import apparatus_reasons
 
@@ -150,6 +150,11 @@ def test_in_a_machine_only_what_is_shorter_than_a_message_has_no_time(testbed: T
         assert all(each.too_short for each in short if each.host_s is None or each.host_s < 5 * each.message_s)
 
 
+def watched(testbed: Testbed, instance: Instance, platform: Platform) -> MeasuredWindow:
+    defaults = configured(ComputeScenario)
+    return MeasuredWindow(testbed, {"instance": instance}, defaults, platform.own_cgroups, workload="instance")
+
+
 @pytest.mark.parametrize("platform", one_of(PLATFORMS, "runc"))
 def test_meters_and_peak_are_of_the_workload_alone(testbed: Testbed, pool: PlatformPool, platform: str) -> None:
     """Neither what was done before it, nor after it, nor exec into the instance, is its own."""
@@ -157,16 +162,16 @@ def test_meters_and_peak_are_of_the_workload_alone(testbed: Testbed, pool: Platf
     with pool.get(platform).start(testbed, InstanceSpec("watched", "instance", resources=limits)) as instance:
         greed = 200_000_000 if instance.shares_kernel else 40_000_000  # software takes its time
         greedy = ["sh", "-c", f"head -c {greed} /dev/zero | tail -c {greed} > /dev/null"]
-        watch = WorkloadWatch(testbed, {"instance": instance}, "instance", pool.get(platform).own_cgroups)
+        watch = watched(testbed, instance, pool.get(platform))
         instance.run(greedy)
         timed = run_timed(instance, ["sleep", "1"], 10, watch=watch)
         instance.run(greedy)
         watch.require_used("sleep")
-        notes, used = watch.notes(), watch.used["instance"]
-        assert timed.done.duration_s <= watch.elapsed_s < timed.done.duration_s + 0.5
+        used = watch.usage.used["instance"]
+        assert timed.done.duration_s <= watch.host.elapsed_s < timed.done.duration_s + 0.5
         assert used.cpu_s < (0.1 if instance.shares_kernel else 0.5), "the greedy ones take more than that"
         if instance.shares_kernel:
-            assert testbed.cgroups.version == 2 or notes["memory"]["peak"] == "of the workload"
+            assert testbed.cgroups.version == 2 or watch.fresh_peak
             assert used.memory_peak_bytes < 100 << 20 or not watch.fresh_peak
             assert instance.usage().memory_peak_bytes > 150 << 20, "the greedy one had it"
 
@@ -174,11 +179,11 @@ def test_meters_and_peak_are_of_the_workload_alone(testbed: Testbed, pool: Platf
 def test_no_client_of_a_daemon_works_while_a_workload_is_watched(testbed: Testbed, pool: PlatformPool) -> None:
     """So that none of its CPU time can look like foreign load: what Docker's clients use is used before and after."""
     with pool.get("docker").start(testbed, InstanceSpec("entered", "instance")) as instance:
-        watch = WorkloadWatch(testbed, {"instance": instance}, "instance", pool.get("docker").own_cgroups)
+        watch = watched(testbed, instance, pool.get("docker"))
         testbed.apparatus.taken()
         run_timed(instance, ["sleep", "2"], 60, watch=watch)
         (window,) = testbed.apparatus.taken()
-        assert window.cpu_s is not None and window.elapsed_s <= watch.elapsed_s
+        assert window.cpu_s is not None and window.elapsed_s <= watch.host.elapsed_s
         assert window.cpu_s < 0.1 * window.elapsed_s, "its clients rest"
         assert apparatus_reasons([window]) == []
 

@@ -40,13 +40,13 @@ _HELD = 1500  # frames, which leave a longer queue in 375 ms
 _TRACKED = "/proc/sys/net/netfilter/nf_conntrack_count"
 _BOTTLENECK = f'''"""A bottleneck of known rate: {CAPACITY_FPS} frames of 64 bytes in a second, behind a short queue."""
 
-from lastro.functions.base import Function, Path, Step
+from lastro.functions.base import ForwardingPath, Function, Step
 
 
 class Bottleneck(Function):
     name, summary = "bottleneck", "lets a known rate pass"
 
-    def more_steps(self, path: Path) -> tuple[Step, ...]:
+    def more_steps(self, path: ForwardingPath) -> tuple[Step, ...]:
         bucket = "tbf rate {CAPACITY_FPS * 60 * 8}bit burst {_BURST * 60} limit {_QUEUE * 60}"
         return (Step(("tc", "qdisc", "add", "dev", path.outside, "root", *bucket.split())),)
 '''

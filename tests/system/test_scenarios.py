@@ -9,18 +9,33 @@ from typing import Any
 import pytest
 
 from lastro import registry
+from lastro.app.campaign_dirs import open_campaign
+from lastro.scenarios.base import Scenario
 
 from ..cli.conftest import lastro, rows, study_text
 from ..scenarios import SHORT, TOLERANT
 
 pytestmark = pytest.mark.root
 
+WITHOUT_LOAD = {"lifecycle", "routing"}  # no instrument runs in their windows, so the apparatus disturbs none
+
 STUDIES: dict[
     str, dict[str, Any]
 ] = {  # the keys are factors, whose levels are lists, levels that do not vary, and settings
     **SHORT,
+    **{name: {**SHORT[name], "anomaly": "cpu"} for name in ("chain", "load", "proxy")},
     "compute": {**SHORT["compute"], "instrument": [SHORT["compute"]["instrument"], "pi:digits=10000"]},
 }
+
+
+def witnesses(scenario: type[Scenario], valid: bool) -> set[str]:
+    """The notes of every measured window; a window of a guest also has its clock (tests/unit/test_measured_window.py).
+
+    An exposure is counted in an idle instance, so nothing is measured over time."""
+    if scenario.name == "exposure" or not valid:
+        return set()
+    load = set() if scenario.name in WITHOUT_LOAD else {"apparatus", "elapsed_s"}
+    return {"host", "usage", *load, *(["doses"] if "anomaly" in scenario.parts else [])}
 
 
 @pytest.mark.parametrize("scenario", sorted(registry.names("scenario") - {"synthetic"}))
@@ -40,4 +55,7 @@ def test_a_campaign_of_two_blocks_is_measured_and_reported(scenario: str, tmp_pa
     assert len(treatments) == max((len(levels) for levels in factors.values()), default=1)
     ends = [(block, state) for _, block, _, state, _ in rows(campaign)]
     assert sorted(ends) == sorted([(1, "valid"), (2, "valid")] * len(treatments)), done.err
+    with open_campaign(campaign) as store:
+        for attempt in store.attempts():
+            assert attempt.notes.keys() >= witnesses(registry.get("scenario", scenario), attempt.valid)
     assert "runc" in (campaign / "report.html").read_text(encoding="utf-8")

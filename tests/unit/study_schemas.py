@@ -45,6 +45,7 @@ _METRICS = (
     _metric("latency_mean", "ms", "lower"),
     _metric("latency_max", "ms", "lower"),
     _metric("latency_p50", "ms", "lower"),
+    _metric("cpu_per_gbit", "s/Gbit", "lower"),
     _metric("latency_p95", "ms", "lower"),
     _metric("latency_p99", "ms", "lower"),
     _metric("function_cpus", "CPUs", "lower"),

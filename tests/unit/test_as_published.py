@@ -14,6 +14,7 @@ import pytest
 
 from lastro import papers
 from lastro.analysis.as_published import AsPublished, MatchedBars, MatchedLines
+from lastro.analysis.claims.load import load_claims, parse_claims
 from lastro.app.contents import content_of
 from lastro.builders.content import Content
 from lastro.builders.data import published as published_document
@@ -26,7 +27,6 @@ from lastro.results.samples import Series
 from lastro.scenarios.base import schemas
 from lastro.scenarios.routing.additions import FIGURES
 from lastro.study.load import load
-from lastro.study.load_claims import load_claims, parse_claims
 from lastro.study.model import Study
 from lastro.words.language import ENGLISH, language
 
@@ -100,7 +100,7 @@ def kagami(tmp_path_factory: pytest.TempPathFactory) -> Content:
 def cells_of(found: Content) -> dict[str, list[tuple[float, float]]]:
     """(As printed, measured) of every cell that is a number, by the id of its table."""
     return {
-        table.table.passage.id: [
+        table.table.id: [
             (cell.value, here.mean.value)
             for row, heres in zip(table.table.rows, table.rows, strict=True)
             for cell, here in zip(row.cells, heres, strict=True)
@@ -278,11 +278,12 @@ def test_papers_have_titles_and_notes_in_portuguese_and_series_that_exist() -> N
         if file := papers.claims(name.replace("/", "-")):
             claims = load_claims(file, load(papers.find(name), schemas()))
             for each in (*claims.tables, *claims.figures):
-                ids.add((name, each.passage.where))
-                assert each.passage.title("pt-BR") != each.passage.title("en"), each.passage.id
-                assert each.passage.notes("pt-BR") != each.passage.notes("en"), each.passage.id
+                passage = getattr(each, "passage", each)
+                ids.add((name, passage.where))
+                assert passage.title("pt-BR") != passage.title("en"), passage.id
+                assert passage.notes("pt-BR") != passage.notes("en"), passage.id
                 if hasattr(each, "series"):
-                    assert each.line in series[each.series], each.passage.id
+                    assert each.line in series[each.series], passage.id
     assert {name for name, _ in ids} == {
         "correa2011", "eiras2018/platforms", "eiras2018/resources", "eiras2018/scaling", "kagami2017",
         "mendes2019/cpu", "mendes2019/disk", "mendes2019/memory", "trindade2018/application", "trindade2018/cpu",

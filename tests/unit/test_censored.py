@@ -48,7 +48,7 @@ def test_a_mean_with_a_bound_has_neither_spread_nor_interval() -> None:
 )
 def test_a_median_is_exact_where_no_bound_could_move_it(values: list[float], bounded: list[int], known: bool) -> None:
     found = median_of_bounded(values, [bool(each) for each in bounded], 0.95)
-    assert found.value == median_interval(values, 0.95).value and found.at_least is not known
+    assert found.value == median_interval(values, 0.95).value and (found.bound == "≥") is not known
     if not known:
         assert found.interval is None and found.absent_because and found.absent_because.message == MEDIAN_IS_BOUND
 
@@ -58,7 +58,7 @@ def test_an_interval_of_the_median_stands_where_its_upper_end_is_known() -> None
     few = median_of_bounded(values, [False] * 9 + [True], 0.95)
     assert few == median_interval(values, 0.95) and few.interval and few.interval.high == 64
     both = median_of_bounded(values, [False] * 8 + [True] * 2, 0.95)
-    assert both.value == 34.5 and not both.at_least and both.interval is None
+    assert both.value == 34.5 and not both.bound and both.interval is None
     assert both.absent_because and both.absent_because.message == END_IS_BOUND
 
 
@@ -71,7 +71,7 @@ def test_what_is_told_holds_wherever_the_truth_lies() -> None:
         bounded = [true > limit for true, limit in zip(truth, limits, strict=True)]
         median, whole = median_of_bounded(seen, bounded, 0.95), median_interval(truth, 0.95)
         assert median.value is not None and whole.value is not None
-        assert median.value <= whole.value + 1e-9 if median.at_least else median.value == whole.value
+        assert median.value <= whole.value + 1e-9 if median.bound else median.value == whole.value
         assert describe_bounded(seen, bounded, 0.95).mean <= describe(truth, 0.95).mean + 1e-9
         if median.interval:
             assert whole.interval and median.interval.high == whole.interval.high

@@ -9,10 +9,10 @@ import pytest
 
 from lastro.analysis.build import build_report
 from lastro.analysis.claims import Judgement, judge
+from lastro.analysis.claims.load import parse_claims
 from lastro.results.read import load_campaign
 from lastro.results.samples import Metric
 from lastro.results.store import Store
-from lastro.study.load_claims import parse_claims
 from lastro.study.model import Exclusion, Level, Study
 from lastro.words.claims import reason_text
 

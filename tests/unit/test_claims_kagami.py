@@ -14,12 +14,16 @@ from lastro import papers
 from lastro.analysis.build import build_report
 from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.claims import Judgement, judge
+from lastro.analysis.claims.claim import Claim, Claims
+from lastro.analysis.claims.kinds.additive import Additive
+from lastro.analysis.claims.kinds.alike import Alike
+from lastro.analysis.claims.kinds.order import Order
+from lastro.analysis.claims.kinds.recovery import Recovery
+from lastro.analysis.claims.load import load_claims
 from lastro.results.read import load_campaign
 from lastro.results.store import Store
 from lastro.scenarios.base import schemas
-from lastro.study.claims import Additive, Alike, Claim, Claims, Order, Recovery
 from lastro.study.load import load
-from lastro.study.load_claims import load_claims
 from lastro.words.claims import reason_text
 from lastro.words.language import language
 
@@ -63,7 +67,7 @@ def opposite(claim: Claim, levels: Levels, block: int, metric: str) -> float:
         return value * (0.3 if metric == "throughput" else 3.0) if lost else value
     if isinstance(claim.statement, Additive):  # an anomaly that only one function feels
         return value * (3.0 if (levels["function"], levels["anomaly"]) == ("nat", "memory") else 1.0)
-    if isinstance(claim.statement, Alike) or getattr(claim.statement, "direction", "") == "alike":
+    if isinstance(claim.statement, Alike) or claim.direction == "alike":
         return value * 2.0 ** sum(KAGAMI[name].index(str(level)) for name, level in levels.items())
     if isinstance(claim.statement, Order) and claim.statement.of:  # each effect with the other sign
         return {"throughput": 9e3}.get(metric, 9.0) - value
@@ -74,7 +78,7 @@ def test_every_claim_is_contradicted_where_its_opposite_is_so(claims: Claims, tm
     """So each can come out both ways, and a verdict of "reproduced" means something."""
     kinds: dict[str, list[Claim]] = {}
     for claim in claims.claims:
-        likeness = isinstance(claim.statement, Alike) or getattr(claim.statement, "direction", "") == "alike"
+        likeness = isinstance(claim.statement, Alike) or claim.direction == "alike"
         effects = "effects" if getattr(claim.statement, "of", {}) else ""
         kinds.setdefault("likeness" if likeness else f"{type(claim.statement).__name__} {effects}", []).append(claim)
     others = {}

@@ -8,9 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import lastro
+from lastro.analysis.claims import kinds
+from lastro.analysis.claims.claim import Claims
+from lastro.analysis.claims.kinds.additive import Additive
+from lastro.analysis.claims.kinds.alike import Alike
+from lastro.analysis.claims.kinds.compare import Compare
+from lastro.analysis.claims.kinds.extreme import Extreme
+from lastro.analysis.claims.kinds.order import Order
+from lastro.analysis.claims.kinds.recovery import Recovery
+from lastro.analysis.claims.load import load_claims, parse_claims
 from lastro.errors import StudyError
-from lastro.study.claims import Additive, Alike, Claims, Compare, Extreme, Order, Recovery
-from lastro.study.load_claims import load_claims, parse_claims
 
 from ..campaigns import KAGAMI, make_study
 
@@ -52,6 +60,14 @@ def test_each_kind_of_statement() -> None:
         assert isinstance(claim.statement, kind)
 
 
+def test_a_kind_of_claim_is_one_module_that_no_other_one_names() -> None:
+    found = {file.stem for file in Path(kinds.__file__).parent.glob("*.py")} - {"__init__"}
+    assert len(kinds.KINDS) == len(found) == 7
+    assert {kind.__module__ for kind in kinds.KINDS.values()} == {f"{kinds.__name__}.{name}" for name in found}
+    naming = [file for file in Path(lastro.__file__).parent.rglob("*.py") if f"{kinds.__name__}." in file.read_text()]
+    assert naming == []
+
+
 def test_a_level_alone_is_a_list_of_one() -> None:
     (claim,) = read(f'{HEAD}{COMPARE}direction = "lower"').claims
     assert isinstance(claim.statement, Compare)
@@ -86,7 +102,7 @@ WRONG = {
         "claim[0].slight: is a second magnitude", "one of the two",
     ),
     'level = { metric = "jitter", at_most = 1, unit = "ms" }\nslight = 0.1': ("claim[0].slight: applies only to", ""),
-    "": ("claim[0]: states nothing", "exactly one of compare, recovery, order, alike, additive, level, extreme"),
+    "": ("claim[0]: states nothing", "exactly one of additive, alike, compare, extreme, level, order, recovery"),
     'level = { metric = "jitter", unit = "ms" }': ("claim[0].level: has no figure", "value, at_most, at_least"),
     'level = { metric = "jitter", at_most = 1, at_least = 0, unit = "ms" }': ("has at_most and at_least", "one of"),
     'level = { metric = "jitter", value = 1, unit = "ms" }': ("claim[0].level: tolerance is missing", "`value`"),
@@ -124,7 +140,7 @@ WRONG = {
     ),
     'level = { metric = "throughput", at_most = 1, unit = "s" }': ("is in 's', but throughput is in", "convert"),
     COMPARE + 'additive = { metric = "jitter", factors = ["function", "anomaly"] }': (
-        "claim[0]: has compare and additive", "exactly one",
+        "claim[0]: has additive and compare", "exactly one",
     ),
     COMPARE.replace("compare", "comapre") + 'direction = "lower"': ("claim[0].comapre: unknown key", "'compare'"),
     COMPARE.replace("metric", "metrik") + 'direction = "lower"': ("claim[0].compare.metrik: unknown key", "'metric'"),
@@ -161,6 +177,16 @@ WRONG = {
     COMPARE + 'direction = "lower"\npublished = { ratio = 0.9, tolerance = 0 }': (
         "claim[0].published.tolerance: must be above 0, but is 0", "",
     ),
+    'recovery = { metric = "jitter", ideal = { anomaly = "none" }, without = { anomaly = "io" }, '
+    'protected = { anomaly = "cpu" } }\npublished = { share = 0.4, tolerance = 0.1, at_least = 0.2 }': (
+        "claim[0].published: has share and at_least", "give one of them",
+    ),
+    COMPARE + 'direction = "lower"\npublished = { at_least = 0.4 }': (
+        "claim[0].published: at_least does not apply to compare", "difference, ratio",
+    ),
+    'level = { metric = "jitter", at_most = 1, unit = "ms", over = "median" }': (
+        "claim[0].level.over: must be 'mean' or 'worst', but is 'median'", "",
+    ),
     'order = { metric = "jitter", factor = "function", falling = ["nat"] }': (
         "claim[0].order: `falling` must have at least 2 entries", "",
     ),
@@ -195,6 +221,31 @@ def test_what_is_wrong_is_named_with_its_place_and_a_hint(text: str) -> None:
     error = refusal(HEAD + text)
     assert message in error.message
     assert hint in (error.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("says", "amount"),
+    [
+        ("cgroups recover at least half of the loss", "half"),
+        ("cgroups recover most of the loss", "most of"),
+        ("cgroups recover 62,59% of the loss", "62,59%"),
+        ("cgroups recover two thirds of the loss", "thirds of"),
+        ("cgroups recover 0.9 of the loss", "0.9"),
+        ("cgroups recover the most throughput of 4 neighbours", ""),
+        ("cgroups v2.1 recover throughput", ""),
+    ],
+)
+def test_a_recovery_that_says_how_much_needs_a_figure_for_it(says: str, amount: str) -> None:
+    """Without one it would be reproduced by a recovery of any size."""
+    text = f"""{HEAD.replace('"s"', f'"{says}"')}recovery = {{ metric = "jitter", ideal = {{ anomaly = "none" }}, """
+    text += 'without = { anomaly = "io" }, protected = { anomaly = "cpu" } }\n'
+    if amount:
+        assert f"claim[0].recovery: the sentence says '{amount}'" in refusal(text).message
+        assert "at_least = 0.5" in (refusal(text).hint or "")
+        printed = 'published = { printed = "62,59%" }'
+        assert "the sentence says" in refusal(text + printed).message, "what is printed is not judged"
+        text += "published = { at_least = 0.5 }"
+    assert len(read(text).claims) == 1
 
 
 def test_two_claims_of_one_name_and_another_problem() -> None:

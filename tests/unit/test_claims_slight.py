@@ -12,6 +12,8 @@ from lastro import papers
 from lastro.analysis.build import build_report
 from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.claims import Judgement, judge
+from lastro.analysis.claims.claim import Claim, Claims
+from lastro.analysis.claims.load import load_claims, parse_claims
 from lastro.builders.claims_table import render_claims
 from lastro.builders.data.claims import claims_document
 from lastro.builders.stat_tables import claims_table
@@ -19,9 +21,7 @@ from lastro.figures.claims import draw_claims
 from lastro.results.read import load_campaign
 from lastro.results.store import Store
 from lastro.scenarios.base import schemas
-from lastro.study.claims import Claim, Claims
 from lastro.study.load import load
-from lastro.study.load_claims import load_claims, parse_claims
 from lastro.words.claims import reason_text
 from lastro.words.language import ENGLISH, language
 

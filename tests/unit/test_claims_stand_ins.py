@@ -12,12 +12,12 @@ import pytest
 
 from lastro.analysis.build import build_report
 from lastro.analysis.claims import Judgement, judge
+from lastro.analysis.claims.load import parse_claims
 from lastro.builders.data.claims import claims_document
 from lastro.builders.stat_tables import claims_table
 from lastro.errors import StudyError
 from lastro.results.read import load_campaign
 from lastro.results.store import Store
-from lastro.study.load_claims import parse_claims
 from lastro.words.claims import reason_text, verdict_text
 from lastro.words.claims_text import tally_text
 from lastro.words.language import ENGLISH, language

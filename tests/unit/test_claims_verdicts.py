@@ -19,14 +19,16 @@ from lastro.analysis import analyse
 from lastro.analysis.build import build_report
 from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.claims import judge
+from lastro.analysis.claims.kinds.recovery import Recovery
+from lastro.analysis.claims.load import parse_claims
 from lastro.analysis.noise_floor import floor_here
 from lastro.results.read import CampaignData, load_campaign
 from lastro.results.samples import Metric
 from lastro.results.store import Store
 from lastro.stats.noise_floor import FORMAT, rescaled
-from lastro.study.load_claims import parse_claims
 from lastro.study.model import Level
-from lastro.words.claims import reason_text
+from lastro.words.claims import published_text, reason_text
+from lastro.words.claims_text import measured_text
 
 from ..campaigns import make_campaign, make_study
 from ..products import combinations, one_of
@@ -43,8 +45,7 @@ HALF = SEEDS // 2
 FEW = 40  # campaigns for `make test`, where nearly all of them have the same verdict
 few_or_all = pytest.mark.parametrize("seeds", one_of((FEW, SEEDS)))
 
-CLAIMS = parse_claims(
-    """
+CLAIMS_TEXT = """
     [[claim]]
     id = "faster"
     says = "direct carries a fifth more than the bridge"
@@ -80,10 +81,8 @@ CLAIMS = parse_claims(
     says = "anomalies do the same to each link"
     additive = { metric = "throughput", factors = ["link", "anomaly"] }
     margin = 0.08
-    """,  # noqa: E501
-    "claims.toml",
-    STUDY,
-)
+    """  # noqa: E501
+CLAIMS = parse_claims(CLAIMS_TEXT, "claims.toml", STUDY)
 
 
 def world(
@@ -343,7 +342,7 @@ def test_more_claims_ask_for_more_evidence(template: CampaignData) -> None:
     """Holm's correction can only silence a claim, and the reason then says that it did."""
     weak = world(link=0.02)
     one = replace(CLAIMS, claims=CLAIMS.claims[:1])
-    many = replace(one, claims=tuple(replace(one.claims[0], id=str(i)) for i in range(40)))
+    many = replace(one, claims=tuple(one.claims[0].model_copy(update={"id": str(i)}) for i in range(40)))
     tally: Counter[str] = Counter()
     for seed in range(100):
         report = measured(template, weak, seed)
@@ -401,8 +400,8 @@ def test_a_floor_made_for_another_number_of_blocks_is_scaled_and_says_so(templat
 def test_a_recovery_and_an_order_of_effects_are_compared_with_the_floor(template: CampaignData) -> None:
     report = measured(template, TRUE, 3)
     order = CLAIMS.claims[3].statement
-    of_effects = replace(order, of={"link": ("direct",)}, to={"link": ("bridge",)})  # type: ignore[call-arg]
-    own = replace(CLAIMS, claims=(CLAIMS.claims[2], replace(CLAIMS.claims[3], statement=of_effects)))
+    of_effects = order.model_copy(update={"of": {"link": ("direct",)}, "to": {"link": ("bridge",)}})
+    own = replace(CLAIMS, claims=(CLAIMS.claims[2], CLAIMS.claims[3].stating(of_effects)))
     twisted = measured(template, world(link=0.2, interaction=-0.2), 3)
     for campaign, at in ((report, 0), (twisted, 1)):
         for share, under in ((1e-6, False), (5.0, True)):
@@ -412,21 +411,56 @@ def test_a_recovery_and_an_order_of_effects_are_compared_with_the_floor(template
             assert ("smaller than the noise floor" in reason_text(one)) == under
 
 
+def bounded_recovery(template: CampaignData, recovered: float, bound: str) -> tuple[str, str, str]:
+    """The verdict on a recovery with a bound, in a world of this recovery; its reason, and the bound as printed."""
+    text = CLAIMS_TEXT.replace("share = 0.6, tolerance = 0.3", bound)
+    report = measured(template, world(cpu=0.3, memory=0.3, recovered=recovered), 7)
+    one = judge(parse_claims(text, "c.toml", STUDY), report)[2]
+    return one.verdict, reason_text(one), published_text(one.claim.published)
+
+
+def test_a_bound_of_a_recovery_is_judged(template: CampaignData) -> None:
+    """A recovery of 40 % does not reproduce "at least half", although it is one."""
+    found = bounded_recovery(template, 0.75, "at_least = 0.5")
+    assert found == ("reproduced", "the whole interval lies within the published bound", "≥ 50 %")
+    found = bounded_recovery(template, 0.3, "at_least = 0.5")
+    assert found[:2] == ("same direction, another size", "the whole interval lies beyond the published bound")
+    found = bounded_recovery(template, 0.5, "at_least = 0.5")
+    assert found[:2] == ("same direction, too imprecise", "the interval reaches beyond the published bound")
+    found = bounded_recovery(template, 0.3, "at_most = 0.5")
+    assert found == ("reproduced", "the whole interval lies within the published bound", "≤ 50 %")
+
+
+def test_a_level_of_the_worst_condition_is_not_that_of_the_mean(template: CampaignData) -> None:
+    """Beside one neighbour the mean is 700, over all it is 860: only one of the two is at least 800."""
+    text = '[[claim]]\nid = "x"\nsays = "s"\nlevel = { metric = "throughput", at_least = 800, unit = "Mbit/s", '
+    text += 'over = "%s", at = { isolation = "none", link = "bridge" } }'
+    report = measured(template, world(cpu=0.1, memory=0.3), 3)
+    mean, worst = (judge(parse_claims(text % over, "c.toml", STUDY), report)[0] for over in ("mean", "worst"))
+    assert (mean.verdict, reason_text(mean)) == ("reproduced", "the data show that the mean is at least 800 Mbit/s")
+    assert worst.verdict == "contradicted" and worst.effects is not None and len(worst.effects.parts) == 3
+    assert reason_text(worst) == "the data show that the mean is not at least 800 Mbit/s in the condition memory"
+    assert measured_text(worst).startswith("memory: 7") or measured_text(worst).startswith("memory: 6")
+    fine = judge(parse_claims(text % "worst", "c.toml", STUDY), measured(template, world(cpu=0.05, memory=0.1), 3))[0]
+    said = "the data show that the mean is at least 800 Mbit/s in every condition; the worst is memory"
+    assert (fine.verdict, reason_text(fine)) == ("reproduced", said)
+
+
 @pytest.mark.parametrize("seeds", one_of((100, 200)))
 def test_a_null_file_of_many_recoveries_keeps_its_rate(template: CampaignData, seeds: int) -> None:
     """What was lost is known by the data alone, so a claim that finds no loss stays in the family of the others."""
     claims = []
     for links in (("bridge",), ("direct",), ("bridge", "direct")):
         for ideal, anomaly in itertools.permutations(("none", "cpu", "memory"), 2):
-            statement = replace(
-                CLAIMS.claims[2].statement,  # type: ignore[call-arg]
+            statement = Recovery(
+                metric=CLAIMS.claims[2].statement.metric,
                 ideal={"isolation": ("none",), "anomaly": (ideal,)},
                 without={"isolation": ("none",), "anomaly": (anomaly,)},
                 protected={"isolation": ("cgroups",), "anomaly": (anomaly,)},
                 at={"link": links},
             )
             name = f"{links} {ideal} {anomaly}"
-            claims.append(replace(CLAIMS.claims[2], id=name, statement=statement, published=None))
+            claims.append(CLAIMS.claims[2].stating(statement).model_copy(update={"id": name, "published": None}))
     file = replace(CLAIMS, claims=tuple(claims))
     wrong = 0
     for seed in range(seeds):

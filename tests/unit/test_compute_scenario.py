@@ -27,9 +27,9 @@ from lastro.scenarios.shared.clock_policy import judge_clock, note_unverified_cl
 from lastro.scenarios.shared.guest_stats import GuestAccount
 from lastro.scenarios.shared.resources import check_cpuset, expected_cpus, resources, without_limits
 from lastro.scenarios.shared.verify_limits import _allowed, has_memory
-from lastro.scenarios.shared.workload_meters import WorkloadWatch
+from lastro.scenarios.shared.window import MeasuredWindow
 from lastro.testbed import Testbed
-from lastro.validity import ClockDrift, ClockSample, drift_between
+from lastro.validity import ClockDrift, ClockSample, drift
 
 from .recording import FakeInstance
 
@@ -165,7 +165,7 @@ def judged(guest_s: float, reading: Reading = READING, tool: Any = None) -> Outc
     outcome = Outcome()
     before, after = ClockSample(0, 0, 0, 1e-5), ClockSample(2, guest_s, guest_s, 1e-5)
     by_host = (tool or SysbenchCpu()).by_host_clock | BY_HOST
-    judge_clock(reading, by_host, drift_between(before, after), 0.001, outcome)
+    judge_clock(reading, by_host, drift(before, after), 0.001, outcome)
     return outcome
 
 
@@ -215,15 +215,17 @@ def measured(monkeypatch: pytest.MonkeyPatch, reading: Reading = READING, under:
     """A trial whose workload yields this, on what lies `under` it; it is watched for 2.2 s, of which it takes 2 s."""
     host = HostMeter(cast(Any, None), {})
     host.elapsed_s = 2.2
-    host.totals = HostTotals({"user": 2.0, "system": 0.8, "idle": 1.6, "iowait": 0.0, "steal": 0.0}, {})
-    watch = SimpleNamespace(
-        require_used=lambda name: None, drift=None, used={"instance": Usage(cpu_s=2.1)},
-        guest=GuestAccount(1.0, 0.0, 0, 10.0), guest_after=GuestAccount(4.0, 0.0, 0, 14.0), fresh_peak=True,
-        foreign_cpus=0.0, host=host, notes=dict, elapsed_s=2.2, note_witnesses=lambda outcome: None,
-    )  # fmt: skip
-    vars(watch).update(seen)
-    monkeypatch.setattr(compute, "WorkloadWatch", lambda *around: watch)
-    tool, outcome, nothing = SysbenchCpu(), Outcome(), cast(Any, SimpleNamespace(own_cgroups=(), shares_kernel=False))
+    host.totals = HostTotals({"user": 2.0, "nice": 0.0, "system": 0.8, "idle": 1.6, "iowait": 0.0, "steal": 0.0}, {})
+    host.own_user_s = host.own_cpu_s = host.daemons_user_s = 0.0
+    tool, outcome = SysbenchCpu(), Outcome()
+    nothing = cast(Any, SimpleNamespace(own_cgroups=(), shares_kernel=False, host=SimpleNamespace(name="here")))
+    host.testbed = nothing
+    window = MeasuredWindow(nothing, {"instance": nothing}, DEFAULTS, workload="instance")
+    window.host, window.fresh_peak = host, True
+    window.usage.before, window.usage.used = {"instance": Usage()}, {"instance": Usage(cpu_s=2.1, user_s=2.0)}
+    window.guest, window.guest_after = GuestAccount(1.0, 0.0, 0, 10.0), GuestAccount(4.0, 0.0, 0, 14.0)
+    vars(window).update(seen)
+    monkeypatch.setattr(compute, "MeasuredWindow", lambda *around, workload: window)
     monkeypatch.setattr(tool, "run", lambda *how: reading)
     scenario = object.__new__(ComputeScenario)
     scenario._testbed = nothing
@@ -256,7 +258,7 @@ def test_a_trial_marks_what_is_not_of_the_workload_or_of_a_clock_that_is_right(
     monkeypatch: pytest.MonkeyPatch, fresh: bool
 ) -> None:
     """The peak of memory where the kernel keeps an older one, and what a slow guest counted by its clock."""
-    outcome = measured(monkeypatch, drift=ClockDrift(0.9, 0.0001), fresh_peak=fresh)
+    outcome = measured(monkeypatch, drifts={"instance": ClockDrift(0.9, 0.0001)}, fresh_peak=fresh)
     by_host = {"time_host", "instance_cpus", "instance_memory", "guest_memory", "host_cpus", "host_steal"}
     assert set(outcome.measurements) == by_host
     marked = {each["kind"]: each["metrics"] for each in cast(list[dict[str, Any]], outcome.notes["remarks"])}
@@ -353,7 +355,7 @@ def test_a_machine_has_all_the_memory_that_it_was_given(usable_mib: int, machine
 
 
 def test_a_workload_that_ran_out_of_sight_is_no_measurement() -> None:
-    watch = WorkloadWatch(cast(Any, None), {"instance": cast(Any, None)}, "instance")
+    watch = window({"instance": cast(Any, None)})
     with pytest.raises(InstrumentError, match="tool did not run under watch"):
         watch.require_used("tool")
 
@@ -370,16 +372,18 @@ def test_a_guest_counts_between_two_readings_of_its_clock() -> None:
     instance = guest(text, clock=lambda: noted("clock"), usage=lambda: noted("usage", Usage()))
     run = instance.run
     instance.run = lambda argv: noted("account", run(argv))
-    watch = WorkloadWatch(with_peaks(), {"instance": instance}, "instance")
-    watch.host = cast(Any, SimpleNamespace(start=lambda: None, stop=lambda: None))
+    watch = window({"instance": instance})
     with watch:
         order.append("work")
     assert order == ["clock", "account", "usage", "work", "usage", "account", "clock"]
 
 
-def with_peaks() -> Any:
-    """A testbed whose cgroups have a peak of memory for each workload."""
-    return SimpleNamespace(cgroups=SimpleNamespace(fresh_peak=lambda name: nullcontext(True)))
+def window(everyone: Any) -> MeasuredWindow:
+    """A window of a workload, on a testbed whose cgroups have a peak of memory for each."""
+    testbed: Any = SimpleNamespace(cgroups=SimpleNamespace(fresh_peak=lambda name: nullcontext(True)))
+    made = MeasuredWindow(testbed, everyone, DEFAULTS, workload="instance")
+    made.host = cast(Any, SimpleNamespace(start=lambda: None, stop=lambda: None))
+    return made
 
 
 def test_usage_is_counted_from_the_start_of_a_command_to_its_end() -> None:
@@ -388,13 +392,12 @@ def test_usage_is_counted_from_the_start_of_a_command_to_its_end() -> None:
     everyone: dict[str, Any] = {
         role: FakeInstance(usage=lambda role=role: Usage(cpu_s=used[role]), clock=lambda: None) for role in used
     }
-    watch = WorkloadWatch(with_peaks(), everyone, "instance")
-    watch.host = cast(Any, SimpleNamespace(start=lambda: None, stop=lambda: None))
+    watch = window(everyone)
     used["instance"] += 0.5  # exec
     with watch:
         used["instance"], used["server"] = used["instance"] + 2.0, used["server"] + 1.0
     used["instance"] += 0.25  # the output comes out
-    assert {role: each.cpu_s for role, each in watch.used.items()} == {"instance": 2.0, "server": 1.0}
+    assert {role: each.cpu_s for role, each in watch.usage.used.items()} == {"instance": 2.0, "server": 1.0}
     watch.require_used("tool")
     assert watch.fresh_peak and watch.guest_after is None, "an instance on the host's kernel has no account of its own"
 
@@ -402,12 +405,11 @@ def test_usage_is_counted_from_the_start_of_a_command_to_its_end() -> None:
 def test_a_watch_takes_no_second_reading_of_a_command_that_failed() -> None:
     """The instance may be gone: a new error would hide that of the command."""
     instance: Any = FakeInstance(usage=Usage, clock=lambda: None)
-    watch = WorkloadWatch(with_peaks(), {"instance": instance}, "instance")
-    watch.host = cast(Any, SimpleNamespace(start=lambda: None))
+    watch = window({"instance": instance})
     with pytest.raises(CommandTimeout), watch:
         instance.usage = lambda: pytest.fail("it is gone")
         raise CommandTimeout(["work"], 1.0)
-    assert watch.used == {}
+    assert watch.usage.used == {}
 
 
 def guest(text: str, *, shares_kernel: bool = False, **more: Any) -> Any:

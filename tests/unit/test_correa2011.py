@@ -14,6 +14,11 @@ import pytest
 from lastro import papers, registry
 from lastro.analysis.build import build_report
 from lastro.analysis.claims import Judgement, judge
+from lastro.analysis.claims.claim import Claim
+from lastro.analysis.claims.kinds.alike import Alike
+from lastro.analysis.claims.kinds.level import Absolute
+from lastro.analysis.claims.kinds.order import Order
+from lastro.analysis.claims.load import load_claims
 from lastro.campaign.duration import forecast
 from lastro.figures.claims import draw_claims
 from lastro.figures.milestones import draw_milestones
@@ -23,10 +28,8 @@ from lastro.results.store import Store
 from lastro.scenarios.base import Scenario, schemas
 from lastro.scenarios.routing.additions import FIGURES
 from lastro.scenarios.routing.phase_recorder import patient
-from lastro.study.claims import Absolute, Alike, Claim, Order
 from lastro.study.design import treatments
 from lastro.study.load import load
-from lastro.study.load_claims import load_claims
 from lastro.study.model import Study
 from lastro.words.claims import reason_text
 from lastro.words.claims_text import measured_text
@@ -185,7 +188,7 @@ def opposite(kind: str, levels: Levels, block: int, metric: str) -> float:
 
 
 def kind_of(claim: Claim) -> str:
-    alike = isinstance(claim.statement, Alike) or getattr(claim.statement, "direction", "") == "alike"
+    alike = isinstance(claim.statement, Alike) or claim.direction == "alike"
     return "level" if isinstance(claim.statement, Absolute) else "likeness" if alike else "difference"
 
 

@@ -100,7 +100,8 @@ def command_lines(page: Path) -> list[list[str]]:
     lines += [code for code in re.findall(r"`([^`\n]+)`", prose(page)) if re.match(r"(\w+=\S+ )*lastro ", code)]
     found = []
     for line in lines:
-        words = shlex.split(re.split(r"[|>;&]", line)[0], comments=True)
+        plain = re.sub(r'"[^"]*"', lambda quoted: quoted[0].replace(">", "≥"), line)  # not where the output goes
+        words = shlex.split(re.split(r"[|>;&]", plain)[0], comments=True)
         while words and re.fullmatch(r"\w+=.*", words[0]):
             del words[0]
         if words and words[0] == "lastro":

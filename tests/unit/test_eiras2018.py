@@ -14,14 +14,14 @@ import pytest
 from lastro import papers, registry
 from lastro.analysis.build import build_report
 from lastro.analysis.claims import Judgement, judge
+from lastro.analysis.claims.kinds.order import Order
+from lastro.analysis.claims.load import load_claims
 from lastro.campaign.duration import forecast
 from lastro.results.read import load_campaign
 from lastro.results.store import Store
 from lastro.scenarios.base import schemas
-from lastro.study.claims import Compare, Order
 from lastro.study.design import treatments
 from lastro.study.load import load
-from lastro.study.load_claims import load_claims
 from lastro.study.model import Study
 
 from ..campaigns import Levels, make_campaign
@@ -135,7 +135,7 @@ def test_what_four_proxies_are_said_to_be_is_what_is_judged() -> None:
     for claim in load_claims(file, study).claims:
         if claim.id.startswith("more-than-two"):
             assert "take as long as two" in claim.says and claim.margin == 0.1
-            assert isinstance(claim.statement, Compare) and claim.statement.direction == "alike"
+            assert claim.statement.key == "compare" and claim.direction == "alike"
 
 
 def test_the_hosts_own_way_is_that_of_bare_processes_alone() -> None:
@@ -252,7 +252,7 @@ def test_every_claim_is_contradicted_where_its_opposite_is_so(member: str, tmp_p
     for name, one in mirrored.items():
         said = one.claim.statement
         effects = isinstance(said, Order) and said.of and not said.distance  # a distance has no sign to negate
-        world = unlike if getattr(said, "direction", "") == "alike" else negated if effects else mirrored
+        world = unlike if one.claim.direction == "alike" else negated if effects else mirrored
         others |= {name: world[name].verdict} if world[name].verdict != "contradicted" else {}
     assert others == {}
 

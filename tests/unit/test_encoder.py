@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from lastro.analysis.claims import judge
+from lastro.analysis.claims.load import parse_claims
 from lastro.analysis.compare import compare
 from lastro.analysis.gate_plan import gate_plan
 from lastro.builders import gate_plan as planned_gate
@@ -21,7 +22,6 @@ from lastro.builders.data import results as document
 from lastro.builders.data import statistics as analysis_document
 from lastro.builders.data.encoder import encode, only, own
 from lastro.study.design import treatments
-from lastro.study.load_claims import parse_claims
 
 from ..campaigns import Levels, make_campaign, make_study
 from .test_figures import report_of

@@ -16,6 +16,8 @@ from lastro.analysis.build import build_report
 from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.claim_effects import ClaimContrast, ClaimEffects
 from lastro.analysis.claims import Judgement
+from lastro.analysis.claims.claim import Published
+from lastro.analysis.claims.kinds import AnyClaim
 from lastro.analysis.noise_floor import floor_here
 from lastro.figures import FigurePlan, Picture, pictures, plans
 from lastro.figures.claims import draw_claims
@@ -28,7 +30,6 @@ from lastro.results.store import Store
 from lastro.stats.contrasts import Contrast
 from lastro.stats.intervals import Interval
 from lastro.stats.noise_floor import FORMAT
-from lastro.study.claims import Claim, Published
 from lastro.words.language import ENGLISH, language
 
 from ..campaigns import KAGAMI, METRICS, Levels, make_campaign, make_study
@@ -172,6 +173,7 @@ def test_a_noise_floor_is_drawn_and_marks_the_effects(normal: CampaignResults) -
 def test_claims_are_drawn_with_what_was_published() -> None:
     contrast = Contrast(0.93, Interval(0.91, 0.95, 0.95), 0.001, 11, 12, "paired")
     wide = Contrast(0.5, Interval(-40.0, 60.0, 0.95), 0.4, 11, 12, "paired")
+    compare = {"metric": "latency", "of": {"isolation": "cgroups"}, "to": {"isolation": "none"}}
     found = []
     for name, measure, effect, published in (
         ("cost", "ratio", contrast, Published(ratio=0.9, tolerance=0.02)),
@@ -179,7 +181,7 @@ def test_claims_are_drawn_with_what_was_published() -> None:
         ("unpublished", "difference", contrast, None),
     ):
         part = ClaimContrast("", measure, effect, None, 0.001, 0.999)  # type: ignore[arg-type]
-        claim = Claim(name, "", {}, "", None, published)  # type: ignore[arg-type]
+        claim = AnyClaim.model_validate({"id": name, "says": "it costs", "compare": compare, "published": published})
         found.append(Judgement(claim, "reproduced", "ms", ClaimEffects((part,), 1, 1), part, 0.01, 0.01, 12))
     with style():
         figure = draw_claims(found, ENGLISH)

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from lastro.errors import Unavailable
-from lastro.functions.base import PATHS
+from lastro.functions.base import PATHS, Function
 from lastro.functions.dpi import SIGNATURE, Dpi
 from lastro.functions.firewall import Firewall
 from lastro.isolation.base import NEIGHBOUR
@@ -34,7 +34,7 @@ def config(scenario: Any = LoadScenario, **chosen: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("ip", PATHS)
 def test_a_firewall_has_as_many_further_rules_as_it_is_told(ip: str) -> None:
     path = PATHS[ip]
-    usual, more = Firewall().rules(path), make_part("function", "firewall:rules=600").rules(path)
+    usual, more = Firewall().rules(path), make_part(Function, "firewall:rules=600").rules(path)
     added = set(more.splitlines()) - set(usual.splitlines())
     hosts = {ip_address(match[1]) for line in added if (match := re.search(r"saddr (\S+) counter name blocked", line))}
     assert len(more.splitlines()) == len(usual.splitlines()) + 600 and len(hosts) == 600

@@ -17,6 +17,8 @@ import pytest
 from lastro import registry
 from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.claims import judge
+from lastro.analysis.claims.claim import Claims, Source
+from lastro.analysis.claims.kinds import AnyClaim
 from lastro.analysis.compare import compare, facts
 from lastro.analysis.pooled import machine
 from lastro.app.contents import content_of, loaded
@@ -45,7 +47,6 @@ from lastro.render.html import html
 from lastro.results.export import to_csv
 from lastro.scenarios.shared.availability_probes import PartProbes
 from lastro.scenarios.shared.pools import PlatformPool
-from lastro.study.claims import Absolute, Claim, Claims, Source
 from lastro.testbed import Testbed
 from lastro.words.campaign import premises
 from lastro.words.comparison import differences, notes
@@ -72,6 +73,7 @@ profile {{.Name}} flags=(attach_disconnected) {
 more junk {{.Other}}
 }
 """
+LEVEL = {"metric": "throughput", "value": 1.5, "tolerance": 0.5, "unit": "Mbit/s"}
 
 
 def guest_of(file: TestbedFile) -> GuestPlan:
@@ -311,7 +313,7 @@ def test_a_guest_whose_addresses_were_random_is_another_machine(reports: dict[st
 
 
 def test_a_claim_on_a_figure_of_a_host_is_untestable_in_software(reports: dict[str, CampaignResults]) -> None:
-    claim = Claim("fast", "it is fast", {}, "", Absolute("throughput", 1.0, 2.0, "Mbit/s", {}))
+    claim = AnyClaim.model_validate({"id": "fast", "says": "it is fast", "level": LEVEL})
     claims = Claims(Source(), (claim,))
     verdicts = {name: judge(claims, report)[0] for name, report in reports.items()}
     assert verdicts["tcg"].verdict == "untestable here" and "emulated" in str(verdicts["tcg"].why_not[0])

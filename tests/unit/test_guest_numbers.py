@@ -18,6 +18,9 @@ from lastro.analysis.as_published import MatchedBars
 from lastro.analysis.build import build_report
 from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.claims import Judgement, judge
+from lastro.analysis.claims.claim import Claims, Source
+from lastro.analysis.claims.kinds import AnyClaim
+from lastro.analysis.claims.load import parse_claims
 from lastro.analysis.compare import compare, facts
 from lastro.analysis.pooled import machine, pool_hosts
 from lastro.app.contents import content_of, hosts_of, loaded, loaded_together
@@ -41,8 +44,6 @@ from lastro.results.export import to_csv
 from lastro.results.members import Member
 from lastro.results.samples import Metric, depends_on_speed
 from lastro.results.store import Store
-from lastro.study.claims import Absolute, Claim, Claims, Source
-from lastro.study.load_claims import parse_claims
 from lastro.words.campaign import place, premises
 from lastro.words.claims import reason_text
 from lastro.words.comparison import not_compared, notes
@@ -55,6 +56,7 @@ from .test_guest_host import guest_of
 from .test_report_model import report_of
 
 PORTUGUESE = language("pt-BR")
+LEVEL = {"metric": "throughput", "value": 1.5, "tolerance": 0.5, "unit": "Mbit/s"}
 
 
 def in_guest(accelerator: str, cgroups: str = "v2") -> dict[str, Any]:
@@ -125,7 +127,7 @@ def test_a_guest_among_the_testbeds_of_a_fleet_is_named(tmp_path: Path) -> None:
 
 
 def test_a_stated_level_is_not_judged_if_a_part_is_emulated(tmp_path: Path) -> None:
-    claims = Claims(Source(), (Claim("f", "it is fast", {}, "", Absolute("throughput", 1.0, 2.0, "Mbit/s", {})),))
+    claims = Claims(Source(), (AnyClaim.model_validate({"id": "fast", "says": "it is fast", "level": LEVEL}),))
     mixed, hosts = whole(tmp_path / "mixed", PROVENANCE, TCG), whole(tmp_path / "hosts", PROVENANCE, PROVENANCE)
     (found,) = judge(claims, mixed)
     assert found.verdict == "untestable here" and "some of it was measured in a guest" in reason_text(found)

@@ -11,8 +11,9 @@ import pytest
 from lastro.host import base
 from lastro.host.cgroups import Usage
 from lastro.results.samples import Outcome
-from lastro.scenarios.proxy.hosts import HostsMeter
+from lastro.scenarios.proxy.starts import StartsWindow
 from lastro.scenarios.shared.host_limits import HostClocks, clock_kept
+from lastro.scenarios.shared.window import Meters
 from lastro.validity import ClockReading, ClockSample
 
 from .recording import RecordingHost
@@ -38,11 +39,19 @@ class Counted(RecordingHost):
 
 def wire(client: Counted, dut: Counted, server: Counted) -> Any:
     place = lambda host: SimpleNamespace(testbed=SimpleNamespace(host=host, cgroups=None, near=None))  # noqa: E731
-    return SimpleNamespace(client=place(client), dut=place(dut), server=place(server))
+    found = SimpleNamespace(client=place(client), dut=place(dut), server=place(server))
+    found.places = (found.client, found.dut, found.server)
+    return found
 
 
-def user(seconds: float) -> Usage:
-    return Usage(cpu_s=seconds, user_s=seconds)
+class Using:
+    """An instance on a host, which has used some CPU time since it started."""
+
+    def __init__(self, host: Counted) -> None:
+        self.testbed, self.used_s = SimpleNamespace(host=host, near=None), 0.0
+
+    def usage(self) -> Usage:
+        return Usage(cpu_s=self.used_s, user_s=self.used_s)
 
 
 @pytest.fixture
@@ -55,31 +64,27 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 def test_a_disturbed_client_on_a_host_of_its_own_makes_the_trial_invalid(clock: list[float]) -> None:
     client, dut, server = (Counted(name, remote=True) for name in ("client-host", "dut-host", "server-host"))
-    hosts = HostsMeter(wire(client, dut, server), ())
-    hosts.start()
-    client.user, dut.user, server.user, clock[0] = 900, 100, 100, 110.0
-    hosts.stop()
-    everyone: Any = {
-        name: SimpleNamespace(testbed=SimpleNamespace(host=host, near=None))
-        for name, host in (("client", client), ("proxy0", dut), ("server", server))
-    }
-    found = hosts.judge({"client": user(1.0), "proxy0": user(1.0), "server": user(1.0)}, everyone, LIMITS)
-    assert found.invalid_because == [
-        "client-host: the host was disturbed: other processes used 0.80 CPUs (limit 0.3)",
-    ]
+    everyone: Any = {"client": Using(client), "proxy0": Using(dut), "server": Using(server)}
+    beds = [place.testbed for place in wire(client, dut, server).places]
+    meters = Meters(beds[1], everyone, elsewhere=beds)
+    with meters:
+        client.user, dut.user, server.user, clock[0] = 900, 100, 100, 110.0
+        for each in everyone.values():
+            each.used_s += 1.0
+    found = meters.judged(LIMITS)
+    assert found.invalid_because == ("client-host: the host was disturbed: other processes used 0.80 CPUs (limit 0.3)",)
     assert set(found.notes) == {"host", "host client-host", "host server-host"}
 
 
 def test_one_machine_for_all_roles_is_judged_once(clock: list[float]) -> None:
     one = Counted("here", remote=True)
-    hosts = HostsMeter(wire(one, one, one), ())
-    hosts.start()
-    one.user, one.steal, clock[0] = 250, 500, 110.0
-    hosts.stop()
-    everyone: Any = {
-        name: SimpleNamespace(testbed=SimpleNamespace(host=one, near=None)) for name in ("client", "server")
-    }
-    found = hosts.judge({"client": user(1.0), "server": user(1.5)}, everyone, LIMITS)
+    everyone: Any = {"client": Using(one), "server": Using(one)}
+    beds = [place.testbed for place in wire(one, one, one).places]
+    meters = Meters(beds[1], everyone, elsewhere=beds)
+    with meters:
+        one.user, one.steal, clock[0] = 250, 500, 110.0
+        everyone["client"].used_s, everyone["server"].used_s = 1.0, 1.5
+    found = meters.judged(LIMITS)
     (reason,) = found.invalid_because
     assert "stolen" in reason and set(found.notes) == {"host"}
 
@@ -93,15 +98,15 @@ def test_starts_are_judged_without_what_lastros_own_commands_used(
         "times",
         lambda: SimpleNamespace(user=0.0, system=0.0, children_user=children_s[0], children_system=0.0),
     )
-    hosts = HostsMeter(wire(here, here, here), ())
-    hosts.start()
-    here.user, children_s[0], clock[0] = 500, 1.5, 104.0
-    hosts.stop()
-    everyone: Any = {"proxy0": SimpleNamespace(testbed=SimpleNamespace(host=here, near=None))}
-    assert hosts.judge_starts({"proxy0": user(3.0)}, everyone, LIMITS).invalid_because == []
-    found = hosts.judge_starts({"proxy0": user(1.0)}, everyone, LIMITS)
     told = "while the proxies started, the host was disturbed: other processes used 0.62 CPUs (limit 0.3)"
-    assert found.invalid_because == [told] and set(found.notes) == {"host at start"}
+    for used_s, reasons in ((3.0, ()), (1.0, (told,))):
+        here.user, children_s[0], clock[0] = 0, 0.0, 100.0
+        window, proxy = StartsWindow(wire(here, here, here), Using(here), ()), Using(here)  # type: ignore[arg-type]
+        with window:
+            here.user, children_s[0], clock[0], proxy.used_s = 500, 1.5, 104.0, used_s
+            window.add({"proxy0": proxy})  # type: ignore[dict-item]
+        found = window.judged(LIMITS)
+        assert found.invalid_because == reasons and set(found.notes) == {"host at start"}
 
 
 def test_in_a_guest_foreign_load_is_that_of_the_machine_below(
@@ -111,18 +116,15 @@ def test_in_a_guest_foreign_load_is_that_of_the_machine_below(
     under = SimpleNamespace(foreign_cpus=0.75, totals=SimpleNamespace(steal_percent=0.0), stop=lambda: None)
     monkeypatch.setattr("lastro.meters.host._MachineUnderGuest", lambda near, rivals: under)
     guest = Counted("the guest", remote=True)
-    bed = SimpleNamespace(host=guest, cgroups=None, near=object(), rivals=frozenset())
-    place = SimpleNamespace(testbed=bed)
-    hosts = HostsMeter(SimpleNamespace(client=place, dut=place, server=place), ())  # type: ignore[arg-type]
-    hosts.start()
-    guest.user, clock[0] = 400, 110.0
-    hosts.stop()
-    everyone: Any = {"proxy0": place}
-    found = hosts.judge_starts({"proxy0": user(3.0)}, everyone, LIMITS)
-    assert found.invalid_because == [
-        "while the proxies started, the host was disturbed: other processes used 0.75 CPUs (limit 0.3)"
-    ]
-    assert hosts.dut.foreign_cpus(3.0) == 0.75 and hosts.dut.others_user_s(3.0) == pytest.approx(1.0)
+    place = SimpleNamespace(testbed=SimpleNamespace(host=guest, cgroups=None, near=object(), rivals=frozenset()))
+    nodes: Any = SimpleNamespace(dut=place, places=(place, place, place))
+    window = StartsWindow(nodes, Using(guest), ())  # type: ignore[arg-type]
+    with window:
+        guest.user, clock[0] = 400, 110.0
+    assert window.judged(LIMITS).invalid_because == (
+        "while the proxies started, the host was disturbed: other processes used 0.75 CPUs (limit 0.3)",
+    )
+    assert window.host.foreign_cpus(3.0) == 0.75 and window.host.others_user_s(3.0) == pytest.approx(1.0)
 
 
 # Clocks

@@ -288,7 +288,7 @@ def test_only_a_platform_that_takes_links_late_has_a_link_of_its_own_for_a_neigh
 def test_a_flood_of_the_chains_link_goes_to_the_function_over_a_port_that_the_neighbour_has_there(
     tmp_path: Path,
 ) -> None:
-    flood = make_part("anomaly", "network:link=chain")
+    flood = make_part(Anomaly, "network:link=chain")
     assert flood.on_chain and not anomaly("network").on_chain and not anomaly("conntrack").on_chain
     host = RecordingHost()
     testbed = recording_testbed(host, tmp_path)

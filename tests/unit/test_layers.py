@@ -111,7 +111,7 @@ IO = {
 PURE_BUT_FOR = {
     "study.document": {"pathlib", "lastro.files"},
     "study.load": {"pathlib"},
-    "study.load_claims": {"pathlib"},
+    "analysis.claims.load": {"pathlib"},
 }
 
 

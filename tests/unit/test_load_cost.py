@@ -11,13 +11,11 @@ from lastro.errors import CommandFailed
 from lastro.host.activity import HostTotals
 from lastro.host.cgroups import Usage
 from lastro.isolation.base import NEIGHBOUR
-from lastro.meters.host import HostMeter
-from lastro.meters.usage import UsageMeter
 from lastro.results.samples import REALLY, Outcome, Reading
 from lastro.scenarios.chain import measuring
 from lastro.scenarios.load.cost import Spent, costs, measure_cost, spent
 from lastro.scenarios.load.search import Probe
-from lastro.scenarios.shared.cost import LoadWatch
+from lastro.scenarios.shared.window import Meters
 from lastro.validity import Window
 
 from .recording import FakeInstance, answer
@@ -28,20 +26,21 @@ CHAIN = {
 }  # fmt: skip
 
 
-def meters(neighbour_s: float = 0.0) -> tuple[HostMeter, UsageMeter]:
+def meters(neighbour_s: float = 0.0) -> Meters:
     """The meters of a load that keeps 3.2 CPU-seconds busy, 0.5 of which are system time and 1.0 interrupts."""
-    usage, host = UsageMeter(cast(Any, None), {}), HostMeter(cast(Any, None), {})
+    found = Meters(cast(Any, None), {})
+    usage, host = found.usage, found.host
     usage.used = CHAIN | ({NEIGHBOUR: Usage(cpu_s=neighbour_s, user_s=neighbour_s)} if neighbour_s else {})
     busy = {"user": 1.7 + neighbour_s, "nice": 0.0, "system": 0.5, "irq": 0.0, "softirq": 1.0}
     host.totals = HostTotals({**busy, "idle": 1.0, "iowait": 0.0, "steal": 0.0}, {"cpu": 0.9})
     host.own_user_s = host.own_cpu_s = host.daemons_user_s = 0.0
     usage.elapsed_s = host.elapsed_s = METERS_S
-    return host, usage
+    return found
 
 
 def cost_of(neighbour_s: float = 0.0, *, waited_s: float = 0.0) -> dict[str, float]:
     probe = Probe(50_000, LOAD_S, 100_000, 100_000, LOAD_S, {}, waited_s=waited_s)
-    return costs(probe, *meters(neighbour_s))
+    return costs(probe, meters(neighbour_s))
 
 
 def test_cpus_are_those_in_the_time_of_the_load() -> None:
@@ -68,27 +67,29 @@ def test_the_time_in_which_generators_wait_is_no_cost_of_a_frame(waited_s: float
 
 def test_a_neighbour_is_not_charged_with_the_interrupts_that_forward_packets() -> None:
     """Most kernels count them as time of the process that they interrupt, and as interrupts of the host."""
-    host, usage = meters(neighbour_s=METERS_S)
+    found_by = meters(neighbour_s=METERS_S)
+    host, usage = found_by.host, found_by.usage
     usage.used[NEIGHBOUR] = Usage(cpu_s=METERS_S, user_s=METERS_S - 0.8)
     in_interrupts = {**host.totals.cpu_s, "user": host.totals.cpu_s["user"] - 0.8, "softirq": 1.8}
     host.totals = HostTotals(in_interrupts, host.totals.stalled_s)
-    found = spent(Probe(50_000, LOAD_S, 100_000, 100_000, LOAD_S, {}), host, usage)
+    found = spent(Probe(50_000, LOAD_S, 100_000, 100_000, LOAD_S, {}), found_by)
     assert found == Spent(pytest.approx(4.0), 0.0, pytest.approx(METERS_S - 0.8))
 
 
 def test_the_system_time_of_a_neighbour_is_its_own() -> None:
     """As one that floods a link or writes to a disk has: the host counts 2 seconds more of it."""
-    host, usage = meters(neighbour_s=1.0)
+    found_by = meters(neighbour_s=1.0)
+    host, usage = found_by.host, found_by.usage
     usage.used[NEIGHBOUR] = Usage(cpu_s=3.0, user_s=1.0)
     host.totals = HostTotals({**host.totals.cpu_s, "system": 0.6 + 2.0}, host.totals.stalled_s)
-    assert spent(Probe(50_000, LOAD_S, 100_000, 100_000, LOAD_S, {}), host, usage).beside_s == pytest.approx(3.0)
+    assert spent(Probe(50_000, LOAD_S, 100_000, 100_000, LOAD_S, {}), found_by).beside_s == pytest.approx(3.0)
 
 
 def test_the_start_of_a_generator_is_no_cost_of_a_frame() -> None:
     """The start on a platform with a daemon may take as long as the frames."""
     probe = Probe(50_000, LOAD_S, 100_000, 100_000, LOAD_S, {})
     few, start = Probe(100, 0.1, 10, 10, 0.1, {}), Spent(work_s=1.2, waited_s=0.5)
-    found, as_before = costs(probe, *meters(), few, start), cost_of()
+    found, as_before = costs(probe, meters(), few, start), cost_of()
     assert found["frames_per_cpu_s"] == pytest.approx((100_000 - 10) / (3.2 - 1.2))
     assert found["host_cpus"] == pytest.approx(as_before["host_cpus"] - 1.2 / LOAD_S), "its waiting is no work"
 
@@ -102,21 +103,14 @@ def test_cost_is_measured_at_the_rate_or_a_condition_says_that_it_was_not(monkey
         n = next(sent)
         return Probe(rate_fps, duration_s, n, n, duration_s, {})
 
-    class Meter:
-        def __init__(self, like: Any) -> None:
-            self.__dict__.update(like.__dict__)
-            self.read, self.note = like.read, like
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(self.note, name)
+    class Still(Meters):
+        def __init__(self, *around: Any) -> None:
+            vars(self).update(vars(meters()))
 
         def start(self) -> None: ...
         def stop(self) -> None: ...
 
-    host, usage = meters()
-    monkeypatch.setattr("lastro.scenarios.load.cost.HostMeter", lambda *_: Meter(host))
-    monkeypatch.setattr("lastro.scenarios.load.cost.UsageMeter", lambda *_: Meter(usage))
-    monkeypatch.setattr("lastro.scenarios.load.cost.note_meter", lambda *_: None)
+    monkeypatch.setattr("lastro.scenarios.load.cost.Meters", Still)
     prober, standing = (
         SimpleNamespace(probe=probe, refresh=lambda: None, mean_bytes=60.0),
         SimpleNamespace(everyone={}, own_cgroups=()),
@@ -137,9 +131,8 @@ def test_cost_is_measured_at_the_rate_or_a_condition_says_that_it_was_not(monkey
 # The cost of what a chain carries
 
 
-def watched(neighbour_s: float = 0.0) -> LoadWatch:
-    watch = object.__new__(LoadWatch)
-    watch.host, watch.usage = meters(neighbour_s)
+def watched(neighbour_s: float = 0.0) -> Meters:
+    watch = meters(neighbour_s)
     watch.usage.used = {role: watch.usage.used.get(role, Usage()) for role in (*CHAIN, NEIGHBOUR)}
     return watch
 
@@ -176,7 +169,7 @@ def test_a_chains_cost_is_for_each_gbit_of_the_tcp_flow(apparatus_s: float | Non
 
 def test_a_watch_of_a_load_reads_around_the_command_alone() -> None:
     order: list[str] = []
-    watch = object.__new__(LoadWatch)
+    watch = Meters(cast(Any, None), {})
     for name in ("host", "usage"):
         steps = {step: lambda name=name, step=step: order.append(f"{name} {step}") for step in ("start", "stop")}
         setattr(watch, name, SimpleNamespace(**steps))

@@ -8,6 +8,7 @@ import pytest
 
 from lastro.campaign.duration import configuration
 from lastro.errors import InputError, StudyError, Unavailable
+from lastro.instruments.base import Workload
 from lastro.scenarios.base import make_part, schemas
 from lastro.study import design
 from lastro.study.json_schema import json_schema
@@ -107,8 +108,8 @@ def test_editors_know_constants_of_one_part() -> None:
 
 
 def test_a_part_is_made_of_its_level() -> None:
-    assert make_part("instrument", "sysbench-cpu:primes=7,threads=3").chosen["primes"] == 7
+    assert make_part(Workload, "sysbench-cpu:primes=7,threads=3").chosen["primes"] == 7
     with pytest.raises(Unavailable, match="instrument sysbench-cpu has no option 'digits'"):
-        make_part("instrument", "sysbench-cpu:digits=7")
+        make_part(Workload, "sysbench-cpu:digits=7")
     with pytest.raises(InputError, match="at least 3"):
-        make_part("instrument", "sysbench-cpu:primes=1")
+        make_part(Workload, "sysbench-cpu:primes=1")

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from lastro.analysis.claims import Judgement
+from lastro.analysis.claims.load import parse_claims
 from lastro.analysis.pooled import PooledEffect, PooledStudy, pool_hosts
 from lastro.app.contents import hosts_of, loaded
 from lastro.builders.pool import pool_blocks
@@ -25,7 +26,6 @@ from lastro.render.terminal import terminal_lines
 from lastro.results.merge import together
 from lastro.results.read import CampaignData
 from lastro.results.samples import Metric
-from lastro.study.load_claims import parse_claims
 from lastro.study.model import Factor, Level, Study, among
 from lastro.words.claims import reason_text
 from lastro.words.language import ENGLISH, LANGUAGES, language

@@ -17,13 +17,14 @@ from lastro.errors import PlatformError
 from lastro.functions.http_proxy import HttpProxy, ProxyOptions
 from lastro.host.activity import HostTotals
 from lastro.host.cgroups import Resources, Usage
-from lastro.results.samples import AT_LEAST, Outcome
+from lastro.results.samples import AT_LEAST, Outcome, Reading
 from lastro.results.trial_notes import remarks_of
 from lastro.scenarios import proxy as proxy_module
 from lastro.scenarios.proxy import capacity, proxies
 from lastro.scenarios.proxy import measure as proxy_measure
 from lastro.scenarios.proxy import origin as origins
 from lastro.scenarios.shared.timing import InstanceTimes
+from lastro.scenarios.shared.window import Meters
 
 from .test_proxy_scenario import config
 
@@ -83,25 +84,28 @@ def test_two_bare_proxies_may_be_two_ports_of_one_server(monkeypatch: pytest.Mon
 def test_starts_that_others_disturbed_make_the_trial_invalid(monkeypatch: pytest.MonkeyPatch) -> None:
     """The proxies are timed before a request is: what was busy then is no more while these go."""
     steps: list[str] = []
-    proxy = SimpleNamespace(instance=SimpleNamespace(spec=SimpleNamespace(name="p"), usage=Usage))
+    proxy = SimpleNamespace(instance=SimpleNamespace(spec=SimpleNamespace(name="p")))
 
-    class Meter:
+    class Window(Meters):
+        def __init__(self) -> None: ...
+
         def start(self) -> None:
             steps.append("start")
 
         def stop(self) -> None:
             steps.append("stop")
 
-        def judge_starts(self, used: Any, everyone: Any, config: Any) -> Outcome:
-            assert set(used) == set(everyone) == {"p", "server"}
-            return Outcome(invalid_because=["disturbed"])
+        def add(self, instances: Any) -> None:
+            assert set(instances) == {"p"}
+
+        def judged(self, config: Any) -> Reading:
+            return Reading({}, invalid_because=("disturbed",))
 
     farm: Any = SimpleNamespace(add=lambda stack, n: steps.append(f"add {n}") or [proxy] * n)
-    server: Any = SimpleNamespace(usage=Usage)
     started: Any = proxy_module._started
-    proxies, found = started(ExitStack(), farm, server, Meter(), config(proxies=2))
-    assert steps == ["start", "add 2", "stop"] and proxies == [proxy, proxy] and found.invalid_because == ["disturbed"]
-    assert started(ExitStack(), farm, server, Meter(), config(proxies=0))[0] == []
+    proxies, found = started(ExitStack(), farm, Window(), config(proxies=2))
+    assert steps == ["start", "add 2", "stop"] and proxies == [proxy, proxy] and found.invalid_because == ("disturbed",)
+    assert started(ExitStack(), farm, Window(), config(proxies=0))[0] == []
 
 
 def test_each_instance_starts_only_where_there_is_room_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,9 +129,10 @@ def test_of_ports_of_one_server_the_first_alone_tells_when_it_answered() -> None
     proxies: Any = [SimpleNamespace(instance=instance, start_s=1.0, answer_s=answer_s) for answer_s in (2.0, 2.5, 3.0)]
     farm: Any = SimpleNamespace(began_s=0.0, ended_s=3.0)
     stands = proxy_measure.Standing(*[None] * 7, proxies, farm)  # type: ignore[list-item]
-    host: Any = SimpleNamespace(read=dict, totals=HostTotals({"softirq": 0.0, "irq": 0.0}, {}))
-    outcome = Outcome()
-    proxy_measure._account(stands, host, {"proxy0": Usage()}, 10, 1.0, outcome)
+    host = SimpleNamespace(read=dict, totals=HostTotals({"softirq": 0.0, "irq": 0.0}, {}), elapsed_s=1.0)
+    window: Any = SimpleNamespace(host=host, usage=SimpleNamespace(used={"proxy0": Usage()}))
+    outcome = Outcome(notes={"http": {"shares": [10]}})
+    proxy_measure._account(stands, window, outcome)
     assert outcome.measurements["proxy_answer"] == 2000 and outcome.measurements["proxies_up"] == 3000
 
 

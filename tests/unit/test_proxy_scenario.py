@@ -179,13 +179,22 @@ def test_what_the_host_of_the_proxies_spends_has_its_kernel_and_not_the_other_ro
     stands: Any = SimpleNamespace(
         proxies=[object()], wire=SimpleNamespace(dut=at(here)), before=proxy_measure.Taken(2 << 20, 1 << 20)
     )
-    meter: Any = SimpleNamespace(busy_s=8.5, own_cpu_s=0.5)  # 3 s more than roles and Lastro: the kernel's
     outcome = Outcome({"requests_per_s": 50.0}, notes={"http": {"shares": [100]}})
-    proxy_measure._account_dut(stands, meter, used, 10.0, outcome)
+    window = windowed(8.5, 0.5, used)  # 3 s more than roles and Lastro: the kernel's
+    proxy_measure._account_dut(stands, window, outcome)
     assert outcome.measurements == {
         "requests_per_s": 50.0, "dut_cpu_time": 50.0, "dut_cpus": 2.5, "dut_memory": 2.0, "dut_swap": 0.0,
     }  # fmt: skip
     assert "dut_swap" not in outcome.notes
+
+
+def windowed(busy_s: float, own_cpu_s: float, used: dict[str, Any]) -> Any:
+    """The window of a load: {role: (instance, what it used)}."""
+    usage = SimpleNamespace(
+        instances={role: each[0] for role, each in used.items()}, used={role: each[1] for role, each in used.items()}
+    )
+    host = SimpleNamespace(busy_s=busy_s, own_cpu_s=own_cpu_s, elapsed_s=10.0)
+    return SimpleNamespace(host=host, usage=usage)
 
 
 def test_a_host_without_swap_has_no_value_that_a_claim_could_take_for_alike() -> None:
@@ -196,8 +205,7 @@ def test_a_host_without_swap_has_no_value_that_a_claim_could_take_for_alike() ->
         proxies=[object()], wire=SimpleNamespace(dut=dut), before=proxy_measure.Taken.on(here)
     )
     outcome = Outcome({"requests_per_s": 50.0}, notes={"http": {"shares": [100]}})
-    meter: Any = SimpleNamespace(busy_s=1.0, own_cpu_s=0.0)
-    proxy_measure._account_dut(stands, meter, {}, 10.0, outcome)
+    proxy_measure._account_dut(stands, windowed(1.0, 0.0, {}), outcome)
     assert "dut_swap" not in outcome.measurements and outcome.notes["dut_swap"] == "the host has no swap"
     assert outcome.measurements["dut_memory"] == 0.0
 

@@ -15,6 +15,7 @@ import pytest
 from lastro.analysis import analyse
 from lastro.analysis.build import build_report
 from lastro.analysis.claims import judge
+from lastro.analysis.claims.load import parse_claims
 from lastro.app import contents
 from lastro.builders.baseline_tables import comparisons_table
 from lastro.builders.content import Content
@@ -35,7 +36,6 @@ from lastro.results.read import load_campaign
 from lastro.results.samples import Metric
 from lastro.results.store import Store
 from lastro.stats.noise_floor import FORMAT
-from lastro.study.load_claims import parse_claims
 from lastro.words.campaign import limitations
 from lastro.words.claims import reason_text
 from lastro.words.estimates import p_text, share_text

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from lastro.errors import CommandTimeout, PlatformError
 from lastro.functions._ospf import Interface, OspfDaemon, host_name
 from lastro.functions.ospf_router import ROUTERS
+from lastro.host.cgroups import Usage
 from lastro.host.moments import FileReadings, OwnCpu
-from lastro.meters.host import HostMeter
 from lastro.platforms.base import AVAILABLE
 from lastro.results.samples import Outcome
 from lastro.scenarios import routing
@@ -268,46 +268,28 @@ def test_the_cpu_time_of_an_event_ends_with_the_convergence(run: Any, monkeypatc
 # The observer is not what is observed
 
 
-class BusyFor(HostMeter):
-    """A meter that saw a host with so many foreign CPU seconds in so many seconds."""
-
-    foreign_s, lasted_s, stolen = 0.0, 4.0, 0.0
-
-    def start(self) -> None:
-        pass
-
-    def stop(self) -> None:
-        self.elapsed_s, self.own_cpu_s = self.lasted_s, 0.0
-
-    def read(self) -> dict[str, float]:
-        return {"host_cpus": 0.5}
-
-    @property
-    def steal_percent(self) -> float:
-        return self.stolen
-
-    def foreign_cpus(self, instances_user_s: float) -> float:
-        return max(0.0, self.foreign_s - instances_user_s) / self.elapsed_s
-
-
 @pytest.mark.parametrize(
     ("phase", "used_s", "valid"), [("boot", 0, False), ("regular", 0, False), ("regular", 3, True)]
 )
 def test_the_host_is_judged_in_each_phase_that_is_read(
     monkeypatch: pytest.MonkeyPatch, phase: str, used_s: float, valid: bool
 ) -> None:
-    monkeypatch.setattr(phase_recorder, "HostMeter", BusyFor)
     monkeypatch.setattr(phase_recorder, "memory_taken", lambda host: 0)
-    monkeypatch.setattr(BusyFor, "foreign_s", 4.0)
-    outcome, used = Outcome(), iter((0.0, used_s))
-    testbed: Any = SimpleNamespace(host=SimpleNamespace(glance=lambda: FileReadings(0.0, {}, OwnCpu())))
+    outcome, used, moments = Outcome(), iter((0.0, used_s)), itertools.count(step=4)  # four seconds, all of them busy
+
+    def glance(paths: Any) -> FileReadings:
+        at_s = next(moments)
+        return FileReadings(at_s, {"/proc/stat": f"cpu  {100 * at_s} 0 0 1000 0 0 0 0\n"}, OwnCpu())
+
+    testbed: Any = SimpleNamespace(host=SimpleNamespace(name="here", glance=glance), near=None)
     at_s = itertools.count()
     course = HostTimeline(lambda: HostReading(next(at_s), 0.0, 0.0), 2)
     work = PhaseRecorder(testbed, {"max_steal_percent": 5.0, "max_foreign_cpus": 0.3}, outcome, (), course)
     if phase == "boot":
         work.booted(0.0, 1.0, 0.0)
     else:
-        work.instances_user_s = lambda: next(used)
+        moments = itertools.count(step=4)
+        work.routers = {"r1": cast(Any, SimpleNamespace(usage=lambda: Usage(user_s=next(used))))}
         with work.phase(phase):
             pass
     assert outcome.valid == valid

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -30,35 +31,13 @@ from lastro.scenarios.routing.phase_recorder import PhaseRecorder, fallen_s
 from lastro.validity import ClockReading, ClockSample
 
 
-class Meter:
-    """Of a host that was busy for two of four seconds."""
-
-    elapsed_s, own_cpu_s, steal_percent = 4.0, 0.0, 0.0
-
-    def __init__(self, *arguments: Any) -> None:
-        pass
-
-    def start(self) -> None:
-        pass
-
-    stop = start
-
-    def read(self) -> dict[str, float]:
-        return {"host_cpus": 0.5}
-
-    def foreign_cpus(self, instances_user_s: float) -> float:
-        return 0.0
-
-    def notes(self) -> dict[str, Any]:
-        return {}
-
-
 def test_observers_are_no_part_of_any_phase_and_commands_of_the_boot_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(phase_recorder, "HostMeter", Meter)
     monkeypatch.setattr(phase_recorder, "memory_taken", lambda host: 0)
-    testbed: Any = SimpleNamespace(host=SimpleNamespace(glance=lambda: FileReadings(0.0, {}, OwnCpu())))
+    moments = count()
+    idle = lambda paths: FileReadings(next(moments), {"/proc/stat": "cpu  0 0 0 0 0 0 0 0\n"}, OwnCpu())  # noqa: E731
+    testbed: Any = SimpleNamespace(host=SimpleNamespace(name="here", glance=idle), near=None)
     limits = {"max_steal_percent": 5.0, "max_foreign_cpus": 0.3}
     outcome = Outcome()
     # When, how many seconds the host was busy, the memory, how many seconds of these commands were.

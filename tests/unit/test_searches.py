@@ -16,6 +16,7 @@ import pytest
 from lastro.analysis import analyse
 from lastro.analysis.campaign import CampaignResults, Cell
 from lastro.analysis.claims import Judgement, judge
+from lastro.analysis.claims.load import parse_claims
 from lastro.analysis.compare import compare
 from lastro.analysis.noise_floor import noise_floors
 from lastro.analysis.scaling import scalings
@@ -32,7 +33,6 @@ from lastro.results.export import to_csv
 from lastro.results.read import load_campaign
 from lastro.results.samples import AT_LEAST, Metric, Outcome, Remark
 from lastro.results.store import Store
-from lastro.study.load_claims import parse_claims
 from lastro.words.claims import reason_text
 from lastro.words.claims_text import measured_text
 from lastro.words.comparison import not_compared

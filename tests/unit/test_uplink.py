@@ -170,7 +170,7 @@ class World:
         self.cgroups = SimpleNamespace(fresh_peak=lambda name: nullcontext(self.fresh))
         self.fresh = True
         self.session = SimpleNamespace(cgroup="/s")
-        self.host = SimpleNamespace(view=SimpleNamespace(read=self.read), remote=True, glance=self.glance)
+        self.host = SimpleNamespace(name="here", view=SimpleNamespace(read=self.read), remote=True, glance=self.glance)
 
     def works(self, seconds: float, *, instance: float = 0.0, others: float = 0.0) -> None:
         self.now_s += seconds

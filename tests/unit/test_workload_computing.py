@@ -140,7 +140,7 @@ def test_the_suite_runs_one_test_with_its_options() -> None:
         "/usr/local/bin/lastro-pts/suite/pts-core/phoronix-test-suite.php", "batch-run", "pts/dbench",
     ]  # fmt: skip
     with pytest.raises(InputError, match="not the name of a test"):
-        make_part("instrument", "pts:test=gzip; rm -r /")
+        make_part(Workload, "pts:test=gzip; rm -r /")
 
 
 def test_suite_and_installed_tests_go_into_the_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

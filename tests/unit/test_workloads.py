@@ -64,7 +64,7 @@ def test_a_workload_can_be_planned_made_short_and_written_down(kind: type[Worklo
     assert type(brief) is kind and set(brief.chosen) == set(names)
     assert brief.expected_s(1, 1) <= max(3, tool.expected_s(1, 1))
     level = ":" + ",".join(f"{name}={value}" for name, value in tool.chosen.items() if value != "")
-    again = make_part("instrument", kind.name + (level if level != ":" else ""))
+    again = make_part(Workload, kind.name + (level if level != ":" else ""))
     assert again.chosen == tool.chosen and again.argv() == tool.argv()
     assert kind.summary and kind.metrics
     assert kind.by_host_clock <= {metric.name for metric in kind.metrics} | {"time_host"}

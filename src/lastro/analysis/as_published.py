@@ -8,19 +8,21 @@ numbers out."""
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.claim_cells import MetricCells, Untestable
-from lastro.analysis.claim_stand_ins import Substitution, as_measured
+from lastro.analysis.claims.stand_ins import Substitution, as_measured
 from lastro.results.samples import Metric, depends_on_speed
 from lastro.stats.contrasts import Contrast
 from lastro.stats.notes import Note
-from lastro.study.claims import Absolute, Claim, Claims, Compare, Recovery
-from lastro.study.printed import BarFigure, LineFigure, PrintedColumn, PrintedTable
-from lastro.study.sides import Levels
+from lastro.study.model import Levels
+
+if TYPE_CHECKING:
+    from lastro.analysis.claims.claim import Claim, Claims, PublishedMark
+    from lastro.study.printed import BarFigure, LineFigure, PrintedColumn, PrintedTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,20 +38,6 @@ class MatchedMean:
     bounded: bool = False
     why: tuple[Note, ...] = ()
     stand_in: tuple[Substitution, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class PublishedMark:
-    """A published figure in the unit of this campaign's metric, and the claim that has it.
-
-    `levels` are the levels that it describes; `bound` is "≤" or "≥" where the source states a bound. `relative`: it was
-    computed from a published ratio or difference, and from a mean of this campaign."""
-
-    claim: Claim
-    levels: Levels
-    value: float
-    bound: str
-    relative: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,13 +124,13 @@ def _table(table: PrintedTable, report: CampaignResults) -> MatchedTable:
 
 def _cell(table: PrintedTable, row: Levels, column: PrintedColumn, report: CampaignResults) -> MatchedMean:
     """Return the mean at the levels of a cell, or at their stand-ins where only these were measured."""
-    stated = Absolute(column.metric, -math.inf, math.inf, "", {**table.at, **row, **column.at})
-    asked = Claim(table.passage.id, "", {}, "", stated, stand_in=table.stand_in)
-    moved, stand_in = as_measured(asked, [report])
+    from lastro.analysis.claims.claim import Statement  # imports pydantic
+
+    stated = Statement(metric=column.metric, at={**table.at, **row, **column.at})
+    moved, stand_in = as_measured(stated, table.stand_in, [report])
     own = {each.published for each in stand_in} & {level for levels in stated.at.values() for level in levels}
     used = tuple(each for each in stand_in if each.published in own)
-    assert isinstance(moved.statement, Absolute)
-    found = mean_here(report, moved.statement.metric, moved.statement.at)
+    found = mean_here(report, moved.metric, moved.at)
     return replace(found, stand_in=used if found.mean else ())
 
 
@@ -150,10 +138,12 @@ def _cell(table: PrintedTable, row: Levels, column: PrintedColumn, report: Campa
 
 
 def _figure(figure: BarFigure | LineFigure, claims: Claims, report: CampaignResults) -> MatchedBars | MatchedLines:
+    from lastro.study.printed import BarFigure  # imports pydantic
+
     by_id = {claim.id: claim for claim in claims.claims}
     marked = [by_id[name] for name in figure.marks if name in by_id]
-    if isinstance(figure, LineFigure):
-        found = [_mark(claim, claims, report) for claim in marked if isinstance(claim.statement, Absolute)]
+    if not isinstance(figure, BarFigure):
+        found = [_mark(claim, claims, report) for claim in marked if claim.statement.limits]
         return MatchedLines(figure, tuple(mark for mark in found if mark))
     known = {metric.name: metric for metric in report.metrics}
     return MatchedBars(
@@ -208,47 +198,16 @@ def _side_by_side(report: CampaignResults, metric: str, sides: Sequence[Levels],
 
 
 def _mark(claim: Claim, claims: Claims, report: CampaignResults) -> PublishedMark | None:
-    """Return where the published figure of a claim would lie here; None without a figure or a mean to apply it to."""
-    stated, published = claim.statement, claim.published
-    if isinstance(stated, Absolute):
-        ends = [end for end in (stated.low, stated.high) if math.isfinite(end)]
-        bound = "" if len(ends) == 2 else "≤" if math.isinf(stated.low) else "≥"
-        return PublishedMark(claim, stated.at, math.fsum(ends) / len(ends), bound, relative=False)
-    if isinstance(stated, Compare) and published is not None:
-        return _against(claim, {**stated.at, **stated.of}, {**stated.at, **stated.to}, report)
-    if isinstance(stated, Recovery) and published is not None and published.share is not None:
-        loss = _ratio_of(stated, claims)
-        ideal = mean_here(report, stated.metric, {**stated.at, **stated.ideal}).mean
-        if loss is not None and ideal is not None and ideal.value is not None:
-            value = ideal.value * (loss + published.share * (1 - loss))
-            return PublishedMark(claim, {**stated.at, **stated.protected}, value, "", relative=True)
-    return None
-
-
-def _against(claim: Claim, of: Levels, to: Levels, report: CampaignResults) -> PublishedMark | None:
-    """Return the mark of a published ratio or difference.
+    """Return where the published figure of a claim would lie here; None without a figure or a mean to apply it to.
 
     No difference is added to a time or a rate that a guest in software measured."""
-    base = mean_here(report, claim.statement.metric, to).mean
-    published = claim.published
+    stated, published = claim.statement, claim.published
     emulated = report.guest is not None and report.guest.emulated
-    if base is None or base.value is None or published is None:
+    if published and published.given == ["difference"] and emulated and depends_on_speed(published.unit):
         return None
-    if published.ratio is not None:
-        return PublishedMark(claim, of, base.value * published.ratio, "", relative=True)
-    if published.difference is not None and not (emulated and depends_on_speed(published.unit)):
-        return PublishedMark(claim, of, base.value + published.difference, "", relative=True)
-    return None
 
+    def mean(levels: Levels) -> float | None:
+        here = mean_here(report, stated.metric, levels).mean
+        return here.value if here else None
 
-def _ratio_of(stated: Recovery, claims: Claims) -> float | None:
-    """Return the published ratio of the unprotected mean to the ideal one, as another claim of the file states it."""
-    for claim in claims.claims:
-        other = claim.statement
-        if (
-            isinstance(other, Compare)
-            and (other.metric, other.of, other.to, other.at) == (stated.metric, stated.without, stated.ideal, stated.at)
-            and claim.published is not None
-        ):
-            return claim.published.ratio
-    return None
+    return stated.mark(claim, claims.claims, mean)

@@ -42,14 +42,14 @@ from lastro.results.segments import apart
 from lastro.stats.censored import describe_bounded, ratio_of_bounded
 from lastro.stats.contrasts import MeanComparison, compare
 from lastro.stats.families import MOST_PLANNED
-from lastro.stats.intervals import Summary
+from lastro.stats.intervals import Summary, alpha_of
 from lastro.stats.ratios import Ratio, ratio_of, ratio_to_baseline
 from lastro.study.design import Treatment, baseline_indices
 from lastro.study.model import Study
 
 if TYPE_CHECKING:
     from lastro.results.read import CampaignData
-    from lastro.results.rows import Attempt, TreatmentRow, TrialRow
+    from lastro.results.rows import Attempt, TreatmentRow
     from lastro.stats.block_model import BlockModel
     from lastro.stats.modes import SecondMode
 
@@ -204,7 +204,7 @@ def _cells(
             summary,
             ratio,
             comparison,
-            decide(comparison.p_adjusted if comparison else None, 1 - confidence),
+            decide(comparison.p_adjusted if comparison else None, alpha_of(confidence)),
             marks=tuple(itertools.chain(*own_marks)),
             missing=len(own.valid) - len(found),
         )
@@ -318,16 +318,12 @@ def _gaps(data: CampaignData) -> tuple[Gap, ...]:
     for row in data.treatments:
         if row.unavailable is not None:
             groups[row.unavailable, row.remedy].append(row.treatment)
-    lost = _trials_by_treatment(data.trials, "unavailable")
+    lost = Counter(trial.treatment for trial in data.trials if trial.state == "unavailable")
     gaps = [
         Gap(reason, remedy, common_levels(data.study, found), tuple(found), sum(lost[t.index] for t in found))
         for (reason, remedy), found in groups.items()
     ]
     return tuple(sorted(gaps, key=lambda gap: -len(gap.treatments)))
-
-
-def _trials_by_treatment(trials: Iterable[TrialRow], state: str) -> Counter[int]:
-    return Counter(trial.treatment for trial in trials if trial.state == state)
 
 
 def common_levels(study: Study, treatments: Sequence[Treatment]) -> str:

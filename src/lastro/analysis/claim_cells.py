@@ -21,8 +21,7 @@ from lastro.stats.noise_floor import within
 from lastro.stats.notes import N_, Note
 from lastro.stats.recovery import RecoveredShare
 from lastro.stats.weights import less
-from lastro.study.model import Level
-from lastro.study.sides import Levels
+from lastro.study.model import Level, Levels
 
 if TYPE_CHECKING:
     from lastro.stats.block_model import BlockModel
@@ -61,6 +60,7 @@ class Comparisons(Protocol):
     def factors(self) -> Mapping[str, Mapping[object, Level]]: ...
 
     def sides(self, sides: Sequence[Levels], at: Levels) -> tuple[list[Weights], int, int]: ...
+    def conditions(self, at: Levels) -> tuple[dict[str, Weights], int]: ...
     def compared(self, of: Weights, to: Weights) -> MeanComparison: ...
     def linear(self, weights: Weights) -> Contrast: ...
     def share(self, of: Weights, to: Weights) -> Contrast: ...
@@ -114,6 +114,18 @@ class MetricCells:
         weights = mean_weights(strata.values())
         self.used.update(*weights)
         return weights, len(strata), total
+
+    def conditions(self, at: Levels) -> tuple[dict[str, Weights], int]:
+        """Return {levels that vary: weights} of each measured stratum, and the number of all.
+
+        Raises: Untestable when no stratum was measured."""
+        strata, total = self.strata([{}], at)
+        every = [dict(stratum) for stratum in strata]
+        varied = [name for name in self.factors if len({levels.get(name) for levels in every}) > 1]
+        labels = [" · ".join(str(self.factors[name][levels[name]]) for name in varied) for levels in every]
+        found = {label: mean_weights([rows])[0] for label, rows in zip(labels, strata.values(), strict=True)}
+        self.used.update(*found.values())
+        return {label or self.metric.name: weights for label, weights in found.items()}, total
 
     def strata(self, sides: Sequence[Levels], at: Levels) -> tuple[Strata, int]:
         """Return {stratum: the treatments of each side} of the measured strata, and the number of all.

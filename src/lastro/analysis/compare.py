@@ -29,7 +29,7 @@ from lastro.analysis.verdicts import Verdict
 from lastro.errors import InputError, did_you_mean
 from lastro.results.samples import Metric, depends_on_speed
 from lastro.stats.adjust import holm
-from lastro.stats.intervals import unit_of
+from lastro.stats.intervals import alpha_of, unit_of
 from lastro.stats.margins import Candidate, gate, ratio_test
 from lastro.stats.notes import N_, Note
 from lastro.stats.ratios import ratio_of_means
@@ -72,11 +72,15 @@ def compare(
     _check_two_campaigns(a, b)
     chosen = _metrics(a, b, metrics)
     confidence = a.study.design.confidence if confidence is None else confidence
-    alpha = round(1 - confidence, 12)
+    alpha = alpha_of(confidence)
     rows_a, rows_b = ({_levels(row, a.study): row for row in report.rows} for report in (a, b))
     order_a, order_b = (correlated_orders(report.views, alpha) for report in (a, b))
     between = kept_between(a.noise_floor) or kept_between(b.noise_floor)
-    steps = {metric.name: _step(metric, [*rows_a.values(), *rows_b.values()]) for metric in chosen}
+    rows = (*rows_a.values(), *rows_b.values())
+    steps = {
+        metric.name: resolution([point.value for row in rows for point in _cell(row, metric)[1].points])
+        for metric in chosen
+    }
     emulated = {report.guest is not None and report.guest.emulated for report in (a, b)}
     noise = Uncertainty(order_a, order_b, between.spreads if between else {}, steps, len(emulated) > 1)
     cells = [
@@ -85,15 +89,17 @@ def compare(
         for levels in rows_a
         if levels in rows_b
     ]
-    cells = _corrected(cells, alpha)
+    adjusted = holm([None if cell.test is None else cell.test.p for cell in cells])
+    cells = [replace(cell, p_adjusted=p, alpha=alpha) for cell, p in zip(cells, adjusted, strict=True)]
     if margin is not None:
         cells = _gated(cells, margin, alpha)
     differences = tuple(_differences(a, b))
+    cells.sort(key=lambda cell: (not cell.regressed, _WORST_FIRST.index(cell.verdict), -cell.loss))
     return Comparison(
         a=a,
         b=b,
         metrics=chosen,
-        cells=tuple(sorted(cells, key=_badness)),
+        cells=tuple(cells),
         one_sided=(*_one_sided("A", a.study, rows_a, rows_b), *_one_sided("B", b.study, rows_b, rows_a)),
         differences=differences,
         confidence=confidence,
@@ -159,10 +165,6 @@ def _cell(row: Row, metric: Metric) -> tuple[Row, Cell]:
     return row, next(cell for cell in row.cells if cell.metric.name == metric.name)
 
 
-def _step(metric: Metric, rows: Sequence[Row]) -> float:
-    return resolution([point.value for row in rows for point in _cell(row, metric)[1].points])
-
-
 def _compared(
     metric: Metric,
     levels: Levels,
@@ -209,11 +211,6 @@ def _compared(
     )  # fmt: skip
 
 
-def _corrected(cells: Sequence[ComparedCell], alpha: float) -> list[ComparedCell]:
-    adjusted = holm([None if cell.test is None else cell.test.p for cell in cells])
-    return [replace(cell, p_adjusted=p, alpha=alpha) for cell, p in zip(cells, adjusted, strict=True)]
-
-
 def _gated(cells: Sequence[ComparedCell], margin: float, alpha: float) -> list[ComparedCell]:
     candidates = {
         at: Candidate(cell.means[1], cell.means[0], cell.metric.better)
@@ -222,10 +219,6 @@ def _gated(cells: Sequence[ComparedCell], margin: float, alpha: float) -> list[C
     }
     judged = dict(zip(candidates, gate(list(candidates.values()), margin, alpha), strict=True))
     return [replace(cell, judged=judged.get(at), margin=margin) for at, cell in enumerate(cells)]
-
-
-def _badness(cell: ComparedCell) -> tuple[bool, int, float]:
-    return (not cell.regressed, _WORST_FIRST.index(cell.verdict), -cell.loss)
 
 
 def _one_sided(

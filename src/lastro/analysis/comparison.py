@@ -11,6 +11,7 @@ from lastro.analysis.campaign_spread import BetweenCampaigns, seconds_between
 from lastro.analysis.verdicts import Verdict, direction
 from lastro.results.samples import Metric
 from lastro.stats.autocorrelation import LEAST_FACTOR
+from lastro.stats.intervals import alpha_of
 from lastro.stats.margins import GateTest, RatioTest
 from lastro.stats.notes import Note
 from lastro.stats.ratios import Ratio
@@ -184,7 +185,7 @@ class Comparison:
 
     @property
     def alpha(self) -> float:
-        return round(1 - self.confidence, 12)
+        return alpha_of(self.confidence)
 
     @property
     def n_tests(self) -> int:

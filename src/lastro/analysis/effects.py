@@ -13,6 +13,7 @@ from lastro.analysis.remarks import in_order
 from lastro.stats.adjust import holm
 from lastro.stats.anova import Anova
 from lastro.stats.contrasts import MeanComparison, compare
+from lastro.stats.intervals import alpha_of
 from lastro.stats.noise_floor import scaled, within
 from lastro.stats.weights import less
 
@@ -35,9 +36,10 @@ def interactions(data: MetricValues, anova: Anova | None, floor: float | None = 
     adjusted = holm([effect.p for effect in pairs])
     found = []
     for effect, p_adjusted in zip(pairs, adjusted, strict=True):
-        if effect.explained >= LEAST_SHARE and p_adjusted is not None and p_adjusted < 1 - data.confidence:
+        if effect.explained >= LEAST_SHARE and p_adjusted is not None and p_adjusted < alpha_of(data.confidence):
             given, shown = _roles(data, effect.factors)
-            simple = _simple_effects(data, given, shown, floor)
+            wanted = [(shown, level, {given: at}) for at in data.factors[given] for level in _others(data, shown)]
+            simple = _effects(data, wanted, floor)
             found.append(Interaction(given, shown, effect.explained, effect.p, p_adjusted, simple))
     return tuple(sorted(found, key=lambda interaction: -interaction.explained)[:_MOST_INTERACTIONS])
 
@@ -73,7 +75,7 @@ def _effect(
         reference=data.references[factor],
         given=tuple(given.items()),
         comparison=comparison,
-        decision=decide(comparison.p_adjusted, 1 - data.confidence),
+        decision=decide(comparison.p_adjusted, alpha_of(data.confidence)),
         cells=len(sides[0]),
         all_cells=len(data.combinations(factor, given)),
         n=(_values(data, sides[0]), _values(data, sides[1])),
@@ -88,11 +90,6 @@ def _others(data: MetricValues, factor: str) -> list[str]:
 
 def _values(data: MetricValues, treatments: dict[int, float]) -> int:
     return sum(len(data.cells[index]) for index in treatments)
-
-
-def _simple_effects(data: MetricValues, given: str, shown: str, floor: float | None) -> tuple[LevelEffect, ...]:
-    wanted = [(shown, level, {given: at}) for at in data.factors[given] for level in _others(data, shown)]
-    return _effects(data, wanted, floor)
 
 
 def _roles(data: MetricValues, pair: Sequence[str]) -> tuple[str, str]:

@@ -18,7 +18,7 @@ from lastro.analysis.trends import correlated_orders
 from lastro.errors import InputError, did_you_mean
 from lastro.results.samples import Metric
 from lastro.stats.gate_power import POWER, Precision
-from lastro.stats.intervals import sample_covariance, sample_mean, satterthwaite, unit_of
+from lastro.stats.intervals import alpha_of, sample_covariance, sample_mean, satterthwaite, unit_of
 from lastro.stats.moderation import drawn_to_pooled
 from lastro.stats.sampled import CampaignSpread, SampledMean
 from lastro.study.design import Treatment
@@ -101,7 +101,16 @@ class GatePlan:
     @cached_property
     def powers(self) -> tuple[GatePower, ...]:
         """The power with the study's own number of blocks, and with a few others."""
-        return tuple(self._power(blocks) for blocks in sorted({*_BLOCKS, self.replicates} - {1}))
+        return tuple(
+            GatePower(
+                blocks,
+                self._least_found(self.median, blocks),
+                self._least_found(self.noisiest, blocks),
+                self._shown(blocks),
+                self.duration_s(blocks),
+            )
+            for blocks in sorted({*_BLOCKS, self.replicates} - {1})
+        )
 
     @cached_property
     def blocks_to_find(self) -> dict[str, int | None]:
@@ -122,7 +131,7 @@ class GatePlan:
 
     @property
     def _alpha(self) -> float:
-        return (1 - self.confidence) / self.tests  # the first step of Holm's correction
+        return alpha_of(self.confidence) / self.tests  # the first step of Holm's correction
 
     @cached_property
     def _different(self) -> dict[Noise, int]:
@@ -133,10 +142,6 @@ class GatePlan:
             found[kind] = found.get(kind, 0) + 1
         return found
 
-    def _power(self, blocks: int) -> GatePower:
-        median, noisiest = (self._least_found(cell, blocks) for cell in (self.median, self.noisiest))
-        return GatePower(blocks, median, noisiest, self._shown(blocks), self.duration_s(blocks))
-
     def _least_found(self, cell: Noise, blocks: int) -> float:
         found = cell.precision(blocks).least_found(self.margin, self._alpha)
         return math.inf if found is None else found
@@ -146,7 +151,7 @@ class GatePlan:
 
     def _shown(self, blocks: int) -> float:
         """Return the probability that every interval excludes the margin if nothing changed: cells as independent."""
-        alpha = (1 - self.confidence) / 2
+        alpha = alpha_of(self.confidence) / 2
         return math.prod(
             cell.precision(blocks).shows(0.0, self.margin, alpha) ** count for cell, count in self._different.items()
         )
@@ -191,7 +196,11 @@ def gate_plan(
         metrics=chosen,
         cells=tuple(sorted(cells, key=lambda cell: (cell.spread, -cell.df))),
         unknown=tuple(metric.name for metric in chosen if not known.get(metric.name)),
-        other_settings=tuple(_other_settings(study, pilot.study)),
+        other_settings=tuple(
+            name
+            for name in sorted({*study.settings, *pilot.study.settings} - set(PATIENCE))
+            if study.settings.get(name) != pilot.study.settings.get(name)
+        ),
         duration_s=duration_s,
         guest=pilot.guest,
     )
@@ -220,15 +229,9 @@ def _metrics(study: Study, names: Sequence[str]) -> tuple[Metric, ...]:
     return chosen
 
 
-def _other_settings(study: Study, pilot: Study) -> Iterator[str]:
-    for name in sorted({*study.settings, *pilot.settings} - set(PATIENCE)):
-        if study.settings.get(name) != pilot.settings.get(name):
-            yield name
-
-
 def _noises(view: MetricView, study: Study, treatments: Iterable[Treatment]) -> Iterator[Noise]:
     """Yield the noise of each treatment; nothing if the pilot shows none for this metric."""
-    order = correlated_orders([view], round(1 - study.design.confidence, 12)).get(view.metric.name)
+    order = correlated_orders([view], study.design.alpha).get(view.metric.name)
     between = spreads_of(view.report).get(view.metric.name)
     measured: dict[frozenset[tuple[str, object]], tuple[float, int]] = {}
     for row, cell in view:

@@ -18,7 +18,7 @@ from lastro.stats.notes import N_, Note
 from lastro.stats.pooling import FEWEST, Estimator, MeasuredEffect, PooledMean, pool
 from lastro.stats.recovery import RecoveredShare, recovered
 from lastro.stats.weights import less
-from lastro.study.sides import Levels
+from lastro.study.model import Levels
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +128,9 @@ class HostCells:
         if found := self.pooled(effects):
             return found
         raise Untestable(too_few_hosts(effects), *dict.fromkeys(why for one in effects for why in one.absent_because))
+
+    def conditions(self, at: Levels) -> tuple[dict[str, Weights], int]:
+        raise Untestable(Note(_NOT_A_RATIO))
 
     def linear(self, weights: Weights) -> Contrast:
         raise Untestable(Note(_NOT_A_RATIO))

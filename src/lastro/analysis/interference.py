@@ -7,20 +7,19 @@ out."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 from lastro.analysis.campaign import CampaignResults
-from lastro.analysis.claim_cells import Untestable
-from lastro.analysis.claim_effects import ClaimContrast, ClaimEffects, effects_of
+from lastro.analysis.claim_cells import Comparisons, Untestable
+from lastro.analysis.claim_effects import ClaimContrast, ClaimEffects, difference_of, measured_effects, recovery_of
 from lastro.analysis.claims import too_few_blocks, why_absent
 from lastro.results.samples import Metric
 from lastro.stats.notes import N_, Note
-from lastro.study.claims import Compare, Recovery, Statement
 from lastro.study.levels import NONE
-from lastro.study.model import Level
-from lastro.study.sides import Levels
+from lastro.study.model import Level, Levels
 
 NEIGHBOUR, ISOLATION = "anomaly", "isolation"
 _DECIDED = (-1.0, 2.0)  # an interval of a recovery that extends further is too wide to be useful
@@ -144,12 +143,15 @@ def reports_isolation(report: CampaignResults) -> bool:
     return NONE in levels and len(levels) > 1 and report.metrics[0].better != "neither"
 
 
+_Effects = Callable[[Comparisons], ClaimEffects]
+
+
 class _Tests:
     """The statements of one study and their tests."""
 
     def __init__(self, report: CampaignResults) -> None:
         self.report, self.metric = report, report.metrics[0]
-        self.alpha = 1 - report.study.design.confidence
+        self.alpha = report.study.design.alpha
         self.neighbours = [level for level in _levels(report, NEIGHBOUR) if level != NONE]
         isolations = _levels(report, ISOLATION)
         self.unprotected: Levels = {ISOLATION: (NONE,)} if NONE in isolations else {}
@@ -157,7 +159,11 @@ class _Tests:
         self.n_blocks = report.views[0].n_blocks
 
     def all(self) -> Interference:
-        tested = self._tested([(level, self._loss(level)) for level in self.neighbours])
+        alone: Levels = {NEIGHBOUR: (NONE,), **self.unprotected}
+        tested = self._tested(
+            [(level, self._worse({NEIGHBOUR: (level,), **self.unprotected}, alone)) for level in self.neighbours]
+        )
+        held = _levels(self.report, ISOLATION) or [self.report.study.settings.get(ISOLATION, NONE)]
         losses = sorted((one for one in tested if one.effects), key=_rank)
         return Interference(
             metric=self.metric,
@@ -165,46 +171,46 @@ class _Tests:
             losses=(*losses, *(one for one in tested if not one.effects)),
             recoveries=self._recoveries([one.level for one in losses if one.is_loss]),
             costs=tuple(self._costs()),
-            only_with=self._only_with(),
+            only_with=() if NONE in held else tuple(held),
         )
 
     # Statements
 
-    def _loss(self, level: Level) -> Statement:
+    def _loss(self, level: Level) -> _Effects:
         return self._worse({NEIGHBOUR: (level,), **self.unprotected}, {NEIGHBOUR: (NONE,), **self.unprotected})
 
-    def _worse(self, of: Levels, to: Levels) -> Statement:
-        return Compare(self.metric.name, of, to, {}, "lower" if self.metric.better == "higher" else "higher")
+    def _worse(self, of: Levels, to: Levels) -> _Effects:
+        return partial(difference_of, of, to, {}, self.metric.better != "higher")
 
-    def _recovery(self, neighbour: Level, isolation: Level) -> Statement:
-        return Recovery(
-            self.metric.name,
-            ideal={NEIGHBOUR: (NONE,), **self.unprotected},
-            without={NEIGHBOUR: (neighbour,), **self.unprotected},
-            protected={NEIGHBOUR: (neighbour,), ISOLATION: (isolation,)},
-            at={},
+    def _recovery(self, neighbour: Level, isolation: Level) -> _Effects:
+        return partial(
+            recovery_of,
+            {NEIGHBOUR: (NONE,), **self.unprotected},
+            {NEIGHBOUR: (neighbour,), **self.unprotected},
+            {NEIGHBOUR: (neighbour,), ISOLATION: (isolation,)},
+            {},
         )
 
     # Tests
 
-    def _tested(self, statements: Sequence[tuple[Level, Statement]]) -> list[TestedLevel]:
+    def _tested(self, statements: Sequence[tuple[Level, _Effects]]) -> list[TestedLevel]:
         """Test the statements; those that can be tested are one family, by Bonferroni's method."""
         found = [self._one(level, statement, 1) for level, statement in statements]
         n = sum(one.raw_p is not None for one in found)
         return [self._one(level, statement, n) for level, statement in statements] if n > 1 else found
 
-    def _one(self, level: Level, statement: Statement, family: int) -> TestedLevel:
+    def _one(self, level: Level, statement: _Effects, family: int) -> TestedLevel:
         def unknown(*why: Note) -> TestedLevel:
             return TestedLevel(level, self.metric, self.alpha, None, why)
 
         if self.n_blocks < 2:
             return unknown(too_few_blocks(self.n_blocks))
         try:
-            effects = effects_of(statement, None, self.report, 1 - self.alpha / family)
+            effects = measured_effects(self.report, [self.metric.name], statement, 1 - self.alpha / family)
         except Untestable as untestable:
             return unknown(*untestable.why)
         found = TestedLevel(level, self.metric, self.alpha, effects, family=family)
-        if isinstance(statement, Recovery):
+        if found.part.measure == "share":
             return found
         if found.part.open:
             return unknown(Note(N_("only a lower bound is known for {levels}"), levels=effects.bounded))
@@ -228,10 +234,6 @@ class _Tests:
             for level in self.isolations
         ]
         return sorted((one for one in self._tested(statements) if one.effects), key=_rank)
-
-    def _only_with(self) -> tuple[Level, ...]:
-        held = _levels(self.report, ISOLATION) or [self.report.study.settings.get(ISOLATION, NONE)]
-        return () if NONE in held else tuple(held)
 
 
 def _rank(one: TestedLevel) -> tuple[bool, float]:

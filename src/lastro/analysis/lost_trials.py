@@ -21,7 +21,7 @@ from lastro.analysis.model import LostTrials
 from lastro.results.members import campaigns_of_blocks
 from lastro.stats.contrasts import MeanComparison, compare
 from lastro.stats.families import MOST_PLANNED
-from lastro.stats.intervals import Interval
+from lastro.stats.intervals import Interval, alpha_of
 
 Extreme = Callable[..., Point]  # min or max
 
@@ -86,14 +86,10 @@ def _compared(
     model = fit_model(view.metric, cells, campaigns, any(found.log for found in comparisons.values()))
     if model is None or not comparisons:
         return {}
-    sides = [({index: 1.0}, {_baseline(known[index]): 1.0}) for index in comparisons]
+    baselines = [(index, known[index].row.baseline) for index in comparisons]
+    sides = [({index: 1.0}, {baseline.index: 1.0}) for index, baseline in baselines if baseline is not None]
     found = compare(model, sides, view.confidence, planned=len(sides) <= MOST_PLANNED)
     return dict(zip(comparisons, found, strict=True))
-
-
-def _baseline(each: _Known) -> int:
-    assert each.row.baseline is not None, "a comparison has a baseline"
-    return each.row.baseline.index
 
 
 def _bounds(each: _Known, baseline: _Known | None, cases: list[MeanComparison], view: MetricView) -> LostTrials:
@@ -113,7 +109,7 @@ def _bounds(each: _Known, baseline: _Known | None, cases: list[MeanComparison], 
         ratio=each.cell.ratio,
         mean=None if few[0] else _span(ends),
         bounds=None if any(few) else _span(ratios),
-        holds=None if any(few) else _holds(each.cell, cases, 1 - view.confidence),
+        holds=None if any(few) else _holds(each.cell, cases, alpha_of(view.confidence)),
     )
 
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from lastro.analysis.build import describe_points
 from lastro.analysis.campaign import CampaignResults, Cell, MetricView, Point, Row, by_block
 from lastro.stats.censored import median_of_bounded
-from lastro.stats.intervals import Summary
-from lastro.stats.order import Estimate
+from lastro.stats.intervals import Estimate, Summary
 
 if TYPE_CHECKING:
     from lastro.stats.block_model import BlockModel

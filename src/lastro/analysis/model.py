@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from lastro.analysis.campaign import Decision
 from lastro.results.samples import Metric
 from lastro.stats.autocorrelation import LEAST_FACTOR
+from lastro.stats.intervals import Estimate, alpha_of
 
 if TYPE_CHECKING:
     from lastro.stats.anova import Anova
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from lastro.stats.drift import Drift
     from lastro.stats.intervals import Interval, Summary
     from lastro.stats.notes import Note
-    from lastro.stats.order import Estimate
-    from lastro.stats.prediction import Prediction
     from lastro.stats.randomisation import Randomisation
     from lastro.stats.ratios import Ratio
     from lastro.stats.residual_checks import ResidualChecks
@@ -174,8 +173,8 @@ class Expectation:
     `ratio` is that of the means of the treatment and its baseline; None without a baseline."""
 
     treatment: Treatment
-    trial: Prediction
-    ratio: Prediction | None
+    trial: Estimate
+    ratio: Estimate | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,4 +307,4 @@ class Analysis:
 
     @property
     def alpha(self) -> float:
-        return 1 - self.confidence
+        return alpha_of(self.confidence)

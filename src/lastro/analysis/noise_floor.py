@@ -16,7 +16,7 @@ The format in which a campaign stores them:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -85,26 +85,20 @@ def noise_floors(reports: Sequence[CampaignResults], study: Study) -> NoiseFloor
             if floor.ratio and view.metric.non_negative:
                 floor = replace(floor, ratio=floor.ratio.above_zero())
             found.append(MetricFloor(view.metric, row.treatment.label, floor))
+    found.sort(key=lambda each: -1.0 if each.found.floor is None else each.found.floor, reverse=True)
+    noisiest = tuple(next(each for each in found if each.metric == metric) for metric in report.metrics)
+    observed = [each.found.observed for each in found]
     return NoiseFloors(
         directory=report.directory,
         blocks=blocks,
         pairs=design.replicates // 2,
         apart=apart,
         confidence=design.confidence,
-        metrics=tuple(_noisiest([each for each in found if each.metric == metric]) for metric in report.metrics),
-        observed=_pooled([each.found.observed for each in found], design.confidence),
+        metrics=noisiest,
+        observed=rate(sum(each.count for each in observed), sum(each.n for each in observed), design.confidence),
         between=between_campaigns(reports),
         guest=MeasuredIn.among([report.guest for report in reports], CAMPAIGNS_IN),
     )
-
-
-def _noisiest(floors: Sequence[MetricFloor]) -> MetricFloor:
-    return max(floors, key=lambda each: -1.0 if each.found.floor is None else each.found.floor)
-
-
-def _pooled(rates: Iterable[Rate], confidence: float) -> Rate:
-    rates = list(rates)
-    return rate(sum(each.count for each in rates), sum(each.n for each in rates), confidence)
 
 
 def kept_floors(kept: Any) -> dict[str, Floor]:

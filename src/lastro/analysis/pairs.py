@@ -9,6 +9,7 @@ from itertools import combinations
 from lastro.analysis.measured import MetricValues, Sides
 from lastro.analysis.model import FactorPairs, LevelEffect
 from lastro.stats.contrasts import MeanComparison, compare
+from lastro.stats.intervals import alpha_of
 from lastro.stats.simultaneous import Pair
 
 LEAST_BLOCKS = 2  # the least for which a difference has an interval
@@ -31,7 +32,7 @@ def factor_pairs(
     ]
     found = compare(data.model, [sides for *_, sides in known], data.confidence)
     means = {index: math.fsum(cell.values()) / len(cell) for index, cell in data.cells.items()}
-    alpha = 1 - data.confidence
+    alpha = alpha_of(data.confidence)
     pairs: dict[str, dict[tuple[str, str], Pair]] = {factor: {} for factor in data.factors}
     for (factor, level, other, sides), comparison in zip(known, found, strict=True):
         if comparison.error is not None:
@@ -54,7 +55,7 @@ def _of_factor(
     reference = data.references[factor]
     sides = data.sides(factor, [(level, reference) for level in own])
     against = {
-        level: _pair(effect.comparison, each, means, 1 - data.confidence)
+        level: _pair(effect.comparison, each, means, alpha_of(data.confidence))
         for (level, effect), each in zip(own.items(), sides, strict=True)
     }
     levels = tuple(level for level in data.factors[factor] if level in against or (level == reference and against))

@@ -10,14 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lastro.analysis.build import decide
 from lastro.analysis.campaign import CampaignResults, MeasuredIn
 from lastro.analysis.claim_cells import Untestable
-from lastro.analysis.claim_effects import ClaimEffects, effects_in, metrics_of
-from lastro.analysis.claim_stand_ins import measured_levels
+from lastro.analysis.claim_effects import ClaimEffects
 from lastro.analysis.claims import Judgement, judge, judge_by
+from lastro.analysis.claims.stand_ins import measured_levels
 from lastro.analysis.compare import RANDOMIZATION, USUAL, facts
 from lastro.analysis.host_effects import HostCells, HostEffect, mean_ratio, ratios, too_few_hosts
 from lastro.analysis.joined_campaigns import MACHINE
@@ -31,9 +31,10 @@ from lastro.stats.notes import N_, Note
 from lastro.stats.pooling import Estimator, MeasuredEffect, PooledMean
 from lastro.stats.student import t_p
 from lastro.study.baseline import common_baseline
-from lastro.study.claims import Claim, Claims
-from lastro.study.model import Level, Study
-from lastro.study.sides import Levels
+from lastro.study.model import Level, Levels, Study
+
+if TYPE_CHECKING:
+    from lastro.analysis.claims.claim import Claim, Claims
 
 _HOSTS_IN = N_("{n} of {all} hosts in {guests}")
 
@@ -133,7 +134,7 @@ def pool_hosts(
     levels = list(_levels(reports))
     found = [_effect(reports, metric, one, estimator) for metric in chosen for one in levels]
     judged = _judged(claims, reports, estimator) if claims else ()
-    alpha = 1 - reports[0].study.design.confidence
+    alpha = reports[0].study.design.alpha
     return PooledStudy(tuple(hosts), tuple(chosen), tuple(_decided(found, alpha)), estimator, judged)
 
 
@@ -228,8 +229,8 @@ _NO_DIFFERENCE = N_("the published figure is a difference, and only ratios are p
 
 def _judged(claims: Claims, reports: Sequence[CampaignResults], estimator: Estimator) -> tuple[JudgedClaim, ...]:
     def effects(claim: Claim) -> ClaimEffects:
-        every = [HostCells(reports, metric, estimator) for metric in metrics_of(claim.statement)]
-        found = effects_in(claim.statement, claim.margin, *every)
+        every = [HostCells(reports, metric, estimator) for metric in claim.statement.metrics]
+        found = claim.statement.effects(claim, *every)
         why = Note(_NO_DIFFERENCE)
         return replace(found, parts=tuple(replace(part, beside=None, incomparable=why) for part in found.parts))
 

@@ -74,7 +74,8 @@ def build_properties(study: Study, treatments: Sequence[Treatment], attempts: Se
     def gather(note: str, factor: str) -> Gathered:
         return _gather(attempts, note, lambda attempt: column(factor, attempt.treatment))
 
-    by = _first_varying(study, ("platform", "isolation", "function"))
+    varying = {factor.name for factor in study.factors if len(factor.levels) > 1}
+    by = next((name for name in ("platform", "isolation", "function") if name in varying), ALL)
     return PropertyTables(
         residuals=_verbatim(columns("platform"), gather("residuals", "platform")),
         usage=_spread("" if by == ALL else by, columns(by), gather("usage", by)),
@@ -108,11 +109,6 @@ def _flatten(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
             yield from _flatten(item, f"{prefix}.{key}" if prefix else str(key))
     elif prefix and value is not None:
         yield prefix, value
-
-
-def _first_varying(study: Study, wanted: Sequence[str]) -> str:
-    varying = {factor.name for factor in study.factors if len(factor.levels) > 1}
-    return next((name for name in wanted if name in varying), ALL)
 
 
 def _verbatim(columns: tuple[str, ...], gathered: Gathered) -> PropertyTable:

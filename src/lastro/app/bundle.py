@@ -19,6 +19,7 @@ from typing import Any
 
 from lastro import __version__
 from lastro.analysis.campaign import MeasuredIn
+from lastro.analysis.claims.load import checked_tables_from
 from lastro.app.contents import claims_of
 from lastro.app.documents import CAMPAIGN, documents
 from lastro.app.private import private
@@ -35,7 +36,6 @@ from lastro.results.rows import Attempt
 from lastro.results.store import Store
 from lastro.study.document import read_text
 from lastro.study.load import require_named
-from lastro.study.load_claims import checked_tables_from
 from lastro.words.language import language
 
 _FILES = ("testbed", "fleet")  # chapters of provenance that name a file

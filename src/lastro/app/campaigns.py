@@ -105,7 +105,7 @@ def _begin_on_fleet(
 
 
 def _kind(study: Study) -> type[Scenario]:
-    return registry.get("scenario", study.scenario)  # type: ignore[no-any-return]
+    return registry.get(Scenario, study.scenario)
 
 
 def resume(directory: Path, how: ResumeOptions, place: Place = alone) -> bool:
@@ -113,7 +113,7 @@ def resume(directory: Path, how: ResumeOptions, place: Place = alone) -> bool:
 
     Raises: GuestLost when one guest after the other was lost, and none of them brought a valid trial."""
     with open_campaign(directory, readonly=False) as store:
-        if registry.get("scenario", store.study.scenario).needs_root:
+        if registry.get(Scenario, store.study.scenario).needs_root:
             require_root("resume")
         require_runnable(store)
         before, n_attempts = store.counts(), len(store.durations())
@@ -157,7 +157,7 @@ def _say_that_another_boots(lost: GuestLost) -> None:
 
 def _tidy(store: Store) -> None:
     """Clean up after a process that was killed between saving its last trial and tearing it down."""
-    if registry.get("scenario", store.study.scenario).needs_root:
+    if registry.get(Scenario, store.study.scenario).needs_root:
         with closing(Ledger()) as ledger:
             ledger.clean()
 

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from lastro.analysis.as_published import AsPublished
     from lastro.analysis.campaign import CampaignResults
     from lastro.analysis.claims import Judgement
+    from lastro.analysis.claims.claim import Claims
     from lastro.analysis.pooled import PooledHost
     from lastro.builders.content import Content
     from lastro.builders.suite import StudySection
     from lastro.results.read import CampaignData
-    from lastro.study.claims import Claims
 
 Identity: TypeAlias = tuple[str | None, ...]
 
@@ -151,7 +151,7 @@ def published_of(directory: Path, data: CampaignData) -> AsPublished | None:
 
     Raises: StudyError when the claims file is not a valid one of this study."""
     from lastro.analysis.build import build_report
-    from lastro.study.load_claims import load_claims
+    from lastro.analysis.claims.load import load_claims
 
     file = claims_of(directory, data.study.name)
     return _printed(load_claims(file, data.study), build_report(data, all_metrics=True)) if file else None
@@ -185,7 +185,7 @@ def judged(data: CampaignData, file: Path) -> JudgedClaims:
     """Judge the claims in a file. Raises: StudyError when it is not a valid claims file of this study."""
     from lastro.analysis.build import build_report
     from lastro.analysis.claims import judge
-    from lastro.study.load_claims import load_claims
+    from lastro.analysis.claims.load import load_claims
 
     claims = load_claims(file, data.study)
     report = build_report(data, all_metrics=True)

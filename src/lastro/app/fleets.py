@@ -72,7 +72,7 @@ def fleet_held(
 
 def _longest_s(study: Study) -> float:
     """Return a time that no trial of a study exceeds; 0 if its parts do not know one."""
-    kind: type[Scenario] = registry.get("scenario", study.scenario)
+    kind = registry.get(Scenario, study.scenario)
     try:
         return max(kind.longest_s(configuration(study, treatment)) for treatment in design.treatments(study))
     except Exception:  # of a part, as in `Seat`
@@ -85,7 +85,7 @@ def _pool(stack: ExitStack, study: Study, purpose: str, file: FleetFile, *, wait
         say(f"Dask's dashboard: {pool.dashboard}")
         return pool
     orders = {name: TestbedOrder(study, purpose, bed, wait=wait, beside=True) for name, bed in file.testbeds.items()}
-    if registry.get("scenario", study.scenario).needs_root:
+    if registry.get(Scenario, study.scenario).needs_root:
         held = stack.enter_context(session(purpose, wait=wait_reporter(wait)))
         image_for(held, study)  # now, since each testbed would build it
         return LocalWorkerPool(orders, held.ledger.clean)

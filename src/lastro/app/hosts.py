@@ -137,7 +137,7 @@ def require_runnable(store: Store) -> None:
 
     Raises: StoreError, StudyError."""
     data = load_campaign(store)
-    scenario: type[Scenario] = registry.get("scenario", data.study.scenario)
+    scenario = registry.get(Scenario, data.study.scenario)
     check_stored(data.study, schema(scenario), f"the study in {store.directory}")
     found = [each for row in store.testbeds() for each in store.calibrations(row.name).items()]
     for key, value in found if store.is_fleet else data.calibrations.items():
@@ -150,7 +150,7 @@ def require_runnable(store: Store) -> None:
 
 def needs_of(study: Study) -> NeedsOn:
     """Return what the trials of a study require in the root filesystem."""
-    kind: type[Scenario] = registry.get("scenario", study.scenario)
+    kind = registry.get(Scenario, study.scenario)
     configs = [configuration(study, treatment) for treatment in design.treatments(study)]
     return lambda host: kind.image_needs(host, configs)
 
@@ -162,7 +162,7 @@ def scenario_on_host(
     """Yield a study's scenario, ready to run. If it needs a testbed, the image has what the study requires.
 
     `beside`: as for `testbed`."""
-    kind: type[Scenario] = registry.get("scenario", study.scenario)
+    kind = registry.get(Scenario, study.scenario)
     if not kind.needs_root:
         with one_interrupt():
             yield kind(None)

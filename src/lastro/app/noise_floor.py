@@ -52,7 +52,7 @@ def run(
     """Run the A/A campaign of a study in a directory: on the testbed of a file, or that of the campaign to judge.
 
     Unless `everything` is true, it has only as many baseline treatments as fit in an hour, and at least one."""
-    scenario_class: type[Scenario] = registry.get("scenario", study.scenario)
+    scenario_class = registry.get(Scenario, study.scenario)
     if scenario_class.needs_root:
         require_root("noise-floor")
     emulated = 0

@@ -75,7 +75,7 @@ def plan_of(
 
     Raises: HostError when this host cannot be probed, for example without a root filesystem; TrialError when a probe
     loses the connection to a host."""
-    scenario: type[Scenario] = registry.get("scenario", study.scenario)
+    scenario = registry.get(Scenario, study.scenario)
     treatments = design.treatments(study)
     probed = probing.probe and (os.geteuid() == 0 or not scenario.needs_root)
     sought = {} if missing is None else missing

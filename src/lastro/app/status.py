@@ -16,6 +16,7 @@ from lastro.campaign import suite as suites
 from lastro.campaign.duration import emulated_guests, forecast, missing, missing_trials, pace_of, scenario_of
 from lastro.campaign.suite import Suite, SuiteStudy
 from lastro.results.store import Store
+from lastro.scenarios.base import Scenario
 from lastro.study import design
 
 STATES = ("valid", "invalid", "unavailable", "running", "pending")
@@ -121,7 +122,7 @@ def _study_status(directory: Path, suite: Suite, member: SuiteStudy, gone: set[s
         return {**head, **status_of(directory / member.name)}
     study = load_member(suites.study_file(directory, member), suite.selection)
     trials = len(design.treatments(study)) * study.design.replicates
-    kind, rows = registry.get("scenario", study.scenario), missing_trials(study, gone)
+    kind, rows = registry.get(Scenario, study.scenario), missing_trials(study, gone)
     return {
         **head,
         "study": study.name,

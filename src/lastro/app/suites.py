@@ -20,6 +20,7 @@ from lastro.campaign.progress import Place, SuitePosition
 from lastro.campaign.suite import Suite, SuiteStudy
 from lastro.errors import HostBusy, HostError, LastroError, TrialError
 from lastro.results.store import Store
+from lastro.scenarios.base import Scenario
 from lastro.study.model import Study
 
 if TYPE_CHECKING:
@@ -148,5 +149,5 @@ class SuiteRun:
         for study in (self.study(other) for other in later if not suites.begun(self.directory, other)):
             rows = missing_trials(study, gone)
             trials += len(rows) * study.design.replicates
-            later_s += forecast(study, registry.get("scenario", study.scenario), rows, emulated=emulated).total_s
+            later_s += forecast(study, registry.get(Scenario, study.scenario), rows, emulated=emulated).total_s
         return SuitePosition(member.name, trials, done, begun_s + later_s * (took_s / wanted_s if wanted_s else 1.0))

@@ -10,8 +10,8 @@ from rich.text import Text
 
 from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.claims import Judgement, Verdict
+from lastro.analysis.claims.claim import Claims
 from lastro.plain import plain
-from lastro.study.claims import Claims
 from lastro.words.campaign import premises
 from lastro.words.claims import contradiction_text, published_text, reason_text, verdict_text
 from lastro.words.claims_text import evidence_text, explanation, measured_text, source_text, tally_text

@@ -14,7 +14,7 @@ from lastro.words.numbers import interval_text, ratio_text
 
 if TYPE_CHECKING:
     from lastro.analysis.model import Expectation, MetricAnalysis
-    from lastro.stats.prediction import Prediction
+    from lastro.stats.intervals import Estimate
 
 
 def expected_table(metric: MetricAnalysis, say: Language) -> Table:
@@ -48,7 +48,7 @@ def _row(one: Expectation, ratios: bool, say: Language) -> tuple[str, ...]:
     return one.treatment.label, *texts
 
 
-def _notes(predictions: Sequence[Prediction], confidence: float, say: Language) -> Iterator[str]:
+def _notes(predictions: Sequence[Estimate], confidence: float, say: Language) -> Iterator[str]:
     yield say(
         "Each interval contains one new value with a probability of {confidence}, for itself: that of a trial in a "
         "further block, or the ratio of another campaign of as many blocks. The host must stay as it is; what changes "

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from lastro.analysis.campaign_spread import BetweenCampaigns
 from lastro.analysis.noise_floor import MetricFloor, NoiseFloors
 from lastro.document import Block, Items, Table
+from lastro.stats.intervals import alpha_of
 from lastro.stats.noise_floor import Rate
 from lastro.stats.notes import N_
 from lastro.units import human_duration, significant
@@ -44,7 +45,7 @@ def _explanation(floors: NoiseFloors, say: Language) -> Iterator[str]:
         "the pairs; the stated rate is {rate}.",
         blocks=floors.blocks,
         where=f", {place}," if place else f" {say('on this host')}",
-        rate=say.number(f"{100 * (1 - floors.confidence):.4g} %"),
+        rate=say.number(f"{100 * alpha_of(floors.confidence):.4g} %"),
     )
     yield say(
         "The two trials of a pair were as far apart as in a block of the study: {blocks} of the A/A campaign.",

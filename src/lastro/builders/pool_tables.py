@@ -40,7 +40,7 @@ def opening(found: PooledStudy, say: Language) -> Iterator[str]:
     """Yield the answer in one sentence or two."""
     pooled = [effect for effect in found.effects if effect.pooled]
     apart = [effect for effect in found.effects if effect.apart]
-    alpha = 1 - found.confidence
+    alpha = found.study.design.alpha
     if pooled:
         kinds = [effect.verdict for effect in pooled if effect.verdict not in ("", "same")]
         if kinds:

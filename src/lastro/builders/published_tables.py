@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from lastro.analysis.as_published import MatchedBars, MatchedMean, MatchedTable, PublishedMark, PublishedPanel
+from lastro.analysis.as_published import MatchedBars, MatchedMean, MatchedTable, PublishedPanel
 from lastro.analysis.claim_cells import DID_YOU_MEAN
 from lastro.builders.content import Content
 from lastro.builders.plates import Plates
@@ -13,13 +14,16 @@ from lastro.builders.tables import captioned
 from lastro.document import Block, Figures, Fold, Paragraph, Table, section
 from lastro.stats.intervals import Interval
 from lastro.stats.notes import N_
-from lastro.study.sides import Levels
+from lastro.study.model import Levels
 from lastro.units import significant
 from lastro.words.campaign import percent, place, titled
 from lastro.words.estimates import estimate_text, number_text
 from lastro.words.language import Language
 from lastro.words.numbers import fixed, metric_heading
 from lastro.words.published import levels_text, marks_of, title_of
+
+if TYPE_CHECKING:
+    from lastro.analysis.claims.claim import PublishedMark
 
 INTRODUCTION = N_(
     "What the source printed, with what this campaign measured beside it. Absolute numbers belong to a machine: "
@@ -77,7 +81,7 @@ def printed_table(found: MatchedTable, confidence: float, say: Language) -> Tabl
         "table does not name",
         confidence=percent(confidence),
     )
-    passage = found.table.passage
+    passage = found.table
     return Table(
         f"published-{passage.id}",
         title_of(passage, say),

@@ -125,15 +125,21 @@ def _captioned(tables: Iterable[Table], content: Content) -> tuple[Table, ...]:
 
 
 def _effects(content: Content, plates: Plates) -> Iterator[Block]:
-    """Yield curves, effects, interactions, and every trial."""
+    """Yield the values themselves (curves, every trial), then effects, and interactions."""
     report, metrics, say = content.report, content.analysis.metrics, content.say
     title, short = say("How metrics vary with numeric factors"), say("Curves")
     drawn = {(each.metric, each.factor): each.figure for each in plates if each.kind == "curve"}
     tables = {key: captioned(table, report, say) for key, table in curve_tables(report, say).items()}
     curves = tuple(replace(drawn.get(key, Figure("")), table=table) for key, table in tables.items())
     yield from section(title, Figures(curves), anchor="curves", short=short)
+    trials = (
+        replace(figure, note=view.metric.summary)
+        for view in report.views
+        for figure in plates.of("distribution", metric=view.index)
+    )
+    yield from section(say("Every trial"), Figures(tuple(trials)), anchor="trials", short=say("Trials"))
     effects = _captioned((effects_table(metric, say) for metric in metrics), content)
-    numbers = _in_numbers(plates.of("variation", "effects"), effects, say)
+    numbers = _in_numbers(plates.of("effects", "variation"), effects, say)
     yield from section(say("What each factor does"), *numbers, anchor="effects", short=say("Effects"))
     found = _captioned((interaction_table(each, one, say) for each in metrics for one in each.interactions), content)
     if found:
@@ -141,12 +147,6 @@ def _effects(content: Content, plates: Plates) -> Iterator[Block]:
         which = say("Interactions that explain at least 1 % of the variation and stay significant after correction.")
         yield Paragraph(which, dim=True)
         yield from _in_numbers(plates.of("interaction"), found, say)
-    trials = (
-        replace(figure, note=view.metric.summary)
-        for view in report.views
-        for figure in plates.of("distribution", metric=view.index)
-    )
-    yield from section(say("Every trial"), Figures(tuple(trials)), anchor="trials", short=say("Trials"))
 
 
 def _in_numbers(figures: tuple[Figure, ...], tables: tuple[Table, ...], say: Language) -> Iterator[Block]:

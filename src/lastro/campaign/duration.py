@@ -125,7 +125,7 @@ def expected_s(
 def scenario_of(study: Study) -> type[Scenario] | None:
     """Return the scenario of a study; None if it is not installed, because a campaign can be read without it."""
     try:
-        return registry.get("scenario", study.scenario)  # type: ignore[no-any-return]
+        return registry.get(Scenario, study.scenario)
     except LastroError:
         return None
 

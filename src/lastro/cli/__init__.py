@@ -33,6 +33,7 @@ COMMANDS = {
         "results": "print the table of results; --json, --csv, --parquet",
         "report": "write the self-contained HTML report",
         "claims": "judge published claims against a campaign, one by one",
+        "decide": "say which candidate keeps the service levels, at what cost, and how sure that is",
         "advise-replicates": "estimate how many blocks the next campaign needs, and whether longer trials help",
         "compare": "compare one study on two hosts or two days; --fail-over 5% makes it a CI gate",
         "pool": "pool one study over several hosts: mean, spread, and what a new host will see",
@@ -136,8 +137,8 @@ def _help() -> str:
         "",
         "`lastro COMMAND --help` shows the options of a command. Only commands marked (root) need root.",
         "Exit codes: 0 success; 1 unexpected error; 2 bad input; 3 not possible on this host;",
-        "4 regression found; 5 campaign database unusable; 6 host busy; 7 too many invalid trials;",
-        "8 gate or bundle undecided; 9 bundle not verified;",
+        "4 regression found, or no candidate holds; 5 campaign database unusable; 6 host busy;",
+        "7 too many invalid trials; 8 gate, decision or bundle undecided; 9 bundle not verified;",
         "130 interrupted by Ctrl-C, 143 by SIGTERM, 129 by SIGHUP (the terminal is gone), after cleaning up.",
     ]
     return "\n".join(lines)

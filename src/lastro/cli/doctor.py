@@ -32,7 +32,7 @@ from lastro.cli._matrix import ProbedPart, absent_lines, document, lines, summar
 from lastro.cli._properties import property_lines
 from lastro.errors import HostBusy, HostError, InputError, LastroError, did_you_mean
 from lastro.host.base import Host
-from lastro.platforms.base import Availability
+from lastro.platforms.base import Availability, Platform
 from lastro.scenarios.chain import ChainScenario
 from lastro.scenarios.shared.chain_probes import ChainProbes
 from lastro.scenarios.shared.pools import AttachmentPool, PlatformPool
@@ -128,7 +128,7 @@ def _versions(host: Host, findings: Sequence[ProbedPart]) -> dict[str, str]:
     found: dict[str, str] = {}
     for each in findings:
         if each.kind == "platform" and each.availability:
-            argv = registry.get("platform", split_options(each.name)[0]).version_argv
+            argv = registry.get(Platform, split_options(each.name)[0]).version_argv
             with suppress(LastroError):
                 found |= {each.name: facts.version(host, argv)} if argv else {}
     return found

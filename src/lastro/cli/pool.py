@@ -62,10 +62,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from lastro.analysis.claims.load import load_claims
     from lastro.analysis.pooled import pool_hosts
     from lastro.figures import pictures
     from lastro.figures.forest import plans
-    from lastro.study.load_claims import load_claims
 
     if args.figures and args.output == "-":
         raise InputError("--figures needs a file beside which the figures are written", "name it with -o FILE")

@@ -19,6 +19,7 @@ from lastro.app.studies import load_fleet, load_study, load_testbed, suite_of
 from lastro.cli._common import fail_invalid_argument, hosts_arguments, most_invalid, selection, study_arguments
 from lastro.cli._conclude import conclude
 from lastro.errors import InputError
+from lastro.scenarios.base import Scenario
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -41,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     if args.properties and args.fleet:
         hint = "ask each testbed: lastro doctor --testbed FILE --properties"
         raise InputError("--properties is not for campaigns on a fleet", hint)
-    if any(registry.get("scenario", study.scenario).needs_root for study in studies):
+    if any(registry.get(Scenario, study.scenario).needs_root for study in studies):
         require_root("run")
     directory = args.output or place_for(given.folder.name if given else studies[0].name)
     if given:

@@ -4,27 +4,35 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from lastro.analysis.as_published import MatchedBars
-from lastro.analysis.campaign import CampaignResults, MetricView
-from lastro.analysis.curves import Curve, curves
-from lastro.analysis.model import Analysis, MetricAnalysis
+from lastro.analysis.campaign import CampaignResults
+from lastro.analysis.curves import curves
+from lastro.analysis.model import Analysis
 from lastro.analysis.scaling import scalings
+from lastro.figures.aligned import draw_aligned
+from lastro.figures.checks import draw_checks
+from lastro.figures.claims import draw_claims
+from lastro.figures.curve import draw_curve
+from lastro.figures.distribution import draw_distribution
+from lastro.figures.effects import draw_effects, draw_interaction
+from lastro.figures.floor import draw_floor
+from lastro.figures.milestones import draw_milestones
+from lastro.figures.paired import draw_paired
+from lastro.figures.published_bars import draw_bars
+from lastro.figures.published_lines import draw_lines
+from lastro.figures.resources import draw_resources
+from lastro.figures.scaling import draw_scaling
 from lastro.figures.scenario_additions import figures_of
 from lastro.figures.style import NARROW_IN, WIDE_IN, Picture, file_stem, style
-from lastro.results.additions import (
-    AlignedSeries,
-    Milestones,
-    PairedSeries,
-    QuantileCurves,
-    QuantilesByLoad,
-    ScenarioFigure,
-)
+from lastro.figures.time_course import draw_course
+from lastro.figures.topology import draw_shown
+from lastro.figures.variation import draw_variation
+from lastro.results.additions import AlignedSeries, Milestones, PairedSeries, QuantileCurves, QuantilesByLoad
 from lastro.words.campaign import place, titled
 from lastro.words.language import ENGLISH, Language
 from lastro.words.published import title_of
@@ -85,22 +93,83 @@ def plans(
 ) -> Iterator[FigurePlan]:
     """Yield the figures that can be drawn of a campaign; a planned figure may still have no data.
 
-    Titles say if the campaign is of a guest."""
+    The first show the values themselves, then come effects, and then what explains how much. Titles say if the campaign
+    is of a guest."""
     measured = place(report, say)
-    found = itertools.chain(
-        [_variation(analysis, say)],
-        *(_metric_plans(view, metric, say) for view, metric in zip(report.views, analysis.metrics, strict=True)),
-        _published_plans(report, published, say),
-        _campaign_plans(report, analysis, say, judgements),
-    )
-    return (replace(plan, title=titled(plan.title, measured)) for plan in found)
+    for plan in _plans(report, analysis, say, judgements, published):
+        yield replace(plan, title=titled(plan.title, measured))
 
 
-def _published_plans(report: CampaignResults, published: AsPublished | None, say: Language) -> Iterator[FigurePlan]:
+def _plans(
+    report: CampaignResults,
+    analysis: Analysis,
+    say: Language,
+    judgements: Sequence[Judgement],
+    published: AsPublished | None,
+) -> Iterator[FigurePlan]:
+    yield from _values(report, analysis, say)
+    yield from _effects(report, analysis, say)
+    title = say("Variation explained by each effect")
+    yield FigurePlan("variation", None, "variation", title, partial(draw_variation, analysis, say))
+    yield from _models(report, analysis, say)
+    yield from _published(report, published, say)
+    draw: Callable[[], Figure | None] = partial(draw_claims, judgements, say, report.metrics)
+    yield FigurePlan("claims", None, "claims", say("Published and measured"), draw)
+    yield FigurePlan("floor", None, "floor", say("Noise floor of this host"), partial(draw_floor, report, say))
+    yield from _of_scenario(report, say)
+    draw = partial(draw_course, report, say, analysis)
+    yield FigurePlan("course", None, "course", say("Time course of the campaign"), draw)
+    title = say("Resources that each role used in a trial")
+    yield FigurePlan("resources", None, "resources", title, partial(draw_resources, report, say))
+    yield FigurePlan("topology", None, "topology", say("What a trial consisted of"), partial(draw_shown, report, say))
+
+
+def _values(report: CampaignResults, analysis: Analysis, say: Language) -> Iterator[FigurePlan]:
+    """Yield the figures with every trial: against numbers that the study varies, or else treatment by treatment."""
+    found = curves(report)
+    for view, metric in zip(report.views, analysis.metrics, strict=True):
+        name = view.metric.name
+        for curve in found:
+            title, stem = say("{metric} against {factor}", metric=name, factor=curve.factor), curve.factor
+            draw = partial(draw_curve, view, curve, say)
+            yield FigurePlan("curve", view.index, file_stem("curve", name, stem), title, draw, curve.factor)
+        if not any(curve.shows_all(view) for curve in found):
+            title, each = say("Every trial of {metric}", metric=name), partial(draw_distribution, view, say, metric)
+            yield FigurePlan("distribution", view.index, file_stem(name), title, each)
+
+
+def _effects(report: CampaignResults, analysis: Analysis, say: Language) -> Iterator[FigurePlan]:
+    """Yield the effects on each metric, and then those that depend on another factor."""
+    confidence = report.study.design.confidence
+    for at, metric in enumerate(analysis.metrics):
+        name = metric.metric.name
+        title = say("Effects on {metric}", metric=name)
+        yield FigurePlan(
+            "effects", at, file_stem("effects", name), title, partial(draw_effects, metric, say, confidence)
+        )
+    for at, metric in enumerate(analysis.metrics):
+        for found in metric.interactions:
+            given, shown, name = found.given, found.shown, metric.metric.name
+            title = say("{shown} under each {given}, on {metric}", shown=shown, given=given, metric=name)
+            draw = partial(draw_interaction, metric, found, say, confidence)
+            yield FigurePlan("interaction", at, file_stem("interaction", name, given, shown), title, draw)
+
+
+def _models(report: CampaignResults, analysis: Analysis, say: Language) -> Iterator[FigurePlan]:
+    """Yield laws of scalability (a line alone is a slope, which is in the table), and how well models fit."""
+    for view, metric in zip(report.views, analysis.metrics, strict=True):
+        name = view.metric.name
+        for scaling in scalings(report):
+            if any(law.factor == scaling.factor for law in metric.scaling):
+                title = say("{metric} by {factor}", metric=name, factor=scaling.factor)
+                draw = partial(draw_scaling, view, scaling, metric, say)
+                yield FigurePlan("scaling", view.index, file_stem("scaling", name, scaling.factor), title, draw)
+        title = say("Residuals of {metric}", metric=name)
+        yield FigurePlan("checks", view.index, file_stem("checks", name), title, partial(draw_checks, metric, say))
+
+
+def _published(report: CampaignResults, published: AsPublished | None, say: Language) -> Iterator[FigurePlan]:
     """Yield the figures of the source: of bars, and of lines where the scenario has their series."""
-    from lastro.figures.published_bars import draw_bars
-    from lastro.figures.published_lines import draw_lines
-
     series = {each.name: each for each in figures_of(report) if isinstance(each, AlignedSeries)}
     for found in published.figures if published else ():
         passage = found.figure.passage
@@ -112,105 +181,22 @@ def _published_plans(report: CampaignResults, published: AsPublished | None, say
             yield FigurePlan("published", None, name, title, partial(draw_lines, found, aligned, report, say))
 
 
-def _variation(analysis: Analysis, say: Language) -> FigurePlan:
-    from lastro.figures.variation import draw_variation
-
-    title = say("Variation explained by each effect")
-    return FigurePlan("variation", None, "variation", title, partial(draw_variation, analysis, say))
-
-
-def _metric_plans(view: MetricView, analysis: MetricAnalysis, say: Language) -> Iterator[FigurePlan]:
-    from lastro.figures.checks import draw_checks
-    from lastro.figures.effects import draw_effects
-    from lastro.figures.interactions import draw_interaction
-    from lastro.figures.scaling import draw_scaling
-
-    name, index, confidence = analysis.metric.name, view.index, view.confidence
-    found = curves(view.report)
-    for curve in found:
-        yield _curve(view, curve, say)
-    title = say("Effects on {metric}", metric=name)
-    draw = partial(draw_effects, analysis, say, confidence)
-    yield FigurePlan("effects", index, file_stem("effects", name), title, draw)
-    for interaction in analysis.interactions:
-        given, shown = interaction.given, interaction.shown
-        title = say("{shown} under each {given}, on {metric}", shown=shown, given=given, metric=name)
-        draw = partial(draw_interaction, analysis, interaction, say, confidence)
-        yield FigurePlan("interaction", index, file_stem("interaction", name, given, shown), title, draw)
-    if not any(curve.shows_all(view) for curve in found):  # the same trials twice would add nothing
-        yield _distribution(view, say, analysis)
-    for scaling in scalings(view.report):
-        if all(law.factor != scaling.factor for law in analysis.scaling):
-            continue  # the line alone is a slope, which is in the table; its trials are in the curve
-        title = say("{metric} by {factor}", metric=name, factor=scaling.factor)
-        draw = partial(draw_scaling, view, scaling, analysis, say)
-        yield FigurePlan("scaling", index, file_stem("scaling", name, scaling.factor), title, draw)
-    title = say("Residuals of {metric}", metric=name)
-    yield FigurePlan("checks", index, file_stem("checks", name), title, partial(draw_checks, analysis, say))
-
-
-def _curve(view: MetricView, curve: Curve, say: Language) -> FigurePlan:
-    from lastro.figures.curve import draw_curve
-
-    name = view.metric.name
-    title = say("{metric} against {factor}", metric=name, factor=curve.factor)
-    draw = partial(draw_curve, view, curve, say)
-    return FigurePlan("curve", view.index, file_stem("curve", name, curve.factor), title, draw, curve.factor)
-
-
-def _campaign_plans(
-    report: CampaignResults, analysis: Analysis, say: Language, judgements: Sequence[Judgement]
-) -> Iterator[FigurePlan]:
-    from lastro.figures.claims import draw_claims
-    from lastro.figures.floor import draw_floor
-    from lastro.figures.resources import draw_resources
-    from lastro.figures.topology import draw_shown
-
-    yield FigurePlan(
-        "claims", None, "claims", say("Published and measured"), partial(draw_claims, judgements, say, report.metrics)
-    )
-    yield FigurePlan("floor", None, "floor", say("Noise floor of this host"), partial(draw_floor, report, say))
-    yield from (_of_scenario(figure, report, say) for figure in figures_of(report))
-    yield _course(report, analysis, say)
-    title = say("Resources that each role used in a trial")
-    yield FigurePlan("resources", None, "resources", title, partial(draw_resources, report, say))
-    yield FigurePlan("topology", None, "topology", say("What a trial consisted of"), partial(draw_shown, report, say))
-
-
-def _of_scenario(figure: ScenarioFigure, report: CampaignResults, say: Language) -> FigurePlan:
-    title = say(figure.title, load=figure.load) if isinstance(figure, QuantileCurves) else say(figure.title)
-    return FigurePlan("scenario", None, file_stem(figure.name), title, _drawing(figure, report, say))
-
-
-def _drawing(figure: ScenarioFigure, report: CampaignResults, say: Language) -> Callable[[], Figure | None]:
-    from lastro.figures.aligned import draw_aligned
-    from lastro.figures.milestones import draw_milestones
-    from lastro.figures.paired import draw_paired
+def _of_scenario(report: CampaignResults, say: Language) -> Iterator[FigurePlan]:
+    # It loads NumPy, which tables in a terminal do not need.
     from lastro.figures.quantiles import draw_quantile_curves, draw_quantiles_by_load
 
-    match figure:
-        case Milestones():
-            return partial(draw_milestones, figure, report, say)
-        case PairedSeries():
-            return partial(draw_paired, figure, report, say)
-        case QuantilesByLoad():
-            return partial(draw_quantiles_by_load, figure, report, say)
-        case QuantileCurves():
-            return partial(draw_quantile_curves, figure, report, say)
-        case AlignedSeries():
-            return partial(draw_aligned, figure, report, say)
-
-
-def _distribution(view: MetricView, say: Language, analysis: MetricAnalysis) -> FigurePlan:
-    from lastro.figures.distribution import draw_distribution
-
-    name = view.metric.name
-    draw = partial(draw_distribution, view, say, analysis)
-    return FigurePlan("distribution", view.index, file_stem(name), say("Every trial of {metric}", metric=name), draw)
-
-
-def _course(report: CampaignResults, analysis: Analysis, say: Language) -> FigurePlan:
-    from lastro.figures.time_course import draw_course
-
-    title = say("Time course of the campaign")
-    return FigurePlan("course", None, "course", title, partial(draw_course, report, say, analysis))
+    draw: Callable[[], Figure | None]
+    for figure in figures_of(report):
+        title = say(figure.title, load=figure.load) if isinstance(figure, QuantileCurves) else say(figure.title)
+        match figure:
+            case Milestones():
+                draw = partial(draw_milestones, figure, report, say)
+            case PairedSeries():
+                draw = partial(draw_paired, figure, report, say)
+            case QuantilesByLoad():
+                draw = partial(draw_quantiles_by_load, figure, report, say)
+            case QuantileCurves():
+                draw = partial(draw_quantile_curves, figure, report, say)
+            case AlignedSeries():
+                draw = partial(draw_aligned, figure, report, say)
+        yield FigurePlan("scenario", None, file_stem(figure.name), title, draw)

@@ -6,29 +6,18 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from lastro.analysis.campaign import CampaignResults
-from lastro.figures.panels import MOST_PANELS, not_all, panels_of, treatment_label
-from lastro.figures.style import (
-    GRID,
-    SMALL_PT,
-    colour_of,
-    fit,
-    headed,
-    legend,
-    new_figure,
-    numbers_in,
-)
+from lastro.figures.panels import MOST_PANELS, not_all, treatment_title
+from lastro.figures.style import colour_of
+from lastro.figures.xy import ACROSS, Look, PanelRule, Plot, PlotAxis, PlotLine, PlotPanel, drawn
 from lastro.results.additions import AlignedSeries
 from lastro.results.samples import Series
 from lastro.stats.intervals import sample_mean
 from lastro.words.language import Language
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from lastro.results.rows import Attempt
-
-_PANEL_IN = 0.9
 
 Counts = dict[str, list[tuple[float, ...]]]  # line -> for each trial, a value for each second
 
@@ -37,24 +26,29 @@ def draw_aligned(aligned: AlignedSeries, report: CampaignResults, say: Language)
     """Draw means over the valid trials, and the band from the smallest to the largest; None without such a mark."""
     attempts = attempts_of(report, aligned)
     rows = [row for row in report.rows if attempts.get(row.treatment.index)]
-    counts = [(row, counts_of(report, attempts[row.treatment.index], aligned)) for row in rows[:MOST_PANELS]]
-    panels = [(row, found) for row, found in counts if found]
+    panels = []
+    for row in rows[:MOST_PANELS]:
+        own = attempts[row.treatment.index]
+        if found := counts_of(report, own, aligned):
+            items: list[PlotLine | PanelRule] = [
+                mean_line(trials, {"color": colour_of(at), "linewidth": 1.0}, say(line), -aligned.before_s)
+                for at, (line, trials) in enumerate(found.items())
+            ]
+            items += _events(own, aligned) if aligned.back else []
+            panels.append(PlotPanel(items, treatment_title(report, row, len(next(iter(found.values()))), say)))
     if not panels:
         return None
-    figure = new_figure()
-    grid = panels_of(figure, len(panels))
-    for at, (axes, (row, found)) in enumerate(zip(grid.axes, panels, strict=True)):
-        _panel(axes, found, aligned, say, named=at == 0)
-        if aligned.back:
-            _mark_events(axes, attempts[row.treatment.index], aligned)
-        n = len(next(iter(found.values())))
-        grid.label(at, treatment_label(report, row, n, grid.room, say))
-        numbers_in(axes, say, x=True, y=True)
-    figure.supylabel(say(aligned.quantity), fontsize=SMALL_PT)
-    named, _ = grid.axes[0].get_legend_handles_labels()
-    legend(figure, named, say(aligned.axis), most=3)
-    headed(figure, say(aligned.title), say(aligned.how), say(aligned.events), not_all(len(rows), say))
-    return fit(figure, grid.stacked, _PANEL_IN * grid.deep)
+    how = [say(aligned.how), say(aligned.events), not_all(len(rows), say)]
+    x, y = PlotAxis(say(aligned.axis)), PlotAxis(say(aligned.quantity), low=0)
+    return drawn(Plot(panels, say(aligned.title), how, x, y, 0.9, ACROSS), say)
+
+
+def mean_line(trials: Sequence[tuple[float, ...]], look: Look, name: str, begin_s: int = 0) -> PlotLine:
+    """Return the mean of trials in each second, with the band from the smallest to the largest."""
+    seconds = list(zip(*trials, strict=True))
+    band = [(min(second), max(second)) for second in seconds]
+    at = range(begin_s, begin_s + len(seconds))
+    return PlotLine(at, [sample_mean(second) for second in seconds], look, name, band)
 
 
 def attempts_of(report: CampaignResults, aligned: AlignedSeries) -> dict[int, list[Attempt]]:
@@ -90,22 +84,10 @@ def _by_line(series: Sequence[Series], aligned: AlignedSeries) -> dict[str, tupl
     return found if len(found) == len(aligned.lines) else {}
 
 
-def _panel(axes: Axes, counts: Counts, aligned: AlignedSeries, say: Language, *, named: bool) -> None:
-    for number, (line, trials) in enumerate(counts.items()):
-        seconds = list(zip(*trials, strict=True))
-        at = [second - aligned.before_s for second in range(len(seconds))]
-        means = [sample_mean(second) for second in seconds]
-        axes.plot(at, means, color=colour_of(number), linewidth=1.0, label=say(line) if named else None)
-        least, most = [min(second) for second in seconds], [max(second) for second in seconds]
-        axes.fill_between(at, least, most, color=colour_of(number), alpha=0.2, linewidth=0)
-    axes.set_ylim(bottom=0)
-    axes.grid(color=GRID, linewidth=0.6)
-
-
-def _mark_events(axes: Axes, attempts: Sequence[Attempt], aligned: AlignedSeries) -> None:
-    """Mark the first mark, and the mean of the later one, which differs between trials."""
+def _events(attempts: Sequence[Attempt], aligned: AlignedSeries) -> list[PanelRule]:
+    """Return the first mark, and the mean of the later one, which differs between trials."""
     marks_s = [attempt.noted.marks_s for attempt in attempts]
     gone = [each[aligned.back] - each[aligned.begin] for each in marks_s if aligned.back in each]
-    axes.axvline(0, color="black", linewidth=0.8)
-    if gone:
-        axes.axvline(sample_mean(gone), color="black", linewidth=0.8, linestyle=(0, (3, 2)))
+    look: Look = {"color": "black", "linewidth": 0.8}
+    later = [PanelRule("x", sample_mean(gone), {**look, "linestyle": (0, (3, 2))})] if gone else []
+    return [PanelRule("x", 0, look), *later]

@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from lastro.analysis.claims import Judgement, has_magnitude, judged_measure, tolerated
-from lastro.figures.effects import ratio_axis
-from lastro.figures.rows import FigureRow, RowLayout, fit_rows, set_rows
-from lastro.figures.scale import AxisEnds, interval_bar, over
-from lastro.figures.style import FAINT, GREY, PALETTE, headed, new_figure, numbers_in
+from lastro.figures.rows import FigureRow, RowBand, RowDot, RowPanel, drawn_rows
+from lastro.figures.scale import AxisEnds, over
+from lastro.figures.style import GREY
 from lastro.results.samples import Metric
-from lastro.study.claims import Absolute
 from lastro.words.claims import VERDICT_MARKS, VERDICT_WORDS, effect_text
 from lastro.words.language import Language
 from lastro.words.numbers import no_exponent
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from lastro.stats.contrasts import Contrast
-
-_BAND_IN = 0.16
 
 Group = tuple[str, str]  # measure and unit
 
@@ -37,22 +32,14 @@ def draw_claims(judgements: Sequence[Judgement], say: Language, metrics: Sequenc
             groups.setdefault((measure, one.unit if measure in ("difference", "level") else ""), []).append(one)
     if not groups:
         return None
-    figure = new_figure()
-    stacked = figure.subplots(len(groups), 1, squeeze=False)[:, 0]
-    drawn: list[tuple[Axes, RowLayout]] = []
-    arrows: dict[str, None] = {}
-    for axes, (group, found) in zip(stacked, groups.items(), strict=True):
-        found_reach = _reach(found, *group, metrics)
-        drawn.append((axes, _panel(axes, group, found, found_reach, say)))
-        arrows.update(dict.fromkeys(found_reach.words(group[1], say)))
+    panels = [_panel(group, found, metrics, say) for group, found in groups.items()]
+    arrows = dict.fromkeys(
+        word for (_, unit), panel in zip(groups, panels, strict=True) for word in panel.ends.words(unit, say)
+    )
     there = {one.verdict for found in groups.values() for one in found}
     marks = ", ".join(f"{mark} {say(VERDICT_WORDS[v])}" for v, mark in VERDICT_MARKS.items() if v in there)
-    headed(
-        figure, say("Published and measured"),
-        say("diamond: published, with its tolerance; dot: measured here, with its interval"), marks, *arrows,
-    )  # fmt: skip
-    fit_rows(figure, drawn)
-    return figure
+    how = say("diamond: published, with its tolerance; dot: measured here, with its interval")
+    return drawn_rows(panels, say("Published and measured"), [how, marks, *arrows], say)
 
 
 def judged_effect(one: Judgement) -> tuple[str, Contrast | None]:
@@ -68,26 +55,18 @@ def judged_effect(one: Judgement) -> tuple[str, Contrast | None]:
     return part.measure, part.effect if part.effect.value is not None else None
 
 
-def _panel(axes: Axes, group: Group, found: Sequence[Judgement], ends: AxisEnds, say: Language) -> RowLayout:
+def _panel(group: Group, found: Sequence[Judgement], metrics: Sequence[Metric], say: Language) -> RowPanel:
     measure, unit = group
-    scale = 100.0 if measure == "share" else 1.0
-    if ends.log:
-        ratio_axis(axes, ends.low, ends.high, say)
-    else:
-        axes.set_xlim(ends.low, ends.high)
-        numbers_in(axes, say)
-    effects = [effect for one in found if (effect := judged_effect(one)[1]) is not None]
-    rows = set_rows(axes, [FigureRow(one.claim.id, _words(one, *group, say)) for one in found])
-    for y, one, effect in zip(rows.places, found, effects, strict=True):
-        assert effect.value is not None
-        _published(axes, one, measure, y, scale, (ends.low, ends.high))
-        if effect.interval is not None:
-            interval_bar(axes, (effect.interval.low * scale, effect.interval.high * scale), y, PALETTE[0])
-        axes.plot([effect.value * scale], [y], marker="o", ms=5, color=PALETTE[0], mec="white", mew=0.6, zorder=4)
-    axes.axvline(1.0 if measure == "ratio" else 0.0, color="black", linewidth=0.9)
-    axes.set_xlim(ends.low, ends.high)
-    axes.set_xlabel(_axis(measure, unit, say))
-    return rows
+    scale, ends, rows = 100.0 if measure == "share" else 1.0, _reach(found, measure, unit, metrics), []
+    for one in found:
+        _, effect = judged_effect(one)
+        assert effect is not None and effect.value is not None
+        interval = effect.interval
+        dot = RowDot(effect.value * scale, (interval.low * scale, interval.high * scale) if interval else None)
+        rows.append(FigureRow(one.claim.id, _words(one, *group, say), [*_published(one, measure, scale), dot]))
+    texts = {"ratio": say("ratio"), "share": say("loss recovered (%)"), "level": say("mean ({unit})", unit=unit)}
+    difference = say("difference ({unit})", unit=unit) if unit else say("difference")
+    return RowPanel(rows, ends, texts.get(measure, difference), 1.0 if measure == "ratio" else 0.0)
 
 
 def _words(one: Judgement, measure: str, unit: str, say: Language) -> str:
@@ -105,8 +84,7 @@ def _reach(found: Sequence[Judgement], measure: str, unit: str, metrics: Sequenc
     at, ends = [1.0 if measure == "ratio" else 0.0], []
     for one in found:
         _, effect = judged_effect(one)
-        if isinstance(statement := one.claim.statement, Absolute):
-            at += [end for end in (statement.low, statement.high) if math.isfinite(end)]
+        at += [end for end in one.claim.statement.limits or () if math.isfinite(end)]
         if effect is not None and effect.value is not None:
             at.append(effect.value * scale)
             if effect.interval is not None:
@@ -124,44 +102,19 @@ def _reach(found: Sequence[Judgement], measure: str, unit: str, metrics: Sequenc
 
 def _of_amount(one: Judgement, unit: str, metrics: Sequence[Metric]) -> bool:
     """Return whether a claim is on the level of a metric that cannot be below zero."""
-    name = getattr(one.claim.statement, "metric", "")
+    name = one.claim.statement.metric
     return next((each for each in metrics if each.name == name), Metric(name, unit, "neither", "")).non_negative
 
 
-def _published(axes: Axes, one: Judgement, measure: str, y: float, scale: float, reach: tuple[float, float]) -> None:
-    """Draw the published figure and its tolerance; for a level and for "slightly", the range in which it may lie."""
-    published, statement = one.claim.published, one.claim.statement
-    if isinstance(statement, Absolute):
-        ends = [
-            end if math.isfinite(end) else beyond
-            for end, beyond in zip((statement.low, statement.high), reach, strict=True)
-        ]
-        axes.barh(y, ends[1] - ends[0], left=ends[0], height=_BAND_IN, color=FAINT, alpha=0.55)
-        return
-    if one.part is None or judged_measure(one.claim, one.part) != measure or not has_magnitude(one.claim):
-        return
-    low, high = (end * scale if math.isfinite(end) else 1.0 for end in tolerated(one.claim))  # "slightly": from ×1 on
-    axes.barh(y, high - low, left=low, height=_BAND_IN, color=FAINT, alpha=0.55)
-    if published is None or one.claim.slight is not None:
-        return
-    axes.plot(
-        [published.judged[1] * scale],
-        [y],
-        marker="D",
-        ms=5,
-        color="white",
-        mec=GREY,
-        mew=1.2,
-        linestyle="none",
-        zorder=3.5,
-    )
-
-
-def _axis(measure: str, unit: str, say: Language) -> str:
-    if measure == "ratio":
-        return say("ratio")
-    if measure == "share":
-        return say("loss recovered (%)")
-    if measure == "level":
-        return say("mean ({unit})", unit=unit)
-    return say("difference ({unit})", unit=unit) if unit else say("difference")
+def _published(one: Judgement, measure: str, scale: float) -> Iterator[RowBand | RowDot]:
+    """Yield the published figure and its tolerance; for a level and for "slightly", the range in which it may lie."""
+    published = one.claim.published
+    if limits := one.claim.statement.limits:
+        yield RowBand(*limits, 0.16, 0.55)
+    elif one.part is not None and judged_measure(one.claim, one.part) == measure and has_magnitude(one.claim):
+        slight = one.claim.slight is not None  # begins at ×1
+        low, high = (end if math.isfinite(end) or not slight else 1.0 for end in tolerated(one.claim))
+        yield RowBand(low * scale, high * scale, 0.16, 0.55)
+        if published is not None and not slight and published.tolerance is not None:
+            diamond = {"marker": "D", "color": "white", "mec": GREY, "mew": 1.2, "zorder": 3.5}
+            yield RowDot(published.judged[1] * scale, look=diamond)

@@ -10,39 +10,30 @@ import statistics
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lastro.analysis.campaign import CampaignResults, MetricView, Row
 from lastro.analysis.measured import pooled
 from lastro.analysis.model import MetricAnalysis
-from lastro.figures.scale import AxisEnds, interval_bar, reach
+from lastro.figures.scale import AxisEnds, reach
 from lastro.figures.style import (
     DASHED,
     FAINT,
-    GREY,
-    GRID,
     SMALL_PT,
     axis_title,
     colour_of,
-    fit,
-    headed,
     is_narrow,
-    legend,
     marker_of,
     metric_title,
-    new_figure,
-    numbers_in,
-    points,
-    titled,
-    width_of,
+    page_in,
 )
 from lastro.figures.text import chars, lines_of, safe, wrapped
+from lastro.figures.xy import Item, Look, PanelRule, Plot, PlotAxis, PlotLine, PlotNote, PlotPanel, Whisker, dots, drawn
 from lastro.words.language import Language
 from lastro.words.numbers import WHY_MISSING
 from lastro.words.remarks import short, signs
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 MOST_PLACES = 60
@@ -101,24 +92,22 @@ class _Grid:
 def draw_distribution(view: MetricView, say: Language, analysis: MetricAnalysis) -> Figure:
     """Draw every trial of a metric; the factors that matter most, by its analysis, come first."""
     metric, grid = view.metric, _grid(view, analysis)
-    figure = new_figure()
-    labels = [wrapped(level, 14 if is_narrow(figure) else 18) or say("all") for level in grid.rows]
+    labels = [wrapped(level, 14 if is_narrow() else 18) or say("all") for level in grid.rows]
     grid = replace(grid, least=max(map(lines_of, labels)) * _LINE_IN / _SLOT_IN)
-    stacked = figure.subplots(len(grid.panels), 1, sharex=True, squeeze=False)[:, 0]
-    ends = _scale(stacked[0], view)
-    usual_n, baselines = _usual_n(grid, view), _baseline_means(view)
-    for axes, panel in zip(stacked, grid.panels, strict=True):
-        _panel(axes, view, grid, panel, usual_n, baselines, say)
-        axes.set_yticks([grid.top(at) + (grid.group - 1) / 2 for at in range(len(grid.rows))], labels)
-        if panel:
-            titled(axes, panel)
-        if ends is not None:
-            numbers_in(axes, say)
-    stacked[-1].set_xlabel(wrapped(axis_title(metric), 40, 90))
-    arrows = ends.words(metric.name, say) if ends is not None else ()
-    headed(figure, metric_title(metric, say), *_how_to_read(view, grid, usual_n, say), *arrows)
-    _legend(figure, view, grid, say)
-    return fit(figure, list(stacked), grid.slots * _SLOT_IN * len(grid.panels))
+    ends, usual_n, baselines = _ends(view), _usual_n(grid, view), _baseline_means(view)
+    panels = [PlotPanel(list(_items(view, grid, panel, usual_n, baselines, say)), [panel]) for panel in grid.panels]
+    title = axis_title(metric)
+    x = PlotAxis.of(ends, title) if ends else PlotAxis(title, ticks=())
+    middles = [grid.top(at) + (grid.group - 1) / 2 for at in range(len(grid.rows))]
+    places = list(zip(middles, labels, strict=True))
+    y = PlotAxis(low=grid.slots - _GAP_SLOTS - 0.5, high=-_GAP_SLOTS - 0.5, ticks=places, grid=False)
+    arrows = ends.words(metric.name, say) if ends else ()
+    plot = Plot(
+        panels, metric_title(metric, say), [*_how_to_read(view, grid, usual_n, say), *arrows], x, y,
+        grid.slots * _SLOT_IN, legend=list(_legend(view, grid, say)),
+        legend_title=safe(grid.roles.colours[0]) if grid.roles.colours else "", labelled=True,
+    )  # fmt: skip
+    return drawn(plot, say)
 
 
 def _how_to_read(view: MetricView, grid: _Grid, usual_n: int | None, say: Language) -> Iterator[str]:
@@ -197,37 +186,27 @@ def _baseline_means(view: MetricView) -> dict[int, float]:
     }
 
 
-# Drawing
+# What a panel shows
 
 
-def _panel(
-    axes: Axes,
-    view: MetricView,
-    grid: _Grid,
-    panel: str,
-    usual_n: int | None,
-    baselines: Mapping[int, float],
-    say: Language,
-) -> None:
+def _items(
+    view: MetricView, grid: _Grid, panel: str, usual_n: int | None, baselines: Mapping[int, float], say: Language
+) -> Iterator[Item]:
     for row_at, level in enumerate(grid.rows):
         top = grid.top(row_at)
         for slot, colour in enumerate(grid.present):
-            rows = grid.at.get((level, colour, panel), ())
-            if not any(view.of(row).summary for row in rows):
-                _missing(axes, top + slot, _why_missing(rows, say))
+            y, rows = top + slot, grid.at.get((level, colour, panel), ())
+            if any(view.of(row).summary for row in rows):
+                yield from _place(view, rows, y, grid.colours.index(colour), usual_n, say)
             else:
-                _place(axes, view, rows, top + slot, grid.colours.index(colour), usual_n, say)
+                yield from _missing(y, _why_missing(rows, say))
             means = [mean for row in rows if (mean := baselines.get(row.treatment.index)) is not None]
             if means:
                 mean = math.fsum(means) / len(means)
-                axes.plot([mean, mean], [top + slot - 0.5, top + slot + 0.5], zorder=1.5, **DASHED)
+                yield PlotLine([mean, mean], [y - 0.5, y + 0.5], {**DASHED, "zorder": 1.5})
         if grid.absent:
             rows = [row for colour in grid.absent for row in grid.at.get((level, colour, panel), ())]
-            _missing(axes, top + len(grid.present), f"{', '.join(grid.absent)}: {_why_missing(rows, say)}")
-    axes.set_ylim(grid.slots - _GAP_SLOTS - 0.5, -_GAP_SLOTS - 0.5)
-    axes.tick_params(axis="y", length=0)
-    axes.tick_params(axis="x", labelbottom=True)
-    axes.grid(axis="x", color=GRID, linewidth=0.6)
+            yield from _missing(top + len(grid.present), f"{', '.join(grid.absent)}: {_why_missing(rows, say)}")
 
 
 def _why_missing(rows: Sequence[Row], say: Language) -> str:
@@ -235,77 +214,55 @@ def _why_missing(rows: Sequence[Row], say: Language) -> str:
     return ", ".join(sorted(say(WHY_MISSING[kind]) for kind in kinds))
 
 
-def _missing(axes: Axes, y: float, words: str) -> None:
-    """Draw a hatched band over the whole width at the place of a missing treatment."""
-    axes.axhspan(y - 0.42, y + 0.42, facecolor="none", edgecolor=FAINT, hatch="//////", linewidth=0)
-    box = {"facecolor": "white", "edgecolor": "none", "pad": 0.6}
-    place: Any = ("axes fraction", "data")
-    text = safe(f"✕ {words}", int(chars(width_of(axes.figure) - 1.7, SMALL_PT)))
-    axes.annotate(text, (0.02, y), xycoords=place, va="center", fontsize=SMALL_PT - 0.5, color=GREY, bbox=box)
+def _missing(y: float, words: str) -> Iterator[Item]:
+    """Yield a hatched band over the whole width at the place of a missing treatment, and why it is missing."""
+    hatched = {"facecolor": "none", "edgecolor": FAINT, "hatch": "//////", "linewidth": 0}
+    yield PanelRule("y", (y - 0.42, y + 0.42), hatched)
+    text = safe(f"✕ {words}", int(chars(page_in() - 1.7, SMALL_PT)))
+    yield PlotNote(0.02, y, text, {"bbox": {"facecolor": "white", "edgecolor": "none", "pad": 0.6}})
 
 
 def _place(
-    axes: Axes, view: MetricView, rows: Sequence[Row], y: float, colour_at: int, usual_n: int | None, say: Language
-) -> None:
-    """Draw the points of the treatments that share a place, their mean with its interval, and their median."""
+    view: MetricView, rows: Sequence[Row], y: float, colour_at: int, usual_n: int | None, say: Language
+) -> Iterator[Item]:
+    """Yield the points of the treatments that share a place, their mean with its interval, and their median."""
     cells = [cell for cell in map(view.of, rows) if cell.summary]
-    colour, marker = colour_of(colour_at), marker_of(colour_at)
+    colour, summary = colour_of(colour_at), pooled(view, cells)
     values = [point.value for cell in cells for point in cell.points]
-    summary = pooled(view, cells)
-    few = len(values) <= _FEW
-    points(axes, values, _spread(y, len(values)), colour, 3.4 if few else 2.2, alpha=0.65 if few else 0.5, zorder=3.6)
+    n, few = len(values), len(values) <= _FEW
+    # Points that share a place are a little apart, in the order of their blocks.
+    places = [y + (0.0 if n == 1 else 0.32 * (2 * at / (n - 1) - 1)) for at in range(n)]
+    yield PlotLine(values, places, dots(colour, 3.4 if few else 2.2, 0.65 if few else 0.5, zorder=3.6))
     if summary.interval is not None:
-        interval_bar(axes, (summary.interval.low, summary.interval.high), y, colour, width_pt=1.5)
+        yield Whisker(y, (summary.interval.low, summary.interval.high), colour, "x", 1.5)
     median = statistics.median(values)
-    axes.plot([median, median], [y - 0.38, y + 0.38], color="black", linewidth=0.9, zorder=3.8)
-    axes.plot(
-        [summary.mean], [y], marker=marker, ms=4.4, color=colour, mec="white", mew=0.6, linestyle="none", zorder=4
-    )
+    yield PlotLine([median, median], [y - 0.38, y + 0.38], {"color": "black", "linewidth": 0.9, "zorder": 3.8})
+    mean = {"marker": marker_of(colour_at), "ms": 4.4, "color": colour, "mec": "white", "mew": 0.6, "zorder": 4}
+    yield PlotLine([summary.mean], [y], mean)
     notes = [
         signs(mark for cell in cells for mark in cell.marks).strip(),
         f"n = {say.integer(summary.n)}" if summary.n != usual_n else "",
         "" if summary.interval or summary.n == 1 else say("no interval"),
     ]
     if text := " ".join(note for note in notes if note):
-        place: Any = ("axes fraction", "data")
-        axes.annotate(
-            text, (1.01, y), xycoords=place, va="center", fontsize=SMALL_PT - 0.5, color=GREY, annotation_clip=False
-        )
+        yield PlotNote(1.01, y, text)
 
 
-def _spread(y: float, n: int) -> list[float]:
-    """Return a position for each of `n` points that share a place, a little apart, in the order of their blocks."""
-    return [y + (0.0 if n == 1 else 0.32 * (2 * at / (n - 1) - 1)) for at in range(n)]
-
-
-def _scale(axes: Axes, view: MetricView) -> AxisEnds | None:
-    """Set the ends of the axis by every trial and interval; None without any."""
+def _ends(view: MetricView) -> AxisEnds | None:
+    """Return the ends of the axis by every trial and interval; None without any."""
     found = [cell.summary for cell in view.cells if cell.summary is not None]
     values = [point.value for cell in view.cells for point in cell.points]
-    if not values:
-        axes.set_xticks([])
-        return None
     intervals = [(each.interval.low, each.interval.high) for each in found if each.interval is not None]
-    ends = reach(view.metric, values, intervals, [each.mean for each in found])
-    axes.set_xscale("log" if ends.log else "linear")
-    axes.set_xlim(ends.low, ends.high)
-    return ends
+    return reach(view.metric, values, intervals, [each.mean for each in found]) if values else None
 
 
-def _legend(figure: Figure, view: MetricView, grid: _Grid, say: Language) -> None:
-    from matplotlib.lines import Line2D
-    from matplotlib.patches import Patch
-
-    handles: list[Any] = [
-        Line2D([], [], color=colour_of(at), marker=marker_of(at), ms=5, label=safe(level))
-        for at, level in enumerate(grid.colours)
-        if grid.roles.colours and level not in grid.absent
-    ]
+def _legend(view: MetricView, grid: _Grid, say: Language) -> Iterator[tuple[str, Look]]:
+    for at, level in enumerate(grid.colours if grid.roles.colours else ()):
+        if level not in grid.absent:
+            yield safe(level), {"color": colour_of(at), "marker": marker_of(at)}
     if _baseline_means(view):
-        handles.append(Line2D([], [], label=say("mean of its baseline"), **DASHED))
-    missing = [row for row, cell in view if cell.summary is None]
-    if missing:
-        label = f"✕ {_why_missing(missing, say)}"
-        handles.append(Patch(facecolor="none", edgecolor=FAINT, hatch="//////", linewidth=0, label=label))
-    handles += [Line2D([], [], linestyle="none", label=short(kind, say)) for kind in view.kinds_of_marks]
-    legend(figure, handles, safe(grid.roles.colours[0]) if grid.roles.colours else None)
+        yield say("mean of its baseline"), DASHED
+    if missing := [row for row, cell in view if cell.summary is None]:
+        yield f"✕ {_why_missing(missing, say)}", {}
+    for kind in view.kinds_of_marks:
+        yield short(kind, say), {}

@@ -2,78 +2,58 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from lastro.analysis.as_published import MatchedBars, PublishedBar, PublishedPanel
-from lastro.figures.scale import interval_bar
-from lastro.figures.style import (
-    GREY,
-    GRID,
-    SMALL_PT,
-    axis_title,
-    colour_of,
-    fit,
-    headed,
-    is_narrow,
-    legend,
-    new_figure,
-    numbers_in,
-    width_of,
+from lastro.figures.style import GREY, SMALL_PT, axis_title, colour_of, is_narrow, page_in
+from lastro.figures.text import chars, em, wrapped
+from lastro.figures.xy import (
+    Item,
+    Look,
+    PanelRule,
+    Plot,
+    PlotAxis,
+    PlotBar,
+    PlotLine,
+    PlotNote,
+    PlotPanel,
+    Whisker,
+    drawn,
 )
-from lastro.figures.text import chars, em, lines_of, wrapped
 from lastro.words.language import Language
 from lastro.words.published import marks_of, side_text, title_of
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_PANEL_IN = 1.8
 _AXIS_IN = 0.6  # at the left of a panel, for its numbers and its name
 _GROUP = 0.8  # of the distance between two groups, for the bars of one
+_MARK: Look = {"marker": "D", "ms": 4.5, "color": "white", "mec": "black", "mew": 1.1, "zorder": 4, "linestyle": "none"}
 
 
 def draw_bars(found: MatchedBars, confidence: float, say: Language) -> Figure | None:
-    """Draw the panels beside each other, or stacked on a narrow figure; None where no bar was measured."""
+    """Draw the panels beside each other if the longest word fits below its group; None where no bar was measured."""
     if not any(each.here.mean is not None for panel in found.panels for each in panel.bars):
         return None
-    figure = new_figure()
-    beside = width_of(figure) / len(found.panels) - _AXIS_IN
-    across = len(found.panels) if not is_narrow(figure) and _fits(found, beside, say) else 1
-    deep = math.ceil(len(found.panels) / across)
-    grid = list(figure.subplots(deep, across, squeeze=False).flat)
-    labels = _labels(found, width_of(figure) / across - _AXIS_IN, say)
-    names = dict.fromkeys(name for group in found.figure.groups for name in group)
-    for axes, panel in zip(grid, found.panels, strict=True):
-        _panel(axes, panel, len(found.figure.bars), say)
-        axes.set_xticks(range(len(labels)), labels)
-        axes.set_xlabel(" · ".join(names), fontsize=SMALL_PT)
-        axes.set_ylabel(wrapped(axis_title(panel.metric), chars(_PANEL_IN, 8.5), 90))
-        axes.tick_params(labelsize=SMALL_PT)
-        axes.tick_params(axis="x", length=0)
-        numbers_in(axes, say, x=False, y=True)
-    legend(figure, [*_handles(found, say)], most=3)
+    n_panels, n_groups = len(found.panels), len(found.figure.groups)
+    texts = [side_text(group, say, short=True) for group in found.figure.groups]
+    longest_in = max(em(word) for text in texts for word in text.split()) * SMALL_PT / 72
+    fits = longest_in < (page_in() / n_panels - _AXIS_IN) / n_groups
+    across = n_panels if fits and not is_narrow() else 1
+    room = chars((page_in() / across - _AXIS_IN) / n_groups, SMALL_PT) - 1.5
+    names = " · ".join(dict.fromkeys(name for group in found.figure.groups for name in group))
+    ticks = [(float(at), wrapped(text, room)) for at, text in enumerate(texts)]
+    x = PlotAxis(names, -0.6, n_groups - 0.4, ticks=ticks, grid=False)
+    panels = [_panel(panel, x, len(found.figure.bars), say) for panel in found.panels]
     percent = say.number(f"{100 * confidence:g}") + " %"
     missing = any(each.here.mean is None for panel in found.panels for each in panel.bars)
-    headed(
-        figure, title_of(found.figure.passage, say),
+    how = [
         say("bar: mean of this campaign with its {confidence} interval", confidence=percent), _marks_words(found, say),
         say("missing: not measured here, and the table has the reasons") if missing else "",
-    )  # fmt: skip
-    return fit(figure, grid[::across], _PANEL_IN * deep + 0.12 * deep * (max(map(lines_of, labels)) - 1))
-
-
-def _labels(found: MatchedBars, room_in: float, say: Language) -> list[str]:
-    groups = found.figure.groups
-    return [wrapped(side_text(group, say, short=True), chars(room_in / len(groups), SMALL_PT)) for group in groups]
-
-
-def _fits(found: MatchedBars, room_in: float, say: Language) -> bool:
-    """Return whether the longest word of the labels fits below its group."""
-    words = [word for group in found.figure.groups for word in side_text(group, say, short=True).split()]
-    return max(map(em, words)) * SMALL_PT / 72 < room_in / len(found.figure.groups)
+    ]  # fmt: skip
+    title, legend = title_of(found.figure.passage, say), list(_legend(found, say))
+    return drawn(Plot(panels, title, how, PlotAxis(), PlotAxis(), 1.8, across, across, legend), say)
 
 
 def _marks_words(found: MatchedBars, say: Language) -> str:
@@ -83,33 +63,36 @@ def _marks_words(found: MatchedBars, say: Language) -> str:
     return say("diamond: published") if marks else ""
 
 
-def _panel(axes: Axes, panel: PublishedPanel, n_bars: int, say: Language) -> None:
+def _panel(panel: PublishedPanel, x: PlotAxis, n_bars: int, say: Language) -> PlotPanel:
     tops = [end for each in panel.bars for end in _ends(each)]
-    axes.set_ylim(min(0.0, *tops) * 1.08, (max(0.0, *tops) or 1.0) * 1.08)
-    width = _GROUP / n_bars
+    y = PlotAxis(axis_title(panel.metric), min(0.0, *tops) * 1.08, (max(0.0, *tops) or 1.0) * 1.08)
+    items: list[Item] = [PanelRule("y", 0, {"color": GREY, "linewidth": 0.8})]
     for each in panel.bars:
-        at = each.group if each.bar is None else each.group + (each.bar - (n_bars - 1) / 2) * width
+        at, width = float(each.group), _GROUP / n_bars
         if each.bar is not None:
-            _bar(axes, each, at, width, say)
+            at += (each.bar - (n_bars - 1) / 2) * width
+            items += _bar(each, each.bar, at, width, say)
+        if each.mark is not None and each.bar is None:
+            line: Look = {"color": GREY, "linewidth": 1.0, "zorder": 3.8}
+            items.append(PlotLine([at - _GROUP / 2, at + _GROUP / 2], [each.mark.value] * 2, line))
         if each.mark is not None:
-            if each.bar is None:
-                ends = [each.group - _GROUP / 2, each.group + _GROUP / 2]
-                axes.plot(ends, [each.mark.value] * 2, color=GREY, linewidth=1.0, zorder=3.8)
-            axes.plot([at], [each.mark.value], marker="D", ms=4.5, color="white", mec="black", mew=1.1, zorder=4)
-    axes.grid(axis="y", color=GRID, linewidth=0.6)
-    axes.axhline(0, color=GREY, linewidth=0.8)
+            items.append(PlotLine([at], [each.mark.value], _MARK))
+    return PlotPanel(items, x=x, y=y)
 
 
-def _bar(axes: Axes, each: PublishedBar, at: float, width: float, say: Language) -> None:
-    assert each.bar is not None
+def _bar(each: PublishedBar, bar: int, at: float, width: float, say: Language) -> Iterator[Item]:
     mean = each.here.mean
     if mean is None or mean.value is None:
-        axes.text(at, 0, f" {say('missing')}", rotation=90, ha="center", va="bottom", fontsize=SMALL_PT, color=GREY)
+        upright: Look = {"rotation": 90, "ha": "center", "va": "bottom", "fontsize": SMALL_PT}
+        yield PlotNote(at, 0, f" {say('missing')}", upright, fraction=None)
         return
-    axes.bar(at, mean.value, width * 0.92, color=colour_of(each.bar), alpha=0.75, linewidth=0)
+    yield PlotBar(at, (0.0, mean.value), width * 0.92, _filled(bar))
     if mean.interval is not None:
-        ends = (mean.interval.low, mean.interval.high)
-        interval_bar(axes, ends, at, "black", along="y", width_pt=1.0, caps=True)
+        yield Whisker(at, (mean.interval.low, mean.interval.high), "black")
+
+
+def _filled(bar: int) -> Look:
+    return {"facecolor": colour_of(bar), "alpha": 0.75, "linewidth": 0}
 
 
 def _ends(each: PublishedBar) -> Iterator[float]:
@@ -124,12 +107,8 @@ def _ends(each: PublishedBar) -> Iterator[float]:
     yield 0.0
 
 
-def _handles(found: MatchedBars, say: Language) -> Iterator[object]:
-    from matplotlib.lines import Line2D
-    from matplotlib.patches import Patch
-
+def _legend(found: MatchedBars, say: Language) -> Iterator[tuple[str, Look]]:
     for number, side in enumerate(found.figure.bars if any(found.figure.bars) else ()):
-        yield Patch(color=colour_of(number), alpha=0.75, linewidth=0, label=side_text(side, say))
+        yield side_text(side, say), _filled(number)
     if any(map(marks_of, found.panels)):
-        yield Line2D([], [], marker="D", ms=4.5, color="white", mec="black", mew=1.1, linestyle="none",
-                     label=say("published"))  # fmt: skip
+        yield say("published"), _MARK

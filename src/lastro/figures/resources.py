@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from lastro.analysis.campaign import CampaignResults
-from lastro.figures.scale import AxisEnds, interval_bar, over
-from lastro.figures.style import (
-    GREY,
-    GRID,
-    PALETTE,
-    SMALL_PT,
-    fit,
-    headed,
-    is_narrow,
-    new_figure,
-    numbers_in,
-)
+from lastro.figures.scale import from_zero
+from lastro.figures.style import PALETTE
 from lastro.figures.text import lines_of, wrapped
+from lastro.figures.xy import Item, Plot, PlotAxis, PlotLine, PlotNote, PlotPanel, Whisker, drawn
 from lastro.stats.intervals import Summary, describe
 from lastro.stats.notes import N_
 from lastro.words.language import Language
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 _LINE_IN, _NAME_CHARS = 0.15, 18
@@ -44,42 +34,28 @@ def draw_resources(report: CampaignResults, say: Language) -> Figure | None:
     if not quantities:
         return None
     places = list(_places(used, levels))
-    figure = new_figure()
-    panels = (len(quantities), 1) if is_narrow(figure) else (1, len(quantities))
-    beside = list(figure.subplots(*panels, squeeze=False).flat)
-    arrows: dict[str, None] = {}
-    for axes, (name, label, unit) in zip(beside, quantities, strict=True):
+    names = [
+        (y, wrapped(role if level == "" else level, _NAME_CHARS)) for y, role, level in places if level is not None
+    ]
+    bottom, top = places[-1][0] + 0.8 * _LINE_IN, -0.8 * _LINE_IN
+    panels: list[PlotPanel] = []
+    arrows: list[str] = []
+    for name, label, unit in quantities:
         found = {
             (role, level): describe([value / unit for value in values], confidence, non_negative=True)
             for role, of_level in used.items()
             for level, of in of_level.items()
             if (values := of.get(name))
         }
-        ends = _reach(list(found.values()))
-        axes.set_xlim(ends.low, ends.high)
-        arrows.update(dict.fromkeys(ends.words(say(label), say)))
-        for y, role, level in places:
-            if level is not None:
-                _dot(axes, y, found.get((role, level)), say)
-        axes.set_xlabel(say(label))
-        axes.tick_params(axis="y", length=0)
-        axes.grid(axis="x", color=GRID, linewidth=0.6)
-        numbers_in(axes, say)
-        _label(axes, places, named=axes is beside[0] or is_narrow(figure))
+        ends = from_zero(found.values(), 1.07)
+        arrows += ends.words(say(label), say)
+        panels.append(PlotPanel(list(_items(places, found, say)), x=PlotAxis.of(ends, say(label))))
     percent = say.number(f"{100 * confidence:g}") + " %"
     by = say("by {factor}", factor=factor) if factor else ""
-    title = say("Resources that each role used in a trial")
-    how = say("mean of the valid trials with its {confidence} interval", confidence=percent)
-    headed(figure, f"{title} {by}".strip(), how, *arrows)
-    stacked = beside[: panels[0]]
-    return fit(figure, stacked, len(stacked) * (places[-1][0] + 1.6 * _LINE_IN))
-
-
-def _reach(found: Sequence[Summary]) -> AxisEnds:
-    """Return an axis from zero to beyond every interval."""
-    intervals = [(each.interval.low, each.interval.high) for each in found if each.interval is not None]
-    high = max([0.0, *(each.mean for each in found), *(end for _, end in intervals)])
-    return over(intervals, AxisEnds(0.0, 1.07 * high or 1.0), bounded=True)
+    title = f"{say('Resources that each role used in a trial')} {by}".strip()
+    how = [say("mean of the valid trials with its {confidence} interval", confidence=percent), *dict.fromkeys(arrows)]
+    y = PlotAxis(low=bottom, high=top, ticks=names, grid=False)
+    return drawn(Plot(panels, title, how, PlotAxis(), y, bottom - top, across=2, narrow_across=1), say)
 
 
 def _leading(report: CampaignResults) -> tuple[str, tuple[str, ...]]:
@@ -118,23 +94,17 @@ def _places(used: Used, levels: Sequence[str]) -> Iterator[tuple[float, str, str
         y += 0.08
 
 
-def _dot(axes: Axes, y: float, found: Summary | None, say: Language) -> None:
-    place: Any = ("axes fraction", "data")
-    if found is None:
-        axes.annotate("✕", (0.02, y), xycoords=place, va="center", fontsize=SMALL_PT, color=GREY)
-        return
-    if found.interval is not None:
-        interval_bar(axes, (found.interval.low, found.interval.high), y, PALETTE[0])
-    axes.plot([found.mean], [y], marker="o", ms=4.2, color=PALETTE[0], mec="white", mew=0.5, zorder=4)
-    n = say("n = {n}", n=say.integer(found.n))
-    axes.annotate(n, (1.03, y), xycoords=place, va="center", fontsize=SMALL_PT - 0.5, color=GREY, annotation_clip=False)
-
-
-def _label(axes: Axes, places: Sequence[tuple[float, str, str | None]], *, named: bool) -> None:
-    headings = any(level is None for _, _, level in places)
-    texts = [role if level is None or not headings else level for _, role, level in places]
-    axes.set_yticks([y for y, _, _ in places], [wrapped(text, _NAME_CHARS) if named else "" for text in texts])
-    for tick, (_, _, level) in zip(axes.get_yticklabels(), places, strict=True):
-        if headings and level is None:
-            tick.set_fontweight("bold")
-    axes.set_ylim(places[-1][0] + 0.8 * _LINE_IN, -0.8 * _LINE_IN)
+def _items(
+    places: Sequence[tuple[float, str, str | None]], found: Mapping[tuple[str, str], Summary], say: Language
+) -> Iterator[Item]:
+    for y, role, level in places:
+        if level is None:
+            yield PlotNote(0.0, y, role, {"fontweight": "bold", "fontsize": 7.5, "color": "black"})
+        elif (summary := found.get((role, level))) is None:
+            yield PlotNote(0.02, y, "✕")
+        else:
+            if summary.interval is not None:
+                yield Whisker(y, (summary.interval.low, summary.interval.high), PALETTE[0], "x", 1.8)
+            dot = {"marker": "o", "ms": 4.2, "color": PALETTE[0], "mec": "white", "mew": 0.5, "zorder": 4}
+            yield PlotLine([summary.mean], [y], dot)
+            yield PlotNote(1.03, y, say("n = {n}", n=say.integer(summary.n)))

@@ -1,4 +1,4 @@
-"""Rows of dots with intervals, each with a name and its numbers as text.
+"""Rows of dots with intervals, each with a name and its numbers as text, as data, and the one way to draw them.
 
 The text is next to the axis if there is room, and above the row on a narrow figure. A row is as high as its text, so
 that labels do not overlap."""
@@ -6,43 +6,132 @@ that labels do not overlap."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lastro.figures.style import GRID, SMALL_PT, fit, is_narrow, width_of
+from lastro.figures.scale import AxisEnds, Ends, interval_bar
+from lastro.figures.style import (
+    FAINT,
+    GRID,
+    PALETTE,
+    SMALL_PT,
+    fit,
+    headed,
+    is_narrow,
+    legend,
+    new_figure,
+    numbers_in,
+    width_of,
+)
 from lastro.figures.text import CHAR_EM, chars, em, lines_of, safe, wrapped
+from lastro.figures.xy import Look, handle
+from lastro.words.language import Language
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _NAME_PT = 8.0
 _LINE_IN = 1.22 * _NAME_PT / 72
 _MARK_IN = 0.17  # for the dot, under the text of a narrow figure
 _GAP_IN = 0.08
 _NAMES_IN, _WORDS_IN = 1.3, 1.75  # room at the left and at the right of a wide axis
+_DIAMOND_IN = 0.07  # half of its height
 BOX: dict[str, Any] = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}
 
 
 @dataclass(frozen=True, slots=True)
+class RowDot:
+    """A value with its interval; `look` is what differs from a filled dot. `diamond`: as wide as its interval."""
+
+    value: float | None
+    ends: Ends | None = None
+    colour: str = PALETTE[0]
+    look: Look = field(default_factory=dict)
+    width_pt: float = 1.8
+    diamond: bool = False
+
+    def draw(self, axes: Axes, y: float) -> None:
+        low, high = axes.get_xlim()
+        if self.diamond and self.ends is not None and self.value is not None:
+            corners = [min(max(x, low), high) for x in (self.ends[0], self.value, self.ends[1], self.value)]
+            axes.fill(corners, [y, y - _DIAMOND_IN, y, y + _DIAMOND_IN], color=self.colour, linewidth=0.8, zorder=4)
+            return
+        if self.ends is not None:
+            interval_bar(axes, self.ends, y, self.colour, width_pt=self.width_pt)
+        if self.value is not None and low <= self.value <= high:
+            look: dict[str, Any] = {"marker": "o", "ms": 5, "mec": "white", "mew": 0.6, "zorder": 4} | dict(self.look)
+            axes.plot([self.value], [y], **{"color": self.colour, "linestyle": "none"} | look)
+
+
+@dataclass(frozen=True, slots=True)
+class RowBand:
+    """A grey range behind the dots, cut where the axis ends."""
+
+    low: float
+    high: float
+    height_in: float = 0.17
+    alpha: float = 0.6
+
+    def draw(self, axes: Axes, y: float) -> None:
+        low, high = axes.get_xlim()
+        left, right = max(self.low, low), min(self.high, high)
+        axes.barh(y, right - left, left=left, height=self.height_in, color=FAINT, alpha=self.alpha, linewidth=0)
+
+
+@dataclass(frozen=True, slots=True)
 class FigureRow:
-    """A row: its name, and its numbers as text, line by line; or a heading over the rows below it."""
+    """A row: its name, its numbers as text, line by line, and what is drawn; or a heading over the rows below it."""
 
     name: str
     words: str = ""
+    marks: Sequence[RowBand | RowDot] = ()
     heading: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class RowLayout:
-    """The position of each entry's dot, in inches from the top; `height_in` is that of all rows."""
+class RowPanel:
+    """Rows over one axis, named `text`; a line marks the `reference`. On a logarithmic axis are ratios."""
 
-    places: tuple[float, ...]
-    height_in: float
+    rows: Sequence[FigureRow]
+    ends: AxisEnds
+    text: str
+    reference: float | None = None
 
 
-def set_rows(axes: Axes, entries: Sequence[FigureRow]) -> RowLayout:
-    """Write the text of every entry; the caller draws the dots at the places."""
-    narrow, y, places = is_narrow(axes.figure), _GAP_IN / 2, []
+def drawn_rows(
+    panels: Sequence[RowPanel], title: str, how: Sequence[str], say: Language, looks: Sequence[tuple[str, Look]] = ()
+) -> Figure:
+    """Draw panels below each other, as tall as their rows; `looks` are those of the legend."""
+    from lastro.figures.ticks import ratio_axis
+
+    figure = new_figure()
+    stacked = list(figure.subplots(len(panels), 1, squeeze=False)[:, 0])
+    heights_in = []
+    for axes, panel in zip(stacked, panels, strict=True):
+        axes.set_xlim(panel.ends.low, panel.ends.high)
+        if panel.ends.log:
+            ratio_axis(axes, panel.ends.low, panel.ends.high, say)
+        else:
+            numbers_in(axes, say)
+        places, height_in = _set_texts(axes, panel.rows)
+        heights_in.append(height_in)
+        for y, row in zip(places, panel.rows, strict=True):
+            for mark in row.marks:
+                mark.draw(axes, y)
+        if panel.reference is not None:
+            axes.axvline(panel.reference, color="black", linewidth=0.9)
+        axes.set_xlim(panel.ends.low, panel.ends.high)
+        axes.set_xlabel(panel.text)
+    legend(figure, [handle(name, look) for name, look in looks], most=3)
+    headed(figure, title, *how)
+    stacked[0].get_gridspec().set_height_ratios(heights_in)
+    return fit(figure, stacked, sum(heights_in))
+
+
+def _set_texts(axes: Axes, entries: Sequence[FigureRow]) -> tuple[list[float], float]:
+    """Write the text of every entry; return the places of their dots, in inches from the top, and the height of all."""
+    narrow, y, places = is_narrow(), _GAP_IN / 2, []
     ticks = []
     for entry in entries:
         above, beside, name = _texts(entry, narrow, width_of(axes.figure))
@@ -64,14 +153,7 @@ def set_rows(axes: Axes, entries: Sequence[FigureRow]) -> RowLayout:
     axes.set_ylim(y, 0)
     axes.tick_params(axis="y", length=0)
     axes.grid(axis="x", color=GRID, linewidth=0.6)
-    return RowLayout(tuple(places), y)
-
-
-def fit_rows(figure: Any, stacked: Sequence[tuple[Axes, RowLayout]]) -> None:
-    """Make the figure as tall as its rows, one group of them below the other."""
-    heights_in = [rows.height_in for _, rows in stacked]
-    stacked[0][0].get_gridspec().set_height_ratios(heights_in)  # type: ignore[union-attr]
-    fit(figure, [axes for axes, _ in stacked], sum(heights_in))
+    return places, y
 
 
 def _texts(entry: FigureRow, narrow: bool, width_in: float) -> tuple[str, str, str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from lastro.results.samples import Metric
+from lastro.stats.intervals import Summary
 from lastro.words.language import Language
 
 if TYPE_CHECKING:
@@ -53,6 +54,14 @@ def reach(metric: Metric, values: Sequence[float], intervals: Sequence[Ends], me
     if 0 <= least < most / 2:
         low = min(low, 0.0)
     return over(intervals, AxisEnds(low, high), bounded)
+
+
+def from_zero(found: Iterable[Summary], room: float) -> AxisEnds:
+    """Return the ends of an axis from 0 to beyond every mean and interval."""
+    found = list(found)
+    intervals = [(each.interval.low, each.interval.high) for each in found if each.interval is not None]
+    high = max([0.0, *(each.mean for each in found), *(end for _, end in intervals)])
+    return over(intervals, AxisEnds(0.0, room * high or 1.0), bounded=True)
 
 
 def over(intervals: Sequence[Ends], found: AxisEnds, bounded: bool = False) -> AxisEnds:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 # Okabe and Ito, Color Universal Design (2008): distinguishable with any colour vision; markers differ too.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7A7A7A")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "h")
+STROKES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.2, 1.5)))
 GREY, FAINT, GRID = "#555555", "#B8B8B8", "#E4E4E4"
 DASHED: Any = {"color": "black", "linewidth": 0.8, "linestyle": (0, (2, 1.5))}
 WIDE_IN, NARROW_IN = 5.0, 3.35
@@ -103,18 +104,24 @@ def style(width_in: float = WIDE_IN) -> Iterator[None]:
 
 def new_figure() -> Figure:
     """Return a figure with the width of the style. `fit` sets its height."""
-    import matplotlib as mpl
     from matplotlib.figure import Figure
 
-    return Figure(figsize=(mpl.rcParams["figure.figsize"][0], 4.0), layout="constrained")
+    return Figure(figsize=(page_in(), 4.0), layout="constrained")
 
 
 def width_of(figure: Any) -> float:
     return float(figure.get_size_inches()[0])
 
 
-def is_narrow(figure: Any) -> bool:
-    return width_of(figure) < (WIDE_IN + NARROW_IN) / 2
+def page_in() -> float:
+    """Return the width of the figures that are drawn now."""
+    import matplotlib as mpl
+
+    return float(mpl.rcParams["figure.figsize"][0])
+
+
+def is_narrow() -> bool:
+    return page_in() < (WIDE_IN + NARROW_IN) / 2
 
 
 def fit(figure: Figure, stacked: Sequence[Axes], height_in: float) -> Figure:
@@ -187,13 +194,6 @@ def _pull_in(axes: Axes, text: Text) -> None:
         text.set_x(text.get_position()[0] + room_px / axes.bbox.width)
 
 
-def points(axes: Axes, x: Sequence[float], y: Sequence[float], colour: str, size_pt: float = 2.2, **more: Any) -> None:
-    """Draw round points, one for each trial; in SVG they become a single path, so that thousands stay small."""
-    axes.plot(
-        x, y, linestyle="none", marker="o", ms=size_pt, mew=0, color=colour, gid=f"points-{size_pt:g}", **more
-    )  # fmt: skip
-
-
 def colour_of(at: int) -> str:
     return PALETTE[at % len(PALETTE)]
 
@@ -233,17 +233,6 @@ def legend(figure: Figure, handles: Sequence[Any], title: str | None = None, mos
         handles=handles, loc="outside lower left", ncols=columns, frameon=False, title=title, alignment="left",
         title_fontsize=8, fontsize=SMALL_PT, handleheight=1.1,
     )  # fmt: skip
-
-
-def titled(axes: Axes, text: str, width_in: float | None = None, size_pt: float = 8.5) -> None:
-    """Put a title at the left of a panel, wrapped where necessary."""
-    room_in = width_in or width_of(axes.figure) - 0.6
-    axes.set_title(wrapped(text, chars(room_in, size_pt), 160), loc="left", fontsize=size_pt)
-
-
-def side_title(figure: Figure, text: str, height_in: float) -> None:
-    """Put a title on the vertical axes of all panels, wrapped to their total height."""
-    figure.supylabel(wrapped(text, chars(max(1.5, height_in), 8.5), 120), fontsize=8.5)
 
 
 def numbers_in(axes: Axes, say: Language, *, x: bool = True, y: bool = False) -> None:

@@ -5,18 +5,34 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from matplotlib.ticker import Formatter, Locator
+from matplotlib.ticker import Formatter, Locator, NullLocator
 
 from lastro.figures.text import em
 from lastro.words.language import Language
 from lastro.words.numbers import axis_numbers
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 Ladder = Callable[[float, float, bool], Iterable[Sequence[float]]]  # ends, logarithmic or not -> ticks, most first
 
 MOST = {"x": 7, "y": 5}
 _GAP_EM = {"x": 1.0, "y": 0.9}  # between two labels
+
+
+_RATIOS: tuple[tuple[float, ...], ...] = (
+    (0.01, 0.1, 1, 10, 100),
+    (0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100),
+    (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20),
+    (0.25, 0.5, 0.7, 1, 1.4, 2, 3, 4),
+    (0.4, 0.6, 0.8, 1, 1.2, 1.5, 2),
+    (0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.3),
+    (0.85, 0.9, 0.95, 1, 1.05, 1.1, 1.15),
+    (0.94, 0.96, 0.98, 1, 1.02, 1.04, 1.06),
+    (0.97, 0.98, 0.99, 1, 1.01, 1.02, 1.03),
+)
 
 
 class Ticks(Locator):
@@ -95,3 +111,26 @@ def powers(low: float, high: float) -> Iterator[list[float]]:
     for steps, each in (((1, 2, 5), 1), ((1, 3), 1), *(((1,), each) for each in range(1, 13))):
         chosen = (step * 10.0**power for power in powers if power % each == 0 for step in steps)
         yield [float(f"{tick:.12g}") for tick in chosen if low * (1 - 1e-9) <= tick <= high * (1 + 1e-9)]
+
+
+def ratio_axis(axes: Axes, low: float, high: float, say: Language) -> None:
+    """Set a logarithmic axis with a few round ratios."""
+
+    def text(ratios: Sequence[float]) -> list[str]:
+        return [f"×{axis_numbers([ratio], say)[0]}" for ratio in ratios]
+
+    axes.set_xscale("log")
+    axes.set_xlim(low, high)
+    axes.xaxis.set_major_locator(Ticks(text, ratio_ladder))
+    axes.xaxis.set_major_formatter(TickLabels(text))
+    axes.xaxis.set_minor_locator(NullLocator())
+
+
+def ratio_ladder(low: float, high: float, _: bool) -> Iterator[list[float]]:
+    """Yield round ratios between two bounds, spaced naturally on either side of 1; most first."""
+    if low < 0.008 or high > 120:
+        yield from powers(low, high)
+    inside = [[float(step) for step in steps if low <= step <= high] for steps in _RATIOS]
+    finest = next((at for at, steps in enumerate(inside) if len(steps) >= 3), 0)
+    yield from inside[finest::-1]
+    yield [1.0]

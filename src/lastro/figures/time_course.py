@@ -7,46 +7,41 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.model import Analysis
 from lastro.analysis.trends import deviations, parse_utc
-from lastro.figures.style import (
-    GREY,
-    GRID,
-    PALETTE,
-    SMALL_PT,
-    fit,
-    headed,
-    new_figure,
-    numbers_in,
-    points,
-    titled,
-)
+from lastro.figures.style import GREY, PALETTE
 from lastro.figures.text import safe
+from lastro.figures.xy import Item, Look, PanelRule, Plot, PlotAxis, PlotLine, PlotNote, PlotPanel, dots, drawn
 from lastro.stats.notes import N_
 from lastro.units import human_duration, significant
 from lastro.words.language import Language
 from lastro.words.numbers import no_exponent
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from lastro.stats.drift import Drift
 
-_PANEL_IN = 0.85
 _MOST_EVENTS = 40
 _NAME_SHARE = 0.05  # of the axis: the room for the name of an event
+_ROOM = 0.05  # of the axis, before the first attempt and after the last
 TREND = N_("dots: each trial minus the mean of its treatment; squares: means of blocks; line and numbers: drift")
 HOST_READINGS = {
     "steal_percent": N_("CPU stolen (%)"),
     "foreign_cpus": N_("foreign CPUs"),
     "psi_cpu": N_("CPU pressure (%)"),
 }
+
+_ZERO = (PanelRule("y", 0, {"color": GREY, "linewidth": 0.6}),)
+_BLOCK: Look = {"linestyle": "none", "marker": "s", "ms": 4, "color": "white", "mec": "black", "mew": 0.9, "zorder": 4}
+_DRIFT: Look = {"color": "black", "linewidth": 1.4, "zorder": 5}
+
+Timed = Sequence[tuple[float, float]]  # (time, value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,41 +56,28 @@ class _Clock:
         return None if moment is None else (moment - self.origin).total_seconds() / self.unit_s
 
 
-@dataclass(frozen=True, slots=True)
-class _Panel:
-    """`kind` is 'metric', 'duration' or 'host'; `valid` and `invalid` are (time, value)."""
-
-    kind: str
-    label: str
-    valid: Sequence[tuple[float, float]]
-    invalid: Sequence[tuple[float, float]]
-    trend: tuple[tuple[float, float], ...] = ()  # the ends of a line
-    blocks: tuple[tuple[float, float], ...] = ()  # the means of the blocks, through which the trend goes
-
-
 def draw_course(report: CampaignResults, say: Language, analysis: Analysis) -> Figure | None:
     """Draw every attempt at its start time; None without any."""
     clock = _clock(report)
     if clock is None:
         return None
+    last = max(at for moment in report.timeline if (at := clock.at(moment.started_utc)) is not None)
+    room = _ROOM * last or 1.0
+    x = PlotAxis(
+        say("hours since the first trial") if clock.unit_s == 3600 else say("minutes since the first trial"),
+        -room, last + room,
+    )  # fmt: skip
+    metrics = list(_metric_panels(report, clock, say, analysis))
+    events = list(_events(report, clock, (-room, last + room)))
+    rules = [event for event in events if isinstance(event, PanelRule)]
     panels = [
-        *_metric_panels(report, clock, say, analysis),
-        _duration_panel(report, clock, say),
-        *_host_panels(report, clock, say),
+        replace(panel, items=[*panel.items, *(rules if at else events)])
+        for at, panel in enumerate((*metrics, *_host_panels(report, clock, say)))
     ]
-    figure = new_figure()
-    stacked = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
-    for axes, panel in zip(stacked, panels, strict=True):
-        _draw(axes, panel)
-        _mark_events(axes, report, clock, named=axes is stacked[0])
-        numbers_in(axes, say, x=True, y=True)
-    unit = say("hours since the first trial") if clock.unit_s == 3600 else say("minutes since the first trial")
-    stacked[-1].set_xlabel(unit)
     invalid = report.progress.n_invalid_attempts
     how = say("{n} attempts, of which {invalid} invalid (✕)", n=say.integer(len(report.timeline)), invalid=invalid)
-    trend = say(TREND) if any(panel.blocks for panel in panels) else ""
-    headed(figure, how, trend)
-    return fit(figure, list(stacked), _PANEL_IN * len(panels))
+    trend = say(TREND) if any(len(panel.items) > len(_ZERO) + 1 for panel in metrics) else ""
+    return drawn(Plot(panels, how, [trend], x, PlotAxis(), 0.85), say)
 
 
 def _clock(report: CampaignResults) -> _Clock | None:
@@ -106,7 +88,7 @@ def _clock(report: CampaignResults) -> _Clock | None:
     return _Clock(min(moments), 3600 if hours else 60)
 
 
-def _metric_panels(report: CampaignResults, clock: _Clock, say: Language, analysis: Analysis) -> Iterator[_Panel]:
+def _metric_panels(report: CampaignResults, clock: _Clock, say: Language, analysis: Analysis) -> Iterator[PlotPanel]:
     starts = {(a.trial, a.attempt): a.started_utc for a in report.attempts}
     for view, known in zip(report.views, analysis.metrics, strict=True):
         metric, drift = known.metric, known.drift
@@ -117,21 +99,18 @@ def _metric_panels(report: CampaignResults, clock: _Clock, say: Language, analys
         unit = "%" if relative else metric.unit
         label = f"{metric.name} ({unit})" if unit else metric.name
         if drift is None or drift.slope_per_hour is None or drift.relative != relative:
-            yield _Panel("metric", label, timed, ())
+            yield PlotPanel([_attempts(timed), *_ZERO], [label], y=PlotAxis())
             continue
         keys = [(p.trial, p.attempt) for cell in view.cells for p in cell.points]
         first = min(at for key in keys if (at := clock.at(starts.get(key, ""))) is not None)
         per_hour, scale = clock.unit_s / 3600, 100 if relative else 1
-        blocks = tuple((first + hour / per_hour, value * scale) for hour, value in drift.points)
-        slope = drift.slope_per_hour * scale * per_hour
-        label += " · " + _drift_words(drift, unit, scale, say)
-        yield _Panel("metric", label, timed, (), _through(blocks, slope), blocks)
-
-
-def _through(blocks: Sequence[tuple[float, float]], slope: float) -> tuple[tuple[float, float], ...]:
-    """Return the ends of Sen's line, which goes through the medians."""
-    x, y = (statistics.median(values) for values in zip(*blocks, strict=True))
-    return tuple((end, y + slope * (end - x)) for end in (blocks[0][0], blocks[-1][0]))
+        x = [first + hour / per_hour for hour, _ in drift.points]
+        y = [value * scale for _, value in drift.points]
+        slope, ends = drift.slope_per_hour * scale * per_hour, [x[0], x[-1]]
+        # Sen's line goes through the medians.
+        line = [statistics.median(y) + slope * (end - statistics.median(x)) for end in ends]
+        items: list[Item] = [_attempts(timed), *_ZERO, PlotLine(x, y, _BLOCK), PlotLine(ends, line, _DRIFT)]
+        yield PlotPanel(items, [f"{label} · {_drift_words(drift, unit, scale, say)}"], y=PlotAxis())
 
 
 def _drift_words(drift: Drift, unit: str, scale: float, say: Language) -> str:
@@ -148,65 +127,45 @@ def _drift_words(drift: Drift, unit: str, scale: float, say: Language) -> str:
     return say.number(no_exponent(text).replace("-", "−")) + "; " + say("n = {n}", n=drift.n)
 
 
-def _duration_panel(report: CampaignResults, clock: _Clock, say: Language) -> _Panel:
-    timed = [(at, m.duration_s, m.valid) for m in report.timeline if (at := clock.at(m.started_utc)) is not None]
-    valid = [(at, duration) for at, duration, good in timed if good]
-    invalid = [(at, duration) for at, duration, good in timed if not good]
-    return _Panel("duration", say("duration of the trial (s)"), valid, invalid)
-
-
-def _host_panels(report: CampaignResults, clock: _Clock, say: Language) -> Iterator[_Panel]:
+def _host_panels(report: CampaignResults, clock: _Clock, say: Language) -> Iterator[PlotPanel]:
+    """Yield the durations of attempts, and each reading of the host that some attempt has."""
+    yield _amounts(
+        say("duration of the trial (s)"),
+        [(at, m.duration_s, m.valid) for m in report.timeline if (at := clock.at(m.started_utc)) is not None],
+    )
     for name, label in HOST_READINGS.items():
-        valid: list[tuple[float, float]] = []
-        invalid: list[tuple[float, float]] = []
-        for attempt in report.attempts:
-            value, at = attempt.noted.host.get(name), clock.at(attempt.started_utc)
-            if value is not None and at is not None:
-                (valid if attempt.valid else invalid).append((at, value))
-        if valid or invalid:
-            yield _Panel("host", say(label), valid, invalid)
+        found = [
+            (at, value, attempt.valid)
+            for attempt in report.attempts
+            if (value := attempt.noted.host.get(name)) is not None and (at := clock.at(attempt.started_utc)) is not None
+        ]
+        if found:
+            yield _amounts(say(label), found)
 
 
-def _draw(axes: Axes, panel: _Panel) -> None:
-    if panel.valid:
-        points(
-            axes,
-            [x for x, _ in panel.valid],
-            [y for _, y in panel.valid],
-            PALETTE[0],
-            2.0 if len(panel.valid) > 300 else 3.2,
-            alpha=0.6,
-        )
-    if panel.invalid:
-        x, y = zip(*panel.invalid, strict=True)
-        axes.plot(x, y, linestyle="none", marker="X", ms=4.5, mew=0, color=PALETTE[1])
-    if panel.kind == "metric":
-        axes.axhline(0, color=GREY, linewidth=0.6)
-    if panel.blocks:
-        x, y = zip(*panel.blocks, strict=True)
-        axes.plot(x, y, linestyle="none", marker="s", ms=4, color="white", mec="black", mew=0.9, zorder=4)
-        x, y = zip(*panel.trend, strict=True)
-        axes.plot(x, y, color="black", linewidth=1.4, zorder=5)
-    if panel.kind != "metric":
-        highest = max(y for _, y in (*panel.valid, *panel.invalid))
-        axes.set_ylim(0, 1.12 * highest if highest > 0 else 1.0)
-    titled(axes, panel.label)
-    axes.grid(axis="y", color=GRID, linewidth=0.6)
-    axes.tick_params(axis="y", length=0)
+def _amounts(label: str, found: Sequence[tuple[float, float, bool]]) -> PlotPanel:
+    """Return a panel from 0 on, in which invalid attempts are crosses."""
+    invalid = [(at, value) for at, value, valid in found if not valid]
+    cross: Look = {"linestyle": "none", "marker": "X", "ms": 4.5, "mew": 0, "color": PALETTE[1]}
+    items = [_attempts([(at, value) for at, value, valid in found if valid])]
+    items.append(PlotLine([at for at, _ in invalid], [value for _, value in invalid], cross))
+    highest = max(value for _, value, _ in found)
+    return PlotPanel(items, [label], y=PlotAxis(low=0, high=1.12 * highest if highest > 0 else 1.0))
 
 
-def _mark_events(axes: Axes, report: CampaignResults, clock: _Clock, *, named: bool) -> None:
-    """Mark interruptions and all other events between start and end as vertical lines."""
-    left, right = axes.get_xlim()
+def _attempts(timed: Timed) -> PlotLine:
+    look = dots(PALETTE[0], 2.0 if len(timed) > 300 else 3.2)
+    return PlotLine([at for at, _ in timed], [value for _, value in timed], look)
+
+
+def _events(report: CampaignResults, clock: _Clock, ends: tuple[float, float]) -> Iterator[PanelRule | PlotNote]:
+    """Yield interruptions and all other events between start and end as vertical lines, named where there is room."""
     before = -math.inf  # the position of the last name
     for at_utc, kind, _ in report.events[:_MOST_EVENTS]:
         x = clock.at(at_utc)
-        if x is None or not left <= x <= right:
+        if x is None or not ends[0] <= x <= ends[1]:
             continue
-        axes.axvline(x, color=GREY, linewidth=0.8, linestyle=(0, (3, 2)))
-        if named and x - before > _NAME_SHARE * (right - left):
+        yield PanelRule("x", x, {"color": GREY, "linewidth": 0.8, "linestyle": (0, (3, 2))})
+        if x - before > _NAME_SHARE * (ends[1] - ends[0]):
             before = x
-            axes.annotate(
-                safe(kind, 24), (x, 1), xycoords=("data", "axes fraction"), fontsize=SMALL_PT - 0.5, color=GREY,
-                rotation=90, ha="right", va="top",
-            )  # fmt: skip
+            yield PlotNote(x, 1, safe(kind, 24), {"rotation": 90, "ha": "right", "va": "top"}, fraction="y")

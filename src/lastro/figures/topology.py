@@ -124,19 +124,15 @@ class _Sketch:
         self._rectangle(_LEFT_IN, top_in, self.right_in - _LEFT_IN, height_in, edge, fill, broken=bool(absent))
         at_in = top_in + _PAD_IN + 0.55 * _LINE_IN
         self._text(_LEFT_IN + 0.1, at_in, safe(heading(node)), 9, "black", fontweight="bold")
-        self._marks(node.role, at_in)
+        witnesses = [number for number, each in enumerate(self.topology.witnesses, 1) if node.role in each.at]
+        for place, number in enumerate(reversed(witnesses)):
+            self._number(number, self.right_in - 0.15 - 0.2 * place, at_in)
         if absent:
             self._text(self.right_in - 0.1, at_in, absent, SMALL_PT, GREY, ha="right")
         for number, text in enumerate(wrapped, 1):
             self._text(_LEFT_IN + 0.1, at_in + number * _LINE_IN, text, 7.8, "#31383E")
         self.y_in += height_in
         self._middles[node.role] = top_in + height_in / 2
-
-    def _marks(self, role: str, at_in: float) -> None:
-        """Write the numbers of the witnesses that watch a role."""
-        numbers = [at for at, each in enumerate(self.topology.witnesses, 1) if role in each.at]
-        for place, number in enumerate(reversed(numbers)):
-            self._number(number, self.right_in - 0.15 - 0.2 * place, at_in)
 
     def _number(self, number: int, x_in: float, at_in: float) -> None:
         circle = {"boxstyle": "circle,pad=0.22", "facecolor": _WITNESS, "edgecolor": "none"}
@@ -152,7 +148,8 @@ class _Sketch:
         for row, (what, is_device) in enumerate(rows):
             at_in = top_in + (row + 0.75) * _LINE_IN
             bold = {"fontweight": "bold"} if isinstance(what, str) else {}
-            self._text(_WIRE_IN + 0.12, at_in, safe(_words(what)), 7.8, _colour(what), **bold)
+            colour = "black" if isinstance(what, str) else GREY if isinstance(what, Device) else "#31383E"
+            self._text(_WIRE_IN + 0.12, at_in, safe(_words(what)), 7.8, colour, **bold)
             if is_device:
                 self._rectangle(_WIRE_IN - 0.045, at_in - 0.045, 0.09, 0.09, "#31383E", _DEVICE, above=True)
         self.y_in += (len(rows) + 0.5) * _LINE_IN
@@ -243,10 +240,6 @@ def _words(what: LinkEnd | Device | str) -> str:
         return what
     name = what.port if isinstance(what, LinkEnd) else what.name
     return " ".join(filter(None, (name, what.address, f"({what.kind})" if what.kind else "")))
-
-
-def _colour(what: LinkEnd | Device | str) -> str:
-    return "black" if isinstance(what, str) else GREY if isinstance(what, Device) else "#31383E"
 
 
 def _places(names: Sequence[str]) -> dict[str, tuple[float, float]]:

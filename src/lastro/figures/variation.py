@@ -4,25 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lastro.analysis.model import Analysis, MetricAnalysis
-from lastro.figures.style import (
-    PALETTE,
-    SMALL_PT,
-    WIDE_IN,
-    fit,
-    headed,
-    is_narrow,
-    legend,
-    new_figure,
-    width_of,
-)
+from lastro.figures.style import PALETTE, SMALL_PT, WIDE_IN, is_narrow, page_in
 from lastro.figures.text import lines_of, safe, wrapped
+from lastro.figures.xy import Item, Look, PanelRule, Plot, PlotAxis, PlotBar, PlotNote, PlotPanel, drawn
 from lastro.words.language import Language
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 _LEAST_NAMED = 0.005  # of all variation in some metric; smaller effects are summed
@@ -31,11 +21,11 @@ _WHOLE = 0.9995  # shares whose sum rounds to less than 100.0 % do not add up
 # The last colour of the palette is close to that of the residual.
 _FILLS = PALETTE[:6]
 _HATCHES = ("", "", "", "", "", "", "////", "||||", "xxxx")  # no dots: each is a circle of many curves
-_OTHERS: dict[str, Any] = {"facecolor": "#F2F2F2", "edgecolor": "#555555", "hatch": "++", "linewidth": 0.4}
-_BLOCK: dict[str, Any] = {"facecolor": "#C9C9C9", "edgecolor": "#555555", "hatch": "---", "linewidth": 0.4}
-_NOISE: dict[str, Any] = {"facecolor": "#E9E9E9", "edgecolor": "#999999", "hatch": "//", "linewidth": 0.4}
+_OTHERS: Look = {"facecolor": "#F2F2F2", "edgecolor": "#555555", "hatch": "++", "linewidth": 0.4}
+_BLOCK: Look = {"facecolor": "#C9C9C9", "edgecolor": "#555555", "hatch": "---", "linewidth": 0.4}
+_NOISE: Look = {"facecolor": "#E9E9E9", "edgecolor": "#999999", "hatch": "//", "linewidth": 0.4}
 
-Share = tuple[str, float, dict[str, Any]]  # effect, fraction of all variation, how it is drawn
+Share = tuple[str, float, Look]  # effect, fraction of all variation, how it is drawn
 
 
 def draw_variation(analysis: Analysis, say: Language) -> Figure | None:
@@ -44,30 +34,31 @@ def draw_variation(analysis: Analysis, say: Language) -> Figure | None:
     if not metrics:
         return None
     named = _named(metrics)
-    figure = new_figure()
-    axes = figure.subplots()
-    labels = [f"{wrapped(m.metric.name, 13 if is_narrow(figure) else 18)}\nn = {say.integer(m.n)}" for m in metrics]
+    labels = [f"{wrapped(m.metric.name, 13 if is_narrow() else 18)}\nn = {say.integer(m.n)}" for m in metrics]
     row_in = max(0.48, 0.06 + 0.14 * max(map(lines_of, labels)))
-    longest = 1.0
+    items: list[Item] = [PanelRule("x", 1, {"color": "black", "linewidth": 0.7})]
+    longest, white = 1.0, {"facecolor": "white", "edgecolor": "none", "pad": 0.8, "alpha": 0.85}
+    number: Look = {"ha": "center", "fontsize": SMALL_PT, "color": "black", "bbox": white}
     for at, metric in enumerate(metrics):
         left = 0.0
         for _, share, look in _shares(metric, named, say):
-            axes.barh(at, share, left=left, height=0.3 / row_in, **look)
-            if share >= _LEAST_WRITTEN * WIDE_IN / width_of(figure):
-                _write(axes, left + share / 2, at, f"{100 * share:.0f}")
+            items.append(PlotBar(at, (left, left + share), 0.3 / row_in, look, "x"))
+            if share >= _LEAST_WRITTEN * WIDE_IN / page_in():
+                items.append(PlotNote(left + share / 2, at, f"{100 * share:.0f}", number, fraction=None))
             left += share
         longest = max(longest, left)
-    axes.axvline(1, color="black", linewidth=0.7)
-    axes.set_yticks(range(len(metrics)), labels)
-    axes.set_ylim(len(metrics) - 0.5, -0.5)
-    axes.set_xlim(0, 1.0 if longest < 1 / _WHOLE else 1.02 * longest)
-    axes.tick_params(axis="y", length=0)
-    axes.set_xlabel(say("percentage of the total variation"))
-    axes.xaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f}")
-    axes.set_xticks([0, 0.25, 0.5, 0.75, 1])
-    _legend(figure, metrics[0], named, say)
-    headed(figure, say("Variation explained by each effect"), _scales(metrics, say), _sums(metrics, say))
-    return fit(figure, [axes], row_in * len(metrics))
+    logs = [metric.metric.name for metric in metrics if metric.log]
+    how = [say("on logarithms: {metrics}", metrics=", ".join(logs)) if logs else "", _sums(metrics, say)]
+    plot = Plot(
+        [PlotPanel(items)], say("Variation explained by each effect"), how,
+        PlotAxis(
+            say("percentage of the total variation"), 0, 1.0 if longest < 1 / _WHOLE else 1.02 * longest,
+            ticks=[(percent / 100, str(percent)) for percent in (0, 25, 50, 75, 100)], grid=False,
+        ),
+        PlotAxis(low=len(metrics) - 0.5, high=-0.5, ticks=list(enumerate(labels)), grid=False), row_in * len(metrics),
+        legend=[(safe(name, 60), look) for name, _, look in _shares(metrics[0], named, say)],
+    )  # fmt: skip
+    return drawn(plot, say)
 
 
 def _sums(metrics: Sequence[MetricAnalysis], say: Language) -> str:
@@ -95,19 +86,16 @@ def _named(metrics: Sequence[MetricAnalysis]) -> list[str]:
     return [name for name in widest if name in leading and widest[name] >= _LEAST_NAMED]
 
 
-def _look(at: int) -> dict[str, Any]:
-    return {
-        "facecolor": _FILLS[at % len(_FILLS)], "edgecolor": "white", "hatch": _HATCHES[at % len(_HATCHES)],
-        "linewidth": 0.7,
-    }  # fmt: skip
-
-
 def _shares(metric: MetricAnalysis, named: Sequence[str], say: Language) -> list[Share]:
     """Return the parts of one bar, from the left: named effects, all other interactions together, blocks, residual."""
     assert metric.anova is not None
     explained = {effect.name: effect.explained for effect in metric.anova.effects}
     block = explained.pop("block", 0.0)
-    parts = [(name, explained.get(name, 0.0), _look(at)) for at, name in enumerate(named)]
+    fills = [{"facecolor": _FILLS[at % len(_FILLS)], "hatch": hatch} for at, hatch in enumerate(_HATCHES)]
+    parts: list[Share] = [
+        (name, explained.get(name, 0.0), {**fill, "edgecolor": "white", "linewidth": 0.7})
+        for name, fill in zip(named, fills, strict=False)
+    ]
     rest = sum(share for name, share in explained.items() if name not in named)
     return [
         *parts,
@@ -115,19 +103,3 @@ def _shares(metric: MetricAnalysis, named: Sequence[str], say: Language) -> list
         (say("blocks"), block, _BLOCK),
         (say("residual"), metric.anova.residual.explained, _NOISE),
     ]
-
-
-def _write(axes: Axes, x: float, y: float, text: str) -> None:
-    box = {"facecolor": "white", "edgecolor": "none", "pad": 0.8, "alpha": 0.85}
-    axes.text(x, y, text, ha="center", va="center", fontsize=SMALL_PT, bbox=box)
-
-
-def _scales(metrics: Sequence[MetricAnalysis], say: Language) -> str:
-    logs = [metric.metric.name for metric in metrics if metric.log]
-    return say("on logarithms: {metrics}", metrics=", ".join(logs)) if logs else ""
-
-
-def _legend(figure: Figure, metric: MetricAnalysis, named: Sequence[str], say: Language) -> None:
-    from matplotlib.patches import Patch
-
-    legend(figure, [Patch(label=safe(name, 60), **look) for name, _, look in _shares(metric, named, say)])

@@ -11,17 +11,11 @@ from lastro.host.files import DESCRIPTION, OWNER_VARIABLE, Files
 
 Ask = Callable[[str | Query, Sequence[str]], str]  # (script, arguments) -> what it prints
 
-READ = Query(
-    'for f; do if t=$(base64 -w0 -- "$f" 2>/dev/null); then echo "+$t"; else echo -; fi; done',
-    r'map { my $found = content($_); defined $found ? "x" . unpack("H*", $found) . "\n" : "-\n" } @_',
-)
-_EXISTS = Query('[ ! -e "$1" ] || echo yes', '-e $_[0] ? "yes" : ""')
+READ = Query(r'map { my $found = content($_); defined $found ? "x" . unpack("H*", $found) . "\n" : "-\n" } @_')
+_EXISTS = Query('-e $_[0] ? "yes" : ""')
 _NAMES = '[ ! -d "$1" ] || ls -A -- "$1" 2>/dev/null || :'
 _DIRECTORIES = '[ ! -d "$1" ] || find "$1" -mindepth 1 -maxdepth 1 -type d -printf "%f\\n"'
-_PIDS = Query(
-    'find "$@" -name cgroup.procs -exec cat {} + 2>/dev/null; :',
-    'map { content("$_/cgroup.procs") } map { below($_) } @_',
-)
+_PIDS = Query('map { content("$_/cgroup.procs") } map { below($_) } @_')
 _OWNED = "grep -lzxF -- {mark} /proc/[0-9]*/environ 2>/dev/null"
 # Above the shell that answers are the servers of its connection. What comes after the mark: the number of the groups
 # that belong to the session, these groups, and those that do not.
@@ -47,12 +41,6 @@ _END_OWNED = """for f in $({look}); do
 done 2>/dev/null; :"""
 # A process that its reader's PID namespace does not contain is listed as 0, which kill(2) takes for the own group.
 _END_BELOW = Query(
-    """{
-for g; do [ ! -e "$g/cgroup.kill" ] || echo 1 >"$g/cgroup.kill"; done
-for g; do find "$g" -name cgroup.procs -exec sh -c 'for f; do for p in $(cat "$f"); do
-    [ $p -gt 0 ] && grep -qx $p "$f" && kill -KILL $p
-done; done' end {} +; done
-} 2>/dev/null; :""",
     r"""for (grep { -e } map { "$_/cgroup.kill" } @_) { my $file; open $file, ">", $_ and syswrite $file, "1\n" }
     for my $procs (map { "$_/cgroup.procs" } map { below($_) } @_) {
         for my $pid (grep { $_ > 0 } split " ", content($procs)) { kill "KILL", $pid if content($procs) =~ /^$pid$/m }
@@ -60,11 +48,6 @@ done; done' end {} +; done
 )
 _DESCRIBED = 'find "$1" -printf "$2" | base64 -w0'
 _REMOVE = Query(
-    """deep=$1; shift
-for d; do
-    if [ "$deep" = 1 ]; then find "$d" -depth -type d -exec rmdir -- {} \\; ; else rmdir -- "$d"; fi
-    [ ! -d "$d" ] || echo "$d"
-done 2>/dev/null; :""",
     r"""my ($deep, @tops) = @_;
     for my $top (@tops) { rmdir for $deep ? below($top) : $top }
     map { -d $_ ? "$_\n" : () } @tops""",
@@ -119,7 +102,7 @@ class RemoteFiles(Files):
 def texts_of(paths: Sequence[str], answer: str) -> dict[str, str]:
     """Return the texts of files by path from the answer to `READ`, without those that could not be read."""
     return {
-        path: (bytes.fromhex(line[1:]) if line[0] == "x" else base64.b64decode(line[1:])).decode(errors="replace")
+        path: bytes.fromhex(line[1:]).decode(errors="replace")
         for path, line in zip(paths, answer.splitlines(), strict=True)
         if line != "-"
     }

@@ -4,13 +4,11 @@ They save a login for each command, which may take half a second. A shell reads 
 collects the output of a command in unnamed files in memory, and sends it when the command has ended. So nothing is sent
 over the network while a tool measures, and a daemon that inherits the files does not delay the answer.
 
-The shell is `remote_shell.pl` where the host has Perl, otherwise sh(1), which starts five programs more for each
-command. In a virtual machine in software, that is a tenth of a second."""
+The shell is `remote_shell.pl`, in Perl: one fork and one exec for each command, where sh(1) would start five programs
+more. It needs no module beyond those of perl-base, which is essential in Debian."""
 
 from __future__ import annotations
 
-import base64
-import os
 import secrets
 import select
 import shlex
@@ -28,44 +26,21 @@ from lastro.host.moments import OwnCpu
 from lastro.host.threads import all_of
 
 _START_S = 30.0
-_TICKS = os.sysconf("SC_CLK_TCK")
 # One line, which sh reads to its end before it runs it: what follows is for its successor. Perl is tried first, since
 # after `exec` it is too late for sh. The variable and the option keep the login's locale out of messages and files.
-_OPEN = "{ perl -Mstrict -e 'require 5.010' 2>/dev/null && PERL_BADLANG=0 exec perl -C0 -e %s %s; echo; echo %s sh; }\n"
+_OPEN = (
+    "{ perl -Mstrict -MFcntl -e 'require 5.010' 2>/dev/null && PERL_BADLANG=0 exec perl -C0 -e %s %s;"
+    " echo; echo %s no-perl; }\n"
+)
 _PERL = Path(__file__).with_name("remote_shell.pl")
-# Most commands print nothing, and no program is needed to send that. Otherwise busybox starts fastest: in a machine in
-# software, 60 ms faster than coreutils.
-# A redirection that fails ends the shell, but not behind `command`. /proc has the shell's CPU time with that of its
-# children, and the time since the boot; `read` takes both without a program. Above the shell are the servers of its
-# connection.
-_PRELUDE = """exec 2>/dev/null; cd /; d=none
-b=busybox; $b stat -Lc %s / >/dev/null || b=
-for each in /dev/shm /tmp; do
-    (umask 077; set -C; : >$each/lastro-READY) && { d=$each; $b rm -f $d/lastro-READY; break; }
-done
-s=; p=$PPID
-while [ "${p:-0}" -gt 1 ] && read -r l </proc/$p/stat; do
-    case $l in *"(sshd"*) s="$s $p";; esac
-    l=${l##*) }; l=${l#? }; p=${l%% *}
-done
-used() { read -r l </proc/$$/stat; set -- ${l##*) }; u="${12} ${13} ${14} ${15}"; }
-used; echo; echo READY $d $u $s; [ $d != none ] || exit
-call() {
-    n=$1; shift; c=0; umask 077; set -C
-    command exec 3>$d/lastro-$n.o 4<$d/lastro-$n.o 5>$d/lastro-$n.e 6<$d/lastro-$n.e || c=126
-    $b rm -f $d/lastro-$n.o $d/lastro-$n.e; umask 022; set +C
-    if [ $c != 0 ]; then
-        set -- "the command cannot be started: no file can be made in $d"
-        exec 3>&- 4<&- 5>&- 6<&-; used; echo $n $c 0 ${#1} 0 0 $u; printf %s "$1"; return
-    fi
-    read -r t l </proc/uptime
-    "$@" >&3 2>&5 3>&- 4<&- 5>&- 6<&-
-    c=$?; read -r e l </proc/uptime
-    set -- 0 0; [ ! -s /dev/fd/4 ] && [ ! -s /dev/fd/6 ] || set -- $($b stat -Lc %s /dev/fd/4 /dev/fd/6)
-    used; echo $n $c $* $t $e $u  # a daemon left by the command may still write
-    [ $1 = 0 ] || $b head -c $1 <&4; [ $2 = 0 ] || $b head -c $2 <&6; exec 3>&- 4<&- 5>&- 6<&-
+_UNFIT = {
+    "no-perl": ("has no Perl 5.10 that works, which runs the commands of Lastro there", "install perl-base there"),
+    "no-clock": ("has a processor on which Lastro cannot read the clock by Perl", "use a host with x86-64 or AArch64"),
+    "no-directory": (
+        "has no room for the output of commands: no file can be made in /dev/shm or /tmp",
+        "make one of them writable there, and see that it has room: `mount -t tmpfs tmpfs /dev/shm`",
+    ),
 }
-"""
 PATIENCE_S = 20.0  # beyond a command's own timeout: three unanswered ServerAlive probes take 15 s
 
 
@@ -73,19 +48,18 @@ class ShellLost(Exception):
     """The shell has ended or does not answer. The text is the last line that ssh printed, if any."""
 
 
-class NoScratchDirectory(Exception):
-    """The remote host has no directory for the output of commands."""
+class UnfitForShell(Exception):
+    """The remote host cannot run the shell: `reason` follows the name of the host in a message."""
+
+    def __init__(self, reason: str, remedy: str) -> None:
+        super().__init__(reason)
+        self.reason, self.remedy = reason, remedy
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
-    """A query in two languages.
+class Query(str):
+    """The body of a subroutine in `remote_shell.pl`, where `$stdin` holds the standard input."""
 
-    `sh` is a script for sh(1); `perl` is the body of a subroutine in `remote_shell.pl`, where `$stdin` holds the
-    standard input."""
-
-    sh: str
-    perl: str
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,23 +96,20 @@ class Shell:
         self._late = f"its login shell did not start within {_START_S:g} s; start-up files, such as ~/.bashrc, delay it"
         ready = secrets.token_hex(8)
         self._send((_OPEN % (shlex.quote(_PERL.read_text()), ready, ready)).encode())
-        kind, *words = self._said(ready)
-        self.perl = kind == "perl"
-        if not self.perl:
-            self._send(_PRELUDE.replace("READY", ready).encode())
-            _, *words = self._said(ready)
+        words = self._said(ready)
         self._take_spent(words[:4])
         self.servers = frozenset(words[4:])
         self._late = "no answer"
 
     def _said(self, ready: str) -> list[str]:
-        """Return the words after `ready` on its line; a login may print a greeting before. Raises: Lost, NoPlace."""
+        """Return the words after `ready` on its line; a login may print a greeting before. Raises: Lost, Unfit."""
         deadline_s = time.monotonic() + _START_S
         while not (line := self._line(deadline_s).decode(errors="replace")).startswith(f"{ready} "):
             pass
-        if (found := line.split()[1:])[:1] == ["none"]:
+        found = line.split()[1:]
+        if unfit := _UNFIT.get(found[0]):
             self.close()
-            raise NoScratchDirectory
+            raise UnfitForShell(*unfit)
         return found
 
     def run(
@@ -148,36 +119,19 @@ class Shell:
 
         `environment` replaces that of the login. Raises: Lost when there is no answer in time."""
         variables = [f"{name}={value}" for name, value in (environment or {}).items()]
-        if self.perl:
-            return self._call("run", [str(len(variables)), *variables, *argv], stdin, timeout_s)
-        words = ["env", "-i", *variables, *argv] if variables else argv
-        return self._call_sh(["timeout", "-s", "KILL", f"{timeout_s:.3f}", *words], stdin, timeout_s)
+        return self._call("run", [str(len(variables)), *variables, *argv], stdin, timeout_s)
 
     def ask(self, query: Query, words: Sequence[str], stdin: bytes | None, timeout_s: float) -> Answer:
         """Answer a query. Raises: Lost."""
-        if self.perl:
-            return self._call("perl", [query.perl, *words], stdin, timeout_s)
-        return self.run(["sh", "-c", query.sh, "lastro", *words], stdin, timeout_s)
+        return self._call("perl", [query, *words], stdin, timeout_s)
 
     def _call(self, kind: str, words: Sequence[str], stdin: bytes | None, timeout_s: float) -> Answer:
         nonce = secrets.token_hex(8)
         text = b"".join(word.encode(errors="surrogateescape") + b"\0" for word in words)
         n_stdin = -1 if stdin is None else len(stdin)
         head = f"{nonce} {kind} {timeout_s:.3f} {len(text)} {n_stdin}\n".encode()
-        return self._answer(nonce, head + text + (stdin or b""), timeout_s)
-
-    def _call_sh(self, argv: Sequence[str], stdin: bytes | None, timeout_s: float) -> Answer:
-        nonce = secrets.token_hex(8)
-        command = f"call {nonce} {shlex.join(argv)}"
-        if stdin is None:
-            text = f"{command} </dev/null\n"
-        else:
-            text = f"base64 -d <<'{nonce}' | {command}\n{base64.encodebytes(stdin).decode()}{nonce}\n"
-        return self._answer(nonce, text.encode(), timeout_s)
-
-    def _answer(self, nonce: str, request: bytes, timeout_s: float) -> Answer:
         started_s = time.monotonic()
-        self._send(request)
+        self._send(head + text + (stdin or b""))
         deadline_s = started_s + timeout_s + PATIENCE_S
         while not (line := self._line(deadline_s)).startswith(nonce.encode()):
             pass
@@ -189,8 +143,8 @@ class Shell:
         return Answer(code, out, err, started_s, duration_s, began_s, ended_s)
 
     def _take_spent(self, numbers: Sequence[str | bytes]) -> None:
-        """Note the CPU time that the shell says it has used, and its children: in seconds by Perl, in ticks by sh."""
-        user_s, system_s, commands_user_s, commands_s = (float(each) / (1 if self.perl else _TICKS) for each in numbers)
+        """Note the CPU seconds that the shell says it has used, and its children."""
+        user_s, system_s, commands_user_s, commands_s = map(float, numbers)
         self.spent = OwnCpu(user_s, user_s + system_s, commands_user_s, commands_user_s + commands_s)
 
     def close(self) -> None:
@@ -265,7 +219,7 @@ class Shells:
         return sorted({server for shell in list(self._every) for server in shell.servers})
 
     def open(self, least: int) -> None:
-        """Have at least this number of idle shells. Raises: Lost, NoPlace."""
+        """Have at least this number of idle shells. Raises: Lost, Unfit."""
         missing = least - len(self._idle)
         for future in all_of([lambda: self._idle.append(self._made())] * missing, missing) if missing > 0 else ():
             future.result()
@@ -278,7 +232,7 @@ class Shells:
         return shell
 
     def call(self, wanted: Callable[[Shell], Answer]) -> Answer:
-        """Use an idle shell, or a new one. Raises: Lost, NoPlace."""
+        """Use an idle shell, or a new one. Raises: Lost, Unfit."""
         with self._turn:
             shell = self._idle.pop() if self._idle else None
         shell = shell or self._made()

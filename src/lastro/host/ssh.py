@@ -31,7 +31,7 @@ from lastro.host._child import GRACE_S, ended_within, kill_group, memory_file
 from lastro.host._connections import LOST, Connections, SshTarget
 from lastro.host._exchanges import Exchanges
 from lastro.host._remote_files import READ, RemoteFiles, texts_of
-from lastro.host._remote_shell import PATIENCE_S, Answer, NoScratchDirectory, Query, Shell, ShellLost, Shells
+from lastro.host._remote_shell import PATIENCE_S, Answer, Query, Shell, ShellLost, Shells, UnfitForShell
 from lastro.host.base import ENVIRONMENT, ON_A_HOST, Completed, Host, Process
 from lastro.host.files import OWNER_VARIABLE
 from lastro.host.local import LocalProcess
@@ -54,7 +54,6 @@ case $fed in yes) exec 4>$in; rm $in;; *) exec 4>/dev/null; esac
 exec 3<&- 4>&- 7>&2 2>/dev/null
 wait $p; c=$?; kill $w; printf '\\n%s %d' $n $c >&7"""
 _WRITE = Query(
-    'mkdir -p -- "$(dirname -- "$1")" && cat >"$1"',
     r"""my ($path) = @_; my ($above, $file) = ("");
     for ($path =~ m{([^/]*/)}g) { $above .= $_; mkdir $above }
     open $file, ">", $path or die "$path: $!\n";
@@ -64,15 +63,8 @@ _WRITE = Query(
 # To cat, a lost connection looks like the end of the file. A file that did not arrive whole is removed.
 _SEND = """mkdir -p -- "$(dirname -- "$1")" && cat >"$1.part" &&
 [ "$(stat -c %s -- "$1.part")" = "$2" ] && mv -f -- "$1.part" "$1" || { rm -f -- "$1.part"; exit 1; }"""
-# The monotonic clock, the wall clock, and the resolution of the former. Only differences count, so sh may read the time
-# since the boot.
-_CLOCKS = Query(
-    """set -e; real=$(date +%s.%N); read -r up idle </proc/uptime
-case $real in *[!0-9.]*) echo "date prints no nanoseconds: install perl or coreutils" >&2; exit 1; esac
-echo "$up $real 0.01\"""",
-    """sprintf "%.9f %.9f 0", map { Time::HiRes::clock_gettime($_) }
-    Time::HiRes::CLOCK_MONOTONIC(), Time::HiRes::CLOCK_REALTIME()""",
-)
+# The monotonic clock, and the wall clock.
+_CLOCKS = Query('join " ", map { clock($_) } 1, 0')
 
 
 class SshHost(Host):
@@ -175,7 +167,8 @@ class SshHost(Host):
             self.transcript.add_spawn(argv, time.monotonic(), **({"fed": True} if fed else {}), **self._where())
         nonce = secrets.token_hex(8)
         how = [str(round(GRACE_S * 10)), "yes" if fed else "no"]
-        words = [nonce, *how, argv[0], *self._with_environment(argv)]
+        variables = [f"{name}={value}" for name, value in self._environment.items()]
+        words = [nonce, *how, argv[0], "env", "-i", *variables, *argv]
         socket, ssh = self._connections.acquire()
         err = memory_file()
         process = subprocess.Popen(
@@ -214,9 +207,6 @@ class SshHost(Host):
     def _where(self) -> dict[str, list[str]]:
         return {"ssh": self.reach.argv()}
 
-    def _with_environment(self, argv: Sequence[str]) -> list[str]:
-        return ["env", "-i", *(f"{name}={value}" for name, value in self._environment.items()), *argv]
-
     def _script(self, script: str, words: Sequence[str]) -> str:
         path = f"PATH={ENVIRONMENT['PATH']}"
         return "exec " + shlex.join([*self._sudo, "env", path, "sh", "-c", script, "lastro", *words])
@@ -233,11 +223,8 @@ class SshHost(Host):
             yield
         except ShellLost as error:
             raise self.lose(str(error)) from error
-        except NoScratchDirectory as error:
-            raise HostUnfit(
-                f"{self.name}: no file can be made in /dev/shm or /tmp, where the output of commands is collected",
-                "make one of them writable there, and see that it has room: `mount -t tmpfs tmpfs /dev/shm`",
-            ) from error
+        except UnfitForShell as error:
+            raise HostUnfit(f"{self.name} {error.reason}", error.remedy) from error
 
     def _require(self) -> None:
         """Raise ConnectionLost between a loss and `recover`: a trial with a gap in its commands is not valid."""
@@ -257,7 +244,7 @@ class SshHost(Host):
     # Files, and queries that no transcript records
 
     def ask(self, query: str | Query, words: Sequence[str], stdin: str | None = None) -> str:
-        """Return what a script of sh(1) or a query prints; no transcript records it.
+        """Return what a script of sh(1) or a query of Perl prints; no transcript records it.
 
         Raises: CommandFailed, ConnectionLost."""
         answer = self._answer(query, words, stdin)
@@ -266,7 +253,7 @@ class SshHost(Host):
 
     def _answer(self, query: str | Query, words: Sequence[str], stdin: str | None = None) -> Answer:
         data = None if stdin is None else stdin.encode()
-        argv = ["sh", "-c", query.sh if isinstance(query, Query) else query]
+        argv = ["perl" if isinstance(query, Query) else "sh", "-c", query]
         if isinstance(query, Query):
             answer = self._call(lambda shell: shell.ask(query, words, data, _QUIET_S))
         else:
@@ -340,9 +327,9 @@ class SshHost(Host):
 
         No transcript records it. Raises: CommandFailed, ConnectionLost."""
         answer = self._answer(_CLOCKS, [])
-        monotonic_s, real_s, resolution_s = map(float, answer.stdout.split())
+        monotonic_s, real_s = map(float, answer.stdout.split())
         half_s = answer.duration_s / 2
-        return ClockSample(answer.started_s + half_s, monotonic_s, real_s, half_s + resolution_s)
+        return ClockSample(answer.started_s + half_s, monotonic_s, real_s, half_s)
 
 
 def cpu_of(stat: str) -> OwnCpu:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -14,6 +15,10 @@ _NEIGHBOUR = "neighbour"
 
 
 class UsageMeter(Meter):
+    """A meter of instances. Those that are added to `instances` after the start are counted since their own start."""
+
+    used: Mapping[str, Usage] = {}  # by role, from `start` to `stop`
+
     name = "usage"
     summary = "CPU, memory and disk of each instance, from its own cgroup"
     metrics = (
@@ -29,11 +34,11 @@ class UsageMeter(Meter):
 
     def start(self) -> None:
         self._started_s = time.monotonic()
-        self._before = self._readings()
+        self.before = self._readings()
 
     def stop(self) -> None:
         self.elapsed_s = time.monotonic() - self._started_s
-        self.used = {role: now.since(self._before[role]) for role, now in self._readings().items()}
+        self.used = {role: now.since(self.before.get(role, Usage())) for role, now in self._readings().items()}
 
     def _readings(self) -> dict[str, Usage]:
         return {role: instance.usage() for role, instance in self.instances.items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -60,15 +60,16 @@ class CalibrationKind:
 class Declaration(ABC):
     """The choices that a scenario offers to a study, and the durations of its trials. Nothing here needs a testbed.
 
-    `parts` are the factors that are kinds of part. The keys of `calibration_kinds` are those of calibrations, up to the
-    first slash. A report of its campaigns has `figures`, and shows how metrics grow with `sized`. The metrics in
-    `leads` come first where a study names none."""
+    `parts` are the factors that are kinds of part; of a kind in `usable`, only parts of these classes. The keys of
+    `calibration_kinds` are those of calibrations, up to the first slash. A report of its campaigns has `figures`, and
+    shows how metrics grow with `sized`. The metrics in `leads` come first where a study names none."""
 
     kind = "scenario"
     name: ClassVar[str]
     summary: ClassVar[str]
     requirements: ClassVar[Requirements] = NOTHING  # of the host; `lastro setup` installs them
     parts: ClassVar[tuple[str, ...]] = ()
+    usable: ClassVar[Mapping[str, tuple[type[Any], ...]]] = {}
     combinable: ClassVar[frozenset[str]] = frozenset()
     settings: ClassVar[tuple[Setting, ...]] = ()
     metrics: ClassVar[tuple[Metric, ...]] = ()
@@ -82,7 +83,9 @@ class Declaration(ABC):
     @classmethod
     def part_names(cls, kind: str) -> frozenset[str]:
         """Return the parts of a kind that a study may choose, such as the instruments that this scenario can use."""
-        return registry.names(kind)
+        fitting = cls.usable.get(kind)
+        infos = registry.parts(kind).values()
+        return frozenset(info.name for info in infos if not fitting or (info.cls and issubclass(info.cls, fitting)))
 
     @classmethod
     def known_metrics(cls) -> tuple[Metric, ...]:
@@ -265,8 +268,7 @@ def shares_kernel(config: Config) -> bool:
     """Return whether the treatment's platform, with its options, runs instances on the host's kernel.
 
     Raises: as `make_part`."""
-    platform: Platform = make_part("platform", platform_level(config))
-    return platform.shares_kernel
+    return make_part(Platform, platform_level(config)).shares_kernel
 
 
 def start_s(config: Config) -> float:
@@ -281,22 +283,23 @@ def slowdown(config: Config) -> float:
 
 def isolations_of(config: Config) -> list[Isolation]:
     """Return the isolations of a treatment."""
-    return [registry.get("isolation", part)() for part in parts_of(str(config["isolation"]))]
+    return [registry.get(Isolation, part)() for part in parts_of(str(config["isolation"]))]
 
 
-def make_part(kind: str, level: str) -> Any:
+def make_part(kind: type[registry.P], level: str) -> registry.P:
     """Return a part with the options of its level.
 
     Raises: Unavailable when the part has no such option; InputError when the option does not allow the value."""
     name, texts = split_options(level)
-    part = registry.get(kind, name)
-    known = {option.name: option for option in part.options}
+    part: Callable[..., registry.P] = registry.get(kind, name)
+    options: Sequence[Setting] = getattr(part, "options", ())
+    known = {option.name: option for option in options}
     for option in texts:
         if option not in known:
             raise Unavailable(
-                f"{kind} {name} has no option '{option}'",
+                f"{kind.kind} {name} has no option '{option}'",
                 f"exclude this treatment, or write the option into a level, such as 'NAME:{option}={texts[option]}',"
-                f" or as a constant of one {kind}, '{kind}.NAME.{option}'",
+                f" or as a constant of one {kind.kind}, '{kind.kind}.NAME.{option}'",
             )
     return part(**{option: option_value(known[option], text) for option, text in texts.items()})
 
@@ -334,4 +337,4 @@ def _options(kind: str, names: frozenset[str]) -> dict[str, dict[str, Setting]]:
 
 def schemas() -> dict[str, ScenarioSchema]:
     """Return the schema of every known scenario by its name."""
-    return {name: schema(registry.get("scenario", name)) for name in registry.parts("scenario")}
+    return {name: schema(registry.get(Scenario, name)) for name in registry.parts("scenario")}

@@ -208,15 +208,11 @@ def _effect(
     residual_df, rss = residual
     f = p = None
     if ms is not None and residual_df and rss:
+        from scipy.special import fdtrc
+
         f = ms / (rss / residual_df)
-        p = _p_of_f(f, df, residual_df)
+        p = float(fdtrc(df, residual_df, f))
     return Effect(names, df, ss * unit, None if ms is None else ms * unit, f, p, ss / total if total else 0.0)
-
-
-def _p_of_f(f: float, df1: float, df2: float) -> float:
-    from scipy.special import fdtrc
-
-    return float(fdtrc(df1, df2, f))
 
 
 def _notes(effects: Sequence[Effect], plan: _Plan, residual: Effect, total: float) -> list[Note]:

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from lastro.stats.intervals import Bound, Interval, Summary, describe
+from lastro.stats.intervals import Bound, Estimate, Interval, Summary, describe
 from lastro.stats.notes import Note
-from lastro.stats.order import Estimate, median_interval
+from lastro.stats.order import median_interval
 from lastro.stats.ratios import Ratio
 
 MEDIAN_IS_BOUND = "the median itself is only a lower bound"
@@ -60,7 +60,7 @@ def median_of_bounded(values: Sequence[float], bounded: Sequence[bool], confiden
     beyond = 2 * max(map(abs, values)) + 1
     lifted = median_interval([beyond if bound else v for v, bound in zip(values, bounded, strict=True)], confidence)
     if lifted.value != found.value:
-        return replace(found, interval=None, at_least=True, absent_because=Note(MEDIAN_IS_BOUND))
+        return replace(found, interval=None, bound="≥", absent_because=Note(MEDIAN_IS_BOUND))
     if found.interval and lifted.interval and lifted.interval.high != found.interval.high:
         return replace(found, interval=None, absent_because=Note(END_IS_BOUND))
     return found

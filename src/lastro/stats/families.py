@@ -21,7 +21,7 @@ from functools import cache, cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 from lastro.stats.adjust import benjamini_hochberg
-from lastro.stats.intervals import t_quantile
+from lastro.stats.intervals import alpha_of, t_quantile
 from lastro.stats.student import t_p
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class JudgedEstimate:
 
 def judge(estimates: Sequence[CellEstimate], confidence: float, *, planned: bool = True) -> tuple[JudgedEstimate, ...]:
     """Test each estimate against zero, corrected for all; those without a standard error do not count."""
-    alpha = 1 - confidence
+    alpha = alpha_of(confidence)
     tested = [one for one in estimates if one.error is not None]
     ps = [_p(one) for one in tested]
     if planned:
@@ -138,8 +138,8 @@ class Family:
             return alone
         from scipy.optimize import brentq
 
-        bonferroni = t_quantile(1 - (1 - confidence) / len(self._errors), df)
-        return float(brentq(lambda t: self.p(t, df) - (1 - confidence), 0.9 * alone, 1.1 * bonferroni))
+        bonferroni = t_quantile(1 - alpha_of(confidence) / len(self._errors), df)
+        return float(brentq(lambda t: self.p(t, df) - alpha_of(confidence), 0.9 * alone, 1.1 * bonferroni))
 
 
 @lru_cache(maxsize=16)

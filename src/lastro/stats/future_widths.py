@@ -18,7 +18,7 @@ from lastro.stats._block_columns import FEW_CELLS
 from lastro.stats._projections import Floats
 from lastro.stats.block_model import BlockModel
 from lastro.stats.families import MOST_PLANNED, Family
-from lastro.stats.intervals import t_quantile
+from lastro.stats.intervals import alpha_of, t_quantile
 from lastro.stats.moderation import LEAST_EXCESS, MOST_PRIOR_DF
 from lastro.stats.resolution import equal_readings, rounding
 
@@ -135,7 +135,7 @@ class RatioIntervals:
         dfs = [float(1 / max(root, 1e-3) ** 2) for root in _ROOTS]
         if len(self.of) > MOST_PLANNED:
             share = max(self.found, 1 / len(self.of))
-            alone = [math.log(t_quantile(1 - share * (1 - self.confidence), df)) for df in dfs]
+            alone = [math.log(t_quantile(1 - share * alpha_of(self.confidence), df)) for df in dfs]
             return np.array([alone] * len(_SHARES))
         rows = np.arange(len(self.of))
         table = []

@@ -8,10 +8,16 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Literal
 
+from lastro.stats.notes import Note
 from lastro.stats.resolution import rounding_of_mean
 
 # How a value bounds the truth: the truth is at least it, or at most; empty: the value is exact.
 Bound = Literal["", "≥", "≤"]
+
+
+def alpha_of(confidence: float) -> float:
+    """Return the level of significance that belongs to a confidence: exactly 0.05 for 0.95."""
+    return round(1 - confidence, 12)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +42,19 @@ class Interval:
     def above_zero(self) -> Interval:
         """Return the part from zero up: the interval of a quantity that cannot be negative. It holds as often."""
         return replace(self, low=max(0.0, self.low), high=max(0.0, self.high))
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A value from `n` trials, and its interval; `absent_because` explains what is None.
+
+    With a `bound`, the truth is known only to be at least, or at most, the value (`stats.censored`)."""
+
+    value: float | None
+    interval: Interval | None
+    n: int
+    absent_because: Note | None = None
+    bound: Bound = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from lastro.stats.intervals import Interval, sample_mean, t_quantile
+from lastro.stats.intervals import Interval, alpha_of, sample_mean, t_quantile
 from lastro.stats.notes import Note
 from lastro.stats.ratios import Ratio, paired_ratio
 
@@ -77,7 +77,7 @@ def rate(count: int, n: int, confidence: float) -> Rate:
         return Rate(0, 0, None)
     from scipy.special import betaincinv
 
-    alpha = 1 - confidence
+    alpha = alpha_of(confidence)
     low = float(betaincinv(count, n - count + 1, alpha / 2)) if count else 0.0
     high = float(betaincinv(count + 1, n - count, 1 - alpha / 2)) if count < n else 1.0
     return Rate(count, n, Interval(low, high, confidence))

@@ -14,10 +14,22 @@ def N_(message: str) -> str:  # noqa: N802 (gettext's own name for it)
     return message
 
 
+class Numeral(str):
+    """Numbers in text that Lastro wrote, such as '0.6 ± 0.2 s': a report has them with its own separators."""
+
+    __slots__ = ()
+
+
+def percent(share: float | None) -> Numeral:
+    """Return a share as a sentence has it: 0.05 is '5 %'."""
+    return Numeral(f"{(share or 0) * 100:g} %")
+
+
 class Note(str):
     """An English sentence made of a `message` with {placeholders} and the `values` that fill them.
 
-    It is the sentence itself wherever a string is expected. `values` are not translated: names and numbers."""
+    It is the sentence itself wherever a string is expected. `values` are names and numbers, which are not translated,
+    and further notes."""
 
     def __new__(cls, message: str, /, **values: object) -> Note:
         note = super().__new__(cls, message.format(**values) if values else message)

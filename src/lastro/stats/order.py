@@ -6,32 +6,17 @@ never on the values, so the confidence is exact; it comes in steps, and the inte
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from lastro.stats.intervals import Interval
-from lastro.stats.notes import Note, steps_too_coarse
+from lastro.stats.intervals import Estimate, Interval
+from lastro.stats.notes import steps_too_coarse
 from lastro.stats.quantiles import quantile
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """A value of `n` trials with its interval, in the unit of the metric. `absent_because` explains what is None.
-
-    The confidence in `interval` is the one achieved, at least the one requested. `at_least`: the value is only a lower
-    bound (`stats.censored`)."""
-
-    value: float | None
-    interval: Interval | None
-    n: int
-    absent_because: Note | None = None
-    at_least: bool = False
 
 
 def median_interval(values: Sequence[float], confidence: float) -> Estimate:
     """Return the median with an interval from the k-th least to the k-th greatest value.
 
-    k is the largest with the requested confidence; there is none for n <= 5 at 95 %. Source: David and Nagaraja (2003),
-    section 7.1. Raises: ValueError when there are no values."""
+    k is the largest with the requested confidence, and the interval has the one achieved; there is none for n <= 5 at
+    95 %. Source: David and Nagaraja (2003), section 7.1. Raises: ValueError when there are no values."""
     from scipy.special import bdtr
 
     n = len(values)

@@ -12,26 +12,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from lastro.stats.contrasts import NO_SPREAD, ONE_VALUE, exponential
-from lastro.stats.intervals import Interval, describe, t_quantile
+from lastro.stats.intervals import Estimate, Interval, alpha_of, describe, t_quantile
 from lastro.stats.notes import Note
 from lastro.stats.resolution import rounding, rounding_of_mean
 
 
-@dataclass(frozen=True, slots=True)
-class Prediction:
-    """A value to expect, and the interval in which one new value will lie; `absent_because` explains what is None."""
-
-    value: float | None
-    interval: Interval | None
-    absent_because: Note | None = None
-
-
 def next_trial(
     values: Sequence[float], confidence: float, step: float = 0.0, *, log: bool = False, non_negative: bool = False
-) -> Prediction:
+) -> Estimate:
     """Predict one more value, from values that a tool reads in steps of `step`; with `log`, on their logarithms.
 
     Two equal readings do not show how much they vary. If values are `non_negative` by nature, the interval ends at
@@ -39,9 +29,9 @@ def next_trial(
     found = describe([math.log(value) for value in values] if log else values, confidence)
     value, n = exponential(found.mean) if log else found.mean, found.n
     if found.sd is None:
-        return Prediction(value, None, Note(ONE_VALUE))
-    if found.sd == 0 and (n == 2 or (step == 0 and _may_differ_next(n, 1 - confidence))):
-        return Prediction(value, None, Note(NO_SPREAD))
+        return Estimate(value, None, n, Note(ONE_VALUE))
+    if found.sd == 0 and (n == 2 or (step == 0 and _may_differ_next(n, alpha_of(confidence)))):
+        return Estimate(value, None, n, Note(NO_SPREAD))
     step = step / value if log else step
     half = t_quantile(confidence, n - 1) * found.sd * math.sqrt(1 + 1 / n)
     half += rounding_of_mean(found.sd, step, n, confidence) + rounding(found.sd, step)  # of the mean, and of the value
@@ -49,7 +39,7 @@ def next_trial(
     if log:
         low, high = exponential(low), exponential(high)
     interval = Interval(low, high, confidence)
-    return Prediction(value, interval.above_zero() if non_negative else interval)
+    return Estimate(value, interval.above_zero() if non_negative else interval, n)
 
 
 def _may_differ_next(n: int, alpha: float) -> bool:

@@ -8,8 +8,10 @@ from typing import Any, Literal
 
 from lastro.results.samples import Metric
 from lastro.shapes import MisshapenData, made
+from lastro.stats.intervals import alpha_of
 
 Level = str | int | float | bool
+Levels = Mapping[str, tuple[Level, ...]]  # {factor: levels}; more than one level means the mean over them
 
 NAME_PATTERN = r"[a-z0-9][a-z0-9._-]*"  # of a study's name, which names directories too
 
@@ -100,6 +102,11 @@ class Design:
     precise_metrics: tuple[str, ...] = ()
 
     @property
+    def alpha(self) -> float:
+        """The level of significance of tests."""
+        return alpha_of(self.confidence)
+
+    @property
     def sequential(self) -> bool:
         return self.stopping == "sequential"
 
@@ -131,6 +138,8 @@ class Study:
     changes: tuple[str, ...] = ()  # options of the command line that changed the study, such as ("--replicates", "4")
     source: str = ""  # the text of the file
     file: str = ""
+    sla: Mapping[str, str] = field(default_factory=dict)  # {metric: '>= 2 Gbit/s'}, all of which must hold
+    cost: Mapping[str, float] = field(default_factory=dict)  # {metric: weight} of a sum
     notes: tuple[str, ...] = field(default=(), compare=False)  # on what the file says and the study has no use for
 
     def with_profile(self, name: str) -> Study:

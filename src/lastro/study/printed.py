@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Annotated
 
-from lastro.study.sides import Levels, StandIn
+from pydantic import Field
+
+from lastro.study.model import NAME_PATTERN, Levels
+from lastro.study.problems import FieldError, shown
+from lastro.study.schema import OneLine, Prose
+from lastro.study.sides import Choice, FrozenTable, Listed, Side, Some, StandIns
 
 _NUMBER = r"-?\d+(?:[.,]\d+)?"
 _PRINTED = re.compile(rf"({_NUMBER})\s*%?(?:\s*±\s*{_NUMBER}\s*%?)?")
@@ -26,16 +31,15 @@ class PrintedCell:
         return cls(text, float(number[1].replace(",", ".")) if number else None)
 
 
-@dataclass(frozen=True, slots=True)
-class PrintedColumn:
+class PrintedColumn(FrozenTable):
     """A column of numbers: their metric, their unit as printed, and the levels that only this column has.
 
     `heading` is the name of the column in the source, where that says more than the metric."""
 
-    metric: str
-    unit: str
-    heading: str
-    at: Levels
+    metric: Some
+    unit: Some
+    heading: OneLine = ""
+    at: Choice = Field(default_factory=dict)
 
     @property
     def common_unit(self) -> str:
@@ -47,26 +51,29 @@ class PrintedColumn:
         return cell.text if "%" in cell.text else f"{cell.text} {self.unit}"
 
 
-@dataclass(frozen=True, slots=True)
-class PrintedRow:
-    """A row of numbers: its levels, and a cell for each column."""
+class PrintedRow(FrozenTable):
+    """A row of numbers: its levels, and a cell for each column, as printed."""
 
-    at: Levels
-    cells: tuple[PrintedCell, ...]
+    at: Side
+    printed: Annotated[tuple[OneLine, ...], Field(min_length=1), Listed]
+
+    @property
+    def cells(self) -> tuple[PrintedCell, ...]:
+        return tuple(map(PrintedCell.of, self.printed))
 
 
-@dataclass(frozen=True, slots=True)
-class Passage:
-    """The title and the note of a table or a figure, in English and by language code, and its place in the source.
+class Passage(FrozenTable):
+    """A table or a figure of the source: its title and note, in English and by language code, and its place there.
 
-    The note says how this study deviates from what was published."""
+    The note says how this study deviates from what was published. `at` are the conditions of all its numbers."""
 
-    id: str
-    says: str
-    says_in: Mapping[str, str]
-    where: str
-    note: str
-    note_in: Mapping[str, str]
+    id: str = Field(pattern=f"^{NAME_PATTERN}$", max_length=64)
+    says: Some
+    says_in: dict[str, OneLine] = Field(default_factory=dict)
+    where: Some
+    note: Prose = ""
+    note_in: dict[str, Prose] = Field(default_factory=dict)
+    at: Choice = Field(default_factory=dict)
 
     def title(self, language: str) -> str:
         return self.says_in.get(language, self.says)
@@ -75,27 +82,29 @@ class Passage:
         return self.note_in.get(language, self.note)
 
 
-@dataclass(frozen=True, slots=True)
-class PrintedTable:
-    """A table of the source. `at` are the conditions of all its cells in this study; what it does not name is averaged.
+class PrintedTable(Passage):
+    """A table of the source; what neither it nor a cell names is averaged.
 
     `stand_in` is what is measured in place of levels of which a campaign has no valid trial."""
 
-    passage: Passage
-    at: Levels
-    columns: tuple[PrintedColumn, ...]
-    rows: tuple[PrintedRow, ...]
-    stand_in: tuple[StandIn, ...] = ()
+    columns: Annotated[tuple[PrintedColumn, ...], Field(min_length=1, max_length=20), Listed]
+    rows: Annotated[tuple[PrintedRow, ...], Field(min_length=1, max_length=200), Listed]
+    stand_in: StandIns = ()
 
-    def find(self, metric: str, levels: Levels) -> tuple[PrintedColumn, PrintedCell] | None:
-        """Return the one cell of a metric whose own levels are among `levels`; None without one, or with several."""
+    def cell(self, metric: str, levels: Levels) -> tuple[PrintedColumn, PrintedCell]:
+        """Return the one cell of a metric whose own levels are among `levels`.
+
+        Raises: FieldError without one, or with several."""
         found = [
             (column, cell)
             for row in self.rows
             for column, cell in zip(self.columns, row.cells, strict=False)  # a wrong number is reported
             if column.metric == metric and {**row.at, **column.at}.items() <= dict(levels).items()
         ]
-        return found[0] if len(found) == 1 else None
+        if len(found) != 1:
+            where = ", ".join(f"{name} = {'|'.join(map(str, own))}" for name, own in levels.items())
+            raise FieldError(f"table {shown(self.id)} has no single cell of {metric} at {where}")
+        return found[0]
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from lastro.errors import did_you_mean
+from lastro.errors import InputError, did_you_mean
 from lastro.results.samples import Metric
 from lastro.stats.stopping import LEAST_BLOCKS
 from lastro.study.design import combinations, factorial_size
@@ -24,6 +25,7 @@ from lastro.study.levels import (
 )
 from lastro.study.model import PATIENCE, Design, Exclusion, Factor, Level, ScenarioSchema, Study
 from lastro.study.problems import FieldError, Key, Problems, shown
+from lastro.study.service_level import ServiceLevel
 
 if TYPE_CHECKING:
     from lastro.study.schema import DesignTable, ExcludeTable, ProfileTable, StudyFile
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 _CHANGEABLE = "durations, amounts of work, tools, CPUs and memory"
 
 MAX_TRIALS = 1_000_000
+V = TypeVar("V", str, float)
 
 Factors = Mapping[str, Mapping[Level, Level]]  # for each factor, its levels: identity -> spelling
 
@@ -64,6 +67,8 @@ def resolve(file: StudyFile, schemas: Mapping[str, ScenarioSchema], problems: Pr
         profiles=_profiles(file, schema, factors, problems),
         profile_exclusions=_profile_exclusions(file, schema, factors, problems),
         profile_levels=_profile_levels(file, schema, factors, problems),
+        sla=_decided(file.sla, metrics, problems, "sla"),
+        cost=_decided(file.cost, metrics, problems, "cost"),
     )
     problems.raise_if_any()
     _check_size(study, problems)
@@ -145,6 +150,23 @@ def _metrics(
                 raise FieldError(f"{shown(name)} is listed already")
             metrics[name] = known[name]
     return tuple(metrics.values()) or metrics_of(schema, chosen)
+
+
+def _decided(table: Mapping[str, V], metrics: Sequence[Metric], problems: Problems, name: str) -> Mapping[str, V]:
+    """Return a table of service levels or weights by metric, after checking that the study reports the metrics."""
+    known = [metric.name for metric in metrics]
+    for key, value in table.items():
+        with problems.at(name, key):
+            if key not in known:
+                raise FieldError(f"the study has no metric {shown(key)}", partial(did_you_mean, key, known))
+            if name == "sla":
+                try:
+                    ServiceLevel.parse(f"{key} {value}", metrics)
+                except InputError as error:
+                    raise FieldError(error.message, error.hint or "") from None
+            elif not isinstance(value, float) or not 0 < value < math.inf:
+                raise FieldError(f"a weight must be above zero, but is {shown(value)}")
+    return table
 
 
 def metrics_of(schema: ScenarioSchema, chosen: Mapping[str, object]) -> tuple[Metric, ...]:

@@ -160,6 +160,12 @@ class StudyFile(StrictTable):
     settings: dict[str, ASetting] = Field(default_factory=dict, description="What is held constant: name = value.")
     design: DesignTable = DesignTable()
     exclude: list[ExcludeTable] = Field(default_factory=list, max_length=1000)
+    sla: dict[str, OneLine] = Field(
+        default_factory=dict, description="Service levels, all of which must hold: metric = '>= 2 Gbit/s'."
+    )
+    cost: dict[str, float] = Field(
+        default_factory=dict, description="What a candidate costs, if several hold: a sum of metric = weight."
+    )
     profiles: ProfilesTable = Field(default_factory=ProfilesTable)
 
 
@@ -168,6 +174,7 @@ _WANTED = {
     "int_type": "a whole number",
     "float_type": "a number",
     "list_type": "a list",
+    "tuple_type": "a list",
     "dict_type": "a table",
     "model_type": "a table",
 }

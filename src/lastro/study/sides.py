@@ -2,26 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import Annotated
 
-from lastro.study.model import Level
+from pydantic import BeforeValidator, ConfigDict, Field
 
-Levels = Mapping[str, tuple[Level, ...]]  # {factor: levels}; more than one level means the mean over them
+from lastro.study.schema import ALevel, OneLine, StrictTable
 
 
-@dataclass(frozen=True, slots=True)
-class StandIn:
+def _several(value: object) -> object:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _one_or_more(value: object) -> object:
+    return tuple(value) if isinstance(value, list | tuple) else (value,)
+
+
+Listed = BeforeValidator(_several)
+Some = Annotated[OneLine, Field(min_length=1)]
+OneOrMore = Annotated[tuple[ALevel, ...], Field(min_length=1), BeforeValidator(_one_or_more)]
+Choice = dict[str, OneOrMore]  # maybe empty; more than one level of a factor means the mean over them
+Side = Annotated[Choice, Field(min_length=1)]
+
+
+class FrozenTable(StrictTable):
+    model_config = ConfigDict(frozen=True)
+
+
+class StandIn(FrozenTable):
     """What is measured in place of published levels of which a campaign has no valid trial.
 
     `levels` maps each published level of a factor to those in its place, by `metric` if that is another one."""
 
-    levels: Mapping[str, Mapping[Level, tuple[Level, ...]]]
-    metric: str = ""
+    levels: Annotated[dict[str, dict[str, OneOrMore]], Field(min_length=1)]
+    metric: OneLine = ""
 
-    @classmethod
-    def of(cls, levels: Mapping[str, Mapping[str, Sequence[Level]]], metric: str) -> StandIn:
-        own: dict[str, dict[Level, tuple[Level, ...]]] = {
-            name: {level: tuple(others) for level, others in each.items()} for name, each in levels.items()
-        }
-        return cls(own, metric)
+
+StandIns = Annotated[
+    tuple[StandIn, ...], BeforeValidator(lambda tables: (tables,) if isinstance(tables, dict) else _several(tables))
+]

@@ -14,6 +14,7 @@ from lastro import registry
 from lastro.attachments._separable import SeparableLinks
 from lastro.attachments.base import Attachment, Segment
 from lastro.errors import LastroError, Unavailable
+from lastro.functions.base import Function
 from lastro.platforms.base import Instance, InstanceSpec, Platform, Port
 from lastro.scenarios.base import make_part
 from lastro.scenarios.shared.chain import deployed, joined
@@ -53,7 +54,7 @@ class AttachmentContract:
     @classmethod
     def links(cls, testbed: Testbed) -> Iterator[Attachment]:
         """Yield the attachment, prepared for all tests."""
-        part: Attachment = make_part("attachment", cls.attachment)
+        part = make_part(Attachment, cls.attachment)
         with part.prepare(testbed):
             yield part
 
@@ -139,7 +140,7 @@ class AttachmentContract:
         """Send a ping, then another: each must find the counters moved, as each measurement must."""
         if links.no_transit:
             return
-        with deployed(testbed, platform, links, registry.get("function", "nat")()) as chain:
+        with deployed(testbed, platform, links, registry.get(Function, "nat")()) as chain:
             counted, moved = chain.counted(), links.counters(testbed)
             assert set(moved) == self.counters
             for _ in range(2):
@@ -157,7 +158,7 @@ class AttachmentContract:
             return
         spec = instance_spec(testbed, "third")
         with (
-            deployed(testbed, platform, links, registry.get("function", "none")()) as chain,
+            deployed(testbed, platform, links, registry.get(Function, "none")()) as chain,
             platform.start(testbed, spec) as third,
         ):
             before = _named(contents(testbed))

@@ -16,7 +16,7 @@ from lastro.host.apparatus import Apparatus
 from lastro.host.cgroups import Resources
 from lastro.host.ledger import NETNS_DIR
 from lastro.instruments._http import HttpLoad, LoadOrigin, RequestedPage
-from lastro.instruments.base import TIME_HOST, Workload
+from lastro.instruments.base import TIME_HOST, Instrument, Workload
 from lastro.platforms.base import Instance, InstanceSpec
 from lastro.results.samples import Better, Reading
 from lastro.scenarios.shared.pools import PlatformPool
@@ -63,7 +63,7 @@ class InstrumentContract:
     def test_it_measures_what_it_declares_and_refuses_what_cannot_be_right(
         self, testbed: Testbed, pool: PlatformPool
     ) -> None:
-        part, tape = registry.get("instrument", self.instrument), Tape(testbed.host, self.printed_by)
+        part, tape = registry.get(Instrument, self.instrument), Tape(testbed.host, self.printed_by)
         with self.ready(testbed, pool) as (measure, version):
             assert any(map(str.isdigit, version()))
             reading, windows = _measured(measure, tape, testbed.apparatus)
@@ -90,7 +90,7 @@ class InstrumentContract:
                 assert time.monotonic() - began_s < _PATIENCE_S, "it does not end within its time limit"
 
     def _assert_declared(self, reading: Reading) -> None:
-        part = registry.get("instrument", self.instrument)
+        part = registry.get(Instrument, self.instrument)
         declared = {metric.name: metric for metric in (*part.metrics, TIME_HOST)}
         assert set(reading.measurements) <= declared.keys()
         for name, value in reading.measurements.items():
@@ -98,7 +98,7 @@ class InstrumentContract:
         assert all(math.isfinite(value) for series in reading.series for value in series.values)
 
     def test_its_metrics_and_options_are_declared_in_full(self) -> None:
-        part = registry.get("instrument", self.instrument)
+        part = registry.get(Instrument, self.instrument)
         for named in (part.metrics, getattr(part, "options", ())):
             assert len({each.name for each in named}) == len(named)
         assert part.metrics
@@ -107,7 +107,7 @@ class InstrumentContract:
     @contextmanager
     def ready(self, testbed: Testbed, pool: PlatformPool) -> Iterator[Ready]:
         """Prepare all that the instrument needs."""
-        part = registry.get("instrument", self.instrument)
+        part = registry.get(Instrument, self.instrument)
         if issubclass(part, Workload):
             yield from _workload(part(**self.options) if self.options else part().brief(), testbed, pool)
         elif issubclass(part, HttpLoad):

@@ -8,6 +8,7 @@ from typing import ClassVar
 import pytest
 
 from lastro import registry
+from lastro.attachments.base import Attachment
 from lastro.errors import Unavailable
 from lastro.functions.firewall import Firewall
 from lastro.isolation.base import NEIGHBOUR, Isolation, Profile, isolate
@@ -41,8 +42,7 @@ class IsolationContract:
 
     @pytest.fixture
     def part(self) -> Isolation:
-        made: Isolation = registry.get("isolation", self.isolation)()
-        return made
+        return registry.get(Isolation, self.isolation)()
 
     def test_it_is_in_force_or_says_why_not(self, testbed: Testbed, platform: Platform, part: Isolation) -> None:
         """Probe it, which starts a neighbour, and start the function: both may be isolated in ways of their own."""
@@ -86,7 +86,7 @@ class IsolationContract:
             assert changed == plain
             assert plain.sysctls.items() <= spec.sysctls.items()
             for name in registry.names("isolation") - {self.isolation}:
-                other = registry.get("isolation", name)()
+                other = registry.get(Isolation, name)()
                 orders = (isolate(plain, order, profile) for order in ([part, other], [other, part]))
                 one, another = (spec.with_security(prefix=tuple(sorted(spec.security.prefix))) for spec in orders)
                 assert one == another, name
@@ -99,7 +99,7 @@ class IsolationContract:
 
 def works_in_a_chain(testbed: Testbed, platform: Platform, parts: list[Isolation]) -> None:
     """Assert that a chain does its work under these isolations, and that each is in force on all its instances."""
-    links, profile = registry.get("attachment", "veth-direct")(), Profile.unmeasured(testbed)
+    links, profile = registry.get(Attachment, "veth-direct")(), Profile.unmeasured(testbed)
     with deployed(testbed, platform, links, Firewall(), isolate=lambda spec: isolate(spec, parts, profile)) as chain:
         assert chain.counted()["crossed"].packets >= 1
         server = chain.sink.spawn(["iperf3", "-s", "-1", "--forceflush"])

@@ -33,7 +33,7 @@ class MeterContract:
     def test_it_reads_a_known_load_and_nothing_after_it(self, testbed: Testbed, pool: PlatformPool) -> None:
         with pool.get("runc").start(testbed, InstanceSpec("loaded", _ROLE)) as instance:
             idle, made = instance.pids(), testbed.session.mark()
-            meter: Meter = registry.get("meter", self.meter)(testbed, {_ROLE: instance})
+            meter = registry.get(Meter, self.meter)(testbed, {_ROLE: instance})
             declared = {metric.name: metric for metric in meter.metrics}
             quiet, loaded = _read(meter, instance, "sleep 0.2"), _read(meter, instance, _LOAD)
             instance.run(["sh", "-c", _LOAD])
@@ -51,7 +51,7 @@ class MeterContract:
         """Assert what else must be true of a reading of the load."""
 
     def test_its_metrics_are_declared_in_full(self) -> None:
-        metrics = registry.get("meter", self.meter).metrics
+        metrics = registry.get(Meter, self.meter).metrics
         assert len({metric.name for metric in metrics}) == len(metrics)
         assert all(metric.unit and metric.summary and metric.better in get_args(Better) for metric in metrics)
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from lastro import registry
-from lastro.attachments.base import Segment
+from lastro.attachments.base import Attachment, Segment
 from lastro.platforms.base import Instance, Port
 from lastro.testing.subject import Subject
 
@@ -26,7 +26,7 @@ def joined(
     specs = [subject.spec(name, ports=("eth0",)) for name in names]
     with subject.together(*specs) as (left, right):
         ends = (Port(left, "eth0", f"{LEFT}/24"), Port(right, "eth0", f"{RIGHT}/24"))
-        with registry.get("attachment", attachment)().connect(subject.testbed, [Segment("s", ends)]):
+        with registry.get(Attachment, attachment)().connect(subject.testbed, [Segment("s", ends)]):
             yield left, right
 
 

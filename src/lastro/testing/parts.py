@@ -7,7 +7,8 @@ from typing import ClassVar
 
 from lastro import registry
 from lastro.anomalies.base import Anomaly, Demand, Dose
-from lastro.functions.base import CounterReading
+from lastro.attachments.base import Attachment
+from lastro.functions.base import CounterReading, Function
 from lastro.host.cgroups import Resources
 from lastro.platforms.base import InstanceSpec
 from lastro.scenarios.shared.chain import deployed
@@ -34,7 +35,7 @@ class AnomalyContract:
         return Demand(tool=tool, workers=2, memory_bytes=self.memory_bytes, timeout_s=20.0)
 
     def _part(self) -> Anomaly:
-        return registry.get("anomaly", self.anomaly)()  # type: ignore[no-any-return]
+        return registry.get(Anomaly, self.anomaly)()
 
     def test_it_reaches_its_dose_and_ends_with_the_trial(self, testbed: Testbed, pool: PlatformPool) -> None:
         for tool in self.tools:
@@ -78,7 +79,7 @@ class FunctionContract:
     function: ClassVar[str]
 
     def test_a_ping_crosses_it_and_its_counters_see_it(self, testbed: Testbed, pool: PlatformPool) -> None:
-        function, links = registry.get("function", self.function)(), registry.get("attachment", "veth-direct")()
+        function, links = registry.get(Function, self.function)(), registry.get(Attachment, "veth-direct")()
         mark = testbed.session.mark()
         with links.prepare(testbed), deployed(testbed, pool.get("runc"), links, function) as chain:
             counted = chain.counted()

@@ -43,13 +43,13 @@ class ScenarioContract:
     @pytest.fixture(scope="class")
     @classmethod
     def running(cls, testbed: Testbed) -> Iterator[Scenario]:
-        with closing(registry.get("scenario", cls.scenario)(testbed)) as made:
+        with closing(registry.get(Scenario, cls.scenario)(testbed)) as made:
             yield made
 
     @property
     def config(self) -> Config:
         """The configuration of the only treatment of a study with the levels and settings of `short`."""
-        found = schema(registry.get("scenario", self.scenario))
+        found = schema(registry.get(Scenario, self.scenario))
         factor, *_ = (name for name in self.short if name in found.parts)
         constants = [f"{name} = {json.dumps(value)}" for name, value in self.short.items() if name != factor]
         head = ["[study]", 'name = "contract"', f'scenario = "{self.scenario}"', "[factors]"]
@@ -59,7 +59,7 @@ class ScenarioContract:
         return {**study.settings, **treatment.levels}
 
     def test_what_a_study_may_choose_is_declared_in_full(self) -> None:
-        kind: type[Scenario] = registry.get("scenario", self.scenario)
+        kind = registry.get(Scenario, self.scenario)
         found = schema(kind)
         for setting in found.settings.values():
             _assert_complete(setting)
@@ -72,7 +72,7 @@ class ScenarioContract:
         assert all(metric.unit and metric.summary and metric.better in get_args(Better) for metric in metrics)
 
     def test_what_it_adds_to_a_report_is_of_its_own(self) -> None:
-        kind: type[Scenario] = registry.get("scenario", self.scenario)
+        kind = registry.get(Scenario, self.scenario)
         assert len({figure.name for figure in kind.figures}) == len(kind.figures)
         metrics = {metric.name for metric in kind.known_metrics()}
         for figure in kind.figures:
@@ -86,7 +86,7 @@ class ScenarioContract:
             assert 0 < len(sized.measures) == len(sized.columns)
 
     def test_a_study_of_it_can_be_planned(self) -> None:
-        kind: type[Scenario] = registry.get("scenario", self.scenario)
+        kind = registry.get(Scenario, self.scenario)
         needed = kind.calibrations(self.config)
         for config in (self.config, *needed.values()):
             assert 0 < kind.duration_s(config) < _LONGEST_S

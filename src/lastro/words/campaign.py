@@ -22,11 +22,6 @@ from lastro.words.numbers import direction_text
 from lastro.words.remarks import meaning, sign
 
 _MOST_LINKS = 3  # treatments to name
-_HOST_KEYS = (
-    ("hostname", "host_name", "node"),
-    ("cpu_model", "model", "model_name", "cpu"),
-    ("kernel", "kernel_release", "release"),
-)
 
 
 def summary(report: CampaignResults, say: Language) -> str:
@@ -299,28 +294,15 @@ def percent(share: float) -> str:
 
 def host_line(provenance: Mapping[str, Any], say: Language) -> str:
     """Describe the host as far as it is recorded: 'edge-7, AMD EPYC 7B13, 2 CPUs, 23.5 GiB, Linux 6.1.0'."""
-    name, model, kernel = (_find(provenance, keys) for keys in _HOST_KEYS)
-    cpus = _find(provenance, ("cpus", "n_cpus", "logical_cpus", "online_cpus"))
-    memory = _find(provenance, ("memory_bytes", "total_bytes", "memory_total_bytes"))
-    size = say.number(human_bytes(memory)) if _is_count(memory) else ""
+    host = provenance.get("host")
+    known = host if isinstance(host, Mapping) else {}
+    name, model, cpus, memory, kernel = (
+        value if isinstance(value := known.get(fact), str | int | float) else ""
+        for fact in ("hostname", "cpu_model", "cpus", "memory_bytes", "kernel")
+    )
+    size = say.number(human_bytes(memory)) if memory and not isinstance(memory, str) else ""
     parts = [name, model, say("{n} CPUs", n=cpus) if cpus else "", size, kernel]
     return ", ".join(str(part) for part in parts if part)
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _find(data: Mapping[str, Any], keys: tuple[str, ...]) -> Any:
-    """Return the plain value under the first of these keys, as near to the top level as possible; empty without any."""
-    level: list[Mapping[str, Any]] = [data]
-    while level:
-        for key in keys:
-            for mapping in level:
-                if isinstance(mapping.get(key), str | int | float):
-                    return mapping[key]
-        level = [item for mapping in level for item in mapping.values() if isinstance(item, Mapping)]
-    return ""
 
 
 def when(utc: str) -> str:

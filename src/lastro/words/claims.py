@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
-from lastro.analysis.claim_effects import ClaimContrast
+from lastro.analysis.claim_effects import ClaimContrast, Measure
 from lastro.analysis.claims import Judgement, Verdict, has_magnitude, judged_interval, magnitude_differs, tolerated
 from lastro.stats.contrasts import Contrast
 from lastro.stats.intervals import Bound
-from lastro.stats.notes import N_
+from lastro.stats.notes import N_, Note, percent
 from lastro.stats.ratios import Ratio
-from lastro.study.claims import Absolute, Additive, Alike, Claim, Compare, Extreme, Measure, Order, Published
 from lastro.units import significant
 from lastro.words.language import ENGLISH, Language
 from lastro.words.numbers import MINUS, fixed, ratio_text
+
+if TYPE_CHECKING:
+    from lastro.analysis.claims.claim import Claim, Published
 
 VERDICT_MARKS: dict[Verdict, str] = {
     "reproduced": "✓",
@@ -45,9 +48,11 @@ def published_text(published: Published | None, say: Language = ENGLISH) -> str:
     The judged figure comes first, with its tolerance. Without a tolerance, return the figure as it was printed."""
     if published is None:
         return ""
-    if published.tolerance is None:
-        return f"“{published.printed}”" if published.printed else ""
     measure, figure = published.judged
+    if published.tolerance is None:
+        bound = "≥ " if published.at_least is not None else "≤ " if published.at_most is not None else ""
+        printed = f"“{published.printed}”" if published.printed else ""
+        return say.number(f"{bound}{_shown(measure, figure, published.unit)}") if bound else printed
     around = 100.0 if measure == "share" else 1.0
     text = f"{_shown(measure, figure, published.unit)} ± {significant(published.tolerance * around, 2)}"
     if measure == "ratio" and published.difference is not None:
@@ -91,40 +96,37 @@ def reason_text(one: Judgement, say: Language = ENGLISH) -> str:
 
 
 def _reason(one: Judgement, say: Language) -> str:
-    if one.verdict == "untestable here" or one.effects is None or one.part is None:
+    claim, part, effects = one.claim, one.part, one.effects
+    if one.verdict == "untestable here" or effects is None or part is None:
         return "; ".join(map(say.note, one.why_not))
+    words, values = claim.statement.words(claim), {"levels": part.label, "figure": claim.statement.figure(claim)}
     if one.verdict == "reproduced":
-        text = _reproduced(one.claim, one.part, say)
+        text = _magnitude_reproduced(claim, say) or say.note(Note(words.reproduced, **values))
     elif one.verdict.startswith("same direction"):
-        text = _direction_only(one.claim, one.part, say)
+        text = _direction_only(claim, part, say)
     elif one.verdict == "contradicted":
-        text = _contradicted(one.claim, one.part, say)
+        text = say.note(Note(words.contradicted, **values))
     else:
-        text = _not_distinguishable(one, one.claim, one.part, say)
-    if one.part.under_floor and not _of_equivalence(one.claim):
+        text = say.note(Note(words.undecided, **values))
+        if one.corrected:
+            text += " " + say("after correction for the number of claims")
+        if not claim.statement.states_figure and claim.slight is None and magnitude_differs(claim, part):
+            text += "; " + say("an effect as large as the published one would have been detected")
+    if part.under_floor and not claim.statement.is_equivalence(claim):
         text += "; " + say("the effect is smaller than the noise floor of this host")
-    if one.effects.strata < one.effects.all_strata:
-        n, total = one.effects.strata, one.effects.all_strata
-        text += "; " + say("over {n} of {all} conditions of the design", n=n, all=total)
+    if effects.strata < effects.all_strata:
+        text += "; " + say("over {n} of {all} conditions of the design", n=effects.strata, all=effects.all_strata)
     return text
 
 
-def _reproduced(claim: Claim, part: ClaimContrast, say: Language) -> str:
-    if isinstance(claim.statement, Absolute):
-        return say("the data show that the mean is {level}", level=level_text(claim.statement, say))
-    if isinstance(claim.statement, Extreme):
-        return say("the data show that the ratio is {figure} where it is farthest from 1", figure=_figure(claim, say))
+def _magnitude_reproduced(claim: Claim, say: Language) -> str:
     if claim.slight is not None:
         return say("the whole interval lies below a difference of {bound}", bound=_slight(claim, say))
-    if has_magnitude(claim):
-        return say("the whole interval lies within the tolerance of the published figure")
-    if isinstance(claim.statement, Compare) and _of_equivalence(claim):
-        return say("the difference is within {margin}", margin=_margin(claim, say))
-    if _of_equivalence(claim):
-        return say("the widest difference, {levels}, is within {margin}", levels=part.label, margin=_margin(claim, say))
-    if isinstance(claim.statement, Order):
-        return say("every pair differs in this order; the closest pair is {levels}", levels=part.label)
-    return say("the effect is significant, in this direction")
+    if claim.statement.states_figure or not has_magnitude(claim):
+        return ""
+    if _is_bound(claim):
+        return say("the whole interval lies within the published bound")
+    return say("the whole interval lies within the tolerance of the published figure")
 
 
 def _direction_only(claim: Claim, part: ClaimContrast, say: Language) -> str:
@@ -140,46 +142,15 @@ def _direction_only(claim: Claim, part: ClaimContrast, say: Language) -> str:
         return say("the whole interval lies beyond a difference of {bound}", bound=_slight(claim, say))
     if claim.slight is not None:
         return say("the interval reaches beyond a difference of {bound}", bound=_slight(claim, say))
+    if _is_bound(claim) and magnitude_differs(claim, part):
+        return say("the whole interval lies beyond the published bound")
+    if _is_bound(claim):
+        return say("the interval reaches beyond the published bound")
     if found.high < low:
         return say("the whole interval lies below the tolerance of the published figure")
     if found.low > high:
         return say("the whole interval lies above the tolerance of the published figure")
     return say("the interval reaches beyond the tolerance of the published figure")
-
-
-def _contradicted(claim: Claim, part: ClaimContrast, say: Language) -> str:
-    if isinstance(claim.statement, Absolute):
-        return say("the data show that the mean is not {level}", level=level_text(claim.statement, say))
-    if isinstance(claim.statement, Extreme):
-        return say(
-            "the data show that the ratio is not {figure} where it is farthest from 1 (at {levels})",
-            figure=_figure(claim, say), levels=part.label,
-        )  # fmt: skip
-    if _of_equivalence(claim):
-        return say("{levels} differ by more than {margin}", levels=part.label, margin=_margin(claim, say))
-    if isinstance(claim.statement, Order):
-        return say("{levels} differ in the opposite order", levels=part.label)
-    return say("the effect is significant, in the opposite direction")
-
-
-def _not_distinguishable(one: Judgement, claim: Claim, part: ClaimContrast, say: Language) -> str:
-    if _of_equivalence(claim):
-        text = say("the data cannot show whether {levels} differ by more than {margin}",
-                   levels=part.label, margin=_margin(claim, say))  # fmt: skip
-    elif isinstance(claim.statement, Order):
-        text = say("{levels} are not distinguishable", levels=part.label)
-    elif isinstance(claim.statement, Absolute):
-        text = say("the data cannot show whether the mean is {level}", level=level_text(claim.statement, say))
-    elif isinstance(claim.statement, Extreme):
-        figure = _figure(claim, say)
-        text = say("the data cannot show whether the ratio is {figure} where it is farthest from 1", figure=figure)
-    else:
-        text = say("no effect is distinguishable")
-    if one.corrected:
-        text += " " + say("after correction for the number of claims")
-    if not isinstance(claim.statement, Extreme) and claim.slight is None and magnitude_differs(claim, part):
-        text += "; " + say("an effect as large as the published one would have been detected")
-    return text
 
 
 def contradiction_text(claim: Claim, say: Language = ENGLISH) -> str:
@@ -195,35 +166,12 @@ def beside_text(claim: Claim, say: Language = ENGLISH) -> str:
     return "; ".join(filter(None, (contradiction_text(claim, say), claim.noted(say.code))))
 
 
-def level_text(statement: Absolute, say: Language) -> str:
-    """Format the stated level: 'at most 3 %', 'at least 5 s' or '40 ± 4 s'."""
-    low, high = statement.low, statement.high
-    if math.isinf(low):
-        return say("at most {figure}", figure=say.number(f"{high:g} {statement.unit}"))
-    if math.isinf(high):
-        return say("at least {figure}", figure=say.number(f"{low:g} {statement.unit}"))
-    return say.number(f"{(low + high) / 2:g} ± {(high - low) / 2:g} {statement.unit}").replace("-", MINUS)
-
-
-def _figure(claim: Claim, say: Language) -> str:
-    """Format the ratio that a claim states for an extreme: '0.6 ± 0.2'."""
-    assert isinstance(claim.statement, Extreme)
-    return say.number(f"{claim.statement.ratio:g} ± {claim.statement.tolerance:g}")
-
-
-def _of_equivalence(claim: Claim) -> bool:
-    statement = claim.statement
-    return isinstance(statement, Alike | Additive) or (
-        isinstance(statement, Compare) and statement.direction == "alike"
-    )
-
-
-def _margin(claim: Claim, say: Language) -> str:
-    return say.number(f"{(claim.margin or 0) * 100:g} %")
+def _is_bound(claim: Claim) -> bool:
+    return claim.published is not None and claim.published.tolerance is None
 
 
 def _slight(claim: Claim, say: Language) -> str:
-    return say.number(f"{(claim.slight or 0) * 100:g} %")
+    return say.number(percent(claim.slight))
 
 
 def _shown(measure: Measure, value: float, unit: str) -> str:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.claims import Judgement, Verdict, tally
 from lastro.stats.notes import N_
-from lastro.study.claims import Source
 from lastro.words.claims import effect_text
 from lastro.words.estimates import p_text
 from lastro.words.language import ENGLISH, Language
+
+if TYPE_CHECKING:
+    from lastro.analysis.claims.claim import Source
 
 TALLY_WORDS: dict[Verdict, str] = {
     "reproduced": N_("{n} reproduced"),

@@ -14,7 +14,7 @@ from importlib import resources
 from typing import Any
 
 from lastro.errors import InputError, did_you_mean
-from lastro.stats.notes import Note
+from lastro.stats.notes import Note, Numeral
 
 LANGUAGES = ("en", "pt-BR")
 
@@ -35,9 +35,13 @@ class Language:
         return text.format(**values) if values else text
 
     def note(self, note: Note) -> str:
-        """Translate a note from pure code; floats among its values get the separators of this language."""
-        values = {name: self.number(str(v)) if isinstance(v, float) else v for name, v in note.values.items()}
-        return self(note.message, **values)
+        """Translate a note from pure code, and the notes in it; numbers in it get the separators of this language."""
+        return self(note.message, **{name: self._value(value) for name, value in note.values.items()})
+
+    def _value(self, value: object) -> object:
+        if isinstance(value, Note):
+            return self.note(value)
+        return self.number(str(value)) if isinstance(value, float | Numeral) else value
 
     def count(self, n: int, noun: str) -> str:
         """Return '1 trial' or '2,160 trials'; in Portuguese '1 ensaio', '2.160 ensaios'.

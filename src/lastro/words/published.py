@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from lastro.analysis.as_published import PublishedMark, PublishedPanel
+from lastro.analysis.as_published import PublishedPanel
 from lastro.stats.notes import N_
-from lastro.study.model import Level
-from lastro.study.printed import Passage
-from lastro.study.sides import Levels
+from lastro.study.model import Level, Levels
 from lastro.words.language import Language
+
+if TYPE_CHECKING:
+    from lastro.analysis.claims.claim import PublishedMark
+    from lastro.study.printed import Passage
 
 _PLACES = {"table": N_("table {n}"), "figure": N_("figure {n}")}
 

@@ -17,7 +17,7 @@
                stand_in [{published, measured}]: a published level, and the levels in its place
                contradicted_by {says, says_in, where}: a passage of the same source that contradicts the claim
                note: what differs between the claim as published and as judged; empty without one
-               published {ratio, share, difference, unit, tolerance, printed}
+               published {ratio, share, at_least, at_most, difference, unit, tolerance, printed}
                measure is "ratio", "difference", "share", or "level": the mean itself, in the metric's unit
                parts [{label, measure, effect, difference, bound}]; where a mean is only a lower bound, bound says how
                the true effect compares with the value: ">=", "<=", or "unknown" if it may be either
@@ -33,9 +33,9 @@ from typing import Any
 from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.claim_effects import ClaimContrast
 from lastro.analysis.claims import Judgement, tally
+from lastro.analysis.claims.claim import Claims, Contradiction, Published, Source
 from lastro.builders.data.encoder import Forms, encode, only
 from lastro.plain import json_text
-from lastro.study.claims import Claims
 from lastro.words.claims import reason_text
 from lastro.words.language import ENGLISH, Language
 
@@ -45,6 +45,9 @@ CLAIM_FORMS: Forms = {
     ClaimContrast: lambda part: (
         only(part, "label measure effect") | {"difference": part.beside, "bound": _BOUNDS[part.bound]}
     ),
+    Contradiction: lambda passage: only(passage, "says says_in where"),
+    Published: lambda figure: only(figure, "ratio share at_least at_most difference unit tolerance printed"),
+    Source: lambda source: only(source, "title authors year"),
 }
 
 

@@ -27,11 +27,12 @@ from lastro.analysis.as_published import (
     MatchedBars,
     MatchedLines,
     MatchedTable,
-    PublishedMark,
     PublishedPanel,
 )
+from lastro.analysis.claims.claim import PublishedMark
 from lastro.builders.data.encoder import Forms, encode, only, own
 from lastro.stats.contrasts import Contrast
+from lastro.study.printed import PrintedColumn
 
 _BOUNDS = {"": None, "≥": ">=", "≤": "<="}
 
@@ -53,7 +54,7 @@ def _table(found: MatchedTable) -> dict[str, Any]:
         }
         for row, heres in zip(found.table.rows, found.rows, strict=True)
     ]
-    return only(found.table.passage, _PASSAGE) | only(found.table, "at columns") | {"rows": rows}
+    return only(found.table, f"{_PASSAGE} at columns") | {"rows": rows}
 
 
 _PASSAGE = "id says where note"
@@ -67,6 +68,7 @@ _FORMS: Forms = {
     ),
     PublishedPanel: lambda panel: own(panel) | {"metric": panel.metric.name},
     PublishedMark: _mark,
+    PrintedColumn: lambda column: only(column, "metric unit heading at"),
     Contrast: lambda mean: only(mean, "value interval n pairing absent_because"),
 }
 

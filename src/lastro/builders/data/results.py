@@ -79,7 +79,7 @@ from lastro.builders.data.statistics import analysis_document
 from lastro.figures.scenario_additions import growth_of
 from lastro.plain import json_text
 from lastro.results.samples import Metric
-from lastro.stats.order import Estimate
+from lastro.stats.intervals import Estimate
 from lastro.stats.ratios import Ratio
 from lastro.study.design import Treatment
 from lastro.study.model import Study
@@ -102,7 +102,7 @@ _FORMS: Forms = {
         "greatest": max(each.values),
         "text": each.text,
     },
-    Estimate: lambda median: only(median, "value at_least interval absent_because"),
+    Estimate: lambda median: only(median, "value interval absent_because") | {"at_least": median.bound == "≥"},
     Gap: lambda gap: own(gap, n_trials="trials"),
     Growth: lambda growth: own(growth, "against") | growth.against,
     Mark: lambda mark: own(mark, n="trials"),

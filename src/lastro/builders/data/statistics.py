@@ -62,7 +62,7 @@ from lastro.builders.data.encoder import Forms, encode, only, own
 from lastro.stats.anova import TYPE, Anova, Effect
 from lastro.stats.contrasts import Contrast
 from lastro.stats.drift import Drift
-from lastro.stats.order import Estimate
+from lastro.stats.intervals import Estimate
 from lastro.stats.ratios import Ratio
 from lastro.stats.residual_checks import ResidualChecks
 from lastro.stats.simultaneous import Pair
@@ -92,7 +92,7 @@ _FORMS: Forms = {
         | {"treatments": [dict(zip(("treatment", "n", "trials"), each, strict=True)) for each in modes.counts]}
         | only(modes, "contrasts")
     ),
-    Estimate: lambda median: only(median, "value interval absent_because"),
+    Estimate: lambda found: only(found, "value interval absent_because"),
     LostTrials: lambda lost: own(lost, "summary ratio"),
     Drift: lambda drift: own(drift, "points"),
     CountScaling: lambda scaling: (

@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 
 from lastro.host.base import Host
-from lastro.host.cgroups.base import Cgroups, GroupTasks, Resources, Usage
+from lastro.host.cgroups.base import Cgroups, GroupTasks, Resources, Usage, total
 from lastro.host.cgroups.v1 import CgroupsV1
 from lastro.host.cgroups.v2 import CgroupsV2
 from lastro.host.files import Files, LocalFiles
@@ -25,6 +25,7 @@ __all__ = [
     "block_device_of",
     "detect",
     "parse_cpus",
+    "total",
 ]  # fmt: skip
 
 # The query of `block_device_of` for the shell of a remote host.

@@ -105,6 +105,12 @@ class Usage:
         )
 
 
+def total(used: Iterable[Usage]) -> Usage:
+    """Return the sum of what several groups have used."""
+    each = [*used]
+    return Usage(**{f.name: sum(getattr(one, f.name) for one in each) for f in fields(Usage)})
+
+
 class Cgroups(ABC):
     version: int
 

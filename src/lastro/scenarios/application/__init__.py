@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from lastro import registry
+from lastro.attachments.base import Attachment
 from lastro.instruments.base import TIME_HOST, Workload
 from lastro.instruments.sysbench_oltp import SysbenchOltp
 from lastro.meters.host import HostMeter
@@ -26,7 +27,7 @@ _INSIDE, _PEER = "inside", "peer"
 
 def known_attachment(name: str) -> object:
     """Return the attachment of this name. Raises: InputError when there is none."""
-    return registry.get("attachment", name)
+    return registry.get(Attachment, name)
 
 
 class ApplicationScenario(ComputeScenario):

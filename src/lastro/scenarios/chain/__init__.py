@@ -5,21 +5,18 @@ measured one after the other with a pause between them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from typing import Any, TypedDict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from lastro import registry
-from lastro.errors import LastroError
-from lastro.functions.base import PATHS
+from lastro.functions.base import PATHS, Function
 from lastro.host import facts
 from lastro.host.base import Host
-from lastro.host.cgroups import Usage, block_device_of
 from lastro.image.rootfs import ImageAdditions
 from lastro.instruments.iperf3_tcp import Iperf3Tcp
 from lastro.instruments.iperf3_udp import Iperf3Udp
 from lastro.instruments.ping import Ping
-from lastro.isolation.base import MeasuredUse, Profile
+from lastro.isolation.base import Profile
 from lastro.platforms.base import Availability
 from lastro.results.samples import Metric, Outcome
 from lastro.scenarios.base import CalibrationKind, Config, links_level, start_s
@@ -39,7 +36,6 @@ from lastro.scenarios.shared.on_chain import (
     PROFILE,
     OnChain,
 )
-from lastro.shapes import made
 from lastro.study.levels import NONE
 from lastro.study.model import Setting
 from lastro.units import parse_rate_bps
@@ -57,14 +53,6 @@ def _may_be_positive(length: object) -> bool:
     """Return whether a setting, or a level of a factor, is not 0."""
     levels = length if isinstance(length, Mapping | tuple | list) else (length,)
     return any(float(str(level)) > 0 for level in levels)
-
-
-class _Undisturbed(TypedDict):
-    """The notes of a trial from which a profile is made."""
-
-    elapsed_s: float
-    usage: dict[str, Usage]  # by role
-    carrying_cpus: float  # CPUs of the chain while it carried TCP
 
 
 class ChainScenario(OnChain):
@@ -139,13 +127,7 @@ class ChainScenario(OnChain):
     def calibration_value(self, key: str, outcome: Outcome) -> Any:
         if key.startswith(_CEILING):
             return outcome.measurements[_THROUGHPUT]
-        noted: _Undisturbed = made(_Undisturbed, outcome.notes)
-        return {
-            "needs": {role: asdict(MeasuredUse.of(used, noted["elapsed_s"])) for role, used in noted["usage"].items()},
-            "chain_cpus": noted["carrying_cpus"],
-            "block_device": block_device_of(self.testbed.scratch_dir, self.testbed.host),
-            "usable_cpus": len(self.testbed.usable_cpus),
-        }
+        return self.profile_of(outcome)
 
     # The trial
 
@@ -158,25 +140,18 @@ class ChainScenario(OnChain):
         judge_ceiling(outcome, None if ceiling is None else {_THROUGHPUT: ceiling}, rates=(_THROUGHPUT,))
         return outcome
 
-    def facts(self, configs: Sequence[Config]) -> dict[str, Any]:
-        """Return versions of the image's tools, and the offloads of the study's links on the platform native."""
-        found: dict[str, Any] = {"image_tools": {}, "offloads": {}}
+    def version_commands(self, configs: Sequence[Config]) -> Mapping[str, Sequence[str]]:
+        commands = [Iperf3Tcp.version_argv, Ping.version_argv, ("stress-ng", "--version"), ("stress", "--version")]
         click = any(config["implementation"] == "click" for config in configs)
-        try:
-            for name, offloads in sorted({(links_level(config), str(config["offloads"])) for config in configs}):
-                if self._probes.attachment(name, self.pool.native.name):
-                    links = name if offloads == KERNEL else f"{name}, offloads {offloads}"
-                    with_offloads = offloads != OFF
-                    found["offloads"][links], found["image_tools"] = self._facts_over(name, with_offloads, click)
-        except LastroError as error:
-            found["not_told"] = error.message
-        return found
+        return {argv[0]: argv for argv in (*commands, *([("click", "--version")] if click else []))}
 
-    def _facts_over(self, attachment: str, with_offloads: bool, click: bool) -> tuple[dict[str, str], dict[str, str]]:
-        links, forwarding = self.attachments.get(attachment), registry.get("function", NONE)()
-        with deployed(self.testbed, self.pool.native, links, forwarding, offloads=with_offloads) as chain:
-            offloads = facts.offloads(self.testbed.host, chain.source.netns, SOURCE_PORT)
-            commands = [Iperf3Tcp.version_argv, Ping.version_argv, ("stress-ng", "--version"), ("stress", "--version")]
-            commands += [("click", "--version")] if click else []
-            lines = {argv[0]: chain.source.run(argv, check=False).text.splitlines() for argv in commands}
-        return offloads, {tool: words[0] for tool, words in lines.items() if words}
+    def told(self, configs: Sequence[Config]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """Yield also the offloads of the study's links on the platform native."""
+        yield from super().told(configs)
+        native, forwarding = self.pool.native, registry.get(Function, NONE)()
+        for name, offloads in sorted({(links_level(config), str(config["offloads"])) for config in configs}):
+            if self._probes.attachment(name, native.name):
+                links = self.attachments.get(name)
+                with deployed(self.testbed, native, links, forwarding, offloads=offloads != OFF) as chain:
+                    found = facts.offloads(self.testbed.host, chain.source.netns, SOURCE_PORT)
+                yield "offloads", {name if offloads == KERNEL else f"{name}, offloads {offloads}": found}

@@ -17,14 +17,12 @@ from lastro.results.samples import Metric, Outcome, Reading
 from lastro.scenarios.base import Config
 from lastro.scenarios.chain.latency import BesideTcp, idle_instrument, load_reasons, signed, undetoured
 from lastro.scenarios.shared.awake import AWAKE, AwakeCpus, awake_cpus
-from lastro.scenarios.shared.clock_policy import clocks_of, judge_clocks
-from lastro.scenarios.shared.cost import LoadWatch
 from lastro.scenarios.shared.crossings import difference, judge_crossings
-from lastro.scenarios.shared.flow import judge_links, rest
+from lastro.scenarios.shared.flow import rest
 from lastro.scenarios.shared.frames import frames_of, judge_frames
-from lastro.scenarios.shared.host_limits import judge_host
 from lastro.scenarios.shared.on_chain import StandingChain
-from lastro.scenarios.shared.topology import note_load, note_meter, note_witness
+from lastro.scenarios.shared.topology import note_load, note_meter
+from lastro.scenarios.shared.window import Meters
 from lastro.testbed import Testbed
 
 COST = Metric(
@@ -57,30 +55,12 @@ def measure(testbed: Testbed, config: Config, standing: StandingChain, outcome: 
 def _measure(
     testbed: Testbed, config: Config, standing: StandingChain, awake: AwakeCpus | None, outcome: Outcome
 ) -> None:
-    chain, everyone, disturbance = standing.chain, standing.everyone, standing.disturbance
-    host, usage = HostMeter(testbed, everyone, standing.own_cgroups), UsageMeter(testbed, everyone)
-    if disturbance:
-        disturbance.neighbour.require_alive()
-    before = disturbance.neighbour.reading() if disturbance else None
-    clocks = clocks_of(everyone)
-    links = chain.attachment.counters(testbed)
-    usage.start()
-    host.start()
-    carrying = _instruments(testbed, config, standing, awake, outcome)
-    host.stop()
-    usage.stop()
-    judge_clocks(clocks, clocks_of(everyone), float(config["max_drift_percent"]) / 100, outcome)
-    judge_links(chain.attachment.name, links, chain.attachment.counters(testbed), outcome)
-    note_meter(outcome, usage)
-    note_meter(outcome, host)
-    outcome.measurements.update({**host.read(), **usage.read(), **carrying})
-    outcome.notes.update(usage.notes())
-    outcome.notes["elapsed_s"] = usage.elapsed_s
-    judge_host(host, usage.user_s, config, outcome)
-    if disturbance and before:
-        role = disturbance.neighbour.instance.spec.role
-        note_witness(outcome, "dose", "what the neighbour really did", (role,))
-        disturbance.judge_dose("the anomaly", before, host, outcome)
+    window = standing.window(testbed, config)
+    with window:
+        carrying = _instruments(testbed, config, standing, awake, outcome)
+    outcome.measurements.update({**window.host.read(), **window.usage.read(), **carrying})
+    outcome.notes |= {**window.usage.notes(), "elapsed_s": window.usage.elapsed_s}
+    window.judge(outcome)
 
 
 def _instruments(
@@ -100,7 +80,7 @@ def _instruments(
         if position:
             rest(float(config["gap_s"]))
         counters = InterfaceMeter(testbed, standing.on_links)
-        watch = LoadWatch(testbed, standing.everyone, standing.own_cgroups)
+        watch = Meters(testbed, standing.everyone, standing.own_cgroups)
         counters.start()
         counted = chain.counted()
         with awake.kept() if awake and instrument is latency else nullcontext():
@@ -132,7 +112,7 @@ def _instruments(
     return carrying
 
 
-def _carrying(testbed: Testbed, watch: LoadWatch, reading: Reading) -> dict[str, float]:
+def _carrying(testbed: Testbed, watch: Meters, reading: Reading) -> dict[str, float]:
     """Return the CPUs that were in use during a flow, and the cost of each Gbit that arrived."""
     used = watch.usage.read()
     found = {
@@ -144,6 +124,6 @@ def _carrying(testbed: Testbed, watch: LoadWatch, reading: Reading) -> dict[str,
     return found
 
 
-def _work_s(testbed: Testbed, watch: LoadWatch) -> float:
+def _work_s(testbed: Testbed, watch: Meters) -> float:
     """Return the CPU seconds of the chain in the window that ended last."""
     return watch.work_s(testbed.apparatus.windows[-1].cpu_s or 0.0)

@@ -30,7 +30,7 @@ from lastro.scenarios.shared.resources import RESOURCES, expected_cpus, limited_
 from lastro.scenarios.shared.storage import really, storage
 from lastro.scenarios.shared.topology import BuiltTopology, note_load
 from lastro.scenarios.shared.verify_limits import limits_of, unequal
-from lastro.scenarios.shared.workload_meters import WorkloadWatch, record_watched
+from lastro.scenarios.shared.window import MeasuredWindow
 from lastro.study.levels import split_options
 from lastro.study.model import Level, Setting
 from lastro.testbed import Testbed
@@ -179,33 +179,20 @@ class ComputeScenario(OnPlatforms):
         outcome: Outcome,
     ) -> None:
         """Run the workload, with meters and clocks around its command. `under` is the storage of its files."""
-        watch = WorkloadWatch(self.testbed, everyone, _ROLE, self._daemons(config, platform))
-        reading = tool.run(everyone[_ROLE], float(config["limit_s"]), watch)
+        window = MeasuredWindow(self.testbed, everyone, config, self._daemons(config, platform), workload=_ROLE)
+        reading = tool.run(everyone[_ROLE], float(config["limit_s"]), window)
         reading = through_arc(reading, under, tool.past_caches)
-        watch.require_used(tool.name)
+        window.require_used(tool.name)
         note_load(outcome, tool.name, self._client(config), _ROLE)
-        watch.note_witnesses(outcome)
-        drift_limit = float(config["max_drift_percent"]) / 100
-        used, by_host = watch.used[_ROLE], tool.by_host_clock | BY_HOST
+        drift, drift_limit = window.drifts.get(_ROLE), float(config["max_drift_percent"]) / 100
+        used, by_host = window.usage.used[_ROLE], tool.by_host_clock | BY_HOST
         work_s = reading.measurements.get(TIME_HOST.name)
-        reading = with_account(reading, used, work_s, watch.guest, watch.guest_after)
-        judge_clock(reading, by_host, watch.drift, drift_limit, outcome)
-        note_unverified_clock(everyone[_ROLE], by_host, watch.drift, drift_limit, outcome)
-        record_watched(watch, work_s, config, outcome)
+        reading = with_account(reading, used, work_s, window.guest, window.guest_after)
+        judge_clock(reading, by_host, drift, drift_limit, outcome)
+        note_unverified_clock(everyone[_ROLE], by_host, drift, drift_limit, outcome)
+        window.record_workload(work_s, outcome)
         outcome.notes["workload"] = {"instrument": tool.name, "options": tool.chosen, "command": tool.argv()}
 
-    def facts(self, configs: Sequence[Config]) -> dict[str, Any]:
-        """Return the versions of the workloads' tools in the image."""
-        names = self.tools(configs)
-        found: dict[str, Any] = {"image_tools": {}}
-        try:
-            spec = InstanceSpec(self.testbed.session.unique("facts"), "probe")
-            with self.pool.native.start(self.testbed, spec) as instance:
-                for name in names:
-                    kind = registry.parts("instrument")[name].cls
-                    if kind and kind.version_argv:
-                        done = instance.run(kind.version_argv, check=False)
-                        found["image_tools"][name] = next(iter((done.text + done.error_text).splitlines()), "")
-        except LastroError as error:
-            found["not_told"] = error.message
-        return found
+    def version_commands(self, configs: Sequence[Config]) -> Mapping[str, Sequence[str]]:
+        kinds = {name: registry.parts("instrument")[name].cls for name in self.tools(configs)}
+        return {name: kind.version_argv for name, kind in kinds.items() if kind and kind.version_argv}

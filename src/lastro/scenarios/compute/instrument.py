@@ -38,7 +38,7 @@ def workload_metrics(own: Sequence[Metric]) -> tuple[Metric, ...]:
 
 def workload(config: Config) -> Workload:
     """Return the instrument of a treatment with its options. Raises: Unavailable, InputError."""
-    return make_part("instrument", part_level(config, "instrument"))  # type: ignore[no-any-return]
+    return make_part(Workload, part_level(config, "instrument"))
 
 
 Started = Callable[[Workload], AbstractContextManager[Instance]]

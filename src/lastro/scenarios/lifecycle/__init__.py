@@ -12,7 +12,6 @@ from typing import Any
 
 from lastro.errors import LastroError, PlatformError
 from lastro.host.cgroups import Usage
-from lastro.meters.host import HostMeter
 from lastro.platforms.base import Availability, Instance, InstanceSpec, Platform
 from lastro.platforms.native import Native
 from lastro.results.samples import Metric, Outcome, Series
@@ -22,10 +21,11 @@ from lastro.scenarios.lifecycle.footprint import Footprint
 from lastro.scenarios.lifecycle.meeting import MOST, MeetingPlace, meeting_place
 from lastro.scenarios.shared.bases import OnPlatforms
 from lastro.scenarios.shared.flow import rest
-from lastro.scenarios.shared.host_limits import HOST_LIMITS, clock_kept, judge_host
+from lastro.scenarios.shared.host_limits import HOST_LIMITS, clock_kept
 from lastro.scenarios.shared.memory_room import ENOUGH, MIB, memory_taken, record_capacity, require_room
 from lastro.scenarios.shared.timing import InstanceTimes, TimedPlatform
-from lastro.scenarios.shared.topology import BuiltTopology, note_meter
+from lastro.scenarios.shared.topology import BuiltTopology
+from lastro.scenarios.shared.window import MeasuredWindow
 from lastro.study.model import Setting
 
 _DAY_S = 86_400
@@ -85,19 +85,17 @@ class LifecycleScenario(OnPlatforms):
             meeting_place(self.testbed, native, attachment, n, together=together) as place,
         ):
             rest(float(config["settle_s"]))  # meanwhile, the kernel frees what an earlier trial left to it
-            host = HostMeter(self.testbed, {}, (*platform.own_cgroups, *place.own_cgroups))
+            own_cgroups = (*platform.own_cgroups, *place.own_cgroups)
+            window = MeasuredWindow(self.testbed, {}, config, own_cgroups, with_commands=True)
             before = Footprint.of(self.testbed)
-            host.start()
             with ExitStack() as stack:
-                instances = place.fill(stack, clocked)
-                rest(float(config["settle_s"]))
-                usage = [instance.usage() for instance in instances]
-                host.stop()
+                with window:
+                    window.add({instance.spec.name: instance for instance in place.fill(stack, clocked)})
+                    rest(float(config["settle_s"]))
                 taken = Footprint.of(self.testbed).since(before)
-                _record_footprint(outcome, taken, usage)
-                judge_host(host, sum(used.user_s for used in usage) + host.commands_user_s, config, outcome)
+                _record_footprint(outcome, taken, [*window.usage.used.values()])
                 self._note_topology(config, place, outcome)
-                note_meter(outcome, host)
+                window.judge(outcome)
                 if config["max_instances"]:
                     self._fill_up(config, platform, n, before, outcome)
         _record_lifecycles(outcome, list(clocked.lives.values()), together=together)

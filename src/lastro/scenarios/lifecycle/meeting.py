@@ -8,7 +8,6 @@ from contextlib import ExitStack, contextmanager
 
 from lastro.attachments.base import Attachment, Segment
 from lastro.errors import PlatformError
-from lastro.host.base import Completed
 from lastro.platforms.base import Instance, InstanceSpec, Platform, Port, start_all
 from lastro.scenarios.base import make_part
 from lastro.scenarios.shared.instance_spec import instance_spec
@@ -72,7 +71,8 @@ class MeetingPlace:
             raise PlatformError(f"no packet of instance {name} reached its peer within {_REACH_S} s")
         command = port.instance.run(["true"], timeout_s=_ANSWER_S, check=False)
         if command.returncode != 0:
-            raise PlatformError(f"instance {name} did not answer: {_last_words(command)}")
+            words = (command.error_text or command.text).strip()[-200:] or f"`true` exited with {command.returncode}"
+            raise PlatformError(f"instance {name} did not answer: {words}")
         life.packet_s, life.command_s = packet.duration_s, command.duration_s
 
 
@@ -85,11 +85,7 @@ def meeting_place(
         hubs = [testbed.session.unique("hub") for _ in range(1 if together else n)]
         places = []
         for hub in hubs:
-            place, links = stack.enter_context(beside(testbed, hub)), make_part("attachment", attachment)
+            place, links = stack.enter_context(beside(testbed, hub)), make_part(Attachment, attachment)
             stack.enter_context(links.prepare(place))
             places.append((place, links))
         yield MeetingPlace(stack.enter_context(native.start(testbed, instance_spec(testbed, "peer"))), places, n)
-
-
-def _last_words(done: Completed) -> str:
-    return (done.error_text or done.text).strip()[-200:] or f"`true` exited with {done.returncode}"

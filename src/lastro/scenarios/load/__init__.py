@@ -9,18 +9,16 @@ loads."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from typing import Any, TypedDict
+from typing import Any
 
 from lastro import registry
 from lastro.errors import InstrumentError, LastroError, Unavailable
 from lastro.functions.base import PATHS
 from lastro.host.base import Host
-from lastro.host.cgroups import Usage, block_device_of
 from lastro.image.rootfs import ImageAdditions
 from lastro.instruments._captured import PACKAGES
 from lastro.instruments._load_generator import LoadGenerator, sizes_of
-from lastro.isolation.base import MeasuredUse, Profile
+from lastro.isolation.base import Profile
 from lastro.meters.host import HostMeter
 from lastro.meters.usage import UsageMeter
 from lastro.platforms.base import Availability, InstanceSpec, unavailable
@@ -35,7 +33,7 @@ from lastro.scenarios.load.latency import SETTINGS as LATENCY_SETTINGS
 from lastro.scenarios.load.measuring import METRICS, bounds_of, measure, traffic_of
 from lastro.scenarios.load.probes import LoadProbes
 from lastro.scenarios.load.probing import BOTH, FORWARD
-from lastro.scenarios.load.search import METHODS, Bounds
+from lastro.scenarios.load.search import METHODS
 from lastro.scenarios.load.steering import APART, OWN_CPU, SENDER, SHARED_CPU, apart, short_buffer, steer
 from lastro.scenarios.shared.calibration import calibrated, calibration_key
 from lastro.scenarios.shared.disturbance import require_own_link
@@ -49,7 +47,6 @@ from lastro.scenarios.shared.on_chain import (
     PROFILE,
     OnChain,
 )
-from lastro.shapes import made
 from lastro.study.model import Setting, Study
 from lastro.testbed import Testbed
 
@@ -61,14 +58,6 @@ _NO_GOAL = "none"
 _DIRECTIONS = 2
 
 
-class _AtPdr(TypedDict):
-    """The notes of a trial from which a profile is made."""
-
-    elapsed_s: float  # of the load
-    usage: dict[str, Usage]  # by role
-    carrying_cpus: float  # CPUs of the chain and its generators
-
-
 def _check_own_goal(text: str) -> None:
     if text != _NO_GOAL:
         own_goal(text)
@@ -78,6 +67,7 @@ class LoadScenario(OnChain):
     name = "load"
     summary = "the rates at which a network function meets goals of loss (PDR, NDR), beside a neighbour"
     parts = (*OnChain.parts, "instrument")
+    usable = {"instrument": (LoadGenerator,)}
     calibration_kinds = {
         _CEILING: CalibrationKind(float, optional=True),  # without it, a search takes a few more probes
         PROFILE: CalibrationKind(Profile),  # without it, isolation has no meaning
@@ -136,14 +126,6 @@ class LoadScenario(OnChain):
         self._probes: LoadProbes = LoadProbes(self.testbed, self.pool, self.attachments)
 
     @classmethod
-    def part_names(cls, kind: str) -> frozenset[str]:
-        """Return the parts of a kind; of instruments, only generators of frames."""
-        if kind != "instrument":
-            return super().part_names(kind)
-        infos = registry.parts(kind).values()
-        return frozenset(info.name for info in infos if info.cls is not None and issubclass(info.cls, LoadGenerator))
-
-    @classmethod
     def offloads_of(cls, config: Config) -> bool:
         """Return False: a frame must be one that a wire could carry."""
         return False
@@ -151,7 +133,8 @@ class LoadScenario(OnChain):
     @classmethod
     def image_needs(cls, host: Host, configs: Sequence[Config]) -> ImageAdditions:
         """Return the packages of all generators, so that one image serves every study, and what the chain needs."""
-        tools = [package for name in sorted(cls.part_names("instrument")) for package in _generator(name).packages]
+        kinds = [registry.get(LoadGenerator, name) for name in sorted(cls.part_names("instrument"))]
+        tools = [package for kind in kinds for package in kind.packages]
         tools += PACKAGES if any(config["one_way"] == YES for config in configs) else ()
         return super().image_needs(host, configs).and_of(ImageAdditions(tuple(tools)))
 
@@ -160,10 +143,17 @@ class LoadScenario(OnChain):
         bounds = bounds_of(config)
         per_goal = bounds.binary_probes if config["search"] == "binary" else 4
         n_goals = 2 + (config["own_goal"] != _NO_GOAL)
-        around_s = _generator(str(config["instrument"])).starts_s + _PROBE_S
+        generator = registry.get(LoadGenerator, str(config["instrument"]))
+        around_s = generator.starts_s + _PROBE_S
         searching_s = (3 + per_goal * n_goals) * (bounds.sum_s / 2 + around_s)
-        few_s = around_s + _generator(str(config["instrument"])).step_s
-        waits_s = float(config["settle_s"]) + few_s + float(config["cost_s"]) + around_s + latency_s(config)
+        waits_s = (
+            float(config["settle_s"])
+            + around_s
+            + generator.step_s
+            + float(config["cost_s"])
+            + around_s
+            + latency_s(config)
+        )
         return searching_s + waits_s + _AROUND_S + 2 * start_s(config)
 
     def placed(self, spec: InstanceSpec, config: Config) -> InstanceSpec:
@@ -198,13 +188,7 @@ class LoadScenario(OnChain):
             return outcome.notes["most_fps"]
         if "usage" not in outcome.notes:
             raise InstrumentError("the undisturbed chain has no PDR at which to measure its needs", "lower `least_fps`")
-        noted: _AtPdr = made(_AtPdr, outcome.notes)
-        return {
-            "needs": {role: asdict(MeasuredUse.of(used, noted["elapsed_s"])) for role, used in noted["usage"].items()},
-            "chain_cpus": noted["carrying_cpus"],
-            "block_device": block_device_of(self.testbed.scratch_dir, self.testbed.host),
-            "usable_cpus": len(self.testbed.usable_cpus),
-        }
+        return self.profile_of(outcome)
 
     # The trial
 
@@ -213,39 +197,22 @@ class LoadScenario(OnChain):
         with clock_kept(self.testbed, config, outcome), self.standing(config, calibrations, outcome) as standing:
             steered = steer(standing.chain, str(config["steering"]))
             bounds = bounds_of(config, calibrated(calibrations, _CEILING))
-            asked = keep_addresses(standing.chain, max(_longest_s(config, bounds), float(config["cost_s"])))
+            longest_s = bounds.sum_s if config["search"] == "binary" else bounds.final_s
+            asked = keep_addresses(standing.chain, max(longest_s, float(config["cost_s"])))
             outcome.add_condition(steered | asked | short_buffer(self.testbed.host, str(config["instrument"])))
             rest(float(config["settle_s"]))
             measure(self.testbed, config, standing, bounds, outcome)
         return outcome
 
-    def facts(self, configs: Sequence[Config]) -> dict[str, Any]:
-        """Return the versions of the generators in the image, and of the search."""
-        found: dict[str, Any] = {"image_tools": {}}
-        try:
-            with self.pool.native.start(self.testbed, InstanceSpec("version", "probe")) as instance:
-                for name in sorted({str(config["instrument"]) for config in configs}):
-                    done = instance.run(_generator(name).version_argv, check=False)
-                    found["image_tools"][name] = next(iter((done.text + done.error_text).splitlines()), "")
-        except LastroError as error:
-            found["not_told"] = error.message
-        return found
-
-
-def _longest_s(config: Config, bounds: Bounds) -> float:
-    """Return the time of the longest probe of a search."""
-    return bounds.sum_s if config["search"] == "binary" else bounds.final_s
-
-
-def _generator(name: str) -> type[LoadGenerator]:
-    found: type[LoadGenerator] = registry.get("instrument", name)
-    return found
+    def version_commands(self, configs: Sequence[Config]) -> Mapping[str, Sequence[str]]:
+        names = sorted({str(config["instrument"]) for config in configs})
+        return {name: registry.get(LoadGenerator, name).version_argv for name in names}
 
 
 def _require_able(config: Config, usable_cpus: Sequence[int]) -> None:
     """Check that the generator can send the traffic of a treatment, from its CPU, and alone. Raises: Unavailable."""
     require_own_link(config, "the rates are counted on the links of the chain, where a flood would be counted, too")
-    kind = _generator(str(config["instrument"]))
+    kind = registry.get(LoadGenerator, str(config["instrument"]))
     if kind.bound_to not in (None, usable_cpus[0]) and shares_kernel(config):
         raise Unavailable(
             f"{kind.name} binds itself to CPU {kind.bound_to}, and the first that Lastro may use is {usable_cpus[0]}",

@@ -6,14 +6,11 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
 
-from lastro.meters.host import HostMeter
-from lastro.meters.usage import UsageMeter
 from lastro.results.samples import Metric, Outcome
 from lastro.scenarios.load.probing import Prober
 from lastro.scenarios.load.search import Probe
-from lastro.scenarios.shared.cost import beside_s
 from lastro.scenarios.shared.on_chain import StandingChain
-from lastro.scenarios.shared.topology import note_meter
+from lastro.scenarios.shared.window import Meters
 from lastro.testbed import Testbed
 
 _FEW_FPS, _SHORT_S = 100.0, 0.1  # a probe with hardly any frames; sockperf makes it last a second
@@ -60,57 +57,50 @@ def measure_cost(
     how much, so that it is not part of the cost of a frame. If the generator does not hold the rate, which may be close
     to its largest one, the cost is that at the most that it sent, and a condition says so."""
     prober.refresh()  # not among what is measured
-    few, host, usage = _metered(testbed, standing, partial(prober.probe, _FEW_FPS, _SHORT_S))
-    start = spent(few, host, usage)
-    carried: list[tuple[Probe, HostMeter, UsageMeter]] = []
+    few, meters = _metered(testbed, standing, partial(prober.probe, _FEW_FPS, _SHORT_S))
+    start = spent(few, meters)
+    carried: list[tuple[Probe, Meters]] = []
     while len(carried) <= _REPEATS and not (carried and carried[-1][0].reached):
         carried.append(_metered(testbed, standing, partial(prober.probe, rate_fps, duration_s)))
-    probe, host, usage = max(carried, key=lambda each: each[0].part_sent)
+    probe, meters = max(carried, key=lambda each: each[0].part_sent)
     if not probe.reached:
         outcome.add_condition(
             {"load at which cost was measured": "less than the PDR, which the generator did not hold"}
         )
-    note_meter(outcome, usage)
-    note_meter(outcome, host)
-    outcome.measurements |= costs(probe, host, usage, few, start)
+    outcome.measurements |= costs(probe, meters, few, start)
     if (size := prober.mean_bytes) is not None:
         outcome.measurements[FRAME_MEAN.name] = size
-    outcome.notes |= {**usage.notes(), "elapsed_s": probe.lasted_s, "cost": probe.as_note(), "start": asdict(start)}
-    beside_cpus = spent(probe, host, usage).beside_s / host.elapsed_s
+    outcome.notes |= meters.usage.notes()
+    outcome.notes |= {"elapsed_s": probe.lasted_s, "cost": probe.as_note(), "start": asdict(start)}
+    beside_cpus = spent(probe, meters).beside_s / meters.host.elapsed_s
     outcome.notes["carrying_cpus"] = max(0.0, outcome.measurements["host_cpus"] - beside_cpus)
 
 
-def _metered(
-    testbed: Testbed, standing: StandingChain, carry: Callable[[], Probe]
-) -> tuple[Probe, HostMeter, UsageMeter]:
-    host, usage = HostMeter(testbed, standing.everyone, standing.own_cgroups), UsageMeter(testbed, standing.everyone)
-    usage.start()
-    host.start()
-    probe = carry()
-    host.stop()
-    usage.stop()
-    return probe, host, usage
+def _metered(testbed: Testbed, standing: StandingChain, carry: Callable[[], Probe]) -> tuple[Probe, Meters]:
+    meters = Meters(testbed, standing.everyone, standing.own_cgroups)
+    with meters:
+        probe = carry()
+    return probe, meters
 
 
-def spent(probe: Probe, host: HostMeter, usage: UsageMeter) -> Spent:
-    """Return the CPU time of a probe, from two meters that ran around it.
+def spent(probe: Probe, meters: Meters) -> Spent:
+    """Return the CPU time of a probe, from the meters that ran around it.
 
     A guest that shares its CPU counts more of the time in which a generator waits than the host does, so at most the
     host's count of the senders is taken for it."""
-    own_s = host.own_cpu_s + beside_s(host, usage)
-    waited_s = min(probe.waited_s, sum(usage.used[role].cpu_s for role in _SENDERS))
-    return Spent(host.busy_s - own_s - waited_s, waited_s, own_s)
+    own_s = meters.host.own_cpu_s + meters.beside_s
+    waited_s = min(probe.waited_s, sum(meters.usage.used[role].cpu_s for role in _SENDERS))
+    return Spent(meters.host.busy_s - own_s - waited_s, waited_s, own_s)
 
 
-def costs(
-    probe: Probe, host: HostMeter, usage: UsageMeter, few: Probe | None = None, start: Spent = Spent()
-) -> dict[str, float]:
+def costs(probe: Probe, meters: Meters, few: Probe | None = None, start: Spent = Spent()) -> dict[str, float]:
     """Return the cost of a probe's frames. `start` is what a probe of a `few` frames cost.
 
     Meters run longer than the load: the generator starts (sockperf sleeps for two seconds), counters are read, and late
     frames arrive. So the CPU time of the chain is divided by the time of the load. The neighbour, other processes and
     Lastro run beside it all the time: their part of `host_cpus` is divided by the time of the meter."""
-    load_s, found = probe.lasted_s, spent(probe, host, usage)
+    host, usage = meters.host, meters.usage
+    load_s, found = probe.lasted_s, spent(probe, meters)
     work_s = found.work_s - start.work_s
     values = {**host.read(load_s), **usage.read(load_s)}
     values["host_cpus"] = max(0.0, work_s + found.waited_s) / load_s + found.beside_s / host.elapsed_s

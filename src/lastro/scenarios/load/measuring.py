@@ -23,10 +23,7 @@ from lastro.scenarios.load.probing import Prober
 from lastro.scenarios.load.search import Bounds, Found, Probe, Searched, search
 from lastro.scenarios.load.steering import queue_frames
 from lastro.scenarios.shared.chain import Chain
-from lastro.scenarios.shared.clock_policy import clocks_of, judge_clocks
 from lastro.scenarios.shared.crossings import difference, judge_crossings
-from lastro.scenarios.shared.flow import judge_links
-from lastro.scenarios.shared.host_limits import judge_host
 from lastro.scenarios.shared.on_chain import StandingChain
 from lastro.scenarios.shared.topology import note_load, note_witness
 from lastro.testbed import Testbed
@@ -55,7 +52,7 @@ def bounds_of(config: Config, ceiling_fps: float | None = None) -> Bounds:
     """Return where a treatment searches; `ceiling_fps` is the largest rate of the generator, if it was measured.
 
     The search begins at the ceiling. It may exceed the ceiling, which may have been measured at a bad moment."""
-    step_s = registry.get("instrument", str(config["instrument"])).step_s
+    step_s = registry.get(LoadGenerator, str(config["instrument"])).step_s
     first_s, final_s, sum_s = (
         math.ceil(seconds / step_s) * step_s if step_s else seconds
         for seconds in (float(config[name]) for name in ("first_probe_s", "probe_s", "deciding_s"))
@@ -87,42 +84,29 @@ def measure(testbed: Testbed, config: Config, standing: StandingChain, bounds: B
     """Add all measurements of a trial, and all reasons for its invalidity, to `outcome`.
 
     Raises: TrialError when the search does not end."""
-    chain, everyone, disturbance = standing.chain, standing.everyone, standing.disturbance
-    generator: LoadGenerator = registry.get("instrument", str(config["instrument"]))()
+    chain = standing.chain
+    generator = registry.get(LoadGenerator, str(config["instrument"]))()
     traffic = traffic_of(config)
     prober = Prober(testbed, chain, generator, traffic, str(config["direction"]))
-    host, usage = HostMeter(testbed, everyone, standing.own_cgroups), UsageMeter(testbed, everyone)
-    if disturbance:
-        disturbance.neighbour.require_alive()
-    before = disturbance.neighbour.reading() if disturbance else None
-    clocks, links, counted = clocks_of(everyone), chain.attachment.counters(testbed), chain.counted()
-    usage.start()
-    host.start()
-    with prober.ready():
-        found = search(str(config["search"]), goals_of(config), bounds, prober.probe)
-        record(found, outcome, queue_frames(chain))
-        outcome.add_condition(generator.condition())
-        since = counted
-        if pdr := found.of(PDR):
-            since = chain.counted()
-            measure_cost(testbed, standing, prober, pdr.lower_fps, float(config["cost_s"]), outcome)
-        else:
-            leave_out(config, found, outcome)
-        after = chain.counted()
-        seen, new_flows = difference(since, after), difference(counted, after)  # flows of the search may go on
-        seen |= {name: new_flows[name] for name in chain.function.witnesses if name in new_flows}
-        _judge_path(prober, generator.name, chain, seen, str(config["implementation"]), outcome)
-    if pdr:
-        measure_latency(testbed, config, chain, traffic, pdr.lower_fps, outcome)
-    host.stop()
-    usage.stop()
-    judge_clocks(clocks, clocks_of(everyone), float(config["max_drift_percent"]) / 100, outcome)
-    judge_links(chain.attachment.name, links, chain.attachment.counters(testbed), outcome)
-    judge_host(host, usage.user_s, config, outcome)
-    if disturbance and before:
-        role = disturbance.neighbour.instance.spec.role
-        note_witness(outcome, "dose", "what the neighbour really did", (role,))
-        disturbance.judge_dose("the anomaly", before, host, outcome)
+    window, counted = standing.window(testbed, config), chain.counted()
+    with window:
+        with prober.ready():
+            found = search(str(config["search"]), goals_of(config), bounds, prober.probe)
+            record(found, outcome, queue_frames(chain))
+            outcome.add_condition(generator.condition())
+            since = counted
+            if pdr := found.of(PDR):
+                since = chain.counted()
+                measure_cost(testbed, standing, prober, pdr.lower_fps, float(config["cost_s"]), outcome)
+            else:
+                leave_out(config, found, outcome)
+            after = chain.counted()
+            seen, new_flows = difference(since, after), difference(counted, after)  # flows of the search may go on
+            seen |= {name: new_flows[name] for name in chain.function.witnesses if name in new_flows}
+            _judge_path(prober, generator.name, chain, seen, str(config["implementation"]), outcome)
+        if pdr:
+            measure_latency(testbed, config, chain, traffic, pdr.lower_fps, outcome)
+    window.judge(outcome)
 
 
 def _judge_path(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from lastro import registry
-from lastro.instruments._load_generator import Traffic
+from lastro.functions.base import Function
+from lastro.instruments._load_generator import LoadGenerator, Traffic
 from lastro.platforms.base import AVAILABLE, Availability, Platform
 from lastro.scenarios.load.probing import Prober
 from lastro.scenarios.shared.chain import deployed
@@ -20,9 +21,9 @@ class LoadProbes(ChainProbes):
         return self._once(("generator", platform, attachment, name, ip), self._probe_generator)
 
     def _probe_generator(self, platform: Platform, attachment: str, name: str, ip: str) -> Availability:
-        links, forwarding = self._attachments.get(attachment), registry.get("function", NONE)()
+        links, forwarding = self._attachments.get(attachment), registry.get(Function, NONE)()
         with deployed(self._testbed, platform, links, forwarding, offloads=False, ip=ip) as chain:
-            prober = Prober(self._testbed, chain, registry.get("instrument", name)(), Traffic.of(_SIZE, ip=ip))
+            prober = Prober(self._testbed, chain, registry.get(LoadGenerator, name)(), Traffic.of(_SIZE, ip=ip))
             with prober.ready():
                 probe = prober.probe(_RATE_FPS, _SECONDS)
         if not probe.received:

@@ -6,7 +6,7 @@ host of the proxies busy, which is the middle one of a three-node testbed."""
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from typing import Any
@@ -19,17 +19,18 @@ from lastro.host.base import Host
 from lastro.host.cgroups import Resources
 from lastro.image.rootfs import ImageAdditions
 from lastro.instruments._http import HttpLoad
+from lastro.instruments.base import Instrument
 from lastro.isolation.base import isolate, not_in_force, parts_of
-from lastro.platforms.base import AVAILABLE, Availability, Instance, Platform, unavailable
-from lastro.results.samples import Metric, Outcome
+from lastro.platforms.base import AVAILABLE, Availability, Platform, unavailable
+from lastro.results.samples import Metric, Outcome, Reading
 from lastro.scenarios.base import CalibrationKind, Config, isolations_of, links_level, platform_level, platform_of
 from lastro.scenarios.proxy import generator, logs, measure
 from lastro.scenarios.proxy.capacity import CAPACITY, fill_up
 from lastro.scenarios.proxy.expected import expected_s, load_of
-from lastro.scenarios.proxy.hosts import HostsMeter
 from lastro.scenarios.proxy.measure import Standing, Taken
-from lastro.scenarios.proxy.origin import APACHE, NGINX, PACKAGES, serving
+from lastro.scenarios.proxy.origin import APACHE, NGINX, PACKAGES, VERSION_ARGV, serving
 from lastro.scenarios.proxy.proxies import MOST, Farm, Proxy, ask, ask_all
+from lastro.scenarios.proxy.starts import StartsWindow
 from lastro.scenarios.proxy.three_node import CLIENT, ROLES, SERVER, line
 from lastro.scenarios.proxy.topology import note_topology
 from lastro.scenarios.shared.bases import OnLinks, first_unavailable
@@ -57,6 +58,7 @@ class ProxyScenario(OnLinks):
     name = "proxy"
     summary = "clients request one object from a server through one or more HTTP proxies on the DUT"
     parts = ("platform", "attachment", "isolation", "anomaly", "instrument")
+    usable = {"attachment": (HostingAttachment,), "instrument": (HttpLoad,)}
     combinable = frozenset({"isolation"})
     roles = ROLES
     # Without it, trials are valid, but the report cannot flag generator-limited ones.
@@ -111,16 +113,9 @@ class ProxyScenario(OnLinks):
         self._probed: dict[tuple[str, ...], Availability] = {}
 
     @classmethod
-    def part_names(cls, kind: str) -> frozenset[str]:
-        """Return the usable parts of a kind: attachments that publish ports, instruments that load an HTTP server."""
-        fitting = {"attachment": HostingAttachment, "instrument": HttpLoad}.get(kind)
-        infos = registry.parts(kind).values()
-        return frozenset(info.name for info in infos if fitting is None or _is(info.cls, fitting))
-
-    @classmethod
     def known_metrics(cls) -> tuple[Metric, ...]:
         """Return all metrics, with those of requests first, which are the most important."""
-        kinds = [registry.get("instrument", name) for name in sorted(cls.part_names("instrument"))]
+        kinds = [registry.get(Instrument, name) for name in sorted(cls.part_names("instrument"))]
         found = {metric.name: metric for kind in kinds for metric in kind.metrics}
         return tuple((found | {metric.name: metric for metric in cls.metrics}).values())
 
@@ -193,8 +188,7 @@ class ProxyScenario(OnLinks):
         clocks = HostClocks([session.host for session in self.testbed.sessions])
         with ExitStack() as stack:
             standing = self._stand(stack, config)
-            outcome.notes |= standing.started.notes
-            outcome.invalidate(standing.started.invalid_because)
+            outcome.add(standing.started)
             disturbance = stack.enter_context(
                 measure.disturbed(standing, config, float(config["limit_s"]) + 2 * usual_s + 60)
             )
@@ -242,40 +236,28 @@ class ProxyScenario(OnLinks):
         before = Taken.on(wire.dut.testbed.host)
         if idle := max(0, int(config["instances"]) - int(config["proxies"])):
             farm.stand_by(stack, idle)
-        proxies, started = _started(stack, farm, server, HostsMeter(wire, platform.own_cgroups), config)
+        proxies, started = _started(stack, farm, StartsWindow(wire, server, platform.own_cgroups), config)
         if not proxies:
             ask(client, origin.page, None)
         return Standing(wire, platform, links, native, client, server, origin, proxies, farm, started, before)
 
-    def facts(self, configs: Sequence[Config]) -> dict[str, Any]:
-        """Return versions of the tools in the image and of the load generators."""
-        tools = {tool.name: tool for tool in map(load_of, configs)}
+    def version_commands(self, configs: Sequence[Config]) -> Mapping[str, Sequence[str]]:
         origins = sorted({str(config["origin"]) for config in configs})
-        found: dict[str, Any] = {"image_tools": {}}
-        try:
-            found["image_tools"] = measure.versions(self.testbed, self.pool.native, origins)
-            for name, tool in sorted(tools.items()):
-                found["image_tools"][name] = tool.require(self.testbed.at(CLIENT).host)
-        except LastroError as error:
-            found["not_told"] = error.message
-        return found
+        return {"squid": HttpProxy.version_argv, **{name: VERSION_ARGV[name] for name in origins}}
+
+    def told(self, configs: Sequence[Config]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """Yield also the versions of the load generators, which run on the client's host."""
+        yield from super().told(configs)
+        tools = {tool.name: tool for tool in map(load_of, configs)}
+        host = self.testbed.at(CLIENT).host
+        yield "image_tools", {name: tool.require(host) for name, tool in sorted(tools.items())}
 
 
-def _started(
-    stack: ExitStack, farm: Farm, server: Instance, hosts: HostsMeter, config: Config
-) -> tuple[list[Proxy], Outcome]:
+def _started(stack: ExitStack, farm: Farm, window: StartsWindow, config: Config) -> tuple[list[Proxy], Reading]:
     """Start the proxies, and judge whether other processes disturbed their starts, which are timed."""
     if not int(config["proxies"]):
-        return [], Outcome()
-    before = server.usage()
-    hosts.start()
-    proxies = farm.add(stack, int(config["proxies"]))
-    hosts.stop()
-    own = {proxy.instance.spec.name: proxy.instance for proxy in proxies}
-    used = {name: instance.usage() for name, instance in own.items()}  # since they started
-    used["server"] = server.usage().since(before)
-    return proxies, hosts.judge_starts(used, {**own, "server": server}, config)
-
-
-def _is(cls: type[Any] | None, fitting: type[Any]) -> bool:
-    return cls is not None and issubclass(cls, fitting)
+        return [], Reading({})
+    with window:
+        proxies = farm.add(stack, int(config["proxies"]))
+        window.add({proxy.instance.spec.name: proxy.instance for proxy in proxies})
+    return proxies, window.judged(config)

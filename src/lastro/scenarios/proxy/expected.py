@@ -13,7 +13,7 @@ _HEAVIER = 1.8  # an emulated processor slows forwarding down even more than com
 
 def load_of(config: Config) -> type[HttpLoad]:
     """Return the load generator of a treatment."""
-    return registry.get("instrument", split_options(str(config["instrument"]))[0])  # type: ignore[no-any-return]
+    return registry.get(HttpLoad, split_options(str(config["instrument"]))[0])
 
 
 def expected_s(config: Config, n_cpus: int) -> float:

@@ -2,33 +2,30 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
 from lastro import validity
 from lastro.attachments._hosting import HostingAttachment
 from lastro.errors import InstrumentError
-from lastro.functions.http_proxy import HttpProxy
 from lastro.host.base import Host
-from lastro.host.cgroups import Resources, Usage
+from lastro.host.cgroups import Resources, total
 from lastro.instruments._http import HttpLoad, LoadOrigin
 from lastro.meters.host import HostMeter
 from lastro.meters.interfaces import InterfaceMeter
-from lastro.platforms.base import Instance, InstanceSpec, Platform
-from lastro.results.samples import Metric, Outcome, Series
+from lastro.platforms.base import Instance, Platform
+from lastro.results.samples import Metric, Outcome, Reading, Series
 from lastro.scenarios.base import Config, make_part
-from lastro.scenarios.proxy.hosts import HostsMeter
-from lastro.scenarios.proxy.origin import APACHE, NGINX, Origin
+from lastro.scenarios.proxy.origin import Origin
 from lastro.scenarios.proxy.proxies import ROLE, Farm, Proxy
 from lastro.scenarios.proxy.three_node import CLIENT, SERVER, ThreeNodeTestbed
 from lastro.scenarios.shared.disturbance import Disturbance, bounded, demanded
 from lastro.scenarios.shared.memory_room import MIB, memory_taken, swap_taken
 from lastro.scenarios.shared.topology import note_load, note_meter, note_witness
+from lastro.scenarios.shared.window import MeasuredWindow
 from lastro.study.levels import part_level
-from lastro.testbed import Testbed
 
 METRICS = (
     Metric("proxy_cpu_time", "ms", "lower", "CPU time of the proxies' instances per request, as the host counts it"),
@@ -93,7 +90,7 @@ class Standing:
     origin: Origin
     proxies: Sequence[Proxy]
     farm: Farm
-    started: Outcome = field(default_factory=Outcome)  # notes and reasons for invalidity from the proxies' starts
+    started: Reading = field(default_factory=lambda: Reading({}))  # what disturbed the proxies' starts
     before: Taken = Taken()
 
     @property
@@ -133,31 +130,23 @@ def disturbed(standing: Standing, config: Config, timeout_s: float) -> Iterator[
 
 def measure(standing: Standing, config: Config, disturbance: Disturbance | None, outcome: Outcome) -> None:
     """Run the requests with meters around them, and judge what the meters saw."""
-    tool: HttpLoad = make_part("instrument", part_level(config, "instrument"))
+    tool = make_part(HttpLoad, part_level(config, "instrument"))
     load = tool.load(standing.origin.page, [proxy.endpoint for proxy in standing.proxies], config)
     everyone = dict(standing.everyone)
     if disturbance:
         everyone["neighbour"] = disturbance.neighbour.instance
-        disturbance.neighbour.require_alive()
-    hosts = HostsMeter(standing.wire, standing.platform.own_cgroups)
-    witness = InterfaceMeter(standing.wire.dut.testbed, {"client": standing.client, "server": standing.server})
+    dut, beds = standing.wire.dut.testbed, [place.testbed for place in standing.wire.places]
+    own_cgroups = standing.platform.own_cgroups
+    window = MeasuredWindow(dut, everyone, config, own_cgroups, disturbance=disturbance, elsewhere=beds)
+    witness = InterfaceMeter(dut, {"client": standing.client, "server": standing.server})
     witness.start()
     carried = standing.carried()
-    dose_before = disturbance.neighbour.reading() if disturbance else None
-    before = {role: instance.usage() for role, instance in everyone.items()}
-    began_s = time.monotonic()
-    hosts.start()
-    reading = tool.measure(LoadOrigin.beside(standing.client), load)
-    hosts.stop()
-    elapsed_s = time.monotonic() - began_s
-    used = {role: instance.usage().since(before[role]) for role, instance in everyone.items()}
-    if disturbance and dose_before:
-        disturbance.judge_dose("the load on the DUT", dose_before, hosts.dut, outcome)
+    with window:
+        reading = tool.measure(LoadOrigin.beside(standing.client), load)
     witness.stop()
     outcome.add(reading)
     note_load(outcome, tool.name, CLIENT, SERVER)
-    for meter in (witness, hosts.dut):
-        note_meter(outcome, meter)
+    note_meter(outcome, witness)
     note_witness(
         outcome,
         "logs",
@@ -169,11 +158,9 @@ def measure(standing: Standing, config: Config, disturbance: Disturbance | None,
     outcome.invalidate(
         _path(tool.name, standing.wire, witness.moved, reading.payload_bytes, is_cached(standing, config))
     )
-    _account(standing, hosts.dut, used, sent_in_all(outcome), elapsed_s, outcome)
-    _account_dut(standing, hosts.dut, {role: (everyone[role], used[role]) for role in used}, elapsed_s, outcome)
-    judged = hosts.judge(used, everyone, config)
-    outcome.notes |= judged.notes
-    outcome.invalidate(judged.invalid_because)
+    _account(standing, window, outcome)
+    _account_dut(standing, window, outcome)
+    window.judge(outcome)
     for proxy in standing.firsts:
         proxy.running.require_alive()
 
@@ -216,17 +203,15 @@ def sent_by_proxy(outcome: Outcome) -> list[int]:
     return list(http["shares"])
 
 
-def _account(
-    standing: Standing, host: HostMeter, used: Mapping[str, Usage], sent: int, elapsed_s: float, outcome: Outcome
-) -> None:
+def _account(standing: Standing, window: MeasuredWindow, outcome: Outcome) -> None:
+    host, used, elapsed_s, sent = window.host, window.usage.used, window.host.elapsed_s, sent_in_all(outcome)
     outcome.measurements |= host.read()
-    outcome.measurements["softirq_time"] = (
-        1000 * (host.totals.cpu_s["softirq"] + host.totals.cpu_s["irq"]) / max(1, sent)
-    )
+    interrupts_s = host.totals.cpu_s["softirq"] + host.totals.cpu_s["irq"]
+    outcome.measurements["softirq_time"] = 1000 * interrupts_s / max(1, sent)
     proxies = [each for role, each in used.items() if role.startswith("proxy")]
     usage = {role: asdict(each) for role, each in used.items() if not role.startswith("proxy")}
     if proxies:
-        usage["proxies"] = {f.name: sum(getattr(each, f.name) for each in proxies) for f in fields(Usage)}
+        usage["proxies"] = asdict(total(proxies))
     outcome.notes |= {"usage": usage, "elapsed_s": elapsed_s}
     if not proxies:
         return
@@ -245,25 +230,24 @@ def _account(
     outcome.series += [Series("proxy_start", "ms", starts_ms), Series("proxy_answer", "ms", answers_ms)]
 
 
-def _account_dut(
-    standing: Standing, host: HostMeter, used: Mapping[str, tuple[Instance, Usage]], elapsed_s: float, outcome: Outcome
-) -> None:
+def _account_dut(standing: Standing, window: MeasuredWindow, outcome: Outcome) -> None:
     """Report the DUT's CPU time and memory for the proxies, with work of its kernel that no instance is charged for.
 
     If other roles share its machine, the CPU time of their instances is not part of it, nor is Lastro's own."""
     if not standing.proxies:
         return
     here, sent = standing.wire.dut.testbed.host, max(1, sent_in_all(outcome))
+    instances, host = window.usage.instances, window.host
     others_s = sum(
-        usage.cpu_s
-        for role, (instance, usage) in used.items()
-        if not role.startswith("proxy") and instance.testbed.host is here
+        used.cpu_s
+        for role, used in window.usage.used.items()
+        if not role.startswith("proxy") and instances[role].testbed.host is here
     )
     request_s = max(0.0, host.busy_s - others_s - host.own_cpu_s) / sent
     after = Taken.on(here)
     outcome.measurements |= {
         "dut_cpu_time": 1000 * request_s,
-        "dut_cpus": request_s * _rate_per_s(outcome, sent / elapsed_s),
+        "dut_cpus": request_s * _rate_per_s(outcome, sent / host.elapsed_s),
         "dut_memory": (after.memory_bytes - standing.before.memory_bytes) / MIB,
     }
     if after.swap_bytes is None or standing.before.swap_bytes is None:
@@ -276,13 +260,3 @@ def _rate_per_s(outcome: Outcome, otherwise: float) -> float:
     """Return the rate while requests were sent, without the start of the instrument, when proxies are idle."""
     found = (outcome.measurements.get(name) for name in ("requests_per_s", "open_requests_per_s"))
     return next((rate for rate in found if rate is not None), otherwise)
-
-
-def versions(testbed: Testbed, native: Platform, origins: Sequence[str]) -> dict[str, str]:
-    """Return the first line of each tool's version output in the image."""
-    argv = {APACHE: ("apache2", "-v"), NGINX: ("nginx", "-v")}
-    wanted = {"squid": HttpProxy.version_argv, **{name: argv[name] for name in origins}}
-    with native.start(testbed, InstanceSpec(testbed.session.unique("facts"), "probe")) as instance:
-        done = {name: instance.run(command, check=False) for name, command in wanted.items()}
-    lines = {name: (each.text + each.error_text).splitlines() for name, each in done.items()}
-    return {name: words[0] for name, words in lines.items() if words}

@@ -15,6 +15,7 @@ from lastro.instruments._http import RequestedPage
 from lastro.platforms.base import Instance
 
 APACHE, NGINX = "apache", "nginx"
+VERSION_ARGV = {APACHE: ("apache2", "-v"), NGINX: ("nginx", "-v")}
 PACKAGES = {APACHE: "apache2-bin", NGINX: "nginx-light"}
 _PLACE = "/var/tmp/lastro-origin"
 _CONFIG, _LOG, _FILES = f"{_PLACE}/server.conf", f"{_PLACE}/access.log", f"{_PLACE}/files"

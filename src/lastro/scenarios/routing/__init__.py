@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import asdict
 from typing import Any
 
-from lastro import registry
 from lastro.attachments._separable import SeparableLinks
 from lastro.errors import LastroError
 from lastro.functions._ospf import NETWORK_TYPES, TIMERS, OspfDaemon
 from lastro.functions.ospf_router import ROUTERS, OspfRouter
 from lastro.host.base import Host
+from lastro.host.cgroups import total
 from lastro.image.rootfs import ImageAdditions
-from lastro.meters.host import HostMeter
-from lastro.platforms.base import AVAILABLE, Availability, InstanceSpec, unavailable
+from lastro.platforms.base import AVAILABLE, Availability, unavailable
 from lastro.results.samples import Outcome
 from lastro.scenarios.base import CalibrationKind, Config, links_level, platform_level, start_s
 from lastro.scenarios.routing.additions import FIGURES, TOPOLOGIES, size_of
@@ -25,14 +25,14 @@ from lastro.scenarios.routing.boot import booted, note_network
 from lastro.scenarios.routing.convergence import DEAD_HELLOS, Run, wait_for_routes
 from lastro.scenarios.routing.host_timeline import watched
 from lastro.scenarios.routing.metrics import METRICS
-from lastro.scenarios.routing.network import AT_ONCE, RouterNetwork, shortened
+from lastro.scenarios.routing.network import AT_ONCE, shortened
 from lastro.scenarios.routing.observers import observers
 from lastro.scenarios.routing.ospf_capture import REQUIREMENTS
 from lastro.scenarios.routing.phase_recorder import PhaseRecorder, patient
 from lastro.scenarios.routing.topology_file import digest, read_topology, require_same
 from lastro.scenarios.shared.bases import OnLinks
-from lastro.scenarios.shared.host_limits import HOST_LIMITS, clock_kept, judge_host
-from lastro.scenarios.shared.topology import note_meter
+from lastro.scenarios.shared.host_limits import HOST_LIMITS, clock_kept
+from lastro.scenarios.shared.window import MeasuredWindow
 from lastro.study.model import Setting
 from lastro.study.topology import grid
 from lastro.testbed import Testbed
@@ -52,6 +52,7 @@ class RoutingScenario(OnLinks):
     name = "routing"
     summary = "a network of virtual routers that speak OSPF: it boots, converges, loses links and gets them back"
     parts = ("platform", "attachment")
+    usable = {"attachment": (SeparableLinks,)}  # they can give each link its own switch
     requirements = REQUIREMENTS
     calibration_kinds = {"topology": CalibrationKind(str)}
     figures = FIGURES
@@ -81,14 +82,6 @@ class RoutingScenario(OnLinks):
         super().__init__(testbed)
         self._probed: dict[tuple[str, ...], Availability] = {}
         self._own_kernels: set[str] = set()  # platforms whose routers have kernels of their own
-
-    @classmethod
-    def part_names(cls, kind: str) -> frozenset[str]:
-        """Return the parts of a kind; for attachments, only those that can give each link its own switch."""
-        infos = registry.parts(kind).values()
-        if kind != "attachment":
-            return registry.names(kind)
-        return frozenset(info.name for info in infos if info.cls is not None and issubclass(info.cls, SeparableLinks))
 
     @classmethod
     def image_needs(cls, host: Host, configs: Sequence[Config]) -> ImageAdditions:
@@ -193,38 +186,31 @@ class RoutingScenario(OnLinks):
             ExitStack() as stack,
         ):
             own_cgroups = (*platform.own_cgroups, *links.own_cgroups, watch.group)
-            commands_s = machine.glance().spent.commands_user_s
-            host = HostMeter(self.testbed, {}, own_cgroups)
-            host.start()
-            work = PhaseRecorder(self.testbed, config, outcome, own_cgroups, course)
-            network = stack.enter_context(
-                booted(self.testbed, platform, links, topology, router, protocol, watch, course.take)
-            )
-            work.instances_user_s = network.user_s
-            Run(network, work).through_all_phases()
-            host.stop()
+            window = MeasuredWindow(self.testbed, {}, config, own_cgroups, with_commands=True)
+            with window:
+                work = PhaseRecorder(self.testbed, config, outcome, own_cgroups, course)
+                network = stack.enter_context(
+                    booted(self.testbed, platform, links, topology, router, protocol, watch, course.take)
+                )
+                work.routers = dict(zip(network.names, network.instances, strict=True))
+                window.add(work.routers)
+                Run(network, work).through_all_phases()
             note_network(self.testbed, network, platform_level(config), outcome)
-            note_meter(outcome, host)
-            user_s = network.user_s() + machine.glance().spent.commands_user_s - commands_s
-            _judge(network, host, user_s, config, outcome)
+            if dead := network.dead():
+                outcome.invalidate(
+                    [f"{len(dead)} of {len(network.names)} routers died in the trial: {shortened(dead)}"]
+                )
+            outcome.invalidate(network.watch.end())
+            outcome.notes["usage"] = {"routers": asdict(total(window.usage.used.values()))}
+            window.judge(outcome)
             with machine.timed() as teardown:
                 stack.close()
             outcome.measurements["teardown"] = teardown.took_s
             work.record_drift()
         return outcome
 
-    def facts(self, configs: Sequence[Config]) -> dict[str, Any]:
-        """Return versions of the OSPF implementations."""
-        found: dict[str, str] = {}
-        try:
-            spec = InstanceSpec(self.testbed.session.unique("facts"), "facts")
-            with self.pool.native.start(self.testbed, spec) as instance:
-                for name in sorted({str(config["implementation"]) for config in configs}):
-                    done = instance.run(ROUTERS[name].version_argv, check=False)
-                    found[name] = ((done.text or done.error_text).splitlines() or [""])[0]
-        except LastroError as error:
-            return {"not_told": error.message}
-        return {"image_tools": found}
+    def version_commands(self, configs: Sequence[Config]) -> Mapping[str, Sequence[str]]:
+        return {name: ROUTERS[name].version_argv for name in sorted({str(each["implementation"]) for each in configs})}
 
 
 def _boot_s(config: Config, n: int) -> float:
@@ -234,11 +220,3 @@ def _boot_s(config: Config, n: int) -> float:
 def _asks_for_text(config: Config) -> bool:
     """Return whether this is the calibration that reads a topology file, not a trial."""
     return set(config) == {"topology"}
-
-
-def _judge(network: RouterNetwork, host: HostMeter, own_user_s: float, config: Config, outcome: Outcome) -> None:
-    """Invalidate the trial unless all daemons are alive, every packet was seen, and the host was undisturbed."""
-    if dead := network.dead():
-        outcome.invalidate([f"{len(dead)} of {len(network.names)} routers died in the trial: {shortened(dead)}"])
-    outcome.invalidate(network.watch.end())
-    judge_host(host, own_user_s, config, outcome)

@@ -147,9 +147,6 @@ class RouterNetwork:
     def cpu_s(self) -> float:
         return sum(instance.usage().cpu_s for instance in self.instances)
 
-    def user_s(self) -> float:
-        return sum(instance.usage().user_s for instance in self.instances)
-
     def memory_bytes(self) -> int:
         """Return the memory that is charged to the routers' own groups."""
         return sum(instance.usage().memory_bytes for instance in self.instances)

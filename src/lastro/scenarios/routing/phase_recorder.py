@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from statistics import fmean
-from typing import Any
 
 from lastro.functions.ospf_router import ROUTERS
-from lastro.meters.host import HostMeter
-from lastro.platforms.base import AVAILABLE, Availability
+from lastro.platforms.base import AVAILABLE, Availability, Instance
 from lastro.results.samples import GIVEN_BACK, Outcome, Remark, Series
 from lastro.scenarios.base import Config
 from lastro.scenarios.routing.additions import HOST_CPU
 from lastro.scenarios.routing.host_timeline import HostReading, HostTimeline
-from lastro.scenarios.shared.host_limits import judged
 from lastro.scenarios.shared.memory_room import MIB, memory_taken
+from lastro.scenarios.shared.window import Meters
 from lastro.testbed import Testbed
 
 # Memory grows from the end of the boot on: its mean over the boot is that of a rise from nothing.
@@ -42,13 +40,13 @@ class PhaseRecorder:
     ) -> None:
         self.testbed, self.config, self.outcome, self.course = testbed, config, outcome, course
         self.own_cgroups = own_cgroups
-        self._hosts: dict[str, dict[str, Any]] = {}  # by phase
+        self._hosts: dict[str, object] = {}  # by phase
         outcome.notes["host_by_phase"] = self._hosts
-        self.instances_user_s: Callable[[], float] = lambda: 0.0  # none before the first start
+        self.routers: Mapping[str, Instance] = {}  # none before the first start
         self._empty_bytes = memory_taken(testbed.host)
-        self._boot, self._boot_user_s = HostMeter(testbed, {}, own_cgroups), self._own_user_s()
-        self._boot_began = course.take()
+        self._boot = self._meters()
         self._boot.start()
+        self._boot_began = course.take()
 
     def number(self, name: str) -> float:
         return float(self.config[name])
@@ -59,7 +57,8 @@ class PhaseRecorder:
 
     def booted(self, begin_s: float, booted_s: float, watch_cpu_s: float) -> None:
         """End the boot. Commands are the work itself, but not what the host did while the watch started."""
-        now = self._end(self._boot, self._boot_user_s, "boot", begin_s)
+        self._boot.add(self.routers)
+        now = self._end(self._boot, "boot", begin_s)
         self.measured("memory_booted", self._taken_mib(now.at_s, now.at_s))
         busy_s = now.busy_s - self._boot_began.busy_s - watch_cpu_s
         self.measured("cpu_boot", self._percent(busy_s, booted_s - begin_s))
@@ -123,27 +122,27 @@ class PhaseRecorder:
         """Measure the CPU time and memory of a phase, in which the host must be undisturbed.
 
         Observers, and the commands that Lastro runs to cut links and to read tables, are not part of its CPU time."""
-        host, user_s = HostMeter(self.testbed, {}, self.own_cgroups), self._own_user_s()
+        meters = self._meters()
+        meters.start()
         began = self.course.take()
-        host.start()
         yield
-        ended = self._end(host, user_s, phase, began.at_s)
+        ended = self._end(meters, phase, began.at_s)
         busy_s, commands_s = ended.busy_s - began.busy_s, ended.commands_s - began.commands_s
         self.measured(f"cpu_{phase}", self._percent(busy_s - commands_s, ended.at_s - began.at_s))
 
-    def _own_user_s(self) -> float:
-        return self.instances_user_s() + self.testbed.host.glance().spent.commands_user_s
+    def _meters(self) -> Meters:
+        return Meters(self.testbed, self.routers, self.own_cgroups, with_commands=True)
 
-    def _end(self, host: HostMeter, own_before_s: float, phase: str, began_s: float) -> HostReading:
+    def _end(self, meters: Meters, phase: str, began_s: float) -> HostReading:
         """Judge the host during a phase alone, since a disturbance of a short phase is small in a whole trial.
 
         Report the memory of the phase, and return the reading at its end."""
-        host.stop()
         ended = self.course.take()
+        meters.stop()
         self.measured(f"memory_{phase}", self._taken_mib(began_s, ended.at_s))
-        foreign_cpus = host.foreign_cpus(self._own_user_s() - own_before_s)
-        self._hosts[phase], reasons = judged(host, foreign_cpus, self.config)
-        self.outcome.invalidate([f"{phase}: {reason}" for reason in reasons])
+        found = meters.judged(self.config)
+        self._hosts[phase] = found.notes["host"]
+        self.outcome.invalidate(f"{phase}: {reason}" for reason in found.invalid_because)
         return ended
 
     def _percent(self, busy_s: float, elapsed_s: float) -> float:

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from lastro import registry
 from lastro.errors import LastroError
-from lastro.platforms.base import Availability, Platform, unavailable
+from lastro.isolation.base import Isolation
+from lastro.platforms.base import Availability, unavailable
 from lastro.scenarios.shared.pools import AttachmentPool, PlatformPool
 from lastro.study.levels import NONE
 from lastro.testbed import IN_A_GUEST, Testbed
@@ -24,12 +25,18 @@ class PartProbes:
         return self._pool.availability(name)
 
     def attachment(self, name: str, platform: str) -> Availability:
-        return self._once(("attachment", platform, name), self._probe_attachment)
+        return self._once(
+            ("attachment", platform, name),
+            lambda there, part: self._attachments.get(part).probe(self._testbed, there),
+        )
 
     def isolation(self, name: str, platform: str) -> Availability:
         if name == NONE:
             return self.platform(platform)
-        return self._once(("isolation", platform, name), self._probe_isolation)
+        return self._once(
+            ("isolation", platform, name),
+            lambda there, part: registry.get(Isolation, part)().probe(self._testbed, there),
+        )
 
     def _once(self, key: tuple[str, ...], probe: Callable[..., Availability]) -> Availability:
         """Probe once per key. `key` is the kind of part, the platform, and the other arguments of `probe`."""
@@ -41,12 +48,6 @@ class PartProbes:
                 found = unavailable(error)
             self._probed[key] = _not_once_more(found) if self._testbed.guest else found
         return self._probed[key]
-
-    def _probe_attachment(self, platform: Platform, name: str) -> Availability:
-        return self._attachments.get(name).probe(self._testbed, platform)
-
-    def _probe_isolation(self, platform: Platform, name: str) -> Availability:
-        return registry.get("isolation", name)().probe(self._testbed, platform)  # type: ignore[no-any-return]
 
 
 def _not_once_more(found: Availability) -> Availability:

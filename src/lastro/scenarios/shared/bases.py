@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from lastro.errors import LastroError
 from lastro.isolation.base import parts_of
-from lastro.platforms.base import AVAILABLE, Availability
+from lastro.platforms.base import AVAILABLE, Availability, InstanceSpec
 from lastro.scenarios.base import Config, Scenario, links_level, platform_level
 from lastro.scenarios.shared.availability_probes import PartProbes
 from lastro.scenarios.shared.pools import AttachmentPool, PlatformPool
 from lastro.testbed import Testbed
+
+NOT_RUN = (126, 127)  # exit codes of a launcher that cannot run its program
 
 
 class OnPlatforms(Scenario):
@@ -30,6 +34,33 @@ class OnPlatforms(Scenario):
         if "isolation" in config:
             found += [self._probes.isolation(part, level) for part in parts_of(str(config["isolation"]))]
         return first_unavailable(*found)
+
+    def version_commands(self, configs: Sequence[Config]) -> Mapping[str, Sequence[str]]:
+        """Return the commands that print the versions of the study's tools in the image, by tool."""
+        return {}
+
+    def facts(self, configs: Sequence[Config]) -> dict[str, Any]:
+        """Return what the scenario can tell, and why it cannot tell more."""
+        found: dict[str, Any] = {}
+        try:
+            for chapter, told in self.told(configs):
+                found.setdefault(chapter, {}).update(told)
+        except LastroError as error:
+            found["not_told"] = error.message
+        return found
+
+    def told(self, configs: Sequence[Config]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """Yield facts with their chapter of the provenance: the first line that each tool in the image prints."""
+        if commands := self.version_commands(configs):
+            spec = InstanceSpec(self.testbed.session.unique("facts"), "probe")
+            with self.pool.native.start(self.testbed, spec) as instance:
+                done = {name: instance.run(argv, check=False) for name, argv in commands.items()}
+            lines = {
+                name: (each.text + each.error_text).splitlines()
+                for name, each in done.items()
+                if each.returncode not in NOT_RUN
+            }
+            yield "image_tools", {name: printed[0] for name, printed in lines.items() if printed}
 
     def linked_level(self, config: Config) -> str:
         """Return the platform on which the treatment's attachment is probed."""

@@ -6,7 +6,8 @@ from contextlib import nullcontext
 
 from lastro import registry
 from lastro.anomalies.base import Anomaly
-from lastro.functions.base import CounterReading
+from lastro.attachments.base import Attachment
+from lastro.functions.base import CounterReading, Function
 from lastro.instruments.iperf3_tcp import Iperf3Tcp
 from lastro.isolation.base import NEIGHBOUR
 from lastro.meters.interfaces import InterfaceMeter
@@ -30,7 +31,7 @@ class ChainProbes(PartProbes):
         Whether it reaches its dose is checked in each trial."""
         if level == NONE:
             return self.platform(platform)
-        part: Anomaly = make_part("anomaly", level)
+        part = make_part(Anomaly, level)
         prepared = level if part.prepares and not part.on_chain else ""
         return self._once(("anomaly", platform, part.program or tool, prepared), self._probe_tool)
 
@@ -40,7 +41,7 @@ class ChainProbes(PartProbes):
 
     def transit(self, attachment: str) -> Availability:
         """Return whether an instance between two others can forward packets over such links."""
-        return Availability(registry.get("attachment", split_options(attachment)[0]).no_transit)
+        return Availability(registry.get(Attachment, split_options(attachment)[0]).no_transit)
 
     def offloads_off(self, attachment: str, platform: str) -> Availability:
         """Return whether frames fit the MTU on such links without offloads, by sending some."""
@@ -51,7 +52,7 @@ class ChainProbes(PartProbes):
         return self._once(("ipv6", platform, attachment), self._probe_ipv6)
 
     def _probe_member(self, platform: Platform, attachment: str, ip: str) -> Availability:
-        links, forwarding = self._attachments.get(attachment), registry.get("function", NONE)()
+        links, forwarding = self._attachments.get(attachment), registry.get(Function, NONE)()
         with (
             deployed(self._testbed, platform, links, forwarding, ip=ip) as chain,
             platform.start(self._testbed, instance_spec(self._testbed, NEIGHBOUR)) as third,
@@ -61,12 +62,12 @@ class ChainProbes(PartProbes):
         return AVAILABLE
 
     def _probe_ipv6(self, platform: Platform, attachment: str) -> Availability:
-        links, forwarding = self._attachments.get(attachment), registry.get("function", NONE)()
+        links, forwarding = self._attachments.get(attachment), registry.get(Function, NONE)()
         with deployed(self._testbed, platform, links, forwarding, ip="6"):
             return AVAILABLE
 
     def _probe_frames(self, platform: Platform, attachment: str) -> Availability:
-        links, forwarding = self._attachments.get(attachment), registry.get("function", NONE)()
+        links, forwarding = self._attachments.get(attachment), registry.get(Function, NONE)()
         with deployed(self._testbed, platform, links, forwarding, offloads=False) as chain:
             meter, counted = InterfaceMeter(self._testbed, chain.instances), chain.counted()
             meter.start()
@@ -83,7 +84,7 @@ class ChainProbes(PartProbes):
 
     def _probe_function(self, platform: Platform, name: str, implementation: str, ip: str) -> Availability:
         """Send a ping through the function, over the shortest links."""
-        direct, function = self._attachments.get("veth-direct"), make_part("function", name)
+        direct, function = self._attachments.get("veth-direct"), make_part(Function, name)
         with deployed(self._testbed, platform, direct, function, implementation=implementation, ip=ip) as chain:
             if not chain.counted().get("crossed", CounterReading(1, 0)).packets:
                 return Availability(f"a ping reached the sink without crossing function '{name}'")
@@ -92,5 +93,5 @@ class ChainProbes(PartProbes):
     def _probe_tool(self, platform: Platform, program: str, prepared: str) -> Availability:
         with platform.start(self._testbed, InstanceSpec("probe-anomaly", "probe")) as instance:
             instance.run([program, "--version"])
-            with make_part("anomaly", prepared).prepared(instance) if prepared else nullcontext():
+            with make_part(Anomaly, prepared).prepared(instance) if prepared else nullcontext():
                 return AVAILABLE

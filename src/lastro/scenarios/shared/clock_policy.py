@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import replace
 
 from lastro import validity
@@ -17,7 +17,6 @@ from lastro.results.samples import (
     Remark,
 )
 from lastro.scenarios.shared.accounts import OVER_TIME
-from lastro.scenarios.shared.topology import note_witness
 
 CLOCK = "clock of the tool"  # the key under which it is reported
 
@@ -31,7 +30,6 @@ def by_good_clocks(
     fraction, such as 0.001."""
     if found is None:
         return reading
-    outcome.notes["clocks"] = {"instance": {"drift": found.ratio - 1, "uncertainty": found.uncertainty}}
     wrong = validity.drift_reasons({"instance": found}, limit)
     if not wrong:
         if validity.unverified(found, limit) is None:
@@ -75,25 +73,3 @@ def judge_clock(
         if each.kind == TOO_SHORT and TIME_HOST.name in each.metrics:
             outcome.add_caveat(replace(each, metrics=OVER_TIME))
     outcome.add(replace(reading, invalid_because=reasons))
-
-
-def clocks_of(instances: Mapping[str, Instance]) -> dict[str, validity.ClockSample]:
-    """Return a reading of the clock of each instance that has its own, by role."""
-    readings = {role: instance.clock() for role, instance in instances.items()}
-    return {role: reading for role, reading in readings.items() if reading is not None}
-
-
-def judge_clocks(
-    before: Mapping[str, validity.ClockSample],
-    after: Mapping[str, validity.ClockSample],
-    limit: float,
-    outcome: Outcome,
-) -> None:
-    """Note how the guests' own clocks drifted against the host's; too much drift invalidates the trial."""
-    drifts = {role: validity.drift(before[role], after[role]) for role in before if role in after}
-    if drifts:
-        note_witness(outcome, "clocks", "the guests' clocks against the host's", drifts)
-        outcome.notes["clocks"] = {
-            role: {"drift": found.ratio - 1, "uncertainty": found.uncertainty} for role, found in drifts.items()
-        }
-    outcome.invalidate(validity.drift_reasons(drifts, limit))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
 
-from lastro.anomalies.base import Anomaly, Demand, Neighbour, NeighbourReading
+from lastro.anomalies.base import Anomaly, Demand, Dose, Neighbour
 from lastro.errors import Unavailable
 from lastro.meters.host import HostMeter
 from lastro.platforms.base import InstanceSpec, Port
@@ -42,19 +42,18 @@ class Disturbance:
         does += " (on the link from source to function)" if self.port else ""
         return {"does": does, "anomaly": self.anomaly.name}
 
-    def judge_dose(self, what: str, before: NeighbourReading, host: HostMeter, outcome: Outcome) -> None:
-        """Note the dose since `before`; invalidate the trial if it was missed. `what` names the load in the reason."""
-        dose = self.neighbour.dose_since(before)
+    def judge_dose(self, dose: Dose, host: HostMeter, outcome: Outcome) -> None:
+        """Note the dose; invalidate the trial if it was missed."""
         outcome.notes["doses"] = {**asdict(dose), **host.pressure()}
         unmet = self.anomaly.unmet(dose, self.neighbour.demand, self.neighbour.instance.spec.resources)
-        outcome.invalidate([f"{what} missed its dose: {unmet}"] if unmet else [])
+        outcome.invalidate([f"the anomaly missed its dose: {unmet}"] if unmet else [])
 
 
 def demanded(config: Config, testbed: Testbed, timeout_s: float) -> tuple[Anomaly, Demand] | None:
     """Return the treatment's anomaly and its demand in `testbed`; None when the anomaly does nothing."""
     if config["anomaly"] == NONE:
         return None
-    anomaly: Anomaly = make_part("anomaly", part_level(config, "anomaly"))
+    anomaly = make_part(Anomaly, part_level(config, "anomaly"))
     demand = Demand(
         tool=str(config["anomaly_tool"]),
         workers=int(config["anomaly_workers"]),
@@ -68,7 +67,7 @@ def demanded(config: Config, testbed: Testbed, timeout_s: float) -> tuple[Anomal
 
 def require_own_link(config: Config, why: str) -> None:
     """Check that the anomaly of a treatment needs no link of a chain, for the reason `why`. Raises: Unavailable."""
-    if config["anomaly"] != NONE and make_part("anomaly", part_level(config, "anomaly")).on_chain:
+    if config["anomaly"] != NONE and make_part(Anomaly, part_level(config, "anomaly")).on_chain:
         raise Unavailable(why, 'choose the anomaly on a link of its own, or the scenario "chain"')
 
 

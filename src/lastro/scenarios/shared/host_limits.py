@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 from lastro import validity
 from lastro.host.base import Host
-from lastro.meters.host import HostMeter
 from lastro.results.samples import Outcome
 from lastro.scenarios.base import Config
 from lastro.study.model import Setting
@@ -21,18 +19,6 @@ HOST_LIMITS = (
     Setting("max_foreign_cpus", 0.3, "CPUs used by other processes above which a trial is invalid", 0, 4096),
     Setting("max_wait_s", 120.0, "longest wait for a quiet host before each trial; 0: do not wait", 0, 86400),
 )
-
-
-def judged(host: HostMeter, foreign_cpus: float, config: Config) -> tuple[dict[str, Any], list[str]]:
-    """Return a note of foreign load while the meter ran, and a reason for each limit that it exceeded."""
-    note = {"foreign_cpus": round(foreign_cpus, 3), **host.notes()}
-    return note, validity.host_reasons(host.steal_percent, foreign_cpus, config)
-
-
-def judge_host(host: HostMeter, own_user_s: float, config: Config, outcome: Outcome) -> None:
-    """Judge the host of a trial. `own_user_s`: user time of the trial's own processes while the meter ran."""
-    outcome.notes["host"], reasons = judged(host, host.foreign_cpus(own_user_s), config)
-    outcome.invalidate(reasons)
 
 
 @dataclass(slots=True)

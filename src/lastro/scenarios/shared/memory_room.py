@@ -18,7 +18,8 @@ _LEAST_AVAILABLE = 0.1  # fraction of the host's memory below which no further i
 
 def require_room(host: Host) -> None:
     """Check that the host has free memory for one more instance. Raises: PlatformError when it has too little."""
-    total_bytes, available_bytes = _memory(host)
+    found = _parsed(host.read_text(MEMINFO))
+    total_bytes, available_bytes = found["MemTotal:"], found["MemAvailable:"]
     if available_bytes < _LEAST_AVAILABLE * total_bytes:
         raise PlatformError(
             f"the host has {available_bytes / MIB:.0f} MiB of memory left, under {_LEAST_AVAILABLE:.0%} of its total"
@@ -45,7 +46,7 @@ def taken_bytes(meminfo: str) -> int:
 
 def swap_taken(host: Host) -> int | None:
     """Return the bytes of swap in use; None on a host without swap. Source: proc(5), /proc/meminfo."""
-    found = _meminfo(host)
+    found = _parsed(host.read_text(MEMINFO))
     return found["SwapTotal:"] - found.get("SwapFree:", 0) if found.get("SwapTotal:") else None
 
 
@@ -73,16 +74,7 @@ def pss_bytes(text: str) -> int | None:
     return 1024 * int(found[1]) if found else None
 
 
-def _memory(host: Host) -> tuple[int, int]:
-    """Return the host's total and available memory in bytes. Source: proc(5), /proc/meminfo."""
-    found = _meminfo(host)
-    return found["MemTotal:"], found["MemAvailable:"]
-
-
-def _meminfo(host: Host) -> dict[str, int]:
-    return _parsed(host.read_text(MEMINFO))
-
-
 def _parsed(meminfo: str) -> dict[str, int]:
+    """Return bytes by the names in /proc/meminfo. Source: proc(5)."""
     lines = (line.split() for line in meminfo.splitlines())
     return {words[0]: int(words[1]) * 1024 for words in lines if len(words) > 1}

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from dataclasses import asdict, dataclass, replace
+from typing import Any, ClassVar, TypedDict
 
 from lastro import registry
-from lastro.functions.base import ON_CLICK, Service
+from lastro.anomalies.base import Anomaly
+from lastro.functions.base import ON_CLICK, Function, Service
 from lastro.host.base import Host
-from lastro.host.cgroups import parse_cpus
+from lastro.host.cgroups import Usage, block_device_of, parse_cpus
 from lastro.image.rootfs import ImageAdditions
-from lastro.isolation.base import NEIGHBOUR, Profile, isolate, not_in_force, parts_of
+from lastro.isolation.base import NEIGHBOUR, MeasuredUse, Profile, isolate, not_in_force, parts_of
 from lastro.platforms.base import AVAILABLE, Availability, Instance, InstanceSpec, Platform, Port
 from lastro.results.samples import Outcome
 from lastro.scenarios.base import Config, isolations_of, links_level, make_part, platform_level, platform_of
@@ -25,6 +26,7 @@ from lastro.scenarios.shared.frames import OFF
 from lastro.scenarios.shared.instance_spec import instance_spec
 from lastro.scenarios.shared.topology import BuiltTopology
 from lastro.scenarios.shared.verify_limits import limits_of
+from lastro.scenarios.shared.window import MeasuredWindow
 from lastro.shapes import made
 from lastro.study.levels import NONE, part_level
 from lastro.study.model import Level, Setting
@@ -68,6 +70,19 @@ class StandingChain:
         port = self.disturbance.port if self.disturbance else None
         return {f"function.{self.chain.path.inside}": f"{NEIGHBOUR}.{port.name}"} if port else {}
 
+    def window(self, testbed: Testbed, config: Config) -> MeasuredWindow:
+        """Return the window of a measurement on the chain, with all witnesses that the chain has."""
+        links, disturbance = self.chain.attachment, self.disturbance
+        return MeasuredWindow(testbed, self.everyone, config, self.own_cgroups, links=links, disturbance=disturbance)
+
+
+class _Undisturbed(TypedDict):
+    """The notes of a trial from which a profile is made."""
+
+    elapsed_s: float  # of the load
+    usage: dict[str, Usage]  # by role
+    carrying_cpus: float  # CPUs of the chain while it carried TCP, or of the chain and its generators at the PDR
+
 
 class OnChain(OnLinks):
     """A scenario on a chain. `offloads_of` and `ip_of` say how a treatment's links are; by default, by its settings."""
@@ -82,8 +97,8 @@ class OnChain(OnLinks):
     @classmethod
     def part_names(cls, kind: str) -> frozenset[str]:
         """Return the parts of a kind; of functions, only those that forward packets."""
-        infos = registry.parts(kind).values()
-        return frozenset(info.name for info in infos if info.cls is None or not issubclass(info.cls, Service))
+        services = {name for name, info in registry.parts(kind).items() if info.cls and issubclass(info.cls, Service)}
+        return super().part_names(kind) - services
 
     @classmethod
     def offloads_of(cls, config: Config) -> bool:
@@ -125,7 +140,7 @@ class OnChain(OnLinks):
             return []
         anomaly = part_level(config, "anomaly")
         found = [self._probes.anomaly(anomaly, level, str(config["anomaly_tool"]))]
-        if make_part("anomaly", anomaly).on_chain:
+        if make_part(Anomaly, anomaly).on_chain:
             found += [_on_kernel(config), self._probes.member(links, level, ip)]
         return found
 
@@ -136,6 +151,16 @@ class OnChain(OnLinks):
             return {}
         undisturbed = {**config, "isolation": NONE, "anomaly": NONE}
         return {calibration_key(PROFILE, undisturbed, CALIBRATED_FOR, NO_DIFFERENCE): undisturbed}
+
+    def profile_of(self, outcome: Outcome) -> dict[str, Any]:
+        """Return the profile that such a run has measured, as plain data."""
+        noted: _Undisturbed = made(_Undisturbed, outcome.notes)
+        return {
+            "needs": {role: asdict(MeasuredUse.of(used, noted["elapsed_s"])) for role, used in noted["usage"].items()},
+            "chain_cpus": noted["carrying_cpus"],
+            "block_device": block_device_of(self.testbed.scratch_dir, self.testbed.host),
+            "usable_cpus": len(self.testbed.usable_cpus),
+        }
 
     @classmethod
     def plain_forwarding(cls, config: Config) -> dict[str, Level]:
@@ -161,7 +186,7 @@ class OnChain(OnLinks):
                     self.testbed,
                     platform,
                     links,
-                    make_part("function", part_level(config, "function")),
+                    make_part(Function, part_level(config, "function")),
                     implementation=str(config["implementation"]),
                     offloads=self.offloads_of(config),
                     ip=self.ip_of(config),

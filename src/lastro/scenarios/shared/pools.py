@@ -58,7 +58,7 @@ class PlatformPool:
     def get(self, name: str) -> Platform:
         """Return a prepared platform. Raises: any error of its preparation."""
         if name not in self._ready:
-            platform: Platform = make_part("platform", name)
+            platform = make_part(Platform, name)
             with self._testbed.host.recorded() as transcript:
                 self._stack.enter_context(platform.prepare(self._testbed))
             self._ready[name] = platform
@@ -109,7 +109,7 @@ class PlatformPool:
 
 def _to_be_contained(name: str, found: Availability) -> Availability:
     """Replace the remedy where a guest only lacks a platform's Debian packages: its testbed file can name them."""
-    platform = registry.get("platform", name)
+    platform = registry.get(Platform, name)
     needs, below = platform.requirements, platform.hypervisor
     packaged = needs.program is None and needs.packages
     if found.remedy != ON_A_HOST or not (packaged or below in HYPERVISORS):
@@ -130,7 +130,7 @@ class AttachmentPool:
     def get(self, name: str) -> Attachment:
         """Return a prepared attachment. Raises: any error of its preparation."""
         if name not in self._ready:
-            attachment: Attachment = make_part("attachment", name)
+            attachment = make_part(Attachment, name)
             with self._testbed.host.recorded() as transcript:
                 self._stack.enter_context(attachment.prepare(self._testbed))
             self._ready[name] = attachment

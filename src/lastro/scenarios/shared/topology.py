@@ -190,9 +190,12 @@ def note_load(outcome: Outcome, instrument: str, source: str, target: str) -> No
 
 
 def note_meter(outcome: Outcome, meter: Meter) -> None:
-    """Note a meter as a witness."""
-    if TOPOLOGY in outcome.notes:
-        note_witness(outcome, meter.name, meter.summary, () if meter.whole_host else meter.instances)
+    """Note a meter as a witness of the whole host, or of its instances, several of which may share a role."""
+    if isinstance(topology := outcome.notes.get(TOPOLOGY), dict):
+        known = {node["role"] for node in topology["nodes"]}
+        watched = {} if meter.whole_host else meter.instances
+        at = dict.fromkeys(role if role in known else instance.spec.role for role, instance in watched.items())
+        note_witness(outcome, meter.name, meter.summary, at)
 
 
 def note_witness(outcome: Outcome, name: str, watches: str, at: Iterable[str] = ()) -> None:

@@ -5,15 +5,17 @@ the nominal rate is a factor, since at a single rate, all platforms that can car
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from lastro import registry, validity
+from lastro.attachments.base import Attachment
 from lastro.errors import CommandFailed, LastroError
 from lastro.host.base import Host
 from lastro.image.rootfs import ImageAdditions
 from lastro.instruments._udp import UdpLoad
+from lastro.instruments.base import Instrument
 from lastro.instruments.iperf3_tcp import Iperf3Tcp
 from lastro.isolation.base import not_in_force
 from lastro.meters.host import HostMeter
@@ -23,7 +25,7 @@ from lastro.platforms.native import OWN_STACK, Native
 from lastro.results.samples import Outcome, Reading
 from lastro.scenarios.base import CalibrationKind, Config, isolations_of, links_level, platform_level, start_s
 from lastro.scenarios.shared.accounts import BY_HOST, METRICS, with_account
-from lastro.scenarios.shared.bases import OnLinks
+from lastro.scenarios.shared.bases import NOT_RUN, OnLinks
 from lastro.scenarios.shared.calibration import calibration_key, on_bare_host
 from lastro.scenarios.shared.clock_policy import by_good_clocks, note_unverified_clock
 from lastro.scenarios.shared.flow import judge_links, rest
@@ -32,7 +34,7 @@ from lastro.scenarios.shared.point_to_point import INSTANCE, PEER, PORT, JoinedP
 from lastro.scenarios.shared.resources import RESOURCES, limited_spec
 from lastro.scenarios.shared.topology import note_load, note_meter
 from lastro.scenarios.shared.verify_limits import limits_of, unequal
-from lastro.scenarios.shared.workload_meters import WorkloadWatch, record_watched
+from lastro.scenarios.shared.window import MeasuredWindow
 from lastro.scenarios.uplink.ends import HOST, FlowEnd, flow_end, note_topology, require_host_address
 from lastro.scenarios.uplink.offered_load import MOST, check_offered, judge_generator, rates, share_of, with_rate
 from lastro.study.levels import NONE, split_options
@@ -42,13 +44,13 @@ from lastro.testbed import Testbed
 _DAY_S = 86_400
 _CEILING, _CAPACITY = "ceiling", "capacity"
 _AROUND_S = 0.5  # the two ends of a flow, clocks and meters, roughly
-_NOT_RUN = (126, 127)  # exit codes of a launcher that cannot run its program
 
 
 class UplinkScenario(OnLinks):
     name = "uplink"
     summary = "one UDP or TCP flow from an instance to its host or a peer, below, at and above the capacity"
     parts = ("platform", "attachment", "isolation", "instrument")
+    usable = {"instrument": (UdpLoad, Iperf3Tcp)}
     combinable = frozenset({"isolation"})
     calibration_kinds = {
         _CEILING: CalibrationKind(dict[str, float], optional=True),  # it only flags limited trials
@@ -76,16 +78,8 @@ class UplinkScenario(OnLinks):
         self._versions: dict[str, str] = {}
 
     @classmethod
-    def part_names(cls, kind: str) -> frozenset[str]:
-        if kind != "instrument":
-            return super().part_names(kind)
-        infos = registry.parts(kind).values()
-        fitting = (UdpLoad, Iperf3Tcp)
-        return frozenset(info.name for info in infos if info.cls is not None and issubclass(info.cls, fitting))
-
-    @classmethod
     def image_needs(cls, host: Host, configs: Sequence[Config]) -> ImageAdditions:
-        kinds = [registry.get("instrument", name) for name in sorted({str(config["instrument"]) for config in configs})]
+        kinds = [registry.get(Instrument, name) for name in sorted({str(config["instrument"]) for config in configs})]
         return ImageAdditions(tuple(package for kind in kinds for package in getattr(kind, "packages", ())))
 
     @classmethod
@@ -97,7 +91,7 @@ class UplinkScenario(OnLinks):
             return found
         try:
             if config["towards"] == HOST:
-                require_host_address(registry.get("attachment", split_options(links_level(config))[0]))
+                require_host_address(registry.get(Attachment, split_options(links_level(config))[0]))
             limited_spec(config, self.testbed, INSTANCE)
             self._version(str(config["instrument"]))
         except LastroError as error:
@@ -113,10 +107,10 @@ class UplinkScenario(OnLinks):
     def _version(self, instrument: str) -> str:
         """Return the version line of its tool in the image; read once. Raises: LastroError when it does not run."""
         if instrument not in self._versions:
-            argv = registry.get("instrument", instrument).version_argv
+            argv = registry.get(Instrument, instrument).version_argv
             with self.pool.native.start(self.testbed, InstanceSpec("version", "probe")) as instance:
                 done = instance.run(argv, check=False)  # iperf 2 prints its version and exits with 1
-            if done.returncode in _NOT_RUN:
+            if done.returncode in NOT_RUN:
                 raise CommandFailed(argv, done.returncode, done.error_text)
             self._versions[instrument] = next(iter((done.text + done.error_text).splitlines()), "")
         return self._versions[instrument]
@@ -125,7 +119,7 @@ class UplinkScenario(OnLinks):
 
     @classmethod
     def calibrations(cls, config: Config) -> dict[str, Config]:
-        is_udp = issubclass(registry.get("instrument", str(config["instrument"])), UdpLoad)
+        is_udp = issubclass(registry.get(Instrument, str(config["instrument"])), UdpLoad)
         share = share_of(str(config["offered"])) if is_udp else None  # TCP takes what it gets
         if share is None and _is_bare(config):
             return {}
@@ -173,33 +167,28 @@ class UplinkScenario(OnLinks):
         hops = ((f"{INSTANCE}.{_leaves_by(pair.instance)}", "tx_bytes"), (f"{end.role}.{end.device}", "rx_bytes"))
         tool: UdpLoad | Iperf3Tcp = registry.get("instrument", str(config["instrument"]))()
         settings, witness = {**config, "tcp_s": config["load_s"]}, InterfaceMeter(self.testbed, everyone)
-        watch = WorkloadWatch(self.testbed, everyone, INSTANCE, own_cgroups)
+        window = MeasuredWindow(self.testbed, everyone, config, own_cgroups, workload=INSTANCE)
         witness.start()
-        reading = tool.measure(pair.instance, end.instance, end.address, settings, watch)
+        reading = tool.measure(pair.instance, end.instance, end.address, settings, window)
         witness.stop()
-        watch.require_used(tool.name)
+        window.require_used(tool.name)
         note_load(outcome, tool.name, INSTANCE, end.role)
         note_meter(outcome, witness)
-        watch.note_witnesses(outcome)
-        drift, limit = watch.drift, float(config["max_drift_percent"]) / 100
+        drift, limit = window.drifts.get(INSTANCE), float(config["max_drift_percent"]) / 100
         by_host = _timed_by_host(tool, reading) | BY_HOST
-        used, lasted_s, work_s = watch.used[INSTANCE], reading.lasted_s, watch.elapsed_s
-        reading = with_account(reading, used, work_s, watch.guest, watch.guest_after)
+        used, lasted_s, work_s = window.usage.used[INSTANCE], reading.lasted_s, window.host.elapsed_s
+        reading = with_account(reading, used, work_s, window.guest, window.guest_after)
         _judge_clock(reading, by_host, drift, limit, outcome)
         note_unverified_clock(pair.instance, by_host, drift, limit, outcome)
         outcome.invalidate(validity.path_reasons(tool.name, witness.moved, reading.payload_bytes, hops))
-        record_watched(watch, work_s, config, outcome)
+        window.record_workload(work_s, outcome)
         outcome.notes |= {"work_s": work_s, "flow_s": lasted_s, "witness": {tool.name: witness.moved}}
 
-    def facts(self, configs: Sequence[Config]) -> dict[str, Any]:
-        """Return the versions of the tools in the image."""
-        found: dict[str, Any] = {"image_tools": {}}
-        try:
-            for name in sorted({str(config["instrument"]) for config in configs}):
-                found["image_tools"][name] = self._version(name)
-        except LastroError as error:
-            found["not_told"] = error.message
-        return found
+    def told(self, configs: Sequence[Config]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        yield (
+            "image_tools",
+            {name: self._version(name) for name in sorted({str(each["instrument"]) for each in configs})},
+        )
 
 
 def _bare(config: Config) -> dict[str, Any]:

@@ -6,39 +6,22 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from lastro.analysis.claims.claim import Claim, Published
+from lastro.analysis.claims.names import check_factor, check_metric, factors_of, units_of
+from lastro.analysis.claims.shapes import ClaimsFile, FigureTable
 from lastro.errors import did_you_mean
-from lastro.study.claims_names import check_factor, check_metric, factors_of, levels_of, units_of
-from lastro.study.claims_schema import (
-    ClaimsFile,
-    ClaimTable,
-    CompareTable,
-    FigureTable,
-    LevelTable,
-    PassageTable,
-    PublishedTable,
-    TableTable,
-)
 from lastro.study.model import Study
 from lastro.study.printed import (
     BarFigure,
     LineFigure,
     Passage,
-    PrintedCell,
-    PrintedColumn,
     PrintedFigure,
-    PrintedRow,
     PrintedTable,
 )
 from lastro.study.problems import FieldError, Key, Problems, shown
-from lastro.study.sides import Levels, StandIn
 
 _Sides = dict[tuple[Key, ...], Mapping[str, Any]]  # {place in the file: {factor: levels}}
 _FORMS = "a figure has `metrics`, `groups` and mostly `bars`, or `series`, `panels` and `lines`"
-
-
-def printed_tables(shape: ClaimsFile) -> dict[str, PrintedTable]:
-    """Return the tables of a file by id, unchecked."""
-    return {table.id: _table(table) for table in shape.table}
 
 
 def checked_tables(shape: ClaimsFile, study: Study, problems: Problems) -> tuple[PrintedTable, ...]:
@@ -57,7 +40,7 @@ def checked_tables(shape: ClaimsFile, study: Study, problems: Problems) -> tuple
             with problems.at(*here, "rows", place, "printed"):
                 if len(row.printed) != len(table.columns):
                     raise FieldError(f"has {len(row.printed)} cells for {len(table.columns)} columns")
-    return tuple(printed_tables(shape).values())
+    return tuple(shape.table)
 
 
 def checked_figures(
@@ -86,59 +69,38 @@ def checked_figures(
     return tuple(found)
 
 
-def resolved(claim: ClaimTable, tables: Mapping[str, PrintedTable], study: Study) -> PublishedTable | None:
+def resolved(claim: Claim, tables: Mapping[str, PrintedTable], study: Study) -> Published | None:
     """Return the figure published with a claim, read from its table if it names one.
 
     A ratio is that of the cells of the two sides, its tolerance half of the effect unless the file gives one.
     Raises: FieldError when the table has no such cells."""
-    given = claim.published
+    given, stated = claim.published, claim.statements
     if given is None or not given.table:
         if given is not None and given.columns:
             raise FieldError("columns apply only to a figure of a `table`")
         return given
     if given.table not in tables:
         raise FieldError(f"there is no table {shown(given.table)}", partial(did_you_mean, given.table, tables))
-    if given.ratio is not None or given.difference is not None or given.share is not None or given.printed:
+    if given.given or given.printed:
         raise FieldError("has a figure and a table", "give one of them")
-    table, stated = tables[given.table], claim.compare or claim.level
-    if isinstance(stated, LevelTable):
-        cells = [_cell(table, metric, levels_of(stated.at)) for metric in given.columns or [stated.metric]]
-    elif isinstance(stated, CompareTable):
-        sides = [{**levels_of(stated.at), **levels_of(side)} for side in (stated.of, stated.to)]
-        cells = [_cell(table, stated.metric, side) for side in sides]
-    else:
-        raise FieldError("only `compare` and `level` read a table")
-    printed = PublishedTable(printed="; ".join(column.printed(cell) for column, cell in cells))
-    if isinstance(stated, LevelTable) or claim.direction == "alike":
+    if len(stated) != 1:
+        return given
+    cells = stated[0].cells_of(tables[given.table], given.columns)
+    printed = Published(printed="; ".join(column.printed(cell) for column, cell in cells))
+    if "ratio" not in stated[0].figures or stated[0].is_equivalence(claim):
         return printed
     (column, of), (_, to) = cells
     if not of.value or not to.value:
         raise FieldError(f"no ratio follows from {shown(of.text)} and {shown(to.text)}")
-    ratio = round(of.value / to.value, 4)
-    same = column.common_unit == units_of(study).get(stated.metric)
+    same = column.common_unit == units_of(study).get(stated[0].metric)
     return printed.model_copy(
         update={
-            "ratio": ratio,
+            "ratio": round(of.value / to.value, 4),
             "tolerance": given.tolerance or round(abs(of.value / to.value - 1) / 2, 5),
             "difference": round(of.value - to.value, 6) if same else None,
             "unit": column.common_unit if same else "",
         }
     )
-
-
-def _cell(table: PrintedTable, metric: str, levels: Levels) -> tuple[PrintedColumn, PrintedCell]:
-    found = table.find(metric, levels)
-    if found is None:
-        where = ", ".join(f"{name} = {'|'.join(map(str, own))}" for name, own in levels.items())
-        raise FieldError(f"table {shown(table.passage.id)} has no single cell of {metric} at {where}")
-    return found
-
-
-def _table(table: TableTable) -> PrintedTable:
-    columns = tuple(PrintedColumn(each.metric, each.unit, each.heading, levels_of(each.at)) for each in table.columns)
-    rows = tuple(PrintedRow(levels_of(row.at), tuple(map(PrintedCell.of, row.printed))) for row in table.rows)
-    stand_in = tuple(StandIn.of(each.levels, each.metric) for each in table.stand_in)
-    return PrintedTable(_passage(table), levels_of(table.at), columns, rows, stand_in)
 
 
 def _figure(figure: FigureTable, tables: Mapping[str, PrintedTable]) -> PrintedFigure:
@@ -148,20 +110,16 @@ def _figure(figure: FigureTable, tables: Mapping[str, PrintedTable]) -> PrintedF
     lines = bool(figure.series and figure.panels and figure.lines) and not of_bars
     if bars == lines:
         raise FieldError("must have exactly one of two forms", _FORMS)
-    passage, at, marks = _passage(figure), levels_of(figure.at), tuple(figure.marks)
+    at, marks = figure.at, tuple(figure.marks)
     if bars:
-        groups, each = (tuple(map(levels_of, sides)) for sides in (figure.groups, figure.bars or [{}]))
-        return BarFigure(passage, at, tuple(figure.metrics), groups, each, marks)
+        groups, each = (tuple(sides) for sides in (figure.groups, figure.bars or [{}]))
+        return BarFigure(figure, at, tuple(figure.metrics), groups, each, marks)
     times = tuple(tables[name] for name in figure.times if name in tables)
-    panels, each = (tuple(map(levels_of, sides)) for sides in (figure.panels, figure.lines))
-    return LineFigure(passage, at, figure.series, figure.line, panels, each, marks, times)
+    panels, each = (tuple(sides) for sides in (figure.panels, figure.lines))
+    return LineFigure(figure, at, figure.series, figure.line, panels, each, marks, times)
 
 
-def _passage(table: PassageTable) -> Passage:
-    return Passage(table.id, table.says, table.says_in, table.where, table.note, table.note_in)
-
-
-def _check_ids(kind: str, tables: Sequence[PassageTable], problems: Problems) -> None:
+def _check_ids(kind: str, tables: Sequence[Passage], problems: Problems) -> None:
     seen: set[str] = set()
     for index, table in enumerate(tables):
         with problems.at(kind, index, "id"):

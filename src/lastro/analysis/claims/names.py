@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from functools import partial
 
 from lastro.errors import did_you_mean
-from lastro.study.model import Level, Study
+from lastro.study.model import Study
 from lastro.study.problems import FieldError, shown
-from lastro.study.sides import Levels
-
-
-def levels_of(side: Mapping[str, Sequence[Level]]) -> Levels:
-    return {factor: tuple(levels) for factor, levels in side.items()}
 
 
 def factors_of(study: Study) -> set[str]:
@@ -35,3 +30,10 @@ def check_factor(name: str, factors: Iterable[str], study: Study) -> None:
     """Raises: FieldError with the nearest name when `factors` does not have it."""
     if name not in factors:
         raise FieldError(f"study {study.name} has no factor {shown(name)}", partial(did_you_mean, name, factors))
+
+
+def check_unit(unit: str, metric: str, study: Study) -> None:
+    """Raises: FieldError when a figure of a metric is not in the unit of that metric."""
+    units = units_of(study)
+    if unit != units.get(metric, unit):
+        raise FieldError(f"is in {shown(unit)}, but {metric} is in {shown(units[metric])}", "convert the figure")

@@ -32,17 +32,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from functools import partial
+from typing import TYPE_CHECKING, Literal, get_args
 
 from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.claim_cells import Untestable
-from lastro.analysis.claim_effects import ClaimContrast, ClaimEffects, effects_of
-from lastro.analysis.claim_stand_ins import Substitution, as_measured
+from lastro.analysis.claim_effects import ClaimContrast, ClaimEffects, Measure, measured_effects
+from lastro.analysis.claims.stand_ins import Substitution, as_measured
+from lastro.results.samples import depends_on_speed
 from lastro.stats.adjust import holm
 from lastro.stats.contrasts import Contrast
 from lastro.stats.intervals import Interval
 from lastro.stats.notes import N_, Note
-from lastro.study.claims import Claim, Claims, Compare, Extreme, Measure
+
+if TYPE_CHECKING:
+    from lastro.analysis.claims.claim import Claim, Claims
 
 Verdict = Literal[
     "reproduced",
@@ -62,38 +66,47 @@ class Judgement:
     be None; `why_not` is the reason. `p` is raw; `p_adjusted` is corrected by Holm's method over the claims of the
     file. A recovery without a loss, and a claim that a lower bound leaves open, have p-values although they are
     untestable. `n_blocks` counts the blocks with valid trials. `corrected` is true if the claim would be significant
-    without the correction. `stand_in` are the stand-ins on which it was judged; `claim` then states these levels."""
+    without the correction. `stand_in` are the stand-ins on which it was judged; `claim` then states these levels.
+    `so`: `p` is evidence for the claim, not against it; `open`: the true value beyond a lower bound could overturn
+    it."""
 
     claim: Claim
-    verdict: Verdict
-    unit: str
-    effects: ClaimEffects | None
-    part: ClaimContrast | None
-    p: float | None
-    p_adjusted: float | None
-    n_blocks: int
-    why_not: tuple[Note, ...] = ()
-    corrected: bool = False
-    stand_in: tuple[Substitution, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class _TestedClaim:
-    """A claim after its tests, before the correction for their number."""
-
-    claim: Claim
+    verdict: Verdict = "untestable here"
+    unit: str = ""
     effects: ClaimEffects | None = None
     part: ClaimContrast | None = None
     p: float | None = None
+    p_adjusted: float | None = None
+    n_blocks: int = 0
+    why_not: tuple[Note, ...] = ()
+    corrected: bool = False
+    stand_in: tuple[Substitution, ...] = ()
     so: bool = False
     open: bool = False
-    why_not: tuple[Note, ...] = ()
-    stand_in: tuple[Substitution, ...] = ()
 
 
 def judge(claims: Claims, report: CampaignResults) -> tuple[Judgement, ...]:
     """Judge each claim, in the order of the file, by the rule in this module's docstring."""
-    return judge_by(claims, [report], lambda claim: effects_of(claim.statement, claim.margin, report))
+    return judge_by(claims, [report], lambda claim: _effects(claim, report))
+
+
+def _effects(claim: Claim, report: CampaignResults) -> ClaimEffects:
+    """Return the effects of a claim here. A guest in software has no figures of a host, neither levels nor times."""
+    emulated = None
+    if report.guest is not None and report.guest.emulated:
+        emulated = Note(_PARTLY_EMULATED if report.guest.partly else _EMULATED)
+    statement = claim.statement
+    if statement.limits and emulated:
+        raise Untestable(emulated)
+    found = measured_effects(report, statement.metrics, partial(statement.effects, claim))
+    unit = next(metric.unit for metric in report.metrics if metric.name == statement.metric)
+    if emulated and depends_on_speed(unit):
+        return replace(found, parts=tuple(replace(part, incomparable=emulated) for part in found.parts))
+    return found
+
+
+_EMULATED = N_("it is about a figure of a host, and the host was a guest emulated in software")
+_PARTLY_EMULATED = N_("it is about a figure of a host, and some of it was measured in a guest emulated in software")
 
 
 def judge_by(
@@ -114,36 +127,37 @@ def _blocks(report: CampaignResults) -> set[int]:
 
 def _tested(
     claim: Claim, reports: Sequence[CampaignResults], effects: Callable[[Claim], ClaimEffects], n_blocks: int
-) -> _TestedClaim:
+) -> Judgement:
     """Test a claim on its own levels, or on its stand-ins; if neither can test it, keep the reason for its own."""
-    measured, stand_in = as_measured(claim, reports)
-    found = _test(measured, effects, n_blocks)
+    statement, stand_in = as_measured(claim.statement, claim.stand_in, reports)
+    found = _test(claim.stating(statement), effects, n_blocks)
     if not stand_in:
         return found
     tested = found.effects is not None or found.p is not None
     return replace(found, stand_in=stand_in) if tested else _test(claim, effects, n_blocks)
 
 
-def _test(claim: Claim, effects_of_claim: Callable[[Claim], ClaimEffects], n_blocks: int) -> _TestedClaim:
+def _test(claim: Claim, effects_of_claim: Callable[[Claim], ClaimEffects], n_blocks: int) -> Judgement:
     try:
         effects = effects_of_claim(claim)
     except Untestable as untestable:
-        return _TestedClaim(claim, why_not=untestable.why)
+        return Judgement(claim, why_not=untestable.why)
     if n_blocks < 2:  # a first look, without intervals
-        return _TestedClaim(claim, effects, effects.parts[0], why_not=(too_few_blocks(n_blocks),))
+        return Judgement(claim, effects=effects, part=effects.parts[0], why_not=(too_few_blocks(n_blocks),))
     for part in effects.parts:
         if part.p_for is None or part.p_against is None:
-            return _TestedClaim(claim, effects, part, why_not=(why_absent(part.effect),))
+            return Judgement(claim, effects=effects, part=part, why_not=(why_absent(part.effect),))
     p_for = max(part.p_for or 0.0 for part in effects.parts)
     against = [part for part in effects.parts if not part.open_against] or effects.parts
     worst = min(against, key=lambda part: part.p_against or 0.0)
     p_against = min(1.0, len(effects.parts) * (worst.p_against or 0.0))
     if effects.nothing and not effects.bounded:
-        return _TestedClaim(claim, p=min(p_for, p_against), why_not=(effects.nothing,))
+        return Judgement(claim, p=min(p_for, p_against), why_not=(effects.nothing,))
     if p_for > p_against:
-        return _TestedClaim(claim, effects, worst, p_against, open=worst.open_against)
+        return Judgement(claim, effects=effects, part=worst, p=p_against, open=worst.open_against)
     weakest = max(effects.parts, key=lambda part: part.p_for or 0.0)
-    return _TestedClaim(claim, effects, weakest, p_for, so=True, open=any(part.open_for for part in effects.parts))
+    opened = any(part.open_for for part in effects.parts)
+    return Judgement(claim, effects=effects, part=weakest, p=p_for, so=True, open=opened)
 
 
 def too_few_blocks(n: int) -> Note:
@@ -157,32 +171,21 @@ def why_absent(*effects: Contrast | None) -> Note:
     return next(filter(None, found), Note(N_("there is no interval")))
 
 
-def _judgement(one: _TestedClaim, p_adjusted: float | None, report: CampaignResults, n_blocks: int) -> Judgement:
-    alpha = 1 - report.study.design.confidence
-    metric = next((metric for metric in report.metrics if metric.name == one.claim.statement.metric), None)
-    verdict = _verdict(one, p_adjusted, alpha)
+def _judgement(one: Judgement, p_adjusted: float | None, report: CampaignResults, n_blocks: int) -> Judgement:
+    alpha = report.study.design.alpha
+    unit = next((metric.unit for metric in report.metrics if metric.name == one.claim.statement.metric), "")
+    corrected = one.p is not None and one.p < alpha
+    one = replace(one, unit=unit, p_adjusted=p_adjusted, n_blocks=n_blocks, corrected=corrected)
+    verdict = _verdict(one, alpha)
     if one.effects and _undecided(one, verdict):
-        why = Note(_LOWER_BOUND, levels=one.effects.bounded)
-        one, verdict = _TestedClaim(one.claim, p=one.p, why_not=(why,)), "untestable here"
-    return Judgement(
-        one.claim,
-        verdict,
-        metric.unit if metric else "",
-        one.effects,
-        one.part,
-        one.p,
-        p_adjusted,
-        n_blocks,
-        one.why_not,
-        corrected=one.p is not None and one.p < alpha,
-        stand_in=one.stand_in,
-    )
+        return replace(one, effects=None, part=None, why_not=(Note(_LOWER_BOUND, levels=one.effects.bounded),))
+    return replace(one, verdict=verdict)
 
 
-def _verdict(one: _TestedClaim, p_adjusted: float | None, alpha: float) -> Verdict:
-    if one.part is None or one.p is None or p_adjusted is None:
+def _verdict(one: Judgement, alpha: float) -> Verdict:
+    if one.part is None or one.p is None or one.p_adjusted is None:
         return "untestable here"
-    if p_adjusted >= alpha:
+    if one.p_adjusted >= alpha:
         return "not distinguishable here"
     if not one.so:
         return "contradicted"
@@ -196,7 +199,7 @@ _LOWER_BOUND = N_(
 )
 
 
-def _undecided(one: _TestedClaim, verdict: Verdict) -> bool:
+def _undecided(one: Judgement, verdict: Verdict) -> bool:
     """Return whether the true value beyond a lower bound could change the verdict.
 
     It could make an effect distinguishable that is not distinguishable here."""
@@ -209,7 +212,7 @@ def magnitude_agrees(claim: Claim, part: ClaimContrast) -> bool:
     """Return whether the whole interval of the effect lies within the tolerance of the published figure, if any.
 
     The figure of an extreme is what the claim states, so its tests have judged it."""
-    if isinstance(claim.statement, Extreme):
+    if claim.statement.states_figure:
         return True
     low, high = tolerated(claim)
     found = judged_interval(claim, part)
@@ -233,19 +236,16 @@ def tolerated(claim: Claim) -> tuple[float, float]:
 
     "Slightly" has one end; the other is that of the direction, which has a test of its own."""
     if claim.slight is not None:
-        higher = isinstance(claim.statement, Compare) and claim.statement.direction == "higher"
+        higher = claim.direction == "higher"
         return (-math.inf, 1 + claim.slight) if higher else (1 / (1 + claim.slight), math.inf)
-    if claim.published is None or claim.published.tolerance is None:
-        return -math.inf, math.inf
-    _, figure = claim.published.judged
-    return figure - claim.published.tolerance, figure + claim.published.tolerance
+    return claim.published.tolerated if claim.published else (-math.inf, math.inf)
 
 
 def judged_measure(claim: Claim, part: ClaimContrast) -> Measure:
     """Return the measure of the published figure, or the effect's own without one."""
     if claim.slight is not None:
         return "ratio"
-    return claim.published.judged[0] if claim.published and claim.published.tolerance is not None else part.measure
+    return claim.published.judged[0] if claim.published and has_magnitude(claim) else part.measure
 
 
 def judged_interval(claim: Claim, part: ClaimContrast) -> Interval | None:

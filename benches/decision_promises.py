@@ -1,0 +1,110 @@
+"""The promises of `lastro decide`: how often a violator is recommended, and whether stated probabilities are right.
+
+    python benches/decision_promises.py            2,000 worlds for each row: about half an hour
+    python benches/decision_promises.py 200        fewer
+
+Each world has eight candidates in two conditions, a level on a throughput (noise 5 %), one on a latency (noise 30 %)
+and a cost (noise 5 %). Half of the candidates hold each level, more or less far from it. In a third of the worlds, the
+cheapest that holds lies exactly on a limit. A violator is a candidate whose true mean breaks a level in a condition."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from lastro.stats import decision
+from lastro.stats.decision import Choice, Limit, MetricTrials, choose
+
+CANDIDATES, CONDITIONS = 8, 2
+NOISE = np.array([0.05, 0.30, 0.05])  # throughput, latency, cost
+LIMITS = (Limit(0, 1.0, True), Limit(1, 1.0, False))
+BINS = (0.0, 0.05, 0.2, 0.4, 0.6, 0.8, 0.95, 1.0)
+KINDS = ("equal noise", "one candidate five times noisier", "correlated metrics")
+
+
+@dataclass
+class Tally:
+    worlds: int = 0
+    recommended: int = 0
+    violators: int = 0  # recommended
+    best: int = 0  # recommended, and truly the cheapest that holds
+    stated: list[tuple[float, bool]] = field(default_factory=list)
+
+    def add(self, choice: Choice, holds: np.ndarray, cost: np.ndarray) -> None:
+        self.worlds += 1
+        if choice.recommended is not None:
+            self.recommended += 1
+            self.violators += not holds[choice.recommended]
+            self.best += bool(holds.any()) and choice.recommended == int(np.where(holds, cost, np.inf).argmin())
+        self.stated += [(odds.holds, bool(each)) for odds, each in zip(choice.odds, holds, strict=True)]
+
+
+def world(rng: np.random.Generator, *, on_the_limit: bool) -> np.ndarray:
+    """Return the logarithms of true means: (metric, candidate, condition)."""
+    means = rng.normal(0.0, NOISE[:, None, None], (3, CANDIDATES, CONDITIONS))
+    means += (NOISE * 4)[:, None, None] * rng.normal(0.0, 1.0, (3, CANDIDATES, 1))
+    means[:2] += (NOISE * 2 * [1, -1, 0])[:2, None, None]
+    if on_the_limit and (good := holding(means)).any():
+        best = int(np.where(good, means[2].mean(axis=1), np.inf).argmin())
+        metric, condition = rng.integers(2), rng.integers(CONDITIONS)
+        means[metric, best, condition] = 0.0
+    return means
+
+
+def holding(means: np.ndarray) -> np.ndarray:
+    """Return which candidates hold both levels in all conditions."""
+    return (means[0] >= -1e-12).all(axis=1) & (means[1] <= 1e-12).all(axis=1)
+
+
+def trials(rng: np.random.Generator, means: np.ndarray, n: int, kind: str) -> list[MetricTrials]:
+    noise = np.broadcast_to(NOISE[:, None, None, None], (*means.shape, 1)).copy()
+    if kind == KINDS[1]:
+        noise[:, rng.integers(CANDIDATES)] *= 5
+    plain = rng.standard_normal((*means.shape, n))
+    if kind == KINDS[2]:  # what slows a trial down raises its latency and its cost
+        mixing = np.linalg.cholesky(np.array([[1, -0.8, -0.6], [-0.8, 1, 0.6], [-0.6, 0.6, 1]]))
+        plain = np.einsum("ij,jabc->iabc", mixing, plain)
+    blocks = rng.normal(0.0, NOISE[:, None, None, None] / 2, (3, 1, 1, n))
+    values = np.exp(means[..., None] + blocks + noise * plain)
+    cells = [(a, b) for a in range(CANDIDATES) for b in range(CONDITIONS)]
+    return [MetricTrials({cell: dict(enumerate(own[cell].tolist())) for cell in cells}) for own in values]
+
+
+def tally(n: int, kind: str, worlds: int, seed: int = 48) -> Tally:
+    rng, found = np.random.default_rng([seed, n, KINDS.index(kind)]), Tally()
+    for number in range(worlds):
+        means = world(rng, on_the_limit=number % 3 == 0)
+        choice = choose(trials(rng, means, n, kind), LIMITS, {2: 1.0}, CANDIDATES, CONDITIONS)
+        found.add(choice, holding(means), means[2].mean(axis=1))
+    return found
+
+
+def reliability(stated: list[tuple[float, bool]]) -> Iterator[tuple[float, float, float, int]]:
+    """Yield for each bin of stated probabilities their mean, the share that came true, its error, and their number."""
+    ps, true = np.array([p for p, _ in stated]), np.array([true for _, true in stated])
+    for low, high in itertools.pairwise(BINS):
+        here = (ps >= low) & ((ps < high) | (high == BINS[-1]))
+        if n := int(here.sum()):
+            share = float(true[here].mean())
+            yield float(ps[here].mean()), share, float(np.sqrt(max(share * (1 - share), 1 / n) / n)), n
+
+
+def main() -> None:
+    decision.DRAWS = 2000  # a share of them is uncertain by less than what the worlds leave
+    worlds = int(sys.argv[1]) if len(sys.argv) > 1 else 2000
+    print("| noise | blocks | recommends | a violator | the truly cheapest | stated → true |")
+    print("| --- | ---: | ---: | ---: | ---: | --- |")
+    for kind in KINDS:
+        for n in (2, 3, 5, 10):
+            found = tally(n, kind, worlds)
+            pairs = ", ".join(f"{p * 100:.0f} → {share * 100:.0f}" for p, share, _, _ in reliability(found.stated))
+            shares = [100 * each / found.worlds for each in (found.recommended, found.violators, found.best)]
+            print(f"| {kind} | {n} | {shares[0]:.0f} % | {shares[1]:.1f} % | {shares[2]:.0f} % | {pairs} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

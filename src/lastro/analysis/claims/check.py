@@ -1,0 +1,177 @@
+"""Checks of a claim that its models cannot make: names of the study, sides, figures and their units."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+
+from lastro.analysis.claims.claim import BOTH_WAYS, Claim, Published, Statement
+from lastro.analysis.claims.names import check_factor, check_metric, check_unit, factors_of
+from lastro.study.model import Level, Levels, Study
+from lastro.study.problems import FieldError, Key, Problems, shown
+from lastro.study.sides import StandIn
+
+_ROUNDING = 1e-9  # of 0.9 - 1, for example
+
+
+def check_claim(claim: Claim, kinds: Sequence[str], index: int, study: Study, problems: Problems) -> bool:
+    """Record what is wrong with a claim, which has one of these kinds; return whether it states anything."""
+    here: tuple[Key, ...] = ("claim", index)
+    if len(given := [kind for kind in kinds if getattr(claim, kind) is not None]) != 1:
+        found = f"has {' and '.join(given)}" if given else "states nothing"
+        problems.add(here, FieldError(found, f"a claim has exactly one of {', '.join(kinds)}"))
+        return False
+    statement = claim.statement
+    _check_names(statement, study, (*here, statement.key), problems)
+    with problems.at(*here, "direction"):
+        _check_direction(claim)
+    with problems.at(*here, "margin"):
+        _check_margin(claim)
+    with problems.at(*here, "slight"):
+        _check_slight(claim)
+    with problems.at(*here, statement.key):
+        statement.check(claim, study)
+    with problems.at(*here, "published"):
+        _check_published(claim, study)
+    for place, each in enumerate(claim.stand_in):
+        _check_stand_in(each, statement, study, (*here, "stand_in", place), problems)
+    return True
+
+
+def _check_names(statement: Statement, study: Study, here: tuple[Key, ...], problems: Problems) -> None:
+    for key, name in zip(
+        ("metric", *itertools.repeat("also", len(statement.metrics) - 1)), statement.metrics, strict=True
+    ):
+        with problems.at(*here, key):
+            check_metric(name, study)
+    factors, sides = factors_of(study), statement.choices()
+    for key, side in (*sides.items(), ("at", statement.at)):
+        for name in side:
+            with problems.at(*here, key, name):
+                check_factor(name, factors, study)
+    key, own = statement.own_factors()
+    for name in own:
+        with problems.at(*here, key):
+            check_factor(name, factors, study)
+    with problems.at(*here):
+        _check_sides(statement, sides, own)
+
+
+def _check_sides(statement: Statement, sides: Mapping[str, Levels], own: Sequence[str]) -> None:
+    if len({frozenset(side) for side in sides.values()}) > 1:
+        raise FieldError(f"{', '.join(sides)} must name the same factors", "what holds for all sides belongs in `at`")
+    named = {name for side in sides.values() for name in side} | set(own)
+    if common := sorted(named & set(statement.at)):
+        raise FieldError(f"`at` names {shown(common[0])} again", "a factor is either compared or a condition")
+    if twice := [name for name in own if own.count(name) > 1 or any(name in side for side in sides.values())]:
+        raise FieldError(f"names {shown(twice[0])} twice")
+    for (first, one), (second, other) in itertools.combinations(sides.items(), 2):
+        if one and {k: set(v) for k, v in one.items()} == {k: set(v) for k, v in other.items()}:
+            raise FieldError(f"`{first}` and `{second}` are the same", BOTH_WAYS)
+
+
+def _check_direction(claim: Claim) -> None:
+    key = claim.statement.key
+    if key == "compare" and claim.direction is None:
+        raise FieldError("is missing", 'a comparison is "higher", "lower" or "alike"')
+    if key != "compare" and claim.direction is not None:
+        raise FieldError(f"does not apply to `{key}`", "only `compare` has a direction")
+
+
+def _check_margin(claim: Claim) -> None:
+    alike = claim.statement.is_equivalence(claim)
+    if alike and claim.margin is None:
+        raise FieldError("is missing", "the relative difference that still counts as alike: margin = 0.05 is 5 %")
+    if not alike and claim.margin is not None:
+        raise FieldError(
+            "applies only to `alike`, `additive` and direction 'alike'", "use `published.tolerance` for a magnitude"
+        )
+
+
+def _check_slight(claim: Claim) -> None:
+    """Check that "slightly" is said of a direction, and is the only magnitude of the claim."""
+    if claim.slight is None:
+        return
+    if claim.direction not in ("higher", "lower"):
+        raise FieldError(
+            "applies only to `compare` with direction 'higher' or 'lower'", "an equivalence has a `margin`"
+        )
+    if claim.published is not None and claim.published.tolerance is not None:
+        raise FieldError("is a second magnitude beside the published figure", "give one of the two")
+
+
+def _check_published(claim: Claim, study: Study) -> None:
+    published, statement = claim.published, claim.statement
+    if published is None:
+        return
+    judged, allowed = published.given, () if statement.is_equivalence(claim) else statement.figures
+    if wrong := [name for name in judged if name not in allowed]:
+        raise FieldError(
+            f"{wrong[0]} does not apply to {statement.key}", f"allowed here: {', '.join(allowed) or 'printed'}"
+        )
+    valued = [name for name in judged if name not in ("at_least", "at_most")]
+    if judged != valued and len(judged) > 1:
+        raise FieldError(f"has {' and '.join(judged)}", "give one of them")
+    if published.tolerance is None and valued:
+        raise FieldError("tolerance is missing", f"how far from {valued[0]} a measured effect may lie, in its unit")
+    if published.tolerance is not None and not valued:
+        raise FieldError("has a tolerance but no figure", "name a ratio, a share or a difference")
+    if published.difference is not None and not published.unit:
+        raise FieldError("a difference needs a unit")
+    _check_tolerance(published)
+    _check_sign(published, claim.direction)
+    if published.difference is not None:
+        check_unit(published.unit, statement.metric, study)
+
+
+def _check_tolerance(published: Published) -> None:
+    """Reject a tolerance larger than the published effect, or than all of a loss: almost any effect would be near."""
+    effect = published.difference if published.ratio is None else published.ratio - 1
+    largest = 1.0 if published.share is not None else abs(effect or 0.0)
+    if published.tolerance is not None and published.tolerance > largest * (1 + _ROUNDING):
+        what = "all of the loss" if published.share is not None else "the effect itself"
+        raise FieldError(
+            f"the tolerance {published.tolerance:g} is larger than {what}, {largest:g}",
+            "with it, almost any effect would be near the figure: give a smaller one",
+        )
+
+
+def _check_sign(published: Published, direction: str | None) -> None:
+    """Reject a figure that contradicts the direction, such as 'higher' with a ratio below 1: one is mistyped."""
+    signs = [] if published.ratio is None else [published.ratio - 1]
+    signs += [] if published.difference is None else [published.difference]
+    if direction is not None and any((sign > 0) != (direction == "higher") for sign in signs):
+        raise FieldError(f"the figure contradicts the direction {shown(direction)}")
+
+
+def _check_stand_in(
+    stand_in: StandIn, statement: Statement, study: Study, here: tuple[Key, ...], problems: Problems
+) -> None:
+    """Check that stand-ins are for levels of the statement, and that each has a metric of the same unit."""
+    named = _levels_named(statement)
+    for factor, levels in stand_in.levels.items():
+        for level, others in levels.items():
+            with problems.at(*here, "levels", factor, level):
+                if (factor, level) not in named:
+                    raise FieldError("is not a level that the claim names", "name a level as the claim spells it")
+                if factor == getattr(statement, "factor", None) and len(others) > 1:
+                    raise FieldError("has several stand-ins", "a level that is ordered or compared has one")
+                if named_too := [other for other in others if (factor, other) in named]:
+                    raise FieldError(f"has the stand-in {shown(named_too[0])}, which the claim names too", BOTH_WAYS)
+    if not stand_in.metric:
+        return
+    with problems.at(*here, "metric"):
+        check_metric(stand_in.metric, study)
+        if statement.limits:
+            check_unit(str(getattr(statement, "unit", "")), stand_in.metric, study)
+
+
+def _levels_named(statement: Statement) -> set[tuple[str, Level]]:
+    named: set[tuple[str, Level]] = set()
+
+    def note(factor: str, levels: tuple[Level, ...]) -> tuple[Level, ...]:
+        named.update((factor, level) for level in levels)
+        return levels
+
+    statement.with_levels(note)
+    return named

@@ -1,0 +1,261 @@
+"""Claims about a study by a paper or a user, as a claims file has them: a campaign can confirm or contradict them.
+
+A kind of claim is one module in `kinds`, with a `Statement`: the table in a file, its checks, its contrasts, its words.
+The models are frozen, and pydantic reads them from TOML."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, NamedTuple, Self
+
+from pydantic import Field
+
+from lastro.stats.notes import N_, Note, Numeral, percent
+from lastro.study.model import NAME_PATTERN, Level, Levels, Study
+from lastro.study.problems import FieldError, shown
+from lastro.study.schema import OneLine, Prose
+from lastro.study.sides import Choice, FrozenTable, Listed, Some, StandIns
+
+if TYPE_CHECKING:
+    from lastro.analysis.claim_cells import Comparisons
+    from lastro.analysis.claim_effects import ClaimEffects, Measure
+    from lastro.study.printed import PrintedCell, PrintedColumn, PrintedFigure, PrintedTable
+
+Change = Callable[[str, tuple[Level, ...]], tuple[Level, ...]]  # (factor, its levels) to other levels of the factor
+MeanAt = Callable[[Levels], float | None]  # the mean of a metric in a campaign at some levels
+
+BOTH_WAYS = "a claim can come out both ways: reproduced on some host, and contradicted on another"
+
+
+class VerdictWords(NamedTuple):
+    """Why a claim is reproduced, why it is contradicted, and what the data cannot show."""
+
+    reproduced: str
+    contradicted: str
+    undecided: str
+
+
+DIRECTION = VerdictWords(
+    N_("the effect is significant, in this direction"),
+    N_("the effect is significant, in the opposite direction"),
+    N_("no effect is distinguishable"),
+)
+EQUIVALENCE = VerdictWords(
+    N_("the widest difference, {levels}, is within {figure}"),
+    N_("{levels} differ by more than {figure}"),
+    N_("the data cannot show whether {levels} differ by more than {figure}"),
+)
+
+
+class Statement(FrozenTable):
+    """What a claim states of a metric under the conditions `at`. Each kind is a subclass in a module of its own.
+
+    `key` is the name of its table in a claims file; `figures` are the published figures by which it may be judged.
+    `states_figure`: the published figure is what it states, so its tests alone judge it."""
+
+    key: ClassVar[str] = ""
+    figures: ClassVar[tuple[str, ...]] = ()
+    states_figure: ClassVar[bool] = False
+
+    metric: Some
+    at: Choice = Field(default_factory=dict)
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The metrics whose values it compares."""
+        return (self.metric,)
+
+    @property
+    def limits(self) -> tuple[float, float] | None:
+        """The ends between which it states a mean to be, in the unit of the metric; None for a comparison."""
+        return None
+
+    def choices(self) -> Mapping[str, Levels]:
+        """Return the sides that it compares, by their keys; all have the same factors."""
+        return {}
+
+    def own_factors(self) -> tuple[str, Sequence[str]]:
+        """Return the key of the factors that it compares outside of the sides, and their names."""
+        return "factor", ()
+
+    def is_equivalence(self, claim: Claim) -> bool:
+        """Return whether it states that means are alike, for which the claim has a margin."""
+        return False
+
+    def check(self, claim: Claim, study: Study) -> None:
+        """Check what only this kind has. Raises: FieldError."""
+
+    def with_levels(self, change: Change) -> Self:
+        """Return the statement with the levels that `change` returns for each factor and its levels."""
+        sides = {key: side for key, side in self if isinstance(side, dict)}
+        return self.model_copy(update={key: changed(side, change) for key, side in sides.items()})
+
+    def cells_of(self, table: PrintedTable, columns: Sequence[str]) -> list[tuple[PrintedColumn, PrintedCell]]:
+        """Return the cells of a printed table that a claim reads. Raises: FieldError without them."""
+        raise FieldError("only `compare` and `level` read a table")
+
+    def effects(self, claim: Claim, cells: Comparisons, *also: Comparisons) -> ClaimEffects:
+        """Return the contrasts on which it depends, by the comparisons of its metrics.
+
+        Raises: Untestable when the campaign lacks the data that it needs."""
+        raise NotImplementedError
+
+    def mark(self, claim: Claim, others: Sequence[Claim], mean: MeanAt) -> PublishedMark | None:
+        """Return where the published figure lies in a figure of means; None without one."""
+        return None
+
+    def words(self, claim: Claim) -> VerdictWords:
+        """Return what is said of each verdict; {levels} are those of the part that decided."""
+        return EQUIVALENCE if self.is_equivalence(claim) else DIRECTION
+
+    def figure(self, claim: Claim) -> Note | Numeral:
+        """Return the {figure} that is said to be stated."""
+        return percent(claim.margin)
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedMark:
+    """The published figure of a claim in the unit of a campaign's metric, at the levels that it describes.
+
+    `bound` is "≤" or "≥" where the source states a bound. `relative`: it was computed from a published ratio or
+    difference, and from a mean of this campaign."""
+
+    claim: Claim
+    levels: Levels
+    value: float
+    bound: str
+    relative: bool
+
+
+class Published(FrozenTable):
+    """A published figure: a ratio, a share (both dimensionless) or a difference in `unit`; one of them is judged.
+
+    A ratio takes precedence over a difference, which depends on the machine. `tolerance` is the allowed distance of a
+    measured effect from the judged figure, in its unit. A share may have a bound, `at_least` or `at_most`, in place of
+    a value with its tolerance. `printed` is the figure as the source prints it. Or the figure is that of a `table` of
+    the file; `columns` are the metrics whose cells are printed with a claim of a level."""
+
+    table: OneLine = ""
+    columns: Annotated[tuple[OneLine, ...], Listed] = ()
+    ratio: float | None = Field(default=None, gt=0)
+    share: float | None = None
+    at_least: float | None = Field(default=None, gt=0, le=1)
+    at_most: float | None = Field(default=None, gt=0, le=1)
+    difference: float | None = None
+    unit: OneLine = ""
+    tolerance: float | None = Field(default=None, gt=0)
+    printed: OneLine = ""
+
+    @property
+    def given(self) -> list[str]:
+        """The names of the figures that it has."""
+        return [name for name in _FIGURES if getattr(self, name) is not None]
+
+    @property
+    def judged(self) -> tuple[Measure, float]:
+        """The measure by which an effect is judged against this figure, and the figure."""
+        if self.ratio is not None or self.difference is not None:
+            return ("difference", self.difference or 0.0) if self.ratio is None else ("ratio", self.ratio)
+        return "share", next((end for end in (self.share, self.at_least, self.at_most) if end is not None), 0.0)
+
+    @property
+    def tolerated(self) -> tuple[float, float]:
+        """The smallest and the largest effect that agree with the figure; infinite without one."""
+        if self.tolerance is not None:
+            return self.judged[1] - self.tolerance, self.judged[1] + self.tolerance
+        return (
+            -math.inf if self.at_least is None else self.at_least,
+            math.inf if self.at_most is None else self.at_most,
+        )
+
+
+_FIGURES = ("ratio", "share", "at_least", "at_most", "difference")
+
+
+class Contradiction(FrozenTable):
+    """A passage of the same source that contradicts a claim: its sentence, the same by language code, its place."""
+
+    says: Some
+    says_in: dict[str, OneLine] = Field(default_factory=dict)
+    where: Some
+
+    def text(self, language: str) -> str:
+        """Return the sentence in a language, or in English where the file has no other."""
+        return self.says_in.get(language, self.says)
+
+
+class Claim(FrozenTable):
+    """A claim: `says` is its sentence, `says_in` the same by language code, `where` its place in the source.
+
+    Its statement is in a field named by the `key` of the kind; `kinds` adds one for each.
+    `direction` is that of a comparison. `margin` is the largest relative difference that counts as alike: 0.05 means
+    from 1/1.05 to 1.05 times. `slight` is the largest relative difference that is "slightly" more or less: 0.1 means up
+    to 1.1 times, or down to 1/1.1. `note` says what differs between the claim as published and as judged, `note_in` the
+    same by language code. With `contradicted_by`, the source is not consistent, and the verdict is on this passage
+    alone. With `stand_in`, the claim is judged on its own levels where they were measured, and otherwise on others,
+    which the verdict names."""
+
+    id: str = Field(pattern=f"^{NAME_PATTERN}$", max_length=64)
+    says: Some
+    says_in: dict[str, OneLine] = Field(default_factory=dict)
+    where: OneLine = ""
+    direction: Literal["higher", "lower", "alike"] | None = None
+    margin: float | None = Field(default=None, gt=0, le=10)
+    slight: float | None = Field(default=None, gt=0, le=1)
+    note: Prose = ""
+    note_in: dict[str, Prose] = Field(default_factory=dict)
+    published: Published | None = None
+    contradicted_by: Contradiction | None = None
+    stand_in: StandIns = ()
+
+    @property
+    def statements(self) -> list[Statement]:
+        """All statements: a valid claim has one."""
+        return [value for _, value in self if isinstance(value, Statement)]
+
+    @property
+    def statement(self) -> Statement:
+        return self.statements[0]
+
+    def stating(self, statement: Statement) -> Self:
+        """Return the claim with another statement."""
+        return self.model_copy(update={self.statement.key: None, statement.key: statement})
+
+    def text(self, language: str) -> str:
+        """Return the claim in a language, or in English where the file has no other."""
+        return self.says_in.get(language, self.says)
+
+    def noted(self, language: str) -> str:
+        """Return the note in a language, or in English where the file has no other; empty without one."""
+        return self.note_in.get(language, self.note)
+
+
+class Source(FrozenTable):
+    """The source of the claims."""
+
+    title: OneLine = ""
+    authors: OneLine = ""
+    year: int | None = Field(default=None, ge=1900, le=2200)
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """The claims of one file, which are one family of tests, and the tables and figures of their source."""
+
+    source: Source
+    claims: tuple[Claim, ...]
+    file: str = ""
+    tables: tuple[PrintedTable, ...] = ()
+    figures: tuple[PrintedFigure, ...] = ()
+
+
+def changed(side: Levels, change: Change) -> Levels:
+    return {factor: change(factor, levels) for factor, levels in side.items()}
+
+
+def check_distinct(levels: Sequence[Level]) -> None:
+    """Check that no level is compared with itself, by which a claim would always hold or never."""
+    if twice := [level for level in levels if levels.count(level) > 1]:
+        raise FieldError(f"compares {shown(twice[0])} with itself", BOTH_WAYS)

@@ -1,0 +1,51 @@
+"""Two factors do not interact."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from lastro.analysis.claim_cells import Comparisons, not_varied
+from lastro.analysis.claim_effects import ClaimEffects, deviation
+from lastro.analysis.claims.claim import Claim, Statement
+from lastro.stats.weights import weighted_sum
+from lastro.study.model import Levels
+from lastro.study.schema import OneLine
+from lastro.study.sides import Listed
+
+
+class Additive(Statement):
+    """Two factors do not interact: the means of their combinations are the sums of their main effects.
+
+    No mean deviates from that sum by more than the claim's margin, a fraction of the grand mean."""
+
+    key: ClassVar[str] = "additive"
+
+    factors: Annotated[tuple[OneLine, ...], Field(min_length=2, max_length=2), Listed]
+
+    def is_equivalence(self, claim: Claim) -> bool:
+        return True
+
+    def own_factors(self) -> tuple[str, Sequence[str]]:
+        return "factors", self.factors
+
+    def effects(self, claim: Claim, cells: Comparisons, *also: Comparisons) -> ClaimEffects:
+        first, second = ((name, [*cells.factors.get(name, {}).values()]) for name in self.factors)
+        for name, levels in (first, second):
+            if len(levels) < 2:
+                raise not_varied(name)
+        pairs = list(itertools.product(first[1], second[1]))
+        sides: list[Levels] = [{first[0]: (a,), second[0]: (b,)} for a, b in pairs]
+        weights, used, total = cells.sides(sides, self.at)
+        mean = weighted_sum((side, 1 / len(pairs)) for side in weights)
+        parts = []
+        for a, b in pairs:
+            off = weighted_sum(
+                (side, (a == x) * (b == y) - (a == x) / len(second[1]) - (b == y) / len(first[1]) + 1 / len(pairs))
+                for side, (x, y) in zip(weights, pairs, strict=True)
+            )
+            parts.append(deviation(f"{a} · {b}", off, mean, claim.margin or 0.0, cells))
+        return ClaimEffects(tuple(parts), used, total)

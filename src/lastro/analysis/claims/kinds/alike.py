@@ -1,0 +1,44 @@
+"""The means of several levels are alike."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Annotated, ClassVar, Self
+
+from pydantic import Field
+
+from lastro.analysis.claim_cells import Comparisons
+from lastro.analysis.claim_effects import ClaimEffects, equivalence
+from lastro.analysis.claims.claim import Change, Claim, Statement, check_distinct
+from lastro.study.model import Levels, Study
+from lastro.study.schema import ALevel
+from lastro.study.sides import Listed, Some
+
+
+class Alike(Statement):
+    """A statement that the means of any two of these levels differ by less than the claim's margin."""
+
+    key: ClassVar[str] = "alike"
+
+    factor: Some
+    levels: Annotated[tuple[ALevel, ...], Field(min_length=2), Listed]
+
+    def is_equivalence(self, claim: Claim) -> bool:
+        return True
+
+    def own_factors(self) -> tuple[str, Sequence[str]]:
+        return "factor", (self.factor,)
+
+    def check(self, claim: Claim, study: Study) -> None:
+        check_distinct(self.levels)
+
+    def with_levels(self, change: Change) -> Self:
+        return super().with_levels(change).model_copy(update={"levels": change(self.factor, self.levels)})
+
+    def effects(self, claim: Claim, cells: Comparisons, *also: Comparisons) -> ClaimEffects:
+        sides: list[Levels] = [{self.factor: (level,)} for level in self.levels]
+        weights, used, total = cells.sides(sides, self.at)
+        pairs = itertools.combinations(zip(self.levels, weights, strict=True), 2)
+        parts = [equivalence(f"{a} / {b}", of, to, claim.margin or 0.0, cells) for (a, of), (b, to) in pairs]
+        return ClaimEffects(tuple(parts), used, total)

@@ -1,0 +1,61 @@
+"""The mean of one side is higher than, lower than or like that of the other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from lastro.analysis.claim_cells import Comparisons
+from lastro.analysis.claim_effects import ClaimEffects, difference_of, equivalence, without_common
+from lastro.analysis.claims.claim import (
+    DIRECTION,
+    EQUIVALENCE,
+    Claim,
+    MeanAt,
+    PublishedMark,
+    Statement,
+    VerdictWords,
+)
+from lastro.stats.notes import N_
+from lastro.study.model import Levels
+from lastro.study.printed import PrintedCell, PrintedColumn, PrintedTable
+from lastro.study.sides import Side
+
+
+class Compare(Statement):
+    """The mean of `metric` on the side `of` against that on the side `to`, in the direction of the claim."""
+
+    key: ClassVar[str] = "compare"
+    figures: ClassVar[tuple[str, ...]] = ("difference", "ratio")
+
+    of: Side
+    to: Side
+
+    def choices(self) -> Mapping[str, Levels]:
+        return {"of": self.of, "to": self.to}
+
+    def is_equivalence(self, claim: Claim) -> bool:
+        return claim.direction == "alike"
+
+    def cells_of(self, table: PrintedTable, columns: Sequence[str]) -> list[tuple[PrintedColumn, PrintedCell]]:
+        return [table.cell(self.metric, {**self.at, **side}) for side in (self.of, self.to)]
+
+    def effects(self, claim: Claim, cells: Comparisons, *also: Comparisons) -> ClaimEffects:
+        if not self.is_equivalence(claim):
+            return difference_of(self.of, self.to, self.at, claim.direction == "higher", cells)
+        (of, to), used, total = cells.sides([self.of, self.to], self.at)
+        label = f"{without_common(self.of, self.to)} / {without_common(self.to, self.of)}"
+        return ClaimEffects((equivalence(label, of, to, claim.margin or 0.0, cells),), used, total)
+
+    def mark(self, claim: Claim, others: Sequence[Claim], mean: MeanAt) -> PublishedMark | None:
+        base, published = mean({**self.at, **self.to}), claim.published
+        if base is None or published is None or not {"ratio", "difference"} & {*published.given}:
+            return None
+        value = base + (published.difference or 0.0) if published.ratio is None else base * published.ratio
+        return PublishedMark(claim, {**self.at, **self.of}, value, "", relative=True)
+
+    def words(self, claim: Claim) -> VerdictWords:
+        return _ALIKE if self.is_equivalence(claim) else DIRECTION
+
+
+_ALIKE = EQUIVALENCE._replace(reproduced=N_("the difference is within {figure}"))

@@ -1,0 +1,100 @@
+"""The ratio of two means is as far from 1 as published, where it is farthest: "up to 40 % less"."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from lastro.analysis.claim_cells import Comparisons
+from lastro.analysis.claim_effects import ClaimContrast, ClaimEffects, ratio_beyond
+from lastro.analysis.claims.claim import Claim, Published, Statement, VerdictWords, check_distinct
+from lastro.stats.notes import N_, Numeral
+from lastro.study.model import Levels, Study
+from lastro.study.problems import FieldError
+from lastro.study.sides import Listed, Side, Some
+
+
+class Extreme(Statement):
+    """The ratio of two means is as far from 1 as the published ratio, give or take its tolerance, where it is farthest.
+
+    So at one of the levels of `over` it comes near that ratio, and at none of them it goes beyond. "Up to 40 % less" is
+    a ratio of 0.6. With `also`, it is farthest among several metrics, too: `metric` and these."""
+
+    key: ClassVar[str] = "extreme"
+    figures: ClassVar[tuple[str, ...]] = ("ratio",)
+    states_figure: ClassVar[bool] = True
+
+    also: Annotated[tuple[Some, ...], Field(max_length=20), Listed] = ()
+    of: Side
+    to: Side
+    over: Side
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        return (self.metric, *self.also)
+
+    def choices(self) -> Mapping[str, Levels]:
+        return {"of": self.of, "to": self.to}
+
+    def own_factors(self) -> tuple[str, Sequence[str]]:
+        return "over", tuple(self.over)
+
+    def check(self, claim: Claim, study: Study) -> None:
+        """Check that the ratio has an extreme, and that the claim can come out both ways."""
+        for levels in (*self.over.values(), self.metrics):
+            check_distinct(levels)
+        if math.prod(map(len, self.over.values())) * len(self.metrics) < 2:
+            raise FieldError("`over` has one level", "name the levels among which the ratio is farthest from 1")
+        ratio, tolerance = (claim.published.ratio, claim.published.tolerance) if claim.published else (None, None)
+        if ratio is None or tolerance is None:
+            example = "published = { ratio = 0.6, tolerance = 0.2 }"
+            raise FieldError("needs `published` with a ratio and a tolerance", example)
+        if tolerance >= min(abs(1 - ratio), ratio):
+            why = f"with a tolerance of {tolerance:g}, no difference at all would be near the ratio {ratio:g}"
+            raise FieldError(why)
+
+    def effects(self, claim: Claim, cells: Comparisons, *also: Comparisons) -> ClaimEffects:
+        """Test that the ratio goes beyond its extreme nowhere, and comes near it somewhere: at a level, in a metric.
+
+        Each place has a part for the former. The last part is a union: it is shown by the smallest p times the number
+        of places, and refuted by the largest."""
+        ratio, tolerance = _stated(claim)
+        falls, places = ratio < 1, [*itertools.product(*self.over.values())]
+        held: list[Levels] = [{name: (one,) for name, one in zip(self.over, place, strict=True)} for place in places]
+        sides = [{**place, **side} for place in held for side in (self.of, self.to)]
+        away = tolerance if falls else -tolerance
+        parts, close, used, total = list[ClaimContrast](), list[ClaimContrast](), 0, 0
+        for own in (cells, *also):
+            weights, used, total = own.sides(sides, self.at)
+            named = (own.metric.name,) if also else ()
+            for place, of, to in zip(places, weights[::2], weights[1::2], strict=True):
+                label = " · ".join(map(str, (*named, *place)))
+                parts.append(ratio_beyond(label, of, to, ratio - away, falls, own))
+                close.append(ratio_beyond(label, of, to, ratio + away, not falls, own))
+        shown = [part.p_for for part in close if part.p_for is not None]
+        refuted = [part.p_against for part in close if part.p_against is not None]
+        best = min(close, key=lambda part: 1.0 if part.p_for is None else part.p_for)
+        if len(shown) == len(refuted) == len(close):
+            best = replace(best, p_for=min(1.0, len(close) * min(shown)), p_against=max(refuted))
+        return ClaimEffects((*parts, best), used, total)
+
+    def words(self, claim: Claim) -> VerdictWords:
+        return VerdictWords(
+            N_("the data show that the ratio is {figure} where it is farthest from 1"),
+            N_("the data show that the ratio is not {figure} where it is farthest from 1 (at {levels})"),
+            N_("the data cannot show whether the ratio is {figure} where it is farthest from 1"),
+        )
+
+    def figure(self, claim: Claim) -> Numeral:
+        ratio, tolerance = _stated(claim)
+        return Numeral(f"{ratio:g} ± {tolerance:g}")
+
+
+def _stated(claim: Claim) -> tuple[float, float]:
+    published = claim.published or Published()
+    return published.ratio or 1.0, published.tolerance or 0.0

@@ -1,0 +1,59 @@
+"""A protection recovers a fraction of a loss."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from lastro.analysis.claim_cells import Comparisons
+from lastro.analysis.claim_effects import ClaimEffects, recovery_of
+from lastro.analysis.claims.claim import Claim, MeanAt, PublishedMark, Statement
+from lastro.study.model import Levels, Study
+from lastro.study.problems import FieldError, shown
+from lastro.study.sides import Side
+
+_AMOUNT = re.compile(
+    r"\d+(?:[.,]\d+)?\s*(?:%|per ?cent)|\b0[.,]\d+|\b(?:half|(?:third|quarter|fifth|tenth)s? of|most of|all of)\b",
+    re.IGNORECASE,
+)
+
+
+class Recovery(Statement):
+    """The fraction of a loss that a protection recovers: (protected - without) / (ideal - without)."""
+
+    key: ClassVar[str] = "recovery"
+    figures: ClassVar[tuple[str, ...]] = ("at_least", "at_most", "share")
+
+    ideal: Side
+    without: Side
+    protected: Side
+
+    def choices(self) -> Mapping[str, Levels]:
+        return {"ideal": self.ideal, "without": self.without, "protected": self.protected}
+
+    def check(self, claim: Claim, study: Study) -> None:
+        """Check that how much is recovered is judged, too, where the sentence says how much."""
+        said = _AMOUNT.search(claim.says)
+        if said and not (claim.published and claim.published.given):
+            raise FieldError(
+                f"the sentence says {shown(said[0])}, and the claim has no figure for it",
+                "`published` with `at_least`, `at_most`, or `share` and its tolerance: published = { at_least = 0.5 }",
+            )
+
+    def effects(self, claim: Claim, cells: Comparisons, *also: Comparisons) -> ClaimEffects:
+        return recovery_of(self.ideal, self.without, self.protected, self.at, cells)
+
+    def mark(self, claim: Claim, others: Sequence[Claim], mean: MeanAt) -> PublishedMark | None:
+        """Return the mark of a published share, of the loss that a comparison of the file states."""
+        ideal = mean({**self.at, **self.ideal})
+        loss = next((other.published.ratio for other in others if other.published and self._is_loss(other)), None)
+        if claim.published is None or claim.published.share is None or ideal is None or loss is None:
+            return None
+        return PublishedMark(
+            claim, {**self.at, **self.protected}, ideal * (loss + claim.published.share * (1 - loss)), "", relative=True
+        )
+
+    def _is_loss(self, claim: Claim) -> bool:
+        other, sides = claim.statement, {"of": self.without, "to": self.ideal}
+        return other.key == "compare" and (other.metric, other.at, other.choices()) == (self.metric, self.at, sides)

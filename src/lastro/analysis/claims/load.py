@@ -1,0 +1,77 @@
+"""Claims files: TOML text to the Claims model. All problems of a file become one StudyError.
+
+A metric or a factor that the study does not know is an error. A level that it does not have is not an error, but makes
+the claim untestable with this campaign."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+
+from lastro.analysis.claims.check import check_claim
+from lastro.analysis.claims.claim import Claims
+from lastro.analysis.claims.kinds import KINDS
+from lastro.analysis.claims.load_printed import checked_figures, checked_tables, resolved
+from lastro.analysis.claims.shapes import ClaimsFile
+from lastro.study.document import read_document, read_text
+from lastro.study.model import Study
+from lastro.study.printed import PrintedTable
+from lastro.study.problems import FieldError, Problems, shown
+from lastro.study.schema import read_shape
+
+
+def load_claims(path: Path, study: Study) -> Claims:
+    """Return the claims in a file, on this study.
+
+    Raises: StudyError when the file cannot be read, or is not a valid claims file of this study."""
+    text = read_text(path, "claims", "docs/explanation-claims.md explains how to write one")
+    return parse_claims(text, str(path), study, partial(_tables_beside, path))
+
+
+def checked_tables_from(text: str, file: str) -> str:
+    """Return the name of the file beside a claims file that it reads, too; empty without one.
+
+    Raises: StudyError unless the text has the form of a claims file, on any study."""
+    return _shape(text, Problems(file)).tables_from
+
+
+def _shape(text: str, problems: Problems) -> ClaimsFile:
+    shape = read_shape(read_document(text, problems), problems, ClaimsFile)
+    problems.raise_if_any()
+    return shape
+
+
+def parse_claims(
+    text: str, file: str, study: Study, others: Callable[[str], Mapping[str, PrintedTable]] = lambda name: {}
+) -> Claims:
+    """Return the claims in a text; `file` is its name in errors, and `others` returns the tables of another file.
+
+    Raises: StudyError when the text is not a valid claims file of this study."""
+    problems = Problems(file)
+    shape = read_shape(read_document(text, problems), problems, ClaimsFile)
+    tables = checked_tables(shape, study, problems)
+    readable = {**others(shape.tables_from), **{table.id: table for table in tables}}
+    figures = checked_figures(shape, readable, study, problems)
+    seen: set[str] = set()
+    claims = []
+    for index, claim in enumerate(shape.claim):
+        with problems.at("claim", index, "id"):
+            if claim.id in seen:
+                raise FieldError(f"{shown(claim.id)} is already the id of a claim above")
+        seen.add(claim.id)
+        with problems.at("claim", index, "published"):
+            claim = claim.model_copy(update={"published": resolved(claim, readable, study)})
+        if check_claim(claim, list(KINDS), index, study, problems):
+            claims.append(claim)
+    problems.raise_if_any()
+    return Claims(shape.source, tuple(claims), file, tables, figures)
+
+
+def _tables_beside(path: Path, name: str) -> Mapping[str, PrintedTable]:
+    """Return the tables of another claims file in the same directory; none without a name."""
+    if not name:
+        return {}
+    other = path.with_name(name)
+    text = read_text(other, "claims", f"{path} reads its tables: `tables_from`", base=path.parent)
+    return {table.id: table for table in _shape(text, Problems(str(other))).table}

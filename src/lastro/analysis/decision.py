@@ -1,0 +1,165 @@
+"""Which candidate keeps its service levels at the least cost: the trials of a campaign as `stats.decision` needs them.
+
+A candidate is a choice of levels of the factors that a user chooses, such as platform, link and isolation. A condition
+is one that its user does not choose, such as the neighbour: the service levels must hold in each. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from lastro.analysis.campaign import CampaignResults, Row
+from lastro.errors import InputError, did_you_mean
+from lastro.stats.decision import Choice, Limit, MetricTrials, choose, more_blocks
+from lastro.study.levels import NONE
+from lastro.study.service_level import Cost, ServiceLevel
+
+CHOICES = ("platform", "attachment", "isolation", "placement", "implementation")
+_FEWEST_BLOCKS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """One choice; `label` names it: 'runc · macvlan-bridge · cgroups'. `gaps` says what was not measured, and why."""
+
+    levels: Mapping[str, str]
+    label: str
+    gaps: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SlaDecision:
+    """The choice among `candidates`, in the order of the study. `conditions` are labelled, like candidates.
+
+    `given` are the factors with one level in every condition: {name: level}. `metrics` are the names to which numbers
+    in `choice` refer."""
+
+    report: CampaignResults
+    levels: tuple[ServiceLevel, ...]
+    cost: Cost | None
+    candidates: tuple[Deployment, ...]
+    conditions: tuple[str, ...]
+    given: Mapping[str, str]
+    metrics: tuple[str, ...]
+    choice: Choice
+    confidence: float
+    n_blocks: int
+
+    def more_blocks(self, chance: float) -> int | None:
+        """Return how many more blocks decide with this probability on the candidate that most probably holds."""
+        assert self.choice.likeliest is not None
+        alpha = (1 - self.confidence) / len(self.candidates)
+        return more_blocks(self.choice.odds[self.choice.likeliest].holds, self.n_blocks, chance, alpha)
+
+    def order(self) -> list[int]:
+        """Return the numbers of all candidates: the accepted by cost, the open ones, the rejected, the unmeasured."""
+        choice = self.choice
+        open_ones = [
+            at for at, odds in enumerate(choice.odds)
+            if not odds.missing and at not in choice.accepted and at not in choice.rejected
+        ]  # fmt: skip
+        open_ones.sort(key=lambda at: -choice.odds[at].holds)
+        missing = [at for at, odds in enumerate(choice.odds) if odds.missing]
+        return [*choice.accepted, *open_ones, *choice.rejected, *missing]
+
+
+def decide(
+    report: CampaignResults,
+    levels: Sequence[ServiceLevel],
+    cost: Cost | None,
+    under: Mapping[str, Sequence[str]],
+    confidence: float = 0.95,
+) -> SlaDecision:
+    """Judge every candidate by its valid trials under these levels of the conditions; all that were measured if empty.
+
+    Raises: InputError without a service level, for a level that the study does not have, and with fewer than two
+    blocks."""
+    if not levels:
+        raise InputError("there is no service level to decide by", "write one as in --sla 'latency_p99 < 1 ms'")
+    rows = [row for row in report.rows if _is_under(report, row, under)]
+    factors = [factor.name for factor in report.varying]
+    chosen = [name for name in factors if name.partition(".")[0] in CHOICES and name not in under]
+    rest = [name for name in factors if name not in chosen]
+    candidates, of_candidate = _grouped(rows, chosen)
+    conditions, of_condition = _grouped(rows, rest)
+    names = tuple(dict.fromkeys([*(level.metric.name for level in levels), *(cost.weights if cost else ())]))
+    at = {row.treatment.index: (of_candidate[row.treatment.index], of_condition[row.treatment.index]) for row in rows}
+    trials = [_trials(report, rows, at, name) for name in names]
+    n_blocks = max((len(own) for metric in trials for own in metric.cells.values()), default=0)
+    if n_blocks < _FEWEST_BLOCKS:
+        raise InputError(
+            "a decision needs valid trials of at least two blocks", "`lastro run --replicates 3` measures more"
+        )
+    limits = [Limit(names.index(level.metric.name), level.limit, level.at_least) for level in levels]
+    weights = {names.index(name): weight for name, weight in cost.weights.items()} if cost else {}
+    choice = choose(trials, limits, weights, len(candidates), len(conditions), 1 - confidence)
+    same = {name: next(iter(found)) for name in rest if len(found := {_level(row, name) for row in rows}) == 1}
+    varied = [name for name in rest if name not in same]
+    return SlaDecision(
+        report,
+        tuple(levels),
+        cost,
+        tuple(
+            Deployment(own, _label(own) or report.study.name, _gaps(rows, at, number))
+            for number, own in enumerate(candidates)
+        ),
+        tuple(", ".join(f"{name} = {own[name]}" for name in varied) for own in conditions),
+        same,
+        names,
+        choice,
+        confidence,
+        n_blocks,
+    )
+
+
+def _is_under(report: CampaignResults, row: Row, under: Mapping[str, Sequence[str]]) -> bool:
+    """Return whether a treatment is in the conditions.
+
+    Raises: InputError for a factor or a level that does not exist."""
+    for name, wanted in under.items():
+        factor = next((factor for factor in report.study.factors if factor.name == name), None)
+        if factor is None:
+            known = [factor.name for factor in report.study.factors]
+            raise InputError(f"this study has no factor '{name}'", did_you_mean(name, known))
+        known = list(map(str, factor.levels))
+        for level in wanted:
+            if level not in known:
+                raise InputError(f"the factor '{name}' has no level '{level}'", did_you_mean(level, known))
+    return all(_level(row, name) in wanted for name, wanted in under.items())
+
+
+def _level(row: Row, name: str) -> str:
+    return str(row.treatment.levels[name])
+
+
+def _grouped(rows: Sequence[Row], names: Sequence[str]) -> tuple[list[dict[str, str]], dict[int, int]]:
+    """Return the combinations of levels of these factors, in order, and {treatment: number of its combination}."""
+    found: dict[tuple[str, ...], int] = {}
+    of = {}
+    for row in rows:
+        key = tuple(_level(row, name) for name in names)
+        of[row.treatment.index] = found.setdefault(key, len(found))
+    return [dict(zip(names, key, strict=True)) for key in found], of
+
+
+def _trials(report: CampaignResults, rows: Sequence[Row], at: Mapping[int, tuple[int, int]], name: str) -> MetricTrials:
+    index = next(number for number, metric in enumerate(report.metrics) if metric.name == name)
+    cells: dict[tuple[int, int], dict[int, float]] = {}
+    floors: set[tuple[int, int]] = set()
+    for row in rows:
+        cell, key = row.cells[index], at[row.treatment.index]
+        if cell.points:
+            cells[key] = {point.block: point.value for point in cell.points}
+        if cell.bounded or (cell.limited and cell.metric.better == "higher"):
+            floors.add(key)
+    return MetricTrials(cells, frozenset(floors))
+
+
+def _label(levels: Mapping[str, str]) -> str:
+    return " · ".join(f"{name}=none" if level == NONE else level for name, level in levels.items())
+
+
+def _gaps(rows: Sequence[Row], at: Mapping[int, tuple[int, int]], candidate: int) -> tuple[str, ...]:
+    """Return the reasons why a candidate was not measured in some condition."""
+    own = [row for row in rows if at[row.treatment.index][0] == candidate and not row.n_valid]
+    return tuple(dict.fromkeys(row.reason or row.status for row in own))

@@ -1,0 +1,64 @@
+"""A decision as one JSON document, for programs.
+
+    format      "lastro-decision/1"
+    verdict     "recommended", "none" or "undecided"; recommended is the label of a candidate, or null
+    levels      [{metric, unit, limit, at_least}]
+    cost        {metric: weight}, or null; conditions [label]; given {factor: level} in every condition
+    confidence  that of all intervals, and of the choice
+    more_blocks [number, or null above 1,000]: with so many more, the likeliest candidate is decided on with a
+                probability of 50 % and of 80 %; null where one is recommended or none holds
+    candidates  [{label, levels {factor: level}, verdict, holds, may_hold, next_holds, cheapest,
+                cost {value, low, high}, limits [{condition, mean, low, high, holds}], missing [metric],
+                gaps [reason]}], as in the table
+                holds: the probability that all means hold; may_hold: the same where a bound proves nothing against it
+
+A value that does not exist is null, never absent and never NaN."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lastro.analysis.decision import SlaDecision
+from lastro.builders.data.encoder import encode, only
+from lastro.plain import json_text
+from lastro.stats.decision import LimitOdds
+
+FORMAT = "lastro-decision/1"
+_VERDICTS = {"accepted": "holds", "rejected": "does not hold", "open": "undecided", "missing": "not measured"}
+
+
+def document_text(decision: SlaDecision) -> str:
+    choice, best = decision.choice, decision.choice.recommended
+    whole = {
+        "format": FORMAT,
+        "verdict": choice.outcome,
+        "recommended": None if best is None else decision.candidates[best].label,
+        "levels": [
+            {"metric": level.metric.name, "unit": level.metric.unit, **only(level, "limit at_least")}
+            for level in decision.levels
+        ],
+        "cost": decision.cost and decision.cost.weights,
+        "conditions": decision.conditions,
+        "given": decision.given,
+        "confidence": decision.confidence,
+        "more_blocks": None if choice.likeliest is None else [decision.more_blocks(each) for each in (0.5, 0.8)],
+        "candidates": [_candidate(decision, at) for at in decision.order()],
+    }
+    return json_text(encode(whole, {}))
+
+
+def _candidate(decision: SlaDecision, at: int) -> dict[str, Any]:
+    candidate, odds = decision.candidates[at], decision.choice.odds[at]
+    return {
+        **only(candidate, "label levels"),
+        "verdict": _VERDICTS[decision.choice.verdict(at)],
+        **only(odds, "holds may_hold next_holds cheapest"),
+        "cost": odds.cost and dict(zip(("value", "low", "high"), odds.cost, strict=True)),
+        "limits": [_limit(decision, each) if each else None for each in odds.limits],
+        "missing": [decision.metrics[each] for each in odds.missing],
+        "gaps": candidate.gaps,
+    }
+
+
+def _limit(decision: SlaDecision, odds: LimitOdds) -> dict[str, Any]:
+    return {"condition": decision.conditions[odds.condition], **only(odds, "mean low high holds")}

@@ -1,0 +1,236 @@
+"""The document on a decision: which candidate keeps the service levels at the least cost, and how sure it is. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from lastro.analysis.decision import SlaDecision
+from lastro.document import Block, Fold, Items, Paragraph, Table, Title, section
+from lastro.stats.decision import MOST_BLOCKS, LimitOdds
+from lastro.stats.notes import N_
+from lastro.study.service_level import ServiceLevel
+from lastro.units import significant
+from lastro.words.language import Language
+from lastro.words.phrases import joined
+
+_FEW = 3  # candidates, which a sentence names one by one
+_VERDICTS = {
+    "accepted": N_("✓ holds"),
+    "rejected": N_("✕ does not hold"),
+    "open": N_("? undecided"),
+    "missing": N_("— not measured"),
+}
+
+
+def decision_blocks(decision: SlaDecision, say: Language) -> Iterator[Block]:
+    """Yield the answer, the candidates, what would change the answer, and what is not answered."""
+    study = decision.report.study
+    yield Title(study.title or study.name, tuple(answer(decision, say)))
+    yield Paragraph(_question(decision, say))
+    yield candidates_table(decision, say)
+    yield from section(say("What would change the answer"), Items(tuple(_changes(decision, say))))
+    yield Fold(say("Each level, where it is met worst"), (_levels_table(decision, say),))
+    yield from section(say("Not answered"), Items(tuple(_unanswered(decision, say))))
+    yield Paragraph(
+        say(
+            "Probabilities are those of means over blocks like these. A candidate holds (✓) if it surely keeps all "
+            "levels in all conditions: the chance that any of the candidates is called so and does not is at most "
+            "{alpha}.",
+            alpha=_percent(1 - decision.confidence, say),
+        )
+    )
+
+
+def answer(decision: SlaDecision, say: Language) -> Iterator[str]:
+    """Yield the answer in one sentence or several."""
+    choice = decision.choice
+    levels = joined([level.text for level in decision.levels], say)
+    if choice.recommended is not None:
+        odds = choice.odds[choice.recommended]
+        name = decision.candidates[choice.recommended].label
+        yield say(
+            "{candidate} holds {levels} with a probability of {p}.",
+            candidate=name,
+            levels=levels,
+            p=_odds(odds.holds, say),
+        )
+        if odds.cost is not None and decision.cost is not None:
+            yield _on_cost(decision, odds.cost[0], say)
+    elif choice.outcome == "none":
+        yield say("No candidate holds {levels}.", levels=levels)
+    elif (best := choice.likeliest) is not None:
+        yield say(
+            "Undecided: no candidate surely holds {levels}. The likeliest is {candidate}, with a probability of {p}.",
+            levels=levels,
+            candidate=decision.candidates[best].label,
+            p=_odds(choice.odds[best].holds, say),
+        )
+        half, most = (decision.more_blocks(chance) for chance in (0.5, 0.8))
+        if half is None:
+            yield say(
+                "It lies so near its limit that not even {n} more blocks would decide.", n=say.integer(MOST_BLOCKS)
+            )
+        elif most is None:
+            yield say("About {n} more blocks would decide with a probability of 50 %.", n=say.integer(half))
+        else:
+            yield say(
+                "About {n} more blocks would decide with a probability of 50 %, {most} with 80 %.",
+                n=say.integer(half),
+                most=say.integer(most),
+            )
+
+
+def _on_cost(decision: SlaDecision, cost: float, say: Language) -> str:
+    """Return what the recommended candidate costs, and whether another may cost less."""
+    choice, what = decision.choice, decision.cost.text if decision.cost else ""
+    text = say("It costs {cost} ({what})", cost=_number(cost, say), what=what)
+    if choice.open_cheaper:
+        return say(
+            "{text}; {others} may cost less, but may not hold them.", text=text,
+            others=_named(decision, choice.open_cheaper, say),
+        )  # fmt: skip
+    if choice.alike:
+        others = _named(decision, choice.alike, say)
+        return say("{text}; that {others} cost more is not sure.", text=text, others=others)
+    return say("{text}; nothing cheaper holds them.", text=text)
+
+
+def _named(decision: SlaDecision, numbers: Sequence[int], say: Language) -> str:
+    names = [decision.candidates[at].label for at in numbers]
+    if len(names) <= _FEW:
+        return joined(names, say)
+    return say("{names} and {n} others", names=", ".join(names[: _FEW - 1]), n=len(names) - _FEW + 1)
+
+
+def _question(decision: SlaDecision, say: Language) -> str:
+    given = ", ".join(f"{name} = {level}" for name, level in decision.given.items())
+    if len(decision.conditions) > 1:
+        where = say("in each of {n} conditions", n=len(decision.conditions))
+        return (
+            say("{candidates}, {where}, with {given}.", candidates=_count(decision, say), where=where, given=given)
+            if (given)
+            else say("{candidates}, {where}.", candidates=_count(decision, say), where=where)
+        )
+    return (
+        say("{candidates}, with {given}.", candidates=_count(decision, say), given=given)
+        if given
+        else (f"{_count(decision, say)}.")
+    )
+
+
+def _count(decision: SlaDecision, say: Language) -> str:
+    return say.count(len(decision.candidates), "candidate")
+
+
+# The tables
+
+
+def candidates_table(decision: SlaDecision, say: Language) -> Table:
+    """Return the candidates, those that hold first and the cheapest of them at the top."""
+    columns = [say("candidate"), "", say("holds"), say("next trial holds")]
+    if decision.cost is not None:
+        columns += [say("cost"), say("cheapest that holds")]
+    rows = []
+    for at in decision.order():
+        odds = decision.choice.odds[at]
+        verdict = say(_VERDICTS[decision.choice.verdict(at)])
+        row = [decision.candidates[at].label, verdict, *(_odds(p, say) for p in (odds.holds, odds.next_holds))]
+        if decision.cost is not None:
+            row += [_spread(odds.cost, say), _odds(odds.cheapest, say) if not odds.missing else "—"]
+        rows.append(tuple(row))
+    return Table("decision", "", tuple(columns), tuple(rows), frozenset(range(2, len(columns))))
+
+
+def _levels_table(decision: SlaDecision, say: Language) -> Table:
+    rows = tuple(
+        (
+            decision.candidates[at].label, level.text, decision.conditions[odds.condition] or "—",
+            _spread((odds.mean, odds.low, odds.high), say), _odds(odds.holds, say),
+        )
+        for at in decision.order()
+        for level, odds in zip(decision.levels, decision.choice.odds[at].limits, strict=True)
+        if odds is not None
+    )  # fmt: skip
+    columns = (say("candidate"), say("level"), say("worst condition"), say("mean there"), say("holds"))
+    return Table("decision-levels", "", columns, rows, frozenset({3, 4}), frozenset({2}))
+
+
+# What would change the answer
+
+
+def _changes(decision: SlaDecision, say: Language) -> Iterator[str]:
+    """Yield for each level how far the recommended candidate holds it, and which would hold it further."""
+    if (best := decision.choice.recommended) is None:
+        return
+    for number, level in enumerate(decision.levels):
+        own = decision.choice.odds[best].limits[number]
+        assert own is not None
+        end = _end(level, own)
+        yield say(
+            "{metric}: {candidate} holds {bound} as well.",
+            metric=level.metric.name,
+            candidate=decision.candidates[best].label,
+            bound=_bound(level, end, say),
+        ) + _beyond(decision, number, best, end, say)
+
+
+def _beyond(decision: SlaDecision, number: int, best: int, end: float, say: Language) -> str:
+    level = decision.levels[number]
+    ends = {
+        at: _end(level, odds)
+        for at in decision.choice.accepted
+        if at != best and (odds := decision.choice.odds[at].limits[number]) is not None
+    }
+    further = {at: far for at, far in ends.items() if (far > end if level.at_least else far < end)}
+    if not further:
+        return " " + say("Beyond that, no other that holds the levels is surer.")
+    furthest = (max if level.at_least else min)(further, key=further.__getitem__)
+    return " " + say(
+        "Beyond that, {candidate} remains, until {bound}.",
+        candidate=decision.candidates[furthest].label,
+        bound=_bound(level, further[furthest], say),
+    )
+
+
+def _end(level: ServiceLevel, odds: LimitOdds) -> float:
+    """Return the strictest limit that the mean keeps almost surely."""
+    return odds.low if level.at_least else odds.high
+
+
+def _bound(level: ServiceLevel, value: float, say: Language) -> str:
+    return f"{'≥' if level.at_least else '≤'} {_number(value, say)} {level.metric.unit}".strip()
+
+
+def _unanswered(decision: SlaDecision, say: Language) -> Iterator[str]:
+    for candidate, odds in zip(decision.candidates, decision.choice.odds, strict=True):
+        if odds.missing:
+            what = joined([decision.metrics[at] for at in odds.missing], say)
+            why = "; ".join(candidate.gaps) or say("no valid trial has a value")
+            yield say("{candidate}: {metrics} not measured: {why}", candidate=candidate.label, metrics=what, why=why)
+
+
+# Numbers
+
+
+def _odds(p: float, say: Language) -> str:
+    """Format a probability in percent; draws cannot tell one from 0 or 1."""
+    if p != p:
+        return "—"
+    if p > 0.995:
+        return "> " + _percent(0.99, say)
+    return "< " + _percent(0.01, say) if p < 0.005 else _percent(p, say)
+
+
+def _percent(share: float, say: Language) -> str:
+    return f"{say.number(f'{share * 100:.0f}')} %"
+
+
+def _number(value: float, say: Language) -> str:
+    return say.number(significant(value, 3))
+
+
+def _spread(found: tuple[float, float, float] | None, say: Language) -> str:
+    if found is None:
+        return "—"
+    middle, low, high = (significant(value, 3) for value in found)
+    return say.number(f"{middle} [{low}, {high}]")

@@ -1,0 +1,83 @@
+"""Answers which candidate (platform, link, isolation) keeps the service levels at the least cost, and how sure that is.
+
+  lastro decide DIR --sla "throughput >= 2 Gbit/s" --sla "latency_p99 < 1 ms" --cost chain_cpus
+  lastro decide DIR --under anomaly=memory       under this neighbour; without it, under every one that was measured
+  lastro decide DIR                              by the tables [sla] and [cost] of the study
+
+All service levels must hold, in every condition. The cost is a metric, or a sum such as '0.04*chain_cpus +
+0.001*latency_p99'. With --require, the exit code is 4 if no candidate holds the levels, and 8 if that is undecided.
+Needs valid trials of two blocks or more, and no root."""
+
+from __future__ import annotations
+
+import argparse
+
+from lastro.app.campaign_dirs import open_campaign
+from lastro.cli._common import campaign_argument, language_argument, share
+from lastro.cli._terminal import print_blocks
+from lastro.errors import InputError
+from lastro.words.language import language
+
+_NONE_HOLDS, _UNDECIDED = 4, 8  # exit codes
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    campaign_argument(parser)
+    parser.add_argument(
+        "--sla", metavar="LEVEL", action="append", default=[], dest="service_levels",
+        help="a level that must hold, such as 'latency_p99 < 1 ms'; repeatable (default: the table [sla] of the study)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--cost", metavar="SUM", help="a metric, or a weighted sum of metrics (default: the table [cost] of the study)"
+    )
+    parser.add_argument(
+        "--under", metavar="FACTOR=LEVEL,...", action="append", default=[],
+        help="only these conditions, such as anomaly=memory; repeatable",
+    )  # fmt: skip
+    parser.add_argument(
+        "--require", metavar="P", help="fail unless a candidate holds the levels with this confidence, such as 95%%"
+    )
+    language_argument(parser)
+    parser.add_argument("--all", action="store_true", help="print what is folded, too")
+    parser.add_argument("--json", action="store_true", help="print it as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    from lastro.analysis.build import build_report
+    from lastro.analysis.decision import decide
+    from lastro.builders.data.decision import document_text
+    from lastro.builders.decision import decision_blocks
+    from lastro.results.read import load_campaign
+    from lastro.study.service_level import Cost, ServiceLevel
+
+    required = share(args.require, "--require", above_zero=True) if args.require else None
+    with open_campaign(args.dir) as store:
+        report = build_report(load_campaign(store))
+    study, metrics = report.study, report.metrics
+    levels = args.service_levels or [f"{name} {level}" for name, level in study.sla.items()]
+    cost = args.cost or " + ".join(f"{weight:g}*{name}" for name, weight in study.cost.items())
+    found = decide(
+        report,
+        [ServiceLevel.parse(level, metrics) for level in levels],
+        Cost.parse(cost, metrics) if cost else None,
+        _conditions(args.under),
+        required or study.design.confidence,
+    )
+    if args.json:
+        print(document_text(found))
+    else:
+        say = language(args.lang)
+        print_blocks(decision_blocks(found, say), say, everything=args.all)
+    if required is None:
+        return 0
+    return {"recommended": 0, "none": _NONE_HOLDS, "undecided": _UNDECIDED}[found.choice.outcome]
+
+
+def _conditions(texts: list[str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for text in texts:
+        name, sign, levels = text.partition("=")
+        if not (name and sign and levels):
+            raise InputError(f"--under: '{text}' is not FACTOR=LEVEL", "write it as in --under anomaly=memory")
+        found.setdefault(name.strip(), []).extend(level.strip() for level in levels.split(","))
+    return found

@@ -1,0 +1,291 @@
+"""Panels with points, lines, intervals and rules over two axes, as data, and the one way in which they are drawn.
+
+`rows` is the other engine: it draws values with their names beside them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from lastro.figures.scale import AxisEnds, Ends, interval_bar
+from lastro.figures.style import (
+    GREY,
+    GRID,
+    SMALL_PT,
+    fit,
+    headed,
+    is_narrow,
+    legend,
+    new_figure,
+    numbers_in,
+    width_of,
+)
+from lastro.figures.text import chars, em, wrapped
+from lastro.words.language import Language
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Look = Mapping[str, Any]  # what matplotlib's `plot` takes: color, marker, linestyle and so on
+ACROSS = 3  # small panels beside each other; two on a narrow figure
+_TITLE_PT = 8.5
+_TICK_IN = 7.5 / 72  # the size of a tick's label
+_IN_PANEL = frozenset({"alpha", "gid", "zorder", "markevery"})  # what a legend leaves out of a look
+
+
+def dots(colour: str, size_pt: float, alpha: float = 0.6, **more: Any) -> dict[str, Any]:
+    """Return the look of round points, one for each trial; in SVG they become a single path (`svg.compact`)."""
+    return {"linestyle": "none", "marker": "o", "ms": size_pt, "mew": 0, "color": colour, "alpha": alpha,
+            "gid": f"points-{size_pt:g}", **more}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class PlotLine:
+    """Points, joined if the look has a stroke, with a band around them if given; the legend has those with a name."""
+
+    x: Sequence[float]
+    y: Sequence[float]
+    look: Look
+    name: str = ""
+    band: Sequence[Ends] = ()
+
+    def draw(self, axes: Axes) -> None:
+        axes.plot(self.x, self.y, label=self.name or None, **self.look)
+        if self.band:
+            low, high = zip(*self.band, strict=True)
+            axes.fill_between(self.x, low, high, color=self.look["color"], alpha=0.16, linewidth=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Whisker:
+    """An interval along one axis, which needs both ends, at a place of the other."""
+
+    at: float
+    ends: Ends
+    colour: str
+    along: Literal["x", "y"] = "y"
+    width_pt: float = 1.2
+
+    def draw(self, axes: Axes) -> None:
+        caps = self.along == "y"
+        interval_bar(axes, self.ends, self.at, self.colour, along=self.along, width_pt=self.width_pt, caps=caps)
+
+
+@dataclass(frozen=True, slots=True)
+class PlotBar:
+    """A bar between two ends along one axis; `at` is its middle on the other. Its look is that of a patch."""
+
+    at: float
+    ends: Ends
+    width: float
+    look: Look
+    along: Literal["x", "y"] = "y"
+
+    def draw(self, axes: Axes) -> None:
+        low, length = self.ends[0], self.ends[1] - self.ends[0]
+        if self.along == "y":
+            axes.bar(self.at, length, self.width, bottom=low, **self.look)
+        else:
+            axes.barh(self.at, length, self.width, left=low, **self.look)
+
+
+@dataclass(frozen=True, slots=True)
+class PlotNote:
+    """Text; the place of `fraction` is one of the panel, not a number of its axis, and may lie outside of it."""
+
+    x: float
+    y: float
+    text: str
+    look: Look = field(default_factory=dict)
+    fraction: Literal["x", "y"] | None = "x"
+
+    def draw(self, axes: Axes) -> None:
+        where: Any = tuple("axes fraction" if self.fraction == axis else "data" for axis in "xy")
+        look: dict[str, Any] = {
+            "fontsize": SMALL_PT - 0.5,
+            "color": GREY,
+            "va": "center",
+            "annotation_clip": False,
+        } | dict(self.look)
+        axes.annotate(self.text, (self.x, self.y), xycoords=where, **look)
+
+
+@dataclass(frozen=True, slots=True)
+class PanelRule:
+    """A line across the whole panel at a number of one axis, or a band between two."""
+
+    axis: Literal["x", "y"]
+    at: float | Ends
+    look: Look
+    name: str = ""
+
+    def draw(self, axes: Axes) -> None:
+        if isinstance(self.at, tuple):
+            (axes.axvspan if self.axis == "x" else axes.axhspan)(*self.at, **self.look)
+        else:
+            (axes.axvline if self.axis == "x" else axes.axhline)(self.at, label=self.name or None, **self.look)
+
+
+Item = PlotLine | PlotBar | Whisker | PanelRule | PlotNote
+
+
+@dataclass(frozen=True, slots=True)
+class PlotAxis:
+    """One axis. Without an end, it goes as far as the items; ticks that are None are round numbers, all that fit.
+
+    `linear_below`: the scale is logarithmic, and linear below this number, so that it has a 0."""
+
+    text: str = ""
+    low: float | None = None
+    high: float | None = None
+    log: bool = False
+    linear_below: float = 0.0
+    ticks: Sequence[tuple[float, str]] | None = None
+    grid: bool = True
+
+    @classmethod
+    def of(cls, ends: AxisEnds, text: str = "") -> PlotAxis:
+        return cls(text, ends.low, ends.high, ends.log)
+
+
+@dataclass(frozen=True, slots=True)
+class PlotPanel:
+    """One pair of axes: the lines of its title, what it shows, and its own axes where they are not those of all."""
+
+    items: Sequence[Item]
+    title: Sequence[str] = ()
+    x: PlotAxis | None = None
+    y: PlotAxis | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """A figure of panels, one below the other or `across` beside each other, each `panel_in` high.
+
+    `how` are the lines below the title: how to read it. The legend has the names of items, and then `legend`, whose
+    looks are empty for text alone. `labelled`: all panels have numbers on the horizontal axis, not the lowest alone."""
+
+    panels: Sequence[PlotPanel]
+    title: str
+    how: Sequence[str]
+    x: PlotAxis
+    y: PlotAxis
+    panel_in: float
+    across: int = 1
+    narrow_across: int = 2
+    legend: Sequence[tuple[str, Look]] = ()
+    legend_title: str = ""
+    labelled: bool = False
+
+
+def drawn(plot: Plot, say: Language) -> Figure:
+    """Draw it with the width of the style."""
+    figure, n = new_figure(), len(plot.panels)
+    small = plot.across > 1
+    across = min(plot.narrow_across if is_narrow() else plot.across, plot.across, n)
+    deep, size_pt = math.ceil(n / across), SMALL_PT if small else _TITLE_PT
+    own_x, own_y = any(panel.x for panel in plot.panels), any(panel.y for panel in plot.panels)
+    grid = list(figure.subplots(deep, across, sharex=not own_x, sharey=not own_y, squeeze=False).flat)
+    for axes in grid[n:]:
+        axes.set_axis_off()
+    room = chars(width_of(figure) / across - (0.35 if small else 0.6), size_pt)
+    for at, (axes, panel) in enumerate(zip(grid, plot.panels, strict=False)):
+        _scale(axes, panel, plot)
+        for item in panel.items:
+            item.draw(axes)
+        axes.set_title("\n".join(wrapped(line, room, 160) for line in panel.title), loc="left", fontsize=size_pt)
+        for axis, shown in (("x", panel.x or plot.x), ("y", panel.y or plot.y)):
+            if shown.grid:
+                axes.grid(axis=axis, color=GRID, linewidth=0.6)
+        axes.tick_params(axis="y", length=0)
+        if small:
+            axes.tick_params(labelsize=SMALL_PT)
+        if not own_x:
+            axes.tick_params(labelbottom=plot.labelled or at + across >= n)
+        if panel.x:
+            axes.set_xlabel(panel.x.text, fontsize=SMALL_PT)
+        if panel.y and panel.y.text:
+            axes.set_ylabel(wrapped(panel.y.text, chars(plot.panel_in, _TITLE_PT), 90))
+    for axes, panel in zip(grid, plot.panels, strict=False):  # last: an open end of a shared axis depends on all panels
+        _end(axes, panel, plot, 0.85 * width_of(figure) / across, say)
+    height_in = plot.panel_in * deep
+    if plot.y.text:
+        figure.supylabel(wrapped(plot.y.text, chars(max(1.5, height_in), size_pt), 120), fontsize=size_pt)
+    if plot.x.text and not small:
+        grid[-1].set_xlabel(wrapped(plot.x.text, 40, 90))
+    legend(figure, _handles(plot), (plot.legend_title or (plot.x.text if small else "")) or None, 5 if small else 3)
+    headed(figure, plot.title, *plot.how)
+    return fit(figure, grid[::across], height_in)
+
+
+def _scale(axes: Axes, panel: PlotPanel, plot: Plot) -> None:
+    """Set what items must know: the scales, and ends where both are given."""
+    for axis, set_scale, set_ends in (
+        (panel.x or plot.x, axes.set_xscale, axes.set_xlim),
+        (panel.y or plot.y, axes.set_yscale, axes.set_ylim),
+    ):
+        if axis.linear_below:
+            set_scale("symlog", linthresh=axis.linear_below, linscale=0.8)
+        elif axis.log:
+            set_scale("log")
+        if axis.low is not None and axis.high is not None:
+            set_ends(axis.low, axis.high)
+
+
+def _end(axes: Axes, panel: PlotPanel, plot: Plot, width_in: float, say: Language) -> None:
+    """Set the open ends and the ticks of both axes."""
+    from matplotlib.ticker import NullLocator
+
+    x, y = panel.x or plot.x, panel.y or plot.y
+    axes.set_xlim(x.low, x.high)
+    axes.set_ylim(y.low, y.high)
+    numbers_in(axes, say, x=x.ticks is None, y=y.ticks is None)
+    if x.ticks is not None:
+        low, high = axes.get_xlim()
+        inside = [(place, text) for place, text in x.ticks if low <= place <= high]
+        at = [
+            (math.log10(place / low) / math.log10(high / low) if x.log else (place - low) / (high - low)) * width_in
+            for place, _ in inside
+        ]
+        axes.set_xticks([place for place, _ in inside], _staggered(at, [text for _, text in inside]))
+        axes.xaxis.set_minor_locator(NullLocator())
+    if y.ticks is not None:
+        axes.set_yticks([place for place, _ in y.ticks], [text for _, text in y.ticks])
+        axes.yaxis.set_minor_locator(NullLocator())
+
+
+def _staggered(at_in: Sequence[float], texts: Sequence[str]) -> list[str]:
+    """Return the labels of ticks: what would touch its neighbour goes to a second line, or is left out."""
+    ends, labels = [-math.inf, -math.inf], []
+    for middle_in, text in zip(at_in, texts, strict=True):
+        half_in = _TICK_IN * (max(map(em, text.split("\n"))) + 1) / 2
+        line = next((line for line, end in enumerate(ends) if middle_in - half_in > end), None)
+        labels.append("" if line is None else "\n" * line + text)
+        if line is not None:
+            ends[line] = middle_in + half_in
+    return labels
+
+
+def _handles(plot: Plot) -> list[Any]:
+    looks: dict[str, Look] = {}
+    for panel in plot.panels:
+        for item in panel.items:
+            if isinstance(item, PlotLine | PanelRule) and item.name:
+                looks.setdefault(item.name, item.look)
+    return [handle(name, look) for name, look in (*looks.items(), *plot.legend)]
+
+
+def handle(name: str, look: Look) -> Any:
+    """Return the entry of a legend; an empty look is text alone, one with a facecolor that of a bar."""
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    if "facecolor" in look:
+        return Patch(label=name, **look)
+    shown = {key: value for key, value in look.items() if key not in _IN_PANEL}
+    if "marker" in shown:
+        shown["ms"] = max(4.0, shown.get("ms", 0.0))
+    return Line2D([], [], label=name, **(shown or {"linestyle": "none"}))

@@ -1,0 +1,227 @@
+"""The measured window of a trial: what is read around a measurement, and how it is judged and noted.
+
+Every scenario measures in such a window, so none forgets a witness. What a scenario does not have, such as links or a
+neighbour, is not given to its window. Readings are taken from the outside inwards, and at the end in reverse order:
+the neighbour's dose, clocks, links, a guest's own account, the use of instances, and the use of hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+
+from lastro import validity
+from lastro.attachments.base import Attachment
+from lastro.errors import InstrumentError
+from lastro.instruments.base import Watch
+from lastro.meters.host import HostMeter
+from lastro.meters.usage import UsageMeter
+from lastro.platforms.base import Instance
+from lastro.results.samples import WHOLE_LIFE, Outcome, Reading, Remark
+from lastro.scenarios.base import Config
+from lastro.scenarios.shared.accounts import SINCE_START
+from lastro.scenarios.shared.chain import ROLES
+from lastro.scenarios.shared.disturbance import Disturbance
+from lastro.scenarios.shared.flow import judge_links
+from lastro.scenarios.shared.guest_stats import GuestAccount
+from lastro.scenarios.shared.topology import note_meter, note_witness
+from lastro.testbed import Testbed
+
+
+class Meters(Watch):
+    """The use of hosts and of instances, from the start of a measurement to its end.
+
+    `instances` are there when it starts. Those that start in it are given to `add`, and are counted since their start.
+    `own_cgroups` are those of daemons on the testbed's host. `elsewhere` are testbeds on other hosts of the trial.
+    `with_commands` says that the commands that Lastro runs are a part of the work."""
+
+    def __init__(
+        self,
+        testbed: Testbed,
+        instances: Mapping[str, Instance],
+        own_cgroups: Sequence[str] = (),
+        *,
+        elsewhere: Iterable[Testbed] = (),
+        with_commands: bool = False,
+    ) -> None:
+        self.usage, self.host = UsageMeter(testbed, instances), HostMeter(testbed, instances, own_cgroups)
+        beds = {bed.host: bed for bed in elsewhere if bed.host is not testbed.host}
+        self.others = tuple(HostMeter(bed, {}) for bed in beds.values())
+        self._with_commands = with_commands
+
+    def add(self, instances: Mapping[str, Instance]) -> None:
+        """Count instances that started in the window."""
+        self.usage.instances = {**self.usage.instances, **instances}
+
+    def start(self) -> None:
+        self.usage.start()
+        for meter in (*self.others, self.host):
+            meter.start()
+
+    def stop(self) -> None:
+        for meter in (self.host, *self.others):
+            meter.stop()
+        self.usage.stop()
+
+    def __enter__(self) -> None:
+        self.start()
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        """Take the second readings, unless the block failed: an instance may be gone, and a new error would hide it."""
+        if kind is None:
+            self.stop()
+
+    def foreign_cpus(self, meter: HostMeter) -> float:
+        """Return the CPUs of a host that were used by what is neither Lastro's nor of the trial."""
+        here = self.usage.instances
+        used = (
+            each.user_s
+            for role, each in self.usage.used.items()
+            if not self.others or here[role].testbed.host is meter.testbed.host
+        )
+        return meter.foreign_cpus(sum(used) + (meter.commands_user_s if self._with_commands else 0.0))
+
+    def judged(self, config: Config) -> Reading:
+        """Return notes on each host, and reasons if other processes or a hypervisor disturbed one."""
+        notes: dict[str, object] = {}
+        found: list[str] = []
+        for meter in (self.host, *self.others):
+            name, foreign_cpus = meter.testbed.host.name, self.foreign_cpus(meter)
+            reasons = validity.host_reasons(meter.steal_percent, foreign_cpus, config)
+            note = {"foreign_cpus": round(foreign_cpus, 3), **meter.notes(), **meter.pressure()}
+            notes["host" if meter is self.host else f"host {name}"] = note
+            found += reasons if meter is self.host else [f"{name}: {reason}" for reason in reasons]
+        return Reading({}, invalid_because=tuple(found), notes=notes)
+
+    @property
+    def beside_s(self) -> float:
+        """The CPU seconds of the neighbour of a chain, and of programs that are neither the chain's nor Lastro's.
+
+        Many kernels count an interrupt, in which they forward a packet, as time of the process that it interrupts, too.
+        So of the system time of a neighbour's processes, at most that is taken which the host counts as system time,
+        apart from interrupts, and which is not the chain's."""
+        host, used = self.host, self.usage.used
+        others = [each for role, each in used.items() if role not in ROLES]
+        chain_system_s = sum(each.cpu_s - each.user_s for role, each in used.items() if role in ROLES)
+        left_s = max(0.0, host.totals.cpu_s["system"] - (host.own_cpu_s - host.own_user_s) - chain_system_s)
+        found_s = host.others_user_s(self.usage.user_s) + sum(each.user_s for each in others)
+        return found_s + min(left_s, sum(each.cpu_s - each.user_s for each in others))
+
+    def work_s(self, apparatus_s: float) -> float:
+        """Return the CPU seconds of the host without the neighbour, other programs, and `apparatus_s` of Lastro's own.
+
+        What remains is the work of the chain: its programs, its monitors, the daemons of its links, and what the kernel
+        does for its packets in the name of whatever it interrupts."""
+        return max(0.0, self.host.busy_s - max(apparatus_s, self.host.own_cpu_s) - self.beside_s)
+
+
+class MeasuredWindow(Meters):
+    """The window of a trial's measurement: meters, and witnesses by which `judge` finds whether the trial is valid.
+
+    Clocks of guests are read in scenarios with the setting `max_drift_percent`. `workload` is the role of an instance
+    with a workload: its kernel may have counters, too, and only its clock is read. If that clock is wrong, the trial
+    stays valid, since the scenario drops what it timed."""
+
+    guest: GuestAccount | None = None
+    guest_after: GuestAccount | None = None
+    drifts: Mapping[str, validity.ClockDrift] = {}
+    fresh_peak = False  # whether the peak of memory is that of the workload alone
+
+    def __init__(
+        self,
+        testbed: Testbed,
+        instances: Mapping[str, Instance],
+        config: Config,
+        own_cgroups: Sequence[str] = (),
+        *,
+        workload: str = "",
+        links: Attachment | None = None,
+        disturbance: Disturbance | None = None,
+        elsewhere: Iterable[Testbed] = (),
+        with_commands: bool = False,
+    ) -> None:
+        super().__init__(testbed, instances, own_cgroups, elsewhere=elsewhere, with_commands=with_commands)
+        self._testbed, self._config, self._links, self._disturbance = testbed, config, links, disturbance
+        self._workload, self._instances = workload, instances
+        timed = [workload] if workload else instances
+        self._timed = {role: instances[role] for role in timed if "max_drift_percent" in config}
+
+    def start(self) -> None:
+        if self._disturbance:
+            self._disturbance.neighbour.require_alive()
+            self._dose_before = self._disturbance.neighbour.reading()
+        self._clocks = self._read_clocks()
+        self._carried = self._links.counters(self._testbed) if self._links else {}
+        self._stack = ExitStack()
+        if self._workload:
+            instance = self._instances[self._workload]
+            self.guest = GuestAccount.of(instance)
+            self.fresh_peak = self._stack.enter_context(self._testbed.cgroups.fresh_peak(instance.cgroup))
+        super().start()
+
+    def stop(self) -> None:
+        super().stop()
+        if self._workload:
+            self.guest_after = GuestAccount.of(self._instances[self._workload])
+        before, after = self._clocks, self._read_clocks()
+        self.drifts = {role: validity.drift(before[role], after[role]) for role in before if role in after}
+        self._carried_after = self._links.counters(self._testbed) if self._links else {}
+        if self._disturbance:
+            self._dose = self._disturbance.neighbour.dose_since(self._dose_before)
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        with self._stack:
+            super().__exit__(kind, *rest)
+
+    def _read_clocks(self) -> dict[str, validity.ClockSample]:
+        """Return a reading of the clock of each instance that has its own, by role."""
+        readings = {role: instance.clock() for role, instance in self._timed.items()}
+        return {role: reading for role, reading in readings.items() if reading is not None}
+
+    def judge(self, outcome: Outcome) -> None:
+        """Note all witnesses, and invalidate the trial by each that contradicts it."""
+        if self.drifts:
+            note_witness(outcome, "clocks", "the guests' clocks against the host's", self.drifts)
+            outcome.notes["clocks"] = {
+                role: {"drift": found.ratio - 1, "uncertainty": found.uncertainty}
+                for role, found in self.drifts.items()
+            }
+        if not self._workload and self._timed:
+            limit = float(self._config["max_drift_percent"]) / 100
+            outcome.invalidate(validity.drift_reasons(self.drifts, limit))
+        if self._links:
+            judge_links(self._links.name, self._carried, self._carried_after, outcome)
+        outcome.add(self.judged(self._config))
+        note_meter(outcome, self.usage)
+        note_meter(outcome, self.host)
+        if self._disturbance:
+            role = self._disturbance.neighbour.instance.spec.role
+            note_witness(outcome, "dose", "what the neighbour really did", (role,))
+            self._disturbance.judge_dose(self._dose, self.host, outcome)
+
+    def require_used(self, name: str) -> None:
+        """Check that workload `name` ran a command in the window. Raises: InstrumentError when nothing was read."""
+        if not self.usage.used:
+            raise InstrumentError(
+                f"{name} did not run under watch",
+                "its `run` must pass `watch` to `run_timed`, or to `Instance.measure`",
+            )
+
+    def record_workload(self, work_s: float | None, outcome: Outcome) -> None:
+        """Judge the window of a workload, and record its readings.
+
+        A memory peak that is not only that of the workload gets a remark. `work_s` is the duration of the work; if it
+        is None, there is no rate of CPUs."""
+        if not self.fresh_peak:
+            outcome.add_caveat(Remark(WHOLE_LIFE, SINCE_START, ("instance_memory",)))
+        found = self.host.read(work_s)
+        outcome.measurements |= {name: value for name, value in found.items() if work_s or name != "host_cpus"}
+        before_bytes = self.usage.before[self._workload].memory_bytes
+        peak = "of the workload" if self.fresh_peak else SINCE_START
+        outcome.notes |= {
+            **self.usage.notes(),
+            "elapsed_s": self.host.elapsed_s,
+            "memory": {"before_bytes": before_bytes, "peak": peak},
+        }
+        if self.guest and self.guest_after:
+            outcome.notes["guest"] = self.guest_after.since(self.guest)
+        self.judge(outcome)
