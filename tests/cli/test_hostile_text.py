@@ -142,7 +142,8 @@ def test_a_terminal_with_colours_gets_ours_only(
     main(words_of(command, campaigns[0]))
     shown = terminal.getvalue()
     assert sys.stdout is terminal, "put back"
-    assert ("\x1b[" in shown) is (command[0] == "results" and command[-1] in ("results", "--all-metrics"))
+    document = command[0] in ("advise-replicates", "results", "status") and "--json" not in command
+    assert ("\x1b[" in shown) is (document and "--csv" not in command), "documents have styles"
     assert shown and controls(_SGR.sub("", shown)) == set()
 
 

@@ -563,6 +563,6 @@ def test_what_the_template_offers_in_comments_is_sound_too() -> None:
 def test_pydantic_is_imported_for_studies_only() -> None:
     program = "import lastro.study.design, lastro.study.levels, lastro.cli.new, lastro.app.studies, sys\n"
     program += "import lastro.cli.status, lastro.cli.results, lastro.cli.show, lastro.cli.compare, sys\n"
-    program += "import lastro.analysis, lastro.app.contents, lastro.builders.results, lastro.report.html\n"
+    program += "import lastro.analysis, lastro.app.contents, lastro.builders.results, lastro.render.html\n"
     program += "sys.exit('pydantic' in sys.modules)"
     subprocess.run([sys.executable, "-c", program], check=True, env=os.environ)
