@@ -63,6 +63,15 @@ class SlaDecision:
         return [*choice.accepted, *open_ones, *choice.rejected, *missing]
 
 
+def decision_of(report: CampaignResults) -> SlaDecision | None:
+    """Return the decision by the study's own service levels and cost; None without any, or without two blocks."""
+    study = report.study
+    if not study.sla or not any(view.n_blocks >= _FEWEST_BLOCKS for view in report.views):
+        return None
+    levels = [ServiceLevel.parse(f"{name} {level}", report.metrics) for name, level in study.sla.items()]
+    return decide(report, levels, Cost.of(study.cost) if study.cost else None, {}, study.design.confidence)
+
+
 def decide(
     report: CampaignResults,
     levels: Sequence[ServiceLevel],

@@ -41,6 +41,15 @@ def decision_blocks(decision: SlaDecision, say: Language) -> Iterator[Block]:
     )
 
 
+def decision_section(decision: SlaDecision, say: Language) -> Iterator[Block]:
+    """Yield the section of a report: the answer, the candidates, and where each level is met worst."""
+    sentences = " ".join(answer(decision, say))
+    worst = Fold(say("Each level, where it is met worst"), (_levels_table(decision, say),))
+    table = candidates_table(decision, say)
+    short = say("Decision")
+    yield from section(say("Which one?"), Paragraph(sentences), table, worst, anchor="decision", short=short)
+
+
 def answer(decision: SlaDecision, say: Language) -> Iterator[str]:
     """Yield the answer in one sentence or several."""
     choice = decision.choice

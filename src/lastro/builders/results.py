@@ -6,8 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from lastro.analysis.campaign import CampaignResults
+from lastro.analysis.decision import decision_of
 from lastro.analysis.scaling import scalings
 from lastro.builders.content import Content
+from lastro.builders.decision import decision_section
 from lastro.builders.part_properties import part_tables
 from lastro.builders.plates import NOT_DRAWN, Plates
 from lastro.builders.published_tables import published_blocks
@@ -83,6 +85,8 @@ def results_blocks(content: Content, plates: Plates = NOT_DRAWN) -> Iterator[Blo
     tiles = tiles_of([report], say)
     yield Title(title, opening(report, say), words.summary(report, say), say("Lastro report"), tiles)
     yield from notices(report, say)
+    if decision := decision_of(report):
+        yield from decision_section(decision, say)
     yield from _effects(content, plates)
     yield from _claims(content, plates)
     yield from published_blocks(content, plates)

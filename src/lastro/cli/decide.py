@@ -55,11 +55,11 @@ def run(args: argparse.Namespace) -> int:
         report = build_report(load_campaign(store))
     study, metrics = report.study, report.metrics
     levels = args.service_levels or [f"{name} {level}" for name, level in study.sla.items()]
-    cost = args.cost or " + ".join(f"{weight:g}*{name}" for name, weight in study.cost.items())
+    cost = Cost.parse(args.cost, metrics) if args.cost else Cost.of(study.cost) if study.cost else None
     found = decide(
         report,
         [ServiceLevel.parse(level, metrics) for level in levels],
-        Cost.parse(cost, metrics) if cost else None,
+        cost,
         _conditions(args.under),
         required or study.design.confidence,
     )

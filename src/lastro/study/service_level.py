@@ -36,10 +36,15 @@ class ServiceLevel:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a candidate costs: a weighted sum of metrics, {name: weight}. `text` is as its user wrote it."""
+    """What a candidate costs: a weighted sum of metrics, {name: weight}; `text` is that sum."""
 
     weights: Mapping[str, float]
     text: str
+
+    @classmethod
+    def of(cls, weights: Mapping[str, float]) -> Cost:
+        terms = (name if weight == 1 else f"{weight:g}*{name}" for name, weight in weights.items())
+        return cls(dict(weights), " + ".join(terms))
 
     @classmethod
     def parse(cls, text: str, metrics: Sequence[Metric]) -> Cost:
@@ -52,7 +57,7 @@ class Cost:
                 )
             name = _named(match[2], metrics).name
             weights[name] = weights.get(name, 0.0) + float(match[1] or 1)
-        return cls(weights, text.strip())
+        return cls.of(weights)
 
 
 def _named(name: str, metrics: Sequence[Metric]) -> Metric:
