@@ -84,8 +84,9 @@ def test_a_neighbour_gets_what_the_chain_leaves_of_the_cpus_of_the_dut(
     host.files["/proc/self/status"] = f"Name:\tcat\nCpus_allowed_list:\t{allowed}\nMems_allowed_list:\t0\n"
     notes = {"elapsed_s": 5.0, "usage": {"function": asdict(Usage(cpu_s=3.0))}}
     outcome = Outcome({"host_cpus": 0.95}, notes={**notes, "carrying_cpus": 0.75})  # other programs had the rest
-    scenario = SimpleNamespace(testbed=recording_testbed(host, tmp_path))
-    profile = made(Profile, kind.calibration_value(scenario, "profile/native", outcome))
+    scenario = object.__new__(kind)
+    scenario._testbed = recording_testbed(host, tmp_path)
+    profile = made(Profile, scenario.calibration_value("profile/native", outcome))
     assert cpus_of_a_neighbour(profile) == left
 
 
