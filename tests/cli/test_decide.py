@@ -82,3 +82,16 @@ def test_one_block_decides_nothing(tmp_path: Path, n: int) -> None:
 def test_it_answers_in_portuguese(tmp_path: Path) -> None:
     done = lastro("decide", campaign(tmp_path), *LEVELS, "--cost", "jitter", "--lang", "pt-BR")
     assert "runc cumpre throughput ≥ 15000 Mbit/s" in " ".join(done.out.split())
+
+
+def test_a_campaign_of_a_study_with_levels_ends_with_the_decision(tmp_path: Path) -> None:
+    levels = {"throughput": ">= 15 Gbit/s", "latency_mean": "< 0.08 ms"}
+    directory = campaign(tmp_path, sla=levels, cost={"jitter": 1.0})
+    sentence = "runc holds throughput ≥ 15000 Mbit/s and latency_mean ≤ 0.08 ms with a probability of > 99 %."
+    for done in (lastro("decide", directory), lastro("results", directory)):
+        assert sentence in " ".join(done.out.split())
+    page, markdown, paper = (
+        lastro("report", directory, "-o", "-", "--format", form).out for form in ("html", "md", "latex")
+    )
+    assert page.index('id="decision"') < page.index('id="trials"') and sentence.replace(">", "&gt;") in page
+    assert "## Which one?" in markdown and "Which one?" in paper

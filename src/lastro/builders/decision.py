@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from lastro.analysis.decision import SlaDecision
+from lastro.analysis.campaign import CampaignResults
+from lastro.analysis.decision import SlaDecision, decision_of
 from lastro.document import Block, Fold, Items, Paragraph, Table, Title, section
 from lastro.stats.decision import MOST_BLOCKS, LimitOdds
 from lastro.stats.notes import N_
@@ -41,8 +42,10 @@ def decision_blocks(decision: SlaDecision, say: Language) -> Iterator[Block]:
     )
 
 
-def decision_section(decision: SlaDecision, say: Language) -> Iterator[Block]:
-    """Yield the section of a report: the answer, the candidates, and where each level is met worst."""
+def decision_section(report: CampaignResults, say: Language) -> Iterator[Block]:
+    """Yield a section on the service levels of the study: the answer, the candidates, where each level is met worst."""
+    if (decision := decision_of(report)) is None:
+        return
     sentences = " ".join(answer(decision, say))
     worst = Fold(say("Each level, where it is met worst"), (_levels_table(decision, say),))
     table = candidates_table(decision, say)

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from lastro.analysis.campaign import CampaignResults
-from lastro.analysis.decision import decision_of
 from lastro.analysis.scaling import scalings
 from lastro.builders.content import Content
 from lastro.builders.decision import decision_section
@@ -59,7 +58,7 @@ from lastro.words.opening import opening
 
 # Sections of a paper; the others are about the campaign itself.
 _PAPER = frozenset(
-    {"effects", "interactions", "claims", "published", "results", "really", "missing", "statistics", "scaling",
+    {"decision", "effects", "interactions", "claims", "published", "results", "really", "missing", "statistics", "scaling",
      "limitations"}
 )  # fmt: skip
 _INVALID = N_(
@@ -85,8 +84,7 @@ def results_blocks(content: Content, plates: Plates = NOT_DRAWN) -> Iterator[Blo
     tiles = tiles_of([report], say)
     yield Title(title, opening(report, say), words.summary(report, say), say("Lastro report"), tiles)
     yield from notices(report, say)
-    if decision := decision_of(report):
-        yield from decision_section(decision, say)
+    yield from decision_section(report, say)
     yield from _effects(content, plates)
     yield from _claims(content, plates)
     yield from published_blocks(content, plates)

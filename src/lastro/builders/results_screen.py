@@ -6,9 +6,11 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
 from lastro.analysis.campaign import CampaignResults, Cell, Gap, MetricView, Row
+from lastro.analysis.decision import decision_of
 from lastro.analysis.growth import Growth, Growths
 from lastro.analysis.scaling import scalings
 from lastro.analysis.verdicts import verdict
+from lastro.builders.decision import answer
 from lastro.builders.results_grid import scaling_grid
 from lastro.builders.search_tables import tables_of
 from lastro.builders.tables import doses_table, levels_of
@@ -53,6 +55,8 @@ def screen_blocks(report: CampaignResults) -> Iterator[Block]:
         yield _doses(doses)
     yield from tables_of(report, ENGLISH)
     yield Items(tuple(_paragraphs(report)))
+    if decision := decision_of(report):
+        yield Items(tuple(answer(decision, ENGLISH)))
     yield Items((*key_findings(report, ENGLISH), *caveats(report, ENGLISH)))
     warning = incomplete(report.progress.counts, ENGLISH)
     yield Items((*segment_sentences(report, ENGLISH), *([warning] if warning else [])), tag="warning")

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from lastro.analysis.campaign import CampaignResults
 from lastro.builders.content import Content
+from lastro.builders.decision import decision_section
 from lastro.builders.results import notices
 from lastro.builders.tables import ratios_table
 from lastro.document import Block, CommandLine, Figure, Figures, Items, Paragraph, Title, section
@@ -37,6 +38,7 @@ def short_results_blocks(content: Content, links: Mapping[str, str]) -> Iterator
     report, say = content.report, content.say
     yield Title(report.study.title or report.study.name, opening(report, say), words.summary(report, say))
     yield from notices(report, say)
+    yield from decision_section(report, say)
     if content.claims_tally:
         yield Paragraph(f"{say('Claims')}: {content.claims_tally}")
     yield from section(
