@@ -58,8 +58,8 @@ from lastro.words.opening import opening
 
 # Sections of a paper; the others are about the campaign itself.
 _PAPER = frozenset(
-    {"decision", "effects", "interactions", "claims", "published", "results", "really", "missing", "statistics", "scaling",
-     "limitations"}
+    {"decision", "effects", "interactions", "claims", "published", "results", "really", "missing", "statistics",
+     "scaling", "limitations"}
 )  # fmt: skip
 _INVALID = N_(
     "{attempts} judged invalid. An invalid attempt is excluded from all means; its trial is repeated at most twice, "
