@@ -68,7 +68,7 @@ $(VENV)/.platforms: $(VENV)/.packages
 	touch $(VENV)/.installed $@
 
 images: $(VENV)/.packages  ## Build the images that tests need (root; about two minutes, once)
-	$(VENV)/bin/python -m tests.images
+	$(VENV)/bin/python -m tests.support.images
 
 demo: install  ## Run a small study of a noisy neighbour on real containers (root; under four minutes)
 	$(VENV)/bin/lastro run demo --wait --output $(DEMO)
@@ -82,7 +82,7 @@ test: $(VENV)/.made  ## Run the tests: every kind of check, with a real case of 
 
 # Each worker reads every module that it is given, so modules whose tests only compute are not for them.
 WAITING := tests/cli tests/contract tests/crash tests/system \
-	$(shell grep -lE 'mark\.(root|processes|measures)' tests/known/*.py tests/unit/*.py)
+	$(shell grep -lE 'mark\.(root|processes|measures)' tests/known/*.py tests/unit/*.py tests/unit/*/*.py)
 
 # What needs Python alone is tested while packages are fetched and images are built.
 computing: lint compiled

@@ -34,13 +34,17 @@ class Tally:
     best: int = 0  # recommended, and truly the cheapest that holds
     stated: list[tuple[float, bool]] = field(default_factory=list)
 
-    def add(self, choice: Choice, holds: np.ndarray, cost: np.ndarray) -> None:
+    def add(self, choice: Choice, means: np.ndarray) -> None:
+        """Add a world. A candidate exactly on a limit holds it, but is no test of stated probabilities: it has none."""
+        holds, cost = holding(means), means[2].mean(axis=1)
+        on_limit = (np.abs(means[:2]) < 1e-12).any(axis=(0, 2))
         self.worlds += 1
         if choice.recommended is not None:
             self.recommended += 1
             self.violators += not holds[choice.recommended]
             self.best += bool(holds.any()) and choice.recommended == int(np.where(holds, cost, np.inf).argmin())
-        self.stated += [(odds.holds, bool(each)) for odds, each in zip(choice.odds, holds, strict=True)]
+        each = zip(choice.odds, holds, on_limit, strict=True)
+        self.stated += [(odds.holds, bool(true)) for odds, true, on in each if not on]
 
 
 def world(rng: np.random.Generator, *, on_the_limit: bool) -> np.ndarray:
@@ -79,7 +83,7 @@ def tally(n: int, kind: str, worlds: int, seed: int = 48) -> Tally:
     for number in range(worlds):
         means = world(rng, on_the_limit=number % 3 == 0)
         choice = choose(trials(rng, means, n, kind), LIMITS, {2: 1.0}, CANDIDATES, CONDITIONS)
-        found.add(choice, holding(means), means[2].mean(axis=1))
+        found.add(choice, means)
     return found
 
 

@@ -19,9 +19,9 @@ from lastro.testing import fixtures as shipped
 from lastro.testing.fixtures import pool
 from lastro.validity import ClockSample
 
-from . import scheduling
-from .fleethosts import four_hosts
-from .hostlisting import clean_host, listing, settled_differences
+from .support import scheduling
+from .support.fleethosts import four_hosts
+from .support.hostlisting import clean_host, listing, settled_differences
 
 __all__ = ["four_hosts", "pool", "testbed", "untouched_host"]
 
@@ -78,9 +78,10 @@ def pytest_unconfigure() -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=scheduling.by_cost)
     for item in items:
-        if item.path.parent.name in _COMMANDS:
+        folder = item.path.relative_to(Path(__file__).parent).parts[0]
+        if folder in _COMMANDS:
             item.add_marker("processes")
-        elif item.path.parent.name in _MODULES and not any(map(item.get_closest_marker, _WAITING | {"measures"})):
+        elif folder in _MODULES and not any(map(item.get_closest_marker, _WAITING | {"measures"})):
             item.add_marker("computes")
     if os.geteuid() != 0:
         for item in items:

@@ -8,7 +8,7 @@ import zlib
 from contextlib import closing
 from pathlib import Path
 
-from ..campaigns import METRICS, PROVENANCE, Levels, make_campaign, make_study
+from ..support.campaigns import METRICS, PROVENANCE, Levels, make_campaign, make_study
 
 OPTIONS = ("--author", "Ana Silva", "--license", "CC-BY-4.0")
 HOST, USER, HOME = "edge-7.example.org", "aroeira", "/home/aroeira"

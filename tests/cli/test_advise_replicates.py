@@ -16,7 +16,7 @@ from lastro.results.samples import Series
 from lastro.results.store import Store
 from lastro.stats.stopping import relative_half_width
 
-from ..campaigns import METRICS, Levels, make_campaign, make_study, plausible_value
+from ..support.campaigns import METRICS, Levels, make_campaign, make_study, plausible_value
 from .conftest import is_error, lastro
 
 ONE = (METRICS[0],)

@@ -22,7 +22,7 @@ from lastro.campaign import suite as suites
 from lastro.cli import main
 from lastro.results.store import Store
 
-from ..campaigns import make_campaign
+from ..support.campaigns import make_campaign
 from .bundled import HOME, HOST, OPTIONS, USER, small
 from .conftest import Bench, finish, is_error, lastro, start
 from .suites import write_folder

@@ -13,8 +13,8 @@ import pytest
 
 from lastro.cli import main
 
-from ..campaigns import KAGAMI, make_campaign, make_study
-from ..kagami_truth import published_value
+from ..support.campaigns import KAGAMI, make_campaign, make_study
+from ..support.kagami_truth import published_value
 
 STUDY = replace(make_study(KAGAMI, replicates=2), name="kagami2017")
 NO_APPARMOR = ("AppArmor is not in this kernel", "boot another kernel")

@@ -19,7 +19,7 @@ from lastro.analysis.recorded import changed, recorded
 from lastro.results.samples import Metric
 from lastro.study.aa_study import aa_study
 
-from ..campaigns import METRICS, SMALL, Levels, make_campaign, make_study
+from ..support.campaigns import METRICS, SMALL, Levels, make_campaign, make_study
 from .conftest import Bench, Finished, is_error, lastro
 
 HOST = {

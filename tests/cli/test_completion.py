@@ -18,7 +18,7 @@ from lastro.cli import COMMANDS, command_parser
 from lastro.cli._completion import completion, published
 from lastro.cli._shell import HOME, SHELLS
 
-from ..campaigns import make_campaign
+from ..support.campaigns import make_campaign
 from .conftest import lastro
 
 NAMES = {name for group in COMMANDS.values() for name in group}

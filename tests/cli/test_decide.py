@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ..campaigns import METRICS, Levels, make_campaign, make_study, plausible_value
+from ..support.campaigns import METRICS, Levels, make_campaign, make_study, plausible_value
 from .conftest import is_error, lastro
 
 LEVELS = ("--sla", "throughput >= 15 Gbit/s", "--sla", "latency_mean < 0.08 ms")

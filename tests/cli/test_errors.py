@@ -19,7 +19,7 @@ from lastro.cli import main
 from lastro.results.connection import FLEET_FORMAT as NEWEST
 from lastro.results.store import Store
 
-from ..products import some
+from ..support.products import some
 from .conftest import (
     ENVIRONMENT,
     PARTS,

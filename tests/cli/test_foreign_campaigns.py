@@ -19,7 +19,7 @@ import pytest
 
 from lastro.host import facts
 
-from ..products import some
+from ..support.products import some
 from .conftest import Bench, Finished, is_error, lastro
 
 CLAIMS = """

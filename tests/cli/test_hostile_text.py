@@ -18,7 +18,7 @@ from lastro.cli import main
 from lastro.results.samples import Metric, Series
 from lastro.results.store import Store
 
-from ..campaigns import PROVENANCE, Levels, make_campaign, make_study
+from ..support.campaigns import PROVENANCE, Levels, make_campaign, make_study
 from .conftest import lastro
 
 CLIPBOARD, C1, BIDI = "\x1b]52;c;aGk=\x07", "\x9b2J", "\u202egnp\u2066\u200f"

@@ -25,7 +25,7 @@ from lastro.study.aa_study import aa_study
 from lastro.study.model import Study
 from lastro.study.selection import Selection
 
-from ..campaigns import METRICS, PROVENANCE, make_campaign, make_study
+from ..support.campaigns import METRICS, PROVENANCE, make_campaign, make_study
 from .conftest import Bench, finish, interrupt, is_error, lastro, n_done, rows, start, until
 
 BASELINE = {"level": "a"}

@@ -26,8 +26,8 @@ from lastro.results.bundle_archive import opened
 from lastro.results.connection import connect
 from lastro.scenarios.routing.topology_file import read_topology
 
-from ..campaigns import make_campaign, make_study
-from ..products import some
+from ..support.campaigns import make_campaign, make_study
+from ..support.products import some
 from .conftest import ENVIRONMENT, Finished, command, lastro
 
 MOST_KIB, MOST_S = 256 << 10, 5  # of memory that is not a file's, and of processor time

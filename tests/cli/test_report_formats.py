@@ -22,9 +22,9 @@ from lastro.render import latex, markdown
 from lastro.results.connection import FLEET_FORMAT as NEWEST
 from lastro.words.language import LANGUAGES, language
 
-from ..campaigns import KAGAMI, METRICS, make_campaign, make_study
-from ..documents import render_latex, render_markdown
-from ..fates import CAMPAIGNS
+from ..support.campaigns import KAGAMI, METRICS, make_campaign, make_study
+from ..support.documents import render_latex, render_markdown
+from ..support.fates import CAMPAIGNS
 from .conftest import Bench, is_error, lastro
 
 texts = st.text(st.characters(min_codepoint=32, max_codepoint=0x17F) | st.sampled_from("\n\t×±≈−▲▼↑↓²†—“”…中"))

@@ -12,9 +12,9 @@ import pytest
 from lastro.cli import main
 from lastro.words.language import LANGUAGES
 
-from ..campaigns import KAGAMI, METRICS, Levels, make_campaign, make_study
-from ..fates import CAMPAIGNS, NO_APPARMOR
-from ..products import combinations
+from ..support.campaigns import KAGAMI, METRICS, Levels, make_campaign, make_study
+from ..support.fates import CAMPAIGNS, NO_APPARMOR
+from ..support.products import combinations
 
 
 @pytest.fixture(params=CAMPAIGNS, scope="module")

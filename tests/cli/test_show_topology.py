@@ -8,8 +8,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from ..campaigns import METRICS, Levels, make_campaign, make_study
-from ..topologies import chain
+from ..support.campaigns import METRICS, Levels, make_campaign, make_study
+from ..support.topologies import chain
 from .conftest import is_error, lastro
 
 

@@ -24,8 +24,8 @@ from lastro.study import design
 from lastro.study.load import load, parse
 from lastro.study.model import Study
 
-from ..campaigns import Levels, make_campaign
-from ..shown import ROOT, Command, alike, commands
+from ..support.campaigns import Levels, make_campaign
+from ..support.shown import ROOT, Command, alike, commands
 
 TUTORIAL, README = ROOT / "docs" / "tutorial.md", ROOT / "README.md"
 PAPERS = ROOT / "docs" / "reference-papers.md"

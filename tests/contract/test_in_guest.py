@@ -29,7 +29,7 @@ from lastro.testing.platforms import OnPlatform
 from lastro.testing.subject import MIB
 from lastro.testing.world import World
 
-from ..images import IN_A_GUEST
+from ..support.images import IN_A_GUEST
 from .test_meters import TestExposure, TestHost, TestInterfaces, TestUsage
 
 pytestmark = [pytest.mark.root, pytest.mark.slow]

@@ -15,7 +15,7 @@ from lastro.instruments.base import Workload
 from lastro.instruments.jmeter import HOME
 from lastro.testing import InstrumentContract
 
-from ..scenarios import image_needs
+from ..support.scenarios import image_needs
 
 pytestmark = pytest.mark.root
 __all__ = ["image_needs"]  # what `testbed` builds

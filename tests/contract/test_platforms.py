@@ -29,7 +29,7 @@ from lastro.testing.subject import MIB, live, status
 from lastro.testing.world import DOCKERS_CAPABILITIES, World
 
 from ..conftest import needs_runsc
-from ..products import one_of
+from ..support.products import one_of
 
 pytestmark = pytest.mark.root
 

@@ -9,7 +9,7 @@ import pytest
 from lastro import registry
 from lastro.testing import ScenarioContract
 
-from ..scenarios import SHORT, TOLERANT, image_needs
+from ..support.scenarios import SHORT, TOLERANT, image_needs
 
 pytestmark = pytest.mark.root
 __all__ = ["image_needs"]  # what `testbed` builds

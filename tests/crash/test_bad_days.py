@@ -22,7 +22,7 @@ import pytest
 from lastro.host.ledger import STATE_DIR, Ledger
 
 from ..cli.conftest import ENVIRONMENT, Finished, command, finish, lastro, no_stragglers, rows, start, until
-from ..hostlisting import Listing, idle_host, listing, settled_differences
+from ..support.hostlisting import Listing, idle_host, listing, settled_differences
 from ..system.test_chain_campaign import chain_text, write
 
 pytestmark = [pytest.mark.root, pytest.mark.slow]

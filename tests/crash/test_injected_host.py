@@ -21,8 +21,8 @@ from lastro.host.ledger import Ledger
 
 from ..cli.conftest import study_text
 from ..faults.injector import FAILURES, Fault, Injected, Injector, fresh
-from ..hostlisting import Listing, idle_host, listing, settled_differences
-from ..scenarios import SHORT, TOLERANT
+from ..support.hostlisting import Listing, idle_host, listing, settled_differences
+from ..support.scenarios import SHORT, TOLERANT
 from .test_injected import measured
 from .test_storm import attempts_of
 

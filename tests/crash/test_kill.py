@@ -22,8 +22,8 @@ from lastro.host.ledger import Ledger
 
 from ..cli.conftest import finish, lastro, no_stragglers, rows, schedule, start, study_text
 from ..cli.forking import Forked
-from ..hostlisting import Listing, idle_host, listing, settled_differences
-from ..scenarios import SHORT, TOLERANT
+from ..support.hostlisting import Listing, idle_host, listing, settled_differences
+from ..support.scenarios import SHORT, TOLERANT
 from .phases import (
     BUILDING,
     CALIBRATING,

@@ -30,8 +30,8 @@ from lastro.instruments.trafgen import Trafgen
 from lastro.instruments.vegeta import Vegeta
 from lastro.results.samples import Reading
 
-from ..httpserver import BODY
-from ..unit.workload_samples import DATA, SAMPLES
+from ..support.httpserver import BODY
+from ..support.workload_samples import DATA, SAMPLES
 from .mutation import mutated
 
 

@@ -39,8 +39,8 @@ from lastro.study.design import treatments, trials
 from lastro.study.load import parse
 from lastro.study.model import Study
 
-from ..campaigns import make_campaign, make_study
-from ..unit.study_schemas import SCHEMAS
+from ..support.campaigns import make_campaign, make_study
+from ..support.study_schemas import SCHEMAS
 from . import outputs
 from .mutation import mutated
 from .outputs import MOST_WORDS

@@ -14,7 +14,7 @@ from lastro.stats.block_model import BlockModel
 from lastro.stats.contrasts import compare
 from lastro.stats.student import least_paired_p, least_unpaired_p
 
-from ..products import combinations
+from ..support.products import combinations
 
 
 @pytest.mark.parametrize(("n", "n_treatments"), combinations((2, 3, 5), (12, 40)))

@@ -12,7 +12,7 @@ from lastro.stats.contrasts import compare
 from lastro.stats.margins import ratio_test
 from lastro.stats.sampled import SampledMean
 
-from ..products import combinations
+from ..support.products import combinations
 
 Values = npt.NDArray[np.float64]
 

@@ -15,7 +15,7 @@ from lastro.stats.anova import anova
 from lastro.stats.block_model import BlockModel
 from lastro.stats.contrasts import Contrast, compare_one, linear, share
 
-from ..products import combinations
+from ..support.products import combinations
 
 # Student's sleep data (Cushny and Peebles 1905), which R ships as `sleep`: extra hours under two drugs, ten patients.
 FIRST = [0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0]

@@ -17,7 +17,7 @@ from lastro.stats.future_widths import MeanIntervals, RatioIntervals, model_nois
 from lastro.stats.intervals import t_quantile
 from lastro.stats.noise_posterior import SPREAD, Residuals, drawn_noise, drawn_population
 
-from ..products import combinations
+from ..support.products import combinations
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benches"))
 

@@ -19,7 +19,7 @@ from lastro.stats.intervals import Interval, describe
 from lastro.stats.order import median_interval
 from lastro.stats.ratios import paired_ratio, unpaired_ratio
 
-from ..products import combinations
+from ..support.products import combinations
 
 Draw = Callable[[random.Random], float]
 LOG_SD = 0.3

@@ -10,7 +10,7 @@ from lastro.stats.gate_power import Precision
 from lastro.stats.margins import Candidate, gate, ratio_test
 from lastro.stats.sampled import SampledMean
 
-from ..products import combinations
+from ..support.products import combinations
 
 CAMPAIGNS = 3000  # the standard error of a rate of 0.8 is 0.007
 MARGIN = 0.05

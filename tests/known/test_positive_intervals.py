@@ -24,8 +24,8 @@ from lastro.stats.prediction import next_trial
 from lastro.stats.ratios import Ratio
 from lastro.words.numbers import mean_text
 
-from ..campaigns import METRICS, Levels, make_campaign, make_study
-from ..products import combinations
+from ..support.campaigns import METRICS, Levels, make_campaign, make_study
+from ..support.products import combinations
 
 positive = st.floats(1e-3, 1e3).map(lambda value: round(value, 4))
 tables = st.integers(2, 4).flatmap(

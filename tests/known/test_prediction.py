@@ -13,7 +13,7 @@ from lastro.stats.block_model import BlockModel
 from lastro.stats.contrasts import NO_SPREAD, ONE_VALUE, compare_one, replicated
 from lastro.stats.prediction import next_trial
 
-from ..products import combinations
+from ..support.products import combinations
 
 Cells = dict[str, dict[int, float]]
 

@@ -15,7 +15,7 @@ from lastro.stats.anova import anova
 from lastro.stats.block_model import BlockModel
 from lastro.stats.randomisation import Randomisation, randomisation_test
 
-from ..products import combinations, one_of
+from ..support.products import combinations, one_of
 from .test_autocorrelation import noise, order
 
 Values = npt.NDArray[np.float64]

@@ -17,7 +17,7 @@ from lastro.stats.contrasts import MeanComparison, compare_one
 from lastro.stats.intervals import describe
 from lastro.stats.sampled import SampledMean
 
-from ..products import combinations
+from ..support.products import combinations
 
 GOAL, BOUNDS = Goal("ndr", 0.0), Bounds(1_000, 1_000_000)
 

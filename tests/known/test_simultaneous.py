@@ -18,7 +18,7 @@ from lastro.analysis.pairs import factor_pairs
 from lastro.stats.block_model import BlockModel
 from lastro.stats.contrasts import compare
 
-from ..products import combinations, one_of
+from ..support.products import combinations, one_of
 
 Values = npt.NDArray[np.float64]
 EFFECTS = {"native": 1.0, "runc": 0.97, "kvm": 0.6, "bridge": 1.0, "macvlan": 1.1}

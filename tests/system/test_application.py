@@ -20,8 +20,8 @@ from lastro.scenarios.shared.point_to_point import INSTANCE_ADDRESS
 from lastro.scenarios.shared.pools import PlatformPool
 from lastro.testbed import Testbed
 
-from ..products import combinations, one_of
-from ..scenarios import attempted, configured, image_needs
+from ..support.products import combinations, one_of
+from ..support.scenarios import attempted, configured, image_needs
 
 pytestmark = pytest.mark.root
 __all__ = ["image_needs"]  # what `testbed` builds

@@ -15,7 +15,7 @@ from lastro.testbed import Testbed
 from lastro.testing.attachments import segment
 from lastro.testing.network import LEFT, reaches
 
-from ..links import attachment, two_natives
+from ..support.links import attachment, two_natives
 
 pytestmark = pytest.mark.root
 

@@ -24,8 +24,8 @@ from lastro.study.model import Setting
 from lastro.testbed import Testbed
 
 from ..cli.conftest import study_text
-from ..scenarios import TOLERANT
-from ..smalldisk import small_disk
+from ..support.scenarios import TOLERANT
+from ..support.smalldisk import small_disk
 
 pytestmark = pytest.mark.root
 

@@ -10,7 +10,7 @@ import pytest
 
 from lastro.testbed import Testbed
 
-from ..scenarios import image_needs
+from ..support.scenarios import image_needs
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benches"))
 by_hand = importlib.import_module("_by_hand")

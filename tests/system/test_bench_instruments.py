@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ..scenarios import TOLERANT
+from ..support.scenarios import TOLERANT
 
 pytestmark = [pytest.mark.root, pytest.mark.measures]
 

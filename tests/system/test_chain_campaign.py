@@ -29,9 +29,9 @@ from lastro.study.load import load
 
 from ..cli.conftest import PYTHON, finish, is_error, lastro, no_stragglers, rows, start, study_text, until
 from ..crash.phases import measures, owned
-from ..hostlisting import idle_host, listing, owned_processes, settled_differences
-from ..products import one_of
-from ..scenarios import BUSY, TOLERANT
+from ..support.hostlisting import idle_host, listing, owned_processes, settled_differences
+from ..support.products import one_of
+from ..support.scenarios import BUSY, TOLERANT
 
 pytestmark = pytest.mark.root
 __all__ = ["no_stragglers"]  # a fixture for every test here

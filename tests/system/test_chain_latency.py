@@ -10,8 +10,8 @@ import pytest
 from lastro.scenarios.chain import ChainScenario
 from lastro.testbed import Testbed
 
-from ..products import one_of
-from ..scenarios import SHORT, attempted, configured, image_needs
+from ..support.products import one_of
+from ..support.scenarios import SHORT, attempted, configured, image_needs
 
 pytestmark = pytest.mark.root
 __all__ = ["image_needs"]  # what `testbed` builds

@@ -12,7 +12,7 @@ import pytest
 from lastro.results.store import Store
 
 from ..cli.conftest import ENVIRONMENT, command, finish, lastro, no_stragglers, rows, start, study_text, until
-from ..scenarios import TOLERANT
+from ..support.scenarios import TOLERANT
 
 pytestmark = pytest.mark.root
 __all__ = ["no_stragglers"]

@@ -33,7 +33,7 @@ from lastro.scenarios.shared.crossings import crossings, difference
 from lastro.scenarios.shared.pools import PlatformPool
 from lastro.testbed import Testbed
 
-from ..products import one_of
+from ..support.products import one_of
 
 needs_click = pytest.mark.skipif(
     LocalHost().which("click") is None, reason="no click here: `lastro setup click --source DIR` builds one"

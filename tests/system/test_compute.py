@@ -23,8 +23,8 @@ from lastro.scenarios.shared.window import MeasuredWindow
 from lastro.testbed import Testbed
 from lastro.validity import apparatus_reasons
 
-from ..products import one_of
-from ..scenarios import attempted, configured, image_needs
+from ..support.products import one_of
+from ..support.scenarios import attempted, configured, image_needs
 
 pytestmark = pytest.mark.root
 __all__ = ["image_needs"]  # what `testbed` builds

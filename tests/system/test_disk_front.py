@@ -31,9 +31,9 @@ from lastro.study.load import parse
 from lastro.testbed import Testbed
 
 from ..cli.conftest import study_text
-from ..products import combinations, one_of
-from ..scenarios import TOLERANT, attempted, configured, image_needs
-from ..smalldisk import small_disk
+from ..support.products import combinations, one_of
+from ..support.scenarios import TOLERANT, attempted, configured, image_needs
+from ..support.smalldisk import small_disk
 
 pytestmark = pytest.mark.root
 __all__ = ["image_needs"]  # what `testbed` builds

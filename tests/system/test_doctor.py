@@ -12,7 +12,7 @@ from lastro.host.lock import lock
 from lastro.results.store import Store
 
 from ..cli.conftest import is_error, lastro, study_text
-from ..scenarios import SHORT, TOLERANT
+from ..support.scenarios import SHORT, TOLERANT
 
 pytestmark = pytest.mark.root
 

@@ -20,8 +20,8 @@ from lastro.results.rows import Attempt
 from lastro.results.store import Store
 
 from ..cli.conftest import finish, lastro, n_done, rows, start, study_text, until
-from ..fleethosts import FleetHost, again_text, fleet_text
-from ..scenarios import TOLERANT
+from ..support.fleethosts import FleetHost, again_text, fleet_text
+from ..support.scenarios import TOLERANT
 
 pytestmark = pytest.mark.root
 Attempts = dict[tuple[int, int], Attempt]

@@ -17,7 +17,7 @@ from lastro.host.remote import remote_session
 from lastro.host.ssh import SshHost
 
 from ..cli.conftest import lastro, until
-from ..fleethosts import FleetHost, again_text, fleet_text
+from ..support.fleethosts import FleetHost, again_text, fleet_text
 
 pytestmark = pytest.mark.root
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from ..cli.conftest import finish, n_done, start, until
-from ..fleethosts import FleetHost, fleet_hosts, run
+from ..support.fleethosts import FleetHost, fleet_hosts, run
 from .test_fleet import attempts_of, is_whole, write
 
 pytestmark = [

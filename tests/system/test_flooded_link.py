@@ -12,8 +12,8 @@ from lastro.scenarios.chain import ChainScenario
 from lastro.scenarios.load import LoadScenario
 from lastro.testbed import Testbed
 
-from ..products import one_of
-from ..scenarios import SHORT, attempted, configured
+from ..support.products import one_of
+from ..support.scenarios import SHORT, attempted, configured
 
 pytestmark = pytest.mark.root
 

@@ -11,7 +11,7 @@ from lastro.cli import main
 from lastro.errors import StudyError
 from lastro.host.testbed_file import load_named
 
-from ..campaigns import make_campaign
+from ..support.campaigns import make_campaign
 
 pytestmark = pytest.mark.root
 STRANGER = 64_321

@@ -10,8 +10,8 @@ import pytest
 from lastro.scenarios.chain import ChainScenario
 from lastro.testbed import Testbed
 
-from ..products import one_of
-from ..scenarios import SHORT, attempted, configured
+from ..support.products import one_of
+from ..support.scenarios import SHORT, attempted, configured
 
 pytestmark = pytest.mark.root
 

@@ -21,7 +21,7 @@ from lastro.scenarios.shared.chain import Chain, deployed
 from lastro.scenarios.shared.pools import PlatformPool
 from lastro.testbed import Testbed
 
-from ..products import one_of
+from ..support.products import one_of
 
 pytestmark = pytest.mark.root
 

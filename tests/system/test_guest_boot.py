@@ -20,7 +20,7 @@ from lastro.platforms._guest import PORTS, SOCKET_PATTERN, GuestInstance, drift
 from lastro.platforms.base import InstanceSpec
 from lastro.testbed import Testbed
 
-from ..products import one_of
+from ..support.products import one_of
 
 pytestmark = [
     pytest.mark.root,

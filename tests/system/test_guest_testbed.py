@@ -29,8 +29,8 @@ from lastro.scenarios.routing import RoutingScenario
 from lastro.testbed import guest_testbed
 
 from ..cli.conftest import finish, lastro, no_stragglers, start, study_text, until
-from ..images import IN_A_GUEST
-from ..scenarios import BUSY, SHORT, TOLERANT, attempted, configured
+from ..support.images import IN_A_GUEST
+from ..support.scenarios import BUSY, SHORT, TOLERANT, attempted, configured
 
 pytestmark = pytest.mark.root
 __all__ = ["no_stragglers"]  # a fixture for every test here

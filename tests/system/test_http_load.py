@@ -16,7 +16,7 @@ from lastro.instruments.jmeter import HOME, Jmeter
 from lastro.instruments.vegeta import Vegeta
 from lastro.results.samples import Reading
 
-from .. import httpserver
+from ..support import httpserver
 
 pytestmark = pytest.mark.root
 # Where they could not be had (`lastro setup` said why), they cannot run.

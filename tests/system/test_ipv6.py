@@ -14,8 +14,8 @@ from lastro.scenarios.shared.chain import Chain, deployed
 from lastro.scenarios.shared.pools import PlatformPool
 from lastro.testbed import Testbed
 
-from ..products import one_of
-from ..scenarios import SHORT, attempted, configured
+from ..support.products import one_of
+from ..support.scenarios import SHORT, attempted, configured
 
 pytestmark = pytest.mark.root
 

@@ -32,7 +32,7 @@ from lastro.testbed import Testbed
 
 from ..cli.conftest import until
 from ..conftest import needs_runsc
-from ..products import one_of
+from ..support.products import one_of
 
 pytestmark = pytest.mark.root
 

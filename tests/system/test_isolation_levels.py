@@ -17,7 +17,7 @@ from lastro.scenarios.shared.pools import PlatformPool
 from lastro.testbed import Testbed
 from lastro.testing.isolations import works_in_a_chain
 
-from ..products import combinations
+from ..support.products import combinations
 
 pytestmark = pytest.mark.root
 

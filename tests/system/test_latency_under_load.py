@@ -24,7 +24,7 @@ from lastro.testing.network import RIGHT, joined
 from lastro.testing.subject import Subject
 
 from ..conftest import needs_runsc
-from ..scenarios import image_needs
+from ..support.scenarios import image_needs
 
 pytestmark = pytest.mark.root
 __all__ = ["image_needs"]

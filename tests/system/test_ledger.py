@@ -17,7 +17,7 @@ from lastro.host.ledger import RUN_DIR, Ledger, session
 from lastro.host.undo import UNDO, ObjectKind
 
 from ..cli.conftest import until
-from ..hostlisting import clean_host, listing, live, owned_processes, settled_differences
+from ..support.hostlisting import clean_host, listing, live, owned_processes, settled_differences
 
 pytestmark = pytest.mark.root
 

@@ -22,7 +22,7 @@ from lastro.scenarios.lifecycle.meeting import meeting_place
 from lastro.scenarios.shared.timing import TimedPlatform
 from lastro.testbed import Testbed
 
-from ..scenarios import Refusing, configured
+from ..support.scenarios import Refusing, configured
 
 pytestmark = pytest.mark.root
 

@@ -29,7 +29,7 @@ from lastro.scenarios.shared.chain import Chain, deployed
 from lastro.testbed import Testbed
 from lastro.testing.subject import left
 
-from ..scenarios import SHORT, attempted, configured, image_needs
+from ..support.scenarios import SHORT, attempted, configured, image_needs
 
 pytestmark = pytest.mark.root
 __all__ = ["image_needs"]  # what `testbed` builds

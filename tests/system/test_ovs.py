@@ -20,8 +20,8 @@ from lastro.testbed import Testbed
 from lastro.testing.attachments import contents, segment
 from lastro.testing.network import RIGHT, reaches
 
-from ..hostlisting import live, owned_processes
-from ..links import attachment, two_natives
+from ..support.hostlisting import live, owned_processes
+from ..support.links import attachment, two_natives
 
 pytestmark = pytest.mark.root
 

@@ -23,8 +23,8 @@ from lastro.scenarios.proxy import ProxyScenario
 from lastro.scenarios.proxy.proxies import ask_all
 from lastro.testbed import Testbed
 
-from ..products import one_of
-from ..scenarios import Refusing, attempted, configured, image_needs
+from ..support.products import one_of
+from ..support.scenarios import Refusing, attempted, configured, image_needs
 
 pytestmark = pytest.mark.root
 __all__ = ["image_needs"]  # what `testbed` builds

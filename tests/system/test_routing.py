@@ -27,7 +27,7 @@ from lastro.study.topology import grid
 from lastro.testbed import Testbed
 from lastro.testing.subject import left
 
-from ..scenarios import configured, image_needs
+from ..support.scenarios import configured, image_needs
 
 pytestmark = pytest.mark.root
 __all__ = ["image_needs"]  # what `testbed` builds

@@ -13,7 +13,7 @@ from lastro.app.campaign_dirs import open_campaign
 from lastro.scenarios.base import Scenario
 
 from ..cli.conftest import lastro, rows, study_text
-from ..scenarios import SHORT, TOLERANT
+from ..support.scenarios import SHORT, TOLERANT
 
 pytestmark = pytest.mark.root
 
@@ -29,7 +29,7 @@ STUDIES: dict[
 
 
 def witnesses(scenario: type[Scenario], valid: bool) -> set[str]:
-    """The notes of every measured window; a window of a guest also has its clock (tests/unit/test_measured_window.py).
+    """The notes of every measured window; that of a guest has its clock, too (test_measured_window.py).
 
     An exposure is counted in an idle instance, so nothing is measured over time."""
     if scenario.name == "exposure" or not valid:

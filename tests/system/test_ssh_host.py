@@ -23,7 +23,7 @@ from lastro.host import ssh as ssh_module
 from lastro.host._connections import SshTarget
 from lastro.host.ssh import SshHost
 
-from ..sshmachine import Machine, machines
+from ..support.sshmachine import Machine, machines
 
 pytestmark = pytest.mark.root
 TOKEN = "5ca1ab"

@@ -32,9 +32,9 @@ from lastro.scenarios.shared.pools import PlatformPool
 from lastro.testbed import Testbed, spread_testbed
 
 from ..cli.conftest import Process, lastro, no_stragglers, start
-from ..products import one_of
-from ..scenarios import SHORT, configured
-from ..sshmachine import Machine, cable, machines, run
+from ..support.products import one_of
+from ..support.scenarios import SHORT, configured
+from ..support.sshmachine import Machine, cable, machines, run
 
 pytestmark = pytest.mark.root
 __all__ = ["no_stragglers"]  # a fixture for every test here

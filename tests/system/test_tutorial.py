@@ -23,8 +23,8 @@ from lastro.study import design
 from lastro.study.load import load
 
 from ..cli.conftest import Finished, finish, interrupt, n_done, no_stragglers, start, until
-from ..scenarios import TOLERANT
-from ..shown import ROOT, Command, commands, shape
+from ..support.scenarios import TOLERANT
+from ..support.shown import ROOT, Command, commands, shape
 
 pytestmark = pytest.mark.root
 __all__ = ["no_stragglers"]  # a fixture for every test here

@@ -12,8 +12,8 @@ from lastro.results.samples import Outcome
 from lastro.scenarios.uplink import UplinkScenario
 from lastro.testbed import Testbed
 
-from ..products import combinations
-from ..scenarios import attempted, configured, image_needs
+from ..support.products import combinations
+from ..support.scenarios import attempted, configured, image_needs
 
 pytestmark = pytest.mark.root
 __all__ = ["image_needs"]  # what `testbed` builds

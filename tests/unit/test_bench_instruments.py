@@ -12,7 +12,7 @@ from lastro.errors import TrialError, Unavailable
 from lastro.scenarios.compute.instrument import workload
 from lastro.scenarios.uplink import UplinkScenario
 
-from .workload_samples import text_of
+from ..support.workload_samples import text_of
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benches"))
 bench, flows = (importlib.import_module(name) for name in ("instruments", "_flows"))

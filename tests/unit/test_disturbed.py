@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ..conftest import DISTURBED, may_be_disturbed
-from ..scheduling import DEAREST
+from ..support.scheduling import DEAREST
 
 pytestmark = pytest.mark.processes
 

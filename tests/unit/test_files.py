@@ -21,7 +21,7 @@ from lastro.results.store import Store
 from lastro.scenarios.routing.topology_file import read_topology
 from lastro.study.document import read_text
 
-from ..campaigns import PROVENANCE, make_campaign
+from ..support.campaigns import PROVENANCE, make_campaign
 
 
 @pytest.fixture

@@ -1,0 +1,141 @@
+"""Provenance: which machine a host is, and the versions of what measures on it."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from lastro import registry
+from lastro.app.provenance import machines, version_commands
+from lastro.host import facts
+from lastro.host.files import LocalFiles
+from lastro.host.local import LocalHost
+
+from ...support.recording import RecordingHost, answer
+
+HOSTNAME, MACHINE_ID, BOOT_ID = "/proc/sys/kernel/hostname", "/etc/machine-id", "/proc/sys/kernel/random/boot_id"
+
+
+def host_with(name: str, machine_id: str | None, boot_id: str = "b") -> RecordingHost:
+    host, texts = RecordingHost(), {HOSTNAME: f"{name}\n", MACHINE_ID: machine_id, BOOT_ID: boot_id}
+
+    def read(paths: Sequence[str]) -> dict[str, str]:
+        return {path: text for path in paths if (text := texts.get(path)) is not None}
+
+    host.view = SimpleNamespace(read=read)  # type: ignore[assignment]
+    return host
+
+
+def test_a_machine_is_known_by_its_id_and_its_name() -> None:
+    ada = facts.fingerprint(host_with("ada", "feedface"))
+    assert ada == facts.fingerprint(host_with("ada", "feedface\n", "the next boot"))
+    assert "feedface" not in ada and len(ada) == 16
+    clones = [host_with("bea", "feedface"), host_with("ada", "0ddba11")]
+    assert len({ada, *map(facts.fingerprint, clones)}) == 3, "a copied disk, and a lab where all have one name"
+    without_id = [host_with(name, text, boot) for name in "xy" for text in (None, "") for boot in "bc"]
+    assert len(set(map(facts.fingerprint, without_id))) == 4
+
+
+def test_a_testbed_has_the_machines_of_its_roles_and_a_guest_the_one_below() -> None:
+    hosts = [host_with("dut", "1"), host_with("client", "2")]
+    bed: Any = SimpleNamespace(guest=None, sessions=[SimpleNamespace(host=host) for host in hosts])
+    assert machines(bed) == [*map(facts.fingerprint, hosts)]
+    bed.guest = {"title": "a guest"}
+    assert machines(bed) == [facts.fingerprint(LocalHost())]
+
+
+def test_the_programs_of_a_studys_platforms_are_asked_for_their_versions() -> None:
+    levels = ({"platform": "docker:runtime=runsc,storage=vfs"}, {"platform": "podman", "platform.runtime": "kata"})
+    found = version_commands([*levels, {"platform": "qemu-tcg", "attachment": "xen"}, {"level": "lxc"}])
+    assert found.keys() - facts.TOOLS == {"runsc", "podman", "containerd-shim-kata-v2", "qemu-system-x86_64"}
+    assert found["runsc"] == ("runsc", "--version") and facts.TOOLS.items() <= found.items()
+    assert {"runsc", "xl", "lxd", "crun", *facts.TOOLS} <= version_commands().keys(), "for `lastro doctor --fleet`"
+
+
+def test_each_platform_names_the_program_whose_version_it_prints() -> None:
+    """The hash would be that of the shell."""
+    found = {name: part.cls.version_argv for name, part in registry.parts("platform").items() if part.cls}
+    assert facts.program(found["xen"]) == "xl" and facts.program(found["lxd"]) == "lxd"
+    assert "sh" not in {facts.program(argv) for argv in found.values() if argv}
+
+
+def test_a_program_that_is_not_installed_is_not_asked(tmp_path: Path) -> None:
+    class Installed(RecordingHost):
+        def which(self, program: str) -> str | None:
+            return str(place) if (place := tmp_path / program).exists() else None
+
+    host = Installed(lambda argv: answer("Xen 4.17.3\n") if argv[0] == "sh" else answer("crun 1.8\nmore\n"))
+    (tmp_path / "crun").write_bytes(b"c")
+    commands = {"xl": ("sh", "-c", "xl info", "xl"), "crun": ("crun", "--version")}
+    crun = {"version": "crun 1.8", "path": str(tmp_path / "crun"), "sha256": hashlib.sha256(b"c").hexdigest()}
+    assert facts.tools(host, commands) == {"crun": crun} and host.commands == [["crun", "--version"]]
+    (tmp_path / "xl").write_bytes(b"x")
+    found = facts.tools(host, commands)
+    assert found["crun"] == crun and found["xl"]["version"] == "Xen 4.17.3"
+    assert found["xl"]["sha256"] == hashlib.sha256(b"x").hexdigest()
+
+
+CPUINFO = {
+    "x86": "processor\t: 0\nmodel name\t: AMD EPYC\nmicrocode\t: 0x1\nflags\t: fpu hypervisor\n\nprocessor\t: 1\n",
+    "arm": "processor\t: 0\nCPU implementer\t: 0x41\nCPU variant\t: 0x3\nCPU part\t: 0xd0c\n",
+    "power": "processor\t: 0\ncpu\t\t: POWER9, altivec supported\n",
+    "none": "",
+}
+
+
+def files(**texts: str) -> RecordingHost:
+    host = RecordingHost()
+    paths = {"os": facts._OS, "cpus": facts._CPUS, "memory": facts._MEMORY, "arch": facts._ARCHITECTURE}
+    known = {paths[name]: text for name, text in texts.items()}
+    host.view = SimpleNamespace(read=lambda wanted: {p: known[p] for p in wanted if p in known})  # type: ignore[assignment]
+    return host
+
+
+def test_the_model_of_a_cpu_is_that_of_the_host_and_never_of_the_controller() -> None:
+    models = {
+        name: facts.machine(files(cpus=text, arch="riscv64"))["host"]["cpu_model"] for name, text in CPUINFO.items()
+    }
+    assert models == {
+        "x86": "AMD EPYC", "arm": "ARM implementer 0x41, part 0xd0c, variant 0x3",
+        "power": "POWER9, altivec supported", "none": "riscv64",
+    }  # fmt: skip
+    assert facts.machine(files())["host"]["cpu_model"] == "unknown"
+
+
+def test_a_fact_that_cannot_be_read_stops_nothing_and_is_named() -> None:
+    found = facts.machine(files(os="ID=joes\nPRETTY_NAME=Joe's Linux 1\n", memory="MemTotal: many kB\n"))
+    assert found["host"]["distribution"] == "" and found["host"]["memory_bytes"] == 0
+    assert found["not_read"].keys() == {"distribution", "memory"}
+    assert found["not_read"]["distribution"] == "/etc/os-release: No closing quotation"
+    assert "not_read" not in facts.machine(files(os='PRETTY_NAME="Debian GNU/Linux 12"\n'))
+
+
+def test_no_contents_of_a_file_of_facts_is_a_traceback() -> None:
+    for text in ("=", ":", "'", '"', "\\", 'PRETTY_NAME="', "a: b c\n" * 3, "\n\n\n", "processor", "MemTotal: 1 2\0 3"):
+        facts.machine(files(os=text, cpus=text, memory=text, arch=text))
+
+
+@pytest.mark.parametrize(("number", "is_absent"), [(errno.ENOENT, True), (errno.EINVAL, True), (errno.EMFILE, False)])
+def test_no_fact_is_absent_because_lastro_may_open_no_more_files(
+    monkeypatch: pytest.MonkeyPatch, number: int, is_absent: bool
+) -> None:
+    """A memory of 0 GiB was recorded, and `resume` then refused to continue on a host that had changed."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(number, "refused")
+
+    monkeypatch.setattr(Path, "read_text", refuse)
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    files = LocalFiles()
+    if is_absent:
+        assert files.read(["/proc/meminfo"]) == {} and files.names("/sys") == []
+        return
+    for look in (lambda: files.read(["/proc/meminfo"]), lambda: files.names("/sys")):
+        with pytest.raises(OSError, match="refused"):
+            look()

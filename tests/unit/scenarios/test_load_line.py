@@ -1,0 +1,118 @@
+"""The treatments of the scenario load: what is refused, goals, bounds and calibrations, and CPUs of the function."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from lastro.errors import Unavailable
+from lastro.functions.base import PATHS
+from lastro.results.samples import Outcome
+from lastro.scenarios.load import LoadScenario, _require_able
+from lastro.scenarios.load.goals import Goal
+from lastro.scenarios.load.measuring import METRICS, bounds_of, goals_of
+from lastro.scenarios.load.steering import _mask, short_buffer, steer
+
+from ...support.loading import config
+from ...support.recording import RecordingHost
+
+OWN_KERNEL = ("qemu-tcg", "kvm", "xen", "gvisor", "kata", "docker:runtime=runsc", "docker:runtime=kata")
+
+
+def test_a_generator_that_binds_itself_to_a_cpu_needs_it() -> None:
+    with pytest.raises(Unavailable, match=r"trafgen binds itself to CPU 0, and the first .* is 2") as caught:
+        _require_able(config(instrument="trafgen"), [2, 3])
+    assert "sockperf" in str(caught.value.hint)
+    _require_able(config(instrument="trafgen"), [0, 1])
+    for platform in OWN_KERNEL:  # which has CPUs of its own
+        _require_able(config(instrument="trafgen", platform=platform), [2, 3])
+    _require_able(config(instrument="sockperf"), [2, 3])
+
+
+@pytest.mark.parametrize(
+    ("chosen", "hint"),
+    [
+        ({"instrument": "trafgen", "frame_size": "imix", "ip": "6"}, "use one frame size of 66 B or more"),
+        ({"instrument": "trafgen", "frame_size": "64", "ip": "6"}, "raise frame_size to 66"),
+        ({"instrument": "sockperf", "frame_size": "64", "ip": "6"}, "raise frame_size to 80"),
+        ({"instrument": "sockperf", "frame_size": "64", "ip": "6", "flows": 2}, 'use instrument = "trafgen"'),
+        ({"instrument": "sockperf", "frame_size": "imix", "ip": "6"}, 'use instrument = "trafgen"'),
+    ],
+)
+def test_what_it_cannot_send_has_a_hint_that_helps(chosen: dict[str, Any], hint: str) -> None:
+    with pytest.raises(Unavailable) as caught:
+        _require_able(config(**chosen), [0, 1])
+    assert caught.value.hint == hint
+
+
+def test_a_generator_that_keeps_its_cpu_busy_sends_in_one_direction() -> None:
+    """Two would take turns on one CPU, and each send in bursts what it had missed."""
+    for platform in ("native", "runc", "docker", "docker:runtime=crun", "lxc", "podman"):
+        with pytest.raises(Unavailable, match="sockperf keeps CPU 2 busy for one direction"):
+            _require_able(config(instrument="sockperf", direction="both", platform=platform), [2, 3, 4, 5])
+    _require_able(config(instrument="trafgen", direction="both"), [0, 1])
+
+
+@pytest.mark.parametrize("platform", OWN_KERNEL)
+def test_on_kernels_of_their_own_two_that_keep_cpus_busy_leave_one_to_the_function(platform: str) -> None:
+    both = config(instrument="sockperf", direction="both", platform=platform)
+    for usable, n in (([0, 1], 2), ([3], 1)):
+        with pytest.raises(Unavailable, match=f"busy for each direction, and Lastro may use only {n} for both and the"):
+            _require_able(both, usable)
+    _require_able(both, [0, 1, 2])
+    _require_able(config(instrument="sockperf", platform=platform), [0, 1])
+
+
+def test_goals_and_bounds_are_those_of_the_study() -> None:
+    assert [(goal.name, goal.loss_ratio, goal.exceed_ratio) for goal in goals_of(config(exceed_percent=20))] == [
+        ("pdr", 0.005, 0.2), ("ndr", 0.0, 0.2),
+    ]  # fmt: skip
+    assert goals_of(config(own_goal="2% exceed 10%"))[2] == Goal("own", 0.02, 0.1)
+    assert bounds_of(config()).most_fps == 1_000_000
+    assert (bounds_of(config(), 200_000).begin_fps, bounds_of(config(), 200_000).most_fps) == (200_000, 1_000_000)
+    sockperf = bounds_of(config(instrument="sockperf", probe_s=1.5))
+    assert (sockperf.first_s, sockperf.final_s, sockperf.sum_s) == (1, 2, 3)
+    declared = {metric.name for metric in METRICS}
+    assert {
+        f"{goal}{end}" for goal in ("pdr", "ndr", "own") for end in ("", "_upper", "_conditional", "_exceed")
+    } <= declared
+
+
+def test_the_ceiling_is_plain_forwarding_and_measured_once_for_all_functions() -> None:
+    (key,) = LoadScenario.calibrations(config(function="dpi", anomaly="cpu"))
+    assert key.startswith("ceiling/native/veth-direct/none/trafgen/64/")
+    assert [key] == list(LoadScenario.calibrations(config(function="firewall")))
+    assert LoadScenario.calibrations(config()) == {}
+    assert {each.partition("/")[0] for each in LoadScenario.calibrations(config(isolation="cgroups"))} == {
+        "ceiling", "profile",
+    }  # fmt: skip
+    outcome = Outcome(notes={"most_fps": 250_000.0})
+    assert LoadScenario.calibration_value(cast(Any, None), key, outcome) == 250_000
+
+
+@pytest.mark.parametrize(("limit", "said"), [(212_992, True), (4_194_304, False)])
+def test_a_buffer_that_holds_less_than_the_queue_is_a_condition(limit: int, said: bool) -> None:
+    files = {"/proc/sys/net/core/wmem_max": f"{limit}\n", "/proc/sys/net/core/netdev_max_backlog": "1000\n"}
+    host = cast(Any, SimpleNamespace(view=SimpleNamespace(read=lambda _: files)))
+    found = short_buffer(host, "sockperf")
+    assert ("425,984 bytes, less than the queue" in found.get("buffer of the generator's socket", "")) is said
+    assert short_buffer(host, "trafgen") == {}
+
+
+def test_packets_are_steered_to_the_other_cpus(tmp_path: Path) -> None:
+    host = RecordingHost()
+    bed = SimpleNamespace(host=host, usable_cpus=[0, 1, 40])
+    instance = SimpleNamespace(takes_taps=False, shares_kernel=True, testbed=bed, netns="N2")
+    chain = SimpleNamespace(instances={"function": instance}, source=instance, path=PATHS["4"])
+    assert steer(cast(Any, chain), "apart") == {"CPUs of the function's kernel": "1, 40, by receive packet steering"}
+    assert host.commands == [["nsenter", "--net=/run/netns/N2", "unshare", "--mount", "sh", "-e"]]
+    files = " ".join(f"/sys/class/net/{port}/queues/rx-*/rps_cpus" for port in ("in0", "out0"))
+    assert f"for file in {files}; do echo 00000100,00000002 > $file; done\n" in str(host.stdins[0])
+    assert steer(cast(Any, chain), "sender") == {"CPUs of the function's kernel": "the one that sends"}
+    instance.takes_taps = True
+    assert steer(cast(Any, chain), "apart") == {"CPUs of the function's kernel": "its own"}
+    assert len(host.commands) == 1
+    assert _mask([0]) == "00000001" and _mask([31, 32]) == "00000001,80000000"

@@ -1,0 +1,54 @@
+"""The terminal's table of a partial campaign: a dash for what is not there yet, and one paragraph that says why."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lastro.analysis.build import build_report
+from lastro.results.read import load_campaign
+from lastro.results.store import Store
+from lastro.words.absences import ALONE, NOT_RUN
+
+from ...support.campaigns import make_campaign, make_study
+from ...support.documents import render_terminal
+
+NO_RATIOS = "No ratios yet: no baseline has a value."
+NO_RATIO = "— below a mean: no ratio yet, because the baseline has no value."
+
+
+def shown(directory: Path, width: int) -> str:
+    with Store.open(directory, readonly=True) as store:
+        lines = [line.plain for line in render_terminal(build_report(load_campaign(store)), width)]
+    assert all(len(line) <= width for line in lines)
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+@pytest.mark.parametrize(
+    ("trials", "said"),
+    [
+        (0, {NOT_RUN}),
+        (1, {NOT_RUN, NO_RATIOS, ALONE}),
+        (4, {NOT_RUN, NO_RATIO, ALONE}),
+        (8, {ALONE}),
+        (14, set()),
+    ],
+)
+def test_what_is_not_there_yet_is_said_once(tmp_path: Path, trials: int, said: set[str], width: int) -> None:
+    text = shown(make_campaign(tmp_path, stop_after=trials), width)
+    flowing = " ".join(text.split())
+    for sentence in (NOT_RUN, NO_RATIOS, NO_RATIO, ALONE):
+        assert flowing.count(sentence) == (sentence in said)
+    assert not any(words in text for words in ("no interval (", "no baseline value"))
+    assert ("± is" in flowing) == (trials > 6) and ("× is the ratio" in flowing) == (trials > 1)
+
+
+def test_a_finished_campaign_waits_for_nothing(tmp_path: Path) -> None:
+    alone = shown(make_campaign(tmp_path / "one", make_study(replicates=1, baseline={"isolation": "none"})), 80)
+    assert ALONE in " ".join(alone.split())
+    lost = make_campaign(tmp_path / "lost", value=lambda levels, *_: None if levels["isolation"] == "none" else 3.0)
+    assert "No ratios: no baseline has a value." in shown(lost, 120)
+    for text in (alone, shown(lost, 80)):
+        assert " yet" not in text
