@@ -90,6 +90,9 @@ def margin_text(share: float, say: Language) -> str:
     return say.number(f"{100 * share:g} %")
 
 
+_ROUNDING = 1e-9  # relative: equal values in another unit differ by this much at most
+
+
 def mean_text(summary: Summary, say: Language = ENGLISH) -> str:
     """Format a mean as '20735 ± 937', with two significant digits of the half width; alone if it has no interval.
 
@@ -104,7 +107,7 @@ def _bound(least: float) -> str:
 
 
 def _mean(summary: Summary) -> str:
-    if summary.interval is None or summary.interval.half_width == 0:
+    if summary.interval is None or summary.interval.half_width <= _ROUNDING * abs(summary.mean):
         alone = significant(summary.mean, 5).replace("-", MINUS)
         return alone if summary.interval is None else f"{alone} ± 0"
     half = summary.interval.half_width
