@@ -116,3 +116,15 @@ def test_more_certainty_needs_more_blocks() -> None:
     found = [more_blocks(0.8, 5, chance, 0.05) for chance in (0.5, 0.8)]
     assert found[0] is not None and found[1] is not None and 1 <= found[0] < found[1]
     assert more_blocks(0.5, 5, 0.99, 0.001) is None and 1 / DRAWS < 0.001
+
+
+def test_without_a_candidate_that_was_measured_everywhere_nothing_is_decided() -> None:
+    cells: Cells = {(0, 0): {0: 2.0, 1: 2.1}, (1, 1): {0: 2.0, 1: 2.1}}
+    found = choose([MetricTrials(cells)], [Limit(0, 1.0, True)], {}, 2, 2)
+    assert found.outcome == "undecided" and found.likeliest is None and found.recommended is None
+
+
+def test_equal_values_are_as_certain_as_the_resolution_of_the_tool() -> None:
+    """Counts of ten: that all three are 100 leaves open whether the mean is above 99."""
+    found = one({0: [100.0, 100.0, 100.0], 1: [110.0, 120.0, 130.0]}, Limit(0, 99.9, True))
+    assert 0.5 < found.odds[0].holds < 0.99

@@ -24,7 +24,7 @@ from lastro.host.ledger import STATE_DIR
 
 from .sshmachine import PORT, SSHD, Machine, children, make_keys, run, unwire, wire
 
-_OWN_MACHINE = str(Path(__file__).with_name("own-machine"))
+_OWN_MACHINE = str(Path(__file__).parents[1] / "own-machine")
 # A line on standard input starts an sshd; the end of it switches the host off.
 _POWERED = 'hostname "$1"; mkdir /run/sshd; echo up; while read -r _; do "$2" -f "$3" -E "$4"; done'
 _LEFT = (

@@ -278,7 +278,7 @@ import time
 with ExitStack() as stack:
     held = stack.enter_context(session("victim", wait=silently))
     store = held.ledger.state / "rootfs"
-    image = rootfs.ensure(rootfs.Recipe.of_this_host(held.host), store, held.host)
+    image = rootfs.ensure(rootfs.ImageRecipe.of_this_host(held.host), store, held.host)
     testbed = stack.enter_context(local_testbed(held, image))
     instances = []
     for name in ("native", "runc", "docker"):

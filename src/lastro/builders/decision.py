@@ -69,8 +69,12 @@ def answer(decision: SlaDecision, say: Language) -> Iterator[str]:
         if odds.cost is not None and decision.cost is not None:
             yield _on_cost(decision, odds.cost[0], say)
     elif choice.outcome == "none":
-        yield say("No candidate holds {levels}.", levels=levels)
-    elif (best := choice.likeliest) is not None:
+        whole = not any(odds.missing for odds in choice.odds)
+        none = N_("No candidate holds {levels}.")
+        yield say(none if whole else N_("No candidate that was measured holds {levels}."), levels=levels)
+    elif (best := choice.likeliest) is None:
+        yield say("No candidate was measured in every condition.")
+    else:
         yield say(
             "Undecided: no candidate surely holds {levels}. The likeliest is {candidate}, with a probability of {p}.",
             levels=levels,
@@ -120,13 +124,13 @@ def _question(decision: SlaDecision, say: Language) -> str:
         where = say("in each of {n} conditions", n=len(decision.conditions))
         return (
             say("{candidates}, {where}, with {given}.", candidates=_count(decision, say), where=where, given=given)
-            if (given)
+            if given
             else say("{candidates}, {where}.", candidates=_count(decision, say), where=where)
         )
     return (
         say("{candidates}, with {given}.", candidates=_count(decision, say), given=given)
         if given
-        else (f"{_count(decision, say)}.")
+        else f"{_count(decision, say)}."
     )
 
 

@@ -24,6 +24,7 @@ import numpy as np
 
 from lastro.stats._projections import Floats
 from lastro.stats.moderation import drawn_to_pooled
+from lastro.stats.resolution import resolution
 
 DRAWS = 8000
 MOST_BLOCKS = 1000
@@ -98,15 +99,16 @@ class Choice:
         """Return "none" if no candidate holds the limits."""
         if self.recommended is not None:
             return "recommended"
-        return "none" if len(self.rejected) == sum(not odds.missing for odds in self.odds) else "undecided"
+        measured = sum(not odds.missing for odds in self.odds)
+        return "none" if measured and len(self.rejected) == measured else "undecided"
 
     @property
     def likeliest(self) -> int | None:
-        """Return the open candidate that most probably holds all limits; None unless the outcome is undecided."""
+        """Return the open candidate that most probably holds all limits; None without any."""
         if self.outcome != "undecided":
             return None
         known = (at for at, odds in enumerate(self.odds) if not odds.missing and at not in self.rejected)
-        return max(known, key=lambda at: self.odds[at].holds)
+        return max(known, key=lambda at: self.odds[at].holds, default=None)
 
     def verdict(self, at: int) -> Literal["accepted", "rejected", "open", "missing"]:
         if self.odds[at].missing:
@@ -314,6 +316,8 @@ class _FittedMetric:
         inner = 1 - 1 / cells if cells > 1 else 1.0  # of the noise of a cell; the rest moves the effects of blocks
         squares, own_df = (residuals**2).sum(axis=2), np.maximum(n - 1, 0) * inner
         noise, df = _moderated(squares, own_df)
+        step = resolution([value for own in metric.cells.values() for value in own.values()])
+        noise = noise + (step / np.exp(means) if log else step) ** 2 / 12  # equal values are equal to the resolution
         between = float(effects.var(ddof=1)) if len(blocks) > 1 and cells > 1 else 0.0
         return cls(
             log, means, n.astype(float), noise, df, inner, between, float(np.nanmean(noise)) * (1 - inner), len(blocks),
