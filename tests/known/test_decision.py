@@ -77,6 +77,8 @@ def test_all_limits_must_hold_in_the_worst_condition() -> None:
     assert broken is not None and kept is not None
     assert broken.condition == 1 and broken.holds < 0.01 < 0.99 < kept.holds
     assert broken.mean == pytest.approx(0.7, rel=0.05)
+    delay_of_0 = found.odds[0].limits[1]
+    assert delay_of_0 is not None and delay_of_0.condition == 1, "though both surely hold"
 
 
 def test_a_candidate_that_was_not_measured_in_some_condition_is_never_accepted() -> None:

@@ -54,7 +54,7 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class LimitOdds:
-    """One candidate at one limit, in its worst condition: the one in which it most probably violates it.
+    """One candidate at one limit, in its worst condition: the one in which its mean may go farthest beyond.
 
     `mean` and its interval are those there; `holds` is the probability that the mean holds in all conditions."""
 
@@ -139,7 +139,7 @@ def choose(
         holds &= (good & (limit.at_least | ~floors)).all(axis=2)
         may &= (good | floors).all(axis=2)
         ahead &= good_next.all(axis=2)
-        of_limits.append(_limit_odds(means, good, alpha))
+        of_limits.append(_limit_odds(means, good, limit, alpha))
     costs = _costs(draws, cost, shape)
     missing = [draws.missing(at, {*cost, *(limit.metric for limit in limits)}) for at in range(n_candidates)]
     cheapest = _cheapest(costs, holds)
@@ -223,8 +223,9 @@ def _floors(metric: MetricTrials, n_candidates: int, n_conditions: int) -> Boole
     return found
 
 
-def _limit_odds(means: Floats, good: Booleans, alpha: float) -> list[LimitOdds | None]:
-    worst = good.mean(axis=0).argmin(axis=1)
+def _limit_odds(means: Floats, good: Booleans, limit: Limit, alpha: float) -> list[LimitOdds | None]:
+    ends = np.quantile(means, alpha / 2 if limit.at_least else 1 - alpha / 2, axis=0)
+    worst = ends.argmin(axis=1) if limit.at_least else ends.argmax(axis=1)
     found: list[LimitOdds | None] = []
     for at, condition in enumerate(worst):
         drawn = _spread(means[:, at, condition], alpha)
