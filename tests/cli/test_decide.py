@@ -10,7 +10,7 @@ from ..support.campaigns import METRICS, Levels, make_campaign, make_study, plau
 from .conftest import is_error, lastro
 
 LEVELS = ("--sla", "throughput >= 15 Gbit/s", "--sla", "latency_mean < 0.08 ms")
-RATES = {"native": 21_000.0, "runc": 18_000.0, "docker": 14_000.0, "lxc": 15_050.0}
+RATES = {"native": 21_000.0, "runc": 18_000.0, "docker": 14_000.0, "lxc": 15_700.0}
 COSTS = {"native": 1.0, "runc": 0.4, "docker": 0.2, "lxc": 0.3}
 
 
@@ -18,7 +18,7 @@ def value(levels: Levels, block: int, metric: str) -> float:
     noise = plausible_value(levels, block, metric) / plausible_value(levels, 1, metric)
     name = str(levels["platform"])
     if metric == "throughput":
-        return RATES[name] * noise * (0.98 if levels["anomaly"] == "cpu" else 1.0)
+        return RATES[name] * noise * (0.94 if levels["anomaly"] == "cpu" else 1.0)
     return (COSTS[name] if metric == "jitter" else 0.04) * noise
 
 
@@ -58,7 +58,7 @@ def test_only_the_conditions_that_are_asked_for_count(tmp_path: Path) -> None:
 
 def test_a_gate_fails_where_none_holds_and_where_nothing_is_decided(tmp_path: Path) -> None:
     directory = campaign(tmp_path)
-    for level, code in (("15 Gbit/s", 0), ("40 Gbit/s", 4), ("21.4 Gbit/s", 8)):
+    for level, code in (("15 Gbit/s", 0), ("40 Gbit/s", 4), ("20.3 Gbit/s", 8)):
         done = lastro("decide", directory, "--sla", f"throughput >= {level}", "--require", "95%")
         assert done.code == code, done.out
     done = lastro("decide", directory, "--sla", "throughput >= 40 Gbit/s")
