@@ -93,6 +93,8 @@ def test_a_violator_is_rarely_recommended_and_stated_probabilities_come_true(kin
     found = promises.tally(5, kind, 60, seed=7)
     assert found.violators <= 0.05 * found.worlds + 2
     assert found.recommended > 0.5 * found.worlds
+    if kind != promises.KINDS[3]:  # in a host that drifts, five blocks know less than they seem to
+        assert np.mean(found.intervals) > 0.93 and np.mean(found.costs) > 0.93
     for p, share, error, n in promises.reliability(found.stated):
         assert abs(p - share) < 0.05 + 3.5 * error, (p, share, n)
 

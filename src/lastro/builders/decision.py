@@ -34,9 +34,9 @@ def decision_blocks(decision: SlaDecision, say: Language) -> Iterator[Block]:
     yield from section(say("Not answered"), Items(tuple(_unanswered(decision, say))))
     yield Paragraph(
         say(
-            "Probabilities are those of means over blocks like these. A candidate holds (✓) if it surely keeps all "
-            "levels in all conditions: the chance that any of the candidates is called so and does not is at most "
-            "{alpha}.",
+            "Probabilities are those of means over blocks like these; another day, or another host, is not in them. A "
+            "candidate holds (✓) if it surely keeps all levels in all conditions: the chance that any of the "
+            "candidates is called so and does not is at most {alpha}.",
             alpha=_percent(1 - decision.confidence, say),
         )
     )
@@ -107,8 +107,8 @@ def _on_cost(decision: SlaDecision, cost: float, say: Language) -> str:
         )  # fmt: skip
     if choice.alike:
         others = _named(decision, choice.alike, say)
-        return say("{text}; that {others} cost more is not sure.", text=text, others=others)
-    return say("{text}; nothing cheaper holds them.", text=text)
+        return say("{text}; {others} may cost no more.", text=text, others=others)
+    return say("{text}; nothing cheaper that was measured holds them.", text=text)
 
 
 def _named(decision: SlaDecision, numbers: Sequence[int], say: Language) -> str:
