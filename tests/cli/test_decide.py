@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from ..support.campaigns import METRICS, Levels, make_campaign, make_study, plausible_value
+from ..support.campaigns import METRICS, PROVENANCE, Levels, make_campaign, make_study, plausible_value
 from .conftest import is_error, lastro
 
 LEVELS = ("--sla", "throughput >= 15 Gbit/s", "--sla", "latency_mean < 0.08 ms")
@@ -22,10 +23,10 @@ def value(levels: Levels, block: int, metric: str) -> float:
     return (COSTS[name] if metric == "jitter" else 0.04) * noise
 
 
-def campaign(home: Path, **changes: object) -> Path:
+def campaign(home: Path, provenance: dict[str, Any] | None = None, **changes: object) -> Path:
     factors = {"platform": tuple(RATES), "anomaly": ("none", "cpu")}
     study = make_study(factors, replicates=6, metrics=METRICS[:3], **changes)  # type: ignore[arg-type]
-    return make_campaign(home / "c", study, value=value)
+    return make_campaign(home / "c", study, value=value, provenance=provenance)
 
 
 def test_the_answer_names_the_cheapest_that_holds_and_what_may_be_cheaper(tmp_path: Path) -> None:
@@ -95,3 +96,27 @@ def test_a_campaign_of_a_study_with_levels_ends_with_the_decision(tmp_path: Path
     )
     assert page.index('id="decision"') < page.index('id="trials"') and sentence.replace(">", "&gt;") in page
     assert "## Which one?" in markdown and "Which one?" in paper
+    assert "Cost against service" in page and "the candidates that no other beats in both" in page
+
+
+def test_a_candidate_without_a_required_property_is_none(tmp_path: Path) -> None:
+    found = {name: {"own_kernel": {"value": name == "lxc", "at_least": False, "text": "no", "how": "boot id"}}
+             for name in RATES if name != "docker"}  # fmt: skip
+    directory = campaign(tmp_path, provenance=PROVENANCE | {"properties": {"platform": found}})
+    args = ("decide", directory, "--sla", "throughput >= 12 Gbit/s", "--require")
+    done = lastro(*args, "own-kernel", "--json").json
+    assert (done["recommended"], done["required"]) == ("lxc", ["own_kernel"])
+    assert [each["label"] for each in done["candidates"]] == ["lxc"]
+    why = {each["label"]: each["gaps"][0] for each in done["lacking"]}
+    assert why["docker"] == "own_kernel of docker is not known: the campaign did not look for it"
+    assert why["runc"] == "own_kernel of runc: no (boot id)" and "native" in why
+    text = lastro(*args, "own-kernel").out
+    assert "✕ requirement not met" in text and "Required: own_kernel." in text
+    none = lastro(*args, "own-kernel", "--require", "interfaces >= 8", "--require", "95%")
+    assert none.code == 4 and "No candidate meets all requirements: own_kernel and interfaces ≥ 8." in none.out
+    is_error(lastro(*args, "own-kernl"), 2, "did you mean 'own_kernel'?")
+    is_error(lastro(*args, "95%", "--prices", "cpu=1"), 2, "did you mean 'cpu_hour'?")
+
+
+def test_a_campaign_that_did_not_look_for_properties_says_so(tmp_path: Path) -> None:
+    is_error(lastro("decide", campaign(tmp_path), *LEVELS, "--require", "own-kernel"), 2, "did not look for properties")

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from lastro.analysis.campaign import CampaignResults, Row
+from lastro.analysis.properties import column_of
 from lastro.errors import InputError, did_you_mean
-from lastro.stats.decision import Choice, Limit, MetricTrials, choose, more_blocks
+from lastro.stats.decision import NO_CHOICE, Choice, Limit, MetricTrials, choose, more_blocks
 from lastro.study.levels import NONE
+from lastro.study.requirement import Requirement
 from lastro.study.service_level import Cost, ServiceLevel
 
 CHOICES = ("platform", "attachment", "isolation", "placement", "implementation")
@@ -20,7 +23,9 @@ _FEWEST_BLOCKS = 2
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """One choice; `label` names it: 'runc · macvlan-bridge · cgroups'. `gaps` says what was not measured, and why."""
+    """One choice; `label` names it: 'runc · macvlan-bridge · cgroups'.
+
+    `gaps` says what was not measured, or which requirement is not met, and why."""
 
     levels: Mapping[str, str]
     label: str
@@ -31,13 +36,16 @@ class Deployment:
 class SlaDecision:
     """The choice among `candidates`, in the order of the study. `conditions` are labelled, like candidates.
 
+    `lacking` are no candidates, since a requirement is not met, or not known to be.
     `given` are the factors with one level in every condition: {name: level}. `metrics` are the names to which numbers
     in `choice` refer."""
 
     report: CampaignResults
     levels: tuple[ServiceLevel, ...]
     cost: Cost | None
+    required: tuple[Requirement, ...]
     candidates: tuple[Deployment, ...]
+    lacking: tuple[Deployment, ...]
     conditions: tuple[str, ...]
     given: Mapping[str, str]
     metrics: tuple[str, ...]
@@ -69,13 +77,22 @@ def decision_of(report: CampaignResults) -> SlaDecision | None:
     if not study.sla or not any(view.n_blocks >= _FEWEST_BLOCKS for view in report.views):
         return None
     levels = [ServiceLevel.parse(f"{name} {level}", report.metrics) for name, level in study.sla.items()]
-    return decide(report, levels, Cost.of(study.cost) if study.cost else None, {}, study.design.confidence)
+    return decide(report, levels, study_cost(report), study_requirements(report), {}, study.design.confidence)
+
+
+def study_cost(report: CampaignResults) -> Cost | None:
+    return Cost.of(report.study.cost, report.metrics) if report.study.cost else None
+
+
+def study_requirements(report: CampaignResults) -> list[Requirement]:
+    return [Requirement.of(name, value) for name, value in report.study.require.items()]
 
 
 def decide(
     report: CampaignResults,
     levels: Sequence[ServiceLevel],
     cost: Cost | None,
+    required: Sequence[Requirement],
     under: Mapping[str, Sequence[str]],
     confidence: float = 0.95,
 ) -> SlaDecision:
@@ -89,29 +106,29 @@ def decide(
     factors = [factor.name for factor in report.varying]
     chosen = [name for name in factors if name.partition(".")[0] in CHOICES and name not in under]
     rest = [name for name in factors if name not in chosen]
+    rows, lacking = _meeting(report, rows, required, chosen)
     candidates, of_candidate = _grouped(rows, chosen)
     conditions, of_condition = _grouped(rows, rest)
     names = tuple(dict.fromkeys([*(level.metric.name for level in levels), *(cost.weights if cost else ())]))
     at = {row.treatment.index: (of_candidate[row.treatment.index], of_condition[row.treatment.index]) for row in rows}
     trials = [_trials(report, rows, at, name) for name in names]
     n_blocks = max((len(own) for metric in trials for own in metric.cells.values()), default=0)
-    if n_blocks < _FEWEST_BLOCKS:
+    if rows and n_blocks < _FEWEST_BLOCKS:
         raise InputError(
             "a decision needs valid trials of at least two blocks", "`lastro run --replicates 3` measures more"
         )
     limits = [Limit(names.index(level.metric.name), level.limit, level.at_least) for level in levels]
     weights = {names.index(name): weight for name, weight in cost.weights.items()} if cost else {}
-    choice = choose(trials, limits, weights, len(candidates), len(conditions), 1 - confidence)
+    choice = choose(trials, limits, weights, len(candidates), len(conditions), 1 - confidence) if rows else NO_CHOICE
     same = {name: next(iter(found)) for name in rest if len(found := {_level(row, name) for row in rows}) == 1}
     varied = [name for name in rest if name not in same]
     return SlaDecision(
         report,
         tuple(levels),
         cost,
-        tuple(
-            Deployment(own, _label(own) or report.study.name, _gaps(rows, at, number))
-            for number, own in enumerate(candidates)
-        ),
+        tuple(required),
+        tuple(Deployment(own, _label(own, report), _gaps(rows, at, number)) for number, own in enumerate(candidates)),
+        lacking,
         tuple(", ".join(f"{name} = {own[name]}" for name in varied) for own in conditions),
         same,
         names,
@@ -151,6 +168,30 @@ def _grouped(rows: Sequence[Row], names: Sequence[str]) -> tuple[list[dict[str, 
     return [dict(zip(names, key, strict=True)) for key in found], of
 
 
+def _meeting(
+    report: CampaignResults, rows: Sequence[Row], required: Sequence[Requirement], chosen: Sequence[str]
+) -> tuple[list[Row], tuple[Deployment, ...]]:
+    """Return the rows of candidates that meet all requirements, and the other candidates with the reasons."""
+    groups, of = _grouped(rows, chosen)
+    first = {of[row.treatment.index]: row for row in reversed(rows)}
+    reasons = {at: [why for each in required if (why := _unmet(report, row, each))] for at, row in first.items()}
+    lacking = [Deployment(own, _label(own, report), tuple(reasons[at])) for at, own in enumerate(groups) if reasons[at]]
+    return [row for row in rows if not reasons[of[row.treatment.index]]], tuple(lacking)
+
+
+def _unmet(report: CampaignResults, row: Row, required: Requirement) -> str:
+    """Return why a candidate does not meet a requirement; empty if it does."""
+    part = column_of(report.study, row.treatment.levels, required.kind)
+    table: Any = report.provenance
+    for key in ("properties", required.kind, part, required.name):
+        table = table.get(key) if isinstance(table, Mapping) else None
+    if not isinstance(table, Mapping):
+        return f"{required.name} of {part} is not known: the campaign did not look for it"
+    if (met := required.met_by(table)) is None:
+        return f"{required.name} of {part} is not known: {table.get('how')}"
+    return "" if met else f"{required.name} of {part}: {table.get('text')} ({table.get('how')})"
+
+
 def _trials(report: CampaignResults, rows: Sequence[Row], at: Mapping[int, tuple[int, int]], name: str) -> MetricTrials:
     index = next(number for number, metric in enumerate(report.metrics) if metric.name == name)
     cells: dict[tuple[int, int], dict[int, float]] = {}
@@ -164,8 +205,9 @@ def _trials(report: CampaignResults, rows: Sequence[Row], at: Mapping[int, tuple
     return MetricTrials(cells, frozenset(floors))
 
 
-def _label(levels: Mapping[str, str]) -> str:
-    return " · ".join(f"{name}=none" if level == NONE else level for name, level in levels.items())
+def _label(levels: Mapping[str, str], report: CampaignResults) -> str:
+    named = " · ".join(f"{name}=none" if level == NONE else level for name, level in levels.items())
+    return named or report.study.name
 
 
 def _gaps(rows: Sequence[Row], at: Mapping[int, tuple[int, int]], candidate: int) -> tuple[str, ...]:

@@ -89,7 +89,9 @@ def begin(
 
 
 def _properties(study: Study, scenario: Scenario, *, wanted: bool) -> dict[str, Any]:
-    return {"properties": part_properties(study, scenario.testbed)} if wanted and scenario.needs_root else {}
+    """Find the properties of the parts, if they are `wanted` or the study requires some."""
+    asked = wanted or study.require
+    return {"properties": part_properties(study, scenario.testbed)} if asked and scenario.needs_root else {}
 
 
 def _begin_on_fleet(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from lastro import registry
 from lastro.analysis.recorded import APPARATUS, NAMED, any_of, recorded
 from lastro.app.messages import say
+from lastro.builders.data.encoder import only
 from lastro.campaign.duration import configuration
 from lastro.guest import in_turn
 from lastro.host import facts
@@ -68,7 +69,7 @@ def provenance(study: Study, scenario: Scenario, file: TestbedFile | None = None
 
 
 def part_properties(study: Study, bed: Testbed) -> dict[str, Any]:
-    """Find the properties of the platforms and links of a study: {kind: {level: {property: its text, and how}}}."""
+    """Find the properties of the platforms and links of a study: {kind: {level: {property: its value, and how}}}."""
     configs = [configuration(study, treatment) for treatment in design.treatments(study)]
     platforms, attachments = (
         sorted({part_level(config, kind) for config in configs if kind in config})
@@ -78,8 +79,9 @@ def part_properties(study: Study, bed: Testbed) -> dict[str, Any]:
     with bed.attempt(), ExitStack() as stack:
         pool, links = PlatformPool(bed, stack), AttachmentPool(bed, stack)
         for part in probe_properties(bed, pool, links, platforms, attachments, _say_that_it_is_tried):
-            texts = {each.name: {"text": each.text, "how": each.how} for each in part.properties}
-            found.setdefault(part.kind, {})[part.level] = texts
+            found.setdefault(part.kind, {})[part.level] = {
+                each.name: {"text": each.text, **only(each, "value at_least how")} for each in part.properties
+            }
     return found
 
 

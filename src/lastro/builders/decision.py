@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.decision import SlaDecision, decision_of
-from lastro.document import Block, Fold, Items, Paragraph, Table, Title, section
+from lastro.document import Block, Figure, Figures, Fold, Items, Paragraph, Table, Title, section
 from lastro.stats.decision import MOST_BLOCKS, LimitOdds
 from lastro.stats.notes import N_
 from lastro.study.service_level import ServiceLevel
@@ -27,8 +27,13 @@ def decision_blocks(decision: SlaDecision, say: Language) -> Iterator[Block]:
     """Yield the answer, the candidates, what would change the answer, and what is not answered."""
     study = decision.report.study
     yield Title(study.title or study.name, tuple(answer(decision, say)))
-    yield Paragraph(_question(decision, say))
+    required = joined([each.text for each in decision.required], say)
+    more = say("Required: {requirements}.", requirements=required) if required else ""
+    yield Paragraph(f"{_question(decision, say)} {more}".strip())
     yield candidates_table(decision, say)
+    yield from section(say("Requirements not met"), Items(tuple(_left_out(decision))))
+    if not decision.candidates:
+        return
     yield from section(say("What would change the answer"), Items(tuple(_changes(decision, say))))
     yield Fold(say("Each level, where it is met worst"), (_levels_table(decision, say),))
     yield from section(say("Not answered"), Items(tuple(_unanswered(decision, say))))
@@ -42,7 +47,7 @@ def decision_blocks(decision: SlaDecision, say: Language) -> Iterator[Block]:
     )
 
 
-def decision_section(report: CampaignResults, say: Language) -> Iterator[Block]:
+def decision_section(report: CampaignResults, say: Language, figures: tuple[Figure, ...] = ()) -> Iterator[Block]:
     """Yield a section on the service levels of the study: the answer, the candidates, where each level is met worst."""
     if (decision := decision_of(report)) is None:
         return
@@ -50,7 +55,8 @@ def decision_section(report: CampaignResults, say: Language) -> Iterator[Block]:
     worst = Fold(say("Each level, where it is met worst"), (_levels_table(decision, say),))
     table = candidates_table(decision, say)
     short = say("Decision")
-    yield from section(say("Which one?"), Paragraph(sentences), table, worst, anchor="decision", short=short)
+    drawn = Figures(figures)
+    yield from section(say("Which one?"), Paragraph(sentences), table, drawn, worst, anchor="decision", short=short)
 
 
 def answer(decision: SlaDecision, say: Language) -> Iterator[str]:
@@ -68,6 +74,9 @@ def answer(decision: SlaDecision, say: Language) -> Iterator[str]:
         )
         if odds.cost is not None and decision.cost is not None:
             yield _on_cost(decision, odds.cost[0], say)
+    elif not decision.candidates:
+        required = joined([each.text for each in decision.required], say)
+        yield say("No candidate meets all requirements: {requirements}.", requirements=required)
     elif choice.outcome == "none":
         whole = not any(odds.missing for odds in choice.odds)
         none = N_("No candidate holds {levels}.")
@@ -154,6 +163,8 @@ def candidates_table(decision: SlaDecision, say: Language) -> Table:
         if decision.cost is not None:
             row += [_spread(odds.cost, say), _odds(odds.cheapest, say) if not odds.missing else "—"]
         rows.append(tuple(row))
+    blank = ("—",) * (len(columns) - 2)
+    rows += [(each.label, say("✕ requirement not met"), *blank) for each in decision.lacking]
     return Table("decision", "", tuple(columns), tuple(rows), frozenset(range(2, len(columns))))
 
 
@@ -215,6 +226,11 @@ def _end(level: ServiceLevel, odds: LimitOdds) -> float:
 
 def _bound(level: ServiceLevel, value: float, say: Language) -> str:
     return f"{'≥' if level.at_least else '≤'} {_number(value, say)} {level.metric.unit}".strip()
+
+
+def _left_out(decision: SlaDecision) -> Iterator[str]:
+    for each in decision.lacking:
+        yield f"{each.label}: {'; '.join(each.gaps)}"
 
 
 def _unanswered(decision: SlaDecision, say: Language) -> Iterator[str]:

@@ -84,7 +84,7 @@ def results_blocks(content: Content, plates: Plates = NOT_DRAWN) -> Iterator[Blo
     tiles = tiles_of([report], say)
     yield Title(title, opening(report, say), words.summary(report, say), say("Lastro report"), tiles)
     yield from notices(report, say)
-    yield from decision_section(report, say)
+    yield from decision_section(report, say, plates.of("decision"))
     yield from _effects(content, plates)
     yield from _claims(content, plates)
     yield from published_blocks(content, plates)

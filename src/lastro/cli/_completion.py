@@ -53,6 +53,7 @@ COMPLETERS: dict[str | tuple[str, str], str | None] = {
     "cost": None,
     "under": None,
     "require": None,
+    "prices": None,
     "authors": None,
     "campaigns": None,
     "confidence": None,

@@ -2,10 +2,13 @@
 
   lastro decide DIR --sla "throughput >= 2 Gbit/s" --sla "latency_p99 < 1 ms" --cost chain_cpus
   lastro decide DIR --under anomaly=memory       under this neighbour; without it, under every one that was measured
-  lastro decide DIR                              by the tables [sla] and [cost] of the study
+  lastro decide DIR --require own-kernel --prices cpu_hour=0.04,gib_hour=0.005
+  lastro decide DIR                              by the tables [sla], [cost] and [require] of the study
 
 All service levels must hold, in every condition. The cost is a metric, or a sum such as '0.04*chain_cpus +
-0.001*latency_p99'. With --require, the exit code is 4 if no candidate holds the levels, and 8 if that is undecided.
+0.001*latency_p99', or what the used CPUs and memory cost by the hour. Candidates without a required property are left
+out; `lastro run --properties` finds the properties. With --require 95%, the exit code is 4 if no candidate holds the
+levels, and 8 if that is undecided.
 Needs valid trials of two blocks or more, and no root."""
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ import argparse
 from lastro.app.campaign_dirs import open_campaign
 from lastro.cli._common import campaign_argument, language_argument, share
 from lastro.cli._terminal import print_blocks
-from lastro.errors import InputError
+from lastro.errors import InputError, did_you_mean
 from lastro.words.language import language
 
 _NONE_HOLDS, _UNDECIDED = 4, 8  # exit codes
@@ -35,8 +38,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="only these conditions, such as anomaly=memory; repeatable",
     )  # fmt: skip
     parser.add_argument(
-        "--require", metavar="P", help="fail unless a candidate holds the levels with this confidence, such as 95%%"
-    )
+        "--prices", metavar="RESOURCE=PRICE,...",
+        help="what a CPU and a GiB of memory cost by the hour: cpu_hour=0.04,gib_hour=0.005; added to --cost",
+    )  # fmt: skip
+    parser.add_argument(
+        "--require", metavar="WHAT", action="append", default=[],
+        help="a property that a candidate must have, such as own-kernel, 'no daemon' or 'interfaces >= 8'; or a "
+        "confidence, such as 95%%: fail unless a candidate holds the levels so surely; repeatable",
+    )  # fmt: skip
     language_argument(parser)
     parser.add_argument("--all", action="store_true", help="print what is folded, too")
     parser.add_argument("--json", action="store_true", help="print it as JSON")
@@ -44,22 +53,32 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from lastro.analysis.build import build_report
-    from lastro.analysis.decision import decide
+    from lastro.analysis.decision import decide, study_cost, study_requirements
     from lastro.builders.data.decision import document_text
     from lastro.builders.decision import decision_blocks
     from lastro.results.read import load_campaign
+    from lastro.study.requirement import Requirement
     from lastro.study.service_level import Cost, ServiceLevel
 
-    required = share(args.require, "--require", above_zero=True) if args.require else None
+    shares = [text for text in args.require if text.strip()[:1].isdigit()]
+    required = share(shares[-1], "--require", above_zero=True) if shares else None
+    properties = [Requirement.parse(text) for text in args.require if text not in shares]
     with open_campaign(args.dir) as store:
         report = build_report(load_campaign(store))
     study, metrics = report.study, report.metrics
+    if properties and not report.provenance.get("properties"):
+        raise InputError(
+            "this campaign did not look for properties",
+            "`lastro run STUDY --properties` does, as a table [require] does",
+        )
     levels = args.service_levels or [f"{name} {level}" for name, level in study.sla.items()]
-    cost = Cost.parse(args.cost, metrics) if args.cost else Cost.of(study.cost) if study.cost else None
+    priced = " + ".join(filter(None, (args.cost, _prices(args.prices))))
+    cost = Cost.parse(priced, metrics) if priced else study_cost(report)
     found = decide(
         report,
         [ServiceLevel.parse(level, metrics) for level in levels],
         cost,
+        properties or study_requirements(report),
         _conditions(args.under),
         required or study.design.confidence,
     )
@@ -81,3 +100,17 @@ def _conditions(texts: list[str]) -> dict[str, list[str]]:
             raise InputError(f"--under: '{text}' is not FACTOR=LEVEL", "write it as in --under anomaly=memory")
         found.setdefault(name.strip(), []).extend(level.strip() for level in levels.split(","))
     return found
+
+
+def _prices(text: str | None) -> str:
+    """Return prices as a sum: 'cpu_hour=0.04,gib_hour=0.005' is '0.04*cpu_hour + 0.005*gib_hour'."""
+    from lastro.study.service_level import RESOURCES
+
+    terms = []
+    for pair in (text or "").split(",") if text else ():
+        name, sign, price = (part.strip() for part in pair.partition("="))
+        if name not in RESOURCES or not sign:
+            known = did_you_mean(name, RESOURCES) or "write it as in --prices cpu_hour=0.04,gib_hour=0.005"
+            raise InputError(f"--prices: '{pair.strip()}' is not the price of a resource", known)
+        terms.append(f"{price}*{name}")
+    return " + ".join(terms)

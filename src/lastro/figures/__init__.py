@@ -18,6 +18,7 @@ from lastro.figures.aligned import draw_aligned
 from lastro.figures.checks import draw_checks
 from lastro.figures.claims import draw_claims
 from lastro.figures.curve import draw_curve
+from lastro.figures.decision import draw_decision
 from lastro.figures.distribution import draw_distribution
 from lastro.figures.effects import draw_effects, draw_interaction
 from lastro.figures.floor import draw_floor
@@ -56,6 +57,7 @@ __all__ = [
 Kind = Literal[
     "curve", "variation", "effects", "interaction", "distribution", "scaling", "checks", "claims", "floor", "course",
     "published", "scenario", "resources", "topology", "forest",
+    "decision",
 ]  # fmt: skip
 
 
@@ -107,6 +109,9 @@ def _plans(
     judgements: Sequence[Judgement],
     published: AsPublished | None,
 ) -> Iterator[FigurePlan]:
+    if report.study.sla and report.study.cost:
+        title = say("Cost against service")
+        yield FigurePlan("decision", None, "decision", title, partial(draw_decision, report, say))
     yield from _values(report, analysis, say)
     yield from _effects(report, analysis, say)
     title = say("Variation explained by each effect")

@@ -100,7 +100,7 @@ class Choice:
         if self.recommended is not None:
             return "recommended"
         measured = sum(not odds.missing for odds in self.odds)
-        return "none" if measured and len(self.rejected) == measured else "undecided"
+        return "none" if (measured or not self.odds) and len(self.rejected) == measured else "undecided"
 
     @property
     def likeliest(self) -> int | None:
@@ -114,6 +114,9 @@ class Choice:
         if self.odds[at].missing:
             return "missing"
         return "accepted" if at in self.accepted else "rejected" if at in self.rejected else "open"
+
+
+NO_CHOICE = Choice((), (), (), None, (), ())  # among no candidates
 
 
 def choose(

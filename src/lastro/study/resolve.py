@@ -25,7 +25,8 @@ from lastro.study.levels import (
 )
 from lastro.study.model import PATIENCE, Design, Exclusion, Factor, Level, ScenarioSchema, Study
 from lastro.study.problems import FieldError, Key, Problems, shown
-from lastro.study.service_level import ServiceLevel
+from lastro.study.requirement import Requirement
+from lastro.study.service_level import RESOURCES, ServiceLevel
 
 if TYPE_CHECKING:
     from lastro.study.schema import DesignTable, ExcludeTable, ProfileTable, StudyFile
@@ -69,6 +70,7 @@ def resolve(file: StudyFile, schemas: Mapping[str, ScenarioSchema], problems: Pr
         profile_levels=_profile_levels(file, schema, factors, problems),
         sla=_decided(file.sla, metrics, problems, "sla"),
         cost=_decided(file.cost, metrics, problems, "cost"),
+        require=_required(file.require, problems),
     )
     problems.raise_if_any()
     _check_size(study, problems)
@@ -155,9 +157,10 @@ def _metrics(
 def _decided(table: Mapping[str, V], metrics: Sequence[Metric], problems: Problems, name: str) -> Mapping[str, V]:
     """Return a table of service levels or weights by metric, after checking that the study reports the metrics."""
     known = [metric.name for metric in metrics]
+    priced = RESOURCES if name == "cost" else {}
     for key, value in table.items():
         with problems.at(name, key):
-            if key not in known:
+            if key not in known and not (key in priced and priced[key].metric(known)):
                 raise FieldError(f"the study has no metric {shown(key)}", partial(did_you_mean, key, known))
             if name == "sla":
                 try:
@@ -166,6 +169,16 @@ def _decided(table: Mapping[str, V], metrics: Sequence[Metric], problems: Proble
                     raise FieldError(error.message, error.hint or "") from None
             elif not isinstance(value, float) or not 0 < value < math.inf:
                 raise FieldError(f"a weight must be above zero, but is {shown(value)}")
+    return table
+
+
+def _required(table: Mapping[str, bool | str], problems: Problems) -> Mapping[str, bool | str]:
+    for name, value in table.items():
+        with problems.at("require", name):
+            try:
+                Requirement.of(name, value)
+            except InputError as error:
+                raise FieldError(error.message, error.hint or "") from None
     return table
 
 

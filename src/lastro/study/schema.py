@@ -164,7 +164,11 @@ class StudyFile(StrictTable):
         default_factory=dict, description="Service levels, all of which must hold: metric = '>= 2 Gbit/s'."
     )
     cost: dict[str, float] = Field(
-        default_factory=dict, description="What a candidate costs, if several hold: a sum of metric = weight."
+        default_factory=dict,
+        description="What a candidate costs, if several hold: a sum of metric = weight; also cpu_hour = price.",
+    )
+    require: dict[str, bool | OneLine] = Field(
+        default_factory=dict, description="What a candidate must have: property = true, false or '>= 8'."
     )
     profiles: ProfilesTable = Field(default_factory=ProfilesTable)
 

@@ -35,16 +35,46 @@ class ServiceLevel:
 
 
 @dataclass(frozen=True, slots=True)
+class Resource:
+    """What has a price by the hour: `metrics` of scenarios that say how much of it is used, and their unit's share."""
+
+    metrics: tuple[str, ...]
+    share: float = 1.0
+
+    def metric(self, known: Sequence[str]) -> str | None:
+        return next((name for name in self.metrics if name in known), None)
+
+
+RESOURCES = {
+    "cpu_hour": Resource(("chain_cpus", "instance_cpus", "dut_cpus")),
+    "gib_hour": Resource(("chain_memory", "instance_memory", "dut_memory"), 1 / 1024),
+}
+
+
+@dataclass(frozen=True, slots=True)
 class Cost:
-    """What a candidate costs: a weighted sum of metrics, {name: weight}; `text` is that sum."""
+    """What a candidate costs: a weighted sum of metrics, {name: weight}; `text` is that sum, as its user wrote it."""
 
     weights: Mapping[str, float]
     text: str
 
     @classmethod
-    def of(cls, weights: Mapping[str, float]) -> Cost:
+    def of(cls, weights: Mapping[str, float], metrics: Sequence[Metric]) -> Cost:
+        """Return the sum of metrics, and of prices of resources by the hour.
+
+        Raises: InputError for what is neither, and for a resource that no metric measures."""
+        found: dict[str, float] = {}
+        names = [metric.name for metric in metrics]
+        for name, weight in weights.items():
+            if resource := RESOURCES.get(name):
+                if (used := resource.metric(names)) is None:
+                    expected = " or ".join(resource.metrics)
+                    raise InputError(f"this campaign does not measure what {name} prices", f"that is {expected}")
+                found[used] = found.get(used, 0.0) + weight * resource.share
+            else:
+                found[_named(name, metrics).name] = found.get(name, 0.0) + weight
         terms = (name if weight == 1 else f"{weight:g}*{name}" for name, weight in weights.items())
-        return cls(dict(weights), " + ".join(terms))
+        return cls(found, " + ".join(terms))
 
     @classmethod
     def parse(cls, text: str, metrics: Sequence[Metric]) -> Cost:
@@ -55,9 +85,8 @@ class Cost:
                 raise InputError(
                     f"'{text}' is not a cost", "write a metric, or a sum as in '0.04*chain_cpus + 0.01*latency_p99'"
                 )
-            name = _named(match[2], metrics).name
-            weights[name] = weights.get(name, 0.0) + float(match[1] or 1)
-        return cls.of(weights)
+            weights[match[2]] = weights.get(match[2], 0.0) + float(match[1] or 1)
+        return cls.of(weights, metrics)
 
 
 def _named(name: str, metrics: Sequence[Metric]) -> Metric:

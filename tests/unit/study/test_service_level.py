@@ -6,6 +6,7 @@ import pytest
 
 from lastro.errors import InputError
 from lastro.results.samples import Metric
+from lastro.study.requirement import PROPERTIES, Requirement
 from lastro.study.service_level import Cost, ServiceLevel
 from lastro.units import in_unit
 
@@ -53,3 +54,48 @@ def test_a_cost_is_a_metric_or_a_sum() -> None:
     for wrong in ("", "chain_cpus -", "2*", "no_such"):
         with pytest.raises(InputError):
             Cost.parse(wrong, METRICS)
+
+
+def test_prices_are_those_of_what_a_scenario_measures() -> None:
+    memory = Metric("chain_memory", "MiB", "lower", "")
+    cost = Cost.parse("0.04*cpu_hour + 0.512*gib_hour + chain_cpus", (*METRICS, memory))
+    assert cost.weights == {"chain_cpus": pytest.approx(1.04), "chain_memory": pytest.approx(0.0005)}
+    assert cost.text == "0.04*cpu_hour + 0.512*gib_hour + chain_cpus"
+    with pytest.raises(InputError, match="does not measure what gib_hour prices"):
+        Cost.parse("0.5*gib_hour", METRICS)
+
+
+@pytest.mark.parametrize(
+    ("text", "found", "met"),
+    [
+        ("own-kernel", True, True), ("own_kernel", False, False), ("own-kernel", None, None),
+        ("no daemon", False, True), ("no-daemon", True, False), ("interfaces >= 8", 8, True),
+        ("interfaces>=8", 7, False), ("interface-added-ms < 50", 12.5, True),
+        ("interface-added-ms < 50 ms", 80.0, False),
+        ("interface-added-ms < 50", False, False), ("interface-added-ms", 80.0, True), ("interfaces >= 8", None, None),
+    ],
+)  # fmt: skip
+def test_a_requirement_is_met_by_what_a_probe_found(text: str, found: object, met: bool | None) -> None:
+    assert Requirement.parse(text).met_by({"value": found, "at_least": False}) is met
+
+
+def test_a_probe_that_stopped_counting_proves_only_what_it_counted() -> None:
+    most = {"value": 16, "at_least": True}
+    assert Requirement.parse("interfaces >= 16").met_by(most) is True
+    assert Requirement.parse("interfaces >= 17").met_by(most) is None
+    assert Requirement.parse("interfaces <= 20").met_by(most) is None
+    assert Requirement.parse("own_kernel").met_by({"value": "yes"}) is None  # not as a probe notes it
+
+
+def test_a_study_says_requirements_as_a_table_does() -> None:
+    texts = [Requirement.of(*each).text for each in (("own_kernel", True), ("daemon", False), ("interfaces", ">= 8"))]
+    assert texts == ["own_kernel", "no daemon", "interfaces ≥ 8"]
+    assert set(PROPERTIES.values()) == {"platform", "attachment"}
+    for wrong, words in {
+        "own-kernl": "did you mean 'own_kernel'",
+        "no interfaces > 3": "write it as",
+        "": "write",
+    }.items():
+        with pytest.raises(InputError) as error:
+            Requirement.parse(wrong)
+        assert words in (error.value.hint or "")

@@ -3,7 +3,8 @@
     format      "lastro-decision/1"
     verdict     "recommended", "none" or "undecided"; recommended is the label of a candidate, or null
     levels      [{metric, unit, limit, at_least}]
-    cost        {metric: weight}, or null; conditions [label]; given {factor: level} in every condition
+    cost        {metric: weight}, or null; required [requirement]
+    conditions  [label]; given {factor: level} in every condition
     confidence  that of all intervals, and of the choice
     more_blocks [number, or null above 1,000]: with so many more, the likeliest candidate is decided on with a
                 probability of 50 % and of 80 %; null where one is recommended or none holds
@@ -11,6 +12,7 @@
                 cost {value, low, high}, limits [{condition, mean, low, high, holds}], missing [metric],
                 gaps [reason]}], as in the table
                 holds: the probability that all means hold; may_hold: the same where a bound proves nothing against it
+    lacking     [{label, levels, gaps}]: what is no candidate, since it does not meet a requirement, or is not known to
 
 A value that does not exist is null, never absent and never NaN."""
 
@@ -38,11 +40,13 @@ def document_text(decision: SlaDecision) -> str:
             for level in decision.levels
         ],
         "cost": decision.cost and decision.cost.weights,
+        "required": [each.text for each in decision.required],
         "conditions": decision.conditions,
         "given": decision.given,
         "confidence": decision.confidence,
         "more_blocks": None if choice.likeliest is None else [decision.more_blocks(each) for each in (0.5, 0.8)],
         "candidates": [_candidate(decision, at) for at in decision.order()],
+        "lacking": [only(each, "label levels gaps") for each in decision.lacking],
     }
     return json_text(encode(whole, {}))
 

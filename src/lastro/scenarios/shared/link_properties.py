@@ -10,9 +10,10 @@ from lastro.attachments.base import Attachment, Segment, made
 from lastro.errors import LastroError
 from lastro.platforms.base import Instance, Port
 from lastro.scenarios.shared.property import Property, unknown
+from lastro.study.requirement import OF_LINK
 from lastro.testbed import Testbed
 
-MEMBERS, VLAN_FRAME, TUNNEL, SEEN = LINK_PROPERTIES = ("members", "vlan_frame", "tunnel", "seen_by_third")
+MEMBERS, VLAN_FRAME, TUNNEL, SEEN = OF_LINK
 MOST_MEMBERS = 32
 _PORT = "eth0"
 _PING_S = 2

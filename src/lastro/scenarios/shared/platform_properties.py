@@ -11,11 +11,10 @@ from lastro.errors import LastroError
 from lastro.platforms.base import Instance, Platform, Port
 from lastro.scenarios.shared.instance_spec import instance_spec
 from lastro.scenarios.shared.property import Property, unknown
+from lastro.study.requirement import OF_PLATFORM
 from lastro.testbed import Testbed
 
-KERNEL, INTERFACES, ADDED, REMOVED, UNPRIVILEGED = PLATFORM_PROPERTIES = (
-    "own_kernel", "interfaces", "interface_added_ms", "interface_removed_ms", "unprivileged",
-)  # fmt: skip
+KERNEL, DAEMON, INTERFACES, ADDED, REMOVED, UNPRIVILEGED = OF_PLATFORM
 MOST_INTERFACES = 16
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 _MARK = "86391"  # seconds that a process sleeps, by which it is recognised on the host
@@ -32,7 +31,7 @@ def platform_properties(testbed: Testbed, platform: Platform, native: Platform, 
         except LastroError as error:
             refused = refused or f"with {n}: {error.message}"
             n //= 2
-    return [*unknown((KERNEL, INTERFACES, ADDED, REMOVED), refused), _unprivileged(testbed, platform)]
+    return [*unknown((KERNEL, DAEMON, INTERFACES, ADDED, REMOVED), refused), _unprivileged(testbed, platform)]
 
 
 def _found(
@@ -52,7 +51,14 @@ def _found(
         how = f"a ping over each of {n} was answered" if answered == n else f"{answered} of {n} answered a ping"
         whole = answered == n == MOST_INTERFACES
         count = Property(INTERFACES, answered, "; ".join(filter(None, (how, refused))), at_least=whole)
-        return [_own_kernel(testbed, instance), count, *_added(testbed, links, peer, instance, n)]
+        changed = _added(testbed, links, peer, instance, n)
+        return [_own_kernel(testbed, instance), _daemon(instance), count, *changed]
+
+
+def _daemon(instance: Instance) -> Property:
+    if not instance.daemon:
+        return Property(DAEMON, False, "the host runs nothing for it but its own processes")
+    return Property(DAEMON, True, f"commands go through a daemon, in the control group {instance.daemon}")
 
 
 def _segment(number: int, peer: Instance, instance: Instance, name: str) -> Segment:

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from lastro.errors import LastroError
 from lastro.platforms.base import start_all
 from lastro.scenarios.shared.instance_spec import instance_spec
-from lastro.scenarios.shared.link_properties import LINK_PROPERTIES, MOST_MEMBERS, link_properties
-from lastro.scenarios.shared.platform_properties import PLATFORM_PROPERTIES, platform_properties
+from lastro.scenarios.shared.link_properties import MOST_MEMBERS, link_properties
+from lastro.scenarios.shared.platform_properties import platform_properties
 from lastro.scenarios.shared.pools import AttachmentPool, PlatformPool
 from lastro.scenarios.shared.property import Property, unknown
+from lastro.study.requirement import OF_LINK, OF_PLATFORM
 from lastro.testbed import Testbed
 
 
@@ -48,7 +49,7 @@ def _platforms(
         try:
             found = platform_properties(testbed, pool.get(level), pool.native, links.get("veth-direct"))
         except LastroError as error:
-            found = unknown(PLATFORM_PROPERTIES, error.message)
+            found = unknown(OF_PLATFORM, error.message)
         yield PartProperties("platform", level, tuple(found))
 
 
@@ -66,5 +67,5 @@ def _links(
             try:
                 found = link_properties(testbed, links.get(level), members)
             except LastroError as error:
-                found = unknown(LINK_PROPERTIES, error.message)
+                found = unknown(OF_LINK, error.message)
             yield PartProperties("attachment", level, tuple(found))

@@ -1,0 +1,72 @@
+"""Properties that a user requires of a candidate, as written: 'own-kernel', 'no daemon', 'interfaces >= 8'."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lastro.errors import InputError, did_you_mean
+
+OF_PLATFORM = ("own_kernel", "daemon", "interfaces", "interface_added_ms", "interface_removed_ms", "unprivileged")
+OF_LINK = ("members", "vlan_frame", "tunnel", "seen_by_third")
+PROPERTIES = {**dict.fromkeys(OF_PLATFORM, "platform"), **dict.fromkeys(OF_LINK, "attachment")}  # {name: kind of part}
+_FORM = re.compile(r"\s*(no\s+|no-)?([\w-]+?)\s*(?:(<=|>=|<|>|≤|≥)\s*(\d+(?:\.\d*)?)\s*(?:ms)?\s*)?")
+_HINT = "write it as in 'own-kernel', 'no daemon' or 'interfaces >= 8'"
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """A property that the platform or the attachment must have (`wanted`) or not have, or a limit on its number."""
+
+    name: str
+    wanted: bool = True
+    limit: float | None = None
+    at_least: bool = True
+
+    @property
+    def kind(self) -> str:
+        """Return the kind of the part whose property it is: "platform" or "attachment"."""
+        return PROPERTIES[self.name]
+
+    @property
+    def text(self) -> str:
+        if self.limit is not None:
+            return f"{self.name} {'≥' if self.at_least else '≤'} {self.limit:g}"
+        return self.name if self.wanted else f"no {self.name}"
+
+    @classmethod
+    def parse(cls, text: str) -> Requirement:
+        """Raises: InputError for what is no requirement, or one of a property that no probe finds."""
+        if not (match := _FORM.fullmatch(text)) or (match[1] and match[3]):
+            raise InputError(f"'{text}' is not a requirement", _HINT)
+        name = match[2].replace("-", "_")
+        if name not in PROPERTIES:
+            raise InputError(f"no probe finds a property '{match[2]}'", did_you_mean(name, PROPERTIES) or _HINT)
+        if match[3]:
+            return cls(name, limit=float(match[4]), at_least=match[3] in (">", ">=", "≥"))
+        return cls(name, wanted=not match[1])
+
+    @classmethod
+    def of(cls, name: str, value: bool | str) -> Requirement:
+        """Return what a line of the table [require] says: `own_kernel = true`, `interfaces = ">= 8"`."""
+        if isinstance(value, bool):
+            return cls.parse(name if value else f"no {name}")
+        return cls.parse(f"{name} {value}")
+
+    def met_by(self, found: Mapping[str, Any]) -> bool | None:
+        """Return whether a property as a probe noted it meets this; None if that is not known.
+
+        What was found is untrusted: {"value": true, false, a count or a time in ms, "at_least": true if there may be
+        more}."""
+        value = found.get("value")
+        if not isinstance(value, bool | int | float):
+            return None
+        if self.limit is None:
+            return bool(value) is self.wanted
+        if isinstance(value, bool):  # "false" stands for what there is none of
+            return False if not value else None
+        if self.at_least:
+            return True if value >= self.limit else None if found.get("at_least") is True else False
+        return None if found.get("at_least") is True else value <= self.limit
