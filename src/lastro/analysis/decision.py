@@ -18,7 +18,7 @@ from lastro.study.requirement import Requirement
 from lastro.study.service_level import Cost, ServiceLevel
 
 CHOICES = ("platform", "attachment", "isolation", "placement", "implementation")
-_FEWEST_BLOCKS = 2
+FEWEST_BLOCKS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class SlaDecision:
 def decision_of(report: CampaignResults) -> SlaDecision | None:
     """Return the decision by the study's own service levels and cost; None without any, or without two blocks."""
     study = report.study
-    if not study.sla or not any(view.n_blocks >= _FEWEST_BLOCKS for view in report.views):
+    if not study.sla or not any(view.n_blocks >= FEWEST_BLOCKS for view in report.views):
         return None
     levels = [ServiceLevel.parse(f"{name} {level}", report.metrics) for name, level in study.sla.items()]
     return decide(report, levels, study_cost(report), study_requirements(report), {}, study.design.confidence)
@@ -95,8 +95,11 @@ def decide(
     required: Sequence[Requirement],
     under: Mapping[str, Sequence[str]],
     confidence: float = 0.95,
+    chosen: Sequence[str] = (),
 ) -> SlaDecision:
     """Judge every candidate by its valid trials under these levels of the conditions; all that were measured if empty.
+
+    `chosen` are the factors of which a candidate is a choice, by default all that users choose.
 
     Raises: InputError without a service level, for a level that the study does not have, and with fewer than two
     blocks."""
@@ -104,16 +107,16 @@ def decide(
         raise InputError("there is no service level to decide by", "write one as in --sla 'latency_p99 < 1 ms'")
     rows = [row for row in report.rows if _is_under(report, row, under)]
     factors = [factor.name for factor in report.varying]
-    chosen = [name for name in factors if name.partition(".")[0] in CHOICES and name not in under]
+    chosen = chosen or [name for name in factors if name.partition(".")[0] in CHOICES and name not in under]
     rest = [name for name in factors if name not in chosen]
     rows, lacking = _meeting(report, rows, required, chosen)
-    candidates, of_candidate = _grouped(rows, chosen)
-    conditions, of_condition = _grouped(rows, rest)
+    candidates, of_candidate = grouped(rows, chosen)
+    conditions, of_condition = grouped(rows, rest)
     names = tuple(dict.fromkeys([*(level.metric.name for level in levels), *(cost.weights if cost else ())]))
     at = {row.treatment.index: (of_candidate[row.treatment.index], of_condition[row.treatment.index]) for row in rows}
-    trials = [_trials(report, rows, at, name) for name in names]
+    trials = [metric_trials(report, rows, at, name) for name in names]
     n_blocks = max((len(own) for metric in trials for own in metric.cells.values()), default=0)
-    if rows and n_blocks < _FEWEST_BLOCKS:
+    if rows and n_blocks < FEWEST_BLOCKS:
         raise InputError(
             "a decision needs valid trials of at least two blocks", "`lastro run --replicates 3` measures more"
         )
@@ -127,7 +130,7 @@ def decide(
         tuple(levels),
         cost,
         tuple(required),
-        tuple(Deployment(own, _label(own, report), _gaps(rows, at, number)) for number, own in enumerate(candidates)),
+        tuple(Deployment(own, labelled(own, report), _gaps(rows, at, number)) for number, own in enumerate(candidates)),
         lacking,
         tuple(", ".join(f"{name} = {own[name]}" for name in varied) for own in conditions),
         same,
@@ -158,7 +161,7 @@ def _level(row: Row, name: str) -> str:
     return str(row.treatment.levels[name])
 
 
-def _grouped(rows: Sequence[Row], names: Sequence[str]) -> tuple[list[dict[str, str]], dict[int, int]]:
+def grouped(rows: Sequence[Row], names: Sequence[str]) -> tuple[list[dict[str, str]], dict[int, int]]:
     """Return the combinations of levels of these factors, in order, and {treatment: number of its combination}."""
     found: dict[tuple[str, ...], int] = {}
     of = {}
@@ -172,10 +175,12 @@ def _meeting(
     report: CampaignResults, rows: Sequence[Row], required: Sequence[Requirement], chosen: Sequence[str]
 ) -> tuple[list[Row], tuple[Deployment, ...]]:
     """Return the rows of candidates that meet all requirements, and the other candidates with the reasons."""
-    groups, of = _grouped(rows, chosen)
+    groups, of = grouped(rows, chosen)
     first = {of[row.treatment.index]: row for row in reversed(rows)}
     reasons = {at: [why for each in required if (why := _unmet(report, row, each))] for at, row in first.items()}
-    lacking = [Deployment(own, _label(own, report), tuple(reasons[at])) for at, own in enumerate(groups) if reasons[at]]
+    lacking = [
+        Deployment(own, labelled(own, report), tuple(reasons[at])) for at, own in enumerate(groups) if reasons[at]
+    ]
     return [row for row in rows if not reasons[of[row.treatment.index]]], tuple(lacking)
 
 
@@ -192,7 +197,9 @@ def _unmet(report: CampaignResults, row: Row, required: Requirement) -> str:
     return "" if met else f"{required.name} of {part}: {table.get('text')} ({table.get('how')})"
 
 
-def _trials(report: CampaignResults, rows: Sequence[Row], at: Mapping[int, tuple[int, int]], name: str) -> MetricTrials:
+def metric_trials(
+    report: CampaignResults, rows: Sequence[Row], at: Mapping[int, tuple[int, int]], name: str
+) -> MetricTrials:
     index = next(number for number, metric in enumerate(report.metrics) if metric.name == name)
     cells: dict[tuple[int, int], dict[int, float]] = {}
     floors: set[tuple[int, int]] = set()
@@ -205,7 +212,7 @@ def _trials(report: CampaignResults, rows: Sequence[Row], at: Mapping[int, tuple
     return MetricTrials(cells, frozenset(floors))
 
 
-def _label(levels: Mapping[str, str], report: CampaignResults) -> str:
+def labelled(levels: Mapping[str, str], report: CampaignResults) -> str:
     named = " · ".join(f"{name}=none" if level == NONE else level for name, level in levels.items())
     return named or report.study.name
 

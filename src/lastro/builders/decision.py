@@ -15,7 +15,7 @@ from lastro.words.language import Language
 from lastro.words.phrases import joined
 
 _FEW = 3  # candidates, which a sentence names one by one
-_VERDICTS = {
+VERDICTS = {
     "accepted": N_("✓ holds"),
     "rejected": N_("✕ does not hold"),
     "open": N_("? undecided"),
@@ -42,7 +42,7 @@ def decision_blocks(decision: SlaDecision, say: Language) -> Iterator[Block]:
             "Probabilities are those of means over blocks like these; another day, or another host, is not in them. A "
             "candidate holds (✓) if it surely keeps all levels in all conditions: the chance that any of the "
             "candidates is called so and does not is at most {alpha}.",
-            alpha=_percent(1 - decision.confidence, say),
+            alpha=percent_text(1 - decision.confidence, say),
         )
     )
 
@@ -70,7 +70,7 @@ def answer(decision: SlaDecision, say: Language) -> Iterator[str]:
             "{candidate} holds {levels} with a probability of {p}.",
             candidate=name,
             levels=levels,
-            p=_odds(odds.holds, say),
+            p=odds_text(odds.holds, say),
         )
         if odds.cost is not None and decision.cost is not None:
             yield _on_cost(decision, odds.cost[0], say)
@@ -88,7 +88,7 @@ def answer(decision: SlaDecision, say: Language) -> Iterator[str]:
             "Undecided: no candidate surely holds {levels}. The likeliest is {candidate}, with a probability of {p}.",
             levels=levels,
             candidate=decision.candidates[best].label,
-            p=_odds(choice.odds[best].holds, say),
+            p=odds_text(choice.odds[best].holds, say),
         )
         half, most = (decision.more_blocks(chance) for chance in (0.5, 0.8))
         if half is None:
@@ -158,10 +158,10 @@ def candidates_table(decision: SlaDecision, say: Language) -> Table:
     rows = []
     for at in decision.order():
         odds = decision.choice.odds[at]
-        verdict = say(_VERDICTS[decision.choice.verdict(at)])
-        row = [decision.candidates[at].label, verdict, *(_odds(p, say) for p in (odds.holds, odds.next_holds))]
+        verdict = say(VERDICTS[decision.choice.verdict(at)])
+        row = [decision.candidates[at].label, verdict, *(odds_text(p, say) for p in (odds.holds, odds.next_holds))]
         if decision.cost is not None:
-            row += [_spread(odds.cost, say), _odds(odds.cheapest, say) if not odds.missing else "—"]
+            row += [spread_text(odds.cost, say), odds_text(odds.cheapest, say) if not odds.missing else "—"]
         rows.append(tuple(row))
     blank = ("—",) * (len(columns) - 2)
     rows += [(each.label, say("✕ requirement not met"), *blank) for each in decision.lacking]
@@ -172,7 +172,7 @@ def _levels_table(decision: SlaDecision, say: Language) -> Table:
     rows = tuple(
         (
             decision.candidates[at].label, level.text, decision.conditions[odds.condition] or "—",
-            _spread((odds.mean, odds.low, odds.high), say), _odds(odds.holds, say),
+            spread_text((odds.mean, odds.low, odds.high), say), odds_text(odds.holds, say),
         )
         for at in decision.order()
         for level, odds in zip(decision.levels, decision.choice.odds[at].limits, strict=True)
@@ -244,16 +244,16 @@ def _unanswered(decision: SlaDecision, say: Language) -> Iterator[str]:
 # Numbers
 
 
-def _odds(p: float, say: Language) -> str:
+def odds_text(p: float, say: Language) -> str:
     """Format a probability in percent; draws cannot tell one from 0 or 1."""
     if p != p:
         return "—"
     if p > 0.995:
-        return "> " + _percent(0.99, say)
-    return "< " + _percent(0.01, say) if p < 0.005 else _percent(p, say)
+        return "> " + percent_text(0.99, say)
+    return "< " + percent_text(0.01, say) if p < 0.005 else percent_text(p, say)
 
 
-def _percent(share: float, say: Language) -> str:
+def percent_text(share: float, say: Language) -> str:
     return f"{say.number(f'{share * 100:.0f}')} %"
 
 
@@ -261,7 +261,7 @@ def _number(value: float, say: Language) -> str:
     return say.number(significant(value, 3))
 
 
-def _spread(found: tuple[float, float, float] | None, say: Language) -> str:
+def spread_text(found: tuple[float, float, float] | None, say: Language) -> str:
     if found is None:
         return "—"
     middle, low, high = (significant(value, 3) for value in found)

@@ -54,6 +54,7 @@ COMPLETERS: dict[str | tuple[str, str], str | None] = {
     "under": None,
     "require": None,
     "prices": None,
+    "weights": None,
     "authors": None,
     "campaigns": None,
     "confidence": None,

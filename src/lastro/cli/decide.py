@@ -3,6 +3,7 @@
   lastro decide DIR --sla "throughput >= 2 Gbit/s" --sla "latency_p99 < 1 ms" --cost chain_cpus
   lastro decide DIR --under anomaly=memory       under this neighbour; without it, under every one that was measured
   lastro decide DIR --require own-kernel --prices cpu_hour=0.04,gib_hour=0.005
+  lastro decide SUITE --weights cpu=2,disk=0     the best over the studies of a suite, and what its source recommends
   lastro decide DIR                              by the tables [sla], [cost] and [require] of the study
 
 All service levels must hold, in every condition. The cost is a metric, or a sum such as '0.04*chain_cpus +
@@ -14,14 +15,18 @@ Needs valid trials of two blocks or more, and no root."""
 from __future__ import annotations
 
 import argparse
+import re
 
-from lastro.app.campaign_dirs import open_campaign
+from lastro import papers
+from lastro.app.campaign_dirs import open_campaign, refuse_suite
+from lastro.campaign import suite as suites
 from lastro.cli._common import campaign_argument, language_argument, share
 from lastro.cli._terminal import print_blocks
 from lastro.errors import InputError, did_you_mean
 from lastro.words.language import language
 
 _NONE_HOLDS, _UNDECIDED = 4, 8  # exit codes
+_WEIGHT = re.compile(r"\d+(\.\d*)?")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -33,6 +38,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--cost", metavar="SUM", help="a metric, or a weighted sum of metrics (default: the table [cost] of the study)"
     )
+    parser.add_argument(
+        "--weights", metavar="STUDY=WEIGHT,...",
+        help="of a suite: how much each study counts, such as cpu=2,disk=0 (default: 1 each)",
+    )  # fmt: skip
     parser.add_argument(
         "--under", metavar="FACTOR=LEVEL,...", action="append", default=[],
         help="only these conditions, such as anomaly=memory; repeatable",
@@ -63,6 +72,10 @@ def run(args: argparse.Namespace) -> int:
     shares = [text for text in args.require if text.strip()[:1].isdigit()]
     required = share(shares[-1], "--require", above_zero=True) if shares else None
     properties = [Requirement.parse(text) for text in args.require if text not in shares]
+    if suites.is_suite(args.dir):
+        return _run_suite(args, required)
+    if args.weights:
+        raise InputError("--weights is for the studies of a suite", f"{args.dir} is a single campaign")
     with open_campaign(args.dir) as store:
         report = build_report(load_campaign(store))
     study, metrics = report.study, report.metrics
@@ -90,6 +103,45 @@ def run(args: argparse.Namespace) -> int:
     if required is None:
         return 0
     return {"recommended": 0, "none": _NONE_HOLDS, "undecided": _UNDECIDED}[found.choice.outcome]
+
+
+def _run_suite(args: argparse.Namespace, required: float | None) -> int:
+    from lastro.analysis.build import build_report
+    from lastro.analysis.suite_decision import decide_suite
+    from lastro.builders.data.decision import suite_document_text
+    from lastro.builders.suite_decision import suite_decision_blocks
+    from lastro.results.read import load_campaign
+
+    only = [option for option in ("cost", "prices", "under") if getattr(args, option)]
+    if only or len(args.require) > (required is not None):
+        refuse_suite(args.dir, f"--{only[0] if only else 'require'}")
+    suite, reports = suites.read(args.dir), {}
+    for member in suite.studies:
+        if suites.begun(args.dir, member):
+            with open_campaign(args.dir / member.name) as store:
+                reports[member.name] = build_report(load_campaign(store))
+    decision = decide_suite(reports, args.service_levels, _weights(args.weights), required or 0.95)
+    if args.json:
+        print(suite_document_text(decision))
+    else:
+        say, recommended = language(args.lang), papers.recommended(suite.source)
+        print_blocks(suite_decision_blocks(suite.label, decision, recommended, say), say, everything=args.all)
+    if required is None:
+        return 0
+    if any(column.decision for column in decision.columns):
+        return 0 if any(map(decision.keeps_all, range(len(decision.candidates)))) else _UNDECIDED
+    return 0 if decision.leader is not None and decision.best[decision.leader] >= required else _UNDECIDED
+
+
+def _weights(text: str | None) -> dict[str, float]:
+    found = {}
+    for pair in (text or "").split(",") if text else ():
+        name, sign, weight = (part.strip() for part in pair.partition("="))
+        if not (name and sign and _WEIGHT.fullmatch(weight)):
+            hint = "write it as in --weights cpu=2,disk=0; others count as 1"
+            raise InputError(f"--weights: '{pair.strip()}' is not STUDY=WEIGHT", hint)
+        found[name] = float(weight)
+    return found
 
 
 def _conditions(texts: list[str]) -> dict[str, list[str]]:

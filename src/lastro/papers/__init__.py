@@ -79,6 +79,21 @@ def absent() -> list[OnlyNamed]:
     return [OnlyNamed(**{**row, "papers": tuple(row["papers"])}) for row in rows]
 
 
+@dataclass(frozen=True, slots=True)
+class Recommended:
+    """The platforms that a published suite recommends: why, and in which passage."""
+
+    platforms: tuple[str, ...]
+    because: str
+    passage: str
+
+
+def recommended(suite: str) -> Recommended | None:
+    """Return what a built-in suite recommends; None for another name."""
+    row = tomllib.loads((_HOME / "recommended.toml").read_text(encoding="utf-8")).get(suite)
+    return Recommended(**{**row, "platforms": tuple(row["platforms"])}) if row else None
+
+
 def _unknown(name: str) -> InputError:
     suites = {each.partition("/")[0] for each in names()}
     near = studies(name.partition("/")[0]) or suites | set(names())  # the study is misspelt, or the suite

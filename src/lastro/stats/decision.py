@@ -159,6 +159,11 @@ def choose(
     return _choice(odds, costs, alpha)
 
 
+def drawn_means(metric: MetricTrials, n_candidates: int, n_conditions: int, seed: int) -> Floats:
+    """Return draws of the means of one metric: (draw, candidate, condition), NaN in all where there is no value."""
+    return _Draws([metric], n_candidates, n_conditions, seed).of(0)[0]
+
+
 def more_blocks(holds: float, n_blocks: int, chance: float, alpha: float) -> int | None:
     """Return how many more blocks decide on a candidate with this probability; None above `MOST_BLOCKS`.
 
@@ -263,8 +268,10 @@ class _Draws:
 
     A cell without values is NaN in all draws."""
 
-    def __init__(self, metrics: Sequence[MetricTrials], n_candidates: int, n_conditions: int) -> None:
-        self._rng = np.random.default_rng(_SEED)
+    def __init__(
+        self, metrics: Sequence[MetricTrials], n_candidates: int, n_conditions: int, seed: int = _SEED
+    ) -> None:
+        self._rng = np.random.default_rng(seed)
         self._size = (DRAWS, n_candidates, n_conditions)
         self._fits = [_FittedMetric.of(metric, n_candidates, n_conditions) for metric in metrics]
         mixing = np.linalg.cholesky(_correlations(self._fits))

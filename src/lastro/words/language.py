@@ -19,6 +19,11 @@ from lastro.stats.notes import Note, Numeral
 LANGUAGES = ("en", "pt-BR")
 
 
+def plural(noun: str) -> str:
+    """Return the plural of an English noun: 'trials', 'studies'."""
+    return f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+
+
 @dataclass(frozen=True, slots=True)
 class Language:
     """A language of reports: `say("{n} of {all} trials", n=3, all=5)` returns the sentence in this language.
@@ -47,7 +52,7 @@ class Language:
         """Return '1 trial' or '2,160 trials'; in Portuguese '1 ensaio', '2.160 ensaios'.
 
         `noun` is English and singular."""
-        return f"{self.integer(n)} {self(noun if n == 1 else noun + 's')}"
+        return f"{self.integer(n)} {self(noun if n == 1 else plural(noun))}"
 
     def integer(self, n: int) -> str:
         """Format an integer with thousands separators."""

@@ -22,7 +22,7 @@ import lastro.words
 from lastro.errors import InputError
 from lastro.render.html import html_environment
 from lastro.render.latex import latex_environment
-from lastro.words.language import ENGLISH, LANGUAGES, language
+from lastro.words.language import ENGLISH, LANGUAGES, language, plural
 
 WORDS, FIGURES = (Path(package.__path__[0]) for package in (lastro.words, lastro.figures))
 BUILDERS, RENDER = (Path(package.__path__[0]) for package in (lastro.builders, lastro.render))
@@ -53,7 +53,7 @@ def _in_template(tree: jinja2.nodes.Template) -> Iterator[str]:
             case jinja2.nodes.Name(name="say"):
                 yield from texts
             case jinja2.nodes.Getattr(node=jinja2.nodes.Name(name="say"), attr="count"):
-                yield from (form for text in texts for form in (text, text + "s"))
+                yield from (form for text in texts for form in (text, plural(text)))
 
 
 def test_a_template_says_nothing_but_by_say() -> None:
@@ -75,7 +75,7 @@ def _in_code(tree: ast.AST) -> Iterator[str]:
         if function in ("say", "self.say", "N_"):
             yield from texts
         elif function in ("say.count", "self.say.count"):
-            yield from (form for text in texts for form in (text, text + "s"))
+            yield from (form for text in texts for form in (text, plural(text)))
 
 
 def _in_notes(tree: ast.Module) -> Iterator[str]:

@@ -21,17 +21,22 @@ from __future__ import annotations
 from typing import Any
 
 from lastro.analysis.decision import SlaDecision
+from lastro.analysis.suite_decision import SuiteDecision
 from lastro.builders.data.encoder import encode, only
 from lastro.plain import json_text
 from lastro.stats.decision import LimitOdds
 
-FORMAT = "lastro-decision/1"
+FORMAT, SUITE_FORMAT = "lastro-decision/1", "lastro-suite-decision/1"
 _VERDICTS = {"accepted": "holds", "rejected": "does not hold", "open": "undecided", "missing": "not measured"}
 
 
 def document_text(decision: SlaDecision) -> str:
+    return json_text(encode(_document(decision), {}))
+
+
+def _document(decision: SlaDecision) -> dict[str, Any]:
     choice, best = decision.choice, decision.choice.recommended
-    whole = {
+    return {
         "format": FORMAT,
         "verdict": choice.outcome,
         "recommended": None if best is None else decision.candidates[best].label,
@@ -48,6 +53,33 @@ def document_text(decision: SlaDecision) -> str:
         "candidates": [_candidate(decision, at) for at in decision.order()],
         "lacking": [only(each, "label levels gaps") for each in decision.lacking],
     }
+
+
+def suite_document_text(decision: SuiteDecision) -> str:
+    """Return the choice over the studies of a suite: {format, reference, leader, candidates, studies, left_out}.
+
+    A spread is [middle, low, high]. `goodness` of a study is {candidate: spread, or null}, and `levels` its decision by
+    service levels, as for a single campaign, or null."""
+    names = decision.candidates
+    whole = {
+        "format": SUITE_FORMAT,
+        "confidence": decision.confidence,
+        "reference": names[decision.reference],
+        "leader": None if decision.leader is None else names[decision.leader],
+        "candidates": [
+            {"label": name, "score": score, "best": best, "keeps_all_levels": decision.keeps_all(at)}
+            for at, (name, score, best) in enumerate(zip(names, decision.scores, decision.best, strict=True))
+        ],
+        "studies": [
+            {
+                "name": column.name, "metric": column.metric.name, "weight": column.weight,
+                "goodness": dict(zip(names, column.goodness, strict=True)),
+                "levels": column.decision and _document(column.decision),
+            }
+            for column in decision.columns
+        ],
+        "left_out": decision.left_out,
+    }  # fmt: skip
     return json_text(encode(whole, {}))
 
 

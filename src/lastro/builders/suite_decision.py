@@ -1,0 +1,112 @@
+"""The document on the choice over the studies of a suite: what is the best, and what its source recommends. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lastro.analysis.suite_decision import SuiteDecision, surest_variant
+from lastro.builders.decision import VERDICTS, odds_text, percent_text, spread_text
+from lastro.document import Block, Items, Paragraph, Table, Title, section
+from lastro.papers import Recommended
+from lastro.words.language import Language
+from lastro.words.phrases import joined
+
+
+def suite_decision_blocks(
+    title: str, decision: SuiteDecision, recommended: Recommended | None, say: Language
+) -> Iterator[Block]:
+    """Yield the answer, the studies by candidate, and what does not count."""
+    yield Title(title, tuple(_answer(decision, recommended, say)))
+    yield _table(decision, say)
+    if any(column.decision for column in decision.columns):
+        yield _levels_table(decision, say)
+    yield Paragraph(
+        say(
+            "How many times as good as {reference} each platform is: the ratio of means, inverted where less is "
+            "better, with {confidence} intervals. Each study counts by one metric, and by the first options of a "
+            "platform that it lists and measured. The score is the weighted geometric mean.",
+            reference=decision.candidates[decision.reference],
+            confidence=percent_text(decision.confidence, say),
+        )
+    )
+    gaps = tuple(f"{name}: {say(why)}" for name, why in decision.left_out.items())
+    yield from section(say("Studies that do not count"), Items(gaps))
+
+
+def _answer(decision: SuiteDecision, recommended: Recommended | None, say: Language) -> Iterator[str]:
+    names, studies = decision.candidates, say.count(len(decision.columns), "study")
+    leader, reference = decision.leader, names[decision.reference]
+    if leader is None:
+        yield say("No candidate was measured in every study.")
+    else:
+        yield say(
+            "Over {studies}, {candidate} is the best beside {reference} with a probability of {p}: {score} times as "
+            "good.",
+            studies=studies,
+            candidate=names[leader],
+            reference=reference,
+            p=odds_text(decision.best[leader], say),
+            score=spread_text(decision.scores[leader], say),
+        )
+    if recommended is not None:
+        yield _on_source(decision, recommended, say)
+    if any(column.decision for column in decision.columns):
+        kept = [name for at, name in enumerate(names) if decision.keeps_all(at)]
+        if kept:
+            yield say("In all studies with levels, {candidates} surely keep them.", candidates=joined(kept, say))
+        else:
+            yield say("No candidate surely keeps the levels of all studies.")
+
+
+def _on_source(decision: SuiteDecision, recommended: Recommended, say: Language) -> str:
+    """Return what the source of a suite recommends, and how probably that is the best here."""
+    source = say(
+        "Its source recommends {platforms} ({passage}), {because}.",
+        platforms=joined(list(recommended.platforms), say),
+        passage=recommended.passage,
+        because=recommended.because,
+    )
+    named = [at for at, name in enumerate(decision.candidates) if name in recommended.platforms and decision.scores[at]]
+    p = sum(decision.best[at] for at in named)
+    if not named or decision.leader is None:
+        return f"{source} {say('That was not measured here.')}"
+    if p >= decision.confidence:
+        here = say("This host says so, too, with a probability of {p}.", p=odds_text(p, say))
+    elif p <= 1 - decision.confidence:
+        here = say("By speed alone, this host says otherwise: the probability is {p}.", p=odds_text(p, say))
+    else:
+        here = say("This host leaves that open: the probability is {p}.", p=odds_text(p, say))
+    return f"{source} {here}"
+
+
+def _table(decision: SuiteDecision, say: Language) -> Table:
+    weighted = len({column.weight for column in decision.columns}) > 1
+    shown = sorted(range(len(decision.candidates)), key=lambda at: (at != decision.reference, -decision.best[at]))
+    head = [say("study"), say("metric"), *([say("weight")] if weighted else [])]
+    rows = [
+        (
+            column.name, column.metric.name, *([say.number(f"{column.weight:g}")] if weighted else []),
+            *(spread_text(column.goodness[at], say) for at in shown if at != decision.reference),
+        )
+        for column in decision.columns
+    ]  # fmt: skip
+    others = [at for at in shown if at != decision.reference]
+    blank = ("",) * (len(head) - 1)
+    rows.append((say("score"), *blank, *(spread_text(decision.scores[at], say) for at in others)))
+    rows.append((say("is the best"), *blank, *(odds_text(decision.best[at], say) for at in others)))
+    columns = (*head, *(decision.candidates[at] for at in others))
+    return Table("suite-decision", "", columns, tuple(rows), frozenset(range(2, len(columns))), whole=True)
+
+
+def _levels_table(decision: SuiteDecision, say: Language) -> Table:
+    columns = (say("study"), say("levels"), *decision.candidates)
+    rows = []
+    for column in (column for column in decision.columns if column.decision):
+        found = column.decision
+        assert found is not None
+        cells = [
+            f"{say(VERDICTS[surest[0]])} ({odds_text(surest[1], say)})" if surest else "—"
+            for surest in (surest_variant(found, name) for name in decision.candidates)
+        ]
+        rows.append((column.name, joined([level.text for level in found.levels], say), *cells))
+    return Table("suite-levels", say("Service levels"), columns, tuple(rows), long=frozenset({1}), whole=True)

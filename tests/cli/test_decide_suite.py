@@ -1,0 +1,92 @@
+"""`lastro decide` on a suite: what is the best over its studies, and what its source recommends."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from lastro import papers
+from lastro.campaign import suite as suites
+from lastro.scenarios.base import schemas
+from lastro.study.load import load
+
+from ..support.campaigns import Levels, make_campaign
+from .conftest import is_error, lastro
+
+NAMES = ("cpu", "memory", "disk", "gzip")
+SPEED = {"native": 1.0, "docker": 0.97, "lxd": 0.9, "incus": 0.88}
+
+
+def mendes(home: Path, replicates: int = 5, slow_disk: float = 1.0) -> Path:
+    """The suite mendes2019, on a host where Docker is faster than LXD except that its disk is `slow_disk` as fast."""
+    folder = papers.folder("mendes2019")
+    assert folder is not None
+    studies = [load(folder / f"{name}.toml", schemas()) for name in NAMES]
+    suites.create(home / "out", suites.read_folder(folder), "mendes2019", studies, papers.claims)
+    for name, study in zip(NAMES, studies, strict=True):
+        better = {metric.name: metric.better for metric in study.metrics}
+
+        def value(levels: Levels, block: int, metric: str, name: str = name, better: dict[str, str] = better) -> float:
+            platform = str(levels["platform"]).partition(":")[0]
+            noise = 1 + 0.02 * math.sin(7 * block + 3 * len(platform) + 5 * len(metric)) + 0.01 * block
+            speed = SPEED[platform] * (slow_disk if (name, platform) == ("disk", "docker") else 1.0)
+            return 100 * noise * (1 / speed if better[metric] == "lower" else speed)
+
+        few = replace(study, design=replace(study.design, replicates=replicates))
+        make_campaign(home / "out" / name, few, value=value)
+    return home / "out"
+
+
+def test_the_best_over_all_studies_and_what_the_paper_chose(tmp_path: Path) -> None:
+    place = mendes(tmp_path)
+    done = lastro("decide", place)
+    assert done.code == 0, done.err
+    text = " ".join(done.out.split())
+    assert "Over 4 studies, docker is the best beside native with a probability of > 99 %: 0.97" in text
+    assert "Its source recommends docker (conclusion), although its memory bandwidth is lower" in text
+    assert "This host says so, too, with a probability of > 99 %." in text
+    found = lastro("decide", place, "--json").json
+    assert (found["format"], found["reference"], found["leader"]) == ("lastro-suite-decision/1", "native", "docker")
+    assert [each["name"] for each in found["studies"]] == list(NAMES)
+    for study in found["studies"]:
+        middle, low, high = study["goodness"]["lxd"]
+        assert low < middle < high and middle == pytest.approx(0.9, abs=0.03)
+        assert study["goodness"]["native"] == [1.0, 1.0, 1.0] and study["levels"] is None
+    assert "melhor ao lado de native" in " ".join(lastro("decide", place, "--lang", "pt-BR").out.split())
+
+
+def test_weights_change_what_is_the_best(tmp_path: Path) -> None:
+    place = mendes(tmp_path, slow_disk=0.3)
+    assert "By speed alone, this host says otherwise" in " ".join(lastro("decide", place).out.split())
+    without = lastro("decide", place, "--weights", "disk=0", "--json").json
+    assert without["leader"] == "docker" and {each["name"]: each["weight"] for each in without["studies"]}["disk"] == 0
+    assert "weight 20" in lastro("decide", place, "--weights", "cpu=20").out
+    is_error(lastro("decide", place, "--weights", "dsk=2"), 2, "did you mean 'disk'?")
+    is_error(lastro("decide", place, "--weights", "disk"), 2, "is not STUDY=WEIGHT")
+    is_error(lastro("decide", place, "--weights", ",".join(f"{name}=0" for name in NAMES)), 2, "above 0")
+    is_error(lastro("decide", place, "--cost", "cpu"), 2, "--cost takes one of them")
+    is_error(lastro("decide", place / "cpu", "--weights", "cpu=2"), 2, "is for the studies of a suite")
+
+
+def test_service_levels_hold_in_every_study_that_has_their_metric(tmp_path: Path) -> None:
+    place = mendes(tmp_path)
+    metric = lastro("decide", place, "--json").json["studies"][0]["metric"]
+    for level, kept, code in (
+        ("80", ["native", "docker", "lxd", "incus"], 0),
+        ("94", ["native", "docker"], 0),
+        ("400", [], 8),
+    ):
+        args = ("decide", place, "--sla", f"{metric} >= {level}", "--require", "95%")
+        found = lastro(*args, "--json")
+        assert found.code == code, found.err
+        assert [each["label"] for each in found.json["candidates"] if each["keeps_all_levels"]] == kept
+    assert "surely keeps the levels of all studies" in lastro(*args).out
+    is_error(lastro("decide", place, "--sla", "speed > 3"), 2, "has no metric 'speed'")
+
+
+@pytest.mark.parametrize("n", [1])
+def test_a_study_with_one_block_does_not_count(tmp_path: Path, n: int) -> None:
+    is_error(lastro("decide", mendes(tmp_path, replicates=n)), 2, "compares platforms", "two blocks")
