@@ -9,6 +9,8 @@ keeps its name:
   lastro new --from kagami2017 mine.toml
   lastro new --from trindade2018 mine       a suite: a folder with all of its studies
 
+  lastro new --ask edge.toml                five questions; the study ends with a decision, and fits your time
+
 With --part, FILE is the name of a part: the command writes a working example to parts/, and a test of its contract.
 
   lastro new --part anomaly timers    writes parts/anomalies/timers.py and parts/tests/test_timers.py"""
@@ -18,7 +20,11 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from lastro.cli._terminal import print_document
 from lastro.errors import InputError, OutputError
@@ -38,12 +44,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--from", dest="source", metavar="NAME", help="write a built-in study, or the folder of a built-in suite"
     )
+    parser.add_argument(
+        "--ask", action="store_true", help="ask what runs, where, beside what, what must hold, how long"
+    )
     parser.add_argument("--part", choices=_PARTS, help="write a part of this kind; FILE is its name")
     parser.add_argument("--name", help="the study's name; default: the file's name without its extension")
     parser.add_argument("--force", action="store_true", help="overwrite the file if it exists")
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.ask:
+        if args.part or args.source:
+            raise InputError("--ask writes a study from your answers", "leave out --part and --from")
+        return _ask(args)
     if args.part:
         if args.source:
             raise InputError("--part and --from exclude each other", "write the part and the study one after the other")
@@ -57,6 +70,54 @@ def run(args: argparse.Namespace) -> int:
     _write(Path(args.file), text, overwrite=args.force)
     print(f"wrote {args.file}; see what it would run with `lastro plan {args.file}`")
     return 0
+
+
+def _ask(args: argparse.Namespace) -> int:
+    from lastro.app import first_study as first
+    from lastro.units import human_duration, parse_duration_s
+
+    if args.file != "-" and os.path.lexists(args.file) and not args.force:  # before anybody answers
+        raise InputError(f"{args.file} already exists", "choose another name, or overwrite it with --force")
+    answers = first.Answers(
+        _asked("What runs? `lastro parts function` lists functions.", "firewall",
+               partial(first.parts_named, "function")),
+        _asked("On what could it run? `lastro doctor --quick` says what this host has.", "native, docker",
+               partial(first.parts_named, "platform")),
+        _asked("Who is next to it? `lastro parts anomaly` lists neighbours.", "memory",
+               lambda text: first.with_none(first.parts_named("anomaly", text))),
+        _asked("What must hold?", "throughput >= 2 Gbit/s, latency_p95 < 1 ms", first.levels_named),
+        _asked("How long may it take?", "15 min", parse_duration_s),
+    )  # fmt: skip
+    found = first.first_study(args.name or _name_from(args.file), answers)
+    if args.file == "-":
+        print_document(found.text)
+    else:
+        _write(Path(args.file), found.text, overwrite=args.force)
+        print(f"wrote {args.file}; it is expected to take {human_duration(found.expected_s)}: `lastro run {args.file}`")
+    for what in found.left_out:
+        print(f"left out for the time: {what}", file=sys.stderr)
+    return 0
+
+
+T = TypeVar("T")
+
+
+def _asked(question: str, usual: str, read: Callable[[str], T]) -> T:
+    """Ask, and return what was read; an empty answer is the usual one. On a terminal, a wrong answer is asked again.
+
+    Raises: InputError for a wrong answer elsewhere, and where there is no answer."""
+    while True:
+        print(f"{question} [{usual}] ", end="" if sys.stdin.isatty() else "\n", file=sys.stderr, flush=True)
+        if not (line := sys.stdin.readline()):
+            raise InputError(
+                "there is no answer", "answer each question with a line; an empty one takes what is in [ ]"
+            )
+        try:
+            return read(line.strip() or usual)
+        except InputError as error:
+            if not sys.stdin.isatty():
+                raise
+            print("\n  ".join(filter(None, (error.message, error.hint))), file=sys.stderr)
 
 
 def study_text(name: str) -> str:

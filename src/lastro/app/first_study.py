@@ -1,0 +1,175 @@
+"""A study from a few answers: what runs, on what it could run, who is next to it, what must hold, how long it may take.
+
+The design is the largest that fits the time: first measurements become shorter, then blocks fewer, then what nobody
+asked about is held constant; each step says what can then not be answered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from lastro import registry
+from lastro.campaign.duration import forecast
+from lastro.errors import InputError, did_you_mean
+from lastro.scenarios.base import Scenario, schemas
+from lastro.study import design
+from lastro.study.levels import NONE, split_options
+from lastro.study.load import parse
+from lastro.study.service_level import ServiceLevel
+from lastro.units import human_duration
+
+_SCENARIO = "chain"
+_COST = "cpu_per_gbit"
+_LINKS, _LIMITS = ("veth-bridge", "macvlan-bridge"), ("none", "cgroups")
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """Names of parts, service levels as users write them, and a number of seconds."""
+
+    functions: tuple[str, ...]
+    platforms: tuple[str, ...]
+    neighbours: tuple[str, ...]
+    levels: tuple[str, ...]
+    within_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class FirstStudy:
+    """The text of a study file, how long it is expected to take, and what was left out for the time."""
+
+    text: str
+    expected_s: float
+    left_out: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Effort:
+    """A design; `dropped` are the questions that it cannot answer."""
+
+    measure_s: float
+    replicates: int
+    links: tuple[str, ...] = _LINKS
+    limits: tuple[str, ...] = _LIMITS
+    dropped: tuple[str, ...] = ()
+
+
+def parts_named(kind: str, text: str) -> tuple[str, ...]:
+    """Return the parts of a list such as 'runc, docker'. Raises: InputError for one that does not exist."""
+    known = registry.names(kind)
+    names = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    for name in names:
+        if split_options(name)[0] not in known:
+            raise InputError(f"there is no {kind} '{name}'", did_you_mean(name, known) or f"see `lastro parts {kind}`")
+    if not names:
+        raise InputError(f"name at least one {kind}", f"see `lastro parts {kind}`")
+    return names
+
+
+def levels_named(text: str) -> tuple[str, ...]:
+    """Return the service levels of a list such as 'throughput >= 2 Gbit/s, latency_p95 < 1 ms'. Raises: InputError."""
+    metrics = tuple(schemas()[_SCENARIO].metrics.values())
+    texts = tuple(part.strip() for part in text.split(",") if part.strip())
+    for each in texts:
+        ServiceLevel.parse(each, metrics)
+    if not texts:
+        raise InputError("name at least one service level", "write it as in 'throughput >= 2 Gbit/s'")
+    return texts
+
+
+def first_study(name: str, answers: Answers) -> FirstStudy:
+    """Return the largest design that fits the time.
+
+    Raises: InputError when not even the smallest does, with the time that it needs."""
+    for effort in _efforts():
+        text = _text(name, answers, effort)
+        study = parse(text, name, schemas())
+        scenario = registry.get(Scenario, study.scenario)
+        expected_s = forecast(study, scenario, design.treatments(study)).total_s
+        if expected_s <= answers.within_s:
+            return FirstStudy(text, expected_s, effort.dropped)
+    raise InputError(
+        f"three blocks of this study take {human_duration(expected_s)} at the least",
+        "give it more time, or name fewer platforms, functions or neighbours",
+    )
+
+
+def _efforts() -> Iterator[_Effort]:
+    yield from (_Effort(10, 10), _Effort(5, 10), _Effort(5, 5), _Effort(2, 5), _Effort(1, 5), _Effort(1, 3))
+    no_link = f"whether another link than {_LINKS[0]} is better"
+    yield from (_Effort(1, n, links=_LINKS[:1], dropped=(no_link,)) for n in (5, 3))
+    no_limits = "what limits by cgroups give back, and what they cost"
+    yield from (_Effort(1, n, _LINKS[:1], _LIMITS[:1], (no_link, no_limits)) for n in (5, 3))
+
+
+def _text(name: str, answers: Answers, effort: _Effort) -> str:
+    parsed = [ServiceLevel.parse(each, tuple(schemas()[_SCENARIO].metrics.values())) for each in answers.levels]
+    bounded = [level.metric.name for level in parsed]
+    metrics = list(dict.fromkeys(("throughput", *bounded, _COST)))
+    levels = [
+        (level.metric.name, each.removeprefix(level.metric.name).strip())
+        for level, each in zip(parsed, answers.levels, strict=True)
+    ]
+    factors = {
+        "platform": answers.platforms,
+        "attachment": effort.links,
+        "isolation": effort.limits,
+        "function": answers.functions,
+        "anomaly": answers.neighbours,
+    }
+    varied = {factor: levels for factor, levels in factors.items() if len(levels) > 1}
+    fixed = {factor: levels[0] for factor, levels in factors.items() if len(levels) == 1}
+    if not varied:
+        varied = {"platform": answers.platforms}
+        fixed.pop("platform")
+    pings = any(name.startswith("latency") for name in metrics)
+    udp = any(name.startswith(("jitter", "udp")) for name in metrics)
+    lines = [
+        "# Written from five answers by `lastro new --ask`. `lastro plan` shows it; `lastro run` ends with",
+        "# the decision: which combination keeps the service levels at the least cost.",
+        *(f"# Left out for the time: {what}." for what in effort.dropped),
+        "",
+        "[study]",
+        f'name = "{name}"',
+        f'title = "Which platform keeps the service levels of {" and ".join(answers.functions)}?"',
+        f'scenario = "{_SCENARIO}"',
+        f"metrics = {_array(metrics)}",
+        "",
+        "[factors]",
+        *(f"{factor} = {_array(levels)}" for factor, levels in varied.items()),
+        "",
+        "[settings]",
+        *(f'{factor} = "{level}"' for factor, level in fixed.items()),
+        f"tcp_s = {effort.measure_s:g}",
+        f"udp_s = {effort.measure_s if udp else 0:g}",
+        f"ping_s = {effort.measure_s if pings else 0.5:g}",
+        "ping_interval_ms = 10",
+        f"settle_s = {2 if effort.measure_s > 1 else 0}",
+        "gap_s = 0",
+        'cpus_idle = "awake"   # else latency also tells how long a CPU takes to wake up',
+        "",
+        "[sla]",
+        *(f'{metric} = "{level}"' for metric, level in levels),
+        "",
+        "[cost]",
+        f"{_COST} = 1",
+        "",
+        "[design]",
+        f"replicates = {effort.replicates}",
+        "seed = 1",
+        f"baseline = {{ {', '.join(f'{factor} = {_quoted(found[0])}' for factor, found in varied.items())} }}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def with_none(neighbours: Sequence[str]) -> tuple[str, ...]:
+    """Return the levels of the factor of neighbours: without one, and beside each."""
+    return tuple(dict.fromkeys((NONE, *neighbours)))
+
+
+def _quoted(text: str) -> str:
+    return f'"{text}"'
+
+
+def _array(texts: Sequence[str]) -> str:
+    return f"[{', '.join(map(_quoted, texts))}]"

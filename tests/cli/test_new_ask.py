@@ -1,0 +1,79 @@
+"""`lastro new --ask`: five answers become a study that fits the time and ends with a decision."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lastro.campaign.duration import forecast
+from lastro.registry import get
+from lastro.scenarios.base import Scenario, schemas
+from lastro.study.design import treatments
+from lastro.study.load import load
+from lastro.study.model import Study
+
+
+def ask(file: Path | str, *answers: str, more: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "lastro", "new", "--ask", str(file), *more],
+        input="".join(f"{answer}\n" for answer in answers), capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+
+
+def expected_s(study: Study) -> float:
+    return forecast(study, get(Scenario, study.scenario), treatments(study)).total_s
+
+
+def test_empty_answers_are_the_usual_ones(tmp_path: Path) -> None:
+    file = tmp_path / "edge.toml"
+    done = ask(file, "", "", "", "", "")
+    assert done.returncode == 0, done.stderr
+    study = load(file, schemas())
+    assert study.name == "edge" and study.sla == {"throughput": ">= 2 Gbit/s", "latency_p95": "< 1 ms"}
+    levels = {factor.name: factor.levels for factor in study.factors}
+    assert levels["platform"] == ("native", "docker") and levels["anomaly"] == ("none", "memory")
+    assert study.settings["function"] == "firewall" and study.cost == {"cpu_per_gbit": 1.0}
+    assert 300 < expected_s(study) <= 900 and "left out" not in done.stderr
+    assert f"`lastro run {file}`" in done.stdout
+
+
+@pytest.mark.parametrize(("time", "dropped"), [("1h", 0), ("20 min", 0), ("6 min", 1), ("3 min", 2)])
+def test_the_design_is_the_largest_that_fits_and_says_what_it_cannot_answer(
+    time: str, dropped: int, tmp_path: Path
+) -> None:
+    file = tmp_path / "s.toml"
+    done = ask(file, "firewall", "native, runc, docker, lxc", "memory, disk", "throughput > 3 Gbit/s", time)
+    assert done.returncode == 0, done.stderr
+    study = load(file, schemas())
+    assert expected_s(study) <= {"1h": 3600, "20 min": 1200, "6 min": 360, "3 min": 180}[time]
+    said = [line for line in done.stderr.splitlines() if line.startswith("left out for the time: ")]
+    assert len(said) == dropped == file.read_text().count("# Left out for the time: ")
+    assert study.design.replicates >= 3 and study.settings["udp_s"] == 0
+
+
+def test_a_wrong_answer_is_one_clear_error_and_nothing_is_written(tmp_path: Path) -> None:
+    file = tmp_path / "s.toml"
+    for answers, words in (
+        (("fierwall",), "did you mean 'firewall'?"),
+        (("nat", "dokcer"), "did you mean 'docker'?"),
+        (("nat", "docker", "memory", "speed > 3"), "has no metric 'speed'"),
+        (("nat", "docker", "memory", "throughput > 3 ms"), "is not in Mbit/s"),
+        (("nat", "docker", "memory", "", "soon"), "write it as in 30min"),
+        (("nat", "docker", "memory", "", "10 s"), "at the least"),
+        (("nat", "docker"), "there is no answer"),
+    ):
+        done = ask(file, *answers)
+        assert done.returncode == 2 and words in done.stderr and "Traceback" not in done.stderr, answers
+        assert not file.exists()
+    file.write_text("mine")
+    assert "already exists" in ask(file).stderr and file.read_text() == "mine"
+    assert "leave out --part" in ask("-", more=("--from", "demo")).stderr
+
+
+def test_one_platform_alone_and_a_level_of_jitter_make_a_study_too() -> None:
+    done = ask("-", "none", "runc", "none", "jitter < 0.1 ms", "10 min")
+    assert done.returncode == 0, done.stderr
+    assert 'function = "none"' in done.stdout and "udp_s = 0" not in done.stdout and "ping_s = 0.5" in done.stdout
