@@ -159,7 +159,7 @@ def choose(
     return _choice(odds, costs, alpha)
 
 
-def drawn_means(metric: MetricTrials, n_candidates: int, n_conditions: int, seed: int) -> Floats:
+def drawn_means(metric: MetricTrials, n_candidates: int, n_conditions: int, seed: int = _SEED) -> Floats:
     """Return draws of the means of one metric: (draw, candidate, condition), NaN in all where there is no value."""
     return _Draws([metric], n_candidates, n_conditions, seed).of(0)[0]
 
