@@ -8,6 +8,7 @@ from lastro import registry
 from lastro.anomalies.base import Dose
 from lastro.host.caches import last_level_cache_bytes
 from lastro.host.local import LocalHost
+from lastro.study.levels import split_options
 from lastro.testing import AnomalyContract
 from lastro.testing.subject import MIB
 
@@ -17,6 +18,13 @@ pytestmark = [pytest.mark.root, pytest.mark.measures]
 class TestCpu(AnomalyContract):
     anomaly = "cpu"
     tools = ("stress-ng", "stress")
+
+
+class TestCpuAtHalf(AnomalyContract):
+    anomaly = "cpu:dose=50"
+
+    def check(self, dose: Dose) -> None:
+        assert 0.9 <= dose.cpus <= 1.1, "half of each of two CPUs"
 
 
 class TestMemory(AnomalyContract):
@@ -82,6 +90,13 @@ class TestMembw(AnomalyContract):
         assert 1 << 30 <= dose.moved_bytes / dose.elapsed_s < 1.25 * (2 << 30), "not at the rate that was stated"
 
 
+class TestMembwAtQuarter(AnomalyContract):
+    anomaly = "membw:dose=25"
+
+    def check(self, dose: Dose) -> None:
+        assert 0.9 * (1 << 29) <= dose.moved_bytes / dose.elapsed_s <= 1.1 * (1 << 29)
+
+
 class TestCache(AnomalyContract):
     anomaly = "cache"
 
@@ -91,9 +106,9 @@ class TestCache(AnomalyContract):
 
 ANOMALIES = (
     TestCpu, TestMemory, TestDisk, TestIo, TestFork, TestNetwork, TestFiles, TestSockets, TestConntrack, TestMembw,
-    TestCache,
+    TestCache, TestCpuAtHalf, TestMembwAtQuarter,
 )  # fmt: skip
 
 
 def test_every_anomaly_passes_the_contract() -> None:
-    assert {cls.anomaly for cls in ANOMALIES} == registry.names("anomaly") - {"none"}
+    assert {split_options(cls.anomaly)[0] for cls in ANOMALIES} == registry.names("anomaly") - {"none"}

@@ -1,5 +1,4 @@
-"""At which dose each service level breaks, for each candidate: the response to a factor of numbers, such as the load that
-a neighbour makes. Pure."""
+"""At which dose each service level breaks, along a factor of numbers, for each candidate. Pure."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -214,6 +214,24 @@ class Neighbour:
         if not self._process.alive():
             done = self._process.stop()
             raise CommandFailed(done.argv, done.returncode, done.error_text or done.text)
+
+
+DOSE = Setting("dose", 100, "percent of that load, within 10 % or the trial is invalid; 100: all it gets", 0, 100)
+_WHOLE = 100
+_OFF = 0.1  # of a dose that is asked for in percent
+
+
+def share_of(chosen: Mapping[str, Level]) -> float | None:
+    """Return the dose that a study asks for, from 0 to below 1; None if that is all that the neighbour gets."""
+    dose = float(chosen.get(DOSE.name, _WHOLE))
+    return dose / _WHOLE if dose < _WHOLE else None
+
+
+def off_dose(did: float, asked: float, text: Callable[[float], str]) -> str | None:
+    """Return that a neighbour did more or less than it was asked to, by more than 10 %; None if it did not."""
+    if abs(did - asked) <= _OFF * asked:
+        return None
+    return f"the neighbour did {text(did)}, {'more' if did > asked else 'less'} than {text(asked)} by more than 10 %"
 
 
 def allowed_cpus(demand: Demand, limits: Resources) -> float:

@@ -5,8 +5,13 @@ between copies, so that its cost is that of its accesses. Bytes read and bytes w
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from lastro.anomalies._memory_mover import LEAST_SHARE, MemoryMover
-from lastro.anomalies.base import Demand
+from lastro.anomalies.base import DOSE, Demand, Dose, off_dose, share_of
+from lastro.host.cgroups import Resources
+from lastro.study.model import Setting
+from lastro.units import human_bytes
 
 
 class MemoryBandwidth(MemoryMover):
@@ -14,8 +19,19 @@ class MemoryBandwidth(MemoryMover):
     summary = "copies memory at a stated rate (setting `anomaly_bandwidth`), and rests in between"
     does, verb, caches = "copy", "moved", 4  # as much as STREAM asks for
 
+    options: ClassVar[tuple[Setting, ...]] = (DOSE,)
+
+    def argv(self, demand: Demand) -> list[str]:
+        return [] if share_of(self.chosen) == 0 else super().argv(demand)
+
     def rate(self, demand: Demand) -> int:
-        return demand.bandwidth_bps
+        share = share_of(self.chosen)
+        return demand.bandwidth_bps if share is None else int(share * demand.bandwidth_bps)
 
     def least_rate(self, demand: Demand) -> float:
         return LEAST_SHARE * demand.bandwidth_bps
+
+    def too_little(self, dose: Dose, demand: Demand, limits: Resources) -> str | None:
+        if share_of(self.chosen) is None or limits.cpus is not None:  # a limit on its CPU time may hold it back
+            return super().too_little(dose, demand, limits)
+        return off_dose(dose.moved_bytes / dose.elapsed_s, self.rate(demand), lambda rate: f"{human_bytes(rate)}/s")

@@ -11,6 +11,7 @@ from lastro.attachments.base import Attachment
 from lastro.functions.base import CounterReading, Function
 from lastro.host.cgroups import Resources
 from lastro.platforms.base import InstanceSpec
+from lastro.scenarios.base import make_part
 from lastro.scenarios.shared.chain import deployed
 from lastro.scenarios.shared.disturbance import bounded
 from lastro.scenarios.shared.pools import PlatformPool
@@ -24,8 +25,8 @@ _READINGS = 3  # of a dose, one second each: a second in which others had the pr
 class AnomalyContract:
     """The contract of an anomaly: it reaches its dose and ends with its trial; one that did too little is detected.
 
-    `tools` are what a study may choose to make the anomaly (setting `anomaly_tool`). Each test is a real run in a runc
-    container, on a host that does nothing else."""
+    `anomaly` is a level, with options if needed. `tools` are what a study may choose to make it (setting
+    `anomaly_tool`). Each test is a real run in a runc container, on a host that does nothing else."""
 
     anomaly: ClassVar[str]
     tools: ClassVar[tuple[str, ...]] = ("stress-ng",)
@@ -35,7 +36,7 @@ class AnomalyContract:
         return Demand(tool=tool, workers=2, memory_bytes=self.memory_bytes, timeout_s=20.0)
 
     def _part(self) -> Anomaly:
-        return registry.get(Anomaly, self.anomaly)()
+        return make_part(Anomaly, self.anomaly)
 
     def test_it_reaches_its_dose_and_ends_with_the_trial(self, testbed: Testbed, pool: PlatformPool) -> None:
         for tool in self.tools:

@@ -39,6 +39,40 @@ from ...support.recording import RecordingHost, answer, recording_testbed
 MIB = 1 << 20
 
 
+@pytest.mark.parametrize(
+    ("level", "did", "limits", "missed"),
+    [
+        ("cpu:dose=50", {"cpus": 1.05}, Resources(), None),
+        (
+            "cpu:dose=50",
+            {"cpus": 0.8},
+            Resources(),
+            "the neighbour did 0.80 CPUs, less than 1.00 CPUs by more than 10 %",
+        ),
+        ("cpu:dose=50", {"cpus": 1.2}, Resources(), "more than 1.00 CPUs"),
+        ("cpu:dose=50", {"cpus": 0.3}, Resources(cpus=0.3), None),  # its limit allows no more
+        ("cpu", {"cpus": 0.6}, Resources(), None),
+        ("membw:dose=25", {"moved_bytes": 1 << 29}, Resources(), None),
+        ("membw:dose=25", {"moved_bytes": 1 << 30}, Resources(), "more than 512.0 MiB/s"),
+    ],
+)
+def test_a_dose_in_percent_is_reached_within_a_tenth(
+    level: str, did: dict[str, float], limits: Resources, missed: str | None
+) -> None:
+    dose = Dose(**{"elapsed_s": 1.0, "cpus": 0.5, "memory_peak_bytes": 0, "written_bytes": 0, "alive": True, **did})
+    demand = Demand(tool="stress-ng", workers=2, memory_bytes=32 * MIB, timeout_s=20.0, usable_cpus=2)
+    said = make_part(Anomaly, level).unmet(dose, demand, limits)
+    assert (said is None) if missed is None else (said is not None and missed in said), said
+
+
+def test_a_dose_of_none_is_no_neighbour_and_a_part_of_it_is_made_by_stress_ng() -> None:
+    demand = demand_of("stress")
+    assert [make_part(Anomaly, f"{name}:dose=0").argv(demand) for name in ("cpu", "membw")] == [[], []]
+    assert make_part(Anomaly, "cpu:dose=30").argv(demand)[:5] == ["stress-ng", "--cpu", "2", "--cpu-load", "30"]
+    assert make_part(Anomaly, "cpu").argv(demand)[0] == "stress"
+    assert make_part(Anomaly, "membw:dose=50").argv(demand)[5] == str((1 << 30) // 2)
+
+
 def demand_of(tool: str) -> Demand:
     return Demand(tool=tool, workers=2, memory_bytes=32 * MIB, timeout_s=20.0)
 
