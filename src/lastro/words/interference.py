@@ -29,7 +29,7 @@ class _Sentences:
         known = known[: min(_MOST, most - bool(cost and len(known) > 1))]
         for one in known:
             recoveries = self.found.recoveries.get(one.level, ())
-            clauses = [self._loss_words(one) + where, *self._recovery_clauses(recoveries)]
+            clauses = [self._where(self._loss_words(one)) + where, *self._recovery_clauses(recoveries)]
             yield sentence([*clauses, cost] if len(known) == 1 else clauses)
         if len(known) != 1 and cost:
             yield sentence([cost])
@@ -42,6 +42,12 @@ class _Sentences:
         return Amount(change.value, change.low, change.high, unit)
 
     # The cost of a neighbour
+
+    def _where(self, text: str) -> str:
+        """Say that a loss is one without isolation, if the study compares isolations: figures of effects are of all."""
+        if not self.found.costs:
+            return text
+        return self.say("without isolation, {text}", text=f"{text[:1].lower()}{text[1:]}")
 
     def _loss_words(self, one: TestedLevel) -> str:
         say, amount = self.say, self._amount(one.change)

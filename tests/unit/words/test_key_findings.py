@@ -113,7 +113,7 @@ def test_without_a_level_of_nothing_the_words_are_no_neighbour_and_no_isolation(
     factors: dict[str, tuple[Level, ...]] = {"isolation": ("none", "cgroups"), "anomaly": ("none", "memory")}
     report = report_of(tmp_path, factors, metrics=METRICS[:2], costs={"memory": 0.7})
     text = " ".join(said(report))
-    assert text.startswith("The memory neighbour takes 3")
+    assert text.startswith("Without isolation, the memory neighbour takes 3")
     assert "With the memory neighbour, jitter is on average 3" in text and "lower than with no neighbour" in text
 
 
@@ -243,7 +243,9 @@ def test_however_much_there_is_to_say_six_sentences_say_it(tmp_path: Path) -> No
     )
     sentences = said(report)
     assert len(sentences) == MOST
-    assert sentences[0].startswith("The memory neighbour takes") and "veth-direct" in " ".join(sentences)
+    assert sentences[0].startswith("Without isolation, the memory neighbour takes") and "veth-direct" in " ".join(
+        sentences
+    )
     assert sentences[-1].startswith("Not measured here: isolation = ")
     assert not re.search(r"\bp [<=]", " ".join(sentences))
 
