@@ -31,6 +31,17 @@ def parse_size_bytes(text: str) -> int:
     return int(float(match[1]) * _BINARY[match[2].lower()])
 
 
+_SECONDS = {"s": 1.0, "min": 60.0, "h": 3600.0}
+
+
+def parse_duration_s(text: str) -> float:
+    """Parse a duration, '30min' -> 1800 s; '90 s', '1.5h'. Raises: InputError when the text is not a duration."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|min|h)", text.strip())
+    if not match or not float(match[1]):
+        raise InputError(f"'{text}' is not a duration", "write it as in 30min, 90s or 1.5h")
+    return float(match[1]) * _SECONDS[match[2]]
+
+
 _BASES = ("bit/s", "B/s", "B", "s", "CPU", "1/s", "%", "1", "ms/s")
 _PREFIXES = {
     "n": 1e-9, "u": 1e-6, "µ": 1e-6, "m": 1e-3, "": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12,

@@ -5,17 +5,24 @@ is one that its user does not choose, such as the neighbour: the service levels 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 from lastro.analysis.campaign import CampaignResults, Row
 from lastro.errors import InputError, did_you_mean
-from lastro.stats.decision import Choice, Limit, MetricTrials, choose, more_blocks
+from lastro.results.looks import Look
+from lastro.stats.cell_means import MetricTrials
+from lastro.stats.decision import Choice, Limit, Stage, choose, more_blocks
+from lastro.stats.looks import look
+from lastro.stats.settled import FEWEST_BLOCKS, Settled
+from lastro.study.design import Treatment
 from lastro.study.levels import NONE
 from lastro.study.service_level import Cost, ServiceLevel
 
 CHOICES = ("platform", "attachment", "isolation", "placement", "implementation")
-_FEWEST_BLOCKS = 2
+Judge = Callable[..., Choice]  # as `stats.decision.choose`
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +51,15 @@ class SlaDecision:
     choice: Choice
     confidence: float
     n_blocks: int
+    looks: tuple[Look, ...] = ()
+
+    def candidate_of(self, treatment: Treatment) -> int:
+        """Return the number of the candidate that a treatment measures."""
+        return next(
+            number
+            for number, each in enumerate(self.candidates)
+            if all(str(treatment.levels[name]) == level for name, level in each.levels.items())
+        )
 
     def more_blocks(self, chance: float) -> int | None:
         """Return how many more blocks decide with this probability on the candidate that most probably holds."""
@@ -63,13 +79,27 @@ class SlaDecision:
         return [*choice.accepted, *open_ones, *choice.rejected, *missing]
 
 
-def decision_of(report: CampaignResults) -> SlaDecision | None:
+def decision_of(report: CampaignResults, judge: Judge | None = None) -> SlaDecision | None:
     """Return the decision by the study's own service levels and cost; None without any, or without two blocks."""
     study = report.study
-    if not study.sla or not any(view.n_blocks >= _FEWEST_BLOCKS for view in report.views):
+    if not study.sla or not any(view.n_blocks >= FEWEST_BLOCKS for view in report.views):
         return None
     levels = [ServiceLevel.parse(f"{name} {level}", report.metrics) for name, level in study.sla.items()]
-    return decide(report, levels, Cost.of(study.cost) if study.cost else None, {}, study.design.confidence)
+    return decide(report, levels, Cost.of(study.cost) if study.cost else None, {}, study.design.confidence, judge)
+
+
+def look_at(report: CampaignResults, fraction: float, before: Settled) -> tuple[SlaDecision | None, Settled]:
+    """Look at a campaign that grows, with this fraction of its most blocks, by the study's own levels and cost.
+
+    Return the decision so far, and what all looks have found; no decision if there are not yet two blocks."""
+    after = [before]
+
+    def judged(trials: Any, limits: Any, weights: Any, size: tuple[int, int], alpha: float) -> Choice:
+        choice, found = look(trials, limits, weights, size, alpha, fraction, before)
+        after.append(found)
+        return choice
+
+    return decision_of(report, judged), after[-1]
 
 
 def decide(
@@ -78,8 +108,11 @@ def decide(
     cost: Cost | None,
     under: Mapping[str, Sequence[str]],
     confidence: float = 0.95,
+    judge: Judge | None = None,
 ) -> SlaDecision:
     """Judge every candidate by its valid trials under these levels of the conditions; all that were measured if empty.
+
+    If the campaign has looked at them by the same levels, its looks have decided, and nothing is tested again.
 
     Raises: InputError without a service level, for a level that the study does not have, and with fewer than two
     blocks."""
@@ -95,13 +128,15 @@ def decide(
     at = {row.treatment.index: (of_candidate[row.treatment.index], of_condition[row.treatment.index]) for row in rows}
     trials = [_trials(report, rows, at, name) for name in names]
     n_blocks = max((len(own) for metric in trials for own in metric.cells.values()), default=0)
-    if n_blocks < _FEWEST_BLOCKS:
+    if n_blocks < FEWEST_BLOCKS:
         raise InputError(
             "a decision needs valid trials of at least two blocks", "`lastro run --replicates 3` measures more"
         )
     limits = [Limit(names.index(level.metric.name), level.limit, level.at_least) for level in levels]
     weights = {names.index(name): weight for name, weight in cost.weights.items()} if cost else {}
-    choice = choose(trials, limits, weights, len(candidates), len(conditions), 1 - confidence)
+    looks = report.looks if not under and _are_own(report, levels, confidence, len(candidates)) else ()
+    judge = judge or (partial(choose, stage=_standing(looks[-1])) if looks else choose)
+    choice = judge(trials, limits, weights, (len(candidates), len(conditions)), 1 - confidence)
     same = {name: next(iter(found)) for name in rest if len(found := {_level(row, name) for row in rows}) == 1}
     varied = [name for name in rest if name not in same]
     return SlaDecision(
@@ -118,7 +153,23 @@ def decide(
         choice,
         confidence,
         n_blocks,
+        looks,
     )
+
+
+def _are_own(report: CampaignResults, levels: Sequence[ServiceLevel], confidence: float, n_candidates: int) -> bool:
+    """Return whether a campaign has looked at its trials by these service levels, with this confidence."""
+    study = report.study
+    if any(number >= n_candidates for each in report.looks for number in each.numbers):
+        return False
+    own = {f"{name} {level}" for name, level in study.sla.items()} if report.looks else set()
+    same = {ServiceLevel.parse(text, report.metrics) for text in own} == set(levels)
+    return bool(own) and same and confidence == study.design.confidence
+
+
+def _standing(last: Look) -> Stage:
+    """Return the stage of a campaign that has looked, at which nothing more is accepted or rejected."""
+    return Stage(lambda alpha: 0.0, frozenset(last.accepted), frozenset(last.rejected))
 
 
 def _is_under(report: CampaignResults, row: Row, under: Mapping[str, Sequence[str]]) -> bool:
