@@ -18,7 +18,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from lastro.stats import decision
-from lastro.stats.decision import Choice, Limit, MetricTrials, choose
+from lastro.stats.cell_means import MetricTrials
+from lastro.stats.decision import Choice, Limit, choose
 
 CANDIDATES, CONDITIONS = 8, 2
 NOISE = np.array([0.05, 0.30, 0.05])  # throughput, latency, cost
@@ -38,22 +39,22 @@ class Tally:
     costs: list[bool] = field(default_factory=list)
 
     def add(self, choice: Choice, means: np.ndarray) -> None:
-        """Add a world. A candidate exactly on a limit holds it, but is no test of stated probabilities: it has none."""
+        """Add a world. One with a candidate exactly on a limit, which was chosen because it holds, is no test of stated
+        probabilities: neither it nor the others, which hold less often than where none was taken out."""
         holds, cost = holding(means), means[2].mean(axis=1)
-        on_limit = (np.abs(means[:2]) < 1e-12).any(axis=(0, 2))
         self.worlds += 1
         if choice.recommended is not None:
             self.recommended += 1
             self.violators += not holds[choice.recommended]
             self.best += bool(holds.any()) and choice.recommended == int(np.where(holds, cost, np.inf).argmin())
-        each = zip(choice.odds, holds, on_limit, strict=True)
         truth = np.exp(means)
         for at, odds in enumerate(choice.odds):
             for metric, one in enumerate(odds.limits):
                 assert one is not None and odds.cost is not None
                 self.intervals.append(one.low <= truth[metric, at, one.condition] <= one.high)
             self.costs.append(odds.cost[1] <= truth[2, at].mean() <= odds.cost[2])
-        self.stated += [(odds.holds, bool(true)) for odds, true, on in each if not on]
+        if not (np.abs(means[:2]) < 1e-12).any():
+            self.stated += [(odds.holds, bool(true)) for odds, true in zip(choice.odds, holds, strict=True)]
 
 
 def world(rng: np.random.Generator, *, on_the_limit: bool) -> np.ndarray:
@@ -94,7 +95,7 @@ def tally(n: int, kind: str, worlds: int, seed: int = 48) -> Tally:
     rng, found = np.random.default_rng([seed, n, KINDS.index(kind)]), Tally()
     for number in range(worlds):
         means = world(rng, on_the_limit=number % 3 == 0)
-        choice = choose(trials(rng, means, n, kind), LIMITS, {2: 1.0}, CANDIDATES, CONDITIONS)
+        choice = choose(trials(rng, means, n, kind), LIMITS, {2: 1.0}, (CANDIDATES, CONDITIONS))
         found.add(choice, means)
     return found
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from lastro.stats.breaking_point import BreakingPoint, breaking_points
-from lastro.stats.decision import MetricTrials
+from lastro.stats.cell_means import MetricTrials
 
 DOSES = (0.0, 25.0, 50.0, 75.0, 100.0)
 

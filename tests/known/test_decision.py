@@ -11,7 +11,8 @@ import pytest
 from benches import decision_promises as promises
 from scipy.stats import norm, t
 
-from lastro.stats.decision import DRAWS, Choice, Limit, MetricTrials, choose, more_blocks
+from lastro.stats.cell_means import DRAWS, MetricTrials
+from lastro.stats.decision import Choice, Limit, choose, more_blocks
 
 Cells = dict[tuple[int, int], dict[int, float]]
 
@@ -19,7 +20,7 @@ Cells = dict[tuple[int, int], dict[int, float]]
 def one(values: dict[int, list[float]], limit: Limit, floors: frozenset[tuple[int, int]] = frozenset()) -> Choice:
     """The choice among candidates by these values of one metric, which is the cost, too, in one condition."""
     cells = {(at, 0): dict(enumerate(own)) for at, own in values.items()}
-    return choose([MetricTrials(cells, floors)], [limit], {0: 1.0}, max(values) + 1, 1)
+    return choose([MetricTrials(cells, floors)], [limit], {0: 1.0}, (max(values) + 1, 1))
 
 
 def test_a_single_candidate_has_students_posterior() -> None:
@@ -70,7 +71,7 @@ def test_all_limits_must_hold_in_the_worst_condition() -> None:
     rate: Cells = {(0, 0): values(2.0), (0, 1): values(2.0), (1, 0): values(2.0), (1, 1): values(0.7)}
     delay: Cells = {(0, 0): values(0.5), (0, 1): values(0.6), (1, 0): values(0.1), (1, 1): values(0.1)}
     found = choose(
-        [MetricTrials(rate), MetricTrials(delay)], [Limit(0, 1.0, True), Limit(1, 1.0, False)], {1: 1.0}, 2, 2
+        [MetricTrials(rate), MetricTrials(delay)], [Limit(0, 1.0, True), Limit(1, 1.0, False)], {1: 1.0}, (2, 2)
     )
     assert found.recommended == 0 and found.rejected == (1,)
     broken, kept = found.odds[1].limits
@@ -83,7 +84,7 @@ def test_all_limits_must_hold_in_the_worst_condition() -> None:
 
 def test_a_candidate_that_was_not_measured_in_some_condition_is_never_accepted() -> None:
     cells: Cells = {(0, 0): {0: 2.0, 1: 2.1}, (1, 0): {0: 2.0, 1: 2.1}, (1, 1): {0: 2.0, 1: 2.05}}
-    found = choose([MetricTrials(cells)], [Limit(0, 1.0, True)], {}, 2, 2)
+    found = choose([MetricTrials(cells)], [Limit(0, 1.0, True)], {}, (2, 2))
     assert found.odds[0].missing == (0,) and found.verdict(0) == "missing" and math.isnan(found.odds[0].holds)
     assert found.recommended in (None, 1)
 
@@ -124,7 +125,7 @@ def test_more_certainty_needs_more_blocks() -> None:
 
 def test_without_a_candidate_that_was_measured_everywhere_nothing_is_decided() -> None:
     cells: Cells = {(0, 0): {0: 2.0, 1: 2.1}, (1, 1): {0: 2.0, 1: 2.1}}
-    found = choose([MetricTrials(cells)], [Limit(0, 1.0, True)], {}, 2, 2)
+    found = choose([MetricTrials(cells)], [Limit(0, 1.0, True)], {}, (2, 2))
     assert found.outcome == "undecided" and found.likeliest is None and found.recommended is None
 
 

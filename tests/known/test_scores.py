@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from lastro.stats.decision import MetricTrials
+from lastro.stats.cell_means import MetricTrials
 from lastro.stats.scores import StudyTrials, score
 
 CANDIDATES, STUDIES, BLOCKS = 4, 3, 4

@@ -49,6 +49,7 @@ RANKS = {package: rank for rank, packages in enumerate(LAYERS) for package in pa
 
 PURE = (
     "console",
+    "results.looks",
     "results.members",
     "results.segments",
     "requirements",
@@ -83,6 +84,7 @@ PURE = (
     "words.phrases",
     "builders.data.pool",
     "words.remarks",
+    "words.looks",
     "words.language",  # reads the catalogues that lie beside it, and nothing else
     "words.numbers",
     "words.numeric",

@@ -85,6 +85,7 @@ def build_report(data: CampaignData, *, all_metrics: bool = False) -> CampaignRe
         noise_floor=data.noise_floor,
         attempts=data.attempts,
         segments=data.segments,
+        looks=data.looks,
         members=data.members,
     )
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from lastro.analysis.properties import PropertyTable, PropertyTables
 from lastro.analysis.remarks import Mark, in_order
+from lastro.results.looks import Look
 from lastro.results.members import Member
 from lastro.results.samples import GENERATOR_LIMITED, Metric
 from lastro.results.segments import HostSegment
@@ -281,6 +282,7 @@ class CampaignResults:
     noise_floor: Any = None  # as `analysis.noise_floor` reads it
     attempts: Sequence[Attempt] = ()  # with their notes, for figures
     segments: tuple[HostSegment, ...] = ()
+    looks: tuple[Look, ...] = ()  # of a campaign that runs until a decision is made
     members: tuple[Member, ...] = ()  # the campaigns, or the testbeds of a fleet, if there are several
 
     @property

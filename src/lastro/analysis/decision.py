@@ -5,20 +5,26 @@ is one that its user does not choose, such as the neighbour: the service levels 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from lastro.analysis.campaign import CampaignResults, Row
 from lastro.analysis.properties import column_of
 from lastro.errors import InputError, did_you_mean
-from lastro.stats.decision import NO_CHOICE, Choice, Limit, MetricTrials, choose, more_blocks
+from lastro.results.looks import Look
+from lastro.stats.cell_means import MetricTrials
+from lastro.stats.decision import NO_CHOICE, Choice, Limit, Stage, choose, more_blocks
+from lastro.stats.looks import look
+from lastro.stats.settled import FEWEST_BLOCKS, Settled
+from lastro.study.design import Treatment
 from lastro.study.levels import NONE
 from lastro.study.requirement import Requirement
 from lastro.study.service_level import Cost, ServiceLevel
 
 CHOICES = ("platform", "attachment", "isolation", "placement", "implementation")
-FEWEST_BLOCKS = 2
+Judge = Callable[..., Choice]  # as `stats.decision.choose`
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +58,15 @@ class SlaDecision:
     choice: Choice
     confidence: float
     n_blocks: int
+    looks: tuple[Look, ...] = ()
+
+    def candidate_of(self, treatment: Treatment) -> int:
+        """Return the number of the candidate that a treatment measures."""
+        return next(
+            number
+            for number, each in enumerate(self.candidates)
+            if all(str(treatment.levels[name]) == level for name, level in each.levels.items())
+        )
 
     def more_blocks(self, chance: float) -> int | None:
         """Return how many more blocks decide with this probability on the candidate that most probably holds."""
@@ -71,13 +86,14 @@ class SlaDecision:
         return [*choice.accepted, *open_ones, *choice.rejected, *missing]
 
 
-def decision_of(report: CampaignResults) -> SlaDecision | None:
+def decision_of(report: CampaignResults, judge: Judge | None = None) -> SlaDecision | None:
     """Return the decision by the study's own service levels and cost; None without any, or without two blocks."""
     study = report.study
     if not study.sla or not any(view.n_blocks >= FEWEST_BLOCKS for view in report.views):
         return None
     levels = [ServiceLevel.parse(f"{name} {level}", report.metrics) for name, level in study.sla.items()]
-    return decide(report, levels, study_cost(report), study_requirements(report), {}, study.design.confidence)
+    cost, required = study_cost(report), study_requirements(report)
+    return decide(report, levels, cost, required, {}, study.design.confidence, judge=judge)
 
 
 def study_cost(report: CampaignResults) -> Cost | None:
@@ -88,6 +104,20 @@ def study_requirements(report: CampaignResults) -> list[Requirement]:
     return [Requirement.of(name, value) for name, value in report.study.require.items()]
 
 
+def look_at(report: CampaignResults, fraction: float, before: Settled) -> tuple[SlaDecision | None, Settled]:
+    """Look at a campaign that grows, with this fraction of its most blocks, by the study's own levels and cost.
+
+    Return the decision so far, and what all looks have found; no decision if there are not yet two blocks."""
+    after = [before]
+
+    def judged(trials: Any, limits: Any, weights: Any, size: tuple[int, int], alpha: float) -> Choice:
+        choice, found = look(trials, limits, weights, size, alpha, fraction, before)
+        after.append(found)
+        return choice
+
+    return decision_of(report, judged), after[-1]
+
+
 def decide(
     report: CampaignResults,
     levels: Sequence[ServiceLevel],
@@ -96,10 +126,12 @@ def decide(
     under: Mapping[str, Sequence[str]],
     confidence: float = 0.95,
     chosen: Sequence[str] = (),
+    judge: Judge | None = None,
 ) -> SlaDecision:
     """Judge every candidate by its valid trials under these levels of the conditions; all that were measured if empty.
 
-    `chosen` are the factors of which a candidate is a choice, by default all that users choose.
+    `chosen` are the factors of which a candidate is a choice, by default all that users choose. If the campaign has
+    looked at them by the same levels, its looks have decided, and nothing is tested again.
 
     Raises: InputError without a service level, for a level that the study does not have, and with fewer than two
     blocks."""
@@ -107,7 +139,8 @@ def decide(
         raise InputError("there is no service level to decide by", "write one as in --sla 'latency_p99 < 1 ms'")
     rows = [row for row in report.rows if _is_under(report, row, under)]
     factors = [factor.name for factor in report.varying]
-    chosen = chosen or [name for name in factors if name.partition(".")[0] in CHOICES and name not in under]
+    usual = [name for name in factors if name.partition(".")[0] in CHOICES and name not in under]
+    chosen = chosen or usual
     rest = [name for name in factors if name not in chosen]
     rows, lacking = _meeting(report, rows, required, chosen)
     candidates, of_candidate = grouped(rows, chosen)
@@ -122,7 +155,12 @@ def decide(
         )
     limits = [Limit(names.index(level.metric.name), level.limit, level.at_least) for level in levels]
     weights = {names.index(name): weight for name, weight in cost.weights.items()} if cost else {}
-    choice = choose(trials, limits, weights, len(candidates), len(conditions), 1 - confidence) if rows else NO_CHOICE
+    same_question = not under and chosen == usual and list(required) == study_requirements(report)
+    own_looks = same_question and _are_own(report, levels, confidence, len(candidates))
+    looks = report.looks if own_looks else ()
+    judge = judge or (partial(choose, stage=_standing(looks[-1])) if looks else choose)
+    size = (len(candidates), len(conditions))
+    choice = judge(trials, limits, weights, size, 1 - confidence) if rows else NO_CHOICE
     same = {name: next(iter(found)) for name in rest if len(found := {_level(row, name) for row in rows}) == 1}
     varied = [name for name in rest if name not in same]
     return SlaDecision(
@@ -138,7 +176,23 @@ def decide(
         choice,
         confidence,
         n_blocks,
+        looks,
     )
+
+
+def _are_own(report: CampaignResults, levels: Sequence[ServiceLevel], confidence: float, n_candidates: int) -> bool:
+    """Return whether a campaign has looked at its trials by these service levels, with this confidence."""
+    study = report.study
+    if any(number >= n_candidates for each in report.looks for number in each.numbers):
+        return False
+    own = {f"{name} {level}" for name, level in study.sla.items()} if report.looks else set()
+    same = {ServiceLevel.parse(text, report.metrics) for text in own} == set(levels)
+    return bool(own) and same and confidence == study.design.confidence
+
+
+def _standing(last: Look) -> Stage:
+    """Return the stage of a campaign that has looked, at which nothing more is accepted or rejected."""
+    return Stage(lambda alpha: 0.0, frozenset(last.accepted), frozenset(last.rejected))
 
 
 def _is_under(report: CampaignResults, row: Row, under: Mapping[str, Sequence[str]]) -> bool:

@@ -11,11 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from lastro.analysis.campaign import CampaignResults, Row
-from lastro.analysis.decision import FEWEST_BLOCKS, SlaDecision, decide, grouped, metric_trials
+from lastro.analysis.decision import SlaDecision, decide, grouped, metric_trials
 from lastro.errors import InputError, did_you_mean
 from lastro.results.samples import Metric
 from lastro.stats.notes import N_
 from lastro.stats.scores import Spread, StudyTrials, score
+from lastro.stats.settled import FEWEST_BLOCKS
 from lastro.study.levels import split_options
 from lastro.study.service_level import ServiceLevel
 

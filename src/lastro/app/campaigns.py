@@ -18,9 +18,9 @@ from lastro.app.provenance import comparable, differing, part_properties, proven
 from lastro.app.rights import require_root
 from lastro.app.studies import load_testbed, testbed_of
 from lastro.campaign import runner
+from lastro.campaign.growth import is_finished
 from lastro.campaign.progress import Place, PlainProgress, ProgressBar, alone
 from lastro.campaign.runner import utc_now
-from lastro.campaign.sequential import decision
 from lastro.errors import GuestLost, InputError, LastroError
 from lastro.host.ledger import Ledger
 from lastro.results.database import holds_campaign
@@ -119,19 +119,11 @@ def resume(directory: Path, how: ResumeOptions, place: Place = alone) -> bool:
             require_root("resume")
         require_runnable(store)
         before, n_attempts = store.counts(), len(store.durations())
-        if is_unfinished(store) or before["unavailable"] or (how.invalid and before["invalid"]):
+        if not is_finished(store) or before["unavailable"] or (how.invalid and before["invalid"]):
             _with_guests(store, how, place)
         else:
             _tidy(store)
         return store.counts() != before or len(store.durations()) != n_attempts
-
-
-def is_unfinished(store: Store) -> bool:
-    """Return whether a trial is left.
-
-    A sequential campaign may have been killed before it decided on its next block."""
-    found = decision(store) if store.next_trial() is None else None
-    return store.next_trial() is not None or (found is not None and not found.stop)
 
 
 def _with_guests(store: Store, how: ResumeOptions, place: Place) -> None:

@@ -42,6 +42,7 @@ def status_of(directory: Path) -> dict[str, Any]:
         "guest": guest and guest.to_dict(),
         "stopping": study.design.stopping,
         "most_replicates": study.design.most_blocks,
+        "dropped": [text for _, kind, text in data.events if kind == "dropped"],
         "counts": {state: progress.counts.get(state, 0) for state in STATES},
         "trials": progress.n_trials,
         "attempts": progress.n_attempts,

@@ -16,6 +16,7 @@ from lastro.app.messages import say
 from lastro.app.studies import GivenSuite, load_fleet, load_member, load_testbed, named_fleet, named_testbed
 from lastro.campaign import suite as suites
 from lastro.campaign.duration import emulated_guests, forecast, missing, missing_trials, pace_of, scenario_of
+from lastro.campaign.growth import is_finished
 from lastro.campaign.progress import Place, SuitePosition
 from lastro.campaign.suite import Suite, SuiteStudy
 from lastro.errors import HostBusy, HostError, LastroError, TrialError
@@ -124,7 +125,7 @@ class SuiteRun:
         if member.stopped is None and not suites.can_run(self.directory, member):
             return True  # killed before the index said why it cannot run
         with Store.open(self.directory / member.name, readonly=True) as store:
-            return campaigns.is_unfinished(store) or (self.how.invalid and bool(store.counts()["invalid"]))
+            return not is_finished(store) or (self.how.invalid and bool(store.counts()["invalid"]))
 
     def study(self, member: SuiteStudy) -> Study:
         return load_member(suites.study_file(self.directory, member), self.suite.selection)

@@ -12,6 +12,7 @@ from lastro.stats.notes import N_
 from lastro.study.service_level import ServiceLevel
 from lastro.units import significant
 from lastro.words.language import Language
+from lastro.words.looks import odds_text, percent_text, stop_text, why_dropped
 from lastro.words.phrases import joined
 
 _FEW = 3  # candidates, which a sentence names one by one
@@ -36,6 +37,7 @@ def decision_blocks(decision: SlaDecision, say: Language) -> Iterator[Block]:
         return
     yield from section(say("What would change the answer"), Items(tuple(_changes(decision, say))))
     yield Fold(say("Each level, where it is met worst"), (_levels_table(decision, say),))
+    yield from _looks(decision, say)
     yield from section(say("Not answered"), Items(tuple(_unanswered(decision, say))))
     yield Paragraph(
         say(
@@ -55,8 +57,8 @@ def decision_section(report: CampaignResults, say: Language, figures: tuple[Figu
     worst = Fold(say("Each level, where it is met worst"), (_levels_table(decision, say),))
     table = candidates_table(decision, say)
     short = say("Decision")
-    drawn = Figures(figures)
-    yield from section(say("Which one?"), Paragraph(sentences), table, drawn, worst, anchor="decision", short=short)
+    folds = (Figures(figures), worst, *_looks(decision, say))
+    yield from section(say("Which one?"), Paragraph(sentences), table, *folds, anchor="decision", short=short)
 
 
 def answer(decision: SlaDecision, say: Language) -> Iterator[str]:
@@ -182,6 +184,32 @@ def _levels_table(decision: SlaDecision, say: Language) -> Table:
     return Table("decision-levels", "", columns, rows, frozenset({3, 4}), frozenset({2}))
 
 
+def _looks(decision: SlaDecision, say: Language) -> Iterator[Block]:
+    """Yield what was decided after which blocks, of a campaign that ran until its decision; nothing for another."""
+    if not decision.looks:
+        return
+    design = decision.report.study.design
+    rows = []
+    for each in decision.looks:
+        best = decision.candidates[each.recommended].label if each.recommended is not None else "—"
+        found = [
+            f"{decision.candidates[one.candidate].label}: {why_dropped(decision, one, say)}" for one in each.dropped
+        ]
+        rows.append((say.integer(each.block), best, "; ".join(found) or "—", stop_text(each, say)))
+    columns = (say("block"), say("recommended"), say("no longer in question"), say("end"))
+    note = (
+        say("Later blocks have only the candidates that are still in question: the others stand with fewer blocks.")
+        if design.allocation == "adaptive"
+        else say("Every block has all candidates.")
+    )
+    looks = say(
+        "The campaign looked at its trials after each block, {most} at most; all looks together err as rarely as one.",
+        most=say.integer(design.most_blocks),
+    )
+    table = Table("decision-looks", "", columns, tuple(rows), frozenset({0}), note=f"{looks} {note}")
+    yield Fold(say("What was decided when"), (table,))
+
+
 # What would change the answer
 
 
@@ -242,19 +270,6 @@ def _unanswered(decision: SlaDecision, say: Language) -> Iterator[str]:
 
 
 # Numbers
-
-
-def odds_text(p: float, say: Language) -> str:
-    """Format a probability in percent; draws cannot tell one from 0 or 1."""
-    if p != p:
-        return "—"
-    if p > 0.995:
-        return "> " + percent_text(0.99, say)
-    return "< " + percent_text(0.01, say) if p < 0.005 else percent_text(p, say)
-
-
-def percent_text(share: float, say: Language) -> str:
-    return f"{say.number(f'{share * 100:.0f}')} %"
 
 
 def _number(value: float, say: Language) -> str:

@@ -53,9 +53,14 @@ def _progress(facts: Facts, say: Language) -> Iterator[str]:
     counts = facts["counts"]
     yield _bar(counts, say)
     yield ", ".join(say(_COUNTS[state], n=say.integer(n)) for state, n in counts.items() if n)
-    if facts["stopping"] == "sequential":
-        most = facts["most_replicates"]
-        yield say("sequential: blocks are added until every ratio is precise, {most} at most", most=most)
+    grows = {
+        "sequential": N_("sequential: blocks are added until every ratio is precise, {most} at most"),
+        "decided": N_("blocks are added until the service levels are decided, {most} at most"),
+    }
+    if facts["stopping"] in grows:
+        yield say(grows[facts["stopping"]], most=facts["most_replicates"])
+    for text in facts["dropped"]:
+        yield say("dropped: {text}", text=text)
     if facts["invalid_attempts"]:
         n, total = say.integer(facts["invalid_attempts"]), say.count(facts["attempts"], "attempt")
         yield say("{n} of {attempts} were invalid and set aside", n=n, attempts=total)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lastro.analysis.suite_decision import SuiteDecision, surest_variant
-from lastro.builders.decision import VERDICTS, odds_text, percent_text, spread_text
+from lastro.builders.decision import VERDICTS, spread_text
 from lastro.document import Block, Items, Paragraph, Table, Title, section
 from lastro.papers import Recommended
 from lastro.words.language import Language
+from lastro.words.looks import odds_text, percent_text
 from lastro.words.phrases import joined
 
 

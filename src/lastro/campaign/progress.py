@@ -88,9 +88,9 @@ class PlainProgress:
         self.total = runnable_trials
         self._among = self._place()
 
-    def extended(self, runnable_trials: int) -> None:
-        """Report that a sequential campaign goes on for another block."""
-        self._say(f"not precise enough yet: {runnable_trials - self.total} more trials")
+    def extended(self, runnable_trials: int, why: str) -> None:
+        """Report that a campaign that grows goes on for another block, and why."""
+        self._say(f"{why}: {runnable_trials - self.total} more trials")
         self.total = runnable_trials
 
     def calibrating(self, key: str, at: str = "") -> None:
@@ -147,8 +147,8 @@ class _TestbedProgress:
     def probed(self, runnable_trials: int) -> None:
         self._whole.probed(runnable_trials)
 
-    def extended(self, runnable_trials: int) -> None:
-        self._whole.extended(runnable_trials)
+    def extended(self, runnable_trials: int, why: str) -> None:
+        self._whole.extended(runnable_trials, why)
 
     def calibrating(self, key: str) -> None:
         self._whole.calibrating(key, self._at)
@@ -213,8 +213,8 @@ class ProgressBar(PlainProgress):
         super().probed(runnable_trials)
         self._progress.update(self._task, total=self.overall[1])
 
-    def extended(self, runnable_trials: int) -> None:
-        super().extended(runnable_trials)
+    def extended(self, runnable_trials: int, why: str) -> None:
+        super().extended(runnable_trials, why)
         self._progress.update(self._task, total=self.overall[1])
 
     def started(self, trial: TrialRow, treatment: Treatment, remaining_s: float, at: str = "") -> None:

@@ -6,6 +6,7 @@ testbeds of a fleet (`campaign.fleet`)."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Generator, Sequence
 from typing import Any, Protocol, TypeVar
 
@@ -39,7 +40,7 @@ class Observer(Protocol):
 
     def probing(self, treatment: Treatment) -> None: ...
     def probed(self, runnable_trials: int) -> None: ...
-    def extended(self, runnable_trials: int) -> None: ...
+    def extended(self, runnable_trials: int, why: str) -> None: ...
     def calibrating(self, key: str) -> None: ...
     def waiting(self, reasons: Sequence[str], left_s: float) -> None: ...
     def started(self, trial: TrialRow, treatment: Treatment, remaining_s: float) -> None: ...
@@ -82,6 +83,8 @@ class Campaign:
         self._was_unavailable = {row.treatment.index for row in rows if row.unavailable}
         self.pace = EtaEstimator({}, {})  # until the probes have shown what can run
         self.runners = 1  # which share the remaining time
+        self._began_s = time.monotonic()
+        self._passed_s = sum(took_s for _, took_s in store.durations()) / max(1, len(store.testbeds()))
 
     def probed(self, found: dict[int, Availability]) -> None:
         """Note what the host can run. Treatments that it cannot run stay in the plan, with the reason."""
@@ -104,22 +107,22 @@ class Campaign:
         return self.pace.remaining_s / max(1, self.runners)
 
     def goes_on(self) -> bool:
-        """Add blocks if a sequential campaign needs more, one for each runner; return whether it does.
-
-        A fixed campaign never does."""
-        if not self.study.design.sequential:
+        """Add blocks if a campaign that grows needs more, one for each runner; return whether it does."""
+        if self.study.design.stopping == "fixed":
             return False
-        from lastro.campaign.sequential import decision, reason
+        from lastro.campaign.growth import next_step
 
-        found = decision(self.store)
-        if found is None or found.stop:
-            self.store.log(utc_now(), "sequential", "" if found is None else reason(found))
-            return False
+        found = next_step(self.store, utc_now(), self._passed_s + time.monotonic() - self._began_s)
         most = self.study.design.most_blocks - self.store.study.design.replicates
-        for _ in range(min(max(1, self.runners), max(1, most))):
-            self.store.add_block()
-        self.observer.extended(self.runnable_trials())
-        return True
+        with self.store.as_one():
+            self.log([(utc_now(), kind, text) for kind, text in found.events])
+            if found.look is not None:
+                self.store.add_look(found.look)
+            for _ in range(0 if found.stop else min(max(1, self.runners), max(1, most))):
+                self.store.add_block(found.kept)
+        if not found.stop:
+            self.observer.extended(self.runnable_trials(), found.why)
+        return not found.stop
 
     def log(self, events: Sequence[Event]) -> None:
         for event in events:

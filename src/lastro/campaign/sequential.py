@@ -5,7 +5,9 @@ The database alone decides, so that a resumed campaign stops where an uninterrup
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
+from lastro.results.looks import Look
 from lastro.results.rows import Attempt
 from lastro.results.segments import apart
 from lastro.results.store import Store
@@ -15,11 +17,29 @@ from lastro.study.design import Treatment, baseline_indices
 from lastro.study.model import Study
 
 
-def decision(store: Store) -> Decision | None:
-    """Decide whether to stop after the blocks so far; None if the number of blocks is fixed."""
+@dataclass(frozen=True, slots=True)
+class NextStep:
+    """Whether a campaign that grows stops after its blocks so far, and why it does not, for those who watch it.
+
+    `events` (kind, text) are for the journal. A `look` is recorded. More blocks have only the treatments that are
+    `kept`; all if None."""
+
+    stop: bool
+    why: str
+    events: tuple[tuple[str, str], ...] = ()
+    look: Look | None = None
+    kept: frozenset[int] | None = None
+
+
+def next_step(store: Store) -> NextStep:
+    """Decide whether the ratios of a campaign are precise enough, or more blocks are needed."""
+    found = decision(store)
+    return NextStep(found.stop, "not precise enough yet", (("sequential", reason(found)),) if found.stop else ())
+
+
+def decision(store: Store) -> Decision:
+    """Decide whether the ratios of a sequential campaign are precise enough after the blocks so far."""
     study = store.study
-    if not study.design.sequential:
-        return None
     rule = Rule(study.design.precision, study.design.max_replicates)
     treatments = [row.treatment for row in store.treatments()]
     return decide(

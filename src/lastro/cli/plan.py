@@ -145,6 +145,8 @@ def _lines(plan: StudyPlan) -> list[str]:
     if study.design.sequential:
         precision = f"±{100 * study.design.precision:g} %"
         lines += [f"sequential  blocks are added until every ratio is known to {precision}, {most} blocks at most"]
+    if study.design.stopping == "decided":
+        lines += [f"decision    blocks are added until the service levels are decided, {most} blocks at most"]
     if not plan.probed:
         lines += ["", _not_probed(plan.busy)]
     elif runnable < len(treatments):

@@ -8,6 +8,7 @@ then 3."""
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 
 from lastro import registry
@@ -20,6 +21,8 @@ from lastro.cli._common import fail_invalid_argument, hosts_arguments, most_inva
 from lastro.cli._conclude import conclude
 from lastro.errors import InputError
 from lastro.scenarios.base import Scenario
+from lastro.study.selection import Selection
+from lastro.units import parse_duration_s
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -31,13 +34,23 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--properties", action="store_true", help="first find properties of the study's platforms and links"
     )
+    parser.add_argument(
+        "--until", choices=("decided",),
+        help="run whole blocks until the service levels of the study, [sla], are decided, and no more than it has",
+    )  # fmt: skip
+    parser.add_argument(
+        "--within", metavar="TIME", help="with --until: begin no block that would end later, such as 30min, 90s or 2h"
+    )
     parser.add_argument("--no-report", action="store_true", help="do not write the HTML report at the end")
     fail_invalid_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
+    chosen = _selection(args)
     given = suite_of(args.study, selection(args))
-    studies = given.studies if given else (load_study(args.study, selection(args)),)
+    if given and chosen.until_decided:
+        raise InputError(f"--until is for one study, and {args.study} is a suite", "name one of its study files")
+    studies = given.studies if given else (load_study(args.study, chosen),)
     most = most_invalid(args)
     if args.properties and args.fleet:
         hint = "ask each testbed: lastro doctor --testbed FILE --properties"
@@ -54,3 +67,11 @@ def run(args: argparse.Namespace) -> int:
         file, properties = load_testbed(args.testbed), args.properties
         campaigns.begin(directory, studies[0], wait=args.wait, file=file, fleet=fleet, properties=properties)
     return conclude(directory, report=not args.no_report, most_invalid=most)
+
+
+def _selection(args: argparse.Namespace) -> Selection:
+    """Return what is selected of a study, and until when it runs. Raises: InputError for a time that is none."""
+    if args.within and not args.until:
+        raise InputError("--within is for --until", "add --until decided")
+    within_s = parse_duration_s(args.within) if args.within else 0.0
+    return replace(selection(args), until_decided=args.until is not None, within_s=within_s)

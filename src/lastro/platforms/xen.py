@@ -53,7 +53,9 @@ class XenInstance(HypervisorInstance):
             host.run([*enter, "xl", "create", "-p", str(config)], timeout_s=4 * patience_s)
             number = host.run(["xl", "domid", self.domain]).text.strip()
         except CommandFailed as error:
-            first = " / ".join(line.strip() for line in error.stderr.strip().splitlines()[:3])  # what follows is its end
+            first = " / ".join(
+                line.strip() for line in error.stderr.strip().splitlines()[:3]
+            )  # what follows is its end
             raise PlatformError(f"Xen did not create domain {self.domain}: {first or error.message}") from error
         taps = {tap.link: tap for tap in self.taps.values()}
         for index, (link, _) in enumerate(cards):

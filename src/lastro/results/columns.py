@@ -13,6 +13,7 @@ from typing import Any, Literal, TypedDict, get_args
 
 from lastro.errors import StoreError
 from lastro.results.database import damaged
+from lastro.results.looks import Look
 from lastro.shapes import MOST_MEASURED, MisshapenData, made, number, parsed
 from lastro.stats import noise_floor
 from lastro.study.model import Level, Study
@@ -247,6 +248,16 @@ def _segments(value: object) -> list[_Segment]:
     return found
 
 
+def _looks(value: object) -> tuple[Look, ...]:
+    found: tuple[Look, ...] = _json(tuple[Look, ...])(value)
+    for each in found:
+        _count(1)(each.block)
+        _utc(each.at_utc)
+        for candidate in each.numbers:
+            _count(0)(candidate)
+    return found
+
+
 META: dict[str, Callable[[Any], Any]] = {
     "format": _json(int),
     "study": _study,
@@ -254,6 +265,7 @@ META: dict[str, Callable[[Any], Any]] = {
     "noise_floor": _noise_floor,
     "process": _process,
     "segments": _segments,
+    "looks": _looks,
 }
 _COLUMNS: dict[str, dict[str, Callable[[Any], Any]]] = {
     "treatment": {

@@ -65,6 +65,7 @@ def together(campaigns: Sequence[CampaignData]) -> CampaignData:
         provenance=shared([campaign.provenance for campaign in ordered]),
         calibrations={campaign.directory: campaign.calibrations for campaign in ordered if campaign.calibrations},
         noise_floor=None,
+        looks=(),
         events=sorted(
             (at, kind, f"{campaign.directory}: {text}") for campaign in ordered for at, kind, text in campaign.events
         ),

@@ -6,10 +6,12 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lastro.results.database import damaged
+from lastro.results.looks import Look
 from lastro.results.members import Member
 from lastro.results.rows import Attempt, BlockPlace, TestbedRow, TreatmentRow, TrialRow
 from lastro.results.samples import Series
@@ -33,7 +35,7 @@ class CampaignData:
     the given (trial, attempt) pairs, in that order; `later_histograms` does so for histograms. `attempts` are in
     running order; `events` are (UTC time, kind, text). `members` are the campaigns if there are several
     (`results.together`), or the testbeds of a fleet if several measured. `segments` begin where the campaign continued
-    on a changed host."""
+    on a changed host. `looks` are those of a single campaign that runs until a decision is made."""
 
     directory: str
     study: Study
@@ -48,6 +50,7 @@ class CampaignData:
     later_histograms: LaterHistograms
     members: tuple[Member, ...] = ()
     segments: tuple[HostSegment, ...] = ()
+    looks: tuple[Look, ...] = ()
 
 
 def load_campaign(store: Store) -> CampaignData:
@@ -64,6 +67,7 @@ def load_campaign(store: Store) -> CampaignData:
             noise_floor=store.noise_floor(),
             events=store.events(),
             segments=store.segments(),
+            looks=store.looks(),
             later_series=partial(_later, store.directory, Store.series),
             later_histograms=partial(_later, store.directory, Store.histograms),
         )
@@ -118,6 +122,7 @@ def testbeds_apart(data: CampaignData) -> list[CampaignData]:
             calibrations=data.calibrations.get(member.directory, {}),
             members=(),
             segments=within(data.segments, data.attempts, member.trials),
+            looks=(),
         )
         for member in data.members
     ]
@@ -147,15 +152,21 @@ def _torn(data: CampaignData) -> str | None:
         if set(levels) != set(factors) or any(levels[name] not in known for name, known in factors.items()):
             return f"table treatment, row {row.treatment.index}, column levels: {dict(levels)} is not in the study"
     places: set[tuple[int, int]] = set()
+    adaptive = data.study.design.allocation == "adaptive"  # blocks may lack treatments
     for at, trial in enumerate(data.trials, 1):
         row_is = f"table trial, row {trial.number}, column"
-        if trial.number != at:
+        if trial.number != at and not adaptive:
             return f"{row_is} number: trial {at} is missing"
+        if adaptive and -(-trial.number // max(1, len(data.treatments))) != trial.block:
+            return f"{row_is} block: its number is not in block {trial.block}"
         if trial.treatment >= len(data.treatments):
             return f"{row_is} treatment: there is no treatment {trial.treatment}"
         if (trial.block, trial.treatment) in places:
             return f"{row_is} block: treatment {trial.treatment} is already in block {trial.block}"
         places.add((trial.block, trial.treatment))
+    blocks = [0, *(each.block for each in data.looks)]
+    if any(a >= b for a, b in pairwise(blocks)) or blocks[-1] > data.study.design.most_blocks:
+        return "table meta, row 'looks', column value: its blocks are not in order"
     return None
 
 

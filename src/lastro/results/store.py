@@ -7,7 +7,7 @@ import math
 import os
 import zlib
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, astuple, replace
 from pathlib import Path
@@ -20,6 +20,7 @@ from lastro.results.columns import State
 from lastro.results.connection import FLEET_FORMAT, FORMAT, connect
 from lastro.results.database import DB_NAME, new_campaign, pack, translated
 from lastro.results.files import write_atomically
+from lastro.results.looks import Look
 from lastro.results.rows import TestbedRow
 from lastro.results.samples import MAX_ATTEMPTS, Outcome
 from lastro.results.segments import HostSegment
@@ -85,8 +86,10 @@ class Store(StoreReader):
                 "UPDATE trial SET state = 'pending' WHERE treatment = ? AND state = 'unavailable'", (treatment,)
             )
 
-    def add_block(self) -> None:
-        """Add a block, drawn as if it had been there from the start; the study then has one more replicate."""
+    def add_block(self, kept: Collection[int] | None = None) -> None:
+        """Add a block, drawn as if it had been there from the start; the study then has one more replicate.
+
+        It holds only the treatments that are `kept`, or all."""
         study = self.study
         number = study.design.replicates + 1
         trials = block(study, len(self.treatments()), number)
@@ -95,9 +98,15 @@ class Store(StoreReader):
             self._db.executemany(
                 "INSERT INTO trial(number, block, treatment, state)"
                 " SELECT ?, ?, idx, iif(unavailable IS NULL, 'pending', 'unavailable') FROM treatment WHERE idx = ?",
-                ((trial.number, trial.block, trial.treatment) for trial in trials),
+                (astuple(trial) for trial in trials if kept is None or trial.treatment in kept),
             )
             self._db.execute("UPDATE meta SET value = ? WHERE key = 'study'", (json.dumps(grown.to_dict()),))
+
+    def add_look(self, look: Look) -> None:
+        """Record what a look at the trials has found, after all earlier ones."""
+        with self._transaction():
+            found = json.dumps([asdict(each) for each in (*self.looks(), look)])
+            self._db.execute("INSERT OR REPLACE INTO meta VALUES ('looks', ?)", (found,))
 
     def begin(self, number: int) -> None:
         """Mark a trial as in flight, before anything is made for it."""

@@ -23,6 +23,7 @@ from lastro.study.model import Study
 
 if TYPE_CHECKING:
     from lastro.results.hdr import NamedHistogram
+    from lastro.results.looks import Look
 
 _ATTEMPT = ("id", "trial", "attempt", "started_utc", "duration_s", "valid", "reasons", "notes")
 _Found = TypeVar("_Found")
@@ -115,6 +116,11 @@ class StoreReader:
         """Return the changes of the host after which the campaign continued, in order."""
         found = self._values("SELECT key, value FROM meta WHERE key = 'segments'", "segments")
         return tuple(HostSegment(**each) for each in found[0]) if found else ()
+
+    def looks(self) -> tuple[Look, ...]:
+        """Return the looks at a campaign that runs until a decision is made, in order."""
+        found = self._values("SELECT key, value FROM meta WHERE key = 'looks'", "looks")
+        return tuple(found[0]) if found else ()
 
     def calibrations(self, testbed: str = "") -> dict[str, Any]:
         """Return the results of the calibration runs, which trials need, by key; `testbed` is one of a fleet."""

@@ -1,7 +1,7 @@
 """At which dose a limit breaks: a number such as the share of CPUs that a neighbour takes, measured at several doses.
 
 The mean is taken to change with the dose in one direction only, by isotonic regression of posterior draws of all means
-(`decision`). Between two doses nothing was measured, so what is known is the pair of neighbouring doses between which
+(`cell_means`). Between two doses nothing was measured, so what is known is the pair of neighbouring doses between which
 the mean crosses the limit: an interval goes from the lower of one pair to the upper of another, and holds the truth
 whatever the shape between them. `at` interpolates linearly. Beyond the doses that were measured, nothing is said.
 
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lastro.stats.decision import MetricTrials, drawn_means
+from lastro.stats.cell_means import MetricTrials, drawn_means
 
 Draws = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 

@@ -1,14 +1,12 @@
 """Which of several candidates hold all of their limits, at what cost, and how sure that is.
 
-A candidate is measured in one condition or several, and holds a limit if its mean does in all of them. Each metric is
-modelled by itself: a mean for each cell (a candidate in a condition), effects of blocks that are random, and noise of
-each cell of its own, drawn towards the pooled one (`moderation`); on logarithms where all values are above zero, so
-that a mean is geometric. What is left over in one trial is correlated between metrics. The posterior of all means under
-a flat prior is drawn, and every probability is a share of the draws.
+A candidate is measured in one condition or several, and holds a limit if its mean does in all of them. The posterior of
+all means is drawn (`cell_means`), and every probability is a share of the draws.
 
 A candidate is accepted if it holds all limits with a probability that is high enough for all candidates together:
 Holm's method over those that have a chance keeps the probability of accepting any that violates a limit at `alpha`. The
-recommended one is the cheapest of those that are accepted. benches/decision_promises.py measures the error rates.
+recommended one is the cheapest of those that are accepted. Of a campaign that looks after each block (`looks`), all
+looks together do. benches/decision_promises.py measures the error rates.
 
 Sources: Berger, Technometrics 24 (1982) 295-300, for one test of several limits; Holm, Scand. J. Stat. 6 (1979) 65-70;
 Andradóttir and Kim, Naval Research Logistics 57 (2010) 403-421, for the question. Loads numpy."""
@@ -16,31 +14,18 @@ Andradóttir and Kim, Naval Research Logistics 57 (2010) 403-421, for the questi
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from lastro.stats._projections import Floats
-from lastro.stats.moderation import drawn_to_pooled
-from lastro.stats.resolution import resolution
+from lastro.stats.cell_means import DRAWS, Booleans, MeanDraws, MetricTrials
 
-DRAWS = 8000
+_FINER = 4  # times as many draws at a look, whose level is smaller
 MOST_BLOCKS = 1000
 _NO_CHANCE = 0.1  # of alpha: a candidate that holds its limits with less is no test of the family
-_SEED = 2010
-Booleans = np.ndarray[Any, np.dtype[np.bool_]]
-
-
-@dataclass(frozen=True, slots=True)
-class MetricTrials:
-    """The values of one metric: {(candidate, condition): {block: value}}, both by their numbers.
-
-    Of the cells in `floors`, only lower bounds are known: they prove that a value is large enough, and nothing else."""
-
-    cells: Mapping[tuple[int, int], Mapping[int, float]]
-    floors: frozenset[tuple[int, int]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +64,20 @@ class CandidateOdds:
     cost: tuple[float, float, float] | None
     cheapest: float
     missing: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One look of several at a campaign that grows. What earlier ones have found stays found, by numbers of candidates.
+
+    `level` returns the level of this look for the error of all of them (`spending`)."""
+
+    level: Callable[[float], float]
+    accepted: frozenset[int] = frozenset()
+    rejected: frozenset[int] = frozenset()
+
+
+_ONLY_LOOK = Stage(lambda alpha: alpha)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,16 +122,17 @@ def choose(
     metrics: Sequence[MetricTrials],
     limits: Sequence[Limit],
     cost: Mapping[int, float],
-    n_candidates: int,
-    n_conditions: int,
+    size: tuple[int, int],
     alpha: float = 0.05,
+    stage: Stage = _ONLY_LOOK,
 ) -> Choice:
     """Judge the candidates by their means, accepting a violator with a probability of at most `alpha`.
 
     `cost` are {number of a metric: weight} of a sum, whose mean over the conditions is the cost; the metrics may be
-    others than those with limits. Needs two blocks."""
-    draws = _Draws(metrics, n_candidates, n_conditions)
-    shape = (DRAWS, n_candidates)
+    others than those with limits. `size`: the numbers of candidates and of conditions. Needs two blocks."""
+    n_candidates, n_conditions = size
+    shape = (DRAWS if stage is _ONLY_LOOK else _FINER * DRAWS, n_candidates)
+    draws = MeanDraws(metrics, (*shape, n_conditions))
     holds, may, ahead = (np.ones(shape, bool) for _ in range(3))
     of_limits = []
     for limit in limits:
@@ -156,12 +156,7 @@ def choose(
         )
         for at in range(n_candidates)
     )
-    return _choice(odds, costs, alpha)
-
-
-def drawn_means(metric: MetricTrials, n_candidates: int, n_conditions: int, seed: int = _SEED) -> Floats:
-    """Return draws of the means of one metric: (draw, candidate, condition), NaN in all where there is no value."""
-    return _Draws([metric], n_candidates, n_conditions, seed).of(0)[0]
+    return _choice(odds, costs, alpha, stage)
 
 
 def more_blocks(holds: float, n_blocks: int, chance: float, alpha: float) -> int | None:
@@ -182,11 +177,13 @@ def more_blocks(holds: float, n_blocks: int, chance: float, alpha: float) -> int
     return None
 
 
-def _choice(odds: tuple[CandidateOdds, ...], costs: Floats, alpha: float) -> Choice:
+def _choice(odds: tuple[CandidateOdds, ...], costs: Floats, alpha: float, stage: Stage) -> Choice:
     known = [at for at, each in enumerate(odds) if not each.missing]
     order = sorted(known, key=lambda at: odds[at].cost or (math.inf,) * 3)
-    accepted = _by_holm({at: 1 - odds[at].holds for at in known if odds[at].may_hold > alpha * _NO_CHANCE}, alpha)
-    rejected = _by_holm({at: odds[at].may_hold for at in known}, alpha) - accepted
+    least = 1 / len(costs)  # what draws can tell from 0
+    violates = {at: max(1 - odds[at].holds, least) for at in known if odds[at].may_hold > alpha * _NO_CHANCE}
+    accepted = _by_holm(violates, alpha, stage, stage.accepted) - stage.rejected
+    rejected = _by_holm({at: max(odds[at].may_hold, least) for at in known}, alpha, stage, stage.rejected) - accepted
     recommended = next((at for at in order if at in accepted), None)
     alike: tuple[int, ...] = ()
     cheaper: tuple[int, ...] = tuple(at for at in order if at not in accepted | rejected)
@@ -204,14 +201,14 @@ def _choice(odds: tuple[CandidateOdds, ...], costs: Floats, alpha: float) -> Cho
     )
 
 
-def _by_holm(ps: Mapping[int, float], alpha: float) -> set[int]:
-    """Return those whose p is small enough by Holm's method."""
-    found: set[int] = set()
-    for left, at in zip(range(len(ps), 0, -1), sorted(ps, key=ps.__getitem__), strict=True):
-        if ps[at] > alpha / left:
+def _by_holm(ps: Mapping[int, float], alpha: float, stage: Stage, before: frozenset[int]) -> frozenset[int]:
+    """Return those whose p is small enough by Holm's method, after those that were found before."""
+    found, new = set(before), sorted(ps.keys() - before, key=ps.__getitem__)
+    for left, at in zip(range(len(new), 0, -1), new, strict=True):
+        if ps[at] > stage.level(alpha / left):
             break
         found.add(at)
-    return found
+    return frozenset(found)
 
 
 def _shares(holds: Booleans, may: Booleans, ahead: Booleans, at: int | None) -> tuple[float, float, float]:
@@ -249,7 +246,7 @@ def _spread(drawn: Floats, alpha: float) -> tuple[float, float, float] | None:
     return middle, low, high
 
 
-def _costs(draws: _Draws, cost: Mapping[int, float], shape: tuple[int, int]) -> Floats:
+def _costs(draws: MeanDraws, cost: Mapping[int, float], shape: tuple[int, int]) -> Floats:
     total = np.zeros(shape)
     for metric, weight in cost.items():
         total += weight * draws.of(metric)[0].mean(axis=2)
@@ -261,166 +258,3 @@ def _cheapest(costs: Floats, holds: Booleans) -> list[float]:
     usable = np.where(holds & ~np.isnan(costs), costs, np.inf)
     first = usable.argmin(axis=1)[np.isfinite(usable).any(axis=1)]
     return [float(n) / len(costs) for n in np.bincount(first, minlength=costs.shape[1])]
-
-
-class _Draws:
-    """Draws from the posterior of all means, and of one more trial in each cell: (draw, candidate, condition).
-
-    A cell without values is NaN in all draws."""
-
-    def __init__(
-        self, metrics: Sequence[MetricTrials], n_candidates: int, n_conditions: int, seed: int = _SEED
-    ) -> None:
-        self._rng = np.random.default_rng(seed)
-        self._size = (DRAWS, n_candidates, n_conditions)
-        self._fits = [_FittedMetric.of(metric, n_candidates, n_conditions) for metric in metrics]
-        mixing = np.linalg.cholesky(_correlations(self._fits))
-        # What is left over in a trial is correlated between metrics: so is the error of their means.
-        plain = self._rng.standard_normal((len(metrics), *self._size))
-        self._errors = np.einsum("ij,jabc->iabc", mixing, plain)
-        self._drawn: dict[int, tuple[Floats, Floats]] = {}
-
-    def of(self, metric: int) -> tuple[Floats, Floats]:
-        if metric not in self._drawn:
-            self._drawn[metric] = self._fits[metric].drawn(self._errors[metric], self._rng)
-        return self._drawn[metric]
-
-    def missing(self, candidate: int, metrics: set[int]) -> tuple[int, ...]:
-        return tuple(sorted(at for at in metrics if np.isnan(self._fits[at].means[candidate]).any()))
-
-
-@dataclass(frozen=True, slots=True)
-class _FittedMetric:
-    """Means by candidate and condition (NaN without a value), and what a mean is uncertain by.
-
-    `between` is the variance of the effects of `n_blocks` blocks, `share` that part of it that is noise of the cells;
-    `noise` and `df` are of each cell, `n` its number of values, `inner` the part of the noise that is left to it.
-    `residuals` are {(candidate, condition, block): value}."""
-
-    log: bool
-    means: Floats
-    n: Floats
-    noise: Floats
-    df: Floats
-    inner: float
-    between: float
-    share: float
-    n_blocks: int
-    residuals: Mapping[tuple[int, int, int], float]
-
-    @classmethod
-    def of(cls, metric: MetricTrials, n_candidates: int, n_conditions: int) -> _FittedMetric:
-        blocks = sorted({block for own in metric.cells.values() for block in own})
-        grid = np.full((n_candidates, n_conditions, max(1, len(blocks))), np.nan)
-        for (candidate, condition), own in metric.cells.items():
-            for block, value in own.items():
-                grid[candidate, condition, blocks.index(block)] = value
-        there = ~np.isnan(grid)
-        log = bool((grid[there] > 0).all())
-        grid = np.log(grid) if log else grid
-        effects = _block_effects(grid, there)
-        left = grid - effects
-        n = there.sum(axis=2)
-        means = np.where(n > 0, np.nansum(left, axis=2) / np.maximum(n, 1), np.nan)
-        residuals = np.where(there, left - means[:, :, None], 0.0)
-        cells = int((n > 0).sum())
-        inner = 1 - 1 / cells if cells > 1 else 1.0  # of the noise of a cell; the rest moves the effects of blocks
-        squares, own_df = (residuals**2).sum(axis=2), np.maximum(n - 1, 0) * inner
-        noise, df = _moderated(squares, own_df)
-        step = resolution([value for own in metric.cells.values() for value in own.values()])
-        noise = noise + (step / np.exp(means) if log else step) ** 2 / 12  # equal values are equal to the resolution
-        between = float(effects.var(ddof=1)) if len(blocks) > 1 and cells > 1 else 0.0
-        return cls(
-            log, means, n.astype(float), noise, df, inner, between, float(np.nanmean(noise)) * (1 - inner), len(blocks),
-            {(int(a), int(b), int(c)): float(residuals[a, b, c]) for a, b, c in np.argwhere(there)},
-        )  # fmt: skip
-
-    def drawn(self, errors: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
-        """Return draws of all means, and of one more trial each, by standard normal errors of the cells."""
-        size = errors.shape
-        noise = self.noise * self.df / rng.chisquare(np.maximum(self.df, 0.5), size)
-        df = max(self.n_blocks - 1, 1)
-        between = self.between * df / rng.chisquare(df, (size[0], 1, 1))
-        shift = rng.standard_normal((size[0], 1, 1))
-        blocks = np.maximum(between, self.share)  # the noise of few cells moves the effects of blocks, too
-        means = self._near_additive(errors * np.sqrt(self.inner * noise / np.maximum(self.n, 1)), noise, rng)
-        means = means + shift * np.sqrt(blocks / self.n_blocks)
-        ahead = rng.standard_normal((size[0], 1, 1)) * np.sqrt(np.maximum(between - self.share, 0.0))
-        nexts = means + ahead + rng.standard_normal(size) * np.sqrt(noise)
-        return (_exp(means), _exp(nexts)) if self.log else (means, nexts)
-
-    def _near_additive(self, errors: Floats, noise: Floats, rng: np.random.Generator) -> Floats:
-        """Return means of which those of candidates and conditions have a flat prior, and interactions a normal one.
-
-        How far interactions scatter is estimated from them, and as uncertain as few of them leave it. With a flat prior
-        on these, too, the worst of many conditions would look worse than it is."""
-        df = (self.means.shape[0] - 1) * (self.means.shape[1] - 1)
-        if not df or np.isnan(self.means).any():
-            return self.means + errors
-        error = noise / np.maximum(self.n, 1)
-        apart = self.means - _additive(self.means)
-        scatter = (apart**2).sum() / rng.chisquare(df, (len(errors), 1, 1)) - error.mean(axis=(1, 2), keepdims=True)
-        kept = np.maximum(scatter, 0.0) / (np.maximum(scatter, 0.0) + error)
-        common = _additive(errors)
-        return np.asarray(_additive(self.means) + common + kept * apart + np.sqrt(kept) * (errors - common))
-
-
-def _exp(logs: Floats) -> Floats:
-    return np.asarray(np.exp(np.clip(logs, -600, 600)))  # two blocks may leave almost anything possible
-
-
-def _additive(values: Floats) -> Floats:
-    """Return the sum of the means over the last two axes that fits best."""
-    rows, columns = values.mean(axis=-1, keepdims=True), values.mean(axis=-2, keepdims=True)
-    return np.asarray(rows + columns - values.mean(axis=(-2, -1), keepdims=True))
-
-
-def _block_effects(grid: Floats, there: Booleans) -> Floats:
-    """Return the effect of each block, by alternating means over cells and blocks; they sum to zero."""
-    effects = np.zeros(grid.shape[2])
-    if there.any(axis=2).sum() < 2:
-        return effects
-    in_cell, in_block = np.maximum(there.sum(axis=2), 1), np.maximum(there.sum(axis=(0, 1)), 1)
-    for _ in range(1 if there.all() else 50):
-        means = np.nansum(grid - effects, axis=2) / in_cell
-        effects = np.nansum(np.where(there, grid - means[:, :, None], 0.0), axis=(0, 1)) / in_block
-        effects -= effects.mean()
-    return effects
-
-
-def _moderated(squares: Floats, df: Floats) -> tuple[Floats, Floats]:
-    """Return the variance of each cell, drawn towards the pooled one, and its degrees of freedom.
-
-    A cell with one value or none has the pooled variance alone."""
-    known = df > 0
-    if not known.any():
-        return np.full(df.shape, np.nan), np.ones(df.shape)
-    own = squares[known] / df[known]
-    found = drawn_to_pooled(own.tolist(), df[known].tolist())
-    pooled = float(squares[known].sum() / df[known].sum())
-    noise, freedom = np.full(df.shape, pooled), np.ones(df.shape)
-    noise[known], freedom[known] = found.variances, found.df
-    return noise, freedom
-
-
-def _correlations(fits: Sequence[_FittedMetric]) -> Floats:
-    """Return the correlations of what is left over in the same trials, over all cells; drawn towards none."""
-    n = len(fits)
-    found = np.eye(n)
-    for a in range(n):
-        for b in range(a):
-            shared = [key for key in fits[a].residuals if key in fits[b].residuals]
-            x, y = (np.array([_standard(fit, key) for key in shared]) for fit in (fits[a], fits[b]))
-            scale = math.sqrt(float((x**2).sum() * (y**2).sum())) if shared else 0.0
-            if scale > 0:
-                r = float((x * y).sum()) / scale
-                found[a, b] = found[b, a] = r * len(shared) / (len(shared) + 10)
-    values, vectors = np.linalg.eigh(found)
-    found = (vectors * np.maximum(values, 1e-6)) @ vectors.T
-    sizes = np.sqrt(np.diag(found))
-    return np.asarray(found / np.outer(sizes, sizes))
-
-
-def _standard(fit: _FittedMetric, key: tuple[int, int, int]) -> float:
-    noise = float(fit.noise[key[0], key[1]])
-    return fit.residuals[key] / math.sqrt(noise) if noise > 0 else 0.0

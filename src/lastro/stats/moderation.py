@@ -30,8 +30,8 @@ class ModeratedVariances:
     df: tuple[float, ...]
 
 
-def drawn_to_pooled(variances: Sequence[float], df: Sequence[float]) -> ModeratedVariances:
-    """Return each variance, drawn towards the pooled one, which counts as at most `MOST_PRIOR_DF` degrees of freedom.
+def drawn_to_pooled(variances: Sequence[float], df: Sequence[float], most: float = MOST_PRIOR_DF) -> ModeratedVariances:
+    """Return each variance, drawn towards the pooled one, which counts as at most `most` degrees of freedom.
 
     It counts as fewer where the variances differ by far more than chance explains. This keeps the mean of equally
     certain variances, so that a mean over many cells has the pooled error, whatever the distribution of the noise. A
@@ -41,20 +41,20 @@ def drawn_to_pooled(variances: Sequence[float], df: Sequence[float]) -> Moderate
     Raises: ValueError for a negative variance, degrees of freedom that are not above zero, or unequal lengths."""
     if len(df) != len(variances) or min(variances, default=0.0) < 0 or min(df, default=1.0) <= 0:
         raise ValueError("one variance of zero or more, with degrees of freedom above zero, for each treatment")
-    prior = _prior_df(variances, df)
+    prior = _prior_df(variances, df, most)
     pooled = math.fsum(v * d for v, d in zip(variances, df, strict=True)) / math.fsum(df)
     found = tuple((prior * pooled + d * value) / (prior + d) for value, d in zip(variances, df, strict=True))
     return ModeratedVariances(found, tuple(prior + d for d in df))
 
 
-def _prior_df(variances: Sequence[float], df: Sequence[float]) -> float:
+def _prior_df(variances: Sequence[float], df: Sequence[float], most: float) -> float:
     """Return the degrees of freedom that the pooled variance counts as; 0 for fewer than two variances above zero."""
     known = [(value, freedom) for value, freedom in zip(variances, df, strict=True) if value > 0]
     if len(known) < 2:
         return 0.0
     logs = [math.log(value) - _chance(d)[0] + math.log(d / 2) for value, d in known]
     excess = variance(logs) - fmean(_chance(d)[1] for _, d in known)
-    return 2 * _trigamma_inverse(excess) if excess > LEAST_EXCESS else MOST_PRIOR_DF
+    return min(2 * _trigamma_inverse(excess), most) if excess > 0 else most
 
 
 @lru_cache(maxsize=4096)

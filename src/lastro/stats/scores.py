@@ -2,7 +2,7 @@
 
 The score of a candidate is the weighted geometric mean of its ratios, as that of SPEC is (Fleming and Wallace,
 Communications of the ACM 29 (1986) 218-221). Studies are independent, so their posteriors are drawn apart
-(`decision`). tests/known/test_scores.py measures the coverage of intervals, and how
+(`cell_means`). tests/known/test_scores.py measures the coverage of intervals, and how
 often `best` comes true. Loads numpy."""
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lastro.stats.decision import MetricTrials, drawn_means
+from lastro.stats.cell_means import MetricTrials, drawn_means
 
 Spread = tuple[float, float, float]  # the middle, the low end and the high end
 

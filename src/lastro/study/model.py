@@ -9,6 +9,7 @@ from typing import Any, Literal
 from lastro.results.samples import Metric
 from lastro.shapes import MisshapenData, made
 from lastro.stats.intervals import alpha_of
+from lastro.stats.settled import FEWEST_BLOCKS
 
 Level = str | int | float | bool
 Levels = Mapping[str, tuple[Level, ...]]  # {factor: levels}; more than one level means the mean over them
@@ -89,17 +90,31 @@ class Design:
 
     With sequential `stopping`, blocks are added to the `replicates` until the ratios to the baseline have intervals of
     at most `precision` (0.05: plus or minus 5 %), or until there are `max_replicates`. The ratios are those of
-    `precise_metrics`, or of all metrics if it is empty. In a campaign, `replicates` grows with its blocks."""
+    `precise_metrics`, or of all metrics if it is empty. With "decided", they are added until the service levels are
+    decided, or `within_s` would be exceeded (0: without a limit); adaptive `allocation` then adds blocks of only those
+    candidates that are still in question. In a campaign, `replicates` grows with its blocks."""
 
     replicates: int = 5
     seed: int = 1
     order: str = "randomised-blocks"
     confidence: float = 0.95
     baseline: Mapping[str, Level] = field(default_factory=dict)
-    stopping: Literal["fixed", "sequential"] = "fixed"
+    stopping: Literal["fixed", "sequential", "decided"] = "fixed"
     precision: float = 0.05
     max_replicates: int = 40
     precise_metrics: tuple[str, ...] = ()
+    allocation: Literal["equal", "adaptive"] = "equal"
+    within_s: float = 0.0
+
+    def until_decided(self, within_s: float = 0.0) -> Design:
+        """Return the design with a decision after each block from the second on, and as many blocks at most."""
+        return replace(self, stopping="decided", within_s=within_s).with_blocks(self.most_blocks)
+
+    def with_blocks(self, n_blocks: int) -> Design:
+        """Return the design with a fixed number of blocks; with so many at most if a decision ends it."""
+        if self.stopping == "decided":
+            return replace(self, replicates=min(FEWEST_BLOCKS, n_blocks), max_replicates=n_blocks)
+        return replace(self, replicates=n_blocks, stopping="fixed")
 
     @property
     def alpha(self) -> float:
@@ -112,7 +127,7 @@ class Design:
 
     @property
     def most_blocks(self) -> int:
-        return self.max_replicates if self.sequential else self.replicates
+        return self.replicates if self.stopping == "fixed" else self.max_replicates
 
 
 MOST_BLOCKS = 1_000_000  # of a campaign that is read; a study file may ask for far fewer
@@ -155,14 +170,12 @@ class Study:
             Factor(each.name, (changes.pop(each.name),) if each.name in changes else kept.get(each.name, each.levels))
             for each in self.factors
         )
-        fixed = "replicates" in changes and "max_replicates" not in changes
-        design = replace(
-            self.design,
-            replicates=int(changes.pop("replicates", self.design.replicates)),
-            max_replicates=int(changes.pop("max_replicates", self.design.max_replicates)),
-            stopping="fixed" if fixed else self.design.stopping,
-            baseline=among(self.design.baseline, factors),
-        )
+        design = replace(self.design, baseline=among(self.design.baseline, factors))
+        blocks, most = (changes.pop(key, None) for key in ("replicates", "max_replicates"))
+        if most is not None:
+            design = replace(design, replicates=int(blocks or design.replicates), max_replicates=int(most))
+        elif blocks is not None:
+            design = design.with_blocks(int(blocks))
         return replace(
             self,
             factors=factors,
@@ -191,6 +204,7 @@ class Study:
             "design.max_replicates is out of range": 1 <= design.max_replicates <= MOST_BLOCKS,
             "design.confidence is not between 0 and 1": 0 < design.confidence < 1,
             "design.precision is not positive": design.precision > 0,
+            "design.within_s is negative": design.within_s >= 0,
         }
         for problem, fine in sound.items():
             if not fine:

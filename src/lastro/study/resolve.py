@@ -209,7 +209,7 @@ def _design(
     design = file.design
     sequential = design.stopping == "sequential"
     (_check_sequential if sequential else _check_fixed)(file, metrics, problems)
-    return Design(
+    found = Design(
         replicates=max(design.replicates, LEAST_BLOCKS) if sequential else design.replicates,
         seed=design.seed,
         order=design.order,
@@ -219,7 +219,18 @@ def _design(
         precision=float(design.precision),
         max_replicates=design.max_replicates,
         precise_metrics=tuple(design.precise_metrics),
+        allocation=design.allocation,
     )
+    key = "allocation" if design.allocation == "adaptive" else "stopping"
+    if key == "stopping" and design.stopping != "decided":
+        return found
+    if not file.sla:
+        hint = "add the levels that must hold, such as latency_p95 = '< 1 ms'"
+        problems.add(("design", key), FieldError("decides by service levels, but this study has no table [sla]", hint))
+    if sequential:
+        hint = "remove `stopping`: the campaign ends with the decision"
+        problems.add(("design", key), FieldError("does not go with sequential stopping", hint))
+    return found.until_decided()
 
 
 def _check_sequential(file: StudyFile, metrics: Sequence[Metric], problems: Problems) -> None:
@@ -237,11 +248,13 @@ def _check_sequential(file: StudyFile, metrics: Sequence[Metric], problems: Prob
 
 
 def _check_fixed(file: StudyFile, _metrics: Sequence[Metric], problems: Problems) -> None:
-    """Reject keys of sequential stopping in a study with a fixed number of blocks."""
+    """Reject keys of sequential stopping in a study that stops otherwise."""
+    fixed = file.design.stopping == "fixed" and file.design.allocation == "equal"
+    how = "this study has a fixed number of blocks" if fixed else "this study ends with a decision"
     for name in ("precision", "max_replicates", "precise_metrics"):
         if name in file.design.model_fields_set:
-            hint = 'add stopping = "sequential", or remove this key'
-            wrong = FieldError("is for sequential stopping, but this study has a fixed number of blocks", hint)
+            hint = 'write stopping = "sequential", or remove this key'
+            wrong = FieldError(f"is for sequential stopping, but {how}", hint)
             problems.add(("design", name), wrong)
 
 
@@ -360,7 +373,7 @@ def _blocks(table: ProfileTable, design: DesignTable) -> dict[str, Level]:
     changes: dict[str, Level] = {name: number for name, number in named.items() if number is not None}
     if table.max_replicates is None:
         return changes
-    if design.stopping == "fixed":
+    if design.stopping != "sequential":
         raise FieldError("is for sequential stopping, but this study has a fixed number of blocks")
     least = max(design.replicates if table.replicates is None else table.replicates, LEAST_BLOCKS)
     if table.max_replicates < least:

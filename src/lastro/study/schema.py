@@ -105,9 +105,14 @@ class DesignTable(StrictTable):
         default=0.95, ge=0.5, le=0.9999, description="Confidence level of every interval in the results."
     )
     baseline: dict[str, ALevel] = Field(default_factory=dict, description="Levels against which ratios are taken.")
-    stopping: Literal["fixed", "sequential"] = Field(
+    stopping: Literal["fixed", "sequential", "decided"] = Field(
         default="fixed",
-        description="`sequential`: after 10 or `replicates` blocks, add more until `precision` or `max_replicates`.",
+        description="`sequential`: after 10 or `replicates` blocks, add more until `precision` or `max_replicates`."
+        " `decided`: end when the service levels are decided, after `replicates` blocks at most.",
+    )
+    allocation: Literal["equal", "adaptive"] = Field(
+        default="equal",
+        description="`adaptive`: as `decided`, and later blocks have only the candidates that are still in question.",
     )
     precision: float = Field(
         default=0.05,

@@ -25,19 +25,23 @@ class Selection:
     """What a user chooses of a study: a profile, levels, constants, and the number of blocks.
 
     `only` has texts such as 'platform=lxc,runc', and `settings` such as 'tcp_s=5'. Texts about the same factor add up.
-    A level that contains a comma stands alone in its text."""
+    A level that contains a comma stands alone in its text. `within_s` is 0 without a limit."""
 
     profile: str | None = None
     only: tuple[str, ...] = ()
     settings: tuple[str, ...] = ()
     replicates: int | None = None
+    until_decided: bool = False
+    within_s: float = 0.0
 
     @property
     def options(self) -> tuple[str, ...]:
         """The options of the command line besides --profile, as stored with the study."""
         replicates = () if self.replicates is None else ("--replicates", str(self.replicates))
         given = [word for text in self.only for word in ("--only", text)]
-        return (*given, *(word for text in self.settings for word in ("--set", text)), *replicates)
+        until: list[str] = ["--until", "decided"] if self.until_decided else []
+        until += ["--within", f"{self.within_s:g}s"] if self.within_s else []
+        return (*given, *(word for text in self.settings for word in ("--set", text)), *replicates, *until)
 
     def within(self, study: Study, schema: ScenarioSchema) -> Selection:
         """Return the selection without the factors and constants that a study does not have."""
@@ -66,6 +70,11 @@ class Selection:
             study = _with_setting(study, schema, name, texts)
         if self.replicates is not None:
             study = _with_blocks(study, self.replicates)
+        if self.until_decided:
+            if not study.sla:
+                hint = "add a table [sla] to the study, such as latency_p95 = '< 1 ms'"
+                raise InputError(f"--until decided needs service levels, and {study.file} has none", hint)
+            study = replace(study, design=study.design.until_decided(self.within_s))
         if self.options and not any(combinations(study)):
             raise InputError(f"{shlex.join(self.options)} leaves no treatment of {study.file}", "choose more levels")
         return replace(study, changes=self.options)
@@ -151,11 +160,11 @@ def _chosen(study: Study) -> Mapping[str, object]:
 
 
 def _with_blocks(study: Study, replicates: int) -> Study:
-    """Return the study with a fixed number of blocks."""
+    """Return the study with a number of blocks, which is fixed unless a decision ends it."""
     n_trials = replicates * sum(1 for _ in combinations(study))
     if not 1 <= replicates <= MOST_BLOCKS or n_trials > MAX_TRIALS:
         raise InputError(
             f"--replicates {replicates} is not possible",
             f"give at least 1; a study has at most {MAX_TRIALS:,} trials",
         )
-    return replace(study, design=replace(study.design, replicates=replicates, stopping="fixed"))
+    return replace(study, design=study.design.with_blocks(replicates))

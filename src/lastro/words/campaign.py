@@ -218,6 +218,12 @@ def _limits_of_design(report: CampaignResults, say: Language) -> Iterator[str]:
         yield say("With {n} replicates the intervals are wide; small differences cannot be detected.", n=n)
     if design.sequential:
         yield sequential_note(report, say)
+    if design.stopping == "decided":
+        yield say(
+            "Blocks were added until the service levels were decided, {most} at most. The intervals of single "
+            "treatments do not correct for that.",
+            most=say.integer(design.most_blocks),
+        )
     if not design.baseline:
         yield say("The study names no baseline, so there are no ratios.")
 
@@ -382,3 +388,4 @@ RESIDUALS = N_(
 STATES = (N_("pending"), N_("running"), N_("valid"), N_("invalid"), N_("unavailable"))
 EVENTS = (N_("started"), N_("resumed"), N_("finished"), N_("interrupted"), N_("stopped"))
 MORE_EVENTS = (N_("not calibrated"), N_("noise floor"), N_("changed host"), N_("moved"), N_("testbed"))
+LOOKS = (N_("look"), N_("dropped"), N_("settled"))

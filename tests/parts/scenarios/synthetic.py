@@ -25,7 +25,9 @@ FAULTS = (
     "none", "invalid-once", "always-invalid", "trial-error", "unavailable", "slow", "defect", "nonsense", "clock-jump",
     "leftover", "unreachable", "invalid-thrice",
 )  # fmt: skip
+IMPLEMENTATIONS = {"none": 0, "slow": -40, "near": 1, "fine": 30, "fast": 150}
 CALIBRATIONS = ("none", "good", "bad", "late", "optional")
+_PLAIN = ("implementation", "none")
 SLOW_S = 0.5
 
 
@@ -36,6 +38,7 @@ class SyntheticScenario(Scenario):
     settings = (
         Setting("level", "a", "moves the mean", choices=("a", "b", "c")),
         Setting("step", 0, "moves the mean a little", 0, 1000),
+        Setting("implementation", "none", "moves the mean, and is a user's choice", choices=tuple(IMPLEMENTATIONS)),
         Setting("fault", "none", "what goes wrong", choices=FAULTS),
         Setting(
             "calibration",
@@ -91,7 +94,7 @@ class SyntheticScenario(Scenario):
             raise HostError("mount /x cannot be removed: it is busy", "see what holds it, then `lastro resume`")
 
     def run(self, config: Config, calibrations: Mapping[str, Any]) -> Outcome:
-        identity = str(sorted(config.items()))
+        identity = str(sorted((name, value) for name, value in config.items() if (name, value) != _PLAIN))
         self._runs[identity] += 1
         clock = validity.ClockReading.now()
         time.sleep(self.duration_s(config) - 0.001 if config["fault"] != "slow" else SLOW_S)
@@ -121,6 +124,7 @@ def _values(config: Config, random: Random) -> Outcome:
     if config["fault"] == "nonsense":
         return Outcome({"speed": float("nan"), "delay": float("inf")}, [Series("speed", "Mbit/s", (float("nan"),))])
     mean = {"a": 100.0, "b": 200.0, "c": 300.0}[str(config["level"])] + int(config["step"])
+    mean += IMPLEMENTATIONS[str(config["implementation"])]
     samples = tuple(random.gauss(mean, 5) for _ in range(int(config["samples"])))
     outcome = Outcome({"speed": random.gauss(mean, 5), "delay": 1000 / random.gauss(mean, 5)})
     outcome.series.append(Series("speed", "Mbit/s", samples))

@@ -11,6 +11,10 @@
     candidates  [{label, levels {factor: level}, verdict, holds, may_hold, next_holds, cheapest,
                 cost {value, low, high}, limits [{condition, mean, low, high, holds}], missing [metric],
                 gaps [reason]}], as in the table
+    looks       [{block, at_utc, recommended, accepted [label], rejected [label], dropped [{candidate, why, chance}],
+                stop}]: of a campaign that ran until its decision, what was found after which block. why is
+                "rejected" (chance: to hold all levels), "unlikely" (to be the cheapest that holds) or "futile" (to be
+                accepted after all blocks); stop is "decided", "most blocks", "time", or empty where it went on
                 holds: the probability that all means hold; may_hold: the same where a bound proves nothing against it
     lacking     [{label, levels, gaps}]: what is no candidate, since it does not meet a requirement, or is not known to
 
@@ -24,6 +28,7 @@ from lastro.analysis.decision import SlaDecision
 from lastro.analysis.suite_decision import SuiteDecision
 from lastro.builders.data.encoder import encode, only
 from lastro.plain import json_text
+from lastro.results.looks import Look
 from lastro.stats.decision import LimitOdds
 
 FORMAT, SUITE_FORMAT = "lastro-decision/1", "lastro-suite-decision/1"
@@ -52,6 +57,7 @@ def _document(decision: SlaDecision) -> dict[str, Any]:
         "more_blocks": None if choice.likeliest is None else [decision.more_blocks(each) for each in (0.5, 0.8)],
         "candidates": [_candidate(decision, at) for at in decision.order()],
         "lacking": [only(each, "label levels gaps") for each in decision.lacking],
+        "looks": [_look(decision, each) for each in decision.looks],
     }
 
 
@@ -93,6 +99,17 @@ def _candidate(decision: SlaDecision, at: int) -> dict[str, Any]:
         "limits": [_limit(decision, each) if each else None for each in odds.limits],
         "missing": [decision.metrics[each] for each in odds.missing],
         "gaps": candidate.gaps,
+    }
+
+
+def _look(decision: SlaDecision, look: Look) -> dict[str, Any]:
+    labels = [candidate.label for candidate in decision.candidates]
+    return {
+        **only(look, "block at_utc stop"),
+        "recommended": None if look.recommended is None else labels[look.recommended],
+        "accepted": [labels[at] for at in look.accepted],
+        "rejected": [labels[at] for at in look.rejected],
+        "dropped": [{"candidate": labels[each.candidate], **only(each, "why chance")} for each in look.dropped],
     }
 
 

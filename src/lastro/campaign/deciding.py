@@ -1,0 +1,73 @@
+"""A campaign that runs until its service levels are decided: what a look after its blocks decides to run next.
+
+The database alone decides, except on the time that has passed, so that a resumed campaign goes on as an uninterrupted
+one would. With adaptive allocation, the next block has only the candidates that are still in question."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import replace
+from statistics import fmean
+
+from lastro.analysis.build import build_report
+from lastro.analysis.decision import SlaDecision, look_at
+from lastro.campaign.sequential import NextStep
+from lastro.results.looks import Look, Stop, settled_by
+from lastro.results.read import load_campaign
+from lastro.results.store import Store
+from lastro.stats.looks import is_made
+from lastro.words.language import ENGLISH
+from lastro.words.looks import standing, stop_text, why_dropped
+
+
+def next_step(store: Store, at_utc: str, passed_s: float) -> NextStep:
+    """Look at the trials of the blocks so far. `passed_s` is the time that the campaign has taken."""
+    data = load_campaign(store)
+    study, design = data.study, data.study.design
+    asked = {*study.sla, *study.cost}
+    metrics = tuple(metric for metric in study.metrics if metric.name in asked)
+    report = build_report(replace(data, study=replace(study, metrics=metrics)))
+    block, before = design.replicates, settled_by(data.looks, design.most_blocks)
+    found, after = look_at(report, block / design.most_blocks, before)
+    gone = after.gone if design.allocation == "adaptive" else frozenset()
+    kept = frozenset(
+        row.treatment.index for row in data.treatments if found is None or found.candidate_of(row.treatment) not in gone
+    )
+    stop: Stop = ""
+    if found is not None and is_made(found.choice, after):
+        stop = "decided"
+    elif block >= design.most_blocks:
+        stop = "most blocks"
+    elif design.within_s and passed_s + _block_s(store, kept) > design.within_s:
+        stop = "time"
+    choice = found.choice if found else None
+    record = Look(
+        block,
+        at_utc,
+        tuple(sorted(after.accepted)),
+        tuple(sorted(after.rejected)),
+        after.dropped[len(before.dropped) :],
+        choice.recommended if choice else None,
+        stop,
+    )
+    why = f"{block} blocks: {standing(found, after.gone)}"
+    return NextStep(bool(stop), why, tuple(_events(found, record, why, adaptive=bool(gone))), record, kept)
+
+
+def _events(found: SlaDecision | None, look: Look, why: str, *, adaptive: bool) -> Iterator[tuple[str, str]]:
+    """Yield the events of a look, for the journal: (kind, text)."""
+    ended = stop_text(look, ENGLISH)
+    yield "look", f"{why}; {ended}" if ended else why
+    if found is not None:
+        for each in look.dropped:
+            label = found.candidates[each.candidate].label
+            yield "dropped" if adaptive else "settled", f"{label}: {why_dropped(found, each, ENGLISH)}"
+
+
+def _block_s(store: Store, kept: frozenset[int]) -> float:
+    """Return how long a block of these treatments takes, by their trials so far."""
+    took_s: dict[int, list[float]] = defaultdict(list)
+    for treatment, seconds in store.durations():
+        took_s[treatment].append(seconds)
+    return sum(fmean(seconds) for treatment, seconds in took_s.items() if treatment in kept)

@@ -1,0 +1,27 @@
+"""Campaigns whose number of blocks is not fixed: what follows when the blocks so far have run."""
+
+from __future__ import annotations
+
+from lastro.campaign import sequential
+from lastro.campaign.sequential import NextStep
+from lastro.results.store import Store
+
+
+def next_step(store: Store, at_utc: str, passed_s: float) -> NextStep:
+    """Decide whether a campaign stops after its blocks so far. `passed_s` is the time that it has taken."""
+    if store.study.design.sequential:
+        return sequential.next_step(store)
+    from lastro.campaign import deciding  # loads numpy
+
+    return deciding.next_step(store, at_utc, passed_s)
+
+
+def is_finished(store: Store) -> bool:
+    """Return whether no trial is left and none will be added: a process may be killed before it decides on a block."""
+    design = store.study.design
+    if store.next_trial() is not None:
+        return False
+    if design.sequential:
+        return sequential.decision(store).stop
+    looks = store.looks()
+    return design.stopping == "fixed" or (bool(looks) and bool(looks[-1].stop))

@@ -1,0 +1,56 @@
+"""How sure one look at growing data must be, so that all looks together err no more often than one test would.
+
+The error is spent by the fraction t of the data: alpha * ln(1 + (e - 1) t) of it by then. That is close to equal levels
+at all looks (Pocock's), since an early decision saves most. The level of a look follows from what is spent at it, and
+from the correlation of estimates of which one contains the other: a random walk, whose density below the boundaries of
+all earlier looks is integrated numerically. Looks need not be planned: only their fractions count.
+
+Sources: Lan and DeMets, Biometrika 70 (1983) 659-663, for the spending; Armitage, McPherson and Rowe, J. R. Stat. Soc.
+A 132 (1969) 235-244, for the integration; Maurer and Bretz, Stat. Biopharm. Res. 5 (2013) 311-320, for Holm's method
+with looks, each level of which is spent in this way. Loads scipy."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from itertools import pairwise
+
+import numpy as np
+
+from lastro.stats._projections import Floats
+
+_POINTS = 600  # of a density
+_FAR = 8.0  # standard deviations: nothing lies beyond
+
+
+def spent(fraction: float, alpha: float) -> float:
+    """Return how much of `alpha` is spent when this fraction of the data is there, from 0 to 1."""
+    return alpha * math.log(1 + (math.e - 1) * min(fraction, 1.0))
+
+
+@lru_cache(maxsize=1024)
+def nominal_level(fractions: tuple[float, ...], alpha: float) -> float:
+    """Return the one-sided level of the last of several looks at these growing fractions of the data.
+
+    Raises: ValueError unless the fractions grow from above 0 to 1 at most, and alpha is between 0 and 1."""
+    from scipy.special import ndtr
+
+    if not all(a < b for a, b in pairwise((0.0, *fractions, 1.0 + 1e-9))) or not 0 < alpha < 1:
+        raise ValueError("fractions of the data that grow to 1 at most, and an alpha between 0 and 1")
+    walk, mass, before, boundary = np.zeros(1), np.ones(1), 0.0, math.inf  # points of the walk, with their probability
+    for fraction in fractions:
+        size, step = math.sqrt(fraction), math.sqrt(fraction - before)
+        boundary = _boundary(walk, mass, size, step, spent(fraction, alpha) - spent(before, alpha))
+        points = np.linspace(-_FAR, boundary, _POINTS) * size
+        edges = np.concatenate(([-math.inf], (points[:-1] + points[1:]) / 2, points[-1:]))
+        mass = mass @ np.diff(ndtr((edges - walk[:, None]) / step), axis=1)
+        walk, before = points, fraction
+    return float(ndtr(-boundary))
+
+
+def _boundary(walk: Floats, mass: Floats, size: float, step: float, due: float) -> float:
+    """Return the z-score that the walk, whose standard deviation is `size` then, exceeds with probability `due`."""
+    from scipy.optimize import brentq
+    from scipy.special import ndtr
+
+    return float(brentq(lambda z: float(mass @ ndtr((walk - z * size) / step)) - due, -_FAR, _FAR))

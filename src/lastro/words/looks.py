@@ -1,0 +1,74 @@
+"""The words on the looks at a campaign that runs until a decision is made. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lastro.analysis.decision import SlaDecision
+from lastro.results.looks import Look
+from lastro.stats.notes import N_
+from lastro.stats.settled import Dropped
+from lastro.units import significant
+from lastro.words.language import ENGLISH, Language
+from lastro.words.phrases import joined
+
+_MOST_NAMED = 3
+_STOPS = {
+    "decided": N_("the decision is made"),
+    "most blocks": N_("there are no more blocks"),
+    "time": N_("another block would exceed the time"),
+}
+
+
+def odds_text(p: float, say: Language) -> str:
+    """Format a probability in percent; draws cannot tell one from 0 or 1."""
+    if p != p:
+        return "—"
+    if p > 0.995:
+        return "> " + percent_text(0.99, say)
+    return "< " + percent_text(0.01, say) if p < 0.005 else percent_text(p, say)
+
+
+def percent_text(share: float, say: Language) -> str:
+    return f"{say.number(f'{share * 100:.0f}')} %"
+
+
+def why_dropped(decision: SlaDecision, each: Dropped, say: Language) -> str:
+    """Return why a candidate is not in question any more: 'holds latency ≤ 1 ms with a probability of < 1 %'."""
+    p = odds_text(each.chance, say)
+    if each.why == "unlikely":
+        return say("is the cheapest that holds with a probability of {p}", p=p)
+    if each.why == "futile":
+        return say("would be known to hold after all blocks with a probability of {p}", p=p)
+    odds = decision.choice.odds[each.candidate].limits
+    known = [(limit.holds, level.text) for limit, level in zip(odds, decision.levels, strict=True) if limit is not None]
+    return say("holds {level} with a probability of {p}", level=min(known)[1] if known else "—", p=p)
+
+
+def stop_text(look: Look, say: Language) -> str:
+    """Return why a campaign stopped after a look; empty if it did not."""
+    return say(_STOPS[look.stop]) if look.stop else ""
+
+
+def standing(decision: SlaDecision | None, gone: frozenset[int]) -> str:
+    """Return how a decision stands, for the progress of a campaign: which candidate leads, which are open, and why."""
+    if decision is None:
+        return "too few valid trials for a decision"
+    choice = decision.choice
+    lead = choice.recommended if choice.recommended is not None else choice.likeliest
+    if lead is None:
+        return "no candidate was measured in every condition"
+    holds = odds_text(choice.odds[lead].holds, ENGLISH)
+    cost = choice.odds[lead].cost
+    at_cost = f", cost {significant(cost[0], 3)}" if cost and decision.cost else ""
+    found = f"{decision.candidates[lead].label} leads (holds with {holds}{at_cost})"
+    open_ones = [at for at in choice.open_cheaper if at not in gone and at != lead]
+    words = "cheaper" if choice.recommended is not None else "undecided"
+    named = [f"{decision.candidates[at].label} ({odds_text(choice.odds[at].holds, ENGLISH)})" for at in open_ones]
+    return f"{found}; {words}: {_few(named)}" if named else found
+
+
+def _few(names: Sequence[str]) -> str:
+    if len(names) <= _MOST_NAMED:
+        return joined(names, ENGLISH)
+    return f"{', '.join(names[:_MOST_NAMED])} and {len(names) - _MOST_NAMED} others"
