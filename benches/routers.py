@@ -18,7 +18,7 @@ from _raw import Recipe, oci
 from lastro import registry
 from lastro.app.hosts import testbed
 from lastro.errors import TrialError
-from lastro.functions._ospf import CAPABILITIES, OspfDaemon, host_name
+from lastro.functions.ospf import CAPABILITIES, OspfDaemon, host_name
 from lastro.functions.ospf_router import ROUTERS
 from lastro.scenarios.routing import RoutingScenario
 from lastro.scenarios.routing.boot import booted

@@ -12,7 +12,7 @@ from lastro import registry, testing, validity
 from lastro.anomalies import _held_resources as _held
 from lastro.anomalies import base, conntrack, cpu, disk, fork, io, memory, network
 from lastro.instruments import iperf3_udp
-from lastro.instruments._http import HttpLoad
+from lastro.instruments.http_load import HttpLoad
 from lastro.results.samples import MAX_ATTEMPTS, Metric
 from lastro.scenarios import application, chain, compute, exposure, lifecycle, proxy, routing, uplink
 from lastro.scenarios import load as load_line

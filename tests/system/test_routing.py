@@ -14,7 +14,7 @@ import pytest
 
 from lastro import registry
 from lastro.errors import PlatformError
-from lastro.functions._ospf import OspfDaemon
+from lastro.functions.ospf import OspfDaemon
 from lastro.functions.ospf_router import ROUTERS
 from lastro.results.samples import GIVEN_BACK
 from lastro.results.trial_notes import remarks_of

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
-from lastro.attachments._hosting import GATEWAY, NETWORK, HostedInstance, HostingAttachment
-from lastro.attachments._routing import forwarded, inside
 from lastro.attachments.base import Attachment, Segment
+from lastro.attachments.hosting import GATEWAY, NETWORK, HostedInstance, HostingAttachment
+from lastro.attachments.routing import forwarded, inside
 from lastro.errors import Unavailable
 from lastro.platforms.base import InstanceSpec, Platform
 from lastro.platforms.docker import Docker

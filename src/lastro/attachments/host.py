@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from lastro.attachments._hosting import HostedInstance, HostingAttachment
 from lastro.attachments.base import Attachment, Segment
+from lastro.attachments.hosting import HostedInstance, HostingAttachment
 from lastro.errors import Unavailable
 from lastro.testbed import Testbed
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from ipaddress import IPv4Interface
 
-from lastro.attachments._hosting import GATEWAY, HostedInstance, HostingAttachment
-from lastro.attachments._routing import directions, forwarded, let_forward, routes
 from lastro.attachments.base import MEMBER_END, Attachment, Segment, dut_end
+from lastro.attachments.hosting import GATEWAY, HostedInstance, HostingAttachment
+from lastro.attachments.routing import directions, forwarded, let_forward, routes
 from lastro.platforms.base import Port
 from lastro.testbed import IN_A_GUEST, Testbed
 

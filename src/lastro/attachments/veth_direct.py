@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from lastro.attachments._separable import SeparableLinks, in_each
 from lastro.attachments.base import Segment, dut_end
+from lastro.attachments.separable import SeparableLinks, in_each
 from lastro.testbed import Testbed
 
 _EVERYTHING = "u32 match u32 0 0"  # rather than matchall, which small kernels lack

@@ -28,11 +28,11 @@ from lastro.errors import (
     WriteFailed,
 )
 from lastro.host._child import GRACE_S, ended_within, kill_group, memory_file
-from lastro.host._connections import LOST, Connections, SshTarget
 from lastro.host._exchanges import Exchanges
 from lastro.host._remote_files import READ, RemoteFiles, texts_of
 from lastro.host._remote_shell import PATIENCE_S, Answer, Query, Shell, ShellLost, Shells, UnfitForShell
 from lastro.host.base import ENVIRONMENT, ON_A_HOST, Completed, Host, Process
+from lastro.host.connections import LOST, Connections, SshTarget
 from lastro.host.files import OWNER_VARIABLE
 from lastro.host.local import LocalProcess
 from lastro.host.moments import FileReadings, OwnCpu, TimedSpan

@@ -14,7 +14,7 @@ from typing import Self
 
 from lastro.errors import InstrumentError, TrialError
 from lastro.host.base import Process
-from lastro.instruments._answer import wait_for_answer
+from lastro.instruments.answer import wait_for_answer
 from lastro.instruments.base import WORK_DIR
 from lastro.platforms.base import Instance
 

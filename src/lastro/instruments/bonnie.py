@@ -14,8 +14,8 @@ from typing import Self
 
 from lastro.errors import InstrumentError
 from lastro.instruments._bounds import bounded
-from lastro.instruments._disk import DIRECT, NO, YES, DiskWorkload
 from lastro.instruments.base import TIME_TOOL, positive
+from lastro.instruments.disk_workload import DIRECT, NO, YES, DiskWorkload
 from lastro.results.samples import TOO_SHORT, Metric, Reading, Remark
 from lastro.study.model import Setting
 from lastro.units import parse_size_bytes

@@ -11,8 +11,8 @@ from typing import Self
 
 from lastro.errors import CommandFailed, InstrumentError
 from lastro.instruments._bounds import bounded
-from lastro.instruments._disk import NO, YES, DiskWorkload
 from lastro.instruments.base import UNWATCHED, Watch, positive
+from lastro.instruments.disk_workload import NO, YES, DiskWorkload
 from lastro.platforms.base import Instance
 from lastro.results.samples import Metric, Reading
 from lastro.study.model import Setting

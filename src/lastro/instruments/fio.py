@@ -14,8 +14,8 @@ from typing import Any, Self
 
 from lastro.errors import InstrumentError
 from lastro.instruments._bounds import bounded
-from lastro.instruments._disk import DIRECT, DiskWorkload
 from lastro.instruments.base import TIME_TOOL, positive
+from lastro.instruments.disk_workload import DIRECT, DiskWorkload
 from lastro.results.samples import Metric, Reading
 from lastro.study.model import Setting
 from lastro.units import parse_size_bytes

@@ -13,7 +13,6 @@ from itertools import accumulate
 from typing import Self
 
 from lastro.errors import InstrumentError
-from lastro.instruments._disk import NO, YES, with_caches
 from lastro.instruments.base import (
     TIME_HOST,
     UNWATCHED,
@@ -25,6 +24,7 @@ from lastro.instruments.base import (
     run_timed,
     with_host_time,
 )
+from lastro.instruments.disk_workload import NO, YES, with_caches
 from lastro.platforms.base import Instance
 from lastro.results.samples import Metric, Reading
 from lastro.study.model import Setting

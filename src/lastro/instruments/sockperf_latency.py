@@ -13,10 +13,10 @@ from dataclasses import replace
 
 from lastro.errors import CommandFailed, InstrumentError
 from lastro.host.base import Process
-from lastro.instruments._captured import OneWay, one_way
-from lastro.instruments._latency import LatencyMeter, MeasurementDisturbed, RoundTrips, judged, stored
-from lastro.instruments._load_generator import BUFFER_BYTES, PORT, Direction, Traffic
 from lastro.instruments.base import UNWATCHED, Watch
+from lastro.instruments.latency import LatencyMeter, MeasurementDisturbed, RoundTrips, judged, stored
+from lastro.instruments.load_generator import BUFFER_BYTES, PORT, Direction, Traffic
+from lastro.instruments.packet_capture import OneWay, one_way
 from lastro.platforms.base import Instance
 from lastro.results.samples import Metric, Reading
 from lastro.study.model import Level

@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 import pytest
 
 from lastro import registry
-from lastro.attachments._separable import SeparableLinks
 from lastro.attachments.base import Attachment, Segment
+from lastro.attachments.separable import SeparableLinks
 from lastro.errors import LastroError, Unavailable
 from lastro.functions.base import Function
 from lastro.platforms.base import Instance, InstanceSpec, Platform, Port

@@ -15,8 +15,8 @@ from lastro.errors import CommandTimeout, InstrumentError
 from lastro.host.apparatus import Apparatus
 from lastro.host.cgroups import Resources
 from lastro.host.ledger import NETNS_DIR
-from lastro.instruments._http import HttpLoad, LoadOrigin, RequestedPage
 from lastro.instruments.base import TIME_HOST, Instrument, Workload
+from lastro.instruments.http_load import HttpLoad, LoadOrigin, RequestedPage
 from lastro.platforms.base import Instance, InstanceSpec
 from lastro.results.samples import Better, Reading
 from lastro.scenarios.shared.pools import PlatformPool

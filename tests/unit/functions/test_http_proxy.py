@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lastro import registry
-from lastro.attachments._hosting import GATEWAY, HostedInstance, HostingAttachment
+from lastro.attachments.hosting import GATEWAY, HostedInstance, HostingAttachment
 from lastro.errors import Unavailable
 from lastro.functions.http_proxy import HttpProxy, ProxyOptions, RequestCounts, RunningProxy, judge_served
 from lastro.host.base import Completed

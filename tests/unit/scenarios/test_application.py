@@ -11,7 +11,7 @@ import pytest
 from lastro.errors import InstrumentError, StudyError, Unavailable
 from lastro.host.local import LocalHost
 from lastro.image.rootfs import PACKAGES
-from lastro.instruments import _answer, _mariadb, _mysql
+from lastro.instruments import _mariadb, _mysql
 from lastro.instruments.sysbench_oltp import SysbenchOltp
 from lastro.scenarios.application import ApplicationScenario
 from lastro.scenarios.base import schemas
@@ -167,7 +167,7 @@ def test_one_deadline_is_for_all_of_a_databases_preparation(monkeypatch: pytest.
         return SimpleNamespace(returncode=0, duration_s=4.0, text="", error_text="")
 
     clock = SimpleNamespace(monotonic=lambda: now_s[0], sleep=lambda seconds: None)
-    for module in (_mariadb, _answer):
+    for module in (_mariadb, answer):
         monkeypatch.setattr(module, "time", clock)
     server = SimpleNamespace(alive=lambda: False, stop=lambda: None)
     instance: Any = SimpleNamespace(run=run, spawn=lambda argv: server)

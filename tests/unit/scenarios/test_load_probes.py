@@ -10,7 +10,7 @@ import pytest
 
 from lastro.errors import InstrumentError
 from lastro.functions.base import PATHS
-from lastro.instruments._load_generator import SentLoad, Traffic
+from lastro.instruments.load_generator import SentLoad, Traffic
 from lastro.scenarios.load import probing as probing_module
 from lastro.scenarios.load import settling
 from lastro.scenarios.load.probing import BOTH, Prober, TooManyFrames

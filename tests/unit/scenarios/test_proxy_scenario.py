@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 
 from lastro import papers
-from lastro.attachments._hosting import HostedInstance
+from lastro.attachments.hosting import HostedInstance
 from lastro.attachments.nat import NatAttachment
 from lastro.errors import InstrumentError, PlatformError
 from lastro.functions.http_proxy import RequestCounts
 from lastro.host.cgroups import Usage
 from lastro.host.local import LocalHost
 from lastro.image.rootfs import ImageAdditions
-from lastro.instruments._http import ClosedLoad, Endpoint, LoadOrigin, RequestedPage
 from lastro.instruments.curl import Curl
+from lastro.instruments.http_load import ClosedLoad, Endpoint, LoadOrigin, RequestedPage
 from lastro.results.samples import GENERATOR_LIMITED, Outcome, Remark
 from lastro.results.trial_notes import remarks_of
 from lastro.scenarios.base import schemas

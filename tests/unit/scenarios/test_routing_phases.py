@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lastro.errors import CommandTimeout, PlatformError
-from lastro.functions._ospf import Interface, OspfDaemon, host_name
+from lastro.functions.ospf import Interface, OspfDaemon, host_name
 from lastro.functions.ospf_router import ROUTERS
 from lastro.host.cgroups import Usage
 from lastro.host.moments import FileReadings, OwnCpu

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lastro.errors import ConnectionLost, PlatformError
-from lastro.functions._ospf import NeighbourChange
+from lastro.functions.ospf import NeighbourChange
 from lastro.host.cgroups import Usage
 from lastro.host.moments import FileReadings, OwnCpu
 from lastro.meters.host import HostMeter

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from lastro.functions.dpi import SIGNATURE
-from lastro.instruments import _iperf3
+from lastro.instruments import iperf3
 from lastro.instruments.base import UNWATCHED, Instrument, Watch
 from lastro.instruments.irtt import LOADED, LOADED_LOSS, Irtt, without_own_lateness
 from lastro.instruments.ping import MARKED_PERCENT, PATTERN, Ping, idle, requests
@@ -119,7 +119,7 @@ class BesideTcp(Instrument):
 @contextmanager
 def _streaming(client: Instance, server: Instance, target: str, settings: Mapping[str, Level]) -> Iterator[None]:
     """Stream TCP from the client to the server inside the block. Raises: CommandFailed; CommandTimeout."""
-    port, seconds = str(_iperf3.PORT), float(settings["loaded_s"]) + _MARGIN_S
+    port, seconds = str(iperf3.PORT), float(settings["loaded_s"]) + _MARGIN_S
     stream = ["iperf3", "--client", target, "--port", port, "--time", f"{seconds:.0f}", "--forceflush"]
     stream += ["--parallel", str(settings["tcp_streams"])]
     with (

@@ -14,8 +14,8 @@ from lastro import registry
 from lastro.errors import LastroError
 from lastro.host.base import Host
 from lastro.image.rootfs import ImageAdditions
-from lastro.instruments._disk import through_arc
 from lastro.instruments.base import TIME_HOST, Workload
+from lastro.instruments.disk_workload import through_arc
 from lastro.isolation.base import not_in_force
 from lastro.meters.host import HostMeter
 from lastro.platforms.base import Availability, Instance, InstanceSpec, Platform, unavailable

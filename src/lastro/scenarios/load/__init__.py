@@ -16,8 +16,8 @@ from lastro.errors import InstrumentError, LastroError, Unavailable
 from lastro.functions.base import PATHS
 from lastro.host.base import Host
 from lastro.image.rootfs import ImageAdditions
-from lastro.instruments._captured import PACKAGES
-from lastro.instruments._load_generator import LoadGenerator, sizes_of
+from lastro.instruments.load_generator import LoadGenerator, sizes_of
+from lastro.instruments.packet_capture import PACKAGES
 from lastro.isolation.base import Profile
 from lastro.meters.host import HostMeter
 from lastro.meters.usage import UsageMeter

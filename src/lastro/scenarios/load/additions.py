@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from lastro.instruments._latency import MOST_OWN, QUANTILES
+from lastro.instruments.latency import MOST_OWN, QUANTILES
 from lastro.results.additions import LoadedHistogram, PairedSeries, QuantileCurves, QuantilesByLoad, ScenarioFigure
 from lastro.scenarios.load.loads import all_loads
 from lastro.scenarios.load.measuring import NDR, PDR, PROBE_LOSS, PROBE_REACHED, PROBE_SENT, goals_of

@@ -13,8 +13,8 @@ from functools import partial
 from typing import TypeVar
 
 from lastro.errors import InstrumentError
-from lastro.instruments._latency import STATISTICS, MeasurementDisturbed, RoundTrips, judged, stored
-from lastro.instruments._load_generator import Direction, Traffic
+from lastro.instruments.latency import STATISTICS, MeasurementDisturbed, RoundTrips, judged, stored
+from lastro.instruments.load_generator import Direction, Traffic
 from lastro.instruments.sockperf_latency import SockperfLatency
 from lastro.meters.interfaces import Counters, InterfaceMeter
 from lastro.results.samples import AT_LEAST, CLOCK_NOT_VERIFIED, GENERATOR_DELAY, OTHER_TRAFFIC, Metric, Outcome, Remark

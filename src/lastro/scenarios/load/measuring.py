@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from lastro import registry
 from lastro.functions.base import CounterReading
-from lastro.instruments._load_generator import LoadGenerator, Traffic
+from lastro.instruments.load_generator import LoadGenerator, Traffic
 from lastro.meters.host import HostMeter
 from lastro.meters.usage import UsageMeter
 from lastro.results.samples import AT_LEAST, GOAL_NOT_MET, Metric, Outcome, Remark, Series

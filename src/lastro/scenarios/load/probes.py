@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lastro import registry
 from lastro.functions.base import Function
-from lastro.instruments._load_generator import LoadGenerator, Traffic
+from lastro.instruments.load_generator import LoadGenerator, Traffic
 from lastro.platforms.base import AVAILABLE, Availability, Platform
 from lastro.scenarios.load.probing import Prober
 from lastro.scenarios.shared.chain import deployed

@@ -13,7 +13,7 @@ from functools import partial
 
 from lastro.errors import InstrumentError
 from lastro.host.threads import all_of
-from lastro.instruments._load_generator import Direction, LoadGenerator, SentLoad, Traffic
+from lastro.instruments.load_generator import Direction, LoadGenerator, SentLoad, Traffic
 from lastro.meters.interfaces import Counters, InterfaceMeter, moved
 from lastro.scenarios.load.search import Probe
 from lastro.scenarios.load.settling import at_rest

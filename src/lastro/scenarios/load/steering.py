@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from lastro.host.base import Host
 from lastro.host.ledger import NETNS_DIR
-from lastro.instruments._load_generator import BUFFER_BYTES
+from lastro.instruments.load_generator import BUFFER_BYTES
 from lastro.instruments.sockperf import Sockperf
 from lastro.isolation.base import NEIGHBOUR
 from lastro.platforms.base import Instance, InstanceSpec

@@ -12,14 +12,14 @@ from functools import partial
 from typing import Any
 
 from lastro import registry
-from lastro.attachments._hosting import HostingAttachment
+from lastro.attachments.hosting import HostingAttachment
 from lastro.errors import LastroError, Unavailable
 from lastro.functions.http_proxy import HttpProxy, ProxyOptions
 from lastro.host.base import Host
 from lastro.host.cgroups import Resources
 from lastro.image.rootfs import ImageAdditions
-from lastro.instruments._http import HttpLoad
 from lastro.instruments.base import Instrument
+from lastro.instruments.http_load import HttpLoad
 from lastro.isolation.base import isolate, not_in_force, parts_of
 from lastro.platforms.base import AVAILABLE, Availability, Platform, unavailable
 from lastro.results.samples import Metric, Outcome, Reading

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lastro import registry
-from lastro.instruments._http import HttpLoad
+from lastro.instruments.http_load import HttpLoad
 from lastro.scenarios.base import Config, slowdown, start_s
 from lastro.study.levels import NONE, split_options
 

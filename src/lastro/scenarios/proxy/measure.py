@@ -8,11 +8,11 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
 from lastro import validity
-from lastro.attachments._hosting import HostingAttachment
+from lastro.attachments.hosting import HostingAttachment
 from lastro.errors import InstrumentError
 from lastro.host.base import Host
 from lastro.host.cgroups import Resources, total
-from lastro.instruments._http import HttpLoad, LoadOrigin
+from lastro.instruments.http_load import HttpLoad, LoadOrigin
 from lastro.meters.host import HostMeter
 from lastro.meters.interfaces import InterfaceMeter
 from lastro.platforms.base import Instance, Platform

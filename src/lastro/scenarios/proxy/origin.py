@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from lastro.host.base import Process
-from lastro.instruments._answer import wait_for_answer
-from lastro.instruments._http import RequestedPage
+from lastro.instruments.answer import wait_for_answer
+from lastro.instruments.http_load import RequestedPage
 from lastro.platforms.base import Instance
 
 APACHE, NGINX = "apache", "nginx"

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
-from lastro.attachments._hosting import PORT, HostedInstance, HostingAttachment
+from lastro.attachments.hosting import PORT, HostedInstance, HostingAttachment
 from lastro.errors import PlatformError
 from lastro.functions.http_proxy import MOST_PORTS, HttpProxy, ProxyOptions, RunningProxy
 from lastro.functions.http_proxy import PORT as SERVICE_PORT
@@ -16,7 +16,7 @@ from lastro.host.base import Completed
 from lastro.host.cgroups import Resources
 from lastro.host.shell import quoted
 from lastro.host.threads import all_of
-from lastro.instruments._http import Endpoint, RequestedPage
+from lastro.instruments.http_load import Endpoint, RequestedPage
 from lastro.platforms.base import Instance, InstanceSpec, Platform, start_all
 from lastro.scenarios.proxy.three_node import CLIENT, SERVER, ThreeNodeTestbed
 from lastro.scenarios.shared.instance_spec import instance_spec

@@ -10,9 +10,9 @@ from contextlib import ExitStack
 from dataclasses import asdict
 from typing import Any
 
-from lastro.attachments._separable import SeparableLinks
+from lastro.attachments.separable import SeparableLinks
 from lastro.errors import LastroError
-from lastro.functions._ospf import NETWORK_TYPES, TIMERS, OspfDaemon
+from lastro.functions.ospf import NETWORK_TYPES, TIMERS, OspfDaemon
 from lastro.functions.ospf_router import ROUTERS, OspfRouter
 from lastro.host.base import Host
 from lastro.host.cgroups import total

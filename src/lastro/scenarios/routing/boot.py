@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
-from lastro.attachments._separable import SeparableLinks
 from lastro.attachments.base import Segment
+from lastro.attachments.separable import SeparableLinks
 from lastro.errors import PlatformError, TrialError
-from lastro.functions._ospf import CAPABILITIES, Interface, OspfDaemon, Router, host_name
+from lastro.functions.ospf import CAPABILITIES, Interface, OspfDaemon, Router, host_name
 from lastro.platforms.base import Instance, Platform, Port, start_all
 from lastro.results.samples import Outcome
 from lastro.scenarios.routing.host_timeline import HostReading

@@ -14,9 +14,9 @@ from lastro.attachments.base import Attachment
 from lastro.errors import CommandFailed, LastroError
 from lastro.host.base import Host
 from lastro.image.rootfs import ImageAdditions
-from lastro.instruments._udp import UdpLoad
 from lastro.instruments.base import Instrument
 from lastro.instruments.iperf3_tcp import Iperf3Tcp
+from lastro.instruments.udp_load import UdpLoad
 from lastro.isolation.base import not_in_force
 from lastro.meters.host import HostMeter
 from lastro.meters.interfaces import InterfaceMeter

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from lastro.errors import InputError
-from lastro.instruments._udp import ACHIEVED, OFFERED
+from lastro.instruments.udp_load import ACHIEVED, OFFERED
 from lastro.results.samples import Outcome
 from lastro.scenarios.base import Config
 from lastro.scenarios.shared.calibration import judge_ceiling

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from lastro.errors import InstrumentError
 from lastro.host.base import Process
-from lastro.instruments._load_generator import Direction, Traffic
 from lastro.instruments.base import UNWATCHED, Instrument, Watch
+from lastro.instruments.load_generator import Direction, Traffic
 from lastro.platforms.base import Instance
 from lastro.results.samples import AMONG_LOST, AT_LEAST, GENERATOR_DELAY, TOO_FEW, PackedHistogram, Reading, Remark
 
