@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from lastro.errors import CommandFailed
 from lastro.host.base import Process
@@ -98,7 +98,7 @@ class Anomaly(ABC):
     requirements: ClassVar[Requirements] = NOTHING  # of the host; `lastro setup` installs them
     program: ClassVar[str] = ""
     prepares: ClassVar[bool] = False
-    options: ClassVar[tuple[Setting, ...]] = ()
+    options: ClassVar[tuple[Setting[Any], ...]] = ()
     on_chain: bool = False  # it may depend on options
 
     def __init__(self, **chosen: Level) -> None:

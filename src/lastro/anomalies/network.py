@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from lastro.anomalies._link import BEYOND, MOST_BPS, NeighbourLink, limit, own_link
 from lastro.anomalies.base import OVER_LIMIT, Anomaly, Demand, Dose, KernelUse, put_program
@@ -31,7 +31,7 @@ class Network(Anomaly):
     summary = f"floods a link with frames of 64 bytes, at most {MOST_BPS / 1e6:,.0f} Mbit/s or its limit"
     program = "perl"
     prepares = True
-    options: ClassVar[tuple[Setting, ...]] = (
+    options: ClassVar[tuple[Setting[Any], ...]] = (
         Setting("link", _OWN, "its own link, or the chain's from source to function", choices=(_OWN, _CHAIN)),
     )
 

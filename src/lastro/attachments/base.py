@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from lastro.attachments._offloads import made_by, script, switch_off
 from lastro.errors import LastroError, Unavailable
@@ -60,7 +60,7 @@ class Attachment(ABC):
     name: ClassVar[str]
     summary: ClassVar[str]
     requirements: ClassVar[Requirements] = NOTHING  # of the host; `lastro setup` installs them
-    options: ClassVar[tuple[Setting, ...]] = ()
+    options: ClassVar[tuple[Setting[Any], ...]] = ()
     tap_kind: ClassVar[str] = "tap"  # the device that a virtual machine opens
     remedy: ClassVar[str | None] = None
     no_transit: ClassVar[str | None] = None

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from lastro.errors import Unavailable, hinted
 from lastro.functions import _click
@@ -43,7 +43,7 @@ class Function(ABC):
     name: ClassVar[str]
     summary: ClassVar[str]
     requirements: ClassVar[Requirements] = NOTHING  # of the host; `lastro setup` installs them
-    options: ClassVar[tuple[Setting, ...]] = ()
+    options: ClassVar[tuple[Setting[Any], ...]] = ()
     remedy: ClassVar[str] = f"use a kernel with nftables, {IN_A_GUEST}"
     capabilities: ClassVar[tuple[str, ...]] = ("CAP_NET_ADMIN",)
     witnesses: ClassVar[tuple[str, ...]] = ()  # counters of its own that every new flow must move

@@ -10,7 +10,6 @@ from lastro.instruments.base import positive
 from lastro.study.model import Setting
 
 VERSION_ARGV = ("sysbench", "--version")
-DAY_S = 86_400
 THREADS = Setting("threads", 1, "number of concurrent threads", 1, 4096)
 NUMBER = r"(\d{1,15}(?:\.\d{1,9})?)"
 

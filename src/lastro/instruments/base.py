@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from lastro.errors import CommandFailed, InstrumentError, LastroError
 from lastro.host.base import Completed, Host
@@ -77,7 +77,7 @@ class Workload(ABC):
     summary: ClassVar[str]
     requirements: ClassVar[Requirements] = NOTHING  # of the host; `lastro setup` installs them
     metrics: ClassVar[tuple[Metric, ...]]
-    options: ClassVar[tuple[Setting, ...]] = ()
+    options: ClassVar[tuple[Setting[Any], ...]] = ()
     packages: ClassVar[tuple[str, ...]] = ()
     version_argv: ClassVar[tuple[str, ...]] = ()
     by_host_clock: frozenset[str] = frozenset({TIME_HOST.name})

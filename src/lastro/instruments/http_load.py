@@ -39,8 +39,13 @@ from lastro.platforms.base import Instance
 from lastro.requirements import NOTHING, Requirements
 from lastro.results.samples import CLOSED_LOOP, Metric, Reading, Remark, Series
 from lastro.stats.quantiles import least_n_for, quantile_if_estimable
-from lastro.study.model import Level, Setting
+from lastro.study.model import DAY_S, Level, Setting
 
+CLIENTS = Setting("clients", 10, "concurrent clients, evenly spread over the proxies", 1, 4096)
+REQUESTS = Setting("requests", 1000, "requests of each client, one after the other", 1, 100_000, by_profile=True)
+WARM_UP = Setting("warm_up", 5, "requests of each client before the measured ones", 0, 100_000, by_profile=True)
+TIMEOUT_S = Setting("timeout_s", 60.0, "time after which a request has failed", 0.1, DAY_S)
+LIMIT_S = Setting("limit_s", 600.0, "time after which the requests are given up", 1, DAY_S)
 QUANTILES = (("p50", 0.5), ("p95", 0.95), ("p99", 0.99), ("p99_9", 0.999))
 CHECK_MARGIN_S = 20.0
 _REQUEST_S = 0.002
@@ -153,7 +158,7 @@ class HttpLoad(ABC):
     summary: ClassVar[str]
     requirements: ClassVar[Requirements] = NOTHING  # of the host; `lastro setup` installs them
     metrics: ClassVar[tuple[Metric, ...]]
-    options: ClassVar[tuple[Setting, ...]] = ()  # written into a level, such as `vegeta:rate=50`
+    options: ClassVar[tuple[Setting[Any], ...]] = ()  # written into a level, such as `vegeta:rate=50`
     start_s: ClassVar[float] = 0.0  # about what the program itself takes
 
     def __init__(self, **chosen: Level) -> None:
@@ -169,11 +174,11 @@ class HttpLoad(ABC):
         return ClosedLoad(
             page,
             tuple(proxies),
-            clients=int(settings["clients"]),
-            requests=int(settings["requests"]),
-            warm_up=int(settings["warm_up"]),
-            timeout_s=float(settings["timeout_s"]),
-            limit_s=float(settings["limit_s"]),
+            clients=CLIENTS.of(settings),
+            requests=REQUESTS.of(settings),
+            warm_up=WARM_UP.of(settings),
+            timeout_s=TIMEOUT_S.of(settings),
+            limit_s=LIMIT_S.of(settings),
         )
 
     @classmethod
@@ -181,8 +186,8 @@ class HttpLoad(ABC):
         """Estimate how long a measurement takes, for plans only.
 
         `slowdown` is the factor by which a request takes longer than through one proxy on a bare and idle host."""
-        each = int(settings["warm_up"]) + int(settings["requests"])
-        return cls.start_s + slowdown * _REQUEST_S * int(settings["clients"]) * each
+        each = WARM_UP.of(settings) + REQUESTS.of(settings)
+        return cls.start_s + slowdown * _REQUEST_S * CLIENTS.of(settings) * each
 
     @abstractmethod
     def measure(self, station: LoadOrigin, load: Any) -> Reading:

@@ -10,8 +10,10 @@ from lastro.instruments._bounds import bounded
 from lastro.instruments.base import UNWATCHED, Instrument, Watch
 from lastro.platforms.base import Instance
 from lastro.results.samples import Metric, Reading, Series
-from lastro.study.model import Level
+from lastro.study.model import DAY_S, Level, Setting
 
+TCP_S = Setting("tcp_s", 5, "length of the TCP measurement, in whole seconds as iperf3 takes them", 1, DAY_S)
+TCP_STREAMS = Setting("tcp_streams", 1, "parallel TCP connections", 1, 128)
 _ROUNDING = 0.02
 
 
@@ -32,8 +34,8 @@ class Iperf3Tcp(Instrument):
         settings: Mapping[str, Level],
         watch: Watch = UNWATCHED,
     ) -> Reading:
-        duration_s = float(settings["tcp_s"])
-        streams = ["--parallel", str(settings["tcp_streams"])]
+        duration_s = TCP_S.of(settings)
+        streams = ["--parallel", str(TCP_STREAMS.of(settings))]
         report = iperf3.run(client, server, target, duration_s, streams, watch)
         return self.read(report, duration_s)
 

@@ -13,9 +13,11 @@ from lastro.instruments._bounds import bounded, possible
 from lastro.instruments.base import UNWATCHED, Instrument, Watch
 from lastro.platforms.base import Instance
 from lastro.results.samples import Metric, Reading
-from lastro.study.model import Level
+from lastro.study.model import DAY_S, Level, Setting
 from lastro.units import parse_rate_bps
 
+UDP_S = Setting("udp_s", 5, "length of the UDP measurement, in whole seconds as iperf3 takes them; 0: none", 0, DAY_S)
+UDP_RATE = Setting("udp_rate", "1M", "rate of the UDP flow in bit/s", check=parse_rate_bps)
 _LEAST_OFFERED = 0.95
 
 
@@ -36,8 +38,7 @@ class Iperf3Udp(Instrument):
         settings: Mapping[str, Level],
         watch: Watch = UNWATCHED,
     ) -> Reading:
-        duration_s = float(settings["udp_s"])
-        rate = str(settings["udp_rate"])
+        duration_s, rate = UDP_S.of(settings), UDP_RATE.of(settings)
         report = iperf3.run(client, server, target, duration_s, ["--udp", "--bitrate", rate], watch)
         return self.read(report, duration_s, parse_rate_bps(rate))
 

@@ -8,7 +8,7 @@ from lastro.instruments import _sysbench
 from lastro.instruments._bounds import bounded
 from lastro.instruments.base import TIME_TOOL, Workload
 from lastro.results.samples import Metric, Reading
-from lastro.study.model import Setting
+from lastro.study.model import DAY_S, Setting
 
 _SPEED = 6e9  # of an ordinary core: it finds the primes up to N in N^1.5 / _SPEED seconds
 
@@ -22,7 +22,7 @@ class SysbenchCpu(Workload):
         Setting("primes", 10_000, "an event is the search for all primes up to this", 3, 100_000_000),
         _sysbench.THREADS,
         Setting("events", 0, "number of events; 0: measure for `time_s`", 0, 10**9, by_profile=True),
-        Setting("time_s", 10, "length of the measurement in whole seconds, if `events` is 0", 1, _sysbench.DAY_S),
+        Setting("time_s", 10, "length of the measurement in whole seconds, if `events` is 0", 1, DAY_S),
     )
     metrics = (
         TIME_TOOL,

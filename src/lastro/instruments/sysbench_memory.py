@@ -13,7 +13,7 @@ from lastro.instruments._bounds import bounded
 from lastro.instruments._memory import MemoryWorkload
 from lastro.instruments.base import TIME_TOOL, positive
 from lastro.results.samples import Metric, Reading
-from lastro.study.model import Setting
+from lastro.study.model import DAY_S, Setting
 from lastro.units import parse_size_bytes
 
 _MIB = 1 << 20
@@ -41,7 +41,7 @@ class SysbenchMemory(MemoryWorkload):
         Setting("access", "seq", "order of access within a block", choices=("seq", "rnd")),
         Setting("scope", "global", "one block for all threads, or one for each", choices=("global", "local")),
         _sysbench.THREADS,
-        Setting("time_s", 10, "length of the measurement in whole seconds, if `total` is 0", 1, _sysbench.DAY_S),
+        Setting("time_s", 10, "length of the measurement in whole seconds, if `total` is 0", 1, DAY_S),
     )  # fmt: skip
     metrics = (
         TIME_TOOL,

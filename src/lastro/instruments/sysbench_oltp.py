@@ -32,7 +32,7 @@ from lastro.instruments.base import (
 from lastro.platforms.base import Instance
 from lastro.results.samples import Metric, Reading
 from lastro.stats.quantiles import least_n_for
-from lastro.study.model import Setting
+from lastro.study.model import DAY_S, Setting
 
 _READ_ONLY, _READ_WRITE = "read-only", "read-write"
 _MARIADB, _MYSQL = "mariadb", "mysql"
@@ -54,7 +54,7 @@ class SysbenchOltp(Workload):
         Setting("rows", 1_000_000, "rows of the table", 1000, 10**9, by_profile=True),
         _sysbench.THREADS,
         Setting("events", 0, "number of transactions; 0: measure for `time_s`", 0, 10**9, by_profile=True),
-        Setting("time_s", 10, "length of the measurement in whole seconds, if `events` is 0", 1, _sysbench.DAY_S),
+        Setting("time_s", 10, "length of the measurement in whole seconds, if `events` is 0", 1, DAY_S),
     )
     metrics = (
         TIME_TOOL,

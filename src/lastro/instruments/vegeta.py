@@ -19,13 +19,16 @@ from statistics import fmean
 from lastro.errors import CommandFailed, InstrumentError
 from lastro.host.base import Host
 from lastro.instruments import http_load
-from lastro.instruments.http_load import Endpoint, HttpLoad, LoadOrigin, OpenLoad, Request, RequestedPage
+from lastro.instruments.http_load import TIMEOUT_S, Endpoint, HttpLoad, LoadOrigin, OpenLoad, Request, RequestedPage
 from lastro.requirements import Requirements
 from lastro.results.samples import GENERATOR_DELAY, OVERLOADED, Metric, Reading, Remark
 from lastro.stats.quantiles import quantile
-from lastro.study.model import Level, Setting
+from lastro.study.model import DAY_S, Level, Setting
 
+RATE_PER_S = Setting("rate_per_s", 100.0, "requests per second of an open loop, which ignores `clients`", 0.1, 1e6)
+OPEN_S = Setting("open_s", 10.0, "time for which an open loop sends", 0.1, DAY_S)
 PREFIX = "open_"
+_RATE = Setting("rate", 0.0, "requests per second; 0: the study's `rate_per_s`", 0, 1e6)
 _COLUMNS = 12  # of `vegeta encode --to csv`
 _NUMBER = re.compile(r"\d{1,19}", re.ASCII)
 _LENGTH = re.compile(rb"^Content-Length: (\d{1,15})\r$", re.MULTILINE | re.IGNORECASE)
@@ -43,7 +46,7 @@ class Vegeta(HttpLoad):
     summary = "an open HTTP load by vegeta: a fixed rate; times count from when each request was due"
     start_s = 0.5
     requirements = Requirements(packages=("curl",), program="vegeta", recipe="vegeta", remedy=_REMEDY)
-    options = (Setting("rate", 0.0, "requests per second; 0: the study's `rate_per_s`", 0, 1e6),)
+    options = (_RATE,)
     metrics = (
         *http_load.metrics(PREFIX, "open loop"),
         Metric("open_rate", "1/s", "neither", "requests sent per second, by the times when they were sent"),
@@ -60,12 +63,12 @@ class Vegeta(HttpLoad):
         return f"vegeta {version[1] if version else 'of unknown version'}"
 
     def load(self, page: RequestedPage, proxies: Sequence[Endpoint], settings: Mapping[str, Level]) -> OpenLoad:
-        rate_per_s, duration_s = float(self.chosen["rate"] or settings["rate_per_s"]), float(settings["open_s"])
-        return OpenLoad(page, tuple(proxies), rate_per_s, duration_s, timeout_s=float(settings["timeout_s"]))
+        rate_per_s = _RATE.of(self.chosen) or RATE_PER_S.of(settings)
+        return OpenLoad(page, tuple(proxies), rate_per_s, OPEN_S.of(settings), timeout_s=TIMEOUT_S.of(settings))
 
     @classmethod
     def expected_s(cls, settings: Mapping[str, Level], slowdown: float = 1.0) -> float:
-        return cls.start_s + float(settings["open_s"])
+        return cls.start_s + OPEN_S.of(settings)
 
     def measure(self, station: LoadOrigin, load: OpenLoad) -> Reading:
         version = self.require(station.host)

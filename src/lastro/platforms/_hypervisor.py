@@ -89,7 +89,7 @@ class Hypervisor(Platform):
 
     `emulates` is true if the guest's processor is emulated and has none of the flaws that kernels mitigate."""
 
-    options: ClassVar[tuple[Setting, ...]] = (VCPUS, MEMORY)
+    options: ClassVar[tuple[Setting[Any], ...]] = (VCPUS, MEMORY)
     program: ClassVar[str]
     remedy: ClassVar[str]
     boot_timeout_s: ClassVar[float] = 30.0

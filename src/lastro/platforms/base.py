@@ -323,7 +323,7 @@ class Platform(ABC):
     summary: ClassVar[str]
     requirements: ClassVar[Requirements] = NOTHING  # of the host; `lastro setup` installs them
     version_argv: ClassVar[tuple[str, ...]] = ()
-    options: ClassVar[tuple[Setting, ...]] = ()
+    options: ClassVar[tuple[Setting[Any], ...]] = ()
     confines: frozenset[str] = frozenset()  # it may depend on options
     sends_by_host: bool = False
     shares_kernel: bool = True  # whether its instances run on the host's kernel; it may depend on options

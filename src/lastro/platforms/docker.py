@@ -49,7 +49,7 @@ class Docker(Platform):
     )
     start_s = 0.6
     confines = frozenset({"apparmor", "drop_capabilities", "read_only_root", "seccomp", "selinux", "user_namespace"})
-    options: ClassVar[tuple[Setting, ...]] = (
+    options: ClassVar[tuple[Setting[Any], ...]] = (
         Setting("storage", "overlay2", "storage driver for images and containers", choices=_STORAGE),
         Setting("runtime", "runc", "container runtime", choices=("runc", *_PROGRAMS)),
         Setting(

@@ -11,7 +11,7 @@ import pytest
 from lastro.errors import InstrumentError, StudyError, Unavailable
 from lastro.host.local import LocalHost
 from lastro.image.rootfs import PACKAGES
-from lastro.instruments import _mariadb, _mysql
+from lastro.instruments import _mariadb, _mysql, answer
 from lastro.instruments.sysbench_oltp import SysbenchOltp
 from lastro.scenarios.application import ApplicationScenario
 from lastro.scenarios.base import schemas

@@ -220,7 +220,7 @@ def test_cpus_are_of_the_command_that_is_the_flow_without_exec(monkeypatch: pyte
         return Reading({"throughput": 1.0}, lasted_s=8.0)
 
     monkeypatch.setattr(tool, "measure", measure)
-    monkeypatch.setattr(uplink, "registry", SimpleNamespace(get=lambda kind, name: lambda: tool))
+    monkeypatch.setattr(uplink, "chosen_part", lambda kind, config: tool)
     witness = SimpleNamespace(start=lambda: None, stop=lambda: None, moved={})
     monkeypatch.setattr(uplink, "InterfaceMeter", lambda *around: witness)
     pair = cast(Any, SimpleNamespace(instance=instance, everyone={"instance": instance}))

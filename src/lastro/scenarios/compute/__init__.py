@@ -20,22 +20,22 @@ from lastro.isolation.base import not_in_force
 from lastro.meters.host import HostMeter
 from lastro.platforms.base import Availability, Instance, InstanceSpec, Platform, unavailable
 from lastro.results.samples import Metric, Outcome
-from lastro.scenarios.base import Config, isolations_of, platform_level, slowdown, start_s
+from lastro.scenarios.base import Config, isolation_level, isolations_of, platform_level, slowdown, start_s
 from lastro.scenarios.compute.instrument import WorkloadProbes, workload, workload_metrics, workloads
 from lastro.scenarios.shared.accounts import BY_HOST, METRICS, with_account
 from lastro.scenarios.shared.bases import OnPlatforms
-from lastro.scenarios.shared.clock_policy import judge_clock, note_unverified_clock
+from lastro.scenarios.shared.clock_policy import MAX_TOOL_DRIFT, judge_clock, note_unverified_clock
 from lastro.scenarios.shared.host_limits import HOST_LIMITS, clock_kept
-from lastro.scenarios.shared.resources import RESOURCES, expected_cpus, limited_spec
+from lastro.scenarios.shared.resources import CPUS, RESOURCES, expected_cpus, limited_spec
 from lastro.scenarios.shared.storage import really, storage
 from lastro.scenarios.shared.topology import BuiltTopology, note_load
 from lastro.scenarios.shared.verify_limits import limits_of, unequal
 from lastro.scenarios.shared.window import MeasuredWindow
-from lastro.study.levels import split_options
-from lastro.study.model import Level, Setting
+from lastro.study.levels import part_name
+from lastro.study.model import DAY_S, Level, Setting
 from lastro.testbed import Testbed
 
-_DAY_S = 86_400
+LIMIT_S = Setting("limit_s", 3600.0, "time limit of a workload, after which its trial is invalid", 1, DAY_S)
 _ROLE = "instance"
 _AROUND_S = 0.1  # verification, clocks and meters, roughly
 
@@ -45,11 +45,11 @@ class ComputeScenario(OnPlatforms):
     summary = "one workload in one instance: CPU, memory or disk, with equal resources on every platform"
     parts: ClassVar[tuple[str, ...]] = ("platform", "isolation", "instrument")
     combinable = frozenset({"isolation"})
-    settings: ClassVar[tuple[Setting, ...]] = (
+    settings: ClassVar[tuple[Setting[Any], ...]] = (
         *RESOURCES,
-        Setting("limit_s", 3600.0, "time limit of a workload, after which its trial is invalid", 1, _DAY_S),
+        LIMIT_S,
         *HOST_LIMITS,
-        Setting("max_drift_percent", 0.1, "drift of a guest's clock above which a tool's times are dropped", 0, 100),
+        MAX_TOOL_DRIFT,
     )
     metrics: ClassVar[tuple[Metric, ...]] = (TIME_HOST, *METRICS, *HostMeter.metrics)
 
@@ -73,7 +73,7 @@ class ComputeScenario(OnPlatforms):
     @classmethod
     def tools(cls, configs: Sequence[Config]) -> list[str]:
         """Return the names of a study's instruments."""
-        return sorted({split_options(str(config["instrument"]))[0] for config in configs})
+        return sorted({part_name(config, "instrument") for config in configs})
 
     @classmethod
     def image_needs(cls, host: Host, configs: Sequence[Config]) -> ImageAdditions:
@@ -101,7 +101,7 @@ class ComputeScenario(OnPlatforms):
             except LastroError:
                 continue
             work_s = brief.expected_s(expected_cpus(config), slowdown(config))
-            key = (platform_level(config), config["isolation"], config["cpus"], brief.name, *brief.chosen.values())
+            key = (*cls._place(config), CPUS.of(config), brief.name, *brief.chosen.values())
             found[key] = start_s(config) + _AROUND_S + work_s
         return super().probing_s(configs) + sum(found.values())
 
@@ -120,9 +120,10 @@ class ComputeScenario(OnPlatforms):
         self.pool.residuals(level)  # read once, and not by the first trial, which would then take longer
         return found
 
-    def _place(self, config: Config) -> tuple[Level, ...]:
+    @classmethod
+    def _place(cls, config: Config) -> tuple[Level, ...]:
         """Return the key of a place for a workload, without its resources: each place is tried once."""
-        return platform_level(config), config["isolation"]
+        return platform_level(config), isolation_level(config)
 
     @contextmanager
     def _probed(self, config: Config, platform: Platform, spec: InstanceSpec, brief: Workload) -> Iterator[Instance]:
@@ -147,7 +148,7 @@ class ComputeScenario(OnPlatforms):
             outcome.add_condition(really(under))
             built.note(outcome)
             self.testbed.flush()
-            with tool.prepared(instance, float(config["limit_s"])):
+            with tool.prepared(instance, LIMIT_S.of(config)):
                 self._measure(config, tool, platform, everyone, under, outcome)
         return outcome
 
@@ -166,7 +167,7 @@ class ComputeScenario(OnPlatforms):
         """Start the instance and others that take part in the workload; yield them by role, with their topology."""
         with platform.start(self.testbed, spec) as instance:
             built = BuiltTopology(self.testbed)
-            built.add(_ROLE, instance, platform_level(config), isolation=str(config["isolation"]))
+            built.add(_ROLE, instance, platform_level(config), isolation=isolation_level(config))
             yield {_ROLE: instance}, built
 
     def _measure(
@@ -180,11 +181,11 @@ class ComputeScenario(OnPlatforms):
     ) -> None:
         """Run the workload, with meters and clocks around its command. `under` is the storage of its files."""
         window = MeasuredWindow(self.testbed, everyone, config, self._daemons(config, platform), workload=_ROLE)
-        reading = tool.run(everyone[_ROLE], float(config["limit_s"]), window)
+        reading = tool.run(everyone[_ROLE], LIMIT_S.of(config), window)
         reading = through_arc(reading, under, tool.past_caches)
         window.require_used(tool.name)
         note_load(outcome, tool.name, self._client(config), _ROLE)
-        drift, drift_limit = window.drifts.get(_ROLE), float(config["max_drift_percent"]) / 100
+        drift, drift_limit = window.drifts.get(_ROLE), MAX_TOOL_DRIFT.of(config) / 100
         used, by_host = window.usage.used[_ROLE], tool.by_host_clock | BY_HOST
         work_s = reading.measurements.get(TIME_HOST.name)
         reading = with_account(reading, used, work_s, window.guest, window.guest_after)

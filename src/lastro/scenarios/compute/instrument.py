@@ -13,10 +13,9 @@ from lastro.host.local import here
 from lastro.instruments.base import Workload
 from lastro.platforms.base import AVAILABLE, Availability, Instance, unavailable
 from lastro.results.samples import Metric
-from lastro.scenarios.base import Config, make_part
+from lastro.scenarios.base import Config, chosen_part
 from lastro.scenarios.shared.resources import MIB
 from lastro.scenarios.shared.verify_limits import KERNEL_BYTES
-from lastro.study.levels import part_level
 from lastro.testbed import Testbed
 from lastro.units import human_bytes
 
@@ -38,7 +37,7 @@ def workload_metrics(own: Sequence[Metric]) -> tuple[Metric, ...]:
 
 def workload(config: Config) -> Workload:
     """Return the instrument of a treatment with its options. Raises: Unavailable, InputError."""
-    return make_part(Workload, part_level(config, "instrument"))
+    return chosen_part(Workload, config)
 
 
 Started = Callable[[Workload], AbstractContextManager[Instance]]

@@ -26,9 +26,15 @@ from lastro.scenarios.shared.memory_room import ENOUGH, MIB, memory_taken, recor
 from lastro.scenarios.shared.timing import InstanceTimes, TimedPlatform
 from lastro.scenarios.shared.topology import BuiltTopology
 from lastro.scenarios.shared.window import MeasuredWindow
-from lastro.study.model import Setting
+from lastro.study.model import DAY_S, Setting
 
-_DAY_S = 86_400
+INSTANCES = Setting("instances", 4, "number of concurrent instances", 1, MOST)
+PARALLEL = Setting("parallel", False, "start them together rather than one after the other")
+SETTLE_S = Setting("settle_s", 1.0, "pause before the host is measured, without instances and with them", 0, DAY_S)
+MAX_INSTANCES = Setting(
+    "max_instances", 0, "afterwards, double their number until the host refuses, up to this; 0: do not", 0, MOST
+)
+CAPACITY_S = Setting("capacity_s", 120.0, "time after which the doubling ends", 1, DAY_S)
 _HUBS_S = 0.5  # for what is made before the first instance
 
 
@@ -36,16 +42,7 @@ class LifecycleScenario(OnPlatforms):
     name = "lifecycle"
     summary = "how long instances take to start, answer and stop, and which resources of the host each uses while idle"
     parts = ("platform", "attachment")
-    settings = (
-        Setting("instances", 4, "number of concurrent instances", 1, MOST),
-        Setting("parallel", False, "start them together rather than one after the other"),
-        Setting("settle_s", 1.0, "pause before the host is measured, without instances and with them", 0, _DAY_S),
-        Setting(
-            "max_instances", 0, "afterwards, double their number until the host refuses, up to this; 0: do not", 0, MOST
-        ),
-        Setting("capacity_s", 120.0, "time after which the doubling ends", 1, _DAY_S),
-        *HOST_LIMITS,
-    )
+    settings = (INSTANCES, PARALLEL, SETTLE_S, MAX_INSTANCES, CAPACITY_S, *HOST_LIMITS)
     metrics = (
         Metric("start", "ms", "lower", "time to create and start an instance, until its port is configured; mean"),
         Metric("first_command", "ms", "lower", "the same until its first command has exited"),
@@ -68,9 +65,9 @@ class LifecycleScenario(OnPlatforms):
 
     @classmethod
     def duration_s(cls, config: Config) -> float:
-        more_s = float(config["capacity_s"]) if config["max_instances"] else 0.0
-        lives_s = (start_s(config) + 0.25) * int(config["instances"])
-        return _HUBS_S + 2 * float(config["settle_s"]) + lives_s + more_s
+        more_s = CAPACITY_S.of(config) if MAX_INSTANCES.of(config) else 0.0
+        lives_s = (start_s(config) + 0.25) * INSTANCES.of(config)
+        return _HUBS_S + 2 * SETTLE_S.of(config) + lives_s + more_s
 
     def availability(self, config: Config) -> Availability:
         return self.parts_available(config)
@@ -78,25 +75,25 @@ class LifecycleScenario(OnPlatforms):
     def run(self, config: Config, calibrations: Mapping[str, Any]) -> Outcome:
         outcome = Outcome()
         platform = self.pool.get(platform_level(config))
-        clocked, n = TimedPlatform(platform), int(config["instances"])
-        native, attachment, together = self.pool.native, links_level(config), bool(config["parallel"])
+        clocked, n = TimedPlatform(platform), INSTANCES.of(config)
+        native, attachment, together = self.pool.native, links_level(config), PARALLEL.of(config)
         with (
             clock_kept(self.testbed, config, outcome),
             meeting_place(self.testbed, native, attachment, n, together=together) as place,
         ):
-            rest(float(config["settle_s"]))  # meanwhile, the kernel frees what an earlier trial left to it
+            rest(SETTLE_S.of(config))  # meanwhile, the kernel frees what an earlier trial left to it
             own_cgroups = (*platform.own_cgroups, *place.own_cgroups)
             window = MeasuredWindow(self.testbed, {}, config, own_cgroups, with_commands=True)
             before = Footprint.of(self.testbed)
             with ExitStack() as stack:
                 with window:
                     window.add({instance.spec.name: instance for instance in place.fill(stack, clocked)})
-                    rest(float(config["settle_s"]))
+                    rest(SETTLE_S.of(config))
                 taken = Footprint.of(self.testbed).since(before)
                 _record_footprint(outcome, taken, [*window.usage.used.values()])
                 self._note_topology(config, place, outcome)
                 window.judge(outcome)
-                if config["max_instances"]:
+                if MAX_INSTANCES.of(config):
                     self._fill_up(config, platform, n, before, outcome)
         _record_lifecycles(outcome, list(clocked.lives.values()), together=together)
         return outcome
@@ -107,14 +104,14 @@ class LifecycleScenario(OnPlatforms):
         testbed, segment = place.first
         built = BuiltTopology(self.testbed)
         built.add("peer", place.peer, Native.name)
-        built.add("instance", segment.ports[1].instance, platform_level(config), count=int(config["instances"]))
+        built.add("instance", segment.ports[1].instance, platform_level(config), count=INSTANCES.of(config))
         built.join(links_level(config), [segment], testbed)
         built.note(outcome)
 
     def _fill_up(self, config: Config, platform: Platform, n: int, empty: Footprint, outcome: Outcome) -> None:
         """Double the number of instances until one does not start, memory runs short, or a study's limit is reached."""
-        deadline_s = time.monotonic() + float(config["capacity_s"])
-        most, goal = int(config["max_instances"]), 2 * n
+        deadline_s = time.monotonic() + CAPACITY_S.of(config)
+        most, goal = MAX_INSTANCES.of(config), 2 * n
         more: list[tuple[Instance, bool]] = []  # each with whether it had processes
         steps = []
         stopped_by = f"{ENOUGH}: max_instances = {most}"
@@ -124,7 +121,7 @@ class LifecycleScenario(OnPlatforms):
                     while n + len(more) < min(goal, most):
                         require_room(self.testbed.host)
                         if time.monotonic() > deadline_s:
-                            raise PlatformError(f"{ENOUGH}: capacity_s = {config['capacity_s']:g}")
+                            raise PlatformError(f"{ENOUGH}: capacity_s = {CAPACITY_S.of(config):g}")
                         spec = InstanceSpec(self.testbed.session.unique("more"), "instance")
                         instance = stack.enter_context(platform.start(self.testbed, spec))
                         more.append((instance, bool(instance.pids())))

@@ -18,9 +18,11 @@ from lastro.meters.interfaces import Counters, InterfaceMeter, moved
 from lastro.scenarios.load.search import Probe
 from lastro.scenarios.load.settling import at_rest
 from lastro.scenarios.shared.chain import SINK_PORT, SOURCE_PORT, Chain
+from lastro.study.model import Setting
 from lastro.testbed import Testbed
 
 FORWARD, BOTH = "forward", "both"
+DIRECTION = Setting("direction", FORWARD, "from the source to the sink, or both ways at once", choices=(FORWARD, BOTH))
 _SLACK = 100  # frames of a sender that its generator does not report: a ping, sockperf's own
 _REFRESH_S = 30.0  # a switch forgets an address that sends nothing for five minutes
 # Frames of others at a receiver: none where hardware addresses are permanent; elsewhere, a kernel asks for one.

@@ -17,7 +17,7 @@ from lastro.meters.host import HostMeter
 from lastro.meters.interfaces import InterfaceMeter
 from lastro.platforms.base import Instance, Platform
 from lastro.results.samples import Metric, Outcome, Reading, Series
-from lastro.scenarios.base import Config, make_part
+from lastro.scenarios.base import Config, chosen_part
 from lastro.scenarios.proxy.origin import Origin
 from lastro.scenarios.proxy.proxies import ROLE, Farm, Proxy
 from lastro.scenarios.proxy.three_node import CLIENT, SERVER, ThreeNodeTestbed
@@ -25,8 +25,9 @@ from lastro.scenarios.shared.disturbance import Disturbance, bounded, demanded
 from lastro.scenarios.shared.memory_room import MIB, memory_taken, swap_taken
 from lastro.scenarios.shared.topology import note_load, note_meter, note_witness
 from lastro.scenarios.shared.window import MeasuredWindow
-from lastro.study.levels import part_level
+from lastro.study.model import Setting
 
+CACHE = Setting("cache", "off", "whether a proxy keeps the object in memory", choices=("off", "on"))
 METRICS = (
     Metric("proxy_cpu_time", "ms", "lower", "CPU time of the proxies' instances per request, as the host counts it"),
     Metric("proxy_cpus", "CPU", "lower", "CPUs kept busy by all proxies: the same, times the rate of requests"),
@@ -130,7 +131,7 @@ def disturbed(standing: Standing, config: Config, timeout_s: float) -> Iterator[
 
 def measure(standing: Standing, config: Config, disturbance: Disturbance | None, outcome: Outcome) -> None:
     """Run the requests with meters around them, and judge what the meters saw."""
-    tool = make_part(HttpLoad, part_level(config, "instrument"))
+    tool = chosen_part(HttpLoad, config)
     load = tool.load(standing.origin.page, [proxy.endpoint for proxy in standing.proxies], config)
     everyone = dict(standing.everyone)
     if disturbance:
@@ -166,7 +167,7 @@ def measure(standing: Standing, config: Config, disturbance: Disturbance | None,
 
 
 def is_cached(standing: Standing, config: Config) -> bool:
-    return bool(standing.proxies) and config["cache"] == "on"
+    return bool(standing.proxies) and CACHE.of(config) == "on"
 
 
 def _path(tool: str, wire: ThreeNodeTestbed, moved: Mapping[str, Any], payload_bytes: int, cached: bool) -> list[str]:

@@ -17,7 +17,11 @@ from lastro.results.samples import (
     Remark,
 )
 from lastro.scenarios.shared.accounts import OVER_TIME
+from lastro.scenarios.shared.host_limits import MAX_DRIFT_PERCENT
 
+MAX_TOOL_DRIFT = replace(
+    MAX_DRIFT_PERCENT, summary="drift of a guest's clock above which the times of tools in it are dropped"
+)
 CLOCK = "clock of the tool"  # the key under which it is reported
 
 

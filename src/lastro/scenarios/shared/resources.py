@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 
 from lastro.errors import InputError, Unavailable
 from lastro.host.caches import numbers
@@ -27,40 +28,44 @@ def check_cpuset(text: str) -> None:
         )
 
 
-RESOURCES = (
-    Setting(
-        "cpus", 1, "CPUs of the instance: of a machine, or the limit of a container; 0: all", 0, 4096, by_profile=True
-    ),
-    Setting(
-        "cpuset",
-        AUTO,
-        "CPUs to which it is pinned, such as 0-1; auto: the first ones; none: not pinned",
-        check=check_cpuset,
-        by_profile=True,
-    ),
-    Setting("memory", "1G", "memory of the instance, in whole MiB", check=parse_size_bytes, by_profile=True),
+CPUS = Setting(
+    "cpus", 1, "CPUs of the instance: of a machine, or the limit of a container; 0: all", 0, 4096, by_profile=True
 )
+CPUSET = Setting(
+    "cpuset",
+    AUTO,
+    "CPUs to which it is pinned, such as 0-1; auto: the first ones; none: not pinned",
+    check=check_cpuset,
+    by_profile=True,
+)
+MEMORY = Setting("memory", "1G", "memory of the instance, in whole MiB", check=parse_size_bytes, by_profile=True)
+RESOURCES = (CPUS, CPUSET, MEMORY)
 
 
 def expected_cpus(config: Config) -> float:
     """Return how many CPUs an instance has on this machine, for plans."""
-    return float(config["cpus"]) or len(os.sched_getaffinity(0))
+    return CPUS.of(config) or len(os.sched_getaffinity(0))
+
+
+def cpus_and_memory(config: Config, testbed: Testbed) -> Resources:
+    """Return the limits, equal on every platform. Raises: Unavailable when this host does not have so many CPUs."""
+    usable = len(testbed.usable_cpus)
+    if (wanted := CPUS.of(config) or usable) > usable:
+        raise Unavailable(f"this host has {usable} CPUs, but the study requires {wanted}", "set fewer `cpus`")
+    memory_mib = max(1, parse_size_bytes(MEMORY.of(config)) >> 20)  # machines take whole MiB
+    return Resources(cpus=wanted, memory_bytes=memory_mib << 20)
 
 
 def resources(config: Config, testbed: Testbed) -> Resources:
-    """Return the resources, equal on every platform. Raises: Unavailable when this host does not have these CPUs."""
-    usable, cpuset = testbed.usable_cpus, str(config["cpuset"])
-    wanted = int(config["cpus"]) or len(usable)
-    if wanted > len(usable):
-        raise Unavailable(f"this host has {len(usable)} CPUs, but the study requires {wanted}", "set fewer `cpus`")
+    """Return the limits, with the CPUs to which an instance is pinned. Raises: Unavailable if the host lacks CPUs."""
+    usable, cpuset, limits = testbed.usable_cpus, CPUSET.of(config), cpus_and_memory(config, testbed)
+    wanted = int(limits.cpus or 0)
     pinned = usable[:wanted] if cpuset == AUTO else sorted(set(numbers(cpuset)))
     if cpuset != FREE and (len(pinned) != wanted or not set(pinned) <= set(usable)):
         raise Unavailable(
             f"cpuset = {cpuset} is not {wanted} of the CPUs {ranges(usable)}", "name exactly `cpus` CPUs, or `auto`"
         )
-    memory_mib = max(1, parse_size_bytes(str(config["memory"])) >> 20)  # machines take whole MiB
-    limits = Resources(cpus=wanted, cpuset=None if cpuset == FREE else ranges(pinned), memory_bytes=memory_mib << 20)
-    return testbed.on_own_cpus(limits)
+    return testbed.on_own_cpus(replace(limits, cpuset=None if cpuset == FREE else ranges(pinned)))
 
 
 def ranges(numbers: Sequence[int]) -> str:

@@ -23,6 +23,7 @@ from lastro.scenarios.shared.chain import ROLES
 from lastro.scenarios.shared.disturbance import Disturbance
 from lastro.scenarios.shared.flow import judge_links
 from lastro.scenarios.shared.guest_stats import GuestAccount
+from lastro.scenarios.shared.host_limits import MAX_DRIFT_PERCENT, host_limits
 from lastro.scenarios.shared.topology import note_meter, note_witness
 from lastro.testbed import Testbed
 
@@ -84,9 +85,10 @@ class Meters(Watch):
         """Return notes on each host, and reasons if other processes or a hypervisor disturbed one."""
         notes: dict[str, object] = {}
         found: list[str] = []
+        limits = host_limits(config)
         for meter in (self.host, *self.others):
             name, foreign_cpus = meter.testbed.host.name, self.foreign_cpus(meter)
-            reasons = validity.host_reasons(meter.steal_percent, foreign_cpus, config)
+            reasons = validity.host_reasons(meter.steal_percent, foreign_cpus, limits)
             note = {"foreign_cpus": round(foreign_cpus, 3), **meter.notes(), **meter.pressure()}
             notes["host" if meter is self.host else f"host {name}"] = note
             found += reasons if meter is self.host else [f"{name}: {reason}" for reason in reasons]
@@ -143,7 +145,7 @@ class MeasuredWindow(Meters):
         self._testbed, self._config, self._links, self._disturbance = testbed, config, links, disturbance
         self._workload, self._instances = workload, instances
         timed = [workload] if workload else instances
-        self._timed = {role: instances[role] for role in timed if "max_drift_percent" in config}
+        self._timed = {role: instances[role] for role in timed if MAX_DRIFT_PERCENT.name in config}
 
     def start(self) -> None:
         if self._disturbance:
@@ -186,7 +188,7 @@ class MeasuredWindow(Meters):
                 for role, found in self.drifts.items()
             }
         if not self._workload and self._timed:
-            limit = float(self._config["max_drift_percent"]) / 100
+            limit = MAX_DRIFT_PERCENT.of(self._config) / 100
             outcome.invalidate(validity.drift_reasons(self.drifts, limit))
         if self._links:
             judge_links(self._links.name, self._carried, self._carried_after, outcome)
