@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 
 from lastro.attachments.base import Attachment, Segment
@@ -31,7 +31,7 @@ class DockerNat(HostingAttachment, Attachment):
     own_dut = True
     lasting = frozenset({"translated"})  # counts connections, as with `nat`
 
-    def compile(self, segments: Sequence[Segment]) -> list[str]:
+    def laid(self, testbed: Testbed, segments: Sequence[Segment]) -> AbstractContextManager[None]:
         raise Unavailable(
             "Docker's own network publishes ports, and does not join the instances of a chain",
             'use it in the scenario "proxy"; otherwise choose "nat"',

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from ipaddress import IPv4Interface
 
-from lastro.attachments.base import MEMBER_END, Attachment, Segment, dut_end
+from lastro.attachments.base import MEMBER_END, BatchLinks, Segment, dut_end
 from lastro.attachments.hosting import GATEWAY, HostedInstance, HostingAttachment
 from lastro.attachments.routing import directions, forwarded, let_forward, routes
 from lastro.platforms.base import Port
@@ -18,7 +18,7 @@ from lastro.testbed import IN_A_GUEST, Testbed
 _PREFIX = "hub-"
 
 
-class Routed(HostingAttachment, Attachment):
+class Routed(HostingAttachment, BatchLinks):
     name = "routed"
     summary = "a veth pair (a tap, for a virtual machine) for each port, between which the DUT routes at layer 3"
     remedy = f"use a kernel with policy routing, {IN_A_GUEST}"

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from typing import Self
 
 from lastro.errors import InstrumentError
-from lastro.instruments._bounds import bounded
 from lastro.instruments.base import TIME_TOOL, positive
+from lastro.instruments.bounds import bounded
 from lastro.instruments.disk_workload import DIRECT, NO, YES, DiskWorkload
 from lastro.results.samples import TOO_SHORT, Metric, Reading, Remark
 from lastro.study.model import Setting

@@ -10,8 +10,8 @@ import re
 from typing import Self
 
 from lastro.errors import CommandFailed, InstrumentError
-from lastro.instruments._bounds import bounded
 from lastro.instruments.base import UNWATCHED, Watch, positive
+from lastro.instruments.bounds import bounded
 from lastro.instruments.disk_workload import NO, YES, DiskWorkload
 from lastro.platforms.base import Instance
 from lastro.results.samples import Metric, Reading

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 from lastro.errors import InstrumentError
-from lastro.instruments._bounds import bounded
 from lastro.instruments.base import TIME_TOOL, positive
+from lastro.instruments.bounds import bounded
 from lastro.instruments.disk_workload import DIRECT, DiskWorkload
 from lastro.results.samples import Metric, Reading
 from lastro.study.model import Setting

@@ -34,7 +34,7 @@ from lastro.errors import InstrumentError
 from lastro.host.apparatus import ApparatusWitness
 from lastro.host.base import Completed, Host
 from lastro.host.ledger import NETNS_DIR
-from lastro.instruments._bounds import bounded
+from lastro.instruments.bounds import bounded
 from lastro.platforms.base import Instance
 from lastro.requirements import NOTHING, Requirements
 from lastro.results.samples import CLOSED_LOOP, Metric, Reading, Remark, Series

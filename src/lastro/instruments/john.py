@@ -6,8 +6,8 @@ import re
 from typing import Self
 
 from lastro.errors import InstrumentError
-from lastro.instruments._bounds import bounded
 from lastro.instruments.base import Workload, cpus_inside, positive
+from lastro.instruments.bounds import bounded
 from lastro.platforms.base import Instance
 from lastro.results.samples import Metric, Reading
 from lastro.study.model import Setting

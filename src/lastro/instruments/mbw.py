@@ -11,9 +11,9 @@ from typing import Self
 
 from lastro.errors import InstrumentError
 from lastro.host.base import Host
-from lastro.instruments._bounds import bounded
 from lastro.instruments._memory import MemoryWorkload
 from lastro.instruments.base import positive
+from lastro.instruments.bounds import bounded
 from lastro.results.samples import Metric, Reading, Series
 from lastro.study.model import Setting
 

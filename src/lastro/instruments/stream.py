@@ -12,9 +12,9 @@ from typing import Self
 from lastro.errors import InstrumentError
 from lastro.host.base import Host
 from lastro.instruments import _own, _words
-from lastro.instruments._bounds import bounded
 from lastro.instruments._memory import MemoryWorkload
 from lastro.instruments.base import TIME_TOOL, cpus_inside, positive
+from lastro.instruments.bounds import bounded
 from lastro.platforms.base import Instance
 from lastro.requirements import Requirements
 from lastro.results.samples import Metric, Reading, Series

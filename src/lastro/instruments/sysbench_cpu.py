@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Self
 
 from lastro.instruments import _sysbench
-from lastro.instruments._bounds import bounded
 from lastro.instruments.base import TIME_TOOL, Workload
+from lastro.instruments.bounds import bounded
 from lastro.results.samples import Metric, Reading
 from lastro.study.model import DAY_S, Setting
 

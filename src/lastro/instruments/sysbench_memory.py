@@ -9,9 +9,9 @@ from typing import Self
 
 from lastro.host.base import Host
 from lastro.instruments import _sysbench
-from lastro.instruments._bounds import bounded
 from lastro.instruments._memory import MemoryWorkload
 from lastro.instruments.base import TIME_TOOL, positive
+from lastro.instruments.bounds import bounded
 from lastro.results.samples import Metric, Reading
 from lastro.study.model import DAY_S, Setting
 from lastro.units import parse_size_bytes

@@ -17,7 +17,6 @@ from lastro.host.base import Host
 from lastro.host.local import here
 from lastro.image.rootfs import ImageAdditions
 from lastro.instruments import _mariadb, _mysql, _sysbench
-from lastro.instruments._bounds import bounded
 from lastro.instruments.base import (
     PREPARATION_LIMIT_S,
     TIME_HOST,
@@ -29,6 +28,7 @@ from lastro.instruments.base import (
     run_timed,
     with_host_time,
 )
+from lastro.instruments.bounds import bounded
 from lastro.platforms.base import Instance
 from lastro.results.samples import Metric, Reading
 from lastro.stats.quantiles import least_n_for

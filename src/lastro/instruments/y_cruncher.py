@@ -16,8 +16,8 @@ from typing import Self
 from lastro.errors import InstrumentError, Unavailable
 from lastro.host.base import Host
 from lastro.instruments import _own
-from lastro.instruments._bounds import bounded
 from lastro.instruments.base import TIME_TOOL, WORK_DIR, Workload, cpus_inside, positive
+from lastro.instruments.bounds import bounded
 from lastro.platforms.base import Instance
 from lastro.requirements import Requirements
 from lastro.results.samples import Metric, Reading

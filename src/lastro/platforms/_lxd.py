@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import ClassVar
 
 from lastro.errors import CommandFailed, PlatformError
-from lastro.platforms._container import ENVIRONMENT, IN_MEMORY, INIT, ON_DISK, capabilities, set_own_sysctls
 from lastro.platforms._lxd_daemon import IMAGE, POOL, Flavour, PrivateDaemon
 from lastro.platforms.base import Instance, InstanceSpec, Platform
+from lastro.platforms.container import ENVIRONMENT, IN_MEMORY, INIT, ON_DISK, capabilities, set_own_sysctls
 from lastro.platforms.lxc import first_error, seccomp_policy
 from lastro.study.model import Level, Setting
 from lastro.testbed import Testbed

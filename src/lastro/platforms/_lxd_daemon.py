@@ -17,8 +17,8 @@ from lastro.host.base import Host, Process
 from lastro.host.ledger import NETNS_DIR
 from lastro.host.shell import quoted
 from lastro.host.state_dirs import close_sockets
-from lastro.platforms._container import let_children_inherit
 from lastro.platforms._daemons import lasting
+from lastro.platforms.container import let_children_inherit
 from lastro.testbed import Testbed
 
 IMAGE = POOL = "lastro"

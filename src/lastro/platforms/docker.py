@@ -13,12 +13,12 @@ from typing import Any, ClassVar
 
 from lastro.errors import CommandFailed, PlatformError, Unavailable
 from lastro.platforms import gvisor
-from lastro.platforms._container import IN_MEMORY, INIT, ON_DISK, limit_flags, seccomp_profile
 from lastro.platforms._docker_instance import DockerInstance
 from lastro.platforms._docker_late import KataInstance, LateInstance, RunscInstance
 from lastro.platforms._dockerd import Daemon
-from lastro.platforms._oci import second_tree
 from lastro.platforms.base import Instance, InstanceSpec, Platform, Security
+from lastro.platforms.container import IN_MEMORY, INIT, ON_DISK, limit_flags, seccomp_profile
+from lastro.platforms.oci import second_tree
 from lastro.requirements import Requirements
 from lastro.study.model import Level, Setting
 from lastro.testbed import Testbed

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 
 from lastro.errors import PlatformError, Unavailable
 from lastro.host.shell import setting
-from lastro.platforms._oci import OciInstance, OciPlatform
 from lastro.platforms.base import InstanceSpec, Port, Tap
+from lastro.platforms.oci import OciInstance, OciPlatform
 from lastro.requirements import Requirements
 from lastro.study.model import Setting
 from lastro.testbed import Testbed, set_sysctls

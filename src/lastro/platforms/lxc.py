@@ -15,7 +15,8 @@ from typing import Any
 
 from lastro.errors import CommandFailed, PlatformError, Unavailable
 from lastro.host.ledger import NETNS_DIR
-from lastro.platforms._container import (
+from lastro.platforms.base import Instance, InstanceSpec, Platform, Security
+from lastro.platforms.container import (
     DEVICES,
     ENVIRONMENT,
     IN_MEMORY,
@@ -31,7 +32,6 @@ from lastro.platforms._container import (
     own_places,
     set_own_sysctls,
 )
-from lastro.platforms.base import Instance, InstanceSpec, Platform, Security
 from lastro.requirements import Requirements
 from lastro.study.model import Setting
 from lastro.testbed import Testbed

@@ -12,8 +12,8 @@ from typing import Any
 
 from lastro.host.ledger import NETNS_DIR
 from lastro.host.shell import quoted
-from lastro.platforms._container import ON_DISK, keeping, own_places
 from lastro.platforms.base import Instance, InstanceSpec, Platform, Security
+from lastro.platforms.container import ON_DISK, keeping, own_places
 from lastro.study.model import Setting
 from lastro.testbed import Testbed, set_sysctls
 

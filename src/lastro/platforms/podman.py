@@ -16,7 +16,8 @@ from pathlib import Path
 from lastro.errors import CommandFailed, PlatformError
 from lastro.host.ledger import NETNS_DIR
 from lastro.host.shell import quoted
-from lastro.platforms._container import (
+from lastro.platforms.base import Instance, InstanceSpec, Platform, Security, instance_netns
+from lastro.platforms.container import (
     ENVIRONMENT,
     IN_MEMORY,
     INIT,
@@ -26,8 +27,7 @@ from lastro.platforms._container import (
     limit_flags,
     seccomp_profile,
 )
-from lastro.platforms._oci import second_tree
-from lastro.platforms.base import Instance, InstanceSpec, Platform, Security, instance_netns
+from lastro.platforms.oci import second_tree
 from lastro.requirements import Requirements
 from lastro.study.model import Level, Setting
 from lastro.testbed import Testbed

@@ -33,9 +33,10 @@ from lastro.host.base import Process
 from lastro.host.ledger import NETNS_DIR
 from lastro.host.shell import quoted
 from lastro.image import guest
-from lastro.platforms._container import keeping
 from lastro.platforms._guest import SOCKET_PATTERN
-from lastro.platforms._hypervisor import (
+from lastro.platforms.base import InstanceSpec, Port
+from lastro.platforms.container import keeping
+from lastro.platforms.hypervisor import (
     MEMORY,
     VCPUS,
     Hypervisor,
@@ -43,7 +44,6 @@ from lastro.platforms._hypervisor import (
     making_places,
     runs_emulated,
 )
-from lastro.platforms.base import InstanceSpec, Port
 from lastro.requirements import Requirements
 from lastro.study.model import Setting
 from lastro.testbed import Testbed

@@ -17,9 +17,9 @@ from lastro.host.moments import FileReadings, OwnCpu
 from lastro.meters.host import HostMeter
 from lastro.platforms._docker_instance import DockerInstance
 from lastro.platforms._docker_late import KataInstance, RunscInstance
-from lastro.platforms._hypervisor import HypervisorInstance
-from lastro.platforms._oci import OciInstance
 from lastro.platforms.gvisor import GvisorInstance
+from lastro.platforms.hypervisor import HypervisorInstance
+from lastro.platforms.oci import OciInstance
 from lastro.results.samples import GIVEN_BACK, Outcome
 from lastro.results.trial_notes import remarks_of
 from lastro.scenarios.routing import RoutingScenario, host_timeline, phase_recorder

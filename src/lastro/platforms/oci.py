@@ -17,7 +17,8 @@ from lastro.host.ledger import NETNS_DIR
 from lastro.host.shell import quoted
 from lastro.host.state_dirs import FIRST_ID, N_IDS
 from lastro.image import rootfs
-from lastro.platforms._container import (
+from lastro.platforms.base import Instance, InstanceSpec, Platform, Security, instance_netns
+from lastro.platforms.container import (
     ENVIRONMENT,
     IN_MEMORY,
     INIT,
@@ -26,7 +27,6 @@ from lastro.platforms._container import (
     READ_ONLY,
     capabilities,
 )
-from lastro.platforms.base import Instance, InstanceSpec, Platform, Security, instance_netns
 from lastro.testbed import Testbed
 
 _MOUNTS: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (

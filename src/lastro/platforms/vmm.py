@@ -13,8 +13,8 @@ from lastro.host.base import Process
 from lastro.host.shell import quoted
 from lastro.image import guest
 from lastro.platforms._guest import PORTS
-from lastro.platforms._hypervisor import Hypervisor, HypervisorInstance
 from lastro.platforms.base import InstanceSpec
+from lastro.platforms.hypervisor import Hypervisor, HypervisorInstance
 from lastro.testbed import Testbed
 
 VSOCK_PORTS = tuple(range(5000, 5000 + PORTS))
