@@ -13,16 +13,7 @@ from typing import Any, ClassVar
 
 from lastro.attachments._offloads import made_by, script, switch_off
 from lastro.errors import LastroError, Unavailable
-from lastro.platforms.base import (
-    AVAILABLE,
-    Availability,
-    Instance,
-    InstanceSpec,
-    Platform,
-    Port,
-    Tap,
-    start_all,
-)
+from lastro.platforms.base import AVAILABLE, Availability, Instance, InstanceSpec, Platform, Port, Tap, start_all
 from lastro.requirements import NOTHING, Requirements
 from lastro.study.levels import join_options
 from lastro.study.model import Level, Setting

@@ -23,9 +23,7 @@ _PROGRAM = (f"{_HOME}/bin/mysqld", "--no-defaults", "--user=root", f"--basedir={
 _PARTS = ("bin", "lib", "share")
 
 MYSQL = ServerMake(
-    process="mysqld",
-    make=(*_PROGRAM, f"--datadir={DATA}", "--initialize-insecure"),
-    serve=(*_PROGRAM, "--mysqlx=OFF"),
+    process="mysqld", make=(*_PROGRAM, f"--datadir={DATA}", "--initialize-insecure"), serve=(*_PROGRAM, "--mysqlx=OFF")
 )
 
 

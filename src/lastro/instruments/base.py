@@ -51,12 +51,7 @@ class Instrument(ABC):
 
     @abstractmethod
     def measure(
-        self,
-        client: Instance,
-        server: Instance,
-        target: str,
-        settings: Mapping[str, Level],
-        watch: Watch = UNWATCHED,
+        self, client: Instance, server: Instance, target: str, settings: Mapping[str, Level], watch: Watch = UNWATCHED
     ) -> Reading:
         """Measure once, from `client` to the address `target` of `server`.
 

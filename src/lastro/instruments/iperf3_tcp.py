@@ -27,12 +27,7 @@ class Iperf3Tcp(Instrument):
     )
 
     def measure(
-        self,
-        client: Instance,
-        server: Instance,
-        target: str,
-        settings: Mapping[str, Level],
-        watch: Watch = UNWATCHED,
+        self, client: Instance, server: Instance, target: str, settings: Mapping[str, Level], watch: Watch = UNWATCHED
     ) -> Reading:
         duration_s = TCP_S.of(settings)
         streams = ["--parallel", str(TCP_STREAMS.of(settings))]

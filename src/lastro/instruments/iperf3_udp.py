@@ -31,12 +31,7 @@ class Iperf3Udp(Instrument):
     )
 
     def measure(
-        self,
-        client: Instance,
-        server: Instance,
-        target: str,
-        settings: Mapping[str, Level],
-        watch: Watch = UNWATCHED,
+        self, client: Instance, server: Instance, target: str, settings: Mapping[str, Level], watch: Watch = UNWATCHED
     ) -> Reading:
         duration_s, rate = UDP_S.of(settings), UDP_RATE.of(settings)
         report = iperf3.run(client, server, target, duration_s, ["--udp", "--bitrate", rate], watch)

@@ -60,12 +60,7 @@ class Irtt(Instrument):
     metrics = (*LOADED, LOADED_LOSS)
 
     def measure(
-        self,
-        client: Instance,
-        server: Instance,
-        target: str,
-        settings: Mapping[str, Level],
-        watch: Watch = UNWATCHED,
+        self, client: Instance, server: Instance, target: str, settings: Mapping[str, Level], watch: Watch = UNWATCHED
     ) -> Reading:
         """Probe for `loaded_s`, every `probe_interval_ms`."""
         return loaded(self.probe(client, server, target, LOADED_S.of(settings), settings, watch))

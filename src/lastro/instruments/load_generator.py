@@ -181,12 +181,7 @@ class LoadGenerator(Instrument):
         return f"use one frame size of {least} B or more" if len(traffic.sizes) > 1 else f"raise frame_size to {least}"
 
     def measure(
-        self,
-        client: Instance,
-        server: Instance,
-        target: str,
-        settings: Mapping[str, Level],
-        watch: Watch = UNWATCHED,
+        self, client: Instance, server: Instance, target: str, settings: Mapping[str, Level], watch: Watch = UNWATCHED
     ) -> Reading:
         """Offer `offered_fps` frames a second for `probe_s`, of the size `frame_size`, in this number of `flows`."""
         way, traffic = Direction(client, server, target), Traffic.of(SIZE.of(settings), FLOWS.of(settings))

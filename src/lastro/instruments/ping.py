@@ -52,12 +52,7 @@ class Ping(Instrument):
     )
 
     def measure(
-        self,
-        client: Instance,
-        server: Instance,
-        target: str,
-        settings: Mapping[str, Level],
-        watch: Watch = UNWATCHED,
+        self, client: Instance, server: Instance, target: str, settings: Mapping[str, Level], watch: Watch = UNWATCHED
     ) -> Reading:
         duration_s, interval_s = PING_S.of(settings), PING_INTERVAL_MS.of(settings) / 1000
         n, marked = requests(settings)

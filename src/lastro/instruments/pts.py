@@ -25,11 +25,7 @@ _SUITES = ("/usr/share/phoronix-test-suite", "/usr/local/share/phoronix-test-sui
 _DATA = ("/var/lib/phoronix-test-suite", "/root/.phoronix-test-suite")  # root's: since version 8, and before it
 _INSIDE = "/usr/local/bin/lastro-pts"
 _SCRIPT = f"{_INSIDE}/suite/pts-core/phoronix-test-suite.php"
-_ENVIRONMENT = {
-    "PTS_DIR": f"{_INSIDE}/suite/",
-    "PTS_MODE": "CLIENT",
-    "PTS_USER_PATH_OVERRIDE": f"{_INSIDE}/data/",
-}
+_ENVIRONMENT = {"PTS_DIR": f"{_INSIDE}/suite/", "PTS_MODE": "CLIENT", "PTS_USER_PATH_OVERRIDE": f"{_INSIDE}/data/"}
 _HINT = "install it from phoronix-test-suite.com, then run: phoronix-test-suite install TEST; batch-setup"
 _AVERAGE = re.compile(r"^\s*Average: (\d{1,15}(?:\.\d{1,9})?) (\S.{0,60}?)\s*$", re.M | re.A)
 _SECONDS = "Seconds"

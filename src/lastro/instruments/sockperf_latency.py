@@ -54,12 +54,7 @@ class SockperfLatency(LatencyMeter):
     )  # fmt: skip
 
     def measure(
-        self,
-        client: Instance,
-        server: Instance,
-        target: str,
-        settings: Mapping[str, Level],
-        watch: Watch = UNWATCHED,
+        self, client: Instance, server: Instance, target: str, settings: Mapping[str, Level], watch: Watch = UNWATCHED
     ) -> Reading:
         """Offer `offered_fps` packets a second for `latency_s`, of the size `frame_size`, with their answers."""
         way, traffic = Direction(client, server, target), Traffic.of(SIZE.of(settings))

@@ -83,12 +83,7 @@ class UdpLoad(Instrument):
     tool: ClassVar[str]
 
     def measure(
-        self,
-        client: Instance,
-        server: Instance,
-        target: str,
-        settings: Mapping[str, Level],
-        watch: Watch = UNWATCHED,
+        self, client: Instance, server: Instance, target: str, settings: Mapping[str, Level], watch: Watch = UNWATCHED
     ) -> Reading:
         offer = OfferedLoad(parse_rate_bps(RATE.of(settings)), DATAGRAM_BYTES.of(settings), LOAD_S.of(settings))
         flow = self.flow(client, server, target, offer, watch)

@@ -41,10 +41,7 @@ class YCruncher(Workload):
         Setting("digits", 25_000_000, "decimal digits", 1_000_000, 10_000_000_000, by_profile=True),
         Setting("threads", 1, "number of concurrent threads; 0: one on each CPU of the instance", 0, 4096),
     )
-    metrics = (
-        TIME_TOOL,
-        Metric("y_cruncher_computation", "s", "lower", "total computation time (y-cruncher)"),
-    )
+    metrics = (TIME_TOOL, Metric("y_cruncher_computation", "s", "lower", "total computation time (y-cruncher)"))
 
     @classmethod
     def programs(cls, host: Host) -> tuple[str, ...]:

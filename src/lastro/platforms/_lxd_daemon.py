@@ -143,11 +143,9 @@ class PrivateDaemon:
 
     def _make_storage(self) -> None:
         size = f"size={_LOOP_FILE_SIZE}"
-        where = {
-            "dir": [f"source={self.disk}/pool"],
-            "btrfs": [size],
-            "zfs": [size, f"zfs.pool_name={self._zpool}"],
-        }[self._storage]
+        where = {"dir": [f"source={self.disk}/pool"], "btrfs": [size], "zfs": [size, f"zfs.pool_name={self._zpool}"]}[
+            self._storage
+        ]
         try:
             self._testbed.host.run([*self.client, "storage", "create", POOL, self._storage, *where])
         except CommandFailed as error:

@@ -18,15 +18,7 @@ from lastro.host.shell import quoted
 from lastro.host.state_dirs import FIRST_ID, N_IDS
 from lastro.image import rootfs
 from lastro.platforms.base import Instance, InstanceSpec, Platform, Security, instance_netns
-from lastro.platforms.container import (
-    ENVIRONMENT,
-    IN_MEMORY,
-    INIT,
-    MASKED,
-    ON_DISK,
-    READ_ONLY,
-    capabilities,
-)
+from lastro.platforms.container import ENVIRONMENT, IN_MEMORY, INIT, MASKED, ON_DISK, READ_ONLY, capabilities
 from lastro.testbed import Testbed
 
 _MOUNTS: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (

@@ -36,14 +36,7 @@ from lastro.image import guest
 from lastro.platforms._guest import SOCKET_PATTERN
 from lastro.platforms.base import InstanceSpec, Port
 from lastro.platforms.container import keeping
-from lastro.platforms.hypervisor import (
-    MEMORY,
-    VCPUS,
-    Hypervisor,
-    HypervisorInstance,
-    making_places,
-    runs_emulated,
-)
+from lastro.platforms.hypervisor import MEMORY, VCPUS, Hypervisor, HypervisorInstance, making_places, runs_emulated
 from lastro.requirements import Requirements
 from lastro.study.model import Setting
 from lastro.testbed import Testbed

@@ -30,14 +30,7 @@ from lastro.scenarios.shared.disturbance import NEIGHBOUR_SETTINGS
 from lastro.scenarios.shared.flow import rest
 from lastro.scenarios.shared.frames import FRAME_SIZE, KERNEL, OFF, OFFLOADS
 from lastro.scenarios.shared.host_limits import HOST_LIMITS, MAX_DRIFT_PERCENT, clock_kept
-from lastro.scenarios.shared.on_chain import (
-    CALIBRATED_FOR,
-    IMPLEMENTATION,
-    IP,
-    NO_DIFFERENCE,
-    PROFILE,
-    OnChain,
-)
+from lastro.scenarios.shared.on_chain import CALIBRATED_FOR, IMPLEMENTATION, IP, NO_DIFFERENCE, PROFILE, OnChain
 from lastro.study.levels import NONE, part_name
 from lastro.study.model import DAY_S, Setting
 
@@ -70,13 +63,7 @@ class ChainScenario(OnChain):
         SETTLE_S, TCP_S, UDP_S, GAP_S, UDP_RATE, TCP_STREAMS, *LATENCY_SETTINGS, IMPLEMENTATION, OFFLOADS, IP,
         *NEIGHBOUR_SETTINGS, *HOST_LIMITS, MAX_DRIFT_PERCENT,
     )  # fmt: skip
-    metrics = (
-        *Iperf3Tcp.metrics,
-        FRAME_SIZE,
-        *Iperf3Udp.metrics,
-        *Ping.metrics,
-        *METRICS,
-    )
+    metrics = (*Iperf3Tcp.metrics, FRAME_SIZE, *Iperf3Udp.metrics, *Ping.metrics, *METRICS)
 
     @classmethod
     def duration_s(cls, config: Config) -> float:

@@ -34,12 +34,7 @@ class IdleByIrtt(Instrument):
     name, summary, version_argv, metrics = IRTT, Irtt.summary, Irtt.version_argv, Ping.metrics
 
     def measure(
-        self,
-        client: Instance,
-        server: Instance,
-        target: str,
-        settings: Mapping[str, Level],
-        watch: Watch = UNWATCHED,
+        self, client: Instance, server: Instance, target: str, settings: Mapping[str, Level], watch: Watch = UNWATCHED
     ) -> Reading:
         probed = Irtt().probe(client, server, target, PING_S.of(settings), settings, watch)
         if not probed.trips_ms:
@@ -94,12 +89,7 @@ class BesideTcp(Instrument):
     name, summary, version_argv, metrics = "irtt beside TCP", Irtt.summary, Irtt.version_argv, LOADED_METRICS
 
     def measure(
-        self,
-        client: Instance,
-        server: Instance,
-        target: str,
-        settings: Mapping[str, Level],
-        watch: Watch = UNWATCHED,
+        self, client: Instance, server: Instance, target: str, settings: Mapping[str, Level], watch: Watch = UNWATCHED
     ) -> Reading:
         with _streaming(client, server, target, settings):
             rest(_RAMP_S)

@@ -45,12 +45,7 @@ class ComputeScenario(OnPlatforms):
     summary = "one workload in one instance: CPU, memory or disk, with equal resources on every platform"
     parts: ClassVar[tuple[str, ...]] = ("platform", "isolation", "instrument")
     combinable = frozenset({"isolation"})
-    settings: ClassVar[tuple[Setting[Any], ...]] = (
-        *RESOURCES,
-        LIMIT_S,
-        *HOST_LIMITS,
-        MAX_TOOL_DRIFT,
-    )
+    settings: ClassVar[tuple[Setting[Any], ...]] = (*RESOURCES, LIMIT_S, *HOST_LIMITS, MAX_TOOL_DRIFT)
     metrics: ClassVar[tuple[Metric, ...]] = (TIME_HOST, *METRICS, *HostMeter.metrics)
 
     def __init__(self, testbed: Testbed | None) -> None:

@@ -54,14 +54,7 @@ from lastro.scenarios.shared.calibration import calibrated, calibration_key
 from lastro.scenarios.shared.disturbance import NEIGHBOUR_SETTINGS, require_own_link
 from lastro.scenarios.shared.flow import rest
 from lastro.scenarios.shared.host_limits import HOST_LIMITS, MAX_DRIFT_PERCENT, clock_kept
-from lastro.scenarios.shared.on_chain import (
-    CALIBRATED_FOR,
-    IMPLEMENTATION,
-    IP,
-    NO_DIFFERENCE,
-    PROFILE,
-    OnChain,
-)
+from lastro.scenarios.shared.on_chain import CALIBRATED_FOR, IMPLEMENTATION, IP, NO_DIFFERENCE, PROFILE, OnChain
 from lastro.study.levels import part_name
 from lastro.study.model import DAY_S, Setting, Study
 from lastro.testbed import Testbed

@@ -207,12 +207,7 @@ def _record_own(load: LatencyLoad, asked_fps: float, own: RoundTrips, outcome: O
 
 
 def _record(
-    load: LatencyLoad,
-    asked_fps: float,
-    trips: RoundTrips,
-    own: RoundTrips,
-    outcome: Outcome,
-    lost_by_receiver: int = 0,
+    load: LatencyLoad, asked_fps: float, trips: RoundTrips, own: RoundTrips, outcome: Outcome, lost_by_receiver: int = 0
 ) -> None:
     """Add the percentiles at a load. Those of a generator that did not hold its rate are its own delay."""
     if load.fraction is not None and not len(trips.due_ns):

@@ -224,9 +224,7 @@ class ProxyScenario(OnLinks):
         if PROXIES.of(config):  # it may let through only what is hosted
             stack.enter_context(links.base_network(wire.dut.testbed, platform))
         wanted = ProxyOptions(
-            cache=CACHE.of(config) == "on",
-            memory_mb=CACHE_MB.of(config),
-            largest_kb=CACHE_OBJECT_KB.of(config),
+            cache=CACHE.of(config) == "on", memory_mb=CACHE_MB.of(config), largest_kb=CACHE_OBJECT_KB.of(config)
         )
         shared = platform.bare and links.inside_dut and BARE_PROXIES.of(config) == "ports"
         confined = partial(isolate, isolations=isolations_of(config), profile=None)

@@ -43,12 +43,7 @@ class PhaseRecorder:
     """State shared by the phases: the configuration, the outcome, readings of the host from before the first start."""
 
     def __init__(
-        self,
-        testbed: Testbed,
-        config: Config,
-        outcome: Outcome,
-        own_cgroups: Sequence[str],
-        course: HostTimeline,
+        self, testbed: Testbed, config: Config, outcome: Outcome, own_cgroups: Sequence[str], course: HostTimeline
     ) -> None:
         self.testbed, self.config, self.outcome, self.course = testbed, config, outcome, course
         self.own_cgroups = own_cgroups

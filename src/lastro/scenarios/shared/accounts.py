@@ -33,11 +33,7 @@ OVER_TIME = ("instance_cpus", "host_cpus")  # CPU time divided by the work's tim
 
 
 def with_account(
-    reading: Reading,
-    used: Usage,
-    work_s: float | None,
-    guest: GuestAccount | None,
-    guest_after: GuestAccount | None,
+    reading: Reading, used: Usage, work_s: float | None, guest: GuestAccount | None, guest_after: GuestAccount | None
 ) -> Reading:
     """Return the reading with METRICS, as counted by the host, and as counted by a machine's kernel with its own clock.
 

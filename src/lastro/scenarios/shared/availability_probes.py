@@ -26,8 +26,7 @@ class PartProbes:
 
     def attachment(self, name: str, platform: str) -> Availability:
         return self._once(
-            ("attachment", platform, name),
-            lambda there, part: self._attachments.get(part).probe(self._testbed, there),
+            ("attachment", platform, name), lambda there, part: self._attachments.get(part).probe(self._testbed, there)
         )
 
     def isolation(self, name: str, platform: str) -> Availability:

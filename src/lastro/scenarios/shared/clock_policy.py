@@ -8,14 +8,7 @@ from dataclasses import replace
 from lastro import validity
 from lastro.instruments.base import TIME_HOST, TIME_TOOL, time_reasons
 from lastro.platforms.base import Instance
-from lastro.results.samples import (
-    CLOCK_NOT_VERIFIED,
-    TOO_SHORT,
-    WRONG_CLOCK,
-    Outcome,
-    Reading,
-    Remark,
-)
+from lastro.results.samples import CLOCK_NOT_VERIFIED, TOO_SHORT, WRONG_CLOCK, Outcome, Reading, Remark
 from lastro.scenarios.shared.accounts import OVER_TIME
 from lastro.scenarios.shared.host_limits import MAX_DRIFT_PERCENT
 
