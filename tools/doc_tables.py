@@ -17,7 +17,6 @@ from lastro.results.samples import MAX_ATTEMPTS, Metric
 from lastro.scenarios import application, chain, compute, exposure, lifecycle, proxy, routing, uplink
 from lastro.scenarios import load as load_line
 from lastro.scenarios.base import schemas
-from lastro.scenarios.compute import instrument
 from lastro.scenarios.shared import calibration
 from lastro.study.json_schema import json_schema
 
@@ -29,7 +28,7 @@ def own_parts(kind: str) -> list[registry.PartInfo]:
 
 
 def workloads() -> list[registry.PartInfo]:
-    return [info for info in own_parts("instrument") if info.name in instrument.workloads()]
+    return [info for info in own_parts("instrument") if info.name in compute.workloads()]
 
 
 def workloads_table() -> str:

@@ -16,7 +16,7 @@ from lastro.errors import InstrumentError
 from lastro.host.base import Host
 from lastro.host.local import here
 from lastro.image.rootfs import ImageAdditions
-from lastro.instruments import _mariadb, _mysql, _sysbench
+from lastro.instruments import _databases, _sysbench
 from lastro.instruments.base import (
     PREPARATION_LIMIT_S,
     TIME_HOST,
@@ -46,7 +46,7 @@ _QUANTILES = (("db_latency_p50", 0.5), ("db_latency_p95", 0.95), ("db_latency_p9
 class SysbenchOltp(Workload):
     name = "sysbench-oltp"
     summary = "transactions on a table of a database by sysbench: read-only or read-write, for a given time or number"
-    packages = (*_mariadb.PACKAGES, "sysbench")
+    packages = (*_databases.PACKAGES, "sysbench")
     version_argv = ("sh", "-c", "echo $(sysbench --version), $(mariadbd --version)")
     options = (
         Setting("mode", _READ_ONLY, "what a transaction does", choices=(_READ_ONLY, _READ_WRITE)),
@@ -70,13 +70,13 @@ class SysbenchOltp(Workload):
         super().__init__(**chosen)
         self._client: Instance | None = None
         self._address: str | None = None
-        self._server: _mariadb.Server | None = None
+        self._server: _databases.Server | None = None
         self._filled_s = 0.0
         self._variables: dict[str, str] = {}
 
     @classmethod
     def needs(cls, host: Host) -> ImageAdditions:
-        return ImageAdditions(cls.packages, _mysql.files(host))
+        return ImageAdditions(cls.packages, _databases.files(host))
 
     def from_client(self, client: Instance, address: str) -> None:
         """Send the transactions from an instance with the host's clock, to this address of the server."""
@@ -84,9 +84,9 @@ class SysbenchOltp(Workload):
         self.by_host_clock = frozenset(metric.name for metric in (*self.metrics, TIME_HOST))
 
     def _command(self, what: str) -> list[str]:
-        way = [f"--mysql-host={self._address}", f"--mysql-port={_mariadb.PORT}"]
+        way = [f"--mysql-host={self._address}", f"--mysql-port={_databases.PORT}"]
         if self._address is None:
-            way = [f"--mysql-socket={_mariadb.SOCKET}"]
+            way = [f"--mysql-socket={_databases.SOCKET}"]
         script = f"oltp_{str(self.chosen['mode']).replace('-', '_')}"
         table = ["--tables=1", f"--table-size={self.chosen['rows']}", "--rand-seed=1"]
         user = ["--db-driver=mysql", *way, f"--mysql-user={_DATABASE}", f"--mysql-db={_DATABASE}"]
@@ -104,10 +104,10 @@ class SysbenchOltp(Workload):
     def prepared(self, instance: Instance, limit_s: float = PREPARATION_LIMIT_S) -> Iterator[None]:
         """Start a server and fill the table, all within `limit_s`, until every row is on the disk."""
         if self.chosen["server"] == _MYSQL:
-            _mysql.sources(here(instance.testbed.host))  # raises with the reason if it is not there
-        kind = _mysql.MYSQL if self.chosen["server"] == _MYSQL else _mariadb.MARIADB
-        ready = _mariadb.Deadline.within(limit_s)
-        with _mariadb.running(instance, ready, self._address, kind) as server:
+            _databases.sources(here(instance.testbed.host))  # raises with the reason if it is not there
+        kind = _databases.MYSQL if self.chosen["server"] == _MYSQL else _databases.MARIADB
+        ready = _databases.Deadline.within(limit_s)
+        with _databases.running(instance, ready, self._address, kind) as server:
             for host in ("localhost", "%"):
                 server.sql(f"CREATE USER {_DATABASE}@'{host}'; GRANT ALL ON {_DATABASE}.* TO {_DATABASE}@'{host}'")
             server.sql(f"CREATE DATABASE {_DATABASE}")
@@ -119,7 +119,7 @@ class SysbenchOltp(Workload):
             self._variables = server.variables()
             yield
 
-    def _fill(self, client: Instance, ready: _mariadb.Deadline) -> None:
+    def _fill(self, client: Instance, ready: _databases.Deadline) -> None:
         argv = self._command("prepare")
         done = client.run(argv, timeout_s=ready.left_s(), check=False)
         if done.returncode != 0:
@@ -143,7 +143,7 @@ class SysbenchOltp(Workload):
             "server started_s": round(self._server.started_s, 3),
             "table filled_s": round(self._filled_s, 3),
             "rows": self.chosen["rows"],
-            "directory": _mariadb.PLACE,
+            "directory": _databases.PLACE,
         }
         reasons = (*reading.invalid_because, *self._counted(limit_s))
         return replace(reading, notes={**reading.notes, "database": database}, invalid_because=reasons)

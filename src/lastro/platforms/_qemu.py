@@ -14,7 +14,7 @@ from lastro.errors import Unavailable
 from lastro.host.base import Host, Process
 from lastro.host.shell import quoted
 from lastro.image import guest
-from lastro.platforms._guest import PORTS, SOCKET_PATTERN
+from lastro.platforms._machine import PORTS, SOCKET_PATTERN
 from lastro.platforms.base import InstanceSpec, Tap
 from lastro.platforms.hypervisor import MEMORY, VCPUS, Hypervisor, HypervisorInstance, making_places
 from lastro.requirements import Requirements

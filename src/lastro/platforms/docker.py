@@ -13,8 +13,7 @@ from typing import Any, ClassVar
 
 from lastro.errors import CommandFailed, PlatformError, Unavailable
 from lastro.platforms import gvisor
-from lastro.platforms._docker_instance import DockerInstance
-from lastro.platforms._docker_late import KataInstance, LateInstance, RunscInstance
+from lastro.platforms._docker_instances import DockerInstance, KataInstance, LateInstance, RunscInstance
 from lastro.platforms._dockerd import Daemon
 from lastro.platforms.base import Instance, InstanceSpec, Platform, Security
 from lastro.platforms.container import IN_MEMORY, INIT, ON_DISK, limit_flags, seccomp_profile

@@ -15,8 +15,7 @@ from lastro.errors import LastroError, Unavailable
 from lastro.host.base import Host
 from lastro.host.cgroups import Resources
 from lastro.image import guest
-from lastro.platforms._guest import send_client
-from lastro.platforms._machine import MachineInstance
+from lastro.platforms._machine import MachineInstance, send_client
 from lastro.platforms.base import Instance, InstanceSpec, Platform, Port, Tap
 from lastro.study.model import Setting
 from lastro.testbed import Testbed

@@ -33,7 +33,7 @@ from lastro.host.base import Process
 from lastro.host.ledger import NETNS_DIR
 from lastro.host.shell import quoted
 from lastro.image import guest
-from lastro.platforms._guest import SOCKET_PATTERN
+from lastro.platforms._machine import SOCKET_PATTERN
 from lastro.platforms.base import InstanceSpec, Port
 from lastro.platforms.container import keeping
 from lastro.platforms.hypervisor import MEMORY, VCPUS, Hypervisor, HypervisorInstance, making_places, runs_emulated

@@ -12,7 +12,7 @@ from lastro.errors import Unavailable
 from lastro.host.base import Process
 from lastro.host.shell import quoted
 from lastro.image import guest
-from lastro.platforms._guest import PORTS
+from lastro.platforms._machine import PORTS
 from lastro.platforms.base import InstanceSpec
 from lastro.platforms.hypervisor import Hypervisor, HypervisorInstance
 from lastro.testbed import Testbed

@@ -22,7 +22,7 @@ from typing import Any
 from lastro.errors import CommandFailed, PlatformError, Unavailable
 from lastro.host.cgroups import Resources, Usage
 from lastro.image import guest
-from lastro.platforms._guest import PORTS, SOCKET_PATTERN
+from lastro.platforms._machine import PORTS, SOCKET_PATTERN
 from lastro.platforms.base import InstanceSpec, Tap
 from lastro.platforms.hypervisor import MEMORY, VCPUS, Hypervisor, HypervisorInstance, disk_of
 from lastro.requirements import Requirements

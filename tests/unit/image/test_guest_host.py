@@ -45,8 +45,8 @@ from lastro.platforms.base import AVAILABLE, Availability
 from lastro.platforms.native import Native
 from lastro.render.html import html
 from lastro.results.export import to_csv
-from lastro.scenarios.shared.availability_probes import PartProbes
 from lastro.scenarios.shared.pools import PlatformPool
+from lastro.scenarios.shared.probes import PartProbes
 from lastro.testbed import Testbed
 from lastro.words.campaign import premises
 from lastro.words.comparison import differences, notes

@@ -18,8 +18,7 @@ from lastro.results.samples import Metric, Outcome, Reading
 from lastro.scenarios.base import Config
 from lastro.scenarios.chain.latency import BesideTcp, idle_instrument, load_reasons, signed, undetoured
 from lastro.scenarios.shared.awake import AWAKE, CPUS_IDLE, AwakeCpus, awake_cpus
-from lastro.scenarios.shared.crossings import difference, judge_crossings
-from lastro.scenarios.shared.flow import rest
+from lastro.scenarios.shared.flow import difference, judge_crossings, rest
 from lastro.scenarios.shared.frames import OFFLOADS, frames_of, judge_frames
 from lastro.scenarios.shared.on_chain import IMPLEMENTATION, StandingChain
 from lastro.scenarios.shared.topology import note_load, note_meter

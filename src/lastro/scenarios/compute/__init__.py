@@ -6,34 +6,111 @@ chapter 6: the clock inside a virtual machine distorts the reports of tools)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import math
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, ClassVar
 
 from lastro import registry
 from lastro.errors import LastroError
 from lastro.host.base import Host
+from lastro.host.cgroups import Resources
+from lastro.host.local import here
 from lastro.image.rootfs import ImageAdditions
 from lastro.instruments.base import TIME_HOST, Workload
 from lastro.instruments.disk_workload import through_arc
 from lastro.isolation.base import not_in_force
 from lastro.meters.host import HostMeter
-from lastro.platforms.base import Availability, Instance, InstanceSpec, Platform, unavailable
+from lastro.platforms.base import AVAILABLE, Availability, Instance, InstanceSpec, Platform, unavailable
 from lastro.results.samples import Metric, Outcome
-from lastro.scenarios.base import Config, isolation_level, isolations_of, platform_level, slowdown, start_s
-from lastro.scenarios.compute.instrument import WorkloadProbes, workload, workload_metrics, workloads
+from lastro.scenarios.base import Config, chosen_part, isolation_level, isolations_of, platform_level, slowdown, start_s
 from lastro.scenarios.shared.accounts import BY_HOST, METRICS, with_account
 from lastro.scenarios.shared.bases import OnPlatforms
 from lastro.scenarios.shared.clock_policy import MAX_TOOL_DRIFT, judge_clock, note_unverified_clock
 from lastro.scenarios.shared.host_limits import HOST_LIMITS, clock_kept
-from lastro.scenarios.shared.resources import CPUS, RESOURCES, expected_cpus, limited_spec
+from lastro.scenarios.shared.resources import (
+    CPUS,
+    KERNEL_BYTES,
+    MIB,
+    RESOURCES,
+    expected_cpus,
+    limited_spec,
+    limits_of,
+    unequal,
+)
 from lastro.scenarios.shared.storage import really, storage
 from lastro.scenarios.shared.topology import BuiltTopology, note_load
-from lastro.scenarios.shared.verify_limits import limits_of, unequal
 from lastro.scenarios.shared.window import MeasuredWindow
 from lastro.study.levels import part_name
 from lastro.study.model import DAY_S, Level, Setting
 from lastro.testbed import Testbed
+from lastro.units import human_bytes
+
+
+def workloads() -> frozenset[str]:
+    """Return the names of instruments that run inside one instance, including those that cannot be imported."""
+    infos = registry.parts("instrument").values()
+    return frozenset(info.name for info in infos if info.cls is None or issubclass(info.cls, Workload))
+
+
+def workload_metrics(own: Sequence[Metric]) -> tuple[Metric, ...]:
+    """Return the first of the scenario's own metrics, then those that workloads bring, then its others."""
+    found = {own[0].name: own[0]}
+    for info in registry.parts("instrument").values():
+        if info.cls is not None and issubclass(info.cls, Workload):
+            found |= {metric.name: metric for metric in info.cls.metrics}
+    return tuple((found | {metric.name: metric for metric in own}).values())
+
+
+def workload(config: Config) -> Workload:
+    """Return the instrument of a treatment with its options. Raises: Unavailable, InputError."""
+    return chosen_part(Workload, config)
+
+
+Started = Callable[[Workload], AbstractContextManager[Instance]]
+
+
+class WorkloadProbes:
+    """Probes of workloads: a short version of each is tried once on each platform.
+
+    Options that also change the short version, such as thousands of threads, are tried separately."""
+
+    def __init__(self, testbed: Testbed) -> None:
+        self._testbed = testbed
+        self._probed: dict[Hashable, Availability] = {}
+
+    def availability(self, where: Hashable, tool: Workload, limits: Resources, started: Started) -> Availability:
+        """Try a workload once in each place. `where` identifies the place; `started` starts it as a trial would."""
+        if not (found := self._room(tool, limits)):
+            return found
+        key = (where, limits, tool.name, *sorted(tool.brief().chosen.items()))
+        if key not in self._probed:
+            self._probed[key] = self._probe(tool, started)
+        return self._probed[key]
+
+    def _room(self, tool: Workload, limits: Resources) -> Availability:
+        """Return whether the full workload fits into memory, which its short version would not show.
+
+        The limit leaves room for the kernel of a machine on every platform, so that the task is the same on all."""
+        needed, memory_bytes = tool.least_memory_bytes(self._testbed.host, limits.cpuset), limits.memory_bytes
+        if memory_bytes is None or needed <= memory_bytes * 63 // 64 - KERNEL_BYTES:
+            return AVAILABLE
+        whole = math.ceil((needed + KERNEL_BYTES) * 64 / 63 / MIB)
+        return Availability(
+            f"{tool.name} needs {human_bytes(needed)}, but the instance has {human_bytes(memory_bytes)} of memory",
+            f'set memory = "{whole}M" or more, or choose a smaller task for the instrument',
+        )
+
+    def _probe(self, tool: Workload, started: Started) -> Availability:
+        try:
+            tool.require(here(self._testbed.host))
+            brief = tool.brief()
+            with started(brief) as instance, brief.prepared(instance):
+                brief.run(instance, brief.probe_limit_s)
+        except LastroError as error:
+            return unavailable(error)
+        return AVAILABLE
+
 
 LIMIT_S = Setting("limit_s", 3600.0, "time limit of a workload, after which its trial is invalid", 1, DAY_S)
 _ROLE = "instance"

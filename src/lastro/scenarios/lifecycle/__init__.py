@@ -8,16 +8,17 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass, fields
 from typing import Any
 
-from lastro.errors import LastroError, PlatformError
+from lastro.errors import InstrumentError, LastroError, PlatformError
+from lastro.host.base import Completed
 from lastro.host.cgroups import Usage
 from lastro.platforms.base import Availability, Instance, InstanceSpec, Platform
 from lastro.platforms.native import Native
 from lastro.results.samples import Metric, Outcome, Series
 from lastro.results.trial_notes import SearchEnd
 from lastro.scenarios.base import Config, links_level, platform_level, start_s
-from lastro.scenarios.lifecycle.footprint import Footprint
 from lastro.scenarios.lifecycle.meeting import MOST, MeetingPlace, meeting_place
 from lastro.scenarios.shared.bases import OnPlatforms
 from lastro.scenarios.shared.flow import rest
@@ -27,6 +28,66 @@ from lastro.scenarios.shared.timing import InstanceTimes, TimedPlatform
 from lastro.scenarios.shared.topology import BuiltTopology
 from lastro.scenarios.shared.window import MeasuredWindow
 from lastro.study.model import DAY_S, Setting
+from lastro.testbed import Testbed
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """One reading, in bytes except for `processes`.
+
+    taken: the used memory of the host (total less available). charged: the memory of the session's cgroup, with
+    instances, their monitors, and the platform's daemons. disk: the files in the session's directories and in the
+    platforms' stores. disk_used: the used space of the whole file system below them."""
+
+    taken_bytes: int
+    charged_bytes: int
+    disk_bytes: int
+    disk_used_bytes: int
+    processes: int
+
+    def since(self, earlier: Footprint) -> Footprint:
+        return Footprint(*(getattr(self, f.name) - getattr(earlier, f.name) for f in fields(self)))
+
+    @classmethod
+    def of(cls, testbed: Testbed) -> Footprint:
+        disk_bytes, disk_used_bytes = _disk(testbed)
+        return cls(
+            taken_bytes=memory_taken(testbed.host),
+            charged_bytes=testbed.cgroups.usage(testbed.session.cgroup).memory_bytes,
+            disk_bytes=disk_bytes,
+            disk_used_bytes=disk_used_bytes,
+            processes=len(testbed.session.pids()),
+        )
+
+    def per_instance(self, n: int) -> dict[str, float]:
+        """Return measurements from the difference that `n` instances made."""
+        return {
+            "memory": self.charged_bytes / n / MIB,
+            "memory_host": self.taken_bytes / n / MIB,
+            "memory_total": self.taken_bytes / MIB,
+            "disk": self.disk_bytes / n / MIB,
+            "disk_host": self.disk_used_bytes / n / MIB,
+            "processes": self.processes / n,
+        }
+
+
+def _disk(testbed: Testbed) -> tuple[int, int]:
+    """Return bytes in Lastro's directories without the image, and bytes used on the file system of the instances."""
+    state = testbed.session.state
+    count = ["du", "-cskx", f"--exclude={state}/rootfs", str(state), str(testbed.run_dir)]
+    counted = testbed.host.run(count, check=False)  # files may vanish meanwhile
+    used = testbed.host.run(["df", "-k", "--output=used", str(testbed.scratch_dir)])
+    return _last_kib("du", counted) * 1024, _last_kib("df", used) * 1024
+
+
+def _last_kib(tool: str, done: Completed) -> int:
+    """Return the number that begins the last line. Raises: InstrumentError when there is none."""
+    try:
+        return int(done.text.splitlines()[-1].split()[0])
+    except (IndexError, ValueError):
+        words = (done.error_text or done.text).strip()[-200:] or f"exit code {done.returncode}"
+        raise InstrumentError(f"{tool} did not report the disk space of instances: {words}") from None
+
 
 INSTANCES = Setting("instances", 4, "number of concurrent instances", 1, MOST)
 PARALLEL = Setting("parallel", False, "start them together rather than one after the other")

@@ -47,8 +47,7 @@ from lastro.scenarios.load.measuring import (
     require_order,
     traffic_of,
 )
-from lastro.scenarios.load.probes import LoadProbes
-from lastro.scenarios.load.probing import BOTH, DIRECTION
+from lastro.scenarios.load.probing import BOTH, DIRECTION, LoadProbes
 from lastro.scenarios.load.steering import GENERATOR_CPU, SHARED_CPU, STEERING, apart, short_buffer, steer
 from lastro.scenarios.shared.calibration import calibrated, calibration_key
 from lastro.scenarios.shared.disturbance import NEIGHBOUR_SETTINGS, require_own_link

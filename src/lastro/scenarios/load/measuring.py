@@ -23,7 +23,7 @@ from lastro.scenarios.load.probing import DIRECTION, Prober
 from lastro.scenarios.load.search import METHODS, Bounds, Found, Probe, Searched, search
 from lastro.scenarios.load.steering import queue_frames
 from lastro.scenarios.shared.chain import Chain
-from lastro.scenarios.shared.crossings import difference, judge_crossings
+from lastro.scenarios.shared.flow import difference, judge_crossings
 from lastro.scenarios.shared.on_chain import IMPLEMENTATION, IP, StandingChain
 from lastro.scenarios.shared.topology import note_load, note_witness
 from lastro.study.model import DAY_S, Setting

@@ -34,13 +34,12 @@ from lastro.scenarios.base import (
     platform_level,
     platform_of,
 )
-from lastro.scenarios.proxy import generator, logs, measure
+from lastro.scenarios.proxy import logs, measure
 from lastro.scenarios.proxy.capacity import CAPACITY, fill_up
 from lastro.scenarios.proxy.expected import CAPACITY_S, INSTANCES, MAX_PROXIES, PROXIES, SETTLE_S, expected_s, load_of
 from lastro.scenarios.proxy.measure import CACHE, Standing, Taken
 from lastro.scenarios.proxy.origin import APACHE, NGINX, PACKAGES, VERSION_ARGV, serving
-from lastro.scenarios.proxy.proxies import Farm, Proxy, ask, ask_all
-from lastro.scenarios.proxy.starts import StartsWindow
+from lastro.scenarios.proxy.proxies import Farm, Proxy, StartsWindow, ask, ask_all
 from lastro.scenarios.proxy.three_node import CLIENT, ROLES, SERVER, line
 from lastro.scenarios.proxy.topology import note_topology
 from lastro.scenarios.shared import resources
@@ -55,8 +54,7 @@ from lastro.scenarios.shared.disturbance import (
 )
 from lastro.scenarios.shared.flow import rest
 from lastro.scenarios.shared.host_limits import HOST_LIMITS, HostClocks
-from lastro.scenarios.shared.resources import without_limits
-from lastro.scenarios.shared.verify_limits import limits_of, unequal
+from lastro.scenarios.shared.resources import limits_of, unequal, without_limits
 from lastro.study.levels import NONE, part_name
 from lastro.study.model import Setting
 from lastro.testbed import beside
@@ -178,7 +176,7 @@ class ProxyScenario(OnLinks):
         return {calibration_key(_STRAIGHT, straight, ("attachment", "instrument"), without): straight}
 
     def calibration_value(self, key: str, outcome: Outcome) -> Any:
-        return generator.rates(outcome)
+        return measure.rates(outcome)
 
     # The trial
 
@@ -206,7 +204,7 @@ class ProxyScenario(OnLinks):
             if MAX_PROXIES.of(config):
                 fill_up(standing, config, outcome)
             clocks.judge(outcome, _MOST_DRIFT)
-        generator.judge_generator(calibrated(calibrations, _STRAIGHT), outcome)
+        measure.judge_generator(calibrated(calibrations, _STRAIGHT), outcome)
         return outcome
 
     def _stand(self, stack: ExitStack, config: Config) -> Standing:

@@ -21,6 +21,7 @@ from lastro.scenarios.base import Config, chosen_part
 from lastro.scenarios.proxy.origin import Origin
 from lastro.scenarios.proxy.proxies import ROLE, Farm, Proxy
 from lastro.scenarios.proxy.three_node import CLIENT, SERVER, ThreeNodeTestbed
+from lastro.scenarios.shared.calibration import judge_ceiling
 from lastro.scenarios.shared.disturbance import Disturbance, bounded, demanded
 from lastro.scenarios.shared.memory_room import MIB, memory_taken, swap_taken
 from lastro.scenarios.shared.topology import note_load, note_meter, note_witness
@@ -261,3 +262,14 @@ def _rate_per_s(outcome: Outcome, otherwise: float) -> float:
     """Return the rate while requests were sent, without the start of the instrument, when proxies are idle."""
     found = (outcome.measurements.get(name) for name in ("requests_per_s", "open_requests_per_s"))
     return next((rate for rate in found if rate is not None), otherwise)
+
+
+def rates(outcome: Outcome) -> dict[str, float]:
+    return {name: outcome.measurements[name] for name in (*TIMES, RATE) if name in outcome.measurements}
+
+
+def judge_generator(straight: Mapping[str, float] | None, outcome: Outcome) -> None:
+    """Flag a generator-limited trial: the clients' result is within a tenth of that without proxies.
+
+    The trial stays valid. A closed loop is judged by its rate; an open loop, whose rate is fixed, by its times."""
+    judge_ceiling(outcome, straight, rates=(RATE,), times=("open_request_time",))

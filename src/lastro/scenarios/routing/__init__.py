@@ -20,7 +20,7 @@ from lastro.image.rootfs import ImageAdditions
 from lastro.platforms.base import AVAILABLE, Availability, unavailable
 from lastro.results.samples import Outcome
 from lastro.scenarios.base import CalibrationKind, Config, links_level, platform_level, start_s
-from lastro.scenarios.routing.additions import FIGURES, TOPOLOGIES, size_of
+from lastro.scenarios.routing.additions import FIGURES, METRICS, TOPOLOGIES, size_of
 from lastro.scenarios.routing.boot import booted, note_network
 from lastro.scenarios.routing.convergence import (
     DEAD_HELLOS,
@@ -31,10 +31,8 @@ from lastro.scenarios.routing.convergence import (
     Run,
     wait_for_routes,
 )
-from lastro.scenarios.routing.host_timeline import watched
-from lastro.scenarios.routing.metrics import METRICS
+from lastro.scenarios.routing.host_timeline import observers, watched
 from lastro.scenarios.routing.network import AT_ONCE, shortened
-from lastro.scenarios.routing.observers import observers
 from lastro.scenarios.routing.ospf_capture import REQUIREMENTS
 from lastro.scenarios.routing.phase_recorder import (
     FAILURE,

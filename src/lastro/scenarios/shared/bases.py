@@ -9,8 +9,8 @@ from lastro.errors import LastroError
 from lastro.isolation.base import parts_of
 from lastro.platforms.base import AVAILABLE, Availability, InstanceSpec
 from lastro.scenarios.base import Config, Scenario, isolation_level, links_level, platform_level
-from lastro.scenarios.shared.availability_probes import PartProbes
 from lastro.scenarios.shared.pools import AttachmentPool, PlatformPool
+from lastro.scenarios.shared.probes import PartProbes
 from lastro.testbed import Testbed
 
 NOT_RUN = (126, 127)  # exit codes of a launcher that cannot run its program

@@ -29,12 +29,12 @@ from lastro.scenarios.base import (
 from lastro.scenarios.shared.bases import OnLinks, first_unavailable
 from lastro.scenarios.shared.calibration import calibrated, calibration_key
 from lastro.scenarios.shared.chain import Chain, deployed, joined
-from lastro.scenarios.shared.chain_probes import ChainProbes
 from lastro.scenarios.shared.disturbance import ANOMALY_TOOL, Disturbance, bounded, demanded
 from lastro.scenarios.shared.frames import OFF, OFFLOADS
 from lastro.scenarios.shared.instance_spec import instance_spec
+from lastro.scenarios.shared.probes import ChainProbes
+from lastro.scenarios.shared.resources import limits_of
 from lastro.scenarios.shared.topology import BuiltTopology
-from lastro.scenarios.shared.verify_limits import limits_of
 from lastro.scenarios.shared.window import MeasuredWindow
 from lastro.shapes import made
 from lastro.study.levels import NONE, part_level, part_name

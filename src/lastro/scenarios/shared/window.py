@@ -18,11 +18,10 @@ from lastro.meters.usage import UsageMeter
 from lastro.platforms.base import Instance
 from lastro.results.samples import WHOLE_LIFE, Outcome, Reading, Remark
 from lastro.scenarios.base import Config
-from lastro.scenarios.shared.accounts import SINCE_START
+from lastro.scenarios.shared.accounts import SINCE_START, GuestAccount
 from lastro.scenarios.shared.chain import ROLES
 from lastro.scenarios.shared.disturbance import Disturbance
 from lastro.scenarios.shared.flow import judge_links
-from lastro.scenarios.shared.guest_stats import GuestAccount
 from lastro.scenarios.shared.host_limits import MAX_DRIFT_PERCENT, host_limits
 from lastro.scenarios.shared.topology import note_meter, note_witness
 from lastro.testbed import Testbed

@@ -41,9 +41,8 @@ from lastro.scenarios.shared.clock_policy import MAX_TOOL_DRIFT, by_good_clocks,
 from lastro.scenarios.shared.flow import judge_links, rest
 from lastro.scenarios.shared.host_limits import HOST_LIMITS, clock_kept
 from lastro.scenarios.shared.point_to_point import INSTANCE, PEER, PORT, JoinedPair, joined
-from lastro.scenarios.shared.resources import RESOURCES, limited_spec
+from lastro.scenarios.shared.resources import RESOURCES, limited_spec, limits_of, unequal
 from lastro.scenarios.shared.topology import note_load, note_meter
-from lastro.scenarios.shared.verify_limits import limits_of, unequal
 from lastro.scenarios.shared.window import MeasuredWindow
 from lastro.scenarios.uplink.ends import HOST, FlowEnd, flow_end, note_topology, require_host_address
 from lastro.scenarios.uplink.offered_load import MOST, OFFERED_RATE, judge_generator, rates, share_of, with_rate
