@@ -5,18 +5,17 @@ Most are `BatchLinks`: a topology compiles to one batch for `ip` per namespace."
 from __future__ import annotations
 
 import re
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from lastro.attachments._offloads import made_by, script, switch_off
 from lastro.errors import LastroError, Unavailable
 from lastro.platforms.base import AVAILABLE, Availability, Instance, InstanceSpec, Platform, Port, Tap, start_all
-from lastro.requirements import NOTHING, Requirements
 from lastro.study.levels import join_options
-from lastro.study.model import Level, Setting
+from lastro.study.parts import Part
 from lastro.testbed import Testbed
 
 _SIDES = "ab"
@@ -40,22 +39,17 @@ class Segment:
         return [(f"hub-{self.name}{side}", port) for side, port in zip(_SIDES, self.ports, strict=True)]
 
 
-class Attachment(ABC):
+class Attachment(Part):
     """The links between instances; a new attachment defines `name` and `summary`, like every part, and `laid`.
 
     How `laid` makes the links is its own affair: by `ip`, as `BatchLinks` do, by a daemon, or by a CNI plug-in.
 
-    A study may choose `options` by a level such as `veth-bridge:vlan=100`.
     `remedy` is what to do on a host that cannot provide it. `no_transit` is the reason why an instance cannot forward
     packets over such links; empty if it can. If `router_prefix` is set, the link of each port ends at a device of the
     DUT, named as in `Segment.ends` but with this prefix. `apart` is true if links are made and removed together, each
     with what it needs for itself; only a `Separable` attachment can do that."""
 
     kind = "attachment"
-    name: ClassVar[str]
-    summary: ClassVar[str]
-    requirements: ClassVar[Requirements] = NOTHING  # of the host; `lastro setup` installs them
-    options: ClassVar[tuple[Setting[Any], ...]] = ()
     tap_kind: ClassVar[str] = "tap"  # the device that a virtual machine opens
     remedy: ClassVar[str | None] = None
     no_transit: ClassVar[str | None] = None
@@ -63,9 +57,6 @@ class Attachment(ABC):
     apart: bool = False
     tap_offloads: bool = True  # whether a guest may leave checksums and segmentation to the reader of its tap
     own_cgroups: tuple[str, ...] = ()  # of daemons: their CPU time is a cost of the links, not foreign load
-
-    def __init__(self, **chosen: Level) -> None:
-        self.chosen: dict[str, Level] = {option.name: option.default for option in self.options} | chosen
 
     @property
     def level(self) -> str:

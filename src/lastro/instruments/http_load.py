@@ -22,7 +22,7 @@ from __future__ import annotations
 import hashlib
 import posixpath
 import shlex
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -36,10 +36,10 @@ from lastro.host.base import Completed, Host
 from lastro.host.ledger import NETNS_DIR
 from lastro.instruments.bounds import bounded
 from lastro.platforms.base import Instance
-from lastro.requirements import NOTHING, Requirements
 from lastro.results.samples import CLOSED_LOOP, Metric, Reading, Remark, Series
 from lastro.stats.quantiles import least_n_for, quantile_if_estimable
 from lastro.study.model import DAY_S, Level, Setting
+from lastro.study.parts import Part
 
 CLIENTS = Setting("clients", 10, "concurrent clients, evenly spread over the proxies", 1, 4096)
 REQUESTS = Setting("requests", 1000, "requests of each client, one after the other", 1, 100_000, by_profile=True)
@@ -147,22 +147,15 @@ class LoadOrigin:
         return posixpath.join(self.directory, name)
 
 
-class HttpLoad(ABC):
+class HttpLoad(Part):
     """An instrument that requests one page many times, with programs of the client's host.
 
     Its readings note all requests that it sent, even those not measured, under "http": their number in "sent", and in
     the list "shares" the number through each proxy in turn, or directly to the server."""
 
     kind = "instrument"
-    name: ClassVar[str]
-    summary: ClassVar[str]
-    requirements: ClassVar[Requirements] = NOTHING  # of the host; `lastro setup` installs them
     metrics: ClassVar[tuple[Metric, ...]]
-    options: ClassVar[tuple[Setting[Any], ...]] = ()  # written into a level, such as `vegeta:rate=50`
     start_s: ClassVar[float] = 0.0  # about what the program itself takes
-
-    def __init__(self, **chosen: Level) -> None:
-        self.chosen: dict[str, Level] = {option.name: option.default for option in self.options} | chosen
 
     @classmethod
     @abstractmethod

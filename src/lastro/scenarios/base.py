@@ -307,8 +307,7 @@ def make_part(kind: type[registry.P], level: str) -> registry.P:
     Raises: Unavailable when the part has no such option; InputError when the option does not allow the value."""
     name, texts = split_options(level)
     part: Callable[..., registry.P] = registry.get(kind, name)
-    options: Sequence[Setting[Any]] = getattr(part, "options", ())
-    known = {option.name: option for option in options}
+    known: dict[str, Setting[Any]] = {option.name: option for option in getattr(part, "options", ())}
     for option in texts:
         if option not in known:
             raise Unavailable(

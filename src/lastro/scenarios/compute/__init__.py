@@ -24,9 +24,9 @@ from lastro.meters.host import HostMeter
 from lastro.platforms.base import AVAILABLE, Availability, Instance, InstanceSpec, Platform, unavailable
 from lastro.results.samples import Metric, Outcome
 from lastro.scenarios.base import Config, chosen_part, isolation_level, isolations_of, platform_level, slowdown, start_s
-from lastro.scenarios.shared.accounts import BY_HOST, METRICS, with_account
+from lastro.scenarios.shared.accounts import METRICS
 from lastro.scenarios.shared.bases import OnPlatforms
-from lastro.scenarios.shared.clock_policy import MAX_TOOL_DRIFT, judge_clock, note_unverified_clock
+from lastro.scenarios.shared.clock_policy import MAX_TOOL_DRIFT
 from lastro.scenarios.shared.host_limits import HOST_LIMITS, clock_kept
 from lastro.scenarios.shared.resources import (
     CPUS,
@@ -257,13 +257,7 @@ class ComputeScenario(OnPlatforms):
         reading = through_arc(reading, under, tool.past_caches)
         window.require_used(tool.name)
         note_load(outcome, tool.name, self._client(config), _ROLE)
-        drift, drift_limit = window.drifts.get(_ROLE), MAX_TOOL_DRIFT.of(config) / 100
-        used, by_host = window.usage.used[_ROLE], tool.by_host_clock | BY_HOST
-        work_s = reading.measurements.get(TIME_HOST.name)
-        reading = with_account(reading, used, work_s, window.guest, window.guest_after)
-        judge_clock(reading, by_host, drift, drift_limit, outcome)
-        note_unverified_clock(everyone[_ROLE], by_host, drift, drift_limit, outcome)
-        window.record_workload(work_s, outcome)
+        window.record_workload(reading, tool.by_host_clock, reading.measurements.get(TIME_HOST.name), outcome)
         outcome.notes["workload"] = {"instrument": tool.name, "options": tool.chosen, "command": tool.argv()}
 
     def version_commands(self, configs: Sequence[Config]) -> Mapping[str, Sequence[str]]:

@@ -59,10 +59,19 @@ def note_unverified_clock(
 
 
 def judge_clock(
-    reading: Reading, by_host: Collection[str], found: validity.ClockDrift | None, limit: float, outcome: Outcome
+    reading: Reading,
+    by_host: Collection[str],
+    found: validity.ClockDrift | None,
+    limit: float,
+    outcome: Outcome,
+    *,
+    own_series: bool = False,
 ) -> None:
-    """Add the reading without the metrics of a wrong clock; invalidate it if a tool's time exceeds its process's."""
-    reading = by_good_clocks(reading, by_host, found, limit, outcome)
+    """Add the reading without the metrics of a wrong clock; invalidate it if a tool's time exceeds its process's.
+
+    With `own_series`, the instance timed all series, also those of metrics that the host or the receiver timed."""
+    kept = by_good_clocks(reading, by_host, found, limit, outcome)
+    reading = replace(kept, series=()) if own_series and kept is not reading else kept
     measured, reasons = reading.measurements, reading.invalid_because
     if TIME_TOOL.name in measured and TIME_HOST.name in measured:
         reasons += time_reasons(measured[TIME_TOOL.name], measured[TIME_HOST.name])

@@ -6,7 +6,7 @@ the neighbour's dose, clocks, links, a guest's own account, the use of instances
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 
 from lastro import validity
@@ -18,8 +18,9 @@ from lastro.meters.usage import UsageMeter
 from lastro.platforms.base import Instance
 from lastro.results.samples import WHOLE_LIFE, Outcome, Reading, Remark
 from lastro.scenarios.base import Config
-from lastro.scenarios.shared.accounts import SINCE_START, GuestAccount
+from lastro.scenarios.shared.accounts import BY_HOST, SINCE_START, GuestAccount, with_account
 from lastro.scenarios.shared.chain import ROLES
+from lastro.scenarios.shared.clock_policy import MAX_TOOL_DRIFT, judge_clock, note_unverified_clock
 from lastro.scenarios.shared.disturbance import Disturbance
 from lastro.scenarios.shared.flow import judge_links
 from lastro.scenarios.shared.host_limits import MAX_DRIFT_PERCENT, host_limits
@@ -207,11 +208,19 @@ class MeasuredWindow(Meters):
                 "its `run` must pass `watch` to `run_timed`, or to `Instance.measure`",
             )
 
-    def record_workload(self, work_s: float | None, outcome: Outcome) -> None:
-        """Judge the window of a workload, and record its readings.
+    def record_workload(
+        self, reading: Reading, by_host: Collection[str], work_s: float | None, outcome: Outcome, **how: bool
+    ) -> None:
+        """Judge the window of a workload, and record its reading with what the work took.
 
-        A memory peak that is not only that of the workload gets a remark. `work_s` is the duration of the work; if it
-        is None, there is no rate of CPUs."""
+        `by_host` are metrics that the host's clock timed; `how` is that of `judge_clock`. A memory peak that is not
+        only that of the workload gets a remark. `work_s` is the duration of the work; if it is None, there is no rate
+        of CPUs."""
+        role, by_host = self._workload, BY_HOST.union(by_host)
+        drift, limit = self.drifts.get(role), MAX_TOOL_DRIFT.of(self._config) / 100
+        reading = with_account(reading, self.usage.used[role], work_s, self.guest, self.guest_after)
+        judge_clock(reading, by_host, drift, limit, outcome, **how)
+        note_unverified_clock(self._instances[role], by_host, drift, limit, outcome)
         if not self.fresh_peak:
             outcome.add_caveat(Remark(WHOLE_LIFE, SINCE_START, ("instance_memory",)))
         found = self.host.read(work_s)

@@ -5,8 +5,7 @@ the nominal rate is a factor, since at a single rate, all platforms that can car
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from lastro import registry, validity
@@ -34,10 +33,10 @@ from lastro.scenarios.base import (
     platform_level,
     start_s,
 )
-from lastro.scenarios.shared.accounts import BY_HOST, METRICS, with_account
+from lastro.scenarios.shared.accounts import METRICS
 from lastro.scenarios.shared.bases import NOT_RUN, OnLinks
 from lastro.scenarios.shared.calibration import calibration_key, on_bare_host
-from lastro.scenarios.shared.clock_policy import MAX_TOOL_DRIFT, by_good_clocks, note_unverified_clock
+from lastro.scenarios.shared.clock_policy import MAX_TOOL_DRIFT
 from lastro.scenarios.shared.flow import judge_links, rest
 from lastro.scenarios.shared.host_limits import HOST_LIMITS, clock_kept
 from lastro.scenarios.shared.point_to_point import INSTANCE, PEER, PORT, JoinedPair, joined
@@ -177,15 +176,10 @@ class UplinkScenario(OnLinks):
         window.require_used(tool.name)
         note_load(outcome, tool.name, INSTANCE, end.role)
         note_meter(outcome, witness)
-        drift, limit = window.drifts.get(INSTANCE), MAX_TOOL_DRIFT.of(config) / 100
-        by_host = _timed_by_host(tool, reading) | BY_HOST
-        used, lasted_s, work_s = window.usage.used[INSTANCE], reading.lasted_s, window.host.elapsed_s
-        reading = with_account(reading, used, work_s, window.guest, window.guest_after)
-        _judge_clock(reading, by_host, drift, limit, outcome)
-        note_unverified_clock(pair.instance, by_host, drift, limit, outcome)
         outcome.invalidate(validity.path_reasons(tool.name, witness.moved, reading.payload_bytes, hops))
-        window.record_workload(work_s, outcome)
-        outcome.notes |= {"work_s": work_s, "flow_s": lasted_s, "witness": {tool.name: witness.moved}}
+        by_host, work_s = _timed_by_host(tool, reading), window.host.elapsed_s
+        window.record_workload(reading, by_host, work_s, outcome, own_series=True)
+        outcome.notes |= {"work_s": work_s, "flow_s": reading.lasted_s, "witness": {tool.name: witness.moved}}
 
     def told(self, configs: Sequence[Config]) -> Iterator[tuple[str, Mapping[str, Any]]]:
         yield "image_tools", {name: self._version(name) for name in _tools(configs)}
@@ -211,13 +205,6 @@ def _is_bare(config: Config) -> bool:
     return {**config, **_bare(config)} == dict(config)
 
 
-def _judge_clock(
-    reading: Reading, by_host: Collection[str], drift: validity.ClockDrift | None, limit: float, outcome: Outcome
-) -> None:
-    """Add the reading without values by a wrong clock: for TCP only the series, since the receiver timed the rate."""
-    kept = by_good_clocks(reading, by_host, drift, limit, outcome)
-    outcome.add(kept if kept is reading else replace(kept, series=()))
-
-
 def _timed_by_host(tool: Instrument, reading: Reading) -> frozenset[str]:
+    """Return the metrics that the sender's clock does not time: the receiver times all of TCP, except its series."""
     return tool.by_receiver if isinstance(tool, UdpLoad) else frozenset(reading.measurements)
