@@ -102,15 +102,13 @@ class Server:
         self.sql(f"SET GLOBAL {shares[0]} = 0")
         calm = 0
         while calm < _CALM_LOOKS:
-            few = int(self._status("Innodb_buffer_pool_pages_dirty") or 0) <= _FEW_PAGES
+            _, _, dirty = self.sql("SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_pages_dirty'").rpartition("\t")
+            few = int(dirty or 0) <= _FEW_PAGES
             calm = calm + 1 if few else 0
             deadline.left_s()
             time.sleep(0.05)
         self.sql("; ".join(f"SET GLOBAL {name} = {value}" for name, value in zip(shares, usual, strict=True)))
         self.instance.run(["sync", "--file-system", PLACE], timeout_s=deadline.left_s())
-
-    def _status(self, name: str) -> str:
-        return self.sql(f"SHOW GLOBAL STATUS LIKE '{name}'").rpartition("\t")[2]
 
     def variables(self) -> dict[str, str]:
         """Return the variables that affect the cost of a transaction, as far as this server has them."""

@@ -90,12 +90,10 @@ class SysbenchOltp(Workload):
         script = f"oltp_{str(self.chosen['mode']).replace('-', '_')}"
         table = ["--tables=1", f"--table-size={self.chosen['rows']}", "--rand-seed=1"]
         user = ["--db-driver=mysql", *way, f"--mysql-user={_DATABASE}", f"--mysql-db={_DATABASE}"]
-        return ["sysbench", script, *user, *table, *self._limits(), what]
-
-    def _limits(self) -> list[str]:
         events = self.number("events")
         limits = [f"--events={events}", f"--time={0 if events else self.chosen['time_s']}"]
-        return [f"--threads={self.chosen['threads']}", *limits, "--histogram"]
+        threads = f"--threads={self.chosen['threads']}"
+        return ["sysbench", script, *user, *table, threads, *limits, "--histogram", what]
 
     def argv(self) -> list[str]:
         return self._command("run")
