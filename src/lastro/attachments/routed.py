@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from ipaddress import IPv4Interface
 
 from lastro.attachments.base import MEMBER_END, BatchLinks, Segment, dut_end
 from lastro.attachments.hosting import GATEWAY, HostedInstance, HostingAttachment
@@ -48,7 +47,7 @@ class Routed(HostingAttachment, BatchLinks):
             dut_end(MEMBER_END, port),
             f"address add {first.router}/32 dev {MEMBER_END}",
             f"link set {MEMBER_END} up",
-            f"route add {IPv4Interface(port.address).ip}/32 dev {MEMBER_END} table {second.table}",
+            f"route add {port.ip}/32 dev {MEMBER_END} table {second.table}",
             f"rule add iif {MEMBER_END} lookup {first.table}",
         ]
 

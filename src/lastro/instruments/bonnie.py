@@ -18,9 +18,8 @@ from lastro.instruments.bounds import bounded
 from lastro.instruments.disk_workload import DIRECT, NO, YES, DiskWorkload
 from lastro.results.samples import TOO_SHORT, Metric, Reading, Remark
 from lastro.study.model import Setting
-from lastro.units import parse_size_bytes
+from lastro.units import MIB, parse_size_bytes
 
-_MIB = 1 << 20
 _CSV = "1.98"
 _THOUSAND = 1024  # Bonnie++ takes only multiples of it
 _SHORT = "+++++"  # printed by Bonnie++ instead of a rate that it does not know
@@ -70,11 +69,11 @@ class Bonnie(DiskWorkload):
 
     @property
     def size_mib(self) -> int:
-        return parse_size_bytes(str(self.chosen["size"])) // _MIB
+        return parse_size_bytes(str(self.chosen["size"])) // MIB
 
     @property
     def file_bytes(self) -> int:
-        return self.size_mib * _MIB
+        return self.size_mib * MIB
 
     @property
     def thousands(self) -> int:

@@ -18,9 +18,8 @@ from lastro.instruments.bounds import bounded
 from lastro.instruments.disk_workload import DIRECT, DiskWorkload
 from lastro.results.samples import Metric, Reading
 from lastro.study.model import Setting
-from lastro.units import parse_size_bytes
+from lastro.units import MIB, parse_size_bytes
 
-_MIB = 1 << 20
 _SPEED_BPS = 4e8  # of an ordinary disk
 _WRITE, _READ, _RANDOM = PHASES = ("write", "read", "random-read")
 
@@ -76,8 +75,8 @@ class Fio(DiskWorkload):
             reasons += (f"fio read at random for {random_s:g} s instead of {self.chosen['time_s']} s",)
         values = {
             "time_tool": sum(number(phase, "runtime") for phase in (written, read_, random)) / 1e3,
-            "fio_write": number(written, "bw_bytes") / _MIB,
-            "fio_read": number(read_, "bw_bytes") / _MIB,
+            "fio_write": number(written, "bw_bytes") / MIB,
+            "fio_read": number(read_, "bw_bytes") / MIB,
             "fio_random_reads": number(random, "iops"),
             "fio_random_read_mean": number(random, "clat_ns", "mean") / 1e6,
             "fio_random_read_p99": number(random, "clat_ns", "percentile", "99.000000") / 1e6,

@@ -14,9 +14,8 @@ from lastro.instruments.base import TIME_TOOL, positive
 from lastro.instruments.bounds import bounded
 from lastro.results.samples import Metric, Reading
 from lastro.study.model import DAY_S, Setting
-from lastro.units import parse_size_bytes
+from lastro.units import MIB, parse_size_bytes
 
-_MIB = 1 << 20
 _SPEED_BPS = 6e9  # of one ordinary core
 _ENDLESS = "100T"
 _BRIEF_BLOCK = "1M"
@@ -86,7 +85,7 @@ class SysbenchMemory(MemoryWorkload):
         block = self.block_bytes
         total = parse_size_bytes(str(self.chosen["total"]))
         reasons = _sysbench.threads_reasons(done, self.number("threads"))
-        if abs(moved_mib - operations * block / _MIB) > 0.01 + 0.001 * moved_mib:
+        if abs(moved_mib - operations * block / MIB) > 0.01 + 0.001 * moved_mib:
             reasons += (f"sysbench moved {operations:.0f} blocks of {block} bytes but reports {moved_mib:g} MiB",)
         if total and operations < total // block:
             reasons += (f"sysbench moved {operations:.0f} blocks instead of {total // block}",)
@@ -94,7 +93,7 @@ class SysbenchMemory(MemoryWorkload):
             reasons += _sysbench.length_reasons(done, self.number("time_s"))
         values = {
             "time_tool": done.total_s,
-            "memory_bandwidth": operations * block / _MIB / done.total_s,
+            "memory_bandwidth": operations * block / MIB / done.total_s,
             "memory_operations": operations / done.total_s,
         }
         return bounded(self.metrics, Reading(values, invalid_because=reasons))

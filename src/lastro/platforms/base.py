@@ -115,6 +115,11 @@ class Port:
     def netns(self) -> str:
         return self.instance.netns
 
+    @property
+    def ip(self) -> str:
+        """The address without the length of its prefix."""
+        return self.address.partition("/")[0]
+
 
 @dataclass(frozen=True, slots=True)
 class Tap:

@@ -234,7 +234,7 @@ def _ring(instances: Sequence[Instance]) -> list[Segment]:
 
 def _passable(ring: Sequence[Segment], within_s: int = 5) -> list[bool]:
     ends = [each.ports for each in ring]
-    return [reaches(come.instance, go.address.partition("/")[0], within_s) for come, go in ends]
+    return [reaches(come.instance, go.ip, within_s) for come, go in ends]
 
 
 def _cut_and_mend(testbed: Testbed, links: SeparableLinks, ring: Sequence[Segment]) -> None:

@@ -24,7 +24,8 @@ from lastro.study.model import Level
 from lastro.testbed import Testbed
 from lastro.testing.network import RIGHT, joined
 from lastro.testing.replay import FOREIGN, Tape, damaged
-from lastro.testing.subject import MIB, Subject
+from lastro.testing.subject import Subject
+from lastro.units import MIB
 from lastro.validity import Window
 
 _ATTEMPTS = 3

@@ -31,7 +31,6 @@ from lastro.scenarios.shared.host_limits import HOST_LIMITS, clock_kept
 from lastro.scenarios.shared.resources import (
     CPUS,
     KERNEL_BYTES,
-    MIB,
     RESOURCES,
     expected_cpus,
     limited_spec,
@@ -44,7 +43,7 @@ from lastro.scenarios.shared.window import MeasuredWindow
 from lastro.study.levels import part_name
 from lastro.study.model import DAY_S, Level, Setting
 from lastro.testbed import Testbed
-from lastro.units import human_bytes
+from lastro.units import MIB, human_bytes
 
 
 def workloads() -> frozenset[str]:

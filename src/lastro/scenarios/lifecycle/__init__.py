@@ -23,12 +23,13 @@ from lastro.scenarios.lifecycle.meeting import MOST, MeetingPlace, meeting_place
 from lastro.scenarios.shared.bases import OnPlatforms
 from lastro.scenarios.shared.flow import rest
 from lastro.scenarios.shared.host_limits import HOST_LIMITS, clock_kept
-from lastro.scenarios.shared.memory_room import ENOUGH, MIB, memory_taken, record_capacity, require_room
+from lastro.scenarios.shared.memory_room import ENOUGH, memory_taken, record_capacity, require_room
 from lastro.scenarios.shared.timing import InstanceTimes, TimedPlatform
 from lastro.scenarios.shared.topology import BuiltTopology
 from lastro.scenarios.shared.window import MeasuredWindow
 from lastro.study.model import DAY_S, Setting
 from lastro.testbed import Testbed
+from lastro.units import MIB
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,8 @@ from lastro.scenarios.base import Config
 from lastro.scenarios.proxy.expected import CAPACITY_S, MAX_PROXIES
 from lastro.scenarios.proxy.measure import Standing
 from lastro.scenarios.proxy.proxies import ask_all
-from lastro.scenarios.shared.memory_room import ENOUGH, MIB, memory_taken, record_capacity
+from lastro.scenarios.shared.memory_room import ENOUGH, memory_taken, record_capacity
+from lastro.units import MIB
 
 CAPACITY = Metric("capacity", "1", "higher", "most proxies that all answered; limited by host or study")
 _MOST_AT_ONCE = 32

@@ -23,10 +23,11 @@ from lastro.scenarios.proxy.proxies import ROLE, Farm, Proxy
 from lastro.scenarios.proxy.three_node import CLIENT, SERVER, ThreeNodeTestbed
 from lastro.scenarios.shared.calibration import judge_ceiling
 from lastro.scenarios.shared.disturbance import Disturbance, bounded, demanded
-from lastro.scenarios.shared.memory_room import MIB, memory_taken, swap_taken
+from lastro.scenarios.shared.memory_room import memory_taken, swap_taken
 from lastro.scenarios.shared.topology import note_load, note_meter, note_witness
 from lastro.scenarios.shared.window import MeasuredWindow
 from lastro.study.model import Setting
+from lastro.units import MIB
 
 CACHE = Setting("cache", "off", "whether a proxy keeps the object in memory", choices=("off", "on"))
 METRICS = (
@@ -224,7 +225,7 @@ def _account(standing: Standing, window: MeasuredWindow, outcome: Outcome) -> No
     outcome.measurements |= {
         "proxy_cpu_time": 1000 * cpu_s / max(1, sent),
         "proxy_cpus": cpu_s / max(1, sent) * _rate_per_s(outcome, sent / elapsed_s),
-        "proxy_memory": sum(each.memory_peak_bytes for each in proxies) / len(proxies) / 2**20,
+        "proxy_memory": sum(each.memory_peak_bytes for each in proxies) / len(proxies) / MIB,
         "proxy_start": sum(starts_ms) / len(starts_ms),
         "proxy_answer": sum(answers_ms) / len(answers_ms),
         "proxies_up": 1000 * (standing.farm.ended_s - standing.farm.began_s),

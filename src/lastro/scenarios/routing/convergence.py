@@ -20,8 +20,8 @@ from lastro.scenarios.routing.ospf_capture import UPDATE, totals
 from lastro.scenarios.routing.phase_recorder import FAILURE, HELLO_S, QUIET_S, PhaseRecorder
 from lastro.scenarios.shared.flow import rest
 from lastro.scenarios.shared.host_limits import MAX_DRIFT_PERCENT
-from lastro.scenarios.shared.memory_room import MIB
 from lastro.study.model import DAY_S, Setting
+from lastro.units import MIB
 
 DEAD_HELLOS = 4  # as published: 1/4, 5/20, 10/40
 CONVERGE_S = Setting("converge_s", 120.0, "time limit of each convergence", 5, DAY_S)

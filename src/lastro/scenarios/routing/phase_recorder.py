@@ -13,10 +13,11 @@ from lastro.results.samples import GIVEN_BACK, Outcome, Remark, Series
 from lastro.scenarios.base import Config
 from lastro.scenarios.routing.additions import HOST_CPU
 from lastro.scenarios.routing.host_timeline import HostReading, HostTimeline
-from lastro.scenarios.shared.memory_room import MIB, memory_taken
+from lastro.scenarios.shared.memory_room import memory_taken
 from lastro.scenarios.shared.window import Meters
 from lastro.study.model import Setting
 from lastro.testbed import Testbed
+from lastro.units import MIB
 
 IMPLEMENTATION = Setting("implementation", "frr", "implementation of OSPF", choices=tuple(ROUTERS))
 HELLO_S = Setting("hello_s", 1, "time between two hellos; a neighbour is dead after four without one", 1, 3600)

@@ -9,22 +9,20 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from lastro.errors import InputError, Unavailable
-from lastro.host.caches import numbers
-from lastro.host.cgroups import Resources
+from lastro.host.cgroups import Resources, parse_cpus
 from lastro.isolation.base import Isolation, isolate
 from lastro.platforms.base import Instance, InstanceSpec
 from lastro.scenarios.base import Config, isolations_of
 from lastro.study.model import Setting
 from lastro.testbed import Testbed
-from lastro.units import parse_size_bytes
+from lastro.units import MIB, parse_size_bytes
 
-MIB = 1 << 20
 AUTO, FREE = "auto", "none"
 
 
 def check_cpuset(text: str) -> None:
     """Check a `cpuset`. Raises: InputError when it is not a list of CPUs, 'auto' or 'none'."""
-    if text not in (AUTO, FREE) and not numbers(text):
+    if text not in (AUTO, FREE) and not parse_cpus(text):
         raise InputError(
             f"'{text}' is not a list of CPUs", f"write it as the kernel does, such as 0-1,4, or {AUTO} or {FREE}"
         )
@@ -62,7 +60,7 @@ def resources(config: Config, testbed: Testbed) -> Resources:
     """Return the limits, with the CPUs to which an instance is pinned. Raises: Unavailable if the host lacks CPUs."""
     usable, cpuset, limits = testbed.usable_cpus, CPUSET.of(config), cpus_and_memory(config, testbed)
     wanted = int(limits.cpus or 0)
-    pinned = usable[:wanted] if cpuset == AUTO else sorted(set(numbers(cpuset)))
+    pinned = usable[:wanted] if cpuset == AUTO else sorted(parse_cpus(cpuset))
     if cpuset != FREE and (len(pinned) != wanted or not set(pinned) <= set(usable)):
         raise Unavailable(
             f"cpuset = {cpuset} is not {wanted} of the CPUs {ranges(usable)}", "name exactly `cpus` CPUs, or `auto`"
@@ -143,7 +141,7 @@ def cpus_inside(wanted: Resources, shares_kernel: bool) -> int | None:
     A machine counts its own CPUs; an instance on the host's kernel counts those it may run on, regardless of quota."""
     if not shares_kernel:
         return math.ceil(wanted.cpus or 1)
-    return None if wanted.cpuset is None else len(numbers(wanted.cpuset))
+    return None if wanted.cpuset is None else len(parse_cpus(wanted.cpuset))
 
 
 _LOOK = (
@@ -182,7 +180,7 @@ def _outside(testbed: Testbed, instance: Instance) -> tuple[list[str], dict[str,
     if limits.cpuset is not None:
         threads = [allowed for pid in instance.pids() for allowed in _allowed(testbed, pid)]
         seen |= {"threads": len(threads), "CPUs allowed": sorted(set(threads))}
-        strays = {text for text in threads if not set(numbers(text)) <= set(numbers(limits.cpuset))}
+        strays = {text for text in threads if not parse_cpus(text) <= parse_cpus(limits.cpuset)}
         if strays or (not threads and not instance.shares_kernel):
             where = f"on CPUs {', '.join(sorted(strays))}" if strays else "on unknown CPUs"
             reasons.append(f"a thread of the instance may run {where} instead of {limits.cpuset}")
