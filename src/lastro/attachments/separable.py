@@ -53,7 +53,7 @@ class SwitchedLinks(SeparableLinks, BatchLinks):
 
     @property
     def vlan(self) -> int:
-        return int(self.chosen["vlan"])
+        return VLAN.of(self.chosen)
 
     def switches(self, segments: Sequence[Segment]) -> dict[str, list[Segment]]:
         """Return the segments on each switch, by the name of the switch."""

@@ -73,9 +73,6 @@ class Workload(Part):
     past_caches: ClassVar[frozenset[str]] = frozenset()  # metrics of a disk that no cache changes
     probe_limit_s: ClassVar[float] = 120.0  # time limit for its short version, on any platform
 
-    def number(self, option: str) -> int:
-        return int(self.chosen[option])
-
     @classmethod
     def needs(cls, host: Host) -> ImageAdditions:
         """Return its requirements of the image: packages and programs.

@@ -41,6 +41,11 @@ _ROWS_PER_S, _SERVER_S, _TRANSACTION_S = 150_000, 3.5, 0.003  # of an ordinary h
 _HEAVIER = 1.3  # power of the slowdown for what is not plain computation: system calls, faults, many processes
 _BUCKET = re.compile(r"^ +(\d{1,9}\.\d{3}) \|[* ]{40} +(\d{1,15})$", re.MULTILINE | re.ASCII)
 _QUANTILES = (("db_latency_p50", 0.5), ("db_latency_p95", 0.95), ("db_latency_p99", 0.99))
+_MODE = Setting("mode", _READ_ONLY, "what a transaction does", choices=(_READ_ONLY, _READ_WRITE))
+_SERVER = Setting("server", _MARIADB, "database server; mysql: provided by the user", choices=(_MARIADB, _MYSQL))
+_ROWS = Setting("rows", 1_000_000, "rows of the table", 1000, 10**9, by_profile=True)
+_EVENTS = Setting("events", 0, "number of transactions; 0: measure for `time_s`", 0, 10**9, by_profile=True)
+_TIME_S = Setting("time_s", 10, "length of the measurement in whole seconds, if `events` is 0", 1, DAY_S)
 
 
 class SysbenchOltp(Workload):
@@ -48,14 +53,7 @@ class SysbenchOltp(Workload):
     summary = "transactions on a table of a database by sysbench: read-only or read-write, for a given time or number"
     packages = (*_databases.PACKAGES, "sysbench")
     version_argv = ("sh", "-c", "echo $(sysbench --version), $(mariadbd --version)")
-    options = (
-        Setting("mode", _READ_ONLY, "what a transaction does", choices=(_READ_ONLY, _READ_WRITE)),
-        Setting("server", _MARIADB, "database server; mysql: provided by the user", choices=(_MARIADB, _MYSQL)),
-        Setting("rows", 1_000_000, "rows of the table", 1000, 10**9, by_profile=True),
-        _sysbench.THREADS,
-        Setting("events", 0, "number of transactions; 0: measure for `time_s`", 0, 10**9, by_profile=True),
-        Setting("time_s", 10, "length of the measurement in whole seconds, if `events` is 0", 1, DAY_S),
-    )
+    options = (_MODE, _SERVER, _ROWS, _sysbench.THREADS, _EVENTS, _TIME_S)
     metrics = (
         TIME_TOOL,
         Metric("db_transactions", "1/s", "higher", "transactions per second, all threads together (sysbench)"),
@@ -87,12 +85,12 @@ class SysbenchOltp(Workload):
         way = [f"--mysql-host={self._address}", f"--mysql-port={_databases.PORT}"]
         if self._address is None:
             way = [f"--mysql-socket={_databases.SOCKET}"]
-        script = f"oltp_{str(self.chosen['mode']).replace('-', '_')}"
-        table = ["--tables=1", f"--table-size={self.chosen['rows']}", "--rand-seed=1"]
+        script = f"oltp_{_MODE.of(self.chosen).replace('-', '_')}"
+        table = ["--tables=1", f"--table-size={_ROWS.of(self.chosen)}", "--rand-seed=1"]
         user = ["--db-driver=mysql", *way, f"--mysql-user={_DATABASE}", f"--mysql-db={_DATABASE}"]
-        events = self.number("events")
-        limits = [f"--events={events}", f"--time={0 if events else self.chosen['time_s']}"]
-        threads = f"--threads={self.chosen['threads']}"
+        events = _EVENTS.of(self.chosen)
+        limits = [f"--events={events}", f"--time={0 if events else _TIME_S.of(self.chosen)}"]
+        threads = f"--threads={_sysbench.THREADS.of(self.chosen)}"
         return ["sysbench", script, *user, *table, threads, *limits, "--histogram", what]
 
     def argv(self) -> list[str]:
@@ -101,9 +99,9 @@ class SysbenchOltp(Workload):
     @contextmanager
     def prepared(self, instance: Instance, limit_s: float = PREPARATION_LIMIT_S) -> Iterator[None]:
         """Start a server and fill the table, all within `limit_s`, until every row is on the disk."""
-        if self.chosen["server"] == _MYSQL:
+        if _SERVER.of(self.chosen) == _MYSQL:
             _databases.sources(here(instance.testbed.host))  # raises with the reason if it is not there
-        kind = _databases.MYSQL if self.chosen["server"] == _MYSQL else _databases.MARIADB
+        kind = _databases.MYSQL if _SERVER.of(self.chosen) == _MYSQL else _databases.MARIADB
         ready = _databases.Deadline.within(limit_s)
         with _databases.running(instance, ready, self._address, kind) as server:
             for host in ("localhost", "%"):
@@ -127,7 +125,8 @@ class SysbenchOltp(Workload):
     def _counted(self, limit_s: float) -> tuple[str, ...]:
         assert self._server is not None, "it is prepared"
         rows = self._server.sql(f"SELECT COUNT(*) FROM {_DATABASE}.sbtest1", limit_s)
-        return () if rows == str(self.chosen["rows"]) else (f"the table has {rows} rows, not {self.chosen['rows']}",)
+        asked = str(_ROWS.of(self.chosen))
+        return () if rows == asked else (f"the table has {rows} rows, not {asked}",)
 
     def run(self, instance: Instance, limit_s: float, watch: Watch = UNWATCHED) -> Reading:
         """Run the transactions and count the rows again: read-write transactions delete as many rows as they add."""
@@ -140,7 +139,7 @@ class SysbenchOltp(Workload):
             "data directory made_s": round(self._server.made_s, 3),
             "server started_s": round(self._server.started_s, 3),
             "table filled_s": round(self._filled_s, 3),
-            "rows": self.chosen["rows"],
+            "rows": _ROWS.of(self.chosen),
             "directory": _databases.PLACE,
         }
         reasons = (*reading.invalid_because, *self._counted(limit_s))
@@ -149,15 +148,15 @@ class SysbenchOltp(Workload):
     def read(self, text: str) -> Reading:
         done = _sysbench.report(text)
         counts = {what: int(_sysbench.field(text, what, rf"^ {{4}}{what}: +(\d{{1,15}}) +\(")) for what in _COUNTED}
-        reasons = _sysbench.threads_reasons(done, self.number("threads"))
+        reasons = _sysbench.threads_reasons(done, _sysbench.THREADS.of(self.chosen))
         if counts["transactions"] != done.events:
             reasons += (f"sysbench counts {counts['transactions']} transactions in {done.events} events",)
         reasons += tuple(f"sysbench reports {counts[what]} {what}" for what in _TROUBLE if counts[what])
-        events = self.number("events")
+        events = _EVENTS.of(self.chosen)
         if events and done.events != events:
             reasons += (f"sysbench did {done.events} events instead of {events}",)
         if not events:
-            reasons += _sysbench.length_reasons(done, self.number("time_s"))
+            reasons += _sysbench.length_reasons(done, _TIME_S.of(self.chosen))
         buckets = [(float(value), int(count)) for value, count in _BUCKET.findall(text)]
         values = {
             "time_tool": done.total_s,
@@ -173,15 +172,15 @@ class SysbenchOltp(Workload):
 
     def expected_s(self, cpus: float, slowdown: float) -> float:
         slow: float = slowdown**_HEAVIER
-        ready_s = (_SERVER_S + self.number("rows") / _ROWS_PER_S) * slowdown
-        if not self.number("events"):
-            return ready_s + self.number("time_s")
-        at_once: float = min(cpus, self.number("threads"))
-        return ready_s + self.number("events") * _TRANSACTION_S * slow / at_once
+        ready_s = (_SERVER_S + _ROWS.of(self.chosen) / _ROWS_PER_S) * slowdown
+        if not _EVENTS.of(self.chosen):
+            return ready_s + _TIME_S.of(self.chosen)
+        at_once: float = min(cpus, _sysbench.THREADS.of(self.chosen))
+        return ready_s + _EVENTS.of(self.chosen) * _TRANSACTION_S * slow / at_once
 
     def brief(self) -> Self:
         """Return a short version in the same mode: a number of transactions, or a time."""
-        events = min(self.number("events"), 20 * self.number("threads"))
+        events = min(_EVENTS.of(self.chosen), 20 * _sysbench.THREADS.of(self.chosen))
         return type(self)(**{**self.chosen, "rows": 1000, "events": events, "time_s": 1})
 
 

@@ -24,6 +24,8 @@ from lastro.testbed import Testbed
 
 _LAUNCH_TIMEOUT_S = 300.0  # the image is unpacked anew for every instance, unless the storage has snapshots
 _NAME = re.compile(r"[A-Za-z]([A-Za-z0-9-]*[A-Za-z0-9])?")
+_STORAGE_WORDS = "storage of instances: in a directory, or in a file with a file system"
+_STORAGE = Setting("storage", "dir", _STORAGE_WORDS, choices=("dir", "btrfs", "zfs"))
 
 
 class LxdInstance(Instance):
@@ -45,15 +47,12 @@ class LxdInstance(Instance):
 
 class LxdPlatform(Platform):
     flavour: ClassVar[Flavour]
-    options = (
-        Setting("storage", "dir", "storage of instances: in a directory, or in a file with a file system",
-                choices=("dir", "btrfs", "zfs")),
-    )  # fmt: skip
+    options = (_STORAGE,)
     confines = frozenset({"apparmor", "seccomp", "drop_capabilities", "user_namespace", "read_only_root"})
 
     def __init__(self, **chosen: Level) -> None:
         super().__init__(**chosen)
-        self._storage = str(self.chosen["storage"])
+        self._storage = _STORAGE.of(self.chosen)
         self._daemon: PrivateDaemon | None = None
         self._turn = threading.Lock()
 

@@ -184,10 +184,10 @@ class Hypervisor(Platform):
 
     def vcpus(self, spec: InstanceSpec) -> int:
         """Return the number of virtual CPUs: the chosen one, or else enough for the CPU limit."""
-        return int(self.chosen["vcpus"]) or math.ceil(spec.resources.cpus or 1)
+        return VCPUS.of(self.chosen) or math.ceil(spec.resources.cpus or 1)
 
     def memory_mib(self, spec: InstanceSpec) -> int:
-        return (spec.resources.memory_bytes or parse_size_bytes(str(self.chosen["memory"]))) >> 20
+        return (spec.resources.memory_bytes or parse_size_bytes(MEMORY.of(self.chosen))) >> 20
 
     def residuals(self, testbed: Testbed) -> dict[str, str]:
         return {

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lastro.errors import Unavailable
-from lastro.platforms._qemu import QemuPlatform
+from lastro.platforms._qemu import NIC, QemuPlatform
 from lastro.platforms.base import Availability
 from lastro.testbed import Testbed
 
@@ -38,4 +38,4 @@ class Kvm(QemuPlatform):
 
     def _vhost(self, testbed: Testbed) -> str:
         """Return the option for the kernel's back-end of para-virtual cards, if the host has it."""
-        return ",vhost=on" if self.chosen["nic"] == "virtio" and testbed.host.view.exists("/dev/vhost-net") else ""
+        return ",vhost=on" if NIC.of(self.chosen) == "virtio" and testbed.host.view.exists("/dev/vhost-net") else ""

@@ -38,6 +38,8 @@ from lastro.testbed import Testbed
 
 _START_TIMEOUT_S = 300.0  # a copy of the files may be made on a slow disk
 _OVERLAY, _DIR = "overlay", "dir"
+_STORAGE_WORDS = "root filesystem: a layer over shared files, or a directory with a copy of them"
+_STORAGE = Setting("storage", _OVERLAY, _STORAGE_WORDS, choices=(_OVERLAY, _DIR))
 _MOUNTS = (
     "proc proc proc nosuid,noexec,nodev 0 0",
     "sysfs sys sysfs nosuid,noexec,nodev,ro 0 0",
@@ -60,10 +62,7 @@ class Lxc(Platform):
     summary = "containers by classic LXC, without a daemon"
     version_argv = ("lxc-start", "--version")
     requirements = Requirements(packages=("lxc",))
-    options = (
-        Setting("storage", _OVERLAY, "root filesystem: a layer over shared files, or a directory with a copy of them",
-                choices=(_OVERLAY, _DIR)),
-    )  # fmt: skip
+    options = (_STORAGE,)
     confines = frozenset({"apparmor", "drop_capabilities", "read_only_root", "seccomp", "selinux"})
 
     @contextmanager
@@ -98,7 +97,7 @@ class Lxc(Platform):
         log = home / "log"
         argv = ["nsenter", f"--mount={home}/mnt", "lxc-start", "-P", str(testbed.run_dir), "-n", spec.name]
         start = shlex.join([*argv, "--daemon", "--logfile", str(log), "--logpriority", "ERROR"])
-        make_root = copied_root if self.chosen["storage"] == _DIR else fresh_root
+        make_root = copied_root if _STORAGE.of(self.chosen) == _DIR else fresh_root
         mounts = kept_mounts(home, *make_root(home, scratch, testbed.image.tree))
         script = f"{mounts}exec {start}\n"
         try:
@@ -111,7 +110,7 @@ class Lxc(Platform):
 
     def residuals(self, testbed: Testbed) -> dict[str, str]:
         return {
-            "root filesystem": str(self.chosen["storage"]),
+            "root filesystem": _STORAGE.of(self.chosen),
             "instance's disk": str(testbed.scratch_dir.parent),
             "control groups": "a namespace of its own",
         }

@@ -128,7 +128,7 @@ class VirtualBox(Hypervisor):
 
     @property
     def sends_by_host(self) -> bool:  # type: ignore[override]  # it depends on the options
-        return self.chosen["network"] == "nat"
+        return _NETWORK.of(self.chosen) == "nat"
 
     def require_host(self, testbed: Testbed) -> None:
         for program, package in (("VBoxHeadless", "virtualbox"), ("grub-mkrescue", " ".join(_MAKES_DISCS))):
@@ -196,7 +196,7 @@ class VirtualBox(Hypervisor):
             modify += ["--nic1", "none"]  # a new machine has one
         for number, (tap, mac) in enumerate(cards, start=1):
             modify += _connection(number, "" if self.sends_by_host else tap)
-            modify += [f"--cableconnected{number}", "on", f"--nictype{number}", _CARDS[str(self.chosen["nic"])]]
+            modify += [f"--cableconnected{number}", "on", f"--nictype{number}", _CARDS[_NIC.of(self.chosen)]]
             modify += [f"--macaddress{number}", mac.replace(":", "").upper()]
         attach = ["storageattach", name, "--storagectl", "SATA", "--device", "0"]
         return [

@@ -184,7 +184,7 @@ class Xen(Hypervisor):
         devices = [f"hvc{number}" for number in range(1, PORTS + 2)]
         sockets = ["unused", *(SOCKET_PATTERN.format(number=number) for number in range(PORTS))]
         lines = {
-            "name": instance.domain, "type": self.chosen["type"],
+            "name": instance.domain, "type": _TYPE.of(self.chosen),
             "kernel": str(self.guest.image), "ramdisk": str(self.guest.initramfs),
             "cmdline": guest.command_line(spec.role, devices, "console=hvc0", *self.mitigation_words, "quiet"),
             "memory": self.memory_mib(spec), "vcpus": self.vcpus(spec), **_scheduling(spec.resources),

@@ -13,9 +13,10 @@ from lastro.study.model import Level, Setting
 
 PACKAGES = ("scenarios", "instruments", "anomalies", "functions", "attachments", "isolation", "meters", "campaign")
 CONFIGURATIONS = {"config", "_config", "settings"}
+OPTIONS = {"chosen"}  # of a part
 
 
-def read_by_name(file: Path) -> Iterator[str]:
+def read_by_name(file: Path, names: set[str]) -> Iterator[str]:
     """Yield what takes a value out of a configuration by a name in quotes: `config["tcp_s"]`, `config.get("tcp_s")`."""
     for node in ast.walk(ast.parse(file.read_text())):
         match node:
@@ -26,7 +27,7 @@ def read_by_name(file: Path) -> Iterator[str]:
             case _:
                 continue
         match where:
-            case ast.Name(id=name) | ast.Attribute(attr=name) if name in CONFIGURATIONS:
+            case ast.Name(id=name) | ast.Attribute(attr=name) if name in names:
                 yield f"{file.name}:{node.lineno}: {ast.unparse(node)}"
 
 
@@ -34,7 +35,8 @@ def test_no_setting_is_read_by_its_name() -> None:
     source = Path(lastro.__file__).parent
     files = [file for package in PACKAGES for file in (source / package).rglob("*.py")]
     assert len(files) > 100
-    assert [found for file in files for found in read_by_name(file)] == []
+    assert [use for file in files for use in read_by_name(file, CONFIGURATIONS)] == []
+    assert [use for file in source.rglob("*.py") for use in read_by_name(file, OPTIONS)] == []
 
 
 @pytest.mark.parametrize(
