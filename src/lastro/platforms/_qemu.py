@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from lastro.errors import Unavailable
-from lastro.host.base import Host, Process
+from lastro.host.base import Host
 from lastro.host.shell import quoted
 from lastro.image import guest
 from lastro.platforms._machine import PORTS, SOCKET_PATTERN
@@ -36,10 +36,7 @@ _MACHINE = Setting(
 
 
 class QemuInstance(HypervisorInstance):
-    """A guest. QEMU runs in the DUT's namespace, where the taps are."""
-
     _platform: QemuPlatform
-    _qemu: Process | None = None
 
     def require_taps(self, taps: Mapping[str, Tap]) -> None:
         """Accept every kind of tap: QEMU's cards can be configured to complete their packets."""
@@ -52,12 +49,9 @@ class QemuInstance(HypervisorInstance):
             if tap.kind == "macvtap":  # it passes on only frames to its own address
                 host.run(["ip", "-n", self.netns, "link", "set", tap.link, "address", mac])
         argv = self._platform.argv(self.testbed, self.spec, self.home, plugged, log)
-        enter = self.testbed.cgroups.entering(self.cgroup)  # first: `ip netns exec` mounts another /sys
-        opener = ["sh", "-ec", _opening(plugged, self.home), "qemu"]
-        self._qemu = host.spawn([*enter, "ip", "netns", "exec", self.netns, *opener, *argv])
+        self.start_monitor("sh", "-ec", _opening(plugged, self.home), "qemu", *argv)
 
     def wait_ready(self, timeout_s: float) -> None:
-        assert self._qemu is not None, "a guest with ports is plugged before it is ready"
         (socket,) = quoted(self.sockets / "0.sock")
         listening = f"n=0; until [ -S {socket} ]; do [ $((n += 1)) -lt 500 ]; sleep 0.01; done"
         if self.testbed.host.run(["sh", "-ec", listening], check=False).returncode != 0:
@@ -66,19 +60,13 @@ class QemuInstance(HypervisorInstance):
 
     def last_words(self) -> str:
         """Return the standard error of QEMU, or else the end of the guest's console."""
-        if self._qemu is not None and not self._qemu.alive():
-            done = self._qemu.stop()
-            if words := done.error_text.strip():
-                return words[-300:]
+        if not self.monitor.alive() and (words := self.monitor.stop().error_text.strip()):
+            return words[-300:]
         try:
             console = self.testbed.host.read_text(str(self.home / "console.log"))
         except OSError:
             return ""
         return " / ".join(line.strip() for line in console.strip().splitlines()[-2:])[-300:]
-
-    def stop(self) -> None:
-        if self._qemu is not None:
-            self._qemu.stop()
 
 
 def _opening(cards: Sequence[tuple[Tap, str]], home: Path) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from lastro.errors import LastroError, Unavailable
-from lastro.host.base import Host
+from lastro.host.base import Host, Process
 from lastro.host.cgroups import Resources
 from lastro.image import guest
 from lastro.platforms._machine import MachineInstance, send_client
@@ -33,6 +33,7 @@ class HypervisorInstance(MachineInstance):
     """A guest that boots once its links exist. `home` is its directory for small files; `scratch` has its disk."""
 
     starts_on_links = True
+    _monitor: Process | None = None
 
     def __init__(self, testbed: Testbed, spec: InstanceSpec, platform: Hypervisor, cgroup: str) -> None:
         self.home, self.scratch = testbed.run_dir / spec.name, testbed.scratch_dir / spec.name
@@ -63,6 +64,16 @@ class HypervisorInstance(MachineInstance):
     def boot(self, cards: Sequence[tuple[str, str]]) -> None:
         """Start the guest and return immediately. `cards` pairs each tap with the address of the guest's card on it."""
 
+    def start_monitor(self, *argv: str) -> None:
+        """Start the guest's process in its cgroup and the DUT's namespace, where the taps are."""
+        enter = self.testbed.cgroups.entering(self.cgroup)  # first: `ip netns exec` mounts another /sys
+        self._monitor = self.testbed.host.spawn([*enter, "ip", "netns", "exec", self.netns, *argv])
+
+    @property
+    def monitor(self) -> Process:
+        assert self._monitor is not None, "a guest with ports is plugged before it is ready"
+        return self._monitor
+
     def ready(self) -> None:
         try:
             self.wait_ready(self._platform.patience_s(self.testbed))
@@ -81,6 +92,8 @@ class HypervisorInstance(MachineInstance):
 
     def stop(self) -> None:
         """End the guest. This is called whether it has started or not."""
+        if self._monitor is not None:
+            self._monitor.stop()
 
 
 class Hypervisor(Platform):
@@ -203,6 +216,15 @@ class Hypervisor(Platform):
         if self._host_unguarded:
             return "without mitigations of processor flaws, as the host's"
         return "with its own mitigations of processor flaws"
+
+
+def require_kvm(host: Host, user: str) -> None:
+    """Raise Unavailable if the host has no hardware virtualization for `user`, or may not use it."""
+    if host.run(["test", "-w", "/dev/kvm"], check=False).returncode != 0:
+        raise Unavailable(
+            f"this host has no usable /dev/kvm, which {user} requires",
+            "enable virtualization in the firmware and load kvm_intel or kvm_amd; in a guest: enable nesting",
+        )
 
 
 def _runs_unguarded(host: Host) -> bool:

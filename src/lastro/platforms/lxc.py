@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -86,9 +86,8 @@ class Lxc(Platform):
     def _write_configuration(self, testbed: Testbed, spec: InstanceSpec, netns: str, cgroup: str) -> None:
         home = testbed.run_dir / spec.name
         lines = lxc_config(spec, home, netns, cgroup)
-        prefix = "lxc.cgroup" if testbed.cgroups.version == 1 else "lxc.cgroup2"
-        lines += [f"{prefix}.devices.deny = a", *(f"{prefix}.devices.allow = {device}" for device in DEVICES)]
-        lines += [f"{prefix}.{Path(file).name} = {value}" for file, value in testbed.cgroups.settings(spec.resources)]
+        devices = [("devices.deny", "a"), *(("devices.allow", device) for device in DEVICES)]
+        lines += cgroup_lines(testbed, [*devices, *testbed.cgroups.settings(spec.resources)])
         if spec.security.seccomp:
             testbed.host.write_text(str(home / "seccomp"), seccomp_policy(spec.security.seccomp))
         testbed.host.write_text(str(home / "config"), "\n".join(lines) + "\n")
@@ -145,15 +144,26 @@ def lxc_config(spec: InstanceSpec, home: Path, netns: str, cgroup: str) -> list[
     ]
 
 
+def cgroup_lines(testbed: Testbed, values: Iterable[tuple[str, str]]) -> list[str]:
+    """Return lines that write values into files of the instance's group, as Lastro writes them into its own."""
+    prefix = "lxc.cgroup" if testbed.cgroups.version == 1 else "lxc.cgroup2"
+    return [f"{prefix}.{Path(file).name} = {value}" for file, value in values]
+
+
+def writable_lines(root: Path, how: str) -> list[str]:
+    """Return the writable mounts under a read-only root: in memory and on the disk of the instance."""
+    in_memory = [f"tmpfs {place.strip('/')} tmpfs {options} 0 0" for place, options in IN_MEMORY.items()]
+    on_disk = f"{root}{ON_DISK} {ON_DISK.strip('/')} none {how} 0 0"
+    return [f"lxc.mount.entry = {entry}" for entry in (*in_memory, on_disk)]
+
+
 def _confinement(security: Security, home: Path) -> list[str]:
     """Return the lines that the isolations add."""
     lines = [f"lxc.seccomp.profile = {home}/seccomp"] if security.seccomp else []
     if security.selinux:
         lines.append(f"lxc.selinux.context = system_u:system_r:{security.selinux}:s0")
     if security.read_only_root:
-        entries = [f"tmpfs {place.strip('/')} tmpfs {how} 0 0" for place, how in IN_MEMORY.items()]
-        entries.append(f"{home}/rootfs{ON_DISK} {ON_DISK.strip('/')} none bind,rw,nosuid,nodev 0 0")
-        lines += ["lxc.rootfs.options = ro", *(f"lxc.mount.entry = {entry}" for entry in entries)]
+        lines += ["lxc.rootfs.options = ro", *writable_lines(home / "rootfs", "bind,rw,nosuid,nodev")]
     return lines
 
 

@@ -29,7 +29,6 @@ from pathlib import Path
 from typing import Any
 
 from lastro.errors import CommandFailed, PlatformError, Unavailable
-from lastro.host.base import Process
 from lastro.host.ledger import NETNS_DIR
 from lastro.host.shell import quoted
 from lastro.image import guest
@@ -57,7 +56,6 @@ class VirtualBoxInstance(HypervisorInstance):
     """A guest. Its VBoxHeadless runs in the DUT's namespace, where the taps are."""
 
     _platform: VirtualBox
-    _headless: Process | None = None
 
     @property
     def sends_by_host(self) -> bool:  # type: ignore[override]  # it depends on the platform's options
@@ -78,16 +76,15 @@ class VirtualBoxInstance(HypervisorInstance):
         enter = self.testbed.cgroups.entering(self.cgroup)
         inside = self._platform.inside(self.testbed, f"--net={NETNS_DIR / self.netns}")
         argv = [*enter, *inside, "VBoxHeadless", "--startvm", self.spec.name, "--vrde", "off"]
-        self._headless = self.testbed.host.spawn(argv)
+        self._monitor = self.testbed.host.spawn(argv)
 
     def wait_ready(self, timeout_s: float) -> None:
         """Wait for the guest's serial ports first, which VBoxHeadless makes when it has loaded."""
-        assert self._headless is not None, "a guest with ports is plugged before it is ready"
         (last,) = quoted(self.sockets / SOCKET_PATTERN.format(number=len(_UARTS) - 1))
         made = ["sh", "-ec", f"n=0; until [ -S {last} ]; do [ $((n += 1)) -lt 20 ]; sleep 0.1; done"]
         deadline_s = time.monotonic() + timeout_s
         while self.testbed.host.run(made, check=False).returncode != 0:
-            if time.monotonic() > deadline_s or not self._headless.alive():
+            if time.monotonic() > deadline_s or not self.monitor.alive():
                 raise self.no_boot("VBoxHeadless did not make its serial ports")
         super().wait_ready(timeout_s)
 
@@ -102,13 +99,11 @@ class VirtualBoxInstance(HypervisorInstance):
         super().settle(ports)
 
     def last_words(self) -> str:
-        assert self._headless is not None, "a guest with ports is plugged before it is ready"
-        done = self._headless.stop()
+        done = self.monitor.stop()
         return " / ".join((done.error_text.strip() or done.text.strip()).splitlines()[-2:])[-300:]
 
     def stop(self) -> None:
-        if self._headless is not None:
-            self._headless.stop()
+        super().stop()
         argv = [*self._platform.manage(self.testbed), "unregistervm", self.spec.name, "--delete"]
         self.testbed.host.run(argv, check=False)
 
