@@ -10,6 +10,7 @@ from typing import Self
 from lastro.host.base import Host
 from lastro.instruments import _sysbench
 from lastro.instruments._memory import MemoryWorkload
+from lastro.instruments._sysbench import THREADS
 from lastro.instruments.base import TIME_TOOL, positive
 from lastro.instruments.bounds import bounded
 from lastro.results.samples import Metric, Reading
@@ -39,7 +40,7 @@ class SysbenchMemory(MemoryWorkload):
     summary = "memory bandwidth by sysbench, over blocks of a chosen size"
     packages = ("sysbench",)
     version_argv = _sysbench.VERSION_ARGV
-    options = (_BLOCK, _TOTAL, _OPERATION, _ACCESS, _SCOPE, _sysbench.THREADS, _TIME_S)
+    options = (_BLOCK, _TOTAL, _OPERATION, _ACCESS, _SCOPE, THREADS, _TIME_S)
     metrics = (
         TIME_TOOL,
         Metric("memory_bandwidth", "MiB/s", "higher", "bytes moved per second, all threads together (sysbench)"),
@@ -60,7 +61,7 @@ class SysbenchMemory(MemoryWorkload):
         return int(self.level_of(self.piece_bytes))
 
     def least_memory_bytes(self, host: Host, cpuset: str | None) -> int:
-        blocks = _sysbench.THREADS.of(self.chosen) if _SCOPE.of(self.chosen) == "local" else 1
+        blocks = THREADS.of(self.chosen) if _SCOPE.of(self.chosen) == "local" else 1
         return blocks * int(self.level_of(self.piece_on(host, cpuset)))
 
     def argv(self) -> list[str]:
@@ -70,7 +71,7 @@ class SysbenchMemory(MemoryWorkload):
             f"--memory-block-size={self.block_bytes}",
             f"--memory-total-size={total or _ENDLESS}",
             f"--memory-oper={_OPERATION.of(self.chosen)}", f"--memory-access-mode={_ACCESS.of(self.chosen)}",
-            f"--memory-scope={_SCOPE.of(self.chosen)}", f"--threads={_sysbench.THREADS.of(self.chosen)}",
+            f"--memory-scope={_SCOPE.of(self.chosen)}", f"--threads={THREADS.of(self.chosen)}",
             "--events=0", f"--time={0 if total else _TIME_S.of(self.chosen)}", "run",
         ]  # fmt: skip
 
@@ -82,7 +83,7 @@ class SysbenchMemory(MemoryWorkload):
         moved_mib = positive("sysbench's MiB", field)
         block = self.block_bytes
         total = parse_size_bytes(_TOTAL.of(self.chosen))
-        reasons = _sysbench.threads_reasons(done, _sysbench.THREADS.of(self.chosen))
+        reasons = _sysbench.threads_reasons(done, THREADS.of(self.chosen))
         if abs(moved_mib - operations * block / MIB) > 0.01 + 0.001 * moved_mib:
             reasons += (f"sysbench moved {operations:.0f} blocks of {block} bytes but reports {moved_mib:g} MiB",)
         if total and operations < total // block:
@@ -100,7 +101,7 @@ class SysbenchMemory(MemoryWorkload):
         total = parse_size_bytes(_TOTAL.of(self.chosen))
         if not total:  # the block is filled before the timed part, and a pass that has begun is finished
             return _TIME_S.of(self.chosen) + 2 * int(self.level_of(self.piece_here(cpus))) * slowdown / _SPEED_BPS
-        return total * slowdown / _SPEED_BPS / min(cpus, _sysbench.THREADS.of(self.chosen))
+        return total * slowdown / _SPEED_BPS / min(cpus, THREADS.of(self.chosen))
 
     def brief(self) -> Self:
         """Return a short version in the same mode, bytes or time, with a small block if the cache decides its size."""

@@ -17,6 +17,7 @@ from lastro.host.base import Host
 from lastro.host.local import here
 from lastro.image.rootfs import ImageAdditions
 from lastro.instruments import _databases, _sysbench
+from lastro.instruments._sysbench import EVENTS, THREADS, TIME_S
 from lastro.instruments.base import (
     PREPARATION_LIMIT_S,
     TIME_HOST,
@@ -32,7 +33,7 @@ from lastro.instruments.bounds import bounded
 from lastro.platforms.base import Instance
 from lastro.results.samples import Metric, Reading
 from lastro.stats.quantiles import least_n_for
-from lastro.study.model import DAY_S, Setting
+from lastro.study.model import Setting
 
 _READ_ONLY, _READ_WRITE = "read-only", "read-write"
 _MARIADB, _MYSQL = "mariadb", "mysql"
@@ -44,8 +45,6 @@ _QUANTILES = (("db_latency_p50", 0.5), ("db_latency_p95", 0.95), ("db_latency_p9
 _MODE = Setting("mode", _READ_ONLY, "what a transaction does", choices=(_READ_ONLY, _READ_WRITE))
 _SERVER = Setting("server", _MARIADB, "database server; mysql: provided by the user", choices=(_MARIADB, _MYSQL))
 _ROWS = Setting("rows", 1_000_000, "rows of the table", 1000, 10**9, by_profile=True)
-_EVENTS = Setting("events", 0, "number of transactions; 0: measure for `time_s`", 0, 10**9, by_profile=True)
-_TIME_S = Setting("time_s", 10, "length of the measurement in whole seconds, if `events` is 0", 1, DAY_S)
 
 
 class SysbenchOltp(Workload):
@@ -53,7 +52,7 @@ class SysbenchOltp(Workload):
     summary = "transactions on a table of a database by sysbench: read-only or read-write, for a given time or number"
     packages = (*_databases.PACKAGES, "sysbench")
     version_argv = ("sh", "-c", "echo $(sysbench --version), $(mariadbd --version)")
-    options = (_MODE, _SERVER, _ROWS, _sysbench.THREADS, _EVENTS, _TIME_S)
+    options = (_MODE, _SERVER, _ROWS, THREADS, EVENTS, TIME_S)
     metrics = (
         TIME_TOOL,
         Metric("db_transactions", "1/s", "higher", "transactions per second, all threads together (sysbench)"),
@@ -88,10 +87,7 @@ class SysbenchOltp(Workload):
         script = f"oltp_{_MODE.of(self.chosen).replace('-', '_')}"
         table = ["--tables=1", f"--table-size={_ROWS.of(self.chosen)}", "--rand-seed=1"]
         user = ["--db-driver=mysql", *way, f"--mysql-user={_DATABASE}", f"--mysql-db={_DATABASE}"]
-        events = _EVENTS.of(self.chosen)
-        limits = [f"--events={events}", f"--time={0 if events else _TIME_S.of(self.chosen)}"]
-        threads = f"--threads={_sysbench.THREADS.of(self.chosen)}"
-        return ["sysbench", script, *user, *table, threads, *limits, "--histogram", what]
+        return ["sysbench", script, *user, *table, *_sysbench.limits(self.chosen), "--histogram", what]
 
     def argv(self) -> list[str]:
         return self._command("run")
@@ -148,15 +144,10 @@ class SysbenchOltp(Workload):
     def read(self, text: str) -> Reading:
         done = _sysbench.report(text)
         counts = {what: int(_sysbench.field(text, what, rf"^ {{4}}{what}: +(\d{{1,15}}) +\(")) for what in _COUNTED}
-        reasons = _sysbench.threads_reasons(done, _sysbench.THREADS.of(self.chosen))
+        reasons = _sysbench.limits_reasons(done, self.chosen)
         if counts["transactions"] != done.events:
             reasons += (f"sysbench counts {counts['transactions']} transactions in {done.events} events",)
         reasons += tuple(f"sysbench reports {counts[what]} {what}" for what in _TROUBLE if counts[what])
-        events = _EVENTS.of(self.chosen)
-        if events and done.events != events:
-            reasons += (f"sysbench did {done.events} events instead of {events}",)
-        if not events:
-            reasons += _sysbench.length_reasons(done, _TIME_S.of(self.chosen))
         buckets = [(float(value), int(count)) for value, count in _BUCKET.findall(text)]
         values = {
             "time_tool": done.total_s,
@@ -173,14 +164,14 @@ class SysbenchOltp(Workload):
     def expected_s(self, cpus: float, slowdown: float) -> float:
         slow: float = slowdown**_HEAVIER
         ready_s = (_SERVER_S + _ROWS.of(self.chosen) / _ROWS_PER_S) * slowdown
-        if not _EVENTS.of(self.chosen):
-            return ready_s + _TIME_S.of(self.chosen)
-        at_once: float = min(cpus, _sysbench.THREADS.of(self.chosen))
-        return ready_s + _EVENTS.of(self.chosen) * _TRANSACTION_S * slow / at_once
+        if not (events := EVENTS.of(self.chosen)):
+            return ready_s + TIME_S.of(self.chosen)
+        at_once: float = min(cpus, THREADS.of(self.chosen))
+        return ready_s + events * _TRANSACTION_S * slow / at_once
 
     def brief(self) -> Self:
         """Return a short version in the same mode: a number of transactions, or a time."""
-        events = min(_EVENTS.of(self.chosen), 20 * _sysbench.THREADS.of(self.chosen))
+        events = min(EVENTS.of(self.chosen), 20 * THREADS.of(self.chosen))
         return type(self)(**{**self.chosen, "rows": 1000, "events": events, "time_s": 1})
 
 
