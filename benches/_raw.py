@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from lastro.host.ledger import NETNS_DIR
-from lastro.platforms._guest import CLIENT
-from lastro.platforms._oci import oci_config
+from lastro.platforms._machine import CLIENT
 from lastro.platforms.base import InstanceSpec, Security, Tap
+from lastro.platforms.oci import oci_config
 from lastro.testbed import Testbed
 
 

@@ -27,7 +27,7 @@ from _harness import HEAD, Ratio, interleaved, show
 from lastro.app.hosts import testbed
 from lastro.errors import TrialError
 from lastro.instruments import _jmeter_plan
-from lastro.instruments._http import ClosedLoad, LoadOrigin, OpenLoad
+from lastro.instruments.http_load import ClosedLoad, LoadOrigin, OpenLoad
 from lastro.instruments.jmeter import Jmeter
 from lastro.instruments.vegeta import Vegeta
 from lastro.results.samples import OVERLOADED, Outcome

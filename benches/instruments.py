@@ -31,8 +31,7 @@ from lastro.errors import LastroError, TrialError, Unavailable
 from lastro.host.base import Host
 from lastro.image.rootfs import ImageAdditions
 from lastro.instruments.base import TIME_HOST, TIME_TOOL, Workload
-from lastro.scenarios.compute import ComputeScenario
-from lastro.scenarios.compute.instrument import workload, workloads
+from lastro.scenarios.compute import ComputeScenario, workload, workloads
 from lastro.scenarios.shared.resources import resources
 from lastro.scenarios.uplink import UplinkScenario
 from lastro.study.levels import split_options

@@ -28,7 +28,7 @@ from lastro.app.hosts import testbed
 from lastro.functions.base import PATHS
 from lastro.functions.firewall import Firewall
 from lastro.host.cgroups import Resources
-from lastro.instruments._load_generator import BUFFER_BYTES, PORT, Direction, LoadGenerator, Traffic
+from lastro.instruments.load_generator import BUFFER_BYTES, PORT, Direction, LoadGenerator, Traffic
 from lastro.instruments.sockperf import Sockperf
 from lastro.instruments.trafgen import Trafgen
 from lastro.results.samples import Outcome

@@ -18,11 +18,11 @@ from _raw import Recipe, oci
 from lastro import registry
 from lastro.app.hosts import testbed
 from lastro.errors import TrialError
-from lastro.functions._ospf import CAPABILITIES, OspfDaemon, host_name
+from lastro.functions.ospf import CAPABILITIES, OspfDaemon, host_name
 from lastro.functions.ospf_router import ROUTERS
 from lastro.scenarios.routing import RoutingScenario
 from lastro.scenarios.routing.boot import booted
-from lastro.scenarios.routing.observers import observers
+from lastro.scenarios.routing.host_timeline import observers
 from lastro.study.topology import RouterTopology, grid
 from lastro.testbed import Testbed
 from lastro.testing.subject import left

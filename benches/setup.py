@@ -24,8 +24,8 @@ from lastro import registry
 from lastro.app.hosts import testbed
 from lastro.errors import LastroError, Unavailable
 from lastro.functions.base import ForwardingPath
-from lastro.platforms._oci import oci_config
 from lastro.platforms.base import InstanceSpec
+from lastro.platforms.oci import oci_config
 from lastro.scenarios.shared.chain import ROLES, deployed, instance_spec
 from lastro.testbed import Testbed
 

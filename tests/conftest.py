@@ -13,7 +13,7 @@ from typing import Any
 import hypothesis
 import pytest
 
-from lastro.platforms._guest import GuestInstance
+from lastro.platforms._machine import GuestInstance
 from lastro.testbed import Testbed
 from lastro.testing import fixtures as shipped
 from lastro.testing.fixtures import pool

@@ -12,12 +12,11 @@ from lastro import registry, testing, validity
 from lastro.anomalies import _held_resources as _held
 from lastro.anomalies import base, conntrack, cpu, disk, fork, io, memory, network
 from lastro.instruments import iperf3_udp
-from lastro.instruments._http import HttpLoad
+from lastro.instruments.http_load import HttpLoad
 from lastro.results.samples import MAX_ATTEMPTS, Metric
 from lastro.scenarios import application, chain, compute, exposure, lifecycle, proxy, routing, uplink
 from lastro.scenarios import load as load_line
 from lastro.scenarios.base import schemas
-from lastro.scenarios.compute import instrument
 from lastro.scenarios.shared import calibration
 from lastro.study.json_schema import json_schema
 
@@ -29,7 +28,7 @@ def own_parts(kind: str) -> list[registry.PartInfo]:
 
 
 def workloads() -> list[registry.PartInfo]:
-    return [info for info in own_parts("instrument") if info.name in instrument.workloads()]
+    return [info for info in own_parts("instrument") if info.name in compute.workloads()]
 
 
 def workloads_table() -> str:

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from lastro.errors import CommandFailed, CommandTimeout, GuestLost, HostError, LastroError, PlatformError
-from lastro.host._connections import SshTarget
 from lastro.host.base import Host, Process
+from lastro.host.connections import SshTarget
 from lastro.host.ledger import Session
 from lastro.host.testbed_file import GuestPlan
 from lastro.image import guest_host

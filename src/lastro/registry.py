@@ -119,13 +119,13 @@ def _part_classes(kind: str, module: ModuleType) -> list[type[Any]]:
     ]
 
 
-class Part(Protocol):
+class OfKind(Protocol):
     """The base class of a kind of part, which names the kind; or a class below it."""
 
     kind: str
 
 
-P = TypeVar("P", bound=Part)
+P = TypeVar("P", bound=OfKind)
 
 
 @overload

@@ -7,6 +7,7 @@ import re
 
 from lastro.errors import InputError
 
+MIB = 1 << 20
 _DECIMAL = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
 _BINARY = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 

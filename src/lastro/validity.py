@@ -10,7 +10,6 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 _TOLERANCE = 0.05  # of bytes: some interfaces count headers, others retransmissions
 _SLACK_BYTES = 64 * 1024  # ARP, a handshake, the report at the end of a test
@@ -99,20 +98,27 @@ def apparatus_reasons(windows: Sequence[Window]) -> list[str]:
     ]
 
 
-def host_reasons(steal_percent: float, foreign_cpus: float, config: Mapping[str, Any]) -> list[str]:
-    """Check that nothing else used the host. The limits are the scenario's settings, in the trial's configuration."""
-    return [f"the host was disturbed: {each}" for each in disturbances(steal_percent, foreign_cpus, config)]
+@dataclass(frozen=True, slots=True)
+class HostLimits:
+    """The CPU time that others may take from a host while it measures."""
+
+    steal_percent: float
+    foreign_cpus: float
 
 
-def disturbances(steal_percent: float, foreign_cpus: float, config: Mapping[str, Any], who: str = "") -> list[str]:
+def host_reasons(steal_percent: float, foreign_cpus: float, limits: HostLimits) -> list[str]:
+    """Check that nothing else used the host."""
+    return [f"the host was disturbed: {each}" for each in disturbances(steal_percent, foreign_cpus, limits)]
+
+
+def disturbances(steal_percent: float, foreign_cpus: float, limits: HostLimits, who: str = "") -> list[str]:
     """Report CPU time that others took beyond the limits. `who` describes the busiest process, if known."""
     found = []
-    most_stolen, most_foreign = float(config["max_steal_percent"]), float(config["max_foreign_cpus"])
-    if steal_percent > most_stolen:
-        found.append(f"{steal_percent:.1f} % of CPU time stolen by its hypervisor (limit {most_stolen:g} %)")
-    if foreign_cpus > most_foreign:
+    if steal_percent > limits.steal_percent:
+        found.append(f"{steal_percent:.1f} % of CPU time stolen by its hypervisor (limit {limits.steal_percent:g} %)")
+    if foreign_cpus > limits.foreign_cpus:
         named = f"; {who}" if who else ""
-        found.append(f"other processes used {foreign_cpus:.2f} CPUs (limit {most_foreign:g}{named})")
+        found.append(f"other processes used {foreign_cpus:.2f} CPUs (limit {limits.foreign_cpus:g}{named})")
     return found
 
 

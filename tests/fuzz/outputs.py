@@ -13,16 +13,16 @@ from random import Random
 
 from lastro import registry
 from lastro.errors import InstrumentError
-from lastro.instruments import _iperf3
-from lastro.instruments._http import ClosedLoad, OpenLoad, RequestedPage
-from lastro.instruments._load_generator import SentLoad
+from lastro.instruments import iperf3
 from lastro.instruments.curl import Curl
+from lastro.instruments.http_load import ClosedLoad, OpenLoad, RequestedPage
 from lastro.instruments.iperf2_udp import Iperf2Udp
 from lastro.instruments.iperf3_tcp import Iperf3Tcp
 from lastro.instruments.iperf3_udp import Iperf3Udp
 from lastro.instruments.iperf3_udp_load import Iperf3UdpLoad
 from lastro.instruments.irtt import Irtt, loaded
 from lastro.instruments.jmeter import Jmeter
+from lastro.instruments.load_generator import SentLoad
 from lastro.instruments.ping import Ping
 from lastro.instruments.sockperf import Sockperf
 from lastro.instruments.sockperf_latency import SockperfLatency
@@ -73,7 +73,7 @@ def _reading(read: Callable[[str], Reading]) -> Numbers:
 
 
 def _json(text: str) -> Mapping[str, object]:
-    return _iperf3.parse(text, 0, "", ("iperf3",))
+    return iperf3.parse(text, 0, "", ("iperf3",))
 
 
 def _readers() -> dict[str, tuple[str, Numbers]]:

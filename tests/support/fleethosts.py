@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from lastro.host._connections import SshTarget
+from lastro.host.connections import SshTarget
 from lastro.host.files import OWNER_VARIABLE
 from lastro.host.ledger import STATE_DIR
 

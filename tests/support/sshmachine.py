@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from lastro.host._connections import SshTarget
+from lastro.host.connections import SshTarget
 
 PORT = 2222
 SSHD = "/usr/sbin/sshd"

@@ -11,7 +11,7 @@ import pytest
 
 from lastro.errors import CommandTimeout, TrialError
 from lastro.host.cgroups import Resources
-from lastro.instruments import _mariadb
+from lastro.instruments import _databases
 from lastro.instruments.sysbench_oltp import SysbenchOltp
 from lastro.platforms.base import InstanceSpec
 from lastro.results.samples import Outcome
@@ -82,9 +82,9 @@ def test_nothing_of_the_table_is_left_to_be_written_when_the_time_begins(testbed
         tool, fill, dirty = SysbenchOltp(rows=20_000), SysbenchOltp._fill, []
         seen = "SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_pages_dirty'"
 
-        def filled(self: SysbenchOltp, client: Any, ready: _mariadb.Deadline) -> None:
+        def filled(self: SysbenchOltp, client: Any, ready: _databases.Deadline) -> None:
             fill(self, client, ready)
-            dirty.append(int(client.run([*_mariadb._CLIENT, f"--execute={seen}"]).text.split()[1]))
+            dirty.append(int(client.run([*_databases._CLIENT, f"--execute={seen}"]).text.split()[1]))
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(SysbenchOltp, "_fill", filled)
@@ -137,10 +137,10 @@ def test_a_server_is_gone_with_its_data_whatever_the_transactions_did(
     mark = testbed.session.mark()
     with pool.get(platform).start(testbed, InstanceSpec("database", "instance", resources=limits)) as instance:
         with tool.prepared(instance):
-            pid = instance.run(["cat", _mariadb.PID_FILE]).text.strip()
+            pid = instance.run(["cat", _databases.PID_FILE]).text.strip()
             assert instance.run(["cat", f"/proc/{pid}/comm"]).text == "mariadbd\n"
         assert instance.run(["test", "-e", f"/proc/{pid}"], check=False).returncode == 1
-        assert instance.run(["test", "-e", _mariadb.PLACE], check=False).returncode == 1
+        assert instance.run(["test", "-e", _databases.PLACE], check=False).returncode == 1
         with pytest.raises(CommandTimeout), tool.prepared(instance):
             tool.run(instance, 1)
     assert testbed.session.mark() == mark
@@ -167,7 +167,7 @@ def test_a_table_that_lost_rows_and_a_server_that_died_are_seen(testbed: Testbed
             tool._server.sql("DELETE FROM sbtest.sbtest1 WHERE id <= 3")
             assert "the table has 997 rows, not 1000" in tool.run(instance, 60).invalid_because
         with pytest.raises(TrialError), tool.prepared(instance):
-            instance.run(["sh", "-c", f"kill -9 $(cat {_mariadb.PID_FILE})"])
+            instance.run(["sh", "-c", f"kill -9 $(cat {_databases.PID_FILE})"])
             tool.run(instance, 60)
 
 

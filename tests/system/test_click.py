@@ -29,7 +29,7 @@ from lastro.instruments.iperf3_udp import Iperf3Udp
 from lastro.instruments.ping import Ping
 from lastro.scenarios.chain import ChainScenario
 from lastro.scenarios.shared.chain import SINK_PORT, Chain, deployed
-from lastro.scenarios.shared.crossings import crossings, difference
+from lastro.scenarios.shared.flow import crossings, difference
 from lastro.scenarios.shared.pools import PlatformPool
 from lastro.testbed import Testbed
 

@@ -18,7 +18,7 @@ from lastro.platforms.base import Instance, InstanceSpec, Platform
 from lastro.results.samples import TOO_SHORT, Outcome
 from lastro.scenarios.compute import ComputeScenario
 from lastro.scenarios.shared.pools import PlatformPool
-from lastro.scenarios.shared.verify_limits import unequal
+from lastro.scenarios.shared.resources import unequal
 from lastro.scenarios.shared.window import MeasuredWindow
 from lastro.testbed import Testbed
 from lastro.validity import apparatus_reasons

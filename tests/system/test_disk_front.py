@@ -17,8 +17,8 @@ from lastro import registry
 from lastro.campaign import runner
 from lastro.errors import InstrumentError, LastroError
 from lastro.host.cgroups import Resources
-from lastro.instruments._disk import DiskWorkload
 from lastro.instruments.base import WORK_DIR
+from lastro.instruments.disk_workload import DiskWorkload
 from lastro.instruments.fio import Fio
 from lastro.platforms.base import Instance, InstanceSpec
 from lastro.results.samples import MAX_ATTEMPTS, Outcome

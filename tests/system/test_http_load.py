@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lastro.host.local import LocalHost
-from lastro.instruments._http import ClosedLoad, Endpoint, LoadOrigin, OpenLoad, RequestedPage
+from lastro.instruments.http_load import ClosedLoad, Endpoint, LoadOrigin, OpenLoad, RequestedPage
 from lastro.instruments.jmeter import HOME, Jmeter
 from lastro.instruments.vegeta import Vegeta
 from lastro.results.samples import Reading

@@ -23,9 +23,9 @@ from lastro.isolation.base import NEIGHBOUR, Isolation, MeasuredUse, Profile, is
 from lastro.isolation.cgroups import CgroupLimits
 from lastro.isolation.none import NoIsolation
 from lastro.isolation.seccomp import Seccomp, filter_profile
-from lastro.platforms._oci import oci_config
 from lastro.platforms.base import AVAILABLE, Instance, InstanceSpec, Platform
 from lastro.platforms.docker import Docker
+from lastro.platforms.oci import oci_config
 from lastro.scenarios.shared.chain import deployed
 from lastro.scenarios.shared.pools import PlatformPool
 from lastro.testbed import Testbed

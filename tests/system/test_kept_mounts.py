@@ -9,7 +9,7 @@ import pytest
 
 from lastro.host.ledger import Ledger, Session, session
 from lastro.host.undo import HELD, HOLDS
-from lastro.platforms._container import keeping
+from lastro.platforms.container import keeping
 
 pytestmark = pytest.mark.root
 

@@ -14,7 +14,7 @@ import pytest
 
 from lastro import registry
 from lastro.attachments.veth_direct import VethDirect
-from lastro.instruments._load_generator import PORT, Direction, Traffic
+from lastro.instruments.load_generator import PORT, Direction, Traffic
 from lastro.instruments.sockperf_latency import SockperfLatency
 from lastro.platforms.base import Instance
 from lastro.scenarios.shared.chain import deployed

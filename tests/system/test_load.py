@@ -17,7 +17,7 @@ from lastro import registry
 from lastro.attachments.veth_direct import VethDirect
 from lastro.errors import TrialError
 from lastro.functions.base import ForwardingPath, Function, Step
-from lastro.instruments._load_generator import Traffic
+from lastro.instruments.load_generator import Traffic
 from lastro.instruments.trafgen import Trafgen
 from lastro.platforms.native import Native
 from lastro.results.samples import GOAL_NOT_MET, Outcome

@@ -14,15 +14,15 @@ import pytest
 
 from lastro import registry
 from lastro.errors import PlatformError
-from lastro.functions._ospf import OspfDaemon
+from lastro.functions.ospf import OspfDaemon
 from lastro.functions.ospf_router import ROUTERS
 from lastro.results.samples import GIVEN_BACK
 from lastro.results.trial_notes import remarks_of
 from lastro.scenarios.routing import RoutingScenario
 from lastro.scenarios.routing.boot import booted
 from lastro.scenarios.routing.convergence import Run, wait_for_routes
+from lastro.scenarios.routing.host_timeline import observers
 from lastro.scenarios.routing.network import RouterNetwork
-from lastro.scenarios.routing.observers import observers
 from lastro.study.topology import grid
 from lastro.testbed import Testbed
 from lastro.testing.subject import left

@@ -20,7 +20,7 @@ from lastro.errors import (
     WriteFailed,
 )
 from lastro.host import ssh as ssh_module
-from lastro.host._connections import SshTarget
+from lastro.host.connections import SshTarget
 from lastro.host.ssh import SshHost
 
 from ..support.sshmachine import Machine, machines

@@ -32,7 +32,7 @@ from lastro.host.cgroups import Resources  # noqa: E402
 from lastro.host.ledger import STATE_DIR, Session, session  # noqa: E402
 from lastro.host.lock import silently  # noqa: E402
 from lastro.image import guest, rootfs  # noqa: E402
-from lastro.platforms._guest import CLIENT  # noqa: E402
+from lastro.platforms._machine import CLIENT  # noqa: E402
 from lastro.platforms.base import Instance, InstanceSpec, Port  # noqa: E402
 from lastro.platforms.xen import Xen  # noqa: E402
 from lastro.testbed import Testbed, local_testbed  # noqa: E402

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lastro.instruments._http import LoadOrigin, OpenLoad
+from lastro.instruments.http_load import LoadOrigin, OpenLoad
 from lastro.instruments.vegeta import Vegeta
 from lastro.results.samples import OVERLOADED, Reading, Remark
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lastro.errors import TrialError, Unavailable
-from lastro.scenarios.compute.instrument import workload
+from lastro.scenarios.compute import workload
 from lastro.scenarios.uplink import UplinkScenario
 
 from ..support.workload_samples import text_of

@@ -199,6 +199,27 @@ def test_what_reports_and_analyses_names_no_scenario() -> None:
     assert named == []
 
 
+def private_to_others(module: str, file: Path) -> Iterator[str]:
+    """Yield the private modules and names that a file imports from a package other than its own."""
+    for name in imports(file):
+        owner, _, private = re.sub(r"\.(?=_[a-z])", " ", name, count=1).partition(" ")
+        if private and owner.split(".")[0] == "lastro" and not f"lastro.{module}.".startswith(f"{owner}."):
+            yield f"{file.name}: {name}"
+
+
+def test_what_begins_with_an_underscore_is_private_to_its_package() -> None:
+    assert [name for module, file in modules().items() for name in private_to_others(module, file)] == []
+
+
+def test_parts_and_pages_for_strangers_use_public_names_only() -> None:
+    """A part of one's own, as `tests/parts`, `examples` and the documentation have them, needs no private name."""
+    root = Path(__file__).parents[2]
+    files = [*(root / "tests" / "parts").rglob("*.py"), *(root / "examples").rglob("*.py")]
+    assert [name for file in files for name in private_to_others("a stranger", file)] == []
+    pages = [*(root / "docs").glob("*.md"), *root.glob("*.md")]
+    assert [page.name for page in pages if re.search(r"\blastro\.[\w.]*\b_[a-z]", page.read_text())] == []
+
+
 def test_a_class_name_means_one_thing() -> None:
     """Except in `testing`: its contracts are named for what they are about, and its templates all make `MyPart`."""
     defined = Counter(

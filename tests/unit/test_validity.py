@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from lastro.validity import ClockReading, clock_reasons, crossing_reasons, host_reasons, path_reasons
+from lastro.validity import ClockReading, HostLimits, clock_reasons, crossing_reasons, host_reasons, path_reasons
 
 MB = 1_000_000
-LIMITS = {"max_steal_percent": 5.0, "max_foreign_cpus": 0.5}
+LIMITS = HostLimits(steal_percent=5.0, foreign_cpus=0.5)
 
 
 def moved(source: int, arrived: int, left: int, sink: int, back: int = 2 * MB) -> dict[str, dict[str, int]]:

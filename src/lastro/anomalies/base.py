@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,8 +18,8 @@ from lastro.errors import CommandFailed
 from lastro.host.base import Process
 from lastro.host.cgroups import Resources, Usage, parse_cpus
 from lastro.platforms.base import Instance
-from lastro.requirements import NOTHING, Requirements
 from lastro.study.model import Level, Setting
+from lastro.study.parts import Part
 
 _START_S = 60.0
 _MOMENT_S = 0.25
@@ -84,25 +84,17 @@ class Dose:
     moved_bytes: int = 0
 
 
-class Anomaly(ABC):
+class Anomaly(Part):
     """A load in a neighbour; a new anomaly defines `name` and `summary`, like every part, and `argv`.
 
     `program` makes the load, regardless of the tool that the study chooses; empty if that tool makes it. `prepares` is
     true if it needs more than its program, so that each platform must be tried with it. `on_chain` is true if its
-    neighbour must be a member of a chain's link; see `over`. A study may choose `options` by a level such as
-    `network:link=chain`."""
+    neighbour must be a member of a chain's link; see `over`."""
 
     kind = "anomaly"
-    name: ClassVar[str]
-    summary: ClassVar[str]
-    requirements: ClassVar[Requirements] = NOTHING  # of the host; `lastro setup` installs them
     program: ClassVar[str] = ""
     prepares: ClassVar[bool] = False
-    options: ClassVar[tuple[Setting, ...]] = ()
     on_chain: bool = False  # it may depend on options
-
-    def __init__(self, **chosen: Level) -> None:
-        self.chosen: dict[str, Level] = {option.name: option.default for option in self.options} | chosen
 
     def __init_subclass__(cls) -> None:
         """Refuse a part that has the hook's former name: its trials would be valid without a check of the dose.
@@ -223,7 +215,7 @@ _OFF = 0.1  # of a dose that is asked for in percent
 
 def share_of(chosen: Mapping[str, Level]) -> float | None:
     """Return the dose that a study asks for, from 0 to below 1; None if that is all that the neighbour gets."""
-    dose = float(chosen.get(DOSE.name, _WHOLE))
+    dose = DOSE.of(chosen)
     return dose / _WHOLE if dose < _WHOLE else None
 
 

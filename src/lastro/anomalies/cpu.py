@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from lastro.anomalies.base import DOSE, Anomaly, Demand, Dose, allowed_cpus, off_dose, share_of
 from lastro.host.cgroups import Resources
@@ -15,7 +15,7 @@ class Cpu(Anomaly):
     name = "cpu"
     summary = "square roots on every CPU"
 
-    options: ClassVar[tuple[Setting, ...]] = (DOSE,)
+    options: ClassVar[tuple[Setting[Any], ...]] = (DOSE,)
 
     def argv(self, demand: Demand) -> list[str]:
         if (share := share_of(self.chosen)) is not None:  # stress has no load below the whole

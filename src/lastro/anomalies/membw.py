@@ -5,7 +5,7 @@ between copies, so that its cost is that of its accesses. Bytes read and bytes w
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from lastro.anomalies._memory_mover import LEAST_SHARE, MemoryMover
 from lastro.anomalies.base import DOSE, Demand, Dose, off_dose, share_of
@@ -19,7 +19,7 @@ class MemoryBandwidth(MemoryMover):
     summary = "copies memory at a stated rate (setting `anomaly_bandwidth`), and rests in between"
     does, verb, caches = "copy", "moved", 4  # as much as STREAM asks for
 
-    options: ClassVar[tuple[Setting, ...]] = (DOSE,)
+    options: ClassVar[tuple[Setting[Any], ...]] = (DOSE,)
 
     def argv(self, demand: Demand) -> list[str]:
         return [] if share_of(self.chosen) == 0 else super().argv(demand)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from lastro.anomalies._link import BEYOND, MOST_BPS, NeighbourLink, limit, own_link
 from lastro.anomalies.base import OVER_LIMIT, Anomaly, Demand, Dose, KernelUse, put_program
@@ -24,6 +24,7 @@ FLOOD = Path(__file__).with_name("flood.pl")
 LEAST_PER_S = 2000  # frames; one worker sends about 100,000 with a whole CPU
 LEAST_SHARE = 0.5  # of the rate that its limit allows
 _OWN, _CHAIN = "own", "chain"
+_LINK = Setting("link", _OWN, "its own link, or the chain's from source to function", choices=(_OWN, _CHAIN))
 
 
 class Network(Anomaly):
@@ -31,13 +32,11 @@ class Network(Anomaly):
     summary = f"floods a link with frames of 64 bytes, at most {MOST_BPS / 1e6:,.0f} Mbit/s or its limit"
     program = "perl"
     prepares = True
-    options: ClassVar[tuple[Setting, ...]] = (
-        Setting("link", _OWN, "its own link, or the chain's from source to function", choices=(_OWN, _CHAIN)),
-    )
+    options: ClassVar[tuple[Setting[Any], ...]] = (_LINK,)
 
     def __init__(self, device: str = "", target: str = BEYOND, **chosen: Level) -> None:
         super().__init__(**chosen)
-        self.on_chain = self.chosen["link"] == _CHAIN
+        self.on_chain = _LINK.of(self.chosen) == _CHAIN
         self._device, self._target = device, target
 
     def over(self, device: str, target: str) -> Network:

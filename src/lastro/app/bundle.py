@@ -15,7 +15,6 @@ from functools import reduce
 from hashlib import file_digest, sha256
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 from lastro import __version__
 from lastro.analysis.campaign import MeasuredIn
@@ -199,14 +198,11 @@ def _end(attempt: Attempt) -> str:
 def _places(directory: Path, store: Store) -> dict[str, str]:
     """Return the places on this machine that a campaign may name, and what the bundle names instead."""
     floor = (store.noise_floor() or {}).get("directory", "")
-    files = [each.get(key, {}).get("file", "") for each in (store.provenance, *_provenances(store)) for key in _FILES]
+    recorded = (store.provenance, *(row.provenance for row in store.testbeds()))
+    files = [provenance.get(key, {}).get("file", "") for provenance in recorded for key in _FILES]
     named = (store.study.file, floor, *files)
     places = {place: Path(place).name for place in map(str, named) if Path(place).is_absolute()}
     return places | {str(directory.resolve()): CAMPAIGN, str(directory.absolute()): CAMPAIGN}
-
-
-def _provenances(store: Store) -> list[dict[str, Any]]:
-    return [row.provenance for row in store.testbeds()]
 
 
 def _copy_study(whole: Path, source: Path, name: str, text: str, target: Path) -> None:

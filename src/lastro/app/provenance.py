@@ -78,15 +78,14 @@ def part_properties(study: Study, bed: Testbed) -> dict[str, Any]:
     found: dict[str, Any] = {}
     with bed.attempt(), ExitStack() as stack:
         pool, links = PlatformPool(bed, stack), AttachmentPool(bed, stack)
-        for part in probe_properties(bed, pool, links, platforms, attachments, _say_that_it_is_tried):
+        tried = probe_properties(
+            bed, pool, links, platforms, attachments, lambda part: say(f"finding properties of {part} …")
+        )
+        for part in tried:
             found.setdefault(part.kind, {})[part.level] = {
                 each.name: {"text": each.text, **only(each, "value at_least how")} for each in part.properties
             }
     return found
-
-
-def _say_that_it_is_tried(part: str) -> None:
-    say(f"finding properties of {part} …")
 
 
 def provenance_of(bed: Testbed, file: TestbedFile) -> dict[str, Any]:

@@ -14,11 +14,7 @@ _PARENT = "hub-parent"
 
 def on_parent(segments: Sequence[Segment], container: str, machine: str) -> list[str]:
     """Return lines for `ip -batch`. `container` and `machine` are the link type and mode for each kind of instance."""
-    parent = [
-        f"link add name {_PARENT} type veth peer name hub-peer",
-        f"link set {_PARENT} up",
-        "link set hub-peer up",
-    ]
+    parent = [f"link add name {_PARENT} type veth peer name hub-peer", f"link set {_PARENT} up", "link set hub-peer up"]
     ends = [each for segment in segments for each in segment.ends()]
     return parent + [line for end, port in ends for line in _link(end, port, container, machine)]
 

@@ -1,9 +1,11 @@
-"""An attachment joins ports of instances into segments. A topology compiles to one batch for `ip` per namespace."""
+"""An attachment joins ports of instances into segments.
+
+Most are `BatchLinks`: a topology compiles to one batch for `ip` per namespace."""
 
 from __future__ import annotations
 
 import re
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
@@ -11,19 +13,9 @@ from typing import ClassVar
 
 from lastro.attachments._offloads import made_by, script, switch_off
 from lastro.errors import LastroError, Unavailable
-from lastro.platforms.base import (
-    AVAILABLE,
-    Availability,
-    Instance,
-    InstanceSpec,
-    Platform,
-    Port,
-    Tap,
-    start_all,
-)
-from lastro.requirements import NOTHING, Requirements
+from lastro.platforms.base import AVAILABLE, Availability, Instance, InstanceSpec, Platform, Port, Tap, start_all
 from lastro.study.levels import join_options
-from lastro.study.model import Level, Setting
+from lastro.study.parts import Part
 from lastro.testbed import Testbed
 
 _SIDES = "ab"
@@ -47,20 +39,17 @@ class Segment:
         return [(f"hub-{self.name}{side}", port) for side, port in zip(_SIDES, self.ports, strict=True)]
 
 
-class Attachment(ABC):
-    """The links between instances; a new attachment defines `name` and `summary`, like every part, and `compile`.
+class Attachment(Part):
+    """The links between instances; a new attachment defines `name` and `summary`, like every part, and `laid`.
 
-    A study may choose `options` by a level such as `veth-bridge:vlan=100`.
+    How `laid` makes the links is its own affair: by `ip`, as `BatchLinks` do, by a daemon, or by a CNI plug-in.
+
     `remedy` is what to do on a host that cannot provide it. `no_transit` is the reason why an instance cannot forward
     packets over such links; empty if it can. If `router_prefix` is set, the link of each port ends at a device of the
     DUT, named as in `Segment.ends` but with this prefix. `apart` is true if links are made and removed together, each
     with what it needs for itself; only a `Separable` attachment can do that."""
 
     kind = "attachment"
-    name: ClassVar[str]
-    summary: ClassVar[str]
-    requirements: ClassVar[Requirements] = NOTHING  # of the host; `lastro setup` installs them
-    options: ClassVar[tuple[Setting, ...]] = ()
     tap_kind: ClassVar[str] = "tap"  # the device that a virtual machine opens
     remedy: ClassVar[str | None] = None
     no_transit: ClassVar[str | None] = None
@@ -68,9 +57,6 @@ class Attachment(ABC):
     apart: bool = False
     tap_offloads: bool = True  # whether a guest may leave checksums and segmentation to the reader of its tap
     own_cgroups: tuple[str, ...] = ()  # of daemons: their CPU time is a cost of the links, not foreign load
-
-    def __init__(self, **chosen: Level) -> None:
-        self.chosen: dict[str, Level] = {option.name: option.default for option in self.options} | chosen
 
     @property
     def level(self) -> str:
@@ -81,11 +67,16 @@ class Attachment(ABC):
         )
 
     @abstractmethod
-    def compile(self, segments: Sequence[Segment]) -> list[str]:
-        """Return lines for `ip -batch` inside the DUT's namespace that make every port of every segment.
+    def laid(self, testbed: Testbed, segments: Sequence[Segment]) -> AbstractContextManager[None]:
+        """Return a context in which the links exist, with everything that joins them. Nothing is left afterwards.
 
         A port is made with its final name, in its own namespace; addresses and state are set afterwards. The port of an
-        instance that takes taps ends in the DUT's namespace, in a device named as in `Segment.ends`."""
+        instance that takes taps ends in the DUT's namespace, in a device named as in `Segment.ends`.
+        Raises: Unavailable for instances or segments that such links cannot join."""
+
+    def switch_offloads_off(self, testbed: Testbed, segments: Sequence[Segment]) -> None:
+        """Switch off the offloads of laid links, as far as they can be. Raises: Unavailable where that is not known."""
+        raise Unavailable(f"the devices of {self.name} are not known to Lastro", 'measure with offloads = "kernel"')
 
     @contextmanager
     def prepare(self, testbed: Testbed) -> Iterator[None]:
@@ -98,20 +89,10 @@ class Attachment(ABC):
         with self.laid(testbed, segments):
             plain = [segment for segment in segments if not segment.offloads]
             if plain:
-                switch_off(testbed, made_by(self.batches(testbed, plain)))
+                self.switch_offloads_off(testbed, plain)
             self.plug(segments)
             for instance, ports in _guests(plain):
                 instance.run(["sh", "-e"], stdin=script(ports))
-            yield
-
-    def batches(self, testbed: Testbed, segments: Sequence[Segment]) -> list[tuple[str, list[str]]]:
-        """Return all batches for `ip` that make the links, each with the namespace in which it runs."""
-        return [(testbed.dut, self.compile(segments))]
-
-    @contextmanager
-    def laid(self, testbed: Testbed, segments: Sequence[Segment]) -> Iterator[None]:
-        """Make the links and everything that joins them; the ports have no addresses yet."""
-        with made(testbed, testbed.dut, self.compile(segments), at_once=self.apart):
             yield
 
     def plug(self, segments: Sequence[Segment]) -> None:
@@ -135,23 +116,11 @@ class Attachment(ABC):
         """Return the context in which another device may replace the end of a link; None if that requires none."""
         return None
 
-    def compile_member(self, segments: Sequence[Segment], port: Port) -> list[str]:
-        """Return lines for `ip -batch` that put one more port on the link of the first of these segments, as `compile`.
+    def member(self, testbed: Testbed, segments: Sequence[Segment], port: Port) -> AbstractContextManager[None]:
+        """Return a context in which one more port is on the link of the first of these connected segments.
 
-        Its other end is `MEMBER_END`. Raises: Unavailable where a link has no place for a third port."""
-        raise Unavailable(
-            f"a link of {self.name} has two ends, and no place for a third instance",
-            'choose an attachment with a switch or a router, such as "veth-bridge"',
-        )
-
-    @contextmanager
-    def member(self, testbed: Testbed, segments: Sequence[Segment], port: Port) -> Iterator[None]:
-        """Put one more port on the link of the first of these connected segments inside the block.
-
-        Its instance takes links after its start. Raises: as `compile_member`."""
-        with made(testbed, testbed.dut, self.compile_member(segments, port)):
-            port.instance.plug([port], {})
-            yield
+        Its instance takes links after its start. Raises: Unavailable where a link has no place for a third port."""
+        raise _no_third(self)
 
     def residuals(self, testbed: Testbed) -> dict[str, str]:
         """Return what differs with these links although the study holds it constant."""
@@ -178,6 +147,43 @@ class Attachment(ABC):
         except LastroError as error:
             return Availability(error.message, error.hint or self.remedy)
         return AVAILABLE
+
+
+class BatchLinks(Attachment):
+    """Links that batches for `ip` make; a new attachment defines `compile`."""
+
+    @abstractmethod
+    def compile(self, segments: Sequence[Segment]) -> list[str]:
+        """Return lines for `ip -batch` inside the DUT's namespace that make every port of every segment, as `laid`."""
+
+    def batches(self, testbed: Testbed, segments: Sequence[Segment]) -> list[tuple[str, list[str]]]:
+        """Return all batches for `ip` that make the links, each with the namespace in which it runs."""
+        return [(testbed.dut, self.compile(segments))]
+
+    @contextmanager
+    def laid(self, testbed: Testbed, segments: Sequence[Segment]) -> Iterator[None]:
+        with made(testbed, testbed.dut, self.compile(segments), at_once=self.apart):
+            yield
+
+    def switch_offloads_off(self, testbed: Testbed, segments: Sequence[Segment]) -> None:
+        switch_off(testbed, made_by(self.batches(testbed, segments)))
+
+    def compile_member(self, segments: Sequence[Segment], port: Port) -> list[str]:
+        """Return lines for `ip -batch` that put one more port on a link, as `member`; its other end is `MEMBER_END`."""
+        raise _no_third(self)
+
+    @contextmanager
+    def member(self, testbed: Testbed, segments: Sequence[Segment], port: Port) -> Iterator[None]:
+        with made(testbed, testbed.dut, self.compile_member(segments, port)):
+            port.instance.plug([port], {})
+            yield
+
+
+def _no_third(links: Attachment) -> Unavailable:
+    return Unavailable(
+        f"a link of {links.name} has two ends, and no place for a third instance",
+        'choose an attachment with a switch or a router, such as "veth-bridge"',
+    )
 
 
 def _guests(segments: Sequence[Segment]) -> list[tuple[Instance, list[str]]]:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 
-from lastro.attachments._hosting import GATEWAY, NETWORK, HostedInstance, HostingAttachment
-from lastro.attachments._routing import forwarded, inside
 from lastro.attachments.base import Attachment, Segment
+from lastro.attachments.hosting import GATEWAY, NETWORK, HostedInstance, HostingAttachment
+from lastro.attachments.routing import forwarded, inside
 from lastro.errors import Unavailable
 from lastro.platforms.base import InstanceSpec, Platform
 from lastro.platforms.docker import Docker
@@ -31,7 +31,7 @@ class DockerNat(HostingAttachment, Attachment):
     own_dut = True
     lasting = frozenset({"translated"})  # counts connections, as with `nat`
 
-    def compile(self, segments: Sequence[Segment]) -> list[str]:
+    def laid(self, testbed: Testbed, segments: Sequence[Segment]) -> AbstractContextManager[None]:
         raise Unavailable(
             "Docker's own network publishes ports, and does not join the instances of a chain",
             'use it in the scenario "proxy"; otherwise choose "nat"',

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
-from lastro.attachments._hosting import HostedInstance, HostingAttachment
 from lastro.attachments.base import Attachment, Segment
+from lastro.attachments.hosting import HostedInstance, HostingAttachment
 from lastro.errors import Unavailable
 from lastro.testbed import Testbed
 
@@ -16,7 +16,7 @@ class HostNetwork(HostingAttachment, Attachment):
     summary = "no link: an instance uses the DUT's own interfaces and addresses"
     inside_dut = True
 
-    def compile(self, segments: Sequence[Segment]) -> list[str]:
+    def laid(self, testbed: Testbed, segments: Sequence[Segment]) -> AbstractContextManager[None]:
         raise Unavailable(
             "the DUT's own interfaces do not join two instances",
             'use it where instances are reached from outside, as in scenario "proxy"; otherwise choose another',

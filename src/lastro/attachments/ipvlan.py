@@ -7,12 +7,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lastro.attachments._parent import member_on_parent, on_parent
-from lastro.attachments.base import Attachment, Segment
+from lastro.attachments.base import BatchLinks, Segment
 from lastro.platforms.base import Port
 from lastro.testbed import IN_A_GUEST
 
 
-class Ipvlan(Attachment):
+class Ipvlan(BatchLinks):
     name = "ipvlan"
     summary = "ipvlan interfaces (ipvtap, for a virtual machine) in L2 mode on one parent; for end points only"
     tap_kind = "macvtap"  # an ipvtap is opened in the same way

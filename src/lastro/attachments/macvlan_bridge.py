@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lastro.attachments._parent import member_on_parent, on_parent
-from lastro.attachments.base import Attachment, Segment
+from lastro.attachments.base import BatchLinks, Segment
 from lastro.platforms.base import Port
 from lastro.testbed import IN_A_GUEST
 
 
-class MacvlanBridge(Attachment):
+class MacvlanBridge(BatchLinks):
     name = "macvlan-bridge"
     summary = "macvlan interfaces (macvtap, for a virtual machine) in bridge mode on one parent"
     tap_kind = "macvtap"

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lastro.attachments._parent import member_on_parent, on_parent
-from lastro.attachments.base import Attachment, Segment
+from lastro.attachments.base import BatchLinks, Segment
 from lastro.platforms.base import Port
 from lastro.testbed import IN_A_GUEST
 
 _KIND = "macvtap mode bridge"
 
 
-class Macvtap(Attachment):
+class Macvtap(BatchLinks):
     name = "macvtap"
     summary = "macvtap links in bridge mode on one parent, for containers and virtual machines"
     tap_kind = "macvtap"

@@ -14,8 +14,9 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from lastro.attachments._hosting import GATEWAY, NETWORK, HostedInstance, HostingAttachment
-from lastro.attachments._routing import (
+from lastro.attachments.base import MEMBER_END, BatchLinks, Segment, dut_end, made
+from lastro.attachments.hosting import GATEWAY, NETWORK, HostedInstance, HostingAttachment
+from lastro.attachments.routing import (
     SegmentSide,
     behind,
     destinations,
@@ -25,7 +26,6 @@ from lastro.attachments._routing import (
     let_forward,
     routes,
 )
-from lastro.attachments.base import MEMBER_END, Attachment, Segment, dut_end, made
 from lastro.platforms.base import Platform, Port
 from lastro.testbed import IN_A_GUEST, Testbed
 
@@ -35,7 +35,7 @@ _HOSTING_BRIDGE = "br-hosted"
 _HOSTING_TABLE = "ip published"
 
 
-class NatAttachment(HostingAttachment, Attachment):
+class NatAttachment(HostingAttachment, BatchLinks):
     name = "nat"
     summary = "a bridge for each port; the DUT routes between them and translates addresses, as for containers"
     remedy = f"install nftables, and use a kernel with policy routing and NAT, {IN_A_GUEST}"

@@ -13,8 +13,8 @@ from functools import partial
 from pathlib import Path
 
 from lastro.attachments._offloads import UNFINISHED, switch_off
-from lastro.attachments._separable import SwitchedLinks
 from lastro.attachments.base import MEMBER_END, Segment, dut_end
+from lastro.attachments.separable import SwitchedLinks
 from lastro.errors import CommandFailed, PlatformError, TrialError
 from lastro.host.base import Completed, Process
 from lastro.host.ledger import NETNS_DIR

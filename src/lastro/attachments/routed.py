@@ -7,18 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from ipaddress import IPv4Interface
 
-from lastro.attachments._hosting import GATEWAY, HostedInstance, HostingAttachment
-from lastro.attachments._routing import directions, forwarded, let_forward, routes
-from lastro.attachments.base import MEMBER_END, Attachment, Segment, dut_end
+from lastro.attachments.base import MEMBER_END, BatchLinks, Segment, dut_end
+from lastro.attachments.hosting import GATEWAY, HostedInstance, HostingAttachment
+from lastro.attachments.routing import directions, forwarded, let_forward, routes
 from lastro.platforms.base import Port
 from lastro.testbed import IN_A_GUEST, Testbed
 
 _PREFIX = "hub-"
 
 
-class Routed(HostingAttachment, Attachment):
+class Routed(HostingAttachment, BatchLinks):
     name = "routed"
     summary = "a veth pair (a tap, for a virtual machine) for each port, between which the DUT routes at layer 3"
     remedy = f"use a kernel with policy routing, {IN_A_GUEST}"
@@ -48,7 +47,7 @@ class Routed(HostingAttachment, Attachment):
             dut_end(MEMBER_END, port),
             f"address add {first.router}/32 dev {MEMBER_END}",
             f"link set {MEMBER_END} up",
-            f"route add {IPv4Interface(port.address).ip}/32 dev {MEMBER_END} table {second.table}",
+            f"route add {port.ip}/32 dev {MEMBER_END} table {second.table}",
             f"rule add iif {MEMBER_END} lookup {first.table}",
         ]
 

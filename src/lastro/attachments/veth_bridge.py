@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lastro.attachments._separable import SwitchedLinks
 from lastro.attachments.base import MEMBER_END, Segment, batch, dut_end
+from lastro.attachments.separable import SwitchedLinks
 from lastro.platforms.base import Port
 from lastro.testbed import IN_A_GUEST, Testbed
 

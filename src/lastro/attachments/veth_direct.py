@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from lastro.attachments._separable import SeparableLinks, in_each
-from lastro.attachments.base import Segment, dut_end
+from lastro.attachments.base import BatchLinks, Segment, dut_end
+from lastro.attachments.separable import SeparableLinks, in_each
 from lastro.testbed import Testbed
 
 _EVERYTHING = "u32 match u32 0 0"  # rather than matchall, which small kernels lack
@@ -14,7 +14,7 @@ _EVERYTHING = "u32 match u32 0 0"  # rather than matchall, which small kernels l
 _SWALLOW = "tbf rate 8bit burst 10 limit 10"
 
 
-class VethDirect(SeparableLinks):
+class VethDirect(SeparableLinks, BatchLinks):
     name = "veth-direct"
     summary = "a veth pair directly between two instances (for virtual machines, two taps that redirect to each other)"
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from lastro.attachments._separable import SeparableLinks, in_each
-from lastro.attachments.base import MEMBER_END, Segment, batch, dut_end, made
+from lastro.attachments.base import MEMBER_END, BatchLinks, Segment, batch, dut_end, made
+from lastro.attachments.separable import SeparableLinks, in_each
 from lastro.platforms.base import Port
 from lastro.study.model import Level
 from lastro.testbed import IN_A_GUEST, QUIET, Testbed, set_sysctls
@@ -24,7 +24,7 @@ _MTU = 1550
 _PORT = 4789
 
 
-class Vxlan(SeparableLinks):
+class Vxlan(SeparableLinks, BatchLinks):
     name = "vxlan"
     summary = (
         "a VXLAN overlay between two hosts, which are two namespaces here: each segment crosses from one to the other"

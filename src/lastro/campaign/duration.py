@@ -21,7 +21,7 @@ from lastro.results.store import Store
 from lastro.scenarios.base import Config, Scenario
 from lastro.study import design
 from lastro.study.design import Treatment
-from lastro.study.levels import split_options
+from lastro.study.levels import part_name
 from lastro.study.model import Study
 
 _SESSION_S = 1.5  # approximate: lock the host, collect facts about it and its tools, release it
@@ -94,7 +94,7 @@ def missing_trials(study: Study, gone: Collection[str]) -> list[Treatment]:
 def _parts(study: Study, row: Treatment) -> dict[str, str]:
     """Return the names of the platform and the instrument without their options, as far as the scenario has them."""
     config = configuration(study, row)
-    return {kind: split_options(str(config[kind]))[0] for kind in _KINDS if config.get(kind)}
+    return {kind: part_name(config, kind) for kind in _KINDS if config.get(kind)}
 
 
 def _named(parts: Mapping[str, str]) -> set[str]:

@@ -7,22 +7,22 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from lastro import validity
 from lastro.host.activity import ActivityReading, look
 from lastro.host.ledger import Session
+from lastro.scenarios.base import Config
+from lastro.scenarios.shared.host_limits import HOST_LIMITS, MAX_WAIT_S, host_limits
 
-MAX_WAIT_S = 120.0  # for a study that was stored before it had the setting
 MAX_PRESSURE_PERCENT = 20.0  # of the time, for memory and disk; a quiet host has none
 _GLANCE_S = 0.25  # the least time over which CPUs are judged: 25 ticks of each
 _STEP_S = 1.0  # between glances at a host that is not quiet
 _CALM_S = 2.0  # a disturbed host must then be quiet for this long, and for longer after each disturbed attempt
 _LEAST_PATIENCE_S = 5.0
 _MOST_HALVINGS = 16
-_JUDGED = {"max_steal_percent", "max_foreign_cpus"}  # a scenario without them does not judge its hosts
+_JUDGED = {setting.name for setting in HOST_LIMITS}  # a scenario without them does not judge its hosts
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +58,13 @@ class QuietHosts:
         self._sessions, self._sleep, self._clock = sessions, sleep, clock
         self._vain = 0
 
-    def wait(self, config: Mapping[str, Any], failed_attempts: int, on_wait: OnDisturbance) -> QuietWait | None:
+    def wait(self, config: Config, failed_attempts: int, on_wait: OnDisturbance) -> QuietWait | None:
         """Return when the hosts are quiet or the study's `max_wait_s` is over; None if no wait was needed.
 
         `failed_attempts` counts the trial's attempts so far: each doubles the time for which the host must be quiet."""
-        limit_s = float(config.get("max_wait_s", MAX_WAIT_S))
-        if not self._sessions or not limit_s or not config.keys() >= _JUDGED:
+        if not self._sessions or not config.keys() >= _JUDGED or not (limit_s := MAX_WAIT_S.of(config)):
             return None
+        limits = host_limits(config)
         limit_s = min(limit_s, max(_LEAST_PATIENCE_S, limit_s / 2**self._vain))
         began_s = quiet_since_s = self._clock()
         calm_s = min(_CALM_S * 2**failed_attempts, limit_s / 2) if failed_attempts else _GLANCE_S
@@ -72,7 +72,7 @@ class QuietHosts:
         glances = [_Glance(session) for session in self._sessions]
         while True:
             self._sleep(_STEP_S if disturbed else _GLANCE_S)
-            reasons = tuple(reason for glance in glances for reason in glance.reasons(config))
+            reasons = tuple(reason for glance in glances for reason in glance.reasons(limits))
             now_s = self._clock()
             left_s = limit_s - (now_s - began_s)
             if reasons:
@@ -101,15 +101,15 @@ class _Glance:
         times = os.times()
         return seen, 0.0 if self._session.host.remote else times.user + times.children_user
 
-    def reasons(self, config: Mapping[str, Any]) -> list[str]:
+    def reasons(self, limits: validity.HostLimits) -> list[str]:
         """Report what disturbs the host, and which process."""
         (before, own_before_s), (now, own_s) = (self._before, self._own_s), self._look()
         self._before, self._own_s = now, own_s
         elapsed_s, totals = now.at_s - before.at_s, now.totals.since(before.totals)
-        if (totals.user_s - (own_s - own_before_s)) / elapsed_s <= float(config["max_foreign_cpus"]):
-            found = validity.disturbances(totals.steal_percent, 0.0, config)
+        if (totals.user_s - (own_s - own_before_s)) / elapsed_s <= limits.foreign_cpus:
+            found = validity.disturbances(totals.steal_percent, 0.0, limits)
         else:
-            found = self._foreign(before, now, own_s - own_before_s, totals.steal_percent, config)
+            found = self._foreign(before, now, own_s - own_before_s, totals.steal_percent, limits)
         found += [
             f"processes waited for {name} {100 * seconds / elapsed_s:.0f} % of the time"
             f" (limit {MAX_PRESSURE_PERCENT:g} %)"
@@ -124,11 +124,11 @@ class _Glance:
         now: ActivityReading,
         own_s: float,
         steal_percent: float,
-        config: Mapping[str, Any],
+        limits: validity.HostLimits,
     ) -> list[str]:
         """Report disturbances by processes that are not ours. Our daemons are searched for only now: it takes long."""
         ours, elapsed_s = {*self._session.pids(), os.getpid()}, now.at_s - before.at_s
         foreign_s = now.foreign_user_s(before, ours, own_s)
         who = now.busiest(before, ours)
         named = f"{who[0].name}, process {who[0].pid}: {who[1]:.2f} CPUs" if who else ""
-        return validity.disturbances(steal_percent, foreign_s / elapsed_s, config, named)
+        return validity.disturbances(steal_percent, foreign_s / elapsed_s, limits, named)

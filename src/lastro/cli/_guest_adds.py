@@ -11,8 +11,8 @@ from lastro.errors import LastroError
 from lastro.host import facts
 from lastro.host.ledger import Session
 from lastro.platforms.native import Native
-from lastro.scenarios.shared.availability_probes import PartProbes
 from lastro.scenarios.shared.pools import AttachmentPool, PlatformPool
+from lastro.scenarios.shared.probes import PartProbes
 from lastro.testbed import Testbed, local_testbed
 
 _DATAPATH = "Open vSwitch's datapath in the kernel"

@@ -34,8 +34,8 @@ from lastro.errors import HostBusy, HostError, InputError, LastroError, did_you_
 from lastro.host.base import Host
 from lastro.platforms.base import Availability, Platform
 from lastro.scenarios.chain import ChainScenario
-from lastro.scenarios.shared.chain_probes import ChainProbes
 from lastro.scenarios.shared.pools import AttachmentPool, PlatformPool
+from lastro.scenarios.shared.probes import ChainProbes
 from lastro.scenarios.shared.properties import probe_properties
 from lastro.study.levels import NONE, split_options
 from lastro.study.model import Study

@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _options(info: PartInfo) -> tuple[Setting, ...]:
+def _options(info: PartInfo) -> tuple[Setting[Any], ...]:
     return getattr(info.cls, "options", ())
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from lastro.functions._ospf import MOST_PATHS, Interface, NeighbourChange, OspfDaemon, Router, router_id, until, utc_s
+from lastro.functions.ospf import MOST_PATHS, Interface, NeighbourChange, OspfDaemon, Router, router_id, until, utc_s
 
 
 class Bird(Router):

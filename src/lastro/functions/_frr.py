@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
-from lastro.functions._ospf import MOST_PATHS, Interface, NeighbourChange, OspfDaemon, Router, router_id, until, utc_s
+from lastro.functions.ospf import MOST_PATHS, Interface, NeighbourChange, OspfDaemon, Router, router_id, until, utc_s
 
 
 class Frr(Router):

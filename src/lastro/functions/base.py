@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from abc import ABC
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,8 +15,7 @@ from lastro.functions._click import BROKEN
 from lastro.functions._click import CONDITION as ON_CLICK
 from lastro.functions._forwarding_path import PATHS, CounterReading, ForwardingPath
 from lastro.platforms.base import Instance
-from lastro.requirements import NOTHING, Requirements
-from lastro.study.model import Level, Setting
+from lastro.study.parts import Part
 from lastro.testbed import IN_A_GUEST
 
 _TABLE = "lastro"
@@ -32,26 +30,19 @@ class Step:
     stdin: str | None = None
 
 
-class Function(ABC):
+class Function(Part):
     """A network function; a new one defines its rules in the kernel and, if it can, as a Click configuration.
 
     `rules` are statements of nftables inside the table `lastro` of the path's address family. Each may count in
-    counters of its own. A study may choose `options` by a level such as `firewall:rules=1000`.
+    counters of its own.
     `remedy` is what to do on a host whose kernel refuses the rules."""
 
     kind = "function"
-    name: ClassVar[str]
-    summary: ClassVar[str]
-    requirements: ClassVar[Requirements] = NOTHING  # of the host; `lastro setup` installs them
-    options: ClassVar[tuple[Setting, ...]] = ()
     remedy: ClassVar[str] = f"use a kernel with nftables, {IN_A_GUEST}"
     capabilities: ClassVar[tuple[str, ...]] = ("CAP_NET_ADMIN",)
     witnesses: ClassVar[tuple[str, ...]] = ()  # counters of its own that every new flow must move
     per_packet: ClassVar[bool] = False  # whether its work on each packet, besides forwarding it, may limit the rate
     tracks: ClassVar[bool] = False  # whether its rules keep each connection in the table of its network namespace
-
-    def __init__(self, **chosen: Level) -> None:
-        self.chosen: dict[str, Level] = {option.name: option.default for option in self.options} | chosen
 
     def rules(self, path: ForwardingPath) -> str:
         """Return the chains, sets and counters to put in the table; without any, it is plain forwarding."""
@@ -123,15 +114,12 @@ def _carried(instance: Instance, path: ForwardingPath) -> CounterReading:
     return CounterReading(min(come["packets"], gone["packets"]), min(come["bytes"], gone["bytes"]))
 
 
-class Service(ABC):
+class Service(Part):
     """A network function that serves clients, such as a proxy: a program, not a rule applied to packets in transit.
 
     `packages` are Debian packages that it needs in the image; `version_argv` prints its version."""
 
     kind = "function"
-    name: ClassVar[str]
-    summary: ClassVar[str]
-    requirements: ClassVar[Requirements] = NOTHING  # of the host; `lastro setup` installs them
     packages: ClassVar[tuple[str, ...]] = ()
     version_argv: ClassVar[tuple[str, ...]] = ()
 

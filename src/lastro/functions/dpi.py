@@ -29,6 +29,7 @@ _MARK, _TABLE = 1, 100
 _DETOUR_MAC = "02:00:c6:12:02:02"
 _WINDOW, _MOST_BYTES = 64, 1500  # of Click's search: offsets in one Classifier, and the longest packet
 _DETOUR_ADDRESSES = {"4": ("198.18.2.1", "198.18.2.2"), "6": ("2001:2:0:2::1", "2001:2:0:2::2")}
+_SIGNATURES = Setting("signatures", 1, "signatures for which every payload is searched", 1, 1_000)
 
 
 class Dpi(Function):
@@ -36,7 +37,7 @@ class Dpi(Function):
     summary = "searches every payload for a signature, and redirects packets that have it"
     remedy = f"use a kernel with nftables and the string match of iptables (xt_string), {IN_A_GUEST}"
     per_packet = True
-    options = (Setting("signatures", 1, "signatures for which every payload is searched", 1, 1_000),)
+    options = (_SIGNATURES,)
 
     @staticmethod
     def detoured(moved: Mapping[str, Mapping[str, int]], seen: Mapping[str, CounterReading]) -> int:
@@ -46,7 +47,7 @@ class Dpi(Function):
 
     @property
     def _signatures(self) -> list[str]:
-        return [SIGNATURE, *(f"X-Lastro-{number:03d}" for number in range(1, int(self.chosen["signatures"])))]
+        return [SIGNATURE, *(f"X-Lastro-{number:03d}" for number in range(1, _SIGNATURES.of(self.chosen)))]
 
     def more_steps(self, path: ForwardingPath) -> Sequence[Step]:
         entry, exit_ = DETOUR

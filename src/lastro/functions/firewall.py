@@ -14,15 +14,14 @@ BLOCKED_PORTS = (7, 9, 13, 19, 23, 135, 137, 138, 139, 445)  # old or dangerous 
 BLOCKED_SOURCES = ("198.18.66.0/24", "198.19.66.0/24")
 BLOCKED_SOURCES_6 = ("2001:2:0:66::/64", "2001:2:0:166::/64")
 _MOST_RULES = 10_000
+_RULES = Setting("rules", 0, "further rules, of one blocked address each: the flow passes all of them", 0, _MOST_RULES)
 
 
 class Firewall(Function):
     name = "firewall"
     summary = "drops packets by fixed patterns of address and port, without state"
     per_packet = True
-    options = (
-        Setting("rules", 0, "further rules, of one blocked address each: the flow passes all of them", 0, _MOST_RULES),
-    )
+    options = (_RULES,)
 
     def rules(self, path: ForwardingPath) -> str:
         ports = ", ".join(map(str, BLOCKED_PORTS))
@@ -49,6 +48,6 @@ class Firewall(Function):
 
     def _hosts(self, path: ForwardingPath) -> Iterator[str]:
         """Yield an address for each further rule, outside of the networks of the path."""
-        for number in range(int(self.chosen["rules"])):
+        for number in range(_RULES.of(self.chosen)):
             high, low = divmod(number, 250)
             yield f"2001:2:0:77::{number + 1:x}" if path.version == "6" else f"198.19.{128 + high}.{low + 1}"

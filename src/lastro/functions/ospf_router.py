@@ -8,8 +8,8 @@ from collections.abc import Iterable
 
 from lastro.functions._bird import Bird
 from lastro.functions._frr import Frr, Quagga
-from lastro.functions._ospf import Router
 from lastro.functions.base import Service
+from lastro.functions.ospf import Router
 from lastro.host.base import Host
 from lastro.image.rootfs import ImageAdditions
 

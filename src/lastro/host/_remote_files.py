@@ -44,13 +44,13 @@ _END_BELOW = Query(
     r"""for (grep { -e } map { "$_/cgroup.kill" } @_) { my $file; open $file, ">", $_ and syswrite $file, "1\n" }
     for my $procs (map { "$_/cgroup.procs" } map { below($_) } @_) {
         for my $pid (grep { $_ > 0 } split " ", content($procs)) { kill "KILL", $pid if content($procs) =~ /^$pid$/m }
-    } ()""",
+    } ()"""
 )
 _DESCRIBED = 'find "$1" -printf "$2" | base64 -w0'
 _REMOVE = Query(
     r"""my ($deep, @tops) = @_;
     for my $top (@tops) { rmdir for $deep ? below($top) : $top }
-    map { -d $_ ? "$_\n" : () } @tops""",
+    map { -d $_ ? "$_\n" : () } @tops"""
 )
 
 

@@ -65,6 +65,12 @@ def totals_of(texts: Mapping[str, str]) -> HostTotals:
     return HostTotals.parse({path: texts[path].partition("\n")[0] for path in TOTALS if path in texts})
 
 
+def meminfo(text: str) -> dict[str, int]:
+    """Return bytes by the names in /proc/meminfo, by its text."""
+    lines = (line.split() for line in text.splitlines())
+    return {words[0].rstrip(":"): int(words[1]) * 1024 for words in lines if len(words) == 3}
+
+
 def n_cpus(stat: str) -> int:
     """Return the number of CPUs online, by the text of STAT."""
     return len(re.findall(r"^cpu\d", stat, re.MULTILINE)) or 1

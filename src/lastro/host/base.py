@@ -40,11 +40,7 @@ def own_place(variable: str, default: str) -> Path:
 
 RUN_DIR = own_place("LASTRO_RUN", "/run/lastro")
 # A fixed environment: the user's locale, proxy and Docker context do not affect a measurement.
-ENVIRONMENT = {
-    "PATH": SEARCHED,
-    "HOME": "/nonexistent",
-    "LC_ALL": "C.UTF-8",
-}
+ENVIRONMENT = {"PATH": SEARCHED, "HOME": "/nonexistent", "LC_ALL": "C.UTF-8"}
 ON_A_HOST = "measure it on a host, without a guest as its testbed"  # the remedy for what no guest contains
 _KEEP_BYTES = 200_000  # of each stream in a transcript: an iperf3 report of a minute has about 40 kB
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from lastro.errors import InputError
+from lastro.host.cgroups import parse_cpus
 from lastro.units import parse_size_bytes
 
 CPUS = "/sys/devices/system/cpu"
@@ -32,7 +33,7 @@ def cache_here_bytes(cpuset: str) -> int:
 def last_level_cache_bytes(host: FileReader, cpuset: str | None) -> int:
     """Add up the last-level caches of these CPUs, each once; 0 if the kernel does not report them. None: all CPUs."""
     caches: dict[tuple[int, str], int] = {}
-    for cpu in numbers(cpuset if cpuset is not None else _read(host, f"{CPUS}/online")):
+    for cpu in sorted(parse_cpus(cpuset if cpuset is not None else _read(host, f"{CPUS}/online"))):
         levels = []
         for index in range(8):
             place = f"{CPUS}/cpu{cpu}/cache/index{index}"
@@ -44,17 +45,6 @@ def last_level_cache_bytes(host: FileReader, cpuset: str | None) -> int:
             level_number, shared, size = max(levels, key=lambda found: found[0])
             caches[level_number, shared] = size
     return sum(caches.values())
-
-
-def numbers(ranges: str) -> list[int]:
-    """Parse a list of CPUs: '0-2,5' -> [0, 1, 2, 5]; anything else gives an empty list."""
-    found: list[int] = []
-    for word in ranges.strip().split(","):
-        first, _, last = word.partition("-")
-        if not first.isdigit() or not (last or first).isdigit():
-            return []
-        found += range(int(first), int(last or first) + 1)
-    return found
 
 
 def _size(text: str) -> int:

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from lastro import __version__
 from lastro.errors import HostUnfit, LastroError
 from lastro.host import cgroups
+from lastro.host.activity import meminfo
 from lastro.host.base import Host
 
 T = TypeVar("T")
@@ -89,7 +90,7 @@ def machine(host: Host) -> dict[str, Any]:
             problems[what] = f"{path}: {error}"
             return otherwise
 
-    memory = parsed("memory", _meminfo, _MEMORY, dict[str, int]())
+    memory = parsed("memory", meminfo, _MEMORY, dict[str, int]())
     found = {
         "hostname": seen[_HOSTNAME],
         "kernel": seen[_KERNEL],
@@ -217,11 +218,6 @@ def isolation(host: Host) -> dict[str, Any]:
         "apparmor": apparmor or "absent",
         "seccomp_actions": seccomp,
     }
-
-
-def _meminfo(text: str) -> dict[str, int]:
-    lines = (line.split() for line in text.splitlines())
-    return {words[0].rstrip(":"): int(words[1]) * 1024 for words in lines if len(words) == 3}
 
 
 def _texts(host: Host, *paths: str) -> dict[str, str]:

@@ -105,7 +105,7 @@ class Ledger:
 
     def _sessions(self, *, alive: bool) -> list[str]:
         rows = self._execute("SELECT token, pid, started FROM session")
-        return [token for token, pid, started in rows if _is_alive(pid, started) is alive]
+        return [token for token, pid, began in rows if (isinstance(pid, int) and start_time(pid) == began) is alive]
 
     def objects(self, session: str) -> list[OwnedObject]:
         """The objects that a session still owns, newest first: the order in which to remove them."""
@@ -271,10 +271,6 @@ def opened(held: Session, purpose: str) -> Iterator[Session]:
         stack.callback(_reached, held.host)
         held.host.run(["mkdir", "-p", str(held.run_dir), str(held.scratch_dir)])
         yield held
-
-
-def _is_alive(pid: object, started: object) -> bool:
-    return isinstance(pid, int) and start_time(pid) == started
 
 
 def _reached(host: Host) -> None:

@@ -12,7 +12,8 @@ from typing import Any
 
 from lastro.errors import LastroError
 from lastro.host.base import Host
-from lastro.host.caches import CPUS, numbers
+from lastro.host.caches import CPUS
+from lastro.host.cgroups import parse_cpus
 
 TOPOLOGY, CALIBRATION, UNKNOWN = "topology", "calibration", "unknown"
 SHARED_BELOW = 0.8  # of the speed alone: on two threads of a core it is about 0.6, on two cores nearly 1
@@ -44,7 +45,7 @@ def _siblings(host: Host, usable: Sequence[int]) -> list[str] | None:
     files = [f"{CPUS}/cpu{cpu}/topology/thread_siblings_list" for cpu in usable]
     texts = host.view.read(files)
     lists = dict.fromkeys(texts[file].strip() for file in files if file in texts)
-    return [each for each in lists if len(set(numbers(each)) & set(usable)) > 1] if len(texts) == len(files) else None
+    return [each for each in lists if len(parse_cpus(each) & set(usable)) > 1] if len(texts) == len(files) else None
 
 
 def _calibrated(host: Host, usable: Sequence[int]) -> dict[int, float]:

@@ -16,8 +16,8 @@ from tempfile import TemporaryDirectory
 
 from lastro.errors import ConnectionLost, HostBusy, HostError, StoreError, TrialError
 from lastro.host import facts
-from lastro.host._connections import LOST, SshTarget
 from lastro.host.base import Process
+from lastro.host.connections import LOST, SshTarget
 from lastro.host.files import OWNER_VARIABLE
 from lastro.host.ledger import Ledger, OwnedObject, Session, opened
 from lastro.host.lock import LockHolder, OnWait

@@ -28,11 +28,11 @@ from lastro.errors import (
     WriteFailed,
 )
 from lastro.host._child import GRACE_S, ended_within, kill_group, memory_file
-from lastro.host._connections import LOST, Connections, SshTarget
 from lastro.host._exchanges import Exchanges
 from lastro.host._remote_files import READ, RemoteFiles, texts_of
 from lastro.host._remote_shell import PATIENCE_S, Answer, Query, Shell, ShellLost, Shells, UnfitForShell
 from lastro.host.base import ENVIRONMENT, ON_A_HOST, Completed, Host, Process
+from lastro.host.connections import LOST, Connections, SshTarget
 from lastro.host.files import OWNER_VARIABLE
 from lastro.host.local import LocalProcess
 from lastro.host.moments import FileReadings, OwnCpu, TimedSpan
@@ -58,7 +58,7 @@ _WRITE = Query(
     for ($path =~ m{([^/]*/)}g) { $above .= $_; mkdir $above }
     open $file, ">", $path or die "$path: $!\n";
     while (length $stdin) { substr $stdin, 0, (syswrite $file, $stdin or die "$path: $!\n"), "" }
-    close $file or die "$path: $!\n"; ()""",
+    close $file or die "$path: $!\n"; ()"""
 )
 # To cat, a lost connection looks like the end of the file. A file that did not arrive whole is removed.
 _SEND = """mkdir -p -- "$(dirname -- "$1")" && cat >"$1.part" &&
@@ -184,15 +184,7 @@ class SshHost(Host):
                 raise self.lose(_last_line(err.content()))
             raise self.lacks(f"program '{argv[0]}'", "install it there")
         started = SshProcess(
-            self,
-            tuple(argv),
-            process,
-            err,
-            nonce,
-            pid,
-            lambda: self._connections.release(socket),
-            fed=fed,
-            whole=whole,
+            self, tuple(argv), process, err, nonce, pid, lambda: self._connections.release(socket), fed=fed, whole=whole
         )
         if lasting and not fed:
             with self._turn:

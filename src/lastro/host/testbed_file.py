@@ -18,9 +18,9 @@ from pydantic_core import PydanticCustomError
 
 from lastro import registry
 from lastro.errors import InputError, StudyError, did_you_mean
-from lastro.host._connections import SshTarget
 from lastro.host.base import NOT_A_PLACE, PLACE
 from lastro.host.cgroups import parse_cpus
+from lastro.host.connections import SshTarget
 from lastro.study.document import read_document, read_text
 from lastro.study.model import NAME_PATTERN
 from lastro.study.problems import FieldError, Problems

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from urllib.parse import urlsplit
 from xml.sax.saxutils import escape, quoteattr
 
-from lastro.instruments._http import ClosedLoad, Endpoint, clients_of_each
+from lastro.instruments.http_load import ClosedLoad, Endpoint, clients_of_each
 
 WARM_UP, REQUEST, HASHED = "warm-up", "request", "request, body hashed"
 _HASHED_OF = 100

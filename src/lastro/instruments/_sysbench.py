@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lastro.errors import InstrumentError
 from lastro.instruments.base import positive
-from lastro.study.model import Setting
+from lastro.study.model import DAY_S, Level, Setting
 
 VERSION_ARGV = ("sysbench", "--version")
-DAY_S = 86_400
 THREADS = Setting("threads", 1, "number of concurrent threads", 1, 4096)
+EVENTS = Setting("events", 0, "number of events or transactions; 0: measure for `time_s`", 0, 10**9, by_profile=True)
+TIME_S = Setting("time_s", 10, "length of the measurement in whole seconds, if `events` is 0", 1, DAY_S)
 NUMBER = r"(\d{1,15}(?:\.\d{1,9})?)"
 
 
@@ -43,6 +45,20 @@ def field(text: str, what: str, pattern: str) -> float:
     if len(found) != 1:
         raise InstrumentError(f"sysbench printed its {what} {len(found)} times: …{text[-80:]!r}")
     return float(found[0])
+
+
+def limits(chosen: Mapping[str, Level]) -> list[str]:
+    """Return the words for EVENTS or else TIME_S, and for THREADS."""
+    events = EVENTS.of(chosen)
+    return [f"--threads={THREADS.of(chosen)}", f"--events={events}", f"--time={0 if events else TIME_S.of(chosen)}"]
+
+
+def limits_reasons(done: SysbenchResult, chosen: Mapping[str, Level]) -> tuple[str, ...]:
+    """Return how the test differed from the `limits` that were asked for."""
+    events, reasons = EVENTS.of(chosen), threads_reasons(done, THREADS.of(chosen))
+    if not events:
+        return reasons + length_reasons(done, TIME_S.of(chosen))
+    return reasons if done.events == events else (*reasons, f"sysbench did {done.events} events instead of {events}")
 
 
 def threads_reasons(done: SysbenchResult, threads: int) -> tuple[str, ...]:

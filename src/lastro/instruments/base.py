@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -12,9 +12,9 @@ from lastro.errors import CommandFailed, InstrumentError, LastroError
 from lastro.host.base import Completed, Host
 from lastro.image.rootfs import ImageAdditions
 from lastro.platforms.base import Instance
-from lastro.requirements import NOTHING, Requirements
 from lastro.results.samples import TOO_SHORT, Metric, Reading, Remark
-from lastro.study.model import Level, Setting
+from lastro.study.model import Level
+from lastro.study.parts import Part
 
 WORK_DIR = "/var/tmp"  # on the instance's own disk on every platform, even with a read-only root
 KILLED = 128 + 9
@@ -40,23 +40,16 @@ class Watch:
 UNWATCHED = Watch()
 
 
-class Instrument(ABC):
+class Instrument(Part):
     """An instrument. `metrics` are what it measures; `version_argv`, run inside an instance, prints its version."""
 
     kind = "instrument"
-    name: ClassVar[str]
-    summary: ClassVar[str]
     metrics: ClassVar[tuple[Metric, ...]]
     version_argv: ClassVar[tuple[str, ...]]
 
     @abstractmethod
     def measure(
-        self,
-        client: Instance,
-        server: Instance,
-        target: str,
-        settings: Mapping[str, Level],
-        watch: Watch = UNWATCHED,
+        self, client: Instance, server: Instance, target: str, settings: Mapping[str, Level], watch: Watch = UNWATCHED
     ) -> Reading:
         """Measure once, from `client` to the address `target` of `server`.
 
@@ -65,7 +58,7 @@ class Instrument(ABC):
         Raises: InstrumentError when the tool's output cannot be a measurement; CommandFailed; CommandTimeout."""
 
 
-class Workload(ABC):
+class Workload(Part):
     """An instrument that runs inside one instance: one tool, its options as levels of a study, and its metrics.
 
     `options` are chosen like those of a platform, `sysbench-cpu:primes=200000` or `"instrument.threads" = [1, 2]`.
@@ -73,22 +66,12 @@ class Workload(ABC):
     named in `by_host_clock`. Override `run` if one command is not enough."""
 
     kind = "instrument"
-    name: ClassVar[str]
-    summary: ClassVar[str]
-    requirements: ClassVar[Requirements] = NOTHING  # of the host; `lastro setup` installs them
     metrics: ClassVar[tuple[Metric, ...]]
-    options: ClassVar[tuple[Setting, ...]] = ()
     packages: ClassVar[tuple[str, ...]] = ()
     version_argv: ClassVar[tuple[str, ...]] = ()
     by_host_clock: frozenset[str] = frozenset({TIME_HOST.name})
     past_caches: ClassVar[frozenset[str]] = frozenset()  # metrics of a disk that no cache changes
     probe_limit_s: ClassVar[float] = 120.0  # time limit for its short version, on any platform
-
-    def __init__(self, **chosen: Level) -> None:
-        self.chosen: dict[str, Level] = {option.name: option.default for option in self.options} | chosen
-
-    def number(self, option: str) -> int:
-        return int(self.chosen[option])
 
     @classmethod
     def needs(cls, host: Host) -> ImageAdditions:
@@ -133,7 +116,7 @@ class Workload(ABC):
         """Return the memory that its data needs in an instance on these CPUs of the host; 0 if it is little."""
         return 0
 
-    def prepare(self, instance: Instance) -> None:  # noqa: B027 - most need nothing
+    def prepare(self, instance: Instance) -> None:
         """Prepare the instance before the measured time, for example with a file below WORK_DIR. Raises: as `run`."""
 
     @contextmanager

@@ -13,26 +13,34 @@ from collections.abc import Mapping
 from typing import Self
 
 from lastro.errors import InstrumentError
-from lastro.instruments._bounds import bounded
-from lastro.instruments._disk import DIRECT, NO, YES, DiskWorkload
 from lastro.instruments.base import TIME_TOOL, positive
+from lastro.instruments.bounds import bounded
+from lastro.instruments.disk_workload import DIRECT, NO, YES, DiskWorkload
 from lastro.results.samples import TOO_SHORT, Metric, Reading, Remark
 from lastro.study.model import Setting
-from lastro.units import parse_size_bytes
+from lastro.units import MIB, parse_size_bytes
 
-_MIB = 1 << 20
 _CSV = "1.98"
 _THOUSAND = 1024  # Bonnie++ takes only multiples of it
 _SHORT = "+++++"  # printed by Bonnie++ instead of a rate that it does not know
 _NUMBER = re.compile(r"\d{1,12}(?:\.\d{1,3})?", re.ASCII)
 # Columns of the format 1.98. Rates of the file are in KiB/s.
-_VERSION, _SIZE, _SEEKS, _PROCESSES, _FILES, _N_COLUMNS = 0, 5, 7, 8, 21, 50
+_VERSION_AT, _SIZE_AT, _SEEKS_AT, _PROCESSES_AT, _FILES_AT, _N_COLUMNS = 0, 5, 7, 8, 21, 50
 _IN_FILE = {"bonnie_write": 11, "bonnie_rewrite": 13, "bonnie_read": 17}
 _SEEK = {"bonnie_seeks": 19}
 _OF_FILES = {"bonnie_create": 26, "bonnie_stat": 28, "bonnie_delete": 30}
 _PLACES = {**_IN_FILE, **_SEEK, **_OF_FILES}
 _OTHER_OF_FILES = (32, 34, 36)  # the same in random order
 _SPEED_BPS, _SEEK_RATE, _FILE_RATE, _PAUSE_S = 8e8, 2e4, 2e4, 3.0  # of an ordinary disk; it sleeps before seeks
+_FILES = Setting("files", 25, "small files, in units of `unit`; published: 25, 50, 100; 0: none", 0, 10_000)
+_UNIT = Setting(
+    "unit", _THOUSAND, "files per unit, multiples of 1024; fewer for short trials", 1, _THOUSAND, by_profile=True
+)
+_SIZE = Setting("size", "2G", "size of the large file, in whole MiB; 0: none", check=parse_size_bytes, by_profile=True)
+_PROCESSES = Setting("processes", 4, "concurrent processes that seek; published: 4", 1, 256)
+_SEEKS = Setting("seeks", 8192, "total seeks; one in ten writes its block back", 1, 10**7, by_profile=True)
+_BLOCK = Setting("block", "8K", "block size of reads and writes: a power of two", check=parse_size_bytes)
+_SYNCED = Setting("synced", NO, "every write to the large file is followed by fsync(2)", choices=(NO, YES))
 
 
 class Bonnie(DiskWorkload):
@@ -40,23 +48,7 @@ class Bonnie(DiskWorkload):
     summary = "Bonnie++: a large file written and read in blocks, random seeks, and many small files"
     packages = ("bonnie++",)
     version_argv = ("dpkg-query", "--show", "bonnie++")
-    options = (
-        Setting("files", 25, "small files, in units of `unit`; published: 25, 50, 100; 0: none", 0, 10_000),
-        Setting(
-            "unit",
-            _THOUSAND,
-            "files per unit, multiples of 1024; fewer for short trials",
-            1,
-            _THOUSAND,
-            by_profile=True,
-        ),
-        Setting("size", "2G", "size of the large file, in whole MiB; 0: none", check=parse_size_bytes, by_profile=True),
-        Setting("processes", 4, "concurrent processes that seek; published: 4", 1, 256),
-        Setting("seeks", 8192, "total seeks; one in ten writes its block back", 1, 10**7, by_profile=True),
-        Setting("block", "8K", "block size of reads and writes: a power of two", check=parse_size_bytes),
-        DIRECT,
-        Setting("synced", NO, "every write to the large file is followed by fsync(2)", choices=(NO, YES)),
-    )
+    options = (_FILES, _UNIT, _SIZE, _PROCESSES, _SEEKS, _BLOCK, DIRECT, _SYNCED)
     metrics = (
         TIME_TOOL,
         Metric("bonnie_write", "MiB/s", "higher", "writing of a large file in blocks (Bonnie++)"),
@@ -70,23 +62,23 @@ class Bonnie(DiskWorkload):
 
     @property
     def size_mib(self) -> int:
-        return parse_size_bytes(str(self.chosen["size"])) // _MIB
+        return parse_size_bytes(_SIZE.of(self.chosen)) // MIB
 
     @property
     def file_bytes(self) -> int:
-        return self.size_mib * _MIB
+        return self.size_mib * MIB
 
     @property
     def thousands(self) -> int:
         """The number of small files in the unit of Bonnie++; at least one if there are any."""
-        files = self.number("files") * self.number("unit")
+        files = _FILES.of(self.chosen) * _UNIT.of(self.chosen)
         return max(1, round(files / _THOUSAND)) if files else 0
 
     def argv(self) -> list[str]:
         """Return the command. -f: no tests of single characters; -r 0: do not compare the file's size with memory."""
-        block = parse_size_bytes(str(self.chosen["block"]))
-        file = f"{self.size_mib}:{block}:{self.chosen['seeks']}:{self.chosen['processes']}"
-        modes = [flag for option, flag in (("direct", "-D"), ("synced", "-b")) if self.chosen[option] == YES]
+        block = parse_size_bytes(_BLOCK.of(self.chosen))
+        file = f"{self.size_mib}:{block}:{_SEEKS.of(self.chosen)}:{_PROCESSES.of(self.chosen)}"
+        modes = [flag for option, flag in ((DIRECT, "-D"), (_SYNCED, "-b")) if option.of(self.chosen) == YES]
         where = ["-d", self.place, "-u", "root", "-m", "lastro", "-q"]
         return ["bonnie++", *where, "-f", "-r", "0", "-s", file, "-n", str(self.thousands), *modes]
 
@@ -114,27 +106,27 @@ class Bonnie(DiskWorkload):
         small = [found for at in (*_OF_FILES.values(), *_OTHER_OF_FILES) if (found := rate(cells, at)) is not None]
         return (
             sum(self.size_mib * 1024 / (values[name] + 1) for name in _IN_FILE if name in values)
-            + sum(self.number("seeks") / (values[name] + 0.05) for name in _SEEK if name in values)
+            + sum(_SEEKS.of(self.chosen) / (values[name] + 0.05) for name in _SEEK if name in values)
             + sum(self.thousands * _THOUSAND / (found + 1) for found in small)
         )
 
     def _not_as_asked(self, cells: list[str]) -> tuple[str, ...]:
         """Return how the reported task differs from the one asked for."""
-        asked = {_FILES: str(self.thousands or "")}
+        asked = {_FILES_AT: str(self.thousands or "")}
         if self.size_mib:
-            asked |= {_SEEKS: str(self.chosen["seeks"]), _PROCESSES: str(self.chosen["processes"])}
-        names = {_FILES: "thousand files", _SEEKS: "seeks", _PROCESSES: "processes"}
+            asked |= {_SEEKS_AT: str(_SEEKS.of(self.chosen)), _PROCESSES_AT: str(_PROCESSES.of(self.chosen))}
+        names = {_FILES_AT: "thousand files", _SEEKS_AT: "seeks", _PROCESSES_AT: "processes"}
         reasons = [f"Bonnie++ reports {cells[at] or 0} {names[at]} instead of {word or 0}"
                    for at, word in asked.items() if cells[at] != word]  # fmt: skip
         size = f"{self.size_mib // 1024}G" if self.size_mib % 1024 == 0 else f"{self.size_mib}M"
-        if cells[_SIZE] != (size if self.size_mib else ""):
-            reasons.append(f"Bonnie++ reports a file of {cells[_SIZE] or 0} instead of {size}")
+        if cells[_SIZE_AT] != (size if self.size_mib else ""):
+            reasons.append(f"Bonnie++ reports a file of {cells[_SIZE_AT] or 0} instead of {size}")
         return tuple(reasons)
 
     def expected_s(self, cpus: float, slowdown: float) -> float:
         work_s = 6 * self.thousands * _THOUSAND / _FILE_RATE
         if self.size_mib:
-            work_s += 3 * self.file_bytes / _SPEED_BPS + self.number("seeks") / _SEEK_RATE
+            work_s += 3 * self.file_bytes / _SPEED_BPS + _SEEKS.of(self.chosen) / _SEEK_RATE
         slow: float = slowdown**0.75  # the disk is not the only thing that takes time
         return work_s * slow + (_PAUSE_S if self.size_mib else 0) + 0.1
 
@@ -148,9 +140,9 @@ def columns(text: str) -> list[str]:
     if len(lines) != 1:
         raise InstrumentError(f"Bonnie++ printed {len(lines)} lines of results: …{text[-80:]!r}")
     cells = lines[0].split(",")
-    if cells[_VERSION] != _CSV or len(cells) != _N_COLUMNS:
+    if cells[_VERSION_AT] != _CSV or len(cells) != _N_COLUMNS:
         raise InstrumentError(
-            f"Bonnie++ printed {len(cells)} columns in format {cells[_VERSION][:20]!r}",
+            f"Bonnie++ printed {len(cells)} columns in format {cells[_VERSION_AT][:20]!r}",
             f"Lastro reads format {_CSV}, that of Bonnie++ 2.00",
         )
     return cells

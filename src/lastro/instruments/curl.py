@@ -11,7 +11,16 @@ from dataclasses import replace
 
 from lastro.errors import InstrumentError
 from lastro.host.base import Host
-from lastro.instruments._http import ClosedLoad, HttpLoad, LoadOrigin, Request, clients_of_each, metrics, read, sent_by
+from lastro.instruments.http_load import (
+    ClosedLoad,
+    HttpLoad,
+    LoadOrigin,
+    Request,
+    clients_of_each,
+    metrics,
+    read,
+    sent_by,
+)
 from lastro.requirements import Requirements
 from lastro.results.samples import Reading
 

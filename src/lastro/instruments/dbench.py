@@ -10,9 +10,9 @@ import re
 from typing import Self
 
 from lastro.errors import CommandFailed, InstrumentError
-from lastro.instruments._bounds import bounded
-from lastro.instruments._disk import NO, YES, DiskWorkload
 from lastro.instruments.base import UNWATCHED, Watch, positive
+from lastro.instruments.bounds import bounded
+from lastro.instruments.disk_workload import NO, YES, DiskWorkload
 from lastro.platforms.base import Instance
 from lastro.results.samples import Metric, Reading
 from lastro.study.model import Setting
@@ -27,6 +27,11 @@ _RESULT = re.compile(
 _TICK = re.compile(r"^ *\d{1,6} +\d{1,12} +[\d.]{1,15} MB/sec  execute +(\d{1,6}) sec ", re.MULTILINE | re.ASCII)
 _ENDING = re.compile(r"^ *(\d{1,6})  cleanup +\d{1,6} sec$", re.MULTILINE | re.ASCII)
 _TROUBLE = re.compile(r"^\[\d{1,12}\] .*$", re.MULTILINE | re.ASCII)
+_CLIENTS = Setting("clients", 6, "concurrent clients; published: 6, 12, 128, 256", 1, 4096)
+_TIME_S = Setting(
+    "time_s", 60, "length of the measurement in whole seconds, after a warm-up of a fifth of it", 2, 86_400
+)
+_SYNCED = Setting("synced", NO, "every write reaches the disk before the next operation (O_SYNC)", choices=(NO, YES))
 
 
 class Dbench(DiskWorkload):
@@ -34,13 +39,7 @@ class Dbench(DiskWorkload):
     summary = "dbench: the file operations of many concurrent clients of a file server"
     packages = ("dbench",)
     version_argv = ("sh", "-c", "dbench --help | head -n 1")
-    options = (
-        Setting("clients", 6, "concurrent clients; published: 6, 12, 128, 256", 1, 4096),
-        Setting(
-            "time_s", 60, "length of the measurement in whole seconds, after a warm-up of a fifth of it", 2, 86_400
-        ),
-        Setting("synced", NO, "every write reaches the disk before the next operation (O_SYNC)", choices=(NO, YES)),
-    )
+    options = (_CLIENTS, _TIME_S, _SYNCED)
     metrics = (
         Metric("dbench_throughput", "MB/s", "higher", "bytes read and written per second, all clients (dbench)"),
         Metric("dbench_latency_max", "ms", "lower", "longest time of one operation of a client (dbench)"),
@@ -48,15 +47,16 @@ class Dbench(DiskWorkload):
 
     @property
     def file_bytes(self) -> int:
-        return self.number("clients") * _CLIENT_BYTES
+        return _CLIENTS.of(self.chosen) * _CLIENT_BYTES
 
     @property
     def direct(self) -> bool:
         return False
 
     def argv(self) -> list[str]:
-        synced = ["-s"] if self.chosen["synced"] == YES else []
-        return ["dbench", "-D", self.place, "-t", str(self.chosen["time_s"]), *synced, str(self.chosen["clients"])]
+        time_s, clients = str(_TIME_S.of(self.chosen)), str(_CLIENTS.of(self.chosen))
+        synced = ["-s"] if _SYNCED.of(self.chosen) == YES else []
+        return ["dbench", "-D", self.place, "-t", time_s, *synced, clients]
 
     def run(self, instance: Instance, limit_s: float, watch: Watch = UNWATCHED) -> Reading:
         try:
@@ -73,7 +73,7 @@ class Dbench(DiskWorkload):
         if len(found) != 1:
             raise InstrumentError(f"dbench printed {len(found)} results: …{text[-80:]!r}")
         throughput, clients, processes, latency_ms = found[0]
-        asked, time_s = self.number("clients"), self.number("time_s")
+        asked, time_s = _CLIENTS.of(self.chosen), _TIME_S.of(self.chosen)
         reasons: tuple[str, ...] = ()
         if {int(clients), int(processes)} != {asked}:
             reasons += (f"dbench ran {clients} clients in {processes} processes instead of {asked}",)
@@ -92,8 +92,8 @@ class Dbench(DiskWorkload):
         return bounded(self.metrics, Reading(values, invalid_because=reasons))
 
     def expected_s(self, cpus: float, slowdown: float) -> float:
-        starting_s = self.number("clients") * 0.01 * slowdown / cpus
-        return 1.2 * self.number("time_s") + 1 + starting_s
+        starting_s = _CLIENTS.of(self.chosen) * 0.01 * slowdown / cpus
+        return 1.2 * _TIME_S.of(self.chosen) + 1 + starting_s
 
     def brief(self) -> Self:
         return type(self)(**{**self.chosen, "clients": 1, "time_s": 2})

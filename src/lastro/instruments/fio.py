@@ -13,16 +13,20 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 from lastro.errors import InstrumentError
-from lastro.instruments._bounds import bounded
-from lastro.instruments._disk import DIRECT, DiskWorkload
 from lastro.instruments.base import TIME_TOOL, positive
+from lastro.instruments.bounds import bounded
+from lastro.instruments.disk_workload import DIRECT, DiskWorkload
 from lastro.results.samples import Metric, Reading
 from lastro.study.model import Setting
-from lastro.units import parse_size_bytes
+from lastro.units import MIB, parse_size_bytes
 
-_MIB = 1 << 20
 _SPEED_BPS = 4e8  # of an ordinary disk
 _WRITE, _READ, _RANDOM = PHASES = ("write", "read", "random-read")
+_SIZE = Setting("size", "2G", "size of the file", check=parse_size_bytes, by_profile=True)
+_BLOCK = Setting("block", "1M", "block size of sequential writes and reads", check=parse_size_bytes)
+_RANDOM_BLOCK = Setting("random_block", "4K", "block size of random reads", check=parse_size_bytes)
+_THREADS = Setting("threads", 4, "number of concurrent threads of random reads", 1, 256)
+_TIME_S = Setting("time_s", 10, "length of the random reads, in whole seconds", 1, 86_400)
 
 
 class Fio(DiskWorkload):
@@ -30,14 +34,7 @@ class Fio(DiskWorkload):
     summary = "fio: a file written and read sequentially, and read at random by several threads"
     packages = ("fio",)
     version_argv = ("fio", "--version")
-    options = (
-        Setting("size", "2G", "size of the file", check=parse_size_bytes, by_profile=True),
-        Setting("block", "1M", "block size of sequential writes and reads", check=parse_size_bytes),
-        Setting("random_block", "4K", "block size of random reads", check=parse_size_bytes),
-        Setting("threads", 4, "number of concurrent threads of random reads", 1, 256),
-        Setting("time_s", 10, "length of the random reads, in whole seconds", 1, 86_400),
-        DIRECT,
-    )
+    options = (_SIZE, _BLOCK, _RANDOM_BLOCK, _THREADS, _TIME_S, DIRECT)
     metrics = (
         TIME_TOOL,
         Metric("fio_write", "MiB/s", "higher", "sequential write of a file, until it is on disk (fio)"),
@@ -49,17 +46,17 @@ class Fio(DiskWorkload):
 
     @property
     def file_bytes(self) -> int:
-        return parse_size_bytes(str(self.chosen["size"]))
+        return parse_size_bytes(_SIZE.of(self.chosen))
 
     def argv(self) -> list[str]:
-        block, random_block = (parse_size_bytes(str(self.chosen[name])) for name in ("block", "random_block"))
+        block, random_block = (parse_size_bytes(option.of(self.chosen)) for option in (_BLOCK, _RANDOM_BLOCK))
         return [
             "fio", "--output-format=json", f"--directory={self.place}", "--filename=file", f"--size={self.file_bytes}",
             "--ioengine=psync", f"--direct={int(self.direct)}", "--group_reporting", "--thread",
             f"--name={_WRITE}", "--rw=write", f"--bs={block}", "--end_fsync=1",
             f"--name={_READ}", "--stonewall", "--rw=read", f"--bs={block}",
             f"--name={_RANDOM}", "--stonewall", "--rw=randread", f"--bs={random_block}",
-            f"--numjobs={self.chosen['threads']}", "--time_based", f"--runtime={self.chosen['time_s']}",
+            f"--numjobs={_THREADS.of(self.chosen)}", "--time_based", f"--runtime={_TIME_S.of(self.chosen)}",
         ]  # fmt: skip
 
     def read(self, text: str) -> Reading:
@@ -72,12 +69,12 @@ class Fio(DiskWorkload):
         )
         reasons += tuple(reason for name in PHASES for reason in rate_reasons(name, jobs[name]))
         random_s = number(random, "runtime") / 1e3
-        if random_s < 0.95 * self.number("time_s"):
-            reasons += (f"fio read at random for {random_s:g} s instead of {self.chosen['time_s']} s",)
+        if random_s < 0.95 * _TIME_S.of(self.chosen):
+            reasons += (f"fio read at random for {random_s:g} s instead of {_TIME_S.of(self.chosen)} s",)
         values = {
             "time_tool": sum(number(phase, "runtime") for phase in (written, read_, random)) / 1e3,
-            "fio_write": number(written, "bw_bytes") / _MIB,
-            "fio_read": number(read_, "bw_bytes") / _MIB,
+            "fio_write": number(written, "bw_bytes") / MIB,
+            "fio_read": number(read_, "bw_bytes") / MIB,
             "fio_random_reads": number(random, "iops"),
             "fio_random_read_mean": number(random, "clat_ns", "mean") / 1e6,
             "fio_random_read_p99": number(random, "clat_ns", "percentile", "99.000000") / 1e6,
@@ -87,10 +84,10 @@ class Fio(DiskWorkload):
 
     @property
     def _block(self) -> int:
-        return parse_size_bytes(str(self.chosen["block"])) or 1
+        return parse_size_bytes(_BLOCK.of(self.chosen)) or 1
 
     def expected_s(self, cpus: float, slowdown: float) -> float:
-        return 2 * self.file_bytes * math.sqrt(slowdown) / _SPEED_BPS + self.number("time_s") + 0.5 * slowdown
+        return 2 * self.file_bytes * math.sqrt(slowdown) / _SPEED_BPS + _TIME_S.of(self.chosen) + 0.5 * slowdown
 
     def brief(self) -> Self:
         return type(self)(**{**self.chosen, "size": str(8 * self._block), "time_s": 1})

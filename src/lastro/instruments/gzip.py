@@ -13,7 +13,6 @@ from itertools import accumulate
 from typing import Self
 
 from lastro.errors import InstrumentError
-from lastro.instruments._disk import NO, YES, with_caches
 from lastro.instruments.base import (
     TIME_HOST,
     UNWATCHED,
@@ -25,6 +24,7 @@ from lastro.instruments.base import (
     run_timed,
     with_host_time,
 )
+from lastro.instruments.disk_workload import NO, YES, with_caches
 from lastro.platforms.base import Instance
 from lastro.results.samples import Metric, Reading
 from lastro.study.model import Setting
@@ -58,6 +58,11 @@ def checksum(size: int) -> int:
     return zlib.crc32(block[: size % _PATTERN_BYTES], crc)
 
 
+_SIZE = Setting("size", "256M", "size of the file", check=parse_size_bytes, by_profile=True)
+_LEVEL = Setting("level", 6, "compression level of gzip", 1, 9)
+_SYNCED = Setting("synced", NO, "measure until the compressed file is on the disk", choices=(NO, YES))
+
+
 class Gzip(Workload):
     name = "gzip"
     summary = "compression of a file of reproducible text by gzip, timed on the host's clock"
@@ -65,11 +70,7 @@ class Gzip(Workload):
     version_argv = ("gzip", "--version")
     by_host_clock = frozenset({TIME_HOST.name, "gzip_rate", "gzip_ratio"})
     past_caches = frozenset({"gzip_ratio"})
-    options = (
-        Setting("size", "256M", "size of the file", check=parse_size_bytes, by_profile=True),
-        Setting("level", 6, "compression level of gzip", 1, 9),
-        Setting("synced", NO, "measure until the compressed file is on the disk", choices=(NO, YES)),
-    )
+    options = (_SIZE, _LEVEL, _SYNCED)
     metrics = (
         Metric("gzip_rate", "MiB/s", "higher", "bytes compressed per second of the host's clock"),
         Metric("gzip_ratio", "1", "higher", "size of the file divided by its compressed size: the same everywhere"),
@@ -77,11 +78,11 @@ class Gzip(Workload):
 
     @property
     def size(self) -> int:
-        return parse_size_bytes(str(self.chosen["size"]))
+        return parse_size_bytes(_SIZE.of(self.chosen))
 
     def argv(self) -> list[str]:
-        synced = f" && sync {_TARGET}" if self.chosen["synced"] == YES else ""
-        return ["sh", "-c", f"gzip -{self.chosen['level']} -n -c {_SOURCE} > {_TARGET}{synced}"]
+        synced = f" && sync {_TARGET}" if _SYNCED.of(self.chosen) == YES else ""
+        return ["sh", "-c", f"gzip -{_LEVEL.of(self.chosen)} -n -c {_SOURCE} > {_TARGET}{synced}"]
 
     def prepare(self, instance: Instance) -> None:
         """Make the file in the instance from the pattern, wait until it is on the disk, and compute its checksum."""

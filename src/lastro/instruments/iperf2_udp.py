@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 
 from lastro.errors import CommandFailed, InstrumentError
-from lastro.instruments._udp import OfferedLoad, UdpFlow, UdpLoad
 from lastro.instruments.base import Watch
+from lastro.instruments.udp_load import OfferedLoad, UdpFlow, UdpLoad
 from lastro.platforms.base import Instance
 
 _PORT = 5001

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from lastro.errors import InstrumentError
-from lastro.instruments import _iperf3
-from lastro.instruments._bounds import bounded
+from lastro.instruments import iperf3
 from lastro.instruments.base import UNWATCHED, Instrument, Watch
+from lastro.instruments.bounds import bounded
 from lastro.platforms.base import Instance
 from lastro.results.samples import Metric, Reading, Series
-from lastro.study.model import Level
+from lastro.study.model import DAY_S, Level, Setting
 
+TCP_S = Setting("tcp_s", 5, "length of the TCP measurement, in whole seconds as iperf3 takes them", 1, DAY_S)
+TCP_STREAMS = Setting("tcp_streams", 1, "parallel TCP connections", 1, 128)
 _ROUNDING = 0.02
 
 
@@ -25,29 +27,24 @@ class Iperf3Tcp(Instrument):
     )
 
     def measure(
-        self,
-        client: Instance,
-        server: Instance,
-        target: str,
-        settings: Mapping[str, Level],
-        watch: Watch = UNWATCHED,
+        self, client: Instance, server: Instance, target: str, settings: Mapping[str, Level], watch: Watch = UNWATCHED
     ) -> Reading:
-        duration_s = float(settings["tcp_s"])
-        streams = ["--parallel", str(settings["tcp_streams"])]
-        report = _iperf3.run(client, server, target, duration_s, streams, watch)
+        duration_s = TCP_S.of(settings)
+        streams = ["--parallel", str(TCP_STREAMS.of(settings))]
+        report = iperf3.run(client, server, target, duration_s, streams, watch)
         return self.read(report, duration_s)
 
     def read(self, report: Mapping[str, object], duration_s: float) -> Reading:
-        received_bytes = _iperf3.number(report, "end", "sum_received", "bytes")
-        throughput = _iperf3.number(report, "end", "sum_received", "bits_per_second") / 1e6
-        per_second = tuple(_iperf3.number(item, "sum", "bits_per_second") / 1e6 for item in _iperf3.intervals(report))
-        received_s = _iperf3.number(report, "end", "sum_received", "seconds")
-        reasons = list(_iperf3.check_duration(received_s, duration_s))
+        received_bytes = iperf3.number(report, "end", "sum_received", "bytes")
+        throughput = iperf3.number(report, "end", "sum_received", "bits_per_second") / 1e6
+        per_second = tuple(iperf3.number(item, "sum", "bits_per_second") / 1e6 for item in iperf3.intervals(report))
+        received_s = iperf3.number(report, "end", "sum_received", "seconds")
+        reasons = list(iperf3.check_duration(received_s, duration_s))
         if not received_bytes:
             reasons.append("no TCP traffic reached the sink")
-        retransmits = _iperf3.number(report, "end", "sum_sent", "retransmits")
+        retransmits = iperf3.number(report, "end", "sum_sent", "retransmits")
         _require_agreement(throughput, received_bytes, received_s)
-        if retransmits > _iperf3.number(report, "end", "sum_sent", "bytes"):
+        if retransmits > iperf3.number(report, "end", "sum_sent", "bytes"):
             raise InstrumentError(f"impossible number: iperf3 reports {retransmits:g} retransmits, more than bytes")
         reading = Reading(
             {"throughput": throughput, "tcp_retransmits": retransmits},

@@ -8,14 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from lastro.errors import InstrumentError
-from lastro.instruments import _iperf3
-from lastro.instruments._bounds import bounded, possible
+from lastro.instruments import iperf3
 from lastro.instruments.base import UNWATCHED, Instrument, Watch
+from lastro.instruments.bounds import bounded, possible
 from lastro.platforms.base import Instance
 from lastro.results.samples import Metric, Reading
-from lastro.study.model import Level
+from lastro.study.model import DAY_S, Level, Setting
 from lastro.units import parse_rate_bps
 
+UDP_S = Setting("udp_s", 5, "length of the UDP measurement, in whole seconds as iperf3 takes them; 0: none", 0, DAY_S)
+UDP_RATE = Setting("udp_rate", "1M", "rate of the UDP flow in bit/s", check=parse_rate_bps)
 _LEAST_OFFERED = 0.95
 
 
@@ -29,39 +31,33 @@ class Iperf3Udp(Instrument):
     )
 
     def measure(
-        self,
-        client: Instance,
-        server: Instance,
-        target: str,
-        settings: Mapping[str, Level],
-        watch: Watch = UNWATCHED,
+        self, client: Instance, server: Instance, target: str, settings: Mapping[str, Level], watch: Watch = UNWATCHED
     ) -> Reading:
-        duration_s = float(settings["udp_s"])
-        rate = str(settings["udp_rate"])
-        report = _iperf3.run(client, server, target, duration_s, ["--udp", "--bitrate", rate], watch)
+        duration_s, rate = UDP_S.of(settings), UDP_RATE.of(settings)
+        report = iperf3.run(client, server, target, duration_s, ["--udp", "--bitrate", rate], watch)
         return self.read(report, duration_s, parse_rate_bps(rate))
 
     def read(self, report: Mapping[str, object], duration_s: float, rate_bps: float) -> Reading:
         sent, received = ("end", "sum_sent"), ("end", "sum_received")
-        sent_bytes, received_bytes = (_iperf3.number(report, *side, "bytes") for side in (sent, received))
-        seconds = _iperf3.number(report, *sent, "seconds")
+        sent_bytes, received_bytes = (iperf3.number(report, *side, "bytes") for side in (sent, received))
+        seconds = iperf3.number(report, *sent, "seconds")
         if not sent_bytes or not seconds or received_bytes > sent_bytes:
             numbers = f"{sent_bytes:g} bytes sent in {seconds:g} seconds, {received_bytes:g} received"
             raise InstrumentError(f"iperf3 reports impossible numbers: {numbers}")
         # By bytes at both ends: iperf3 itself counts gaps in the sequence, which misses the loss of the last datagrams.
         loss_percent = 100 * (1 - received_bytes / sent_bytes)
-        reasons = list(_iperf3.check_duration(seconds, duration_s))
+        reasons = list(iperf3.check_duration(seconds, duration_s))
         if not received_bytes:
             reasons.append("no UDP traffic reached the sink")
         # A short test at a low rate offers whole datagrams only: allow for one.
-        grain_bps = 8 * _iperf3.number(report, "start", "test_start", "blksize") / duration_s
+        grain_bps = 8 * iperf3.number(report, "start", "test_start", "blksize") / duration_s
         offered_bps = 8 * sent_bytes / seconds
         if offered_bps < _LEAST_OFFERED * rate_bps - grain_bps:
             reasons.append(
                 f"the generator was the bottleneck: it offered {offered_bps / 1e6:.2f} of {rate_bps / 1e6:.2f} Mbit/s"
             )
         reading = Reading(
-            {"jitter": _iperf3.number(report, *received, "jitter_ms"), "udp_loss": loss_percent},
+            {"jitter": iperf3.number(report, *received, "jitter_ms"), "udp_loss": loss_percent},
             payload_bytes=int(received_bytes),
             invalid_because=tuple(reasons),
         )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from lastro.instruments import _iperf3
-from lastro.instruments._udp import OfferedLoad, UdpFlow, UdpLoad
+from lastro.instruments import iperf3
 from lastro.instruments.base import Watch
+from lastro.instruments.udp_load import OfferedLoad, UdpFlow, UdpLoad
 from lastro.platforms.base import Instance
 
 
@@ -18,15 +18,15 @@ class Iperf3UdpLoad(UdpLoad):
 
     def flow(self, client: Instance, server: Instance, target: str, offer: OfferedLoad, watch: Watch) -> UdpFlow:
         options = ["--udp", "--bitrate", f"{offer.rate_bps:.0f}", "--length", str(offer.datagram_bytes)]
-        return self.read(_iperf3.run(client, server, target, offer.duration_s, options, watch))
+        return self.read(iperf3.run(client, server, target, offer.duration_s, options, watch))
 
     def read(self, report: Mapping[str, object]) -> UdpFlow:
         """Return the flow in a report. Raises: InstrumentError."""
         sent, received = ("end", "sum_sent"), ("end", "sum_received")
         return UdpFlow(
-            sent_bytes=_iperf3.number(report, *sent, "bytes"),
-            sent_s=_iperf3.number(report, *sent, "seconds"),
-            received_bytes=_iperf3.number(report, *received, "bytes"),
-            received_s=_iperf3.number(report, *received, "seconds"),
-            jitter_ms=_iperf3.number(report, *received, "jitter_ms"),
+            sent_bytes=iperf3.number(report, *sent, "bytes"),
+            sent_s=iperf3.number(report, *sent, "seconds"),
+            received_bytes=iperf3.number(report, *received, "bytes"),
+            received_s=iperf3.number(report, *received, "seconds"),
+            jitter_ms=iperf3.number(report, *received, "jitter_ms"),
         )

@@ -18,8 +18,10 @@ from lastro.instruments.base import UNWATCHED, Instrument, Watch
 from lastro.platforms.base import Instance
 from lastro.results.samples import AMONG_LOST, GENERATOR_DELAY, Metric, Reading, Remark, Series
 from lastro.stats.quantiles import quantile_if_estimable
-from lastro.study.model import Level
+from lastro.study.model import DAY_S, Level, Setting
 
+PROBE_INTERVAL_MS = Setting("probe_interval_ms", 10.0, "time between two datagrams of irtt", 1, 10_000)
+LOADED_S = Setting("loaded_s", 0.0, "length of the measurement of latency beside a TCP stream; 0: none", 0, DAY_S)
 PORT = 2112
 LOADED = tuple(
     Metric(f"latency_{name}_loaded", "ms", "lower", f"{words} of round trips beside a TCP stream, from when due")
@@ -58,16 +60,10 @@ class Irtt(Instrument):
     metrics = (*LOADED, LOADED_LOSS)
 
     def measure(
-        self,
-        client: Instance,
-        server: Instance,
-        target: str,
-        settings: Mapping[str, Level],
-        watch: Watch = UNWATCHED,
+        self, client: Instance, server: Instance, target: str, settings: Mapping[str, Level], watch: Watch = UNWATCHED
     ) -> Reading:
         """Probe for `loaded_s`, every `probe_interval_ms`."""
-        probed = self.probe(client, server, target, float(settings["loaded_s"]), settings, watch)
-        return loaded(probed)
+        return loaded(self.probe(client, server, target, LOADED_S.of(settings), settings, watch))
 
     def probe(
         self,
@@ -79,7 +75,7 @@ class Irtt(Instrument):
         watch: Watch = UNWATCHED,
     ) -> ProbedRoundTrips:
         """Send datagrams every `probe_interval_ms`. Raises: InstrumentError; CommandFailed; CommandTimeout."""
-        interval_ms, ip = float(settings["probe_interval_ms"]), "-6" if ":" in target else "-4"
+        interval_ms, ip = PROBE_INTERVAL_MS.of(settings), "-6" if ":" in target else "-4"
         address = f"[{target}]:{PORT}" if ip == "-6" else f"{target}:{PORT}"
         argv = ["irtt", "client", ip, "-Q", "-i", f"{interval_ms:g}ms", "-d", f"{1000 * duration_s:.0f}ms"]
         argv += [f"--timer=hybrid:{_SLEEPS}", f"--wait={_WAIT_S:g}s", "-o", "-", address]

@@ -18,8 +18,8 @@ from statistics import fmean
 
 from lastro.errors import CommandFailed, InstrumentError
 from lastro.host.base import Host
-from lastro.instruments import _http, _jmeter_plan
-from lastro.instruments._http import ClosedLoad, Endpoint, HttpLoad, LoadOrigin, Request
+from lastro.instruments import _jmeter_plan, http_load
+from lastro.instruments.http_load import ClosedLoad, Endpoint, HttpLoad, LoadOrigin, Request
 from lastro.requirements import Requirements
 from lastro.results.samples import Metric, Reading
 
@@ -44,7 +44,7 @@ class Jmeter(HttpLoad):
         packages=("curl", "default-jre-headless"), program=_JAR, recipe="jmeter", remedy="run `lastro setup jmeter`"
     )
     metrics = (
-        *_http.metrics("", "closed loop"),
+        *http_load.metrics("", "closed loop"),
         Metric("request_cycle", "ms", "lower", "time of a client divided by its requests, mean over the clients"),
     )
 
@@ -63,19 +63,19 @@ class Jmeter(HttpLoad):
         if load.requests < 1 or load.clients < max(1, len(load.proxies)):
             asked = f"{load.clients} clients with {load.requests} requests each over {len(load.proxies)} proxies"
             raise InstrumentError(f"{asked}: some would get no requests", "set `clients` to at least `proxies`")
-        if reasons := _http.check(station, load.page, load.proxies, load.timeout_s):
-            return _http.not_right(reasons, max(1, len(load.proxies)))
+        if reasons := http_load.check(station, load.page, load.proxies, load.timeout_s):
+            return http_load.not_right(reasons, max(1, len(load.proxies)))
         reading = self.read(self._run(station, load), load)
-        reasons = _http.check(station, load.page, load.proxies, load.timeout_s)
+        reasons = http_load.check(station, load.page, load.proxies, load.timeout_s)
         # Two more for each proxy (or the server): the checks before and after.
-        shares = [clients * (load.warm_up + load.requests) + 2 for clients in _http.clients_of_each(load)]
+        shares = [clients * (load.warm_up + load.requests) + 2 for clients in http_load.clients_of_each(load)]
         notes: dict[str, object] = {
             "version": version,
             "heap": _HEAP[0][4:],
             "warm_up": load.warm_up,
             "keep_alive": load.keep_alive,
         }
-        notes |= {**_http.sent_by(shares), "command": shlex.join(self.argv(station.directory))}
+        notes |= {**http_load.sent_by(shares), "command": shlex.join(self.argv(station.directory))}
         return replace(
             reading, invalid_because=(*reading.invalid_because, *reasons), notes={"http": notes | reading.notes}
         )
@@ -98,7 +98,7 @@ class Jmeter(HttpLoad):
         done = station.measure(argv, timeout_s=_START_S + load.limit_s, check=False)
         if done.returncode != 0:
             raise CommandFailed(argv, done.returncode, done.error_text or done.text)
-        text = _http.kept_text(station.host, jtl)
+        text = http_load.kept_text(station.host, jtl)
         if not text:
             raise InstrumentError(f"JMeter wrote no results: {done.text.strip()[-300:]}")
         return text
@@ -109,7 +109,7 @@ class Jmeter(HttpLoad):
         shares = _jmeter_plan.shares(load)
         for warm_up, requests in ((True, load.warm_up), (False, load.requests)):
             _whole([row for row in rows if row.warm_up is warm_up], shares, requests)
-        reading = _http.read("", [row.sample for row in rows if not row.warm_up], load.page)
+        reading = http_load.read("", [row.sample for row in rows if not row.warm_up], load.page)
         early = Counter(row.sample.wrong for row in rows if row.warm_up and row.sample.wrong)
         if early:
             reason = f"{early.total()} warm-up requests got no correct response: {early.most_common(1)[0][0][:200]}"

@@ -11,9 +11,9 @@ from typing import Self
 
 from lastro.errors import InstrumentError
 from lastro.host.base import Host
-from lastro.instruments._bounds import bounded
 from lastro.instruments._memory import MemoryWorkload
 from lastro.instruments.base import positive
+from lastro.instruments.bounds import bounded
 from lastro.results.samples import Metric, Reading, Series
 from lastro.study.model import Setting
 
@@ -23,6 +23,12 @@ _RUN = re.compile(
     re.M | re.A,
 )
 _SPEED_MIBPS = 6e3
+_ARRAY = Setting(
+    "array", 0, "size of each of two arrays in MiB; 0: four times the last-level cache of its CPUs", 0, 1_000_000
+)
+_METHOD = Setting("method", "memcpy", "by the C library, by a plain loop, or block by block", choices=tuple(_METHODS))
+_BLOCK = Setting("block", 262_144, "size of a block in bytes, for mcblock", 64, 1 << 30)
+_RUNS = Setting("runs", 10, "number of copies of the array", 1, 100_000, by_profile=True)
 
 
 class Mbw(MemoryWorkload):
@@ -30,18 +36,7 @@ class Mbw(MemoryWorkload):
     summary = "bandwidth of copying memory by mbw, over arrays of a chosen size"
     packages = ("mbw",)
     version_argv = ("dpkg-query", "--show", "mbw")
-    options = (
-        Setting(
-            "array",
-            0,
-            "size of each of two arrays in MiB; 0: four times the last-level cache of its CPUs",
-            0,
-            1_000_000,
-        ),
-        Setting("method", "memcpy", "by the C library, by a plain loop, or block by block", choices=tuple(_METHODS)),
-        Setting("block", 262_144, "size of a block in bytes, for mcblock", 64, 1 << 30),
-        Setting("runs", 10, "number of copies of the array", 1, 100_000, by_profile=True),
-    )
+    options = (_ARRAY, _METHOD, _BLOCK, _RUNS)
     metrics = (
         Metric("copy_bandwidth", "MiB/s", "higher", "bytes copied per second, over all runs (mbw)"),
         Metric("copy_bandwidth_best", "MiB/s", "higher", "bytes copied per second in the fastest run (mbw)"),
@@ -50,7 +45,7 @@ class Mbw(MemoryWorkload):
     sized_by, pieces, bandwidths = "array", "arrays", ("copy_bandwidth", "copy_bandwidth_best")
 
     def asked_bytes(self) -> int:
-        return self.number("array") << 20
+        return _ARRAY.of(self.chosen) << 20
 
     def level_of(self, piece_bytes: int) -> int:
         return -(-piece_bytes >> 20)
@@ -63,19 +58,19 @@ class Mbw(MemoryWorkload):
         return 2 * self.level_of(self.piece_on(host, cpuset)) << 20
 
     def argv(self) -> list[str]:
-        method = ["-t" + _METHODS[str(self.chosen["method"])], "-b", str(self.chosen["block"])]
-        return ["mbw", "-q", "-a", "-n", str(self.chosen["runs"]), *method, str(self.array_mib)]
+        method = ["-t" + _METHODS[_METHOD.of(self.chosen)], "-b", str(_BLOCK.of(self.chosen))]
+        return ["mbw", "-q", "-a", "-n", str(_RUNS.of(self.chosen)), *method, str(self.array_mib)]
 
     def read(self, text: str) -> Reading:
         """Parse the output. The rates are those that mbw prints, since it rounds times to 10 us."""
         found = _RUN.findall(text)
-        runs, array = self.number("runs"), self.array_mib
+        runs, array = _RUNS.of(self.chosen), self.array_mib
         if len(found) != runs or [int(number) for number, *_ in found] != list(range(runs)):
             raise InstrumentError(f"mbw printed {len(found)} runs instead of {runs}: …{text[-80:]!r}")
         reasons = set()
         for number, method, elapsed_s, size_mib, rate in found:
-            if method != str(self.chosen["method"]).upper() or float(size_mib) != array:
-                reasons.add(f"mbw ran {method} over {size_mib} MiB instead of {self.chosen['method']} over {array}")
+            if method != _METHOD.of(self.chosen).upper() or float(size_mib) != array:
+                reasons.add(f"mbw ran {method} over {size_mib} MiB instead of {_METHOD.of(self.chosen)} over {array}")
             grain_s = 0.6e-5
             if not array / (float(elapsed_s) + grain_s) <= 1.001 * float(rate):
                 reasons.add(f"mbw's run {number} reports {rate} MiB/s, but {elapsed_s} s for {array} MiB")
@@ -87,7 +82,7 @@ class Mbw(MemoryWorkload):
 
     def expected_s(self, cpus: float, slowdown: float) -> float:
         array_mib = self.level_of(self.piece_here(cpus))
-        return array_mib * (self.number("runs") + 2) * slowdown / _SPEED_MIBPS  # and filling both arrays
+        return array_mib * (_RUNS.of(self.chosen) + 2) * slowdown / _SPEED_MIBPS  # and filling both arrays
 
     def brief(self) -> Self:
         return type(self)(**{**self.chosen, "array": 1, "runs": 2})

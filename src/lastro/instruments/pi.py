@@ -12,8 +12,8 @@ from typing import Self
 
 from lastro.host.base import Host
 from lastro.instruments import _own, _words
-from lastro.instruments._bounds import bounded
 from lastro.instruments.base import TIME_TOOL, WORK_DIR, Workload, cpus_inside, positive
+from lastro.instruments.bounds import bounded
 from lastro.platforms.base import Instance
 from lastro.requirements import Requirements
 from lastro.results.samples import Metric, Reading
@@ -32,6 +32,8 @@ KNOWN = {
     10_000_000: 1912102082256852393,
 }
 _SPEED = 9e8  # of an ordinary core: N digits take N * log2(N)^2 / _SPEED seconds
+_DIGITS = Setting("digits", 1_000_000, "decimal digits, including the leading 3", 10, 10_000_000_000, by_profile=True)
+_THREADS = Setting("threads", 1, "threads of the sum; 0: one on each CPU of the instance", 0, 4096)
 
 
 class Pi(Workload):
@@ -39,10 +41,7 @@ class Pi(Workload):
     summary = "digits of pi on several threads, our own program with GMP; output is timed separately"
     version_argv = (PROGRAM, "--version")
     requirements = Requirements(packages=("gcc", "libc6-dev", "libgmp-dev"))
-    options = (
-        Setting("digits", 1_000_000, "decimal digits, including the leading 3", 10, 10_000_000_000, by_profile=True),
-        Setting("threads", 1, "threads of the sum; 0: one on each CPU of the instance", 0, 4096),
-    )
+    options = (_DIGITS, _THREADS)
     metrics = (
         TIME_TOOL,
         Metric("pi_computation", "s", "lower", "time to compute all digits of pi, in decimal (lastro-pi)"),
@@ -54,31 +53,33 @@ class Pi(Workload):
         return (_own.built(host, "pi", ("gmp",), cls.requirements.install),)
 
     def prepare(self, instance: Instance) -> None:
-        self.chosen["threads"] = self.number("threads") or cpus_inside(instance)
+        self.chosen["threads"] = _THREADS.of(self.chosen) or cpus_inside(instance)
 
     def argv(self) -> list[str]:
-        return [PROGRAM, str(self.chosen["digits"]), str(self.chosen["threads"]), f"{WORK_DIR}/lastro-pi.txt"]
+        task = (_DIGITS.of(self.chosen), _THREADS.of(self.chosen))
+        return [PROGRAM, *map(str, task), f"{WORK_DIR}/lastro-pi.txt"]
 
     def read(self, text: str) -> Reading:
         lines = _words.lines_of(text, PROGRAM)
         reasons = []
-        for key in ("digits", "threads"):
-            if (reported := _words.number(lines, key)) != self.number(key):
-                reasons.append(f"{PROGRAM} had {reported:g} {key} instead of {self.number(key)}")
+        for option in (_DIGITS, _THREADS):
+            asked, reported = option.of(self.chosen), _words.number(lines, option.name)
+            if reported != asked:
+                reasons.append(f"{PROGRAM} had {reported:g} {option.name} instead of {asked}")
         computed_s = positive("the time of the computation", _words.number(lines, "computation"))
         output_s = _words.number(lines, "output")
         values = {TIME_TOOL.name: computed_s + output_s, "pi_computation": computed_s, "pi_output": output_s}
-        wrong = (*reasons, *_wrong_digits(lines, self.number("digits")))
+        wrong = (*reasons, *_wrong_digits(lines, _DIGITS.of(self.chosen)))
         return bounded(self.metrics, Reading(values, invalid_because=wrong))
 
     def expected_s(self, cpus: float, slowdown: float) -> float:
-        digits = self.number("digits")
+        digits = _DIGITS.of(self.chosen)
         alone_s = digits * math.log2(digits) ** 2 / _SPEED
-        sum_s = 0.75 * alone_s / min(cpus, self.number("threads") or cpus)  # the rest runs on one thread
+        sum_s = 0.75 * alone_s / min(cpus, _THREADS.of(self.chosen) or cpus)  # the rest runs on one thread
         return slowdown * (0.25 * alone_s + sum_s)
 
     def brief(self) -> Self:
-        return type(self)(**{**self.chosen, "digits": min(100_000, self.number("digits"))})
+        return type(self)(**{**self.chosen, "digits": min(100_000, _DIGITS.of(self.chosen))})
 
 
 def _wrong_digits(lines: dict[str, list[list[str]]], digits: int) -> list[str]:

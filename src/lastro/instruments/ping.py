@@ -12,20 +12,30 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 
 from lastro.errors import InstrumentError
-from lastro.instruments._bounds import LONGEST_S, bounded
 from lastro.instruments.base import UNWATCHED, Instrument, Watch
+from lastro.instruments.bounds import LONGEST_S, bounded
 from lastro.platforms.base import Instance
 from lastro.results.samples import Metric, Reading, Series
 from lastro.stats.quantiles import quantile_if_estimable
-from lastro.study.model import Level
+from lastro.study.model import DAY_S, Level, Setting
 
 _REPLY = re.compile(r"bytes from .*: icmp_seq=\d+ .*time=(\d{1,9}(?:\.\d{1,9})?) ms(?! \(DUP!\))")
 _SENT = re.compile(r"\b(\d{1,12}) packets transmitted")
 _LASTED = re.compile(r"\btime (\d{1,12})ms$", re.MULTILINE)
 _ECHO_BYTES = 84  # an IP packet with ping's usual payload of 56 bytes
 _PATIENCE_S = 10.0
-# Settings: the bytes, in hexadecimal, that fill the payload of some requests, and of how many in percent.
-PATTERN, MARKED_PERCENT = "ping_pattern", "ping_suspect_percent"
+PING_S = Setting("ping_s", 5.0, "length of the measurement of latency on the idle link", 0.5, DAY_S)
+PING_INTERVAL_MS = Setting(
+    "ping_interval_ms", 100, "time between two echo requests of ping; irtt can send more often", 10, 10_000
+)
+MARKED_PERCENT = Setting(
+    "ping_suspect_percent",
+    0,
+    "echo requests of ping with the signature for which dpi searches, so that it redirects them",
+    0,
+    100,
+)
+PATTERN = "ping_pattern"  # the key of the bytes, in hexadecimal, that fill the payload of these requests
 
 
 class Ping(Instrument):
@@ -42,14 +52,9 @@ class Ping(Instrument):
     )
 
     def measure(
-        self,
-        client: Instance,
-        server: Instance,
-        target: str,
-        settings: Mapping[str, Level],
-        watch: Watch = UNWATCHED,
+        self, client: Instance, server: Instance, target: str, settings: Mapping[str, Level], watch: Watch = UNWATCHED
     ) -> Reading:
-        duration_s, interval_s = float(settings["ping_s"]), float(settings["ping_interval_ms"]) / 1000
+        duration_s, interval_s = PING_S.of(settings), PING_INTERVAL_MS.of(settings) / 1000
         n, marked = requests(settings)
         filled = [(marked, ["-p", str(settings.get(PATTERN))]), (n - marked, [])]
         runs = [
@@ -79,8 +84,8 @@ class Ping(Instrument):
 
 def requests(settings: Mapping[str, Level]) -> tuple[int, int]:
     """Return the number of echo requests, and how many of them, the first ones, are filled with the pattern."""
-    n = max(1, round(1000 * float(settings["ping_s"]) / float(settings["ping_interval_ms"])))
-    return n, round(n * float(settings.get(MARKED_PERCENT, 0)) / 100)
+    n = max(1, round(1000 * PING_S.of(settings) / PING_INTERVAL_MS.of(settings)))
+    return n, round(n * MARKED_PERCENT.of(settings) / 100) if PATTERN in settings else 0
 
 
 def idle(rtts_ms: Sequence[float], sent: int, packet_bytes: int) -> Reading:

@@ -25,11 +25,7 @@ _SUITES = ("/usr/share/phoronix-test-suite", "/usr/local/share/phoronix-test-sui
 _DATA = ("/var/lib/phoronix-test-suite", "/root/.phoronix-test-suite")  # root's: since version 8, and before it
 _INSIDE = "/usr/local/bin/lastro-pts"
 _SCRIPT = f"{_INSIDE}/suite/pts-core/phoronix-test-suite.php"
-_ENVIRONMENT = {
-    "PTS_DIR": f"{_INSIDE}/suite/",
-    "PTS_MODE": "CLIENT",
-    "PTS_USER_PATH_OVERRIDE": f"{_INSIDE}/data/",
-}
+_ENVIRONMENT = {"PTS_DIR": f"{_INSIDE}/suite/", "PTS_MODE": "CLIENT", "PTS_USER_PATH_OVERRIDE": f"{_INSIDE}/data/"}
 _HINT = "install it from phoronix-test-suite.com, then run: phoronix-test-suite install TEST; batch-setup"
 _AVERAGE = re.compile(r"^\s*Average: (\d{1,15}(?:\.\d{1,9})?) (\S.{0,60}?)\s*$", re.M | re.A)
 _SECONDS = "Seconds"
@@ -42,17 +38,18 @@ def check_test(name: str) -> None:
         raise InputError(f"'{name}' is not the name of a test", "write it as the suite does, such as pts/compress-gzip")
 
 
+_TEST = Setting("test", "pts/compress-gzip", "name of the test", check=check_test)
+_PRESET = Setting("preset", "", "its options in the format of PRESET_OPTIONS, such as dbench.clients=6")
+_RUNS = Setting("runs", 1, "runs of the test in a trial", 1, 100, by_profile=True)
+
+
 class Pts(Workload):
     name = "pts"
     summary = "one test of the Phoronix Test Suite, if the user has installed it"
     requirements = Requirements(program=PROGRAM, remedy=_HINT)
     packages = ("php-cli", "php-xml")
     version_argv = ("sh", "-c", f"grep -o 'PTS_VERSION., *.[0-9.]*[0-9]' {_INSIDE}/suite/pts-core/pts-core.php")
-    options = (
-        Setting("test", "pts/compress-gzip", "name of the test", check=check_test),
-        Setting("preset", "", "its options in the format of PRESET_OPTIONS, such as dbench.clients=6"),
-        Setting("runs", 1, "runs of the test in a trial", 1, 100, by_profile=True),
-    )
+    options = (_TEST, _PRESET, _RUNS)
     probe_limit_s = 3600.0  # the default of a trial: tests have no short version, so one run is the probe
     metrics = (
         Metric("pts_result", "1", "neither", "mean of the runs that the suite prints, in the unit of the test"),
@@ -69,24 +66,24 @@ class Pts(Workload):
         _sources(host)
 
     def argv(self) -> list[str]:
-        environment = {"FORCE_TIMES_TO_RUN": str(self.chosen["runs"])}
-        if self.chosen["preset"]:
-            environment["PRESET_OPTIONS"] = str(self.chosen["preset"])
-        return _inside(environment, "batch-run", str(self.chosen["test"]))
+        environment = {"FORCE_TIMES_TO_RUN": str(_RUNS.of(self.chosen))}
+        if preset := _PRESET.of(self.chosen):
+            environment["PRESET_OPTIONS"] = preset
+        return _inside(environment, "batch-run", _TEST.of(self.chosen))
 
     def read(self, text: str) -> Reading:
         found = _AVERAGE.findall(text)
         if len(found) != 1:
             hint = "choose one variant of the test by `preset`" if found else None
             raise InstrumentError(f"the suite printed {len(found)} averages: …{text[-80:]!r}", hint)
-        ran, asked = len(_TRIALS.findall(text)), self.number("runs")
+        ran, asked = len(_TRIALS.findall(text)), _RUNS.of(self.chosen)
         reasons = () if ran == asked else (f"the suite ran the test {ran} times instead of {asked}",)
         average, unit = positive("the suite's average", float(found[0][0])), found[0][1]
         values = {"pts_result": average} | ({"pts_seconds": average} if unit == _SECONDS else {})
         return Reading(values, invalid_because=reasons)
 
     def expected_s(self, cpus: float, slowdown: float) -> float:
-        return 60.0 * self.number("runs") * slowdown  # no more than a guess: tests differ
+        return 60.0 * _RUNS.of(self.chosen) * slowdown  # no more than a guess: tests differ
 
     def brief(self) -> Self:
         return type(self)(**{**self.chosen, "runs": 1})

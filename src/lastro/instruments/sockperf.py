@@ -10,8 +10,8 @@ import re
 from dataclasses import replace
 
 from lastro.errors import CommandFailed, InstrumentError, Unavailable
-from lastro.instruments._load_generator import BUFFER_BYTES, PORT, Direction, LoadGenerator, SentLoad, Traffic, checked
 from lastro.instruments.base import UNWATCHED, Watch
+from lastro.instruments.load_generator import BUFFER_BYTES, PORT, Direction, LoadGenerator, SentLoad, Traffic, checked
 
 _PATIENCE_S = 15.0
 _SENT = re.compile(r"Total of (\d{1,15}) messages sent in (\d{1,9}(?:\.\d{1,9})?) sec")

@@ -13,10 +13,10 @@ from dataclasses import replace
 
 from lastro.errors import CommandFailed, InstrumentError
 from lastro.host.base import Process
-from lastro.instruments._captured import OneWay, one_way
-from lastro.instruments._latency import LatencyMeter, MeasurementDisturbed, RoundTrips, judged, stored
-from lastro.instruments._load_generator import BUFFER_BYTES, PORT, Direction, Traffic
 from lastro.instruments.base import UNWATCHED, Watch
+from lastro.instruments.latency import LATENCY_S, LatencyMeter, MeasurementDisturbed, RoundTrips, judged, stored
+from lastro.instruments.load_generator import BUFFER_BYTES, OFFERED_FPS, PORT, SIZE, Direction, Traffic
+from lastro.instruments.packet_capture import OneWay, one_way
 from lastro.platforms.base import Instance
 from lastro.results.samples import Metric, Reading
 from lastro.study.model import Level
@@ -54,18 +54,12 @@ class SockperfLatency(LatencyMeter):
     )  # fmt: skip
 
     def measure(
-        self,
-        client: Instance,
-        server: Instance,
-        target: str,
-        settings: Mapping[str, Level],
-        watch: Watch = UNWATCHED,
+        self, client: Instance, server: Instance, target: str, settings: Mapping[str, Level], watch: Watch = UNWATCHED
     ) -> Reading:
         """Offer `offered_fps` packets a second for `latency_s`, of the size `frame_size`, with their answers."""
-        way, traffic = Direction(client, server, target), Traffic.of(str(settings["frame_size"]))
+        way, traffic = Direction(client, server, target), Traffic.of(SIZE.of(settings))
         with self.answering(way):
-            rate_fps, duration_s = float(settings["offered_fps"]), float(settings["latency_s"])
-            trips = self.round_trips(way, traffic, rate_fps, duration_s, watch)
+            trips = self.round_trips(way, traffic, OFFERED_FPS.of(settings), LATENCY_S.of(settings), watch)
         reading = judged(trips.histogram, None, "round_trip_{}".format)
         return replace(reading, histograms=(stored("round trip", trips.histogram),))
 

@@ -12,9 +12,9 @@ from typing import Self
 from lastro.errors import InstrumentError
 from lastro.host.base import Host
 from lastro.instruments import _own, _words
-from lastro.instruments._bounds import bounded
 from lastro.instruments._memory import MemoryWorkload
 from lastro.instruments.base import TIME_TOOL, cpus_inside, positive
+from lastro.instruments.bounds import bounded
 from lastro.platforms.base import Instance
 from lastro.requirements import Requirements
 from lastro.results.samples import Metric, Reading, Series
@@ -31,6 +31,13 @@ _SOFT_FLOAT = 4.0  # factor by which emulation slows floating point down more th
 # For every thread but the first. Where the kernel gives huge pages by default, as Debian's does in a guest, the usual
 # stack of 8 MiB costs a page of 2 MiB as soon as it is touched: thousands of threads would fill the memory.
 _STACK = "512K"
+_THREADS = Setting(
+    "threads", 1, "number of concurrent threads; may exceed the CPUs; 0: one on each CPU of the instance", 0, 65_536
+)
+_ARRAY = Setting(
+    "array", "0", "size of each of three arrays; 0: four times the last-level cache of its CPUs", check=parse_size_bytes
+)
+_REPEATS = Setting("repeats", 10, "runs of each loop; the fastest counts, except the first", 2, 200, by_profile=True)
 
 
 class Stream(MemoryWorkload):
@@ -38,17 +45,7 @@ class Stream(MemoryWorkload):
     summary = "memory bandwidth of copy, scale, add and triad as STREAM defines them; our own program"
     version_argv = (PROGRAM, "--version")
     requirements = Requirements(packages=("gcc", "libc6-dev"))
-    options = (
-        Setting(
-            "threads", 1, "number of concurrent threads; may exceed the CPUs; 0: one on each CPU of the instance",
-            0, 65_536,
-        ),
-        Setting(
-            "array", "0", "size of each of three arrays; 0: four times the last-level cache of its CPUs",
-            check=parse_size_bytes,
-        ),
-        Setting("repeats", 10, "runs of each loop; the fastest counts, except the first", 2, 200, by_profile=True),
-    )  # fmt: skip
+    options = (_THREADS, _ARRAY, _REPEATS)
     metrics = (
         TIME_TOOL,
         *(
@@ -64,7 +61,7 @@ class Stream(MemoryWorkload):
         return (_own.built(host, "stream", ("m",), cls.requirements.install),)
 
     def asked_bytes(self) -> int:
-        return parse_size_bytes(str(self.chosen["array"]))
+        return parse_size_bytes(_ARRAY.of(self.chosen))
 
     def level_of(self, piece_bytes: int) -> str:
         return str(piece_bytes)
@@ -74,18 +71,18 @@ class Stream(MemoryWorkload):
 
     def prepare(self, instance: Instance) -> None:
         super().prepare(instance)
-        self.chosen["threads"] = self.number("threads") or cpus_inside(instance)
+        self.chosen["threads"] = _THREADS.of(self.chosen) or cpus_inside(instance)
 
     def argv(self) -> list[str]:
         elements = max(1, self.piece_bytes // _ITEM)
-        threads = (f"OMP_NUM_THREADS={self.chosen['threads']}", f"OMP_STACKSIZE={_STACK}")
-        return ["env", *threads, PROGRAM, str(elements), str(self.chosen["repeats"])]
+        threads = (f"OMP_NUM_THREADS={_THREADS.of(self.chosen)}", f"OMP_STACKSIZE={_STACK}")
+        return ["env", *threads, PROGRAM, str(elements), str(_REPEATS.of(self.chosen))]
 
     def read(self, text: str) -> Reading:
         lines = _words.lines_of(text, PROGRAM)
-        repeats, elements = self.number("repeats"), int(self.argv()[-2])
+        repeats, elements = _REPEATS.of(self.chosen), int(self.argv()[-2])
         reported = {name: _words.number(lines, name) for name in ("threads", "elements", "repeats")}
-        asked = {"threads": self.number("threads"), "elements": elements, "repeats": repeats}
+        asked = {"threads": _THREADS.of(self.chosen), "elements": elements, "repeats": repeats}
         reasons = [
             f"{PROGRAM} had {reported[key]:g} {key} instead of {asked[key]}"
             for key in asked
@@ -109,9 +106,9 @@ class Stream(MemoryWorkload):
         return bounded(self.metrics, Reading(values, tuple(series), invalid_because=tuple(reasons)))
 
     def expected_s(self, cpus: float, slowdown: float) -> float:
-        loops = self.number("repeats") * sum(BYTES.values()) / _ITEM + 6  # and filling and checking the arrays
+        loops = _REPEATS.of(self.chosen) * sum(BYTES.values()) / _ITEM + 6  # and filling and checking the arrays
         hindered = 1.0 if slowdown == 1 else slowdown * _SOFT_FLOAT
-        return loops * self.piece_here(cpus) * hindered / _SPEED_BPS / min(cpus, self.number("threads") or cpus, 4)
+        return loops * self.piece_here(cpus) * hindered / _SPEED_BPS / min(cpus, _THREADS.of(self.chosen) or cpus, 4)
 
     def brief(self) -> Self:
         return type(self)(**{**self.chosen, "array": "1M", "repeats": 2})

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Self
 
 from lastro.instruments import _sysbench
-from lastro.instruments._bounds import bounded
+from lastro.instruments._sysbench import EVENTS, THREADS, TIME_S
 from lastro.instruments.base import TIME_TOOL, Workload
+from lastro.instruments.bounds import bounded
 from lastro.results.samples import Metric, Reading
 from lastro.study.model import Setting
 
 _SPEED = 6e9  # of an ordinary core: it finds the primes up to N in N^1.5 / _SPEED seconds
+_PRIMES = Setting("primes", 10_000, "an event is the search for all primes up to this", 3, 100_000_000)
 
 
 class SysbenchCpu(Workload):
@@ -18,12 +20,7 @@ class SysbenchCpu(Workload):
     summary = "search for primes by sysbench: events in a given time, or the time for a given number"
     packages = ("sysbench",)
     version_argv = _sysbench.VERSION_ARGV
-    options = (
-        Setting("primes", 10_000, "an event is the search for all primes up to this", 3, 100_000_000),
-        _sysbench.THREADS,
-        Setting("events", 0, "number of events; 0: measure for `time_s`", 0, 10**9, by_profile=True),
-        Setting("time_s", 10, "length of the measurement in whole seconds, if `events` is 0", 1, _sysbench.DAY_S),
-    )
+    options = (_PRIMES, THREADS, EVENTS, TIME_S)
     metrics = (
         TIME_TOOL,
         Metric("cpu_events", "1/s", "higher", "searches for primes per second, all threads together (sysbench)"),
@@ -32,20 +29,13 @@ class SysbenchCpu(Workload):
     )
 
     def argv(self) -> list[str]:
-        events = self.number("events")
-        limits = [f"--events={events}", f"--time={0 if events else self.chosen['time_s']}"]
-        task = [f"--cpu-max-prime={self.chosen['primes']}", f"--threads={self.chosen['threads']}"]
-        return ["sysbench", "cpu", *task, *limits, "run"]
+        primes = f"--cpu-max-prime={_PRIMES.of(self.chosen)}"
+        return ["sysbench", "cpu", primes, *_sysbench.limits(self.chosen), "run"]
 
     def read(self, text: str) -> Reading:
         done = _sysbench.report(text)
         rate = _sysbench.field(text, "rate", rf"events per second: +{_sysbench.NUMBER}\s")
-        reasons = _sysbench.threads_reasons(done, self.number("threads")) + _sysbench.rate_reasons(rate, done)
-        events = self.number("events")
-        if events and done.events != events:
-            reasons += (f"sysbench did {done.events} events instead of {events}",)
-        if not events:
-            reasons += _sysbench.length_reasons(done, self.number("time_s"))
+        reasons = _sysbench.limits_reasons(done, self.chosen) + _sysbench.rate_reasons(rate, done)
         values = {
             "time_tool": done.total_s,
             "cpu_events": done.events / done.total_s,
@@ -55,12 +45,12 @@ class SysbenchCpu(Workload):
         return bounded(self.metrics, Reading(values, invalid_because=reasons))
 
     def expected_s(self, cpus: float, slowdown: float) -> float:
-        if not self.number("events"):
-            return float(self.number("time_s"))
-        event_s: float = self.number("primes") ** 1.5 / _SPEED * slowdown
-        return self.number("events") * event_s / min(cpus, self.number("threads"))
+        if not (events := EVENTS.of(self.chosen)):
+            return float(TIME_S.of(self.chosen))
+        event_s: float = _PRIMES.of(self.chosen) ** 1.5 / _SPEED * slowdown
+        return events * event_s / min(cpus, THREADS.of(self.chosen))
 
     def brief(self) -> Self:
         """Return a short version in the same mode: a number of events, or a time."""
-        short = {"primes": min(1000, self.number("primes")), "events": min(100, self.number("events")), "time_s": 1}
+        short = {"primes": min(1000, _PRIMES.of(self.chosen)), "events": min(100, EVENTS.of(self.chosen)), "time_s": 1}
         return type(self)(**{**self.chosen, **short})

@@ -16,8 +16,8 @@ from lastro.errors import InstrumentError
 from lastro.host.base import Host
 from lastro.host.local import here
 from lastro.image.rootfs import ImageAdditions
-from lastro.instruments import _mariadb, _mysql, _sysbench
-from lastro.instruments._bounds import bounded
+from lastro.instruments import _databases, _sysbench
+from lastro.instruments._sysbench import EVENTS, THREADS, TIME_S
 from lastro.instruments.base import (
     PREPARATION_LIMIT_S,
     TIME_HOST,
@@ -29,6 +29,7 @@ from lastro.instruments.base import (
     run_timed,
     with_host_time,
 )
+from lastro.instruments.bounds import bounded
 from lastro.platforms.base import Instance
 from lastro.results.samples import Metric, Reading
 from lastro.stats.quantiles import least_n_for
@@ -41,21 +42,17 @@ _ROWS_PER_S, _SERVER_S, _TRANSACTION_S = 150_000, 3.5, 0.003  # of an ordinary h
 _HEAVIER = 1.3  # power of the slowdown for what is not plain computation: system calls, faults, many processes
 _BUCKET = re.compile(r"^ +(\d{1,9}\.\d{3}) \|[* ]{40} +(\d{1,15})$", re.MULTILINE | re.ASCII)
 _QUANTILES = (("db_latency_p50", 0.5), ("db_latency_p95", 0.95), ("db_latency_p99", 0.99))
+_MODE = Setting("mode", _READ_ONLY, "what a transaction does", choices=(_READ_ONLY, _READ_WRITE))
+_SERVER = Setting("server", _MARIADB, "database server; mysql: provided by the user", choices=(_MARIADB, _MYSQL))
+_ROWS = Setting("rows", 1_000_000, "rows of the table", 1000, 10**9, by_profile=True)
 
 
 class SysbenchOltp(Workload):
     name = "sysbench-oltp"
     summary = "transactions on a table of a database by sysbench: read-only or read-write, for a given time or number"
-    packages = (*_mariadb.PACKAGES, "sysbench")
+    packages = (*_databases.PACKAGES, "sysbench")
     version_argv = ("sh", "-c", "echo $(sysbench --version), $(mariadbd --version)")
-    options = (
-        Setting("mode", _READ_ONLY, "what a transaction does", choices=(_READ_ONLY, _READ_WRITE)),
-        Setting("server", _MARIADB, "database server; mysql: provided by the user", choices=(_MARIADB, _MYSQL)),
-        Setting("rows", 1_000_000, "rows of the table", 1000, 10**9, by_profile=True),
-        _sysbench.THREADS,
-        Setting("events", 0, "number of transactions; 0: measure for `time_s`", 0, 10**9, by_profile=True),
-        Setting("time_s", 10, "length of the measurement in whole seconds, if `events` is 0", 1, _sysbench.DAY_S),
-    )
+    options = (_MODE, _SERVER, _ROWS, THREADS, EVENTS, TIME_S)
     metrics = (
         TIME_TOOL,
         Metric("db_transactions", "1/s", "higher", "transactions per second, all threads together (sysbench)"),
@@ -70,13 +67,13 @@ class SysbenchOltp(Workload):
         super().__init__(**chosen)
         self._client: Instance | None = None
         self._address: str | None = None
-        self._server: _mariadb.Server | None = None
+        self._server: _databases.Server | None = None
         self._filled_s = 0.0
         self._variables: dict[str, str] = {}
 
     @classmethod
     def needs(cls, host: Host) -> ImageAdditions:
-        return ImageAdditions(cls.packages, _mysql.files(host))
+        return ImageAdditions(cls.packages, _databases.files(host))
 
     def from_client(self, client: Instance, address: str) -> None:
         """Send the transactions from an instance with the host's clock, to this address of the server."""
@@ -84,18 +81,13 @@ class SysbenchOltp(Workload):
         self.by_host_clock = frozenset(metric.name for metric in (*self.metrics, TIME_HOST))
 
     def _command(self, what: str) -> list[str]:
-        way = [f"--mysql-host={self._address}", f"--mysql-port={_mariadb.PORT}"]
+        way = [f"--mysql-host={self._address}", f"--mysql-port={_databases.PORT}"]
         if self._address is None:
-            way = [f"--mysql-socket={_mariadb.SOCKET}"]
-        script = f"oltp_{str(self.chosen['mode']).replace('-', '_')}"
-        table = ["--tables=1", f"--table-size={self.chosen['rows']}", "--rand-seed=1"]
+            way = [f"--mysql-socket={_databases.SOCKET}"]
+        script = f"oltp_{_MODE.of(self.chosen).replace('-', '_')}"
+        table = ["--tables=1", f"--table-size={_ROWS.of(self.chosen)}", "--rand-seed=1"]
         user = ["--db-driver=mysql", *way, f"--mysql-user={_DATABASE}", f"--mysql-db={_DATABASE}"]
-        return ["sysbench", script, *user, *table, *self._limits(), what]
-
-    def _limits(self) -> list[str]:
-        events = self.number("events")
-        limits = [f"--events={events}", f"--time={0 if events else self.chosen['time_s']}"]
-        return [f"--threads={self.chosen['threads']}", *limits, "--histogram"]
+        return ["sysbench", script, *user, *table, *_sysbench.limits(self.chosen), "--histogram", what]
 
     def argv(self) -> list[str]:
         return self._command("run")
@@ -103,11 +95,11 @@ class SysbenchOltp(Workload):
     @contextmanager
     def prepared(self, instance: Instance, limit_s: float = PREPARATION_LIMIT_S) -> Iterator[None]:
         """Start a server and fill the table, all within `limit_s`, until every row is on the disk."""
-        if self.chosen["server"] == _MYSQL:
-            _mysql.sources(here(instance.testbed.host))  # raises with the reason if it is not there
-        kind = _mysql.MYSQL if self.chosen["server"] == _MYSQL else _mariadb.MARIADB
-        ready = _mariadb.Deadline.within(limit_s)
-        with _mariadb.running(instance, ready, self._address, kind) as server:
+        if _SERVER.of(self.chosen) == _MYSQL:
+            _databases.sources(here(instance.testbed.host))  # raises with the reason if it is not there
+        kind = _databases.MYSQL if _SERVER.of(self.chosen) == _MYSQL else _databases.MARIADB
+        ready = _databases.Deadline.within(limit_s)
+        with _databases.running(instance, ready, self._address, kind) as server:
             for host in ("localhost", "%"):
                 server.sql(f"CREATE USER {_DATABASE}@'{host}'; GRANT ALL ON {_DATABASE}.* TO {_DATABASE}@'{host}'")
             server.sql(f"CREATE DATABASE {_DATABASE}")
@@ -119,7 +111,7 @@ class SysbenchOltp(Workload):
             self._variables = server.variables()
             yield
 
-    def _fill(self, client: Instance, ready: _mariadb.Deadline) -> None:
+    def _fill(self, client: Instance, ready: _databases.Deadline) -> None:
         argv = self._command("prepare")
         done = client.run(argv, timeout_s=ready.left_s(), check=False)
         if done.returncode != 0:
@@ -129,7 +121,8 @@ class SysbenchOltp(Workload):
     def _counted(self, limit_s: float) -> tuple[str, ...]:
         assert self._server is not None, "it is prepared"
         rows = self._server.sql(f"SELECT COUNT(*) FROM {_DATABASE}.sbtest1", limit_s)
-        return () if rows == str(self.chosen["rows"]) else (f"the table has {rows} rows, not {self.chosen['rows']}",)
+        asked = str(_ROWS.of(self.chosen))
+        return () if rows == asked else (f"the table has {rows} rows, not {asked}",)
 
     def run(self, instance: Instance, limit_s: float, watch: Watch = UNWATCHED) -> Reading:
         """Run the transactions and count the rows again: read-write transactions delete as many rows as they add."""
@@ -142,8 +135,8 @@ class SysbenchOltp(Workload):
             "data directory made_s": round(self._server.made_s, 3),
             "server started_s": round(self._server.started_s, 3),
             "table filled_s": round(self._filled_s, 3),
-            "rows": self.chosen["rows"],
-            "directory": _mariadb.PLACE,
+            "rows": _ROWS.of(self.chosen),
+            "directory": _databases.PLACE,
         }
         reasons = (*reading.invalid_because, *self._counted(limit_s))
         return replace(reading, notes={**reading.notes, "database": database}, invalid_because=reasons)
@@ -151,15 +144,10 @@ class SysbenchOltp(Workload):
     def read(self, text: str) -> Reading:
         done = _sysbench.report(text)
         counts = {what: int(_sysbench.field(text, what, rf"^ {{4}}{what}: +(\d{{1,15}}) +\(")) for what in _COUNTED}
-        reasons = _sysbench.threads_reasons(done, self.number("threads"))
+        reasons = _sysbench.limits_reasons(done, self.chosen)
         if counts["transactions"] != done.events:
             reasons += (f"sysbench counts {counts['transactions']} transactions in {done.events} events",)
         reasons += tuple(f"sysbench reports {counts[what]} {what}" for what in _TROUBLE if counts[what])
-        events = self.number("events")
-        if events and done.events != events:
-            reasons += (f"sysbench did {done.events} events instead of {events}",)
-        if not events:
-            reasons += _sysbench.length_reasons(done, self.number("time_s"))
         buckets = [(float(value), int(count)) for value, count in _BUCKET.findall(text)]
         values = {
             "time_tool": done.total_s,
@@ -175,15 +163,15 @@ class SysbenchOltp(Workload):
 
     def expected_s(self, cpus: float, slowdown: float) -> float:
         slow: float = slowdown**_HEAVIER
-        ready_s = (_SERVER_S + self.number("rows") / _ROWS_PER_S) * slowdown
-        if not self.number("events"):
-            return ready_s + self.number("time_s")
-        at_once: float = min(cpus, self.number("threads"))
-        return ready_s + self.number("events") * _TRANSACTION_S * slow / at_once
+        ready_s = (_SERVER_S + _ROWS.of(self.chosen) / _ROWS_PER_S) * slowdown
+        if not (events := EVENTS.of(self.chosen)):
+            return ready_s + TIME_S.of(self.chosen)
+        at_once: float = min(cpus, THREADS.of(self.chosen))
+        return ready_s + events * _TRANSACTION_S * slow / at_once
 
     def brief(self) -> Self:
         """Return a short version in the same mode: a number of transactions, or a time."""
-        events = min(self.number("events"), 20 * self.number("threads"))
+        events = min(EVENTS.of(self.chosen), 20 * THREADS.of(self.chosen))
         return type(self)(**{**self.chosen, "rows": 1000, "events": events, "time_s": 1})
 
 

@@ -19,8 +19,8 @@ from dataclasses import dataclass, replace
 
 from lastro.errors import CommandFailed, InstrumentError, hinted
 from lastro.host.base import Completed, Process
-from lastro.instruments._load_generator import MOST_BYTES, PORT, Direction, LoadGenerator, SentLoad, Traffic, checked
 from lastro.instruments.base import UNWATCHED, Watch
+from lastro.instruments.load_generator import MOST_BYTES, PORT, Direction, LoadGenerator, SentLoad, Traffic, checked
 from lastro.platforms.base import Instance
 from lastro.testbed import IN_A_GUEST
 

@@ -18,14 +18,17 @@ from statistics import fmean
 
 from lastro.errors import CommandFailed, InstrumentError
 from lastro.host.base import Host
-from lastro.instruments import _http
-from lastro.instruments._http import Endpoint, HttpLoad, LoadOrigin, OpenLoad, Request, RequestedPage
+from lastro.instruments import http_load
+from lastro.instruments.http_load import TIMEOUT_S, Endpoint, HttpLoad, LoadOrigin, OpenLoad, Request, RequestedPage
 from lastro.requirements import Requirements
 from lastro.results.samples import GENERATOR_DELAY, OVERLOADED, Metric, Reading, Remark
 from lastro.stats.quantiles import quantile
-from lastro.study.model import Level, Setting
+from lastro.study.model import DAY_S, Level, Setting
 
+RATE_PER_S = Setting("rate_per_s", 100.0, "requests per second of an open loop, which ignores `clients`", 0.1, 1e6)
+OPEN_S = Setting("open_s", 10.0, "time for which an open loop sends", 0.1, DAY_S)
 PREFIX = "open_"
+_RATE = Setting("rate", 0.0, "requests per second; 0: the study's `rate_per_s`", 0, 1e6)
 _COLUMNS = 12  # of `vegeta encode --to csv`
 _NUMBER = re.compile(r"\d{1,19}", re.ASCII)
 _LENGTH = re.compile(rb"^Content-Length: (\d{1,15})\r$", re.MULTILINE | re.IGNORECASE)
@@ -43,9 +46,9 @@ class Vegeta(HttpLoad):
     summary = "an open HTTP load by vegeta: a fixed rate; times count from when each request was due"
     start_s = 0.5
     requirements = Requirements(packages=("curl",), program="vegeta", recipe="vegeta", remedy=_REMEDY)
-    options = (Setting("rate", 0.0, "requests per second; 0: the study's `rate_per_s`", 0, 1e6),)
+    options = (_RATE,)
     metrics = (
-        *_http.metrics(PREFIX, "open loop"),
+        *http_load.metrics(PREFIX, "open loop"),
         Metric("open_rate", "1/s", "neither", "requests sent per second, by the times when they were sent"),
         Metric(
             "open_lag", "ms", "lower", "mean delay of a request in the generator itself; part of the request's time"
@@ -60,19 +63,19 @@ class Vegeta(HttpLoad):
         return f"vegeta {version[1] if version else 'of unknown version'}"
 
     def load(self, page: RequestedPage, proxies: Sequence[Endpoint], settings: Mapping[str, Level]) -> OpenLoad:
-        rate_per_s, duration_s = float(self.chosen["rate"] or settings["rate_per_s"]), float(settings["open_s"])
-        return OpenLoad(page, tuple(proxies), rate_per_s, duration_s, timeout_s=float(settings["timeout_s"]))
+        rate_per_s = _RATE.of(self.chosen) or RATE_PER_S.of(settings)
+        return OpenLoad(page, tuple(proxies), rate_per_s, OPEN_S.of(settings), timeout_s=TIMEOUT_S.of(settings))
 
     @classmethod
     def expected_s(cls, settings: Mapping[str, Level], slowdown: float = 1.0) -> float:
-        return cls.start_s + float(settings["open_s"])
+        return cls.start_s + OPEN_S.of(settings)
 
     def measure(self, station: LoadOrigin, load: OpenLoad) -> Reading:
         version = self.require(station.host)
         if not load.rate_per_s * load.duration_s >= max(1, len(load.proxies)):
             raise InstrumentError(f"too few requests: {load.rate_per_s:g} requests/s for {load.duration_s:g} s")
-        if reasons := _http.check(station, load.page, load.proxies, load.timeout_s):
-            return _http.not_right(reasons, len(_ways(load)))
+        if reasons := http_load.check(station, load.page, load.proxies, load.timeout_s):
+            return http_load.not_right(reasons, len(_ways(load)))
         script = self.script(station.directory, load)
         station.host.run(["rm", "-rf", station.directory])
         station.host.write_text(station.file("targets"), f"GET {load.page.url}\n")
@@ -81,9 +84,9 @@ class Vegeta(HttpLoad):
         if done.returncode != 0:
             raise CommandFailed(["vegeta", "attack"], done.returncode, done.error_text or done.text)
         files = [station.file(f"{position}.csv") for position, _ in enumerate(_ways(load))]
-        reading = self.read([_http.kept_text(station.host, file) for file in files], load)
-        reasons = _http.check_reasons(done.text, load.page, _n_checks(load))
-        reasons += _http.check(station, load.page, load.proxies, load.timeout_s)
+        reading = self.read([http_load.kept_text(station.host, file) for file in files], load)
+        reasons = http_load.check_reasons(done.text, load.page, _n_checks(load))
+        reasons += http_load.check(station, load.page, load.proxies, load.timeout_s)
         notes = {"version": version, "keep_alive": load.keep_alive, "command": script, **reading.notes}
         return replace(reading, invalid_because=(*reading.invalid_because, *reasons), notes={"http": notes})
 
@@ -96,7 +99,7 @@ class Vegeta(HttpLoad):
             f"-keepalive={str(load.keep_alive).lower()} -redirects=-1 -max-body=0 -http2=false "
             "-header='Accept-Encoding: identity' -targets=targets"
         )
-        lines = [_http.CHECK, f"cd {shlex.quote(directory)} || exit", "pids="]
+        lines = [http_load.CHECK, f"cd {shlex.quote(directory)} || exit", "pids="]
         for position, proxy in enumerate(ways):
             by = f"http_proxy=http://{proxy} " if proxy else ""
             lines.append(f'{by}{each} -output={position}.gob & pids="$pids $!"')
@@ -104,7 +107,7 @@ class Vegeta(HttpLoad):
                 lines.append(f"sleep {interval_ns / len(ways) / 1e9:.6f}")
         for n in range(_n_checks(load)):
             lines.append(f"sleep {_CHECK_EVERY_S}")
-            lines.append(_http.check_line(load.page, ways[n % len(ways)], load.timeout_s))
+            lines.append(http_load.check_line(load.page, ways[n % len(ways)], load.timeout_s))
         lines.append("for pid in $pids; do wait $pid || exit; done")
         lines += [f"vegeta encode --to csv --output {n}.csv {n}.gob || exit" for n, _ in enumerate(ways)]
         return "\n".join([*lines, ""])
@@ -115,8 +118,8 @@ class Vegeta(HttpLoad):
         first_ns = min(_number("time", row[0]) for own in rows for row in own)  # relative to it, times stay exact
         found = [_scheduled(_hits(own, first_ns, load), _interval_ns(load) / 1e6) for own in rows]
         sent = [hit for own in found for hit in own]
-        reading = _http.read(PREFIX, [hit.sample for hit in sent], load.page)
-        notes = _http.sent_by([len(own) + n for own, n in zip(found, _checks_of_each(load), strict=True)])
+        reading = http_load.read(PREFIX, [hit.sample for hit in sent], load.page)
+        notes = http_load.sent_by([len(own) + n for own, n in zip(found, _checks_of_each(load), strict=True)])
         if reading.invalid_because:
             return replace(reading, notes=notes)
         rate_per_s = sum(len(own) for own in found) / load.duration_s
@@ -181,7 +184,7 @@ def _scheduled(hits: Sequence[_Hit], interval_ms: float) -> list[_Hit]:
 def _own_delay(hits: Sequence[_Hit], measured: Mapping[str, float]) -> Iterator[Remark]:
     """Yield remarks on percentiles that come from the generator, not from the server."""
     lags_ms = [hit.lag_ms for hit in hits]
-    for name, q in _http.QUANTILES:
+    for name, q in http_load.QUANTILES:
         metric = f"{PREFIX}request_time_{name}"
         if metric in measured and (own_ms := quantile(lags_ms, q)) > _MOST_OWN * measured[metric]:
             text = f"{measured[metric]:.3f} ms; the same percentile of the generator's own delay is {own_ms:.3f} ms"

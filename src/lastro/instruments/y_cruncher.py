@@ -16,8 +16,8 @@ from typing import Self
 from lastro.errors import InstrumentError, Unavailable
 from lastro.host.base import Host
 from lastro.instruments import _own
-from lastro.instruments._bounds import bounded
 from lastro.instruments.base import TIME_TOOL, WORK_DIR, Workload, cpus_inside, positive
+from lastro.instruments.bounds import bounded
 from lastro.platforms.base import Instance
 from lastro.requirements import Requirements
 from lastro.results.samples import Metric, Reading
@@ -30,6 +30,8 @@ _INSIDE = "/usr/local/bin/lastro-y-cruncher"
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _SECONDS = r":\s+(\d{1,9}(?:\.\d{1,9})?) seconds\b"
 _SPEED = 1.6e9  # of an ordinary core: N digits take N * log2(N)^2 / _SPEED seconds
+_DIGITS = Setting("digits", 25_000_000, "decimal digits", 1_000_000, 10_000_000_000, by_profile=True)
+_THREADS = Setting("threads", 1, "number of concurrent threads; 0: one on each CPU of the instance", 0, 4096)
 
 
 class YCruncher(Workload):
@@ -37,14 +39,8 @@ class YCruncher(Workload):
     summary = "digits of pi by y-cruncher, if the user has it; computation is timed separately"
     requirements = Requirements(program=PROGRAM, remedy=_HINT)
     version_argv = ("env", "-C", _INSIDE, f"./{PROGRAM}", "version")
-    options = (
-        Setting("digits", 25_000_000, "decimal digits", 1_000_000, 10_000_000_000, by_profile=True),
-        Setting("threads", 1, "number of concurrent threads; 0: one on each CPU of the instance", 0, 4096),
-    )
-    metrics = (
-        TIME_TOOL,
-        Metric("y_cruncher_computation", "s", "lower", "total computation time (y-cruncher)"),
-    )
+    options = (_DIGITS, _THREADS)
+    metrics = (TIME_TOOL, Metric("y_cruncher_computation", "s", "lower", "total computation time (y-cruncher)"))
 
     @classmethod
     def programs(cls, host: Host) -> tuple[str, ...]:
@@ -55,11 +51,11 @@ class YCruncher(Workload):
         _sources(host)
 
     def prepare(self, instance: Instance) -> None:
-        self.chosen["threads"] = self.number("threads") or cpus_inside(instance)
+        self.chosen["threads"] = _THREADS.of(self.chosen) or cpus_inside(instance)
 
     def argv(self) -> list[str]:
         """Return the command. It runs in its own directory, and writes neither digits nor a record."""
-        task = ["bench", str(self.chosen["digits"]), f"-TD:{self.chosen['threads']}", "-od:0", "-o", WORK_DIR]
+        task = ["bench", str(_DIGITS.of(self.chosen)), f"-TD:{_THREADS.of(self.chosen)}", "-od:0", "-o", WORK_DIR]
         return ["env", "-C", _INSIDE, f"./{PROGRAM}", "skip-warnings", *task]
 
     def read(self, text: str) -> Reading:
@@ -75,12 +71,12 @@ class YCruncher(Workload):
         """Return how the result differs from the task: digits, their check, threads if this version reports them."""
         reasons = []
         digits = re.search(r"Decimal Digits:\s+(\d[\d,]{0,30})", text, re.ASCII)
-        if not digits or digits[1].replace(",", "") != str(self.chosen["digits"]):
+        if not digits or digits[1].replace(",", "") != str(_DIGITS.of(self.chosen)):
             computed = f"{digits[1]} digits" if digits else "an unknown number of digits"
-            reasons.append(f"y-cruncher computed {computed} instead of {self.chosen['digits']}")
+            reasons.append(f"y-cruncher computed {computed} instead of {_DIGITS.of(self.chosen)}")
         threads = re.search(r"Threading Mode:.*->\s+(\d{1,6})\s*/", text, re.ASCII)
-        if threads and int(threads[1]) != self.number("threads"):
-            reasons.append(f"y-cruncher worked with {threads[1]} threads instead of {self.chosen['threads']}")
+        if threads and int(threads[1]) != _THREADS.of(self.chosen):
+            reasons.append(f"y-cruncher worked with {threads[1]} threads instead of {_THREADS.of(self.chosen)}")
         checked = re.search(r"Spot Check:\s+(\S.{0,80})", text)
         if not checked:
             reasons.append("y-cruncher did not report a check of its digits")
@@ -89,8 +85,8 @@ class YCruncher(Workload):
         return tuple(reasons)
 
     def expected_s(self, cpus: float, slowdown: float) -> float:
-        digits = self.number("digits")
-        return slowdown * digits * math.log2(digits) ** 2 / _SPEED / min(cpus, self.number("threads") or cpus)
+        digits = _DIGITS.of(self.chosen)
+        return slowdown * digits * math.log2(digits) ** 2 / _SPEED / min(cpus, _THREADS.of(self.chosen) or cpus)
 
     def brief(self) -> Self:
         return type(self)(**{**self.chosen, "digits": 1_000_000})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
@@ -11,7 +11,7 @@ from typing import ClassVar
 from lastro.errors import LastroError
 from lastro.host.cgroups import Usage, block_device_of
 from lastro.platforms.base import AVAILABLE, Availability, Instance, InstanceSpec, Platform, unavailable
-from lastro.requirements import NOTHING, Requirements
+from lastro.study.parts import Part
 from lastro.testbed import Testbed
 
 NEIGHBOUR = "neighbour"
@@ -62,11 +62,8 @@ class Profile:
         return cls({}, n_cpus / 2, block_device_of(testbed.scratch_dir, testbed.host), n_cpus)
 
 
-class Isolation(ABC):
+class Isolation(Part):
     kind = "isolation"
-    name: ClassVar[str]
-    summary: ClassVar[str]
-    requirements: ClassVar[Requirements] = NOTHING  # of the host; `lastro setup` installs them
     needs_profile: ClassVar[bool] = False
 
     @abstractmethod

@@ -4,21 +4,18 @@ It reads nothing in between, so that it does not affect the measurement."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from lastro.platforms.base import Instance
-from lastro.requirements import NOTHING, Requirements
 from lastro.results.samples import Metric
+from lastro.study.parts import Part
 from lastro.testbed import Testbed
 
 
-class Meter(ABC):
+class Meter(Part):
     kind = "meter"
-    name: ClassVar[str]
-    summary: ClassVar[str]
-    requirements: ClassVar[Requirements] = NOTHING  # of the host; `lastro setup` installs them
     metrics: ClassVar[tuple[Metric, ...]] = ()
     whole_host: ClassVar[bool] = False  # it watches more than its instances
 

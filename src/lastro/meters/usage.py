@@ -10,6 +10,7 @@ from typing import Any
 from lastro.host.cgroups import Usage
 from lastro.meters.base import Meter
 from lastro.results.samples import Metric
+from lastro.units import MIB
 
 _NEIGHBOUR = "neighbour"
 
@@ -50,7 +51,7 @@ class UsageMeter(Meter):
         return {
             "chain_cpus": sum(used.cpu_s for used in chain.values()) / elapsed_s,
             "function_cpus": self.used["function"].cpu_s / elapsed_s,
-            "chain_memory": sum(used.memory_peak_bytes for used in chain.values()) / 2**20,
+            "chain_memory": sum(used.memory_peak_bytes for used in chain.values()) / MIB,
         }
 
     def notes(self) -> dict[str, Any]:

@@ -11,19 +11,20 @@ import threading
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from typing import ClassVar
 
 from lastro.errors import CommandFailed, PlatformError
-from lastro.platforms._container import ENVIRONMENT, IN_MEMORY, INIT, ON_DISK, capabilities, set_own_sysctls
 from lastro.platforms._lxd_daemon import IMAGE, POOL, Flavour, PrivateDaemon
 from lastro.platforms.base import Instance, InstanceSpec, Platform
-from lastro.platforms.lxc import first_error, seccomp_policy
+from lastro.platforms.container import ENVIRONMENT, INIT, capabilities, set_own_sysctls
+from lastro.platforms.lxc import cgroup_lines, first_error, seccomp_policy, writable_lines
 from lastro.study.model import Level, Setting
 from lastro.testbed import Testbed
 
 _LAUNCH_TIMEOUT_S = 300.0  # the image is unpacked anew for every instance, unless the storage has snapshots
 _NAME = re.compile(r"[A-Za-z]([A-Za-z0-9-]*[A-Za-z0-9])?")
+_STORAGE_WORDS = "storage of instances: in a directory, or in a file with a file system"
+_STORAGE = Setting("storage", "dir", _STORAGE_WORDS, choices=("dir", "btrfs", "zfs"))
 
 
 class LxdInstance(Instance):
@@ -45,15 +46,12 @@ class LxdInstance(Instance):
 
 class LxdPlatform(Platform):
     flavour: ClassVar[Flavour]
-    options = (
-        Setting("storage", "dir", "storage of instances: in a directory, or in a file with a file system",
-                choices=("dir", "btrfs", "zfs")),
-    )  # fmt: skip
+    options = (_STORAGE,)
     confines = frozenset({"apparmor", "seccomp", "drop_capabilities", "user_namespace", "read_only_root"})
 
     def __init__(self, **chosen: Level) -> None:
         super().__init__(**chosen)
-        self._storage = str(self.chosen["storage"])
+        self._storage = _STORAGE.of(self.chosen)
         self._daemon: PrivateDaemon | None = None
         self._turn = threading.Lock()
 
@@ -95,8 +93,8 @@ class LxdPlatform(Platform):
                 f"lxc.cgroup.dir.container = {cgroup.lstrip('/')}",
                 f"lxc.cgroup.dir.monitor = {monitor.lstrip('/')}",
                 f"lxc.cgroup.dir.monitor.pivot = {daemon.group.lstrip('/')}/pivot",
-                *_limit_lines(testbed, spec),
-                *(_writable_lines(daemon.root_of(name)) if spec.security.read_only_root else ()),
+                *cgroup_lines(testbed, testbed.cgroups.settings(spec.resources)),
+                *(writable_lines(daemon.root_of(name), "bind,rw") if spec.security.read_only_root else ()),
             ]
             launch = [*client, "launch", "--quiet", IMAGE, name, "--no-profiles"]
             try:
@@ -153,20 +151,6 @@ def known_name(name: str) -> str:
 
 def _word(value: bool) -> str:
     return "true" if value else "false"
-
-
-def _limit_lines(testbed: Testbed, spec: InstanceSpec) -> list[str]:
-    """Return the same values as Lastro writes into its own groups, so that a limit means the same on all platforms."""
-    prefix = "lxc.cgroup" if testbed.cgroups.version == 1 else "lxc.cgroup2"
-    settings = testbed.cgroups.settings(spec.resources)
-    return [f"{prefix}.{file.rpartition('/')[2]} = {value}" for file, value in settings]
-
-
-def _writable_lines(root: Path) -> list[str]:
-    """Return the writable mounts under a read-only root: in memory and on the disk of the instance."""
-    in_memory = [f"tmpfs {place.strip('/')} tmpfs {options} 0 0" for place, options in IN_MEMORY.items()]
-    on_disk = f"{root}{ON_DISK} {ON_DISK.strip('/')} none bind,rw 0 0"
-    return [f"lxc.mount.entry = {entry}" for entry in (*in_memory, on_disk)]
 
 
 def _removal_script(client: Sequence[str], name: str) -> str:

@@ -17,8 +17,8 @@ from lastro.host.base import Host, Process
 from lastro.host.ledger import NETNS_DIR
 from lastro.host.shell import quoted
 from lastro.host.state_dirs import close_sockets
-from lastro.platforms._container import let_children_inherit
 from lastro.platforms._daemons import lasting
+from lastro.platforms.container import let_children_inherit
 from lastro.testbed import Testbed
 
 IMAGE = POOL = "lastro"
@@ -143,11 +143,9 @@ class PrivateDaemon:
 
     def _make_storage(self) -> None:
         size = f"size={_LOOP_FILE_SIZE}"
-        where = {
-            "dir": [f"source={self.disk}/pool"],
-            "btrfs": [size],
-            "zfs": [size, f"zfs.pool_name={self._zpool}"],
-        }[self._storage]
+        where = {"dir": [f"source={self.disk}/pool"], "btrfs": [size], "zfs": [size, f"zfs.pool_name={self._zpool}"]}[
+            self._storage
+        ]
         try:
             self._testbed.host.run([*self.client, "storage", "create", POOL, self._storage, *where])
         except CommandFailed as error:

@@ -1,15 +1,100 @@
-"""A virtual machine as an instance: its links end in taps, and its kernel has the network."""
+"""Virtual machines as instances: commands over serial ports, clocks of the guest, links that end in taps."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from lastro.errors import CommandFailed, CommandTimeout, PlatformError
 from lastro.host.shell import setting
-from lastro.platforms._guest import GuestInstance
-from lastro.platforms.base import Port, Tap, configuration, single_segments
+from lastro.platforms.base import Instance, InstanceSpec, Port, Tap, configuration, single_segments
+from lastro.testbed import Testbed
+from lastro.validity import ClockSample, drift
+
+__all__ = ["CLIENT", "PORTS", "SOCKET_PATTERN", "ClockSample", "GuestInstance", "drift"]
+
+CLIENT = Path(__file__).with_name("_guest_client.py")
+# Paths of Unix sockets are short (108 bytes), so the directory must be in the session's run_dir.
+SOCKET_PATTERN = "{number}.sock"
+PORTS = 4  # commands at the same time: a server, a load, and two that observe or prepare
+_CLOCK_READINGS = 9
+_NO_ANSWER = 124  # an exit code of the client
+_GONE = "lastro: the guest is gone: "  # printed by the client before the reason when it exits with another code
+
+
+def sample_of(text: str) -> ClockSample:
+    """Return the client's most precise reading, the one that took the host the shortest time.
+
+    Each line has four times in ns: the host's before and after, the guest's, and that of the guest's wall clock.
+
+    Raises: ValueError when there is none."""
+    readings = [[int(word) for word in line.split()] for line in text.splitlines()]
+    before, after, guest, real = min(readings, key=lambda reading: reading[1] - reading[0])
+    return ClockSample((before + after) / 2e9, guest / 1e9, real / 1e9, (after - before) / 2e9)
+
+
+class GuestInstance(Instance):
+    """A virtual machine whose agent serves the Unix sockets in a directory: `*.sock`, one command at a time on each."""
+
+    def __init__(self, testbed: Testbed, spec: InstanceSpec, *, netns: str, cgroup: str, sockets: Path) -> None:
+        super().__init__(testbed, spec, netns=netns, cgroup=cgroup)
+        self.sockets = sockets
+
+    def wrap(self, argv: Sequence[str]) -> list[str]:
+        return [*self._client, "--", *argv]
+
+    def wait_ready(self, timeout_s: float) -> None:
+        """Wait until the agent answers.
+
+        Raises: PlatformError when it does not answer within `timeout_s`, or the monitor ends."""
+        try:
+            self.testbed.host.run([*self._client, "--wait-ready", f"{timeout_s:g}"], timeout_s=timeout_s + 10)
+        except CommandTimeout as error:
+            raise self.no_boot(_no_answer(timeout_s)) from error
+        except CommandFailed as error:
+            reason = error.stderr.strip().rpartition("\n")[2].removeprefix(_GONE)
+            unanswered = error.returncode == _NO_ANSWER or not reason
+            raise self.no_boot(_no_answer(timeout_s) if unanswered else reason) from error
+
+    def no_boot(self, reason: str) -> PlatformError:
+        """Return the error of a guest that has not booted, with the same words in every session for the same fault.
+
+        It omits the session's token, which is part of file names, and the name of an instance of a probe."""
+        name = "" if self.spec.role == "probe" else f" {self.spec.name}"
+        return PlatformError(f"the guest{name} did not boot: {reason.replace(self.testbed.session.token, '…')}")
+
+    def clock(self) -> ClockSample:
+        """Return a reading of the guest's clocks now, the best of several.
+
+        Raises: PlatformError when the guest does not answer."""
+        try:
+            done = self.testbed.host.run([*self._client, "--clocks", str(_CLOCK_READINGS)], timeout_s=30)
+            return sample_of(done.text)
+        except (CommandFailed, CommandTimeout, ValueError) as error:
+            raise PlatformError(f"the clocks of guest {self.spec.name} cannot be read: {error}") from error
+
+    @property
+    def _client(self) -> tuple[str, ...]:
+        return ("python3", "-I", "-S", client_on(self.testbed), str(self.sockets))
+
+
+def client_on(testbed: Testbed) -> str:
+    """Return the path of the client on the testbed's host; on a remote one, `send_client` puts it there."""
+    return str(testbed.run_dir / CLIENT.name if testbed.host.remote else CLIENT)
+
+
+def send_client(testbed: Testbed) -> None:
+    """Copy the client to a remote host, where it lives as long as the session. Raises: Unavailable without a Python."""
+    if testbed.host.remote:
+        testbed.host.require("python3", "apt-get install python3-minimal")
+        testbed.host.write_text(client_on(testbed), CLIENT.read_text(encoding="utf-8"))
+
+
+def _no_answer(timeout_s: float) -> str:
+    return f"its agent did not answer within {timeout_s:g} s"
 
 
 class MachineInstance(GuestInstance):

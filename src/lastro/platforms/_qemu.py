@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import ClassVar
 
 from lastro.errors import Unavailable
-from lastro.host.base import Host, Process
+from lastro.host.base import Host
 from lastro.host.shell import quoted
 from lastro.image import guest
-from lastro.platforms._guest import PORTS, SOCKET_PATTERN
-from lastro.platforms._hypervisor import MEMORY, VCPUS, Hypervisor, HypervisorInstance, making_places
+from lastro.platforms._machine import PORTS, SOCKET_PATTERN
 from lastro.platforms.base import InstanceSpec, Tap
+from lastro.platforms.hypervisor import MEMORY, VCPUS, Hypervisor, HypervisorInstance, making_places
 from lastro.requirements import Requirements
 from lastro.study.model import Setting
 from lastro.testbed import Testbed
@@ -24,22 +24,19 @@ from lastro.testbed import Testbed
 _RAW, _QCOW2 = "raw", "qcow2"
 FIRST_FD = 3  # of the first card's macvtap device; a plain sh has descriptors of one digit
 
-OPTIONS = (
-    Setting("nic", "virtio", "network card: para-virtual, or fully emulated", choices=("virtio", "e1000", "rtl8139")),
-    Setting("disk", "virtio", "disk: para-virtual, or on an emulated AHCI controller", choices=("virtio", "ahci")),
-    Setting("format", _QCOW2, "disk file: a qcow2 layer over the shared disk, or a copy", choices=(_QCOW2, _RAW)),
-    Setting("cache", "none", "how the host caches the disk", choices=("none", "writeback", "writethrough", "unsafe")),
-    VCPUS,
-    MEMORY,
-    Setting("machine", "q35", "emulated board: a PC, or the minimum that Linux needs", choices=("q35", "microvm")),
+NIC = Setting("nic", "virtio", "network card: para-virtual, or fully emulated", choices=("virtio", "e1000", "rtl8139"))
+_DISK = Setting("disk", "virtio", "disk: para-virtual, or on an emulated AHCI controller", choices=("virtio", "ahci"))
+_FORMAT = Setting("format", _QCOW2, "disk file: a qcow2 layer over the shared disk, or a copy", choices=(_QCOW2, _RAW))
+_CACHE = Setting(
+    "cache", "none", "how the host caches the disk", choices=("none", "writeback", "writethrough", "unsafe")
+)
+_MACHINE = Setting(
+    "machine", "q35", "emulated board: a PC, or the minimum that Linux needs", choices=("q35", "microvm")
 )
 
 
 class QemuInstance(HypervisorInstance):
-    """A guest. QEMU runs in the DUT's namespace, where the taps are."""
-
     _platform: QemuPlatform
-    _qemu: Process | None = None
 
     def require_taps(self, taps: Mapping[str, Tap]) -> None:
         """Accept every kind of tap: QEMU's cards can be configured to complete their packets."""
@@ -52,12 +49,9 @@ class QemuInstance(HypervisorInstance):
             if tap.kind == "macvtap":  # it passes on only frames to its own address
                 host.run(["ip", "-n", self.netns, "link", "set", tap.link, "address", mac])
         argv = self._platform.argv(self.testbed, self.spec, self.home, plugged, log)
-        enter = self.testbed.cgroups.entering(self.cgroup)  # first: `ip netns exec` mounts another /sys
-        opener = ["sh", "-ec", _opening(plugged, self.home), "qemu"]
-        self._qemu = host.spawn([*enter, "ip", "netns", "exec", self.netns, *opener, *argv])
+        self.start_monitor("sh", "-ec", _opening(plugged, self.home), "qemu", *argv)
 
     def wait_ready(self, timeout_s: float) -> None:
-        assert self._qemu is not None, "a guest with ports is plugged before it is ready"
         (socket,) = quoted(self.sockets / "0.sock")
         listening = f"n=0; until [ -S {socket} ]; do [ $((n += 1)) -lt 500 ]; sleep 0.01; done"
         if self.testbed.host.run(["sh", "-ec", listening], check=False).returncode != 0:
@@ -66,19 +60,13 @@ class QemuInstance(HypervisorInstance):
 
     def last_words(self) -> str:
         """Return the standard error of QEMU, or else the end of the guest's console."""
-        if self._qemu is not None and not self._qemu.alive():
-            done = self._qemu.stop()
-            if words := done.error_text.strip():
-                return words[-300:]
+        if not self.monitor.alive() and (words := self.monitor.stop().error_text.strip()):
+            return words[-300:]
         try:
             console = self.testbed.host.read_text(str(self.home / "console.log"))
         except OSError:
             return ""
         return " / ".join(line.strip() for line in console.strip().splitlines()[-2:])[-300:]
-
-    def stop(self) -> None:
-        if self._qemu is not None:
-            self._qemu.stop()
 
 
 def _opening(cards: Sequence[tuple[Tap, str]], home: Path) -> str:
@@ -99,7 +87,7 @@ def _opening(cards: Sequence[tuple[Tap, str]], home: Path) -> str:
 class QemuPlatform(Hypervisor):
     """The base of QEMU's platforms, which differ in `accelerator` and `cpu`."""
 
-    options = OPTIONS
+    options = (NIC, _DISK, _FORMAT, _CACHE, VCPUS, MEMORY, _MACHINE)
     version_argv = ("qemu-system-x86_64", "--version")
     requirements = Requirements(packages=("qemu-system-x86", "qemu-utils", "e2fsprogs"))
     program = "qemu-system-x86_64"
@@ -112,7 +100,7 @@ class QemuPlatform(Hypervisor):
 
     def instance(self, testbed: Testbed, spec: InstanceSpec, cgroup: str) -> QemuInstance:
         made = QemuInstance(testbed, spec, self, cgroup)
-        made.host_cache = str(self.chosen["cache"])
+        made.host_cache = _CACHE.of(self.chosen)
         return made
 
     def furnishing(self, instance: HypervisorInstance) -> str:
@@ -122,7 +110,7 @@ class QemuPlatform(Hypervisor):
         self, testbed: Testbed, spec: InstanceSpec, home: Path, cards: Sequence[tuple[Tap, str]], log: Path
     ) -> list[str]:
         """Return QEMU's command line for a guest."""
-        bare = self.chosen["machine"] == "microvm"
+        bare = _MACHINE.of(self.chosen) == "microvm"
         kind = "device" if bare else "pci"
         argv = [
             "qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
@@ -136,8 +124,8 @@ class QemuPlatform(Hypervisor):
         for number, (tap, mac) in enumerate(cards, start=FIRST_FD):
             how = f"fd={number}" if tap.kind == "macvtap" else f"ifname={tap.link},script=no,downscript=no"
             rom = "" if bare else ",romfile="  # nothing boots from the network
-            emulated = self.chosen["nic"] != "virtio"
-            model = self.chosen["nic"] if emulated else f"virtio-net-{kind}"
+            emulated = NIC.of(self.chosen) != "virtio"
+            model = NIC.of(self.chosen) if emulated else f"virtio-net-{kind}"
             argv += ["-netdev", f"tap,id=n{number},{how}{self._vhost(testbed)}"]
             # Segmentation offload depends on checksum offload; an emulated card finishes both itself.
             finished = "" if tap.offloads or emulated else ",csum=off"
@@ -145,11 +133,11 @@ class QemuPlatform(Hypervisor):
         return argv
 
     def _machine(self, bare: bool) -> str:
-        if bare and (self.chosen["nic"] != "virtio" or self.chosen["disk"] == "ahci"):
+        if bare and (NIC.of(self.chosen) != "virtio" or _DISK.of(self.chosen) == "ahci"):
             raise Unavailable("a microvm has no PCI bus for an emulated card or controller", "choose machine=q35")
         if bare:
             return "microvm,pcie=off,pit=off,pic=off,rtc=on,isa-serial=on"
-        return "q35,usb=off,smbus=off" + (",sata=off" if self.chosen["disk"] == "virtio" else "")
+        return "q35,usb=off,smbus=off" + (",sata=off" if _DISK.of(self.chosen) == "virtio" else "")
 
     def _command_line(self, testbed: Testbed, spec: InstanceSpec, bare: bool) -> str:
         words = ["console=ttyS0", "loglevel=4", "tsc=reliable", *self.mitigation_words]
@@ -159,20 +147,19 @@ class QemuPlatform(Hypervisor):
 
     def overlay_argv(self, scratch: Path) -> list[str]:
         """Return the command that makes the disk of a guest. A copy is flushed before any measurement."""
-        if self.chosen["format"] == _RAW:
+        if _FORMAT.of(self.chosen) == _RAW:
             copy = 'cp --sparse=always --reflink=auto "$0" "$1"; sync "$1"'
             return ["sh", "-ec", copy, str(self.guest.disk), self._file(scratch)]
         below = ["-b", str(self.guest.disk), "-F", "raw"]
         return ["qemu-img", "create", "-q", "-f", "qcow2", *below, self._file(scratch)]
 
     def _file(self, scratch: Path) -> str:
-        return f"{scratch}/disk.{self.chosen['format']}"
+        return f"{scratch}/disk.{_FORMAT.of(self.chosen)}"
 
     def _disk(self, kind: str, scratch: Path) -> list[str]:
-        drive = (
-            f"if=none,id=root,format={self.chosen['format']},file={self._file(scratch)},cache={self.chosen['cache']}"
-        )
-        if self.chosen["disk"] == "ahci":
+        kept, cache = _FORMAT.of(self.chosen), _CACHE.of(self.chosen)
+        drive = f"if=none,id=root,format={kept},file={self._file(scratch)},cache={cache}"
+        if _DISK.of(self.chosen) == "ahci":
             return ["-drive", drive, "-device", "ide-hd,drive=root,bus=ide.0"]
         return ["-drive", drive, "-device", f"virtio-blk-{kind},drive=root"]
 
@@ -180,7 +167,7 @@ class QemuPlatform(Hypervisor):
         return ""
 
     def residuals(self, testbed: Testbed) -> dict[str, str]:
-        raw = self.chosen["format"] == _RAW
+        raw = _FORMAT.of(self.chosen) == _RAW
         return {
             **super().residuals(testbed),
             "root filesystem": f"ext4 on a disk of its own ({'raw' if raw else 'qcow2 over raw'})",

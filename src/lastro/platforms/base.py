@@ -18,8 +18,7 @@ from lastro.host.cgroups import Resources, Usage
 from lastro.host.threads import all_of
 from lastro.platforms._gate import CALM_S, Gate, measuring, named, serving
 from lastro.platforms._gate import MeasuredCommand as MeasuredCommand
-from lastro.requirements import NOTHING, Requirements
-from lastro.study.model import Level, Setting
+from lastro.study.parts import Part
 from lastro.testbed import Testbed, set_sysctls
 from lastro.validity import ClockSample
 
@@ -115,6 +114,11 @@ class Port:
     @property
     def netns(self) -> str:
         return self.instance.netns
+
+    @property
+    def ip(self) -> str:
+        """The address without the length of its prefix."""
+        return self.address.partition("/")[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,20 +314,15 @@ def configuration(port: Port) -> list[str]:
     return [f"address add {port.address} dev {port.name}{usable}", f"link set {port.name} up", *routes]
 
 
-class Platform(ABC):
+class Platform(Part):
     """A way to host instances.
 
-    `version_argv` prints the version of the platform's program, for provenance (see `host.facts.program`). A study
-    may choose `options` by a level such as `docker:storage=vfs` or a factor such as `platform.storage`. `confines` are
-    the mechanisms of `Security` that the platform can apply. `sends_by_host` is that of its instances; it may depend
-    on options."""
+    `version_argv` prints the version of the platform's program, for provenance (see `host.facts.program`). `confines`
+    are the mechanisms of `Security` that the platform can apply. `sends_by_host` is that of its instances; it may
+    depend on options."""
 
     kind = "platform"
-    name: ClassVar[str]
-    summary: ClassVar[str]
-    requirements: ClassVar[Requirements] = NOTHING  # of the host; `lastro setup` installs them
     version_argv: ClassVar[tuple[str, ...]] = ()
-    options: ClassVar[tuple[Setting, ...]] = ()
     confines: frozenset[str] = frozenset()  # it may depend on options
     sends_by_host: bool = False
     shares_kernel: bool = True  # whether its instances run on the host's kernel; it may depend on options
@@ -334,9 +333,6 @@ class Platform(ABC):
     least_memory_bytes: ClassVar[int] = 0  # with a lower limit on memory, no instance starts
     hypervisor: ClassVar[str] = ""  # in a guest, its testbed file must have this `hypervisor`; empty: any
     own_cgroups: tuple[str, ...] = ()  # of daemons: their usage is the platform's cost, not foreign load
-
-    def __init__(self, **chosen: Level) -> None:
-        self.chosen: dict[str, Level] = {option.name: option.default for option in self.options} | chosen
 
     @abstractmethod
     def start(self, testbed: Testbed, spec: InstanceSpec) -> AbstractContextManager[Instance]:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lastro.platforms._hypervisor import disk_of
-from lastro.platforms._vmm import GUEST_CID, VmmInstance, VmmPlatform
+from lastro.platforms.hypervisor import disk_of
+from lastro.platforms.vmm import GUEST_CID, VmmInstance, VmmPlatform
 from lastro.requirements import Requirements
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import shlex
 
-from lastro.platforms._oci import OciPlatform, second_tree
 from lastro.platforms.base import InstanceSpec
+from lastro.platforms.oci import OciPlatform, second_tree
 from lastro.requirements import Requirements
 from lastro.testbed import Testbed
 

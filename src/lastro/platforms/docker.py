@@ -13,19 +13,18 @@ from typing import Any, ClassVar
 
 from lastro.errors import CommandFailed, PlatformError, Unavailable
 from lastro.platforms import gvisor
-from lastro.platforms._container import IN_MEMORY, INIT, ON_DISK, limit_flags, seccomp_profile
-from lastro.platforms._docker_instance import DockerInstance
-from lastro.platforms._docker_late import KataInstance, LateInstance, RunscInstance
+from lastro.platforms._docker_instances import DockerInstance, KataInstance, LateInstance, RunscInstance
 from lastro.platforms._dockerd import Daemon
-from lastro.platforms._oci import second_tree
 from lastro.platforms.base import Instance, InstanceSpec, Platform, Security
+from lastro.platforms.container import IN_MEMORY, INIT, ON_DISK, limit_flags, seccomp_profile
+from lastro.platforms.oci import second_tree
 from lastro.requirements import Requirements
 from lastro.study.model import Level, Setting
 from lastro.testbed import Testbed
 
 _LAYER, _VOLUME = "layer", "volume"
 _DEVICE_MAPPER = "devicemapper"
-_STORAGE = ("overlay2", "fuse-overlayfs", "btrfs", "zfs", "vfs", "aufs", _DEVICE_MAPPER)
+_DRIVERS = ("overlay2", "fuse-overlayfs", "btrfs", "zfs", "vfs", "aufs", _DEVICE_MAPPER)
 # Runtimes that do not come with Docker: the program, and where to get it.
 _PROGRAMS = {
     "crun": ("crun", "apt-get install crun"),
@@ -36,6 +35,10 @@ _PROGRAMS = {
     ),
 }
 _LATE: dict[str, type[LateInstance]] = {"runsc": RunscInstance, "kata": KataInstance}
+_STORAGE = Setting("storage", "overlay2", "storage driver for images and containers", choices=_DRIVERS)
+_RUNTIME = Setting("runtime", "runc", "container runtime", choices=("runc", *_PROGRAMS))
+_PLACE_WORDS = f"where {ON_DISK} is: in the container's layer, or in a volume"
+_PLACE = Setting("place", _LAYER, _PLACE_WORDS, choices=(_LAYER, _VOLUME))
 
 
 class Docker(Platform):
@@ -49,18 +52,12 @@ class Docker(Platform):
     )
     start_s = 0.6
     confines = frozenset({"apparmor", "drop_capabilities", "read_only_root", "seccomp", "selinux", "user_namespace"})
-    options: ClassVar[tuple[Setting, ...]] = (
-        Setting("storage", "overlay2", "storage driver for images and containers", choices=_STORAGE),
-        Setting("runtime", "runc", "container runtime", choices=("runc", *_PROGRAMS)),
-        Setting(
-            "place", _LAYER, f"where {ON_DISK} is: in the container's layer, or in a volume", choices=(_LAYER, _VOLUME)
-        ),
-    )
+    options: ClassVar[tuple[Setting[Any], ...]] = (_STORAGE, _RUNTIME, _PLACE)
     only_runtime: ClassVar[str | None] = None  # for a platform that is Docker with this runtime
 
     def __init__(self, **chosen: Level) -> None:
         super().__init__(**chosen)
-        self.runtime = self.only_runtime or str(self.chosen["runtime"])
+        self.runtime = self.only_runtime or _RUNTIME.of(self.chosen)
         if self.runtime in _LATE:  # kernels of their own
             self.shares_kernel = False
             self.confines = frozenset({"drop_capabilities", "read_only_root"})
@@ -127,7 +124,7 @@ class Docker(Platform):
         return self._networked
 
     def _new_daemon(self, testbed: Testbed, remapped: bool, bridge: str = "") -> Daemon:
-        storage = str(self.chosen["storage"])
+        storage = _STORAGE.of(self.chosen)
         if storage == _DEVICE_MAPPER:
             raise Unavailable(
                 "Docker has no devicemapper since version 25; if an older daemon were killed, it would leave"
@@ -212,7 +209,7 @@ class Docker(Platform):
         argv = ["--network", *network, "--runtime", self.runtime, "--cgroup-parent", testbed.session.cgroup]
         if self.runtime != "runsc":  # it has none of these settings when it starts
             argv += [f"--sysctl={key}={value}" for key, value in spec.sysctls.items()]
-        if self.chosen.get("place") == _VOLUME or spec.security.read_only_root:  # removed with the container
+        if self.chosen.get(_PLACE.name) == _VOLUME or spec.security.read_only_root:  # removed with the container
             argv += [f"--volume={ON_DISK}"]
         argv += [
             *_confinement(spec.security),
@@ -221,8 +218,8 @@ class Docker(Platform):
         return argv + limit_flags(spec.resources)
 
     def residuals(self, testbed: Testbed) -> dict[str, str]:
-        storage = str(self.chosen["storage"])
-        place = "volumes" if self.chosen.get("place") == _VOLUME else storage
+        storage = _STORAGE.of(self.chosen)
+        place = "volumes" if self.chosen.get(_PLACE.name) == _VOLUME else storage
         found = {"root filesystem": storage, "instance's disk": str(self._daemons[False].data_root / place)}
         return {**found, **gvisor.RESIDUALS} if self.runtime == "runsc" else found
 

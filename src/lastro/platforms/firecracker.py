@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from lastro.errors import Unavailable
-from lastro.platforms._hypervisor import disk_of
-from lastro.platforms._vmm import GUEST_CID, VmmInstance, VmmPlatform
+from lastro.platforms.hypervisor import disk_of
+from lastro.platforms.vmm import GUEST_CID, VmmInstance, VmmPlatform
 from lastro.requirements import Requirements
 
 

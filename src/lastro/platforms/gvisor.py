@@ -12,8 +12,8 @@ from contextlib import contextmanager
 
 from lastro.errors import PlatformError, Unavailable
 from lastro.host.shell import setting
-from lastro.platforms._oci import OciInstance, OciPlatform
 from lastro.platforms.base import InstanceSpec, Port, Tap
+from lastro.platforms.oci import OciInstance, OciPlatform
 from lastro.requirements import Requirements
 from lastro.study.model import Setting
 from lastro.testbed import Testbed, set_sysctls
@@ -21,6 +21,7 @@ from lastro.testbed import Testbed, set_sysctls
 # --gso=false: the stack does not forward the long segments into which a host's offloads merge many. --net-raw is for
 # ping. --overlay2=none: writes go to the disk, as with runc.
 RUNSC_FLAGS = ("--net-raw", "--gso=false", "--overlay2=none", "--oci-seccomp")
+_PLATFORM = Setting("platform", "systrap", "how it intercepts system calls", choices=("systrap", "ptrace", "kvm"))
 REMEDY = "run `lastro setup gvisor`, which needs a Go toolchain, or install runsc from gvisor.dev"
 RESIDUALS = {
     "segmentation offloads": "off in gVisor's stack (--gso=false)",
@@ -77,10 +78,10 @@ class Gvisor(OciPlatform):
     shares_kernel = False
     takes_links_at_start = True
     confines = frozenset({"drop_capabilities", "read_only_root", "seccomp"})
-    options = (Setting("platform", "systrap", "how it intercepts system calls", choices=("systrap", "ptrace", "kvm")),)
+    options = (_PLATFORM,)
 
     def runtime_argv(self, testbed: Testbed, spec: InstanceSpec) -> tuple[str, ...]:
-        return (*super().runtime_argv(testbed, spec), f"--platform={self.chosen['platform']}", *RUNSC_FLAGS)
+        return (*super().runtime_argv(testbed, spec), f"--platform={_PLATFORM.of(self.chosen)}", *RUNSC_FLAGS)
 
     @contextmanager
     def prepare(self, testbed: Testbed) -> Iterator[None]:

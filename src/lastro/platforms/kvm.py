@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lastro.errors import Unavailable
-from lastro.platforms._qemu import QemuPlatform
+from lastro.platforms._qemu import NIC, QemuPlatform
 from lastro.platforms.base import Availability
+from lastro.platforms.hypervisor import require_kvm
 from lastro.testbed import Testbed
 
 _REMEDY = "use a host where KVM guests boot (bare metal, or working nesting), or the platform qemu-tcg"
@@ -26,11 +26,7 @@ class Kvm(QemuPlatform):
 
     def require_host(self, testbed: Testbed) -> None:
         super().require_host(testbed)
-        if testbed.host.run(["test", "-w", "/dev/kvm"], check=False).returncode != 0:
-            raise Unavailable(
-                "this host has no usable /dev/kvm",
-                "enable virtualization in the firmware and load kvm_intel or kvm_amd; in a guest: enable nesting",
-            )
+        require_kvm(testbed.host, self.name)
 
     def probe(self, testbed: Testbed) -> Availability:
         found = super().probe(testbed)
@@ -38,4 +34,4 @@ class Kvm(QemuPlatform):
 
     def _vhost(self, testbed: Testbed) -> str:
         """Return the option for the kernel's back-end of para-virtual cards, if the host has it."""
-        return ",vhost=on" if self.chosen["nic"] == "virtio" and testbed.host.view.exists("/dev/vhost-net") else ""
+        return ",vhost=on" if NIC.of(self.chosen) == "virtio" and testbed.host.view.exists("/dev/vhost-net") else ""

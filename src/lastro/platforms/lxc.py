@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from lastro.errors import CommandFailed, PlatformError, Unavailable
 from lastro.host.ledger import NETNS_DIR
-from lastro.platforms._container import (
+from lastro.platforms.base import Instance, InstanceSpec, Platform, Security
+from lastro.platforms.container import (
     DEVICES,
     ENVIRONMENT,
     IN_MEMORY,
@@ -31,13 +32,14 @@ from lastro.platforms._container import (
     own_places,
     set_own_sysctls,
 )
-from lastro.platforms.base import Instance, InstanceSpec, Platform, Security
 from lastro.requirements import Requirements
 from lastro.study.model import Setting
 from lastro.testbed import Testbed
 
 _START_TIMEOUT_S = 300.0  # a copy of the files may be made on a slow disk
 _OVERLAY, _DIR = "overlay", "dir"
+_STORAGE_WORDS = "root filesystem: a layer over shared files, or a directory with a copy of them"
+_STORAGE = Setting("storage", _OVERLAY, _STORAGE_WORDS, choices=(_OVERLAY, _DIR))
 _MOUNTS = (
     "proc proc proc nosuid,noexec,nodev 0 0",
     "sysfs sys sysfs nosuid,noexec,nodev,ro 0 0",
@@ -60,10 +62,7 @@ class Lxc(Platform):
     summary = "containers by classic LXC, without a daemon"
     version_argv = ("lxc-start", "--version")
     requirements = Requirements(packages=("lxc",))
-    options = (
-        Setting("storage", _OVERLAY, "root filesystem: a layer over shared files, or a directory with a copy of them",
-                choices=(_OVERLAY, _DIR)),
-    )  # fmt: skip
+    options = (_STORAGE,)
     confines = frozenset({"apparmor", "drop_capabilities", "read_only_root", "seccomp", "selinux"})
 
     @contextmanager
@@ -87,9 +86,8 @@ class Lxc(Platform):
     def _write_configuration(self, testbed: Testbed, spec: InstanceSpec, netns: str, cgroup: str) -> None:
         home = testbed.run_dir / spec.name
         lines = lxc_config(spec, home, netns, cgroup)
-        prefix = "lxc.cgroup" if testbed.cgroups.version == 1 else "lxc.cgroup2"
-        lines += [f"{prefix}.devices.deny = a", *(f"{prefix}.devices.allow = {device}" for device in DEVICES)]
-        lines += [f"{prefix}.{Path(file).name} = {value}" for file, value in testbed.cgroups.settings(spec.resources)]
+        devices = [("devices.deny", "a"), *(("devices.allow", device) for device in DEVICES)]
+        lines += cgroup_lines(testbed, [*devices, *testbed.cgroups.settings(spec.resources)])
         if spec.security.seccomp:
             testbed.host.write_text(str(home / "seccomp"), seccomp_policy(spec.security.seccomp))
         testbed.host.write_text(str(home / "config"), "\n".join(lines) + "\n")
@@ -98,7 +96,7 @@ class Lxc(Platform):
         log = home / "log"
         argv = ["nsenter", f"--mount={home}/mnt", "lxc-start", "-P", str(testbed.run_dir), "-n", spec.name]
         start = shlex.join([*argv, "--daemon", "--logfile", str(log), "--logpriority", "ERROR"])
-        make_root = copied_root if self.chosen["storage"] == _DIR else fresh_root
+        make_root = copied_root if _STORAGE.of(self.chosen) == _DIR else fresh_root
         mounts = kept_mounts(home, *make_root(home, scratch, testbed.image.tree))
         script = f"{mounts}exec {start}\n"
         try:
@@ -111,7 +109,7 @@ class Lxc(Platform):
 
     def residuals(self, testbed: Testbed) -> dict[str, str]:
         return {
-            "root filesystem": str(self.chosen["storage"]),
+            "root filesystem": _STORAGE.of(self.chosen),
             "instance's disk": str(testbed.scratch_dir.parent),
             "control groups": "a namespace of its own",
         }
@@ -146,15 +144,26 @@ def lxc_config(spec: InstanceSpec, home: Path, netns: str, cgroup: str) -> list[
     ]
 
 
+def cgroup_lines(testbed: Testbed, values: Iterable[tuple[str, str]]) -> list[str]:
+    """Return lines that write values into files of the instance's group, as Lastro writes them into its own."""
+    prefix = "lxc.cgroup" if testbed.cgroups.version == 1 else "lxc.cgroup2"
+    return [f"{prefix}.{Path(file).name} = {value}" for file, value in values]
+
+
+def writable_lines(root: Path, how: str) -> list[str]:
+    """Return the writable mounts under a read-only root: in memory and on the disk of the instance."""
+    in_memory = [f"tmpfs {place.strip('/')} tmpfs {options} 0 0" for place, options in IN_MEMORY.items()]
+    on_disk = f"{root}{ON_DISK} {ON_DISK.strip('/')} none {how} 0 0"
+    return [f"lxc.mount.entry = {entry}" for entry in (*in_memory, on_disk)]
+
+
 def _confinement(security: Security, home: Path) -> list[str]:
     """Return the lines that the isolations add."""
     lines = [f"lxc.seccomp.profile = {home}/seccomp"] if security.seccomp else []
     if security.selinux:
         lines.append(f"lxc.selinux.context = system_u:system_r:{security.selinux}:s0")
     if security.read_only_root:
-        entries = [f"tmpfs {place.strip('/')} tmpfs {how} 0 0" for place, how in IN_MEMORY.items()]
-        entries.append(f"{home}/rootfs{ON_DISK} {ON_DISK.strip('/')} none bind,rw,nosuid,nodev 0 0")
-        lines += ["lxc.rootfs.options = ro", *(f"lxc.mount.entry = {entry}" for entry in entries)]
+        lines += ["lxc.rootfs.options = ro", *writable_lines(home / "rootfs", "bind,rw,nosuid,nodev")]
     return lines
 
 

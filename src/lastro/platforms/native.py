@@ -12,16 +12,14 @@ from typing import Any
 
 from lastro.host.ledger import NETNS_DIR
 from lastro.host.shell import quoted
-from lastro.platforms._container import ON_DISK, keeping, own_places
 from lastro.platforms.base import Instance, InstanceSpec, Platform, Security
+from lastro.platforms.container import ON_DISK, keeping, own_places
 from lastro.study.model import Setting
 from lastro.testbed import Testbed, set_sysctls
 
 OWN_STACK = "native:network=host"
-_NETWORK = Setting(
-    "network", "links", "the network of its processes: a namespace at their links, or the host's own",
-    choices=("links", "host"),
-)  # fmt: skip
+_NETWORK_WORDS = "the network of its processes: a namespace at their links, or the host's own"
+_NETWORK = Setting("network", "links", _NETWORK_WORDS, choices=("links", "host"))
 
 
 class NativeInstance(Instance):
@@ -59,7 +57,7 @@ class Native(Platform):
 
     @property
     def sends_by_host(self) -> bool:  # type: ignore[override]  # it depends on the options
-        return self.chosen["network"] == "host"
+        return _NETWORK.of(self.chosen) == "host"
 
     @contextmanager
     def start(self, testbed: Testbed, spec: InstanceSpec) -> Iterator[Instance]:

@@ -17,7 +17,8 @@ from lastro.errors import CommandFailed, CommandTimeout, PlatformError
 from lastro.host.base import Process
 from lastro.host.ledger import NETNS_DIR
 from lastro.host.shell import quoted
-from lastro.platforms._container import (
+from lastro.platforms.base import Instance, InstanceSpec, Platform, Security
+from lastro.platforms.container import (
     DEVICES,
     ENVIRONMENT,
     IN_MEMORY,
@@ -29,7 +30,6 @@ from lastro.platforms._container import (
     own_places,
     set_own_sysctls,
 )
-from lastro.platforms.base import Instance, InstanceSpec, Platform, Security
 from lastro.requirements import Requirements
 from lastro.testbed import Testbed
 

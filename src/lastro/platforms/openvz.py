@@ -18,8 +18,8 @@ from pathlib import Path
 from lastro.errors import CommandFailed, PlatformError, Unavailable
 from lastro.host.cgroups import Resources
 from lastro.host.shell import quoted
-from lastro.platforms._container import set_own_sysctls
 from lastro.platforms.base import Instance, InstanceSpec, Platform
+from lastro.platforms.container import set_own_sysctls
 from lastro.requirements import Requirements
 from lastro.testbed import Testbed
 

@@ -16,7 +16,8 @@ from pathlib import Path
 from lastro.errors import CommandFailed, PlatformError
 from lastro.host.ledger import NETNS_DIR
 from lastro.host.shell import quoted
-from lastro.platforms._container import (
+from lastro.platforms.base import Instance, InstanceSpec, Platform, Security, instance_netns
+from lastro.platforms.container import (
     ENVIRONMENT,
     IN_MEMORY,
     INIT,
@@ -26,8 +27,7 @@ from lastro.platforms._container import (
     limit_flags,
     seccomp_profile,
 )
-from lastro.platforms._oci import second_tree
-from lastro.platforms.base import Instance, InstanceSpec, Platform, Security, instance_netns
+from lastro.platforms.oci import second_tree
 from lastro.requirements import Requirements
 from lastro.study.model import Level, Setting
 from lastro.testbed import Testbed
@@ -40,6 +40,7 @@ exec "$@" import --quiet "$from" "$tag\""""
 _IMPORT_TIMEOUT_S = 600.0
 _PROGRAMS = {"podman": "podman", "runc": "runc", "crun": "crun"}  # and the packages that contain them
 _TRUST_ALL = '{"default": [{"type": "insecureAcceptAnything"}]}'  # the only image is our own
+_RUNTIME = Setting("runtime", "runc", "container runtime", choices=("runc", "crun"))
 
 
 class PodmanInstance(Instance):
@@ -57,7 +58,7 @@ class Podman(Platform):
     version_argv = ("podman", "--version")
     requirements = Requirements(packages=("podman", "runc"), optional_packages=("crun",), instead=_PROGRAMS)
     confines = frozenset({"apparmor", "drop_capabilities", "read_only_root", "seccomp", "selinux"})
-    options = (Setting("runtime", "runc", "container runtime", choices=("runc", "crun")),)
+    options = (_RUNTIME,)
 
     def __init__(self, **chosen: Level) -> None:
         super().__init__(**chosen)
@@ -66,8 +67,8 @@ class Podman(Platform):
     @contextmanager
     def prepare(self, testbed: Testbed) -> Iterator[None]:
         """Make the mount namespace, the configuration and the image. Only the image remains after the session."""
-        runtime = self.chosen["runtime"]
-        for program in ("podman", str(runtime)):
+        runtime = _RUNTIME.of(self.chosen)
+        for program in ("podman", runtime):
             testbed.host.require(program, f"apt-get install {_PROGRAMS[program]}")
         directory = "podman" if runtime == "runc" else f"podman-{runtime}"
         self._home, self._scratch = testbed.run_dir / directory, testbed.scratch_dir / directory
@@ -79,7 +80,7 @@ class Podman(Platform):
         yield
 
     def _configure(self, testbed: Testbed) -> None:
-        cache, runtime = testbed.session.state / "podman", str(self.chosen["runtime"])
+        cache, runtime = testbed.session.state / "podman", _RUNTIME.of(self.chosen)
         files = {
             "containers.conf": _containers_conf(runtime, testbed.host.which(runtime) or runtime, _ulimits(testbed)),
             "storage.conf": _storage_conf(self._scratch / "store", "storage", cache),
@@ -127,7 +128,7 @@ class Podman(Platform):
             cgroup = f"{testbed.session.cgroup}/libpod-{container}"
             stack.enter_context(testbed.session.owned("cgroup", cgroup))
             testbed.cgroups.complete(testbed.host, cgroup, spec.resources)
-            enter = ["nsenter", f"--mount={self._home / 'mnt'}", str(self.chosen["runtime"]), "exec", container]
+            enter = ["nsenter", f"--mount={self._home / 'mnt'}", _RUNTIME.of(self.chosen), "exec", container]
             yield PodmanInstance(testbed, spec, enter, netns=netns, cgroup=cgroup)
 
     def _run_argv(self, testbed: Testbed, spec: InstanceSpec, netns: str) -> list[str]:

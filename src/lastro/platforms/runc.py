@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lastro.platforms._oci import OciPlatform
+from lastro.platforms.oci import OciPlatform
 from lastro.requirements import Requirements
 
 

@@ -29,21 +29,13 @@ from pathlib import Path
 from typing import Any
 
 from lastro.errors import CommandFailed, PlatformError, Unavailable
-from lastro.host.base import Process
 from lastro.host.ledger import NETNS_DIR
 from lastro.host.shell import quoted
 from lastro.image import guest
-from lastro.platforms._container import keeping
-from lastro.platforms._guest import SOCKET_PATTERN
-from lastro.platforms._hypervisor import (
-    MEMORY,
-    VCPUS,
-    Hypervisor,
-    HypervisorInstance,
-    making_places,
-    runs_emulated,
-)
+from lastro.platforms._machine import SOCKET_PATTERN
 from lastro.platforms.base import InstanceSpec, Port
+from lastro.platforms.container import keeping
+from lastro.platforms.hypervisor import MEMORY, VCPUS, Hypervisor, HypervisorInstance, making_places, runs_emulated
 from lastro.requirements import Requirements
 from lastro.study.model import Setting
 from lastro.testbed import Testbed
@@ -64,7 +56,6 @@ class VirtualBoxInstance(HypervisorInstance):
     """A guest. Its VBoxHeadless runs in the DUT's namespace, where the taps are."""
 
     _platform: VirtualBox
-    _headless: Process | None = None
 
     @property
     def sends_by_host(self) -> bool:  # type: ignore[override]  # it depends on the platform's options
@@ -85,16 +76,15 @@ class VirtualBoxInstance(HypervisorInstance):
         enter = self.testbed.cgroups.entering(self.cgroup)
         inside = self._platform.inside(self.testbed, f"--net={NETNS_DIR / self.netns}")
         argv = [*enter, *inside, "VBoxHeadless", "--startvm", self.spec.name, "--vrde", "off"]
-        self._headless = self.testbed.host.spawn(argv)
+        self._monitor = self.testbed.host.spawn(argv)
 
     def wait_ready(self, timeout_s: float) -> None:
         """Wait for the guest's serial ports first, which VBoxHeadless makes when it has loaded."""
-        assert self._headless is not None, "a guest with ports is plugged before it is ready"
         (last,) = quoted(self.sockets / SOCKET_PATTERN.format(number=len(_UARTS) - 1))
         made = ["sh", "-ec", f"n=0; until [ -S {last} ]; do [ $((n += 1)) -lt 20 ]; sleep 0.1; done"]
         deadline_s = time.monotonic() + timeout_s
         while self.testbed.host.run(made, check=False).returncode != 0:
-            if time.monotonic() > deadline_s or not self._headless.alive():
+            if time.monotonic() > deadline_s or not self.monitor.alive():
                 raise self.no_boot("VBoxHeadless did not make its serial ports")
         super().wait_ready(timeout_s)
 
@@ -109,13 +99,11 @@ class VirtualBoxInstance(HypervisorInstance):
         super().settle(ports)
 
     def last_words(self) -> str:
-        assert self._headless is not None, "a guest with ports is plugged before it is ready"
-        done = self._headless.stop()
+        done = self.monitor.stop()
         return " / ".join((done.error_text.strip() or done.text.strip()).splitlines()[-2:])[-300:]
 
     def stop(self) -> None:
-        if self._headless is not None:
-            self._headless.stop()
+        super().stop()
         argv = [*self._platform.manage(self.testbed), "unregistervm", self.spec.name, "--delete"]
         self.testbed.host.run(argv, check=False)
 
@@ -135,7 +123,7 @@ class VirtualBox(Hypervisor):
 
     @property
     def sends_by_host(self) -> bool:  # type: ignore[override]  # it depends on the options
-        return self.chosen["network"] == "nat"
+        return _NETWORK.of(self.chosen) == "nat"
 
     def require_host(self, testbed: Testbed) -> None:
         for program, package in (("VBoxHeadless", "virtualbox"), ("grub-mkrescue", " ".join(_MAKES_DISCS))):
@@ -203,7 +191,7 @@ class VirtualBox(Hypervisor):
             modify += ["--nic1", "none"]  # a new machine has one
         for number, (tap, mac) in enumerate(cards, start=1):
             modify += _connection(number, "" if self.sends_by_host else tap)
-            modify += [f"--cableconnected{number}", "on", f"--nictype{number}", _CARDS[str(self.chosen["nic"])]]
+            modify += [f"--cableconnected{number}", "on", f"--nictype{number}", _CARDS[_NIC.of(self.chosen)]]
             modify += [f"--macaddress{number}", mac.replace(":", "").upper()]
         attach = ["storageattach", name, "--storagectl", "SATA", "--device", "0"]
         return [

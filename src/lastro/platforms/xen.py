@@ -22,9 +22,9 @@ from typing import Any
 from lastro.errors import CommandFailed, PlatformError, Unavailable
 from lastro.host.cgroups import Resources, Usage
 from lastro.image import guest
-from lastro.platforms._guest import PORTS, SOCKET_PATTERN
-from lastro.platforms._hypervisor import MEMORY, VCPUS, Hypervisor, HypervisorInstance, disk_of
+from lastro.platforms._machine import PORTS, SOCKET_PATTERN
 from lastro.platforms.base import InstanceSpec, Tap
+from lastro.platforms.hypervisor import MEMORY, VCPUS, Hypervisor, HypervisorInstance, disk_of
 from lastro.requirements import Requirements
 from lastro.study.model import Setting
 from lastro.testbed import Testbed
@@ -187,7 +187,7 @@ class Xen(Hypervisor):
         devices = [f"hvc{number}" for number in range(1, PORTS + 2)]
         sockets = ["unused", *(SOCKET_PATTERN.format(number=number) for number in range(PORTS))]
         lines = {
-            "name": instance.domain, "type": self.chosen["type"],
+            "name": instance.domain, "type": _TYPE.of(self.chosen),
             "kernel": str(self.guest.image), "ramdisk": str(self.guest.initramfs),
             "cmdline": guest.command_line(spec.role, devices, "console=hvc0", *self.mitigation_words, "quiet"),
             "memory": self.memory_mib(spec), "vcpus": self.vcpus(spec), **_scheduling(spec.resources),

@@ -18,7 +18,7 @@ from lastro.platforms.base import Availability, Platform
 from lastro.requirements import NOTHING, Requirements
 from lastro.results.additions import ScenarioFigure, SizedFactor
 from lastro.results.samples import Metric, Outcome
-from lastro.study.levels import option_value, part_level, split_options
+from lastro.study.levels import option_value, part_level, part_name, split_options
 from lastro.study.model import NAME_PATTERN, Level, ScenarioSchema, Setting, Study
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class Declaration(ABC):
     parts: ClassVar[tuple[str, ...]] = ()
     usable: ClassVar[Mapping[str, tuple[type[Any], ...]]] = {}
     combinable: ClassVar[frozenset[str]] = frozenset()
-    settings: ClassVar[tuple[Setting, ...]] = ()
+    settings: ClassVar[tuple[Setting[Any], ...]] = ()
     metrics: ClassVar[tuple[Metric, ...]] = ()
     leads: ClassVar[tuple[str, ...]] = ()
     needs_root: ClassVar[bool] = True
@@ -258,9 +258,14 @@ def links_level(config: Config) -> str:
     return part_level(config, "attachment")
 
 
+def isolation_level(config: Config) -> str:
+    """Return the level of a treatment's isolation: one or more, joined by "+"."""
+    return part_level(config, "isolation")
+
+
 def platform_of(config: Config) -> type[Platform]:
     """Return the class of the treatment's platform; the base class if it cannot be imported."""
-    info = registry.parts("platform").get(split_options(str(config["platform"]))[0])
+    info = registry.parts("platform").get(part_name(config, "platform"))
     return info.cls if info and info.cls else Platform
 
 
@@ -268,7 +273,7 @@ def shares_kernel(config: Config) -> bool:
     """Return whether the treatment's platform, with its options, runs instances on the host's kernel.
 
     Raises: as `make_part`."""
-    return make_part(Platform, platform_level(config)).shares_kernel
+    return chosen_part(Platform, config).shares_kernel
 
 
 def start_s(config: Config) -> float:
@@ -283,7 +288,17 @@ def slowdown(config: Config) -> float:
 
 def isolations_of(config: Config) -> list[Isolation]:
     """Return the isolations of a treatment."""
-    return [registry.get(Isolation, part)() for part in parts_of(str(config["isolation"]))]
+    return [registry.get(Isolation, part)() for part in parts_of(isolation_level(config))]
+
+
+def chosen_class(kind: type[registry.P], config: Config) -> type[registry.P]:
+    """Return the class of the treatment's part of a kind. Raises: as `registry.get`."""
+    return registry.get(kind, part_name(config, kind.kind))
+
+
+def chosen_part(kind: type[registry.P], config: Config) -> registry.P:
+    """Return the treatment's part of a kind, with its options. Raises: as `make_part`."""
+    return make_part(kind, part_level(config, kind.kind))
 
 
 def make_part(kind: type[registry.P], level: str) -> registry.P:
@@ -292,8 +307,7 @@ def make_part(kind: type[registry.P], level: str) -> registry.P:
     Raises: Unavailable when the part has no such option; InputError when the option does not allow the value."""
     name, texts = split_options(level)
     part: Callable[..., registry.P] = registry.get(kind, name)
-    options: Sequence[Setting] = getattr(part, "options", ())
-    known = {option.name: option for option in options}
+    known: dict[str, Setting[Any]] = {option.name: option for option in getattr(part, "options", ())}
     for option in texts:
         if option not in known:
             raise Unavailable(
@@ -328,7 +342,7 @@ def _metrics_of(kind: str, scenario: type[Scenario]) -> dict[str, frozenset[str]
     return {name: names - own for name, names in brought.items() if names - own}
 
 
-def _options(kind: str, names: frozenset[str]) -> dict[str, dict[str, Setting]]:
+def _options(kind: str, names: frozenset[str]) -> dict[str, dict[str, Setting[Any]]]:
     """Return the options of each of the named parts that can be imported."""
     infos = [info for info in registry.parts(kind).values() if info.name in names]
     offered = {info.name: getattr(info.cls, "options", ()) for info in infos}

@@ -75,7 +75,7 @@ def _part(schema: ScenarioSchema, kind: str) -> dict[str, Any]:
     return {"anyOf": [{"enum": names}, {"type": "string", "pattern": rf"^({word})(\+({word}))+$"}]}
 
 
-def _setting(setting: Setting) -> dict[str, Any]:
+def _setting(setting: Setting[Any]) -> dict[str, Any]:
     if setting.listed:
         one = {"type": "string", "minLength": 1}
         several = {"type": "array", "items": one, "minItems": 1, "uniqueItems": True}
@@ -89,7 +89,7 @@ def _setting(setting: Setting) -> dict[str, Any]:
     }
 
 
-def _option(options: Sequence[Setting]) -> dict[str, Any]:
+def _option(options: Sequence[Setting[Any]]) -> dict[str, Any]:
     """Return the schema of an option's name, which several parts may have with bounds and defaults of their own."""
     distinct: list[dict[str, Any]] = []
     for each in map(_setting, options):

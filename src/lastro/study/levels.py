@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 from lastro.errors import InputError, did_you_mean
 from lastro.study.model import Level, ScenarioSchema, Setting
@@ -33,7 +34,7 @@ def check_level(schema: ScenarioSchema, name: str, raw: Level | list[Level]) -> 
     return _option_of_any(_offered(schema, name), lambda _: raw)
 
 
-def _offered(schema: ScenarioSchema, name: str) -> Sequence[Setting]:
+def _offered(schema: ScenarioSchema, name: str) -> Sequence[Setting[Any]]:
     """Return the options of parts that a name stands for. Raises: FieldError when the scenario does not know it."""
     if offered := (options_named(schema) | options_of_one(schema)).get(name):
         return offered
@@ -50,7 +51,7 @@ def level_from_text(schema: ScenarioSchema, name: str, text: str) -> Level:
     return _option_of_any(offered, lambda option: _typed(option, text))
 
 
-def options_named(schema: ScenarioSchema) -> dict[str, list[Setting]]:
+def options_named(schema: ScenarioSchema) -> dict[str, list[Setting[Any]]]:
     """Return {"platform.nic": [this option of every part that has it]} for all options of the parts.
 
     The settings of the testbed are among them, since a study may leave out both."""
@@ -62,7 +63,7 @@ def options_named(schema: ScenarioSchema) -> dict[str, list[Setting]]:
     return found
 
 
-def options_of_one(schema: ScenarioSchema) -> dict[str, list[Setting]]:
+def options_of_one(schema: ScenarioSchema) -> dict[str, list[Setting[Any]]]:
     """Return {"instrument.gzip.size": [the option]} for all options of the parts: constants, never factors."""
     return {
         f"{kind}.{part}.{option.name}": [option]
@@ -87,6 +88,11 @@ def part_level(config: Mapping[str, Level], kind: str) -> str:
     return join_options(level, chosen)
 
 
+def part_name(config: Mapping[str, Level], kind: str) -> str:
+    """Return the name of a treatment's part of a kind, without its options."""
+    return split_options(str(config[kind]))[0]
+
+
 def split_options(level: str) -> tuple[str, dict[str, str]]:
     """Split 'docker:storage=vfs,runtime=crun' into ('docker', {'storage': 'vfs', 'runtime': 'crun'})."""
     name, _, rest = level.partition(":")
@@ -99,7 +105,7 @@ def join_options(level: str, chosen: Sequence[str]) -> str:
     return level + "".join(("," if ":" in level or place else ":") + word for place, word in enumerate(chosen))
 
 
-def option_value(option: Setting, text: str) -> Level:
+def option_value(option: Setting[Any], text: str) -> Level:
     """Return the text of an option as a value of its type. Raises: InputError."""
     try:
         return _setting(option, _typed(option, text))
@@ -107,8 +113,8 @@ def option_value(option: Setting, text: str) -> Level:
         raise InputError(f"option {option.name}: {wrong}") from None
 
 
-def _typed(option: Setting, text: str) -> Level:
-    wanted = type(option.default)
+def _typed(option: Setting[Any], text: str) -> Level:
+    wanted: type[Level] = type(option.default)
     if wanted is bool:
         return text == "true" if text in ("true", "false") else text
     try:
@@ -120,7 +126,7 @@ def _typed(option: Setting, text: str) -> Level:
         raise FieldError(f"{shown(text)} is not {kind_of(option.default)}") from None
 
 
-def _option_of_any(offered: Sequence[Setting], value: Callable[[Setting], Level]) -> Level:
+def _option_of_any(offered: Sequence[Setting[Any]], value: Callable[[Setting[Any]], Level]) -> Level:
     """Return the value if it is valid for any of these parts; treatments with the other parts are unavailable."""
     problem: FieldError | None = None
     for option in offered:
@@ -193,7 +199,7 @@ def _part_with_options(schema: ScenarioSchema, kind: str, raw: str) -> str:
     return join_options(name, [f"{option}={texts[option]}" for option in sorted(texts)])
 
 
-def _setting(setting: Setting, raw: Level) -> Level:
+def _setting(setting: Setting[Any], raw: Level) -> Level:
     wanted = type(setting.default)
     value = float(raw) if wanted is float and type(raw) is int else raw  # tcp_s = 15 is as good as 15.0
     if type(value) is not wanted:

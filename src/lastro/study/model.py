@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeVar
 
 from lastro.results.samples import Metric
 from lastro.shapes import MisshapenData, made
@@ -15,14 +15,18 @@ Level = str | int | float | bool
 Levels = Mapping[str, tuple[Level, ...]]  # {factor: levels}; more than one level means the mean over them
 
 NAME_PATTERN = r"[a-z0-9][a-z0-9._-]*"  # of a study's name, which names directories too
+DAY_S = 86_400  # the most of a setting in seconds
+T = TypeVar("T", bool, int, float, str)
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
-    """A quantity that a study may choose: a constant or a factor. The name contains the unit."""
+class Setting(Generic[T]):
+    """A quantity that a study may choose: a constant or a factor. The name contains the unit.
+
+    Its default has the type of all its values; `of` reads the one of a treatment."""
 
     name: str
-    default: Level
+    default: T
     summary: str
     minimum: float | None = None
     maximum: float | None = None
@@ -30,6 +34,10 @@ class Setting:
     check: Callable[[str], object] | None = None  # raises InputError for a text that cannot be used
     by_profile: bool = False  # a profile may change it: how much work a trial does, by which tool, on which CPUs
     listed: bool = False  # a study may write a list, whose entries are joined by commas
+
+    def of(self, config: Mapping[str, Level]) -> T:
+        """Return the value in the configuration of a treatment. Raises: KeyError if its scenario lacks the setting."""
+        return type(self.default)(config[self.name])
 
     @property
     def in_profiles(self) -> bool:
@@ -50,13 +58,13 @@ class ScenarioSchema:
     summary: str
     parts: Mapping[str, frozenset[str]]
     combinable: frozenset[str]  # part factors whose levels may be joined by "+", such as isolation
-    settings: Mapping[str, Setting]
+    settings: Mapping[str, Setting[Any]]
     metrics: Mapping[str, Metric]
-    options: Mapping[str, Mapping[str, Mapping[str, Setting]]] = field(default_factory=dict)
+    options: Mapping[str, Mapping[str, Mapping[str, Setting[Any]]]] = field(default_factory=dict)
     metrics_of: Mapping[str, Mapping[str, frozenset[str]]] = field(default_factory=dict)
     metrics_by: Callable[[Mapping[str, object]], tuple[Metric, ...]] = lambda chosen: ()
     leads: tuple[str, ...] = ()
-    placed: Mapping[str, Setting] = field(default_factory=dict)
+    placed: Mapping[str, Setting[Any]] = field(default_factory=dict)
 
     def metrics_for(self, chosen: Mapping[str, object]) -> dict[str, Metric]:
         """Return the metrics of a study; `chosen` has its constants, and its factors with their levels as keys."""

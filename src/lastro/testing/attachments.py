@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 import pytest
 
 from lastro import registry
-from lastro.attachments._separable import SeparableLinks
 from lastro.attachments.base import Attachment, Segment
+from lastro.attachments.separable import SeparableLinks
 from lastro.errors import LastroError, Unavailable
 from lastro.functions.base import Function
 from lastro.platforms.base import Instance, InstanceSpec, Platform, Port
@@ -37,15 +37,21 @@ stack.enter_context(links.connect(bed, [Segment("s", ends)]))
 class AttachmentContract:
     """The contract of an attachment: links reach what they join, and nothing else; each counter sees each flow.
 
-    Each test is a real run, between network namespaces and between taps, which virtual machines open. `counters` are
-    the names of the attachment's own, each of which must move with every flow. `hops` is the number of routers between
+    Each test is a real run, between network namespaces and between taps, which virtual machines open; `platforms` has
+    those of the two that it can join. `counters` are the names of the attachment's own, each of which must move with
+    every flow. `hops` is the number of routers between
     the ends of a chain: its function, and the DUT on each of the two segments where it routes."""
 
     attachment: ClassVar[str]
+    platforms: ClassVar[tuple[str, ...]] = ("native", "taps")
     counters: ClassVar[frozenset[str]] = frozenset()
     hops: ClassVar[int] = 1
 
-    @pytest.fixture(scope="class", params=["native", "taps"])
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        if "platform" in metafunc.fixturenames:
+            metafunc.parametrize("platform", self.platforms, indirect=True, scope="class")
+
+    @pytest.fixture(scope="class")
     @classmethod
     def platform(cls, request: pytest.FixtureRequest, pool: PlatformPool) -> Platform:
         return TapMachine() if request.param == "taps" else pool.get(request.param)
@@ -228,7 +234,7 @@ def _ring(instances: Sequence[Instance]) -> list[Segment]:
 
 def _passable(ring: Sequence[Segment], within_s: int = 5) -> list[bool]:
     ends = [each.ports for each in ring]
-    return [reaches(come.instance, go.address.partition("/")[0], within_s) for come, go in ends]
+    return [reaches(come.instance, go.ip, within_s) for come, go in ends]
 
 
 def _cut_and_mend(testbed: Testbed, links: SeparableLinks, ring: Sequence[Segment]) -> None:

@@ -11,7 +11,7 @@ import pytest
 from lastro import validity
 from lastro.errors import CommandFailed, CommandTimeout
 from lastro.platforms.base import Instance
-from lastro.testing.subject import MIB
+from lastro.units import MIB
 
 _SOON_S = 5.0  # for what happens at once, on a busy host
 

@@ -15,8 +15,8 @@ from lastro.errors import CommandTimeout, InstrumentError
 from lastro.host.apparatus import Apparatus
 from lastro.host.cgroups import Resources
 from lastro.host.ledger import NETNS_DIR
-from lastro.instruments._http import HttpLoad, LoadOrigin, RequestedPage
 from lastro.instruments.base import TIME_HOST, Instrument, Workload
+from lastro.instruments.http_load import HttpLoad, LoadOrigin, RequestedPage
 from lastro.platforms.base import Instance, InstanceSpec
 from lastro.results.samples import Better, Reading
 from lastro.scenarios.shared.pools import PlatformPool
@@ -24,7 +24,8 @@ from lastro.study.model import Level
 from lastro.testbed import Testbed
 from lastro.testing.network import RIGHT, joined
 from lastro.testing.replay import FOREIGN, Tape, damaged
-from lastro.testing.subject import MIB, Subject
+from lastro.testing.subject import Subject
+from lastro.units import MIB
 from lastro.validity import Window
 
 _ATTEMPTS = 3

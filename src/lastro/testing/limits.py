@@ -8,7 +8,8 @@ from itertools import pairwise
 
 from lastro.host.cgroups import Resources
 from lastro.platforms.base import Instance
-from lastro.testing.subject import MIB, Subject, inside
+from lastro.testing.subject import Subject, inside
+from lastro.units import MIB
 
 SPIN = ["timeout", "3", "sh", "-c", "while :; do :; done"]
 

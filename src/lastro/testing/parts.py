@@ -16,7 +16,7 @@ from lastro.scenarios.shared.chain import deployed
 from lastro.scenarios.shared.disturbance import bounded
 from lastro.scenarios.shared.pools import PlatformPool
 from lastro.testbed import Testbed
-from lastro.testing.subject import MIB
+from lastro.units import MIB
 
 _END_S = 5.0
 _READINGS = 3  # of a dose, one second each: a second in which others had the processors proves nothing

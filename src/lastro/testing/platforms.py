@@ -14,8 +14,9 @@ from lastro.testing.commands import Commands
 from lastro.testing.ending import Ending
 from lastro.testing.limits import Limits
 from lastro.testing.network import Network
-from lastro.testing.subject import MIB, Subject
+from lastro.testing.subject import Subject
 from lastro.testing.world import World
+from lastro.units import MIB
 
 
 class OnPlatform:

@@ -131,7 +131,7 @@ class ScenarioContract:
         return outcome, sum(record["kind"] == "run" for record in transcript.records)
 
 
-def _assert_complete(setting: Setting) -> None:
+def _assert_complete(setting: Setting[Any]) -> None:
     """Assert that a setting is documented and bounded, and that its default is among what it allows."""
     assert setting.summary, setting.name
     default = setting.default

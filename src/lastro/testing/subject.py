@@ -13,8 +13,6 @@ from lastro.host.ledger import NETNS_DIR
 from lastro.platforms.base import Instance, InstanceSpec, Platform, start_all
 from lastro.testbed import Testbed
 
-MIB = 1 << 20
-
 
 @dataclass(frozen=True)
 class Subject:

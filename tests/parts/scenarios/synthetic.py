@@ -30,26 +30,23 @@ CALIBRATIONS = ("none", "good", "bad", "late", "optional")
 _PLAIN = ("implementation", "none")
 SLOW_S = 0.5
 
+LEVEL = Setting("level", "a", "moves the mean", choices=("a", "b", "c"))
+STEP = Setting("step", 0, "moves the mean a little", 0, 1000)
+IMPLEMENTATION = Setting(
+    "implementation", "none", "moves the mean, and is a user's choice", choices=tuple(IMPLEMENTATIONS)
+)
+FAULT = Setting("fault", "none", "what goes wrong", choices=FAULTS)
+CALIBRATION = Setting("calibration", "none", "a run that every trial needs first", choices=CALIBRATIONS)
+COMMANDS = Setting("commands", 0, "commands that each trial runs", 0, 100)
+TRIAL_S = Setting("trial_s", 0.0, "length of a trial", 0, 60)
+SAMPLES = Setting("samples", 10, "length of the series that each trial yields", 0, 10_000_000)
+
 
 class SyntheticScenario(Scenario):
     name = "synthetic"
     summary = "for tests: values from a hash, faults on demand"
     needs_root = False
-    settings = (
-        Setting("level", "a", "moves the mean", choices=("a", "b", "c")),
-        Setting("step", 0, "moves the mean a little", 0, 1000),
-        Setting("implementation", "none", "moves the mean, and is a user's choice", choices=tuple(IMPLEMENTATIONS)),
-        Setting("fault", "none", "what goes wrong", choices=FAULTS),
-        Setting(
-            "calibration",
-            "none",
-            "a run that every trial needs first",
-            choices=("none", "good", "bad", "late", "optional"),
-        ),
-        Setting("commands", 0, "commands that each trial runs", 0, 100),
-        Setting("trial_s", 0.0, "length of a trial", 0, 60),
-        Setting("samples", 10, "length of the series that each trial yields", 0, 10_000_000),
-    )
+    settings = (LEVEL, STEP, IMPLEMENTATION, FAULT, CALIBRATION, COMMANDS, TRIAL_S, SAMPLES)
     metrics = (
         Metric("speed", "Mbit/s", "higher", "how fast"),
         Metric("delay", "ms", "lower", "how late"),
@@ -62,22 +59,22 @@ class SyntheticScenario(Scenario):
 
     @classmethod
     def duration_s(cls, config: Config) -> float:
-        return float(config["trial_s"]) + (SLOW_S if config["fault"] == "slow" else 0.001)
+        return TRIAL_S.of(config) + (SLOW_S if FAULT.of(config) == "slow" else 0.001)
 
     def availability(self, config: Config) -> Availability:
-        if config["fault"] == "unavailable":
+        if FAULT.of(config) == "unavailable":
             return Availability("this fault cannot be had here", "choose another fault")
-        if config["fault"] == "unreachable":
+        if FAULT.of(config) == "unreachable":
             raise ConnectionLost("far-dut", "no route to host")
         return AVAILABLE
 
     @classmethod
     def calibrations(cls, config: Config) -> dict[str, Config]:
-        if config["calibration"] == "none":
+        if CALIBRATION.of(config) == "none":
             return {}
         faults = {"good": "none", "bad": "always-invalid", "late": "invalid-thrice", "optional": "always-invalid"}
-        fault, name = faults[str(config["calibration"])], "mark" if config["calibration"] == "optional" else "ceiling"
-        return {f"{name}/{config['level']}": {**config, "fault": fault, "calibration": "none"}}
+        fault, name = faults[CALIBRATION.of(config)], "mark" if CALIBRATION.of(config) == "optional" else "ceiling"
+        return {f"{name}/{LEVEL.of(config)}": {**config, "fault": fault, "calibration": "none"}}
 
     @classmethod
     def can_do_without(cls, key: str) -> bool:
@@ -97,15 +94,15 @@ class SyntheticScenario(Scenario):
         identity = str(sorted((name, value) for name, value in config.items() if (name, value) != _PLAIN))
         self._runs[identity] += 1
         clock = validity.ClockReading.now()
-        time.sleep(self.duration_s(config) - 0.001 if config["fault"] != "slow" else SLOW_S)
-        for _ in range(int(config["commands"])):
+        time.sleep(self.duration_s(config) - 0.001 if FAULT.of(config) != "slow" else SLOW_S)
+        for _ in range(COMMANDS.of(config)):
             LocalHost().run(["true"])
         outcome = _values(config, Random(f"{identity}{self._runs[identity]}"))
         outcome.notes["calibrations"] = dict(calibrations)
-        self._leftover |= config["fault"] == "leftover" and self._runs[identity] == 2
-        outcome.invalidate(self._fault(str(config["fault"]), self._runs[identity]))
+        self._leftover |= FAULT.of(config) == "leftover" and self._runs[identity] == 2
+        outcome.invalidate(self._fault(FAULT.of(config), self._runs[identity]))
         after = validity.ClockReading.now()
-        if config["fault"] == "clock-jump" and self._runs[identity] == 1:
+        if FAULT.of(config) == "clock-jump" and self._runs[identity] == 1:
             after = validity.ClockReading(after.monotonic_s, after.realtime_s + 3600)
         outcome.invalidate(validity.clock_reasons(clock, after))
         return outcome
@@ -121,11 +118,11 @@ class SyntheticScenario(Scenario):
 
 
 def _values(config: Config, random: Random) -> Outcome:
-    if config["fault"] == "nonsense":
+    if FAULT.of(config) == "nonsense":
         return Outcome({"speed": float("nan"), "delay": float("inf")}, [Series("speed", "Mbit/s", (float("nan"),))])
-    mean = {"a": 100.0, "b": 200.0, "c": 300.0}[str(config["level"])] + int(config["step"])
-    mean += IMPLEMENTATIONS[str(config["implementation"])]
-    samples = tuple(random.gauss(mean, 5) for _ in range(int(config["samples"])))
+    mean = {"a": 100.0, "b": 200.0, "c": 300.0}[LEVEL.of(config)] + STEP.of(config)
+    mean += IMPLEMENTATIONS[IMPLEMENTATION.of(config)]
+    samples = tuple(random.gauss(mean, 5) for _ in range(SAMPLES.of(config)))
     outcome = Outcome({"speed": random.gauss(mean, 5), "delay": 1000 / random.gauss(mean, 5)})
     outcome.series.append(Series("speed", "Mbit/s", samples))
     return outcome

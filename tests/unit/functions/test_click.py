@@ -19,7 +19,7 @@ from lastro.host.base import Completed
 from lastro.platforms.base import Instance, InstanceSpec
 from lastro.platforms.runc import Runc
 from lastro.scenarios.chain import ChainScenario
-from lastro.scenarios.shared.crossings import crossings
+from lastro.scenarios.shared.flow import crossings
 
 from ...support.recording import RecordingHost, answer, recording_testbed
 

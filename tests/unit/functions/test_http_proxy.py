@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lastro import registry
-from lastro.attachments._hosting import GATEWAY, HostedInstance, HostingAttachment
+from lastro.attachments.hosting import GATEWAY, HostedInstance, HostingAttachment
 from lastro.errors import Unavailable
 from lastro.functions.http_proxy import HttpProxy, ProxyOptions, RequestCounts, RunningProxy, judge_served
 from lastro.host.base import Completed
@@ -126,8 +126,9 @@ def test_a_port_has_the_dut_as_its_way_out() -> None:
 
 @pytest.mark.parametrize("name", ["host", "docker-nat"])
 def test_some_ways_in_join_no_two_instances(name: str) -> None:
+    testbed: Any = None
     with pytest.raises(Unavailable, match="not join"):
-        registry.get("attachment", name)().compile([])
+        registry.get("attachment", name)().laid(testbed, [])
 
 
 def test_docker_is_told_the_published_port_when_an_instance_starts_and_others_learn_nothing() -> None:

@@ -15,9 +15,9 @@ from lastro.functions.base import PATHS, ForwardingPath
 from lastro.functions.dpi import Dpi
 from lastro.functions.firewall import BLOCKED_SOURCES_6, Firewall
 from lastro.functions.nat import NatFunction
-from lastro.platforms._oci import OciInstance
 from lastro.platforms.base import Port, configuration
 from lastro.platforms.gvisor import GvisorInstance
+from lastro.platforms.oci import OciInstance
 from lastro.scenarios.chain import ChainScenario
 from lastro.scenarios.shared.chain import ROLES, _segments
 from lastro.scenarios.shared.instance_spec import instance_spec

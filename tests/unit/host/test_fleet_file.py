@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lastro.errors import StudyError
-from lastro.host._connections import SshTarget
+from lastro.host.connections import SshTarget
 from lastro.host.fleet_file import hosts, load, load_named
 from lastro.host.testbed_file import ROLES
 

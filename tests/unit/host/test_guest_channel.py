@@ -24,7 +24,7 @@ import lastro.image.guest as guest
 from lastro.host.local import LocalHost
 from lastro.platforms import _guest_client
 from lastro.platforms._gate import Gate, measuring
-from lastro.platforms._guest import CLIENT, ClockSample, drift, sample_of
+from lastro.platforms._machine import CLIENT, ClockSample, drift, sample_of
 
 from ...support.products import one_of
 

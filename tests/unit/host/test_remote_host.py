@@ -15,9 +15,9 @@ import pytest
 
 from lastro.errors import CommandFailed, ConnectionLost, HostBusy, HostError, HostUnfit, WriteFailed
 from lastro.host import _remote_shell, facts, remote, ssh
-from lastro.host._connections import SshTarget
 from lastro.host._remote_files import RemoteFiles
 from lastro.host._remote_shell import Query, Shell
+from lastro.host.connections import SshTarget
 from lastro.host.files import LocalFiles
 from lastro.host.ledger import HOST_LOCK, Ledger
 from lastro.host.local import LocalHost

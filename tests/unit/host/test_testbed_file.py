@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from lastro.errors import StudyError
-from lastro.host._connections import SshTarget, failure
 from lastro.host.cgroups import parse_cpus
+from lastro.host.connections import SshTarget, failure
 from lastro.host.testbed_file import ROLES, load, parse
 
 EXAMPLES = Path(__file__).parents[3] / "examples"

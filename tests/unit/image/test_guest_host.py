@@ -31,7 +31,7 @@ from lastro.cli._guest_adds import added, added_isolation, links_of
 from lastro.document import Title
 from lastro.errors import CommandFailed, HostError, StudyError
 from lastro.guest import _facts, _Start, booted
-from lastro.host._connections import SshTarget
+from lastro.host.connections import SshTarget
 from lastro.host.local import LocalHost
 from lastro.host.ssh import SshHost
 from lastro.host.testbed_file import PLATFORMS, GuestPlan, TestbedFile, load, load_named, parse
@@ -45,8 +45,8 @@ from lastro.platforms.base import AVAILABLE, Availability
 from lastro.platforms.native import Native
 from lastro.render.html import html
 from lastro.results.export import to_csv
-from lastro.scenarios.shared.availability_probes import PartProbes
 from lastro.scenarios.shared.pools import PlatformPool
+from lastro.scenarios.shared.probes import PartProbes
 from lastro.testbed import Testbed
 from lastro.words.campaign import premises
 from lastro.words.comparison import differences, notes

@@ -9,7 +9,7 @@ import pytest
 
 from lastro.errors import InstrumentError
 from lastro.host.base import Completed
-from lastro.instruments._answer import wait_for_answer
+from lastro.instruments.answer import wait_for_answer
 
 from ...support.recording import RecordingHost, answer
 

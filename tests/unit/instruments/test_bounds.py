@@ -11,8 +11,8 @@ import pytest
 
 from lastro import registry
 from lastro.errors import InstrumentError
-from lastro.instruments import _iperf3
-from lastro.instruments._bounds import LONGEST_S, MOST, most
+from lastro.instruments import iperf3
+from lastro.instruments.bounds import LONGEST_S, MOST, most
 from lastro.instruments.iperf2_udp import Iperf2Udp
 from lastro.instruments.iperf3_tcp import Iperf3Tcp
 from lastro.instruments.iperf3_udp import Iperf3Udp
@@ -29,15 +29,15 @@ ARGV = ["iperf3"]
 
 
 def _tcp(text: str) -> Reading:
-    return Iperf3Tcp().read(_iperf3.parse(text, 0, "", ARGV), 1.0)
+    return Iperf3Tcp().read(iperf3.parse(text, 0, "", ARGV), 1.0)
 
 
 def _udp(text: str) -> Reading:
-    return Iperf3Udp().read(_iperf3.parse(text, 0, "", ARGV), 1.0, 1e6)
+    return Iperf3Udp().read(iperf3.parse(text, 0, "", ARGV), 1.0, 1e6)
 
 
 def _udp_load(text: str) -> Reading:
-    return Iperf3UdpLoad().read(_iperf3.parse(text, 0, "", ARGV)).reading("iperf3", 1.0, 1400)
+    return Iperf3UdpLoad().read(iperf3.parse(text, 0, "", ARGV)).reading("iperf3", 1.0, 1400)
 
 
 def _iperf2(text: str) -> Reading:
@@ -97,7 +97,7 @@ def test_a_rate_that_is_not_that_of_its_bytes_is_refused() -> None:
 def test_a_number_that_printf_could_not_write_is_named(word: str) -> None:
     text = re.sub(r'"jitter_ms":\s*[\d.e-]+', f'"jitter_ms": {word}', text_of("iperf3-udp.json"))
     with pytest.raises(InstrumentError, match=f"iperf3 reports jitter_ms as {word}, which is not a number"):
-        _iperf3.parse(text, 0, "", ARGV)
+        iperf3.parse(text, 0, "", ARGV)
 
 
 def test_every_unit_of_an_instrument_has_a_bound() -> None:

@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lastro.errors import InstrumentError
-from lastro.instruments import _http, _jmeter_plan
-from lastro.instruments._http import ClosedLoad, Endpoint, OpenLoad, Request, RequestedPage
+from lastro.instruments import _jmeter_plan, http_load
+from lastro.instruments.http_load import ClosedLoad, Endpoint, OpenLoad, Request, RequestedPage
 from lastro.instruments.jmeter import Jmeter
 from lastro.instruments.vegeta import Vegeta
 from lastro.results.samples import CLOSED_LOOP, GENERATOR_DELAY, OVERLOADED, Reading
@@ -190,8 +190,8 @@ def test_what_went_through_each_proxy_is_told() -> None:
     tables = ["".join(hit(n, at + 200 * n, 10) for n in range(25)) for at in (0, 100)]
     found = Vegeta().read(tables, OpenLoad(STRAIGHT, two, rate_per_s=10, duration_s=5))
     assert found.notes == {"sent": 58, "shares": [29, 29]}, "four checks beside the load, and two each around it"
-    assert _http.clients_of_each(ClosedLoad(STRAIGHT, two, clients=5)) == [3, 2]
-    assert _http.clients_of_each(ClosedLoad(STRAIGHT, clients=5)) == [5]
+    assert http_load.clients_of_each(ClosedLoad(STRAIGHT, two, clients=5)) == [3, 2]
+    assert http_load.clients_of_each(ClosedLoad(STRAIGHT, clients=5)) == [5]
 
 
 def hit(number: int, left_ms: float, took_ms: float, head: str = "Q29udGVudC1MZW5ndGg6IDE2Mzg0DQoNCg==") -> str:
@@ -274,14 +274,14 @@ def test_vegetas_command_can_be_typed() -> None:
 
 def test_percentiles_of_a_closed_loop_are_marked_and_those_of_an_open_one_are_not() -> None:
     some = [Request(float(i), 5.0, "1") for i in range(60)]
-    (remark,) = _http.read("", some, STRAIGHT).remarks
+    (remark,) = http_load.read("", some, STRAIGHT).remarks
     assert remark.kind == CLOSED_LOOP and remark.metrics == ("request_time_p50", "request_time_p95")
-    assert _http.read("open_", some, STRAIGHT).remarks == ()
+    assert http_load.read("open_", some, STRAIGHT).remarks == ()
 
 
 @pytest.mark.parametrize(("n", "names"), [(58, {"p50"}), (59, {"p50", "p95"}), (2995, {"p50", "p95", "p99", "p99_9"})])
 def test_percentiles_only_where_the_sample_knows_them(n: int, names: set[str]) -> None:
-    found = _http.read("", [Request(float(i), 5.0, "1") for i in range(n)], STRAIGHT)
+    found = http_load.read("", [Request(float(i), 5.0, "1") for i in range(n)], STRAIGHT)
     assert {
         name.removeprefix("request_time_") for name in found.measurements if "_p" in name and "per" not in name
     } == names
@@ -289,12 +289,12 @@ def test_percentiles_only_where_the_sample_knows_them(n: int, names: set[str]) -
 
 def test_what_curl_had_is_compared_whole() -> None:
     right = f"check 198.18.200.1:8080 200 {len(BODY)} {STRAIGHT.sha256} -\n"
-    assert _http.check_reasons(2 * right, STRAIGHT, 2) == []
-    assert _http.check_reasons(right, STRAIGHT, 2) == ["1 of 2 bodies were checked"]
+    assert http_load.check_reasons(2 * right, STRAIGHT, 2) == []
+    assert http_load.check_reasons(right, STRAIGHT, 2) == ["1 of 2 bodies were checked"]
     for wrong in (
         right.replace(" 200 ", " 502 "),
         right.replace(STRAIGHT.sha256, "0" * 64),
         "check straight\n",
         "check\n",
     ):
-        assert len(_http.check_reasons(wrong, STRAIGHT, 1)) == 1
+        assert len(http_load.check_reasons(wrong, STRAIGHT, 1)) == 1

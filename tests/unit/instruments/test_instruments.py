@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from lastro.errors import CommandFailed, CommandTimeout, InstrumentError
 from lastro.host.base import Completed
-from lastro.instruments import _iperf3
+from lastro.instruments import iperf3
 from lastro.instruments.base import Watch
 from lastro.instruments.iperf2_udp import Iperf2Udp
 from lastro.instruments.iperf3_tcp import Iperf3Tcp
@@ -38,7 +38,7 @@ def text_of(name: str) -> str:
 
 
 def report(name: str) -> dict[str, Any]:
-    return _iperf3.parse(text_of(name), 0, "", ARGV)
+    return iperf3.parse(text_of(name), 0, "", ARGV)
 
 
 # iperf3 over TCP
@@ -120,7 +120,7 @@ def test_a_generator_that_does_not_keep_its_rate_is_the_bottleneck() -> None:
 
 def test_the_tools_own_error_is_told() -> None:
     with pytest.raises(InstrumentError, match="unable to connect to server: Connection refused"):
-        _iperf3.parse(text_of("iperf3-unable-to-connect.json"), 1, "", ARGV)
+        iperf3.parse(text_of("iperf3-unable-to-connect.json"), 1, "", ARGV)
 
 
 @pytest.mark.parametrize(
@@ -128,26 +128,26 @@ def test_the_tools_own_error_is_told() -> None:
 )
 def test_what_is_no_report_is_refused(text: str) -> None:
     with pytest.raises(InstrumentError, match="printed"):
-        _iperf3.parse(text, 0, "", ARGV)
+        iperf3.parse(text, 0, "", ARGV)
     with pytest.raises(CommandFailed, match="no such file"):
-        _iperf3.parse(text, 127, "no such file", ARGV)
+        iperf3.parse(text, 127, "no such file", ARGV)
 
 
 @pytest.mark.parametrize("text", ["[]", "3", "null", '"fine"'])
 def test_json_that_is_no_report_is_refused(text: str) -> None:
     with pytest.raises(InstrumentError, match="instead of a report"):
-        _iperf3.parse(text, 0, "", ARGV)
+        iperf3.parse(text, 0, "", ARGV)
 
 
 def test_a_good_report_of_a_failed_command_is_refused() -> None:
     with pytest.raises(CommandFailed, match="exited with 1"):
-        _iperf3.parse(text_of("iperf3-tcp.json"), 1, "", ARGV)
+        iperf3.parse(text_of("iperf3-tcp.json"), 1, "", ARGV)
 
 
 @pytest.mark.parametrize("cut", [1, 100, 1000, -3])
 def test_a_truncated_report_is_refused(cut: int) -> None:
     with pytest.raises(InstrumentError, match="no JSON"):
-        _iperf3.parse(text_of("iperf3-tcp.json")[:cut], 0, "", ARGV)
+        iperf3.parse(text_of("iperf3-tcp.json")[:cut], 0, "", ARGV)
 
 
 NONSENSE = [-1, math.nan, math.inf, 10**400, "12", None, True, [], {}]
@@ -234,7 +234,7 @@ def test_no_damage_to_a_report_is_a_traceback_or_a_nonsensical_measurement(data:
     damaged = copy.deepcopy(REPORTS[name])
     _put(damaged, data.draw(st.sampled_from(PLACES[name])), data.draw(JSON))
     try:
-        found = _read(name, _iperf3.parse(json.dumps(damaged), 0, "", ARGV))
+        found = _read(name, iperf3.parse(json.dumps(damaged), 0, "", ARGV))
     except (InstrumentError, CommandFailed):
         return
     assert all(math.isfinite(value) and value >= 0 for value in found.measurements.values())
@@ -249,7 +249,7 @@ def test_no_damage_to_the_text_is_a_traceback(data: st.DataObject) -> None:
     end = data.draw(st.integers(start, min(len(text), start + 200)))
     damaged = text[:start] + data.draw(st.text(max_size=20)) + text[end:]
     try:
-        found = Ping().read(damaged) if "ping" in name else _read(name, _iperf3.parse(damaged, 0, "", ARGV))
+        found = Ping().read(damaged) if "ping" in name else _read(name, iperf3.parse(damaged, 0, "", ARGV))
     except (InstrumentError, CommandFailed):
         return
     assert all(math.isfinite(value) and value >= 0 for value in found.measurements.values())

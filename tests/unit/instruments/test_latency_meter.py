@@ -13,8 +13,8 @@ import pytest
 
 from lastro.errors import CommandFailed, InstrumentError
 from lastro.host.base import Completed
-from lastro.instruments._latency import MeasurementDisturbed, judged
-from lastro.instruments._load_generator import Direction, Traffic
+from lastro.instruments.latency import MeasurementDisturbed, judged
+from lastro.instruments.load_generator import Direction, Traffic
 from lastro.instruments.sockperf_latency import SockperfLatency
 from lastro.results.samples import AMONG_LOST, AT_LEAST, GENERATOR_DELAY, TOO_FEW
 from lastro.stats.histograms import Histogram

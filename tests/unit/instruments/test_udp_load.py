@@ -16,10 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lastro.errors import InstrumentError
-from lastro.instruments import _iperf3
-from lastro.instruments._udp import UdpFlow, UdpLoad
+from lastro.instruments import iperf3
 from lastro.instruments.iperf2_udp import Iperf2Udp
 from lastro.instruments.iperf3_udp_load import Iperf3UdpLoad
+from lastro.instruments.udp_load import UdpFlow, UdpLoad
 from lastro.results.samples import Reading
 from lastro.testing.replay import damaged
 
@@ -96,7 +96,7 @@ def test_anything_else_is_refused(text: str) -> None:
 
 
 def report(name: str) -> dict[str, Any]:
-    return _iperf3.parse(text_of(name), 0, "", ["iperf3"])
+    return iperf3.parse(text_of(name), 0, "", ["iperf3"])
 
 
 @pytest.mark.parametrize(

@@ -236,7 +236,7 @@ def test_no_number_of_threads_is_one_on_each_cpu_of_the_instance(tool: Workload)
         spec=SimpleNamespace(resources=resources),
     )
     tool.prepare(instance)
-    assert tool.number("threads") == 3 and "OMP_NUM_THREADS=3" in tool.argv()
+    assert tool.chosen["threads"] == 3 and "OMP_NUM_THREADS=3" in tool.argv()
 
 
 def test_a_test_that_john_failed_is_no_measurement() -> None:

@@ -12,9 +12,9 @@ import pytest
 from lastro.errors import CommandFailed, InstrumentError
 from lastro.host.base import Completed
 from lastro.host.cgroups import Resources
-from lastro.instruments._disk import cache_facts, cache_warning, through_arc, with_caches
 from lastro.instruments.bonnie import Bonnie
 from lastro.instruments.dbench import Dbench
+from lastro.instruments.disk_workload import cache_facts, cache_warning, through_arc, with_caches
 from lastro.instruments.fio import Fio
 from lastro.platforms.base import InstanceSpec
 from lastro.results.samples import Reading

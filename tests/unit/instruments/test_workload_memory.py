@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from lastro.errors import InstrumentError
-from lastro.host.caches import last_level_cache_bytes, numbers
+from lastro.host.caches import last_level_cache_bytes
+from lastro.host.cgroups import parse_cpus
 from lastro.instruments._memory import MemoryWorkload
 from lastro.instruments.mbw import Mbw
 from lastro.instruments.stream import BYTES, Stream
@@ -132,9 +133,9 @@ def test_every_last_level_cache_in_use_counts_once() -> None:
 
 
 def test_lists_of_cpus() -> None:
-    assert numbers("0-2,5") == [0, 1, 2, 5]
-    assert numbers("3\n") == [3]
-    assert numbers("") == numbers("a-b") == []
+    assert parse_cpus("0-2,5") == {0, 1, 2, 5}
+    assert parse_cpus("3\n") == {3}
+    assert parse_cpus("") == parse_cpus("a-b") == frozenset()
 
 
 # mbw

@@ -34,8 +34,7 @@ from lastro.instruments.sysbench_memory import SysbenchMemory
 from lastro.instruments.sysbench_oltp import SysbenchOltp
 from lastro.results.samples import Reading
 from lastro.scenarios.base import make_part
-from lastro.scenarios.compute import ComputeScenario
-from lastro.scenarios.compute.instrument import WorkloadProbes
+from lastro.scenarios.compute import ComputeScenario, WorkloadProbes
 from lastro.testing.replay import damaged
 
 from ...support.recording import FakeInstance, answer

@@ -14,8 +14,8 @@ from lastro.host.cgroups import CgroupsV2, Resources
 from lastro.host.local import LocalHost
 from lastro.isolation.base import NEIGHBOUR, MeasuredUse, Profile
 from lastro.isolation.cgroups import CgroupLimits
-from lastro.platforms._hypervisor import Hypervisor
 from lastro.platforms.base import InstanceSpec, Platform
+from lastro.platforms.hypervisor import Hypervisor
 from lastro.platforms.qemu_tcg import QemuTcg
 
 MIB = 1 << 20

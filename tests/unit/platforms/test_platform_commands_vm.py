@@ -20,11 +20,11 @@ from lastro.host.base import Completed
 from lastro.host.cgroups import Resources, Usage
 from lastro.host.undo import Owner, undo
 from lastro.image import guest
-from lastro.platforms._guest import CLIENT, PORTS
-from lastro.platforms._hypervisor import Hypervisor
+from lastro.platforms._machine import CLIENT, PORTS
 from lastro.platforms.base import InstanceSpec, Platform, Port, Security, Tap
 from lastro.platforms.cloud_hypervisor import CloudHypervisor
 from lastro.platforms.firecracker import Firecracker
+from lastro.platforms.hypervisor import Hypervisor
 from lastro.platforms.openvz import OpenVz, container_id
 from lastro.platforms.virtualbox import VirtualBox
 from lastro.platforms.xen import Xen, domains, take_place

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from lastro.platforms._dockerd import Daemon
 from lastro.platforms.podman import Podman
-from lastro.scenarios.lifecycle import footprint
+from lastro.scenarios import lifecycle
 
 from ...support.recording import RecordingHost, answer, recording_testbed
 
@@ -32,5 +32,5 @@ def test_so_does_podmans_cache(tmp_path: Path) -> None:
 
 def test_the_disk_space_of_instances_is_counted_there(tmp_path: Path) -> None:
     host = RecordingHost(lambda argv: answer("4\n"))
-    footprint._disk(recording_testbed(host, tmp_path, STATE))
+    lifecycle._disk(recording_testbed(host, tmp_path, STATE))
     assert host.command("-cskx")[2:4] == [f"--exclude={STATE}/rootfs", str(STATE)]

@@ -11,7 +11,7 @@ import pytest
 from lastro.errors import InstrumentError, StudyError, Unavailable
 from lastro.host.local import LocalHost
 from lastro.image.rootfs import PACKAGES
-from lastro.instruments import _answer, _mariadb, _mysql
+from lastro.instruments import _databases, answer
 from lastro.instruments.sysbench_oltp import SysbenchOltp
 from lastro.scenarios.application import ApplicationScenario
 from lastro.scenarios.base import schemas
@@ -134,20 +134,20 @@ def test_mysql_is_the_users_own_and_goes_into_the_image_whole(tmp_path: Path, mo
     program.write_text("")
     host = RecordingHost()
     with pytest.raises(Unavailable, match="no program 'mysqld'") as caught:
-        _mysql.sources(host)
-    assert caught.value.hint and "generic Linux archive" in caught.value.hint and _mysql.files(host) == ()
+        _databases.sources(host)
+    assert caught.value.hint and "generic Linux archive" in caught.value.hint and _databases.files(host) == ()
     monkeypatch.setattr(host, "which", lambda name: str(program))
-    assert _mysql.sources(host) == {part: home / part for part in ("bin", "lib", "share")}
+    assert _databases.sources(host) == {part: home / part for part in ("bin", "lib", "share")}
     monkeypatch.setattr(host, "which", lambda name: "/usr/sbin/mysqld")
     with pytest.raises(Unavailable, match="not in a directory of its own"):
-        _mysql.sources(host)
+        _databases.sources(host)
 
 
 def test_servers_differ_in_what_makes_and_runs_them_alone() -> None:
-    for kind in (_mariadb.MARIADB, _mysql.MYSQL):
-        assert f"--datadir={_mariadb.DATA}" in kind.make and "--user=root" in kind.serve
+    for kind in (_databases.MARIADB, _databases.MYSQL):
+        assert f"--datadir={_databases.DATA}" in kind.make and "--user=root" in kind.serve
         assert kind.serve[0].endswith(kind.process) and "--no-defaults" in kind.serve[:2]
-    assert "--initialize-insecure" in _mysql.MYSQL.make
+    assert "--initialize-insecure" in _databases.MYSQL.make
     assert SysbenchOltp(server="mysql").argv() == SysbenchOltp().argv()
 
 
@@ -167,7 +167,7 @@ def test_one_deadline_is_for_all_of_a_databases_preparation(monkeypatch: pytest.
         return SimpleNamespace(returncode=0, duration_s=4.0, text="", error_text="")
 
     clock = SimpleNamespace(monotonic=lambda: now_s[0], sleep=lambda seconds: None)
-    for module in (_mariadb, _answer):
+    for module in (_databases, answer):
         monkeypatch.setattr(module, "time", clock)
     server = SimpleNamespace(alive=lambda: False, stop=lambda: None)
     instance: Any = SimpleNamespace(run=run, spawn=lambda argv: server)
@@ -184,7 +184,7 @@ def test_filling_a_table_has_what_the_server_left_of_the_deadline(monkeypatch: p
         limits.append(timeout_s)
         return SimpleNamespace(returncode=0, duration_s=1.0)
 
-    monkeypatch.setattr(_mariadb, "time", SimpleNamespace(monotonic=lambda: 100.0))
+    monkeypatch.setattr(_databases, "time", SimpleNamespace(monotonic=lambda: 100.0))
     instance: Any = SimpleNamespace(run=run)
-    SysbenchOltp()._fill(instance, _mariadb.Deadline(limit_s=60.0, at_s=107.0))
+    SysbenchOltp()._fill(instance, _databases.Deadline(limit_s=60.0, at_s=107.0))
     assert limits == [7.0]

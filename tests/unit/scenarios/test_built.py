@@ -11,8 +11,8 @@ import pytest
 
 from lastro.anomalies.base import Demand
 from lastro.anomalies.cpu import Cpu
-from lastro.attachments._hosting import HostedInstance
 from lastro.attachments.base import Segment
+from lastro.attachments.hosting import HostedInstance
 from lastro.attachments.veth_bridge import VethBridge
 from lastro.functions.base import ForwardingPath
 from lastro.host.base import Completed

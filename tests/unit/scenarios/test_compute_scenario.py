@@ -20,13 +20,17 @@ from lastro.isolation.cgroups import CgroupLimits
 from lastro.meters.host import HostMeter
 from lastro.results.samples import Outcome, Reading, Remark
 from lastro.scenarios import compute
-from lastro.scenarios.compute import ComputeScenario
-from lastro.scenarios.compute.instrument import WorkloadProbes
-from lastro.scenarios.shared.accounts import BY_HOST, METRICS, with_account
+from lastro.scenarios.compute import ComputeScenario, WorkloadProbes
+from lastro.scenarios.shared.accounts import BY_HOST, METRICS, GuestAccount, with_account
 from lastro.scenarios.shared.clock_policy import judge_clock, note_unverified_clock
-from lastro.scenarios.shared.guest_stats import GuestAccount
-from lastro.scenarios.shared.resources import check_cpuset, expected_cpus, resources, without_limits
-from lastro.scenarios.shared.verify_limits import _allowed, has_memory
+from lastro.scenarios.shared.resources import (
+    _allowed,
+    check_cpuset,
+    expected_cpus,
+    has_memory,
+    resources,
+    without_limits,
+)
 from lastro.scenarios.shared.window import MeasuredWindow
 from lastro.testbed import Testbed
 from lastro.validity import ClockDrift, ClockSample, drift

@@ -10,7 +10,7 @@ import pytest
 
 from lastro import registry
 from lastro.attachments._offloads import made_by, script
-from lastro.attachments.base import Attachment, Segment
+from lastro.attachments.base import BatchLinks, Segment
 from lastro.functions.base import CounterReading
 from lastro.image.rootfs import ImageAdditions
 from lastro.platforms.base import Port
@@ -53,7 +53,7 @@ def test_taps_are_links_too_and_nothing_else_is() -> None:
     assert made_by([("dut", lines)]) == {"dut": ["hub-aa"]}
 
 
-class _Plain(Attachment):
+class _Plain(BatchLinks):
     """A veth pair whose instances are not plugged: only what is said to the host counts."""
 
     name, summary = "plain", "a pair"

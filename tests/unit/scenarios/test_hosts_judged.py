@@ -11,7 +11,7 @@ import pytest
 from lastro.host import base
 from lastro.host.cgroups import Usage
 from lastro.results.samples import Outcome
-from lastro.scenarios.proxy.starts import StartsWindow
+from lastro.scenarios.proxy.proxies import StartsWindow
 from lastro.scenarios.shared.host_limits import HostClocks, clock_kept
 from lastro.scenarios.shared.window import Meters
 from lastro.validity import ClockReading, ClockSample

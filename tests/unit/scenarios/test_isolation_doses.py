@@ -19,7 +19,7 @@ from lastro.errors import CommandFailed, PlatformError, Unavailable
 from lastro.functions.base import PATHS
 from lastro.host.cgroups import CgroupsV1, CgroupsV2, Resources, Usage
 from lastro.host.local import LocalHost
-from lastro.instruments._load_generator import Traffic
+from lastro.instruments.load_generator import Traffic
 from lastro.instruments.trafgen import Trafgen
 from lastro.isolation.base import NEIGHBOUR, MeasuredUse, Profile
 from lastro.isolation.cgroups import CgroupLimits

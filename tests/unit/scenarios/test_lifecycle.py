@@ -11,13 +11,14 @@ from lastro import papers
 from lastro.errors import InstrumentError, PlatformError
 from lastro.host.local import LocalHost
 from lastro.results.samples import Outcome
+from lastro.scenarios import lifecycle
 from lastro.scenarios.base import schemas
-from lastro.scenarios.lifecycle import LifecycleScenario, _record_lifecycles, footprint
-from lastro.scenarios.lifecycle.footprint import Footprint
-from lastro.scenarios.shared.memory_room import MIB, require_room
+from lastro.scenarios.lifecycle import Footprint, LifecycleScenario, _record_lifecycles
+from lastro.scenarios.shared.memory_room import require_room
 from lastro.scenarios.shared.timing import InstanceTimes
 from lastro.study.design import treatments
 from lastro.study.load import load
+from lastro.units import MIB
 
 from ...support.recording import RecordingHost, answer, recording_testbed
 
@@ -56,7 +57,7 @@ def test_a_footprint_is_a_difference_by_instance() -> None:
 def test_disk_space_that_was_not_reported_is_an_error_of_the_tool(printed: str, tmp_path: Path) -> None:
     host = RecordingHost(lambda argv: answer(printed, code=1, error="du: cannot access") if argv[0] == "du" else None)
     with pytest.raises(InstrumentError, match="du did not report the disk space of instances: du: cannot access"):
-        footprint._disk(recording_testbed(host, tmp_path))
+        lifecycle._disk(recording_testbed(host, tmp_path))
 
 
 @pytest.mark.parametrize(("available_kib", "refused"), [(99, True), (100, False)])

@@ -15,7 +15,7 @@ import pytest
 from lastro.errors import CommandFailed, InputError, InstrumentError
 from lastro.functions.base import PATHS
 from lastro.host.base import Completed
-from lastro.instruments._load_generator import Direction, SentLoad, Traffic
+from lastro.instruments.load_generator import Direction, SentLoad, Traffic
 from lastro.instruments.sockperf import _TIMED, _WAITED, Sockperf
 from lastro.instruments.trafgen import Trafgen
 

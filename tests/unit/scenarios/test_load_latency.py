@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from lastro.errors import InputError, InstrumentError, StudyError
-from lastro.instruments._latency import STATISTICS, MeasurementDisturbed, RoundTrips
-from lastro.instruments._load_generator import Traffic
+from lastro.instruments.latency import STATISTICS, MeasurementDisturbed, RoundTrips
+from lastro.instruments.load_generator import Traffic
 from lastro.results.additions import LoadedHistogram, QuantileCurves, QuantilesByLoad
 from lastro.results.samples import AMONG_LOST, GENERATOR_DELAY, TOO_FEW, Outcome
 from lastro.results.trial_notes import TrialNotes, remarks_of

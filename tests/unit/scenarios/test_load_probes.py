@@ -10,9 +10,9 @@ import pytest
 
 from lastro.errors import InstrumentError
 from lastro.functions.base import PATHS
-from lastro.instruments._load_generator import SentLoad, Traffic
+from lastro.instruments.load_generator import SentLoad, Traffic
+from lastro.scenarios.load import probing
 from lastro.scenarios.load import probing as probing_module
-from lastro.scenarios.load import settling
 from lastro.scenarios.load.probing import BOTH, Prober, TooManyFrames
 from lastro.scenarios.load.search import REACHED, Probe
 
@@ -51,7 +51,7 @@ def prober(
     zero = {port: dict.fromkeys(each, 0) for port, each in counted.items()}
     now = iter([zero, counted, *(later or (counted,))])
     monkeypatch.setattr(probing_module, "InterfaceMeter", lambda *_: SimpleNamespace(now=lambda: next(now)))
-    monkeypatch.setattr(settling.time, "sleep", lambda _: None)
+    monkeypatch.setattr(probing.time, "sleep", lambda _: None)
     reported = {"source": SentLoad(sent, sent, 1.0, None, 0.25), "sink": SentLoad(back, back, 1.0, None, 0.5)}
     generator = SimpleNamespace(offer=lambda way, *_: reported[way.sender])
     roles = {role: SimpleNamespace(usage=dict) for role in ("source", "function", "sink")}
@@ -146,7 +146,7 @@ def test_late_frames_are_those_of_their_own_probe(monkeypatch: pytest.MonkeyPatc
 
 def test_a_probe_without_loss_waits_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     found = prober(monkeypatch, counters(10_000, 10_000), 10_000, "forward")
-    monkeypatch.setattr(settling.time, "sleep", lambda _: pytest.fail("it waits"))
+    monkeypatch.setattr(probing.time, "sleep", lambda _: pytest.fail("it waits"))
     assert found.probe(10_000, 1).late == 0
 
 
@@ -172,11 +172,11 @@ def test_frames_that_never_stand_still_are_foreign_traffic(monkeypatch: pytest.M
         reading[0] += 1
         return counters(1000, reading[0])
 
-    monkeypatch.setattr(settling.time, "sleep", sleep)
-    monkeypatch.setattr(settling.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(probing.time, "sleep", sleep)
+    monkeypatch.setattr(probing.time, "monotonic", lambda: clock[0])
     frames = lambda counted: (counted["sink.in0"]["rx_packets"],)  # noqa: E731
     with pytest.raises(InstrumentError, match=r"frames moved for 7\.\d s in which none was offered: foreign"):
-        settling.at_rest(counters(1000, 0), read, frames, lambda _: False, rate_fps)
+        probing.at_rest(counters(1000, 0), read, frames, lambda _: False, rate_fps)
     end = clock[0] + 3  # after two seconds, frames are lost; after three, all is quiet
     reading[0] = 0
 
@@ -184,7 +184,7 @@ def test_frames_that_never_stand_still_are_foreign_traffic(monkeypatch: pytest.M
         reading[0] += clock[0] < end
         return counters(1000, reading[0])
 
-    counted = settling.at_rest(counters(1000, 0), read_until, frames, lambda _: False, rate_fps)
+    counted = probing.at_rest(counters(1000, 0), read_until, frames, lambda _: False, rate_fps)
     assert counted["sink.in0"]["rx_packets"] == pytest.approx(2 / 3 * reading[0], abs=2)
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from lastro.attachments._hosting import HostedInstance
 from lastro.attachments.host import HostNetwork
+from lastro.attachments.hosting import HostedInstance
 from lastro.attachments.nat import NatAttachment
 from lastro.errors import PlatformError
 from lastro.functions.http_proxy import HttpProxy, ProxyOptions

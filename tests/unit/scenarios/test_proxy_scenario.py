@@ -11,19 +11,19 @@ from typing import Any
 import pytest
 
 from lastro import papers
-from lastro.attachments._hosting import HostedInstance
+from lastro.attachments.hosting import HostedInstance
 from lastro.attachments.nat import NatAttachment
 from lastro.errors import InstrumentError, PlatformError
 from lastro.functions.http_proxy import RequestCounts
 from lastro.host.cgroups import Usage
 from lastro.host.local import LocalHost
 from lastro.image.rootfs import ImageAdditions
-from lastro.instruments._http import ClosedLoad, Endpoint, LoadOrigin, RequestedPage
 from lastro.instruments.curl import Curl
+from lastro.instruments.http_load import ClosedLoad, Endpoint, LoadOrigin, RequestedPage
 from lastro.results.samples import GENERATOR_LIMITED, Outcome, Remark
 from lastro.results.trial_notes import remarks_of
 from lastro.scenarios.base import schemas
-from lastro.scenarios.proxy import ProxyScenario, generator, logs, proxies
+from lastro.scenarios.proxy import ProxyScenario, logs, measure, proxies
 from lastro.scenarios.proxy import measure as proxy_measure
 from lastro.scenarios.proxy import origin as origins
 from lastro.scenarios.proxy.expected import expected_s
@@ -127,16 +127,16 @@ def test_a_load_is_expected_to_last_by_the_cpus_of_the_dut_and_not_of_this_machi
 @pytest.mark.parametrize(("rate", "limited"), [(89.0, False), (90.0, True), (150.0, True)])
 def test_within_a_tenth_of_what_the_clients_do_alone_they_limit(rate: float, limited: bool) -> None:
     outcome = Outcome({"requests_per_s": rate, "request_time": 5.0})
-    generator.judge_generator({"requests_per_s": 100.0, "request_time": 4.0}, outcome)
+    measure.judge_generator({"requests_per_s": 100.0, "request_time": 4.0}, outcome)
     assert outcome.notes["generator_limited"] is limited
     assert outcome.valid
 
 
 @pytest.mark.parametrize(("time_ms", "limited"), [(4.0, True), (4.4, True), (4.5, False), (20.0, False)])
 def test_an_open_loop_which_keeps_its_rate_is_judged_by_its_time(time_ms: float, limited: bool) -> None:
-    straight = generator.rates(Outcome({"open_requests_per_s": 100.0, "open_request_time": 4.0, "open_lag": 0.1}))
+    straight = measure.rates(Outcome({"open_requests_per_s": 100.0, "open_request_time": 4.0, "open_lag": 0.1}))
     outcome = Outcome({"open_requests_per_s": 100.0, "open_request_time": time_ms})
-    generator.judge_generator(straight, outcome)
+    measure.judge_generator(straight, outcome)
     assert outcome.notes["generator_limited"] is limited
     (remark,) = remarks_of(outcome.notes) if limited else (Remark(GENERATOR_LIMITED, "", ("open_request_time",)),)
     assert remark.metrics == ("open_request_time",), "its rate is what was asked for, and limited by nobody"
@@ -144,8 +144,8 @@ def test_an_open_loop_which_keeps_its_rate_is_judged_by_its_time(time_ms: float,
 
 def test_nothing_is_marked_when_nothing_is_known() -> None:
     outcome = Outcome({"requests_per_s": 10.0})
-    generator.judge_generator(None, outcome)
-    generator.judge_generator({}, outcome)
+    measure.judge_generator(None, outcome)
+    measure.judge_generator({}, outcome)
     assert outcome.notes == {}
 
 

@@ -10,7 +10,7 @@ import pytest
 from lastro.anomalies.base import Demand, Dose, allowed_cpus
 from lastro.anomalies.cpu import Cpu
 from lastro.host.cgroups import Resources
-from lastro.scenarios.shared.verify_limits import _inside
+from lastro.scenarios.shared.resources import _inside
 
 from ...support.recording import answer
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from lastro import registry
 from lastro.attachments.base import Segment
 from lastro.errors import InputError, StudyError
-from lastro.functions._ospf import Interface, NeighbourChange, OspfDaemon, router_id
+from lastro.functions.ospf import Interface, NeighbourChange, OspfDaemon, router_id
 from lastro.functions.ospf_router import ROUTERS, OspfRouter
 from lastro.image.rootfs import ImageAdditions
 from lastro.platforms.base import Port

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lastro.errors import CommandTimeout, PlatformError
-from lastro.functions._ospf import Interface, OspfDaemon, host_name
+from lastro.functions.ospf import Interface, OspfDaemon, host_name
 from lastro.functions.ospf_router import ROUTERS
 from lastro.host.cgroups import Usage
 from lastro.host.moments import FileReadings, OwnCpu
@@ -120,10 +120,12 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Any:
     outcome = Outcome()
     work: Any = SimpleNamespace(
         outcome=outcome,
-        config={"probe_interval_ms": INTERVAL_MS, "failure": "silent"},
-        number=lambda name: 5.0,
+        config={
+            "probe_interval_ms": INTERVAL_MS, "failure": "silent", "converge_s": 5.0, "quiet_s": 5.0, "hello_s": 5,
+            "settle_s": 5.0, "regular_s": 5.0, "failure_s": 5.0,
+        },
         measured=lambda name, value: outcome.measurements.__setitem__(name, value) if value is not None else None,
-    )
+    )  # fmt: skip
     network: Any = SimpleNamespace(
         topology=grid(2, 2), marks={"begin": 990.0, "booted": 991.0}, instances=[],
         read_clocks=lambda: None, now_s=lambda: 1000.2,

@@ -11,22 +11,20 @@ from typing import Any
 import pytest
 
 from lastro.errors import ConnectionLost, PlatformError
-from lastro.functions._ospf import NeighbourChange
+from lastro.functions.ospf import NeighbourChange
 from lastro.host.cgroups import Usage
 from lastro.host.moments import FileReadings, OwnCpu
 from lastro.meters.host import HostMeter
-from lastro.platforms._docker_instance import DockerInstance
-from lastro.platforms._docker_late import KataInstance, RunscInstance
-from lastro.platforms._hypervisor import HypervisorInstance
-from lastro.platforms._oci import OciInstance
+from lastro.platforms._docker_instances import DockerInstance, KataInstance, RunscInstance
 from lastro.platforms.gvisor import GvisorInstance
+from lastro.platforms.hypervisor import HypervisorInstance
+from lastro.platforms.oci import OciInstance
 from lastro.results.samples import GIVEN_BACK, Outcome
 from lastro.results.trial_notes import remarks_of
 from lastro.scenarios.routing import RoutingScenario, host_timeline, phase_recorder
 from lastro.scenarios.routing.convergence import Run
-from lastro.scenarios.routing.host_timeline import HostReading, HostTimeline, _sample
+from lastro.scenarios.routing.host_timeline import HostReading, HostTimeline, Observers, _sample
 from lastro.scenarios.routing.network import RouterNetwork
-from lastro.scenarios.routing.observers import Observers
 from lastro.scenarios.routing.phase_recorder import PhaseRecorder, fallen_s
 from lastro.validity import ClockReading, ClockSample
 

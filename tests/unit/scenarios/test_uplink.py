@@ -22,6 +22,7 @@ from lastro.platforms.base import MeasuredCommand
 from lastro.results.samples import Outcome, Reading, Series
 from lastro.scenarios import uplink
 from lastro.scenarios.base import schemas
+from lastro.scenarios.shared.clock_policy import judge_clock
 from lastro.scenarios.uplink import UplinkScenario
 from lastro.scenarios.uplink.ends import require_host_address
 from lastro.scenarios.uplink.offered_load import check_offered, judge_generator, share_of, with_rate
@@ -140,7 +141,7 @@ def test_without_a_ceiling_nothing_is_said_of_the_generator() -> None:
 
 def judged(tool: Any, drift: ClockDrift | None, values: dict[str, float]) -> Outcome:
     outcome, reading = Outcome(), Reading(dict(values), SERIES)
-    uplink._judge_clock(reading, uplink._timed_by_host(tool, reading), drift, 0.001, outcome)
+    judge_clock(reading, uplink._timed_by_host(tool, reading), drift, 0.001, outcome, own_series=True)
     return outcome
 
 
@@ -220,7 +221,7 @@ def test_cpus_are_of_the_command_that_is_the_flow_without_exec(monkeypatch: pyte
         return Reading({"throughput": 1.0}, lasted_s=8.0)
 
     monkeypatch.setattr(tool, "measure", measure)
-    monkeypatch.setattr(uplink, "registry", SimpleNamespace(get=lambda kind, name: lambda: tool))
+    monkeypatch.setattr(uplink, "chosen_part", lambda kind, config: tool)
     witness = SimpleNamespace(start=lambda: None, stop=lambda: None, moved={})
     monkeypatch.setattr(uplink, "InterfaceMeter", lambda *around: witness)
     pair = cast(Any, SimpleNamespace(instance=instance, everyone={"instance": instance}))

@@ -15,14 +15,12 @@ from lastro.instruments.sysbench_oltp import SysbenchOltp
 from lastro.meters.host import HostMeter
 from lastro.platforms.base import Availability, Instance, InstanceSpec, Platform
 from lastro.results.samples import Metric
-from lastro.scenarios.base import Config, platform_level
+from lastro.scenarios.base import Config, isolation_level, platform_level
 from lastro.scenarios.compute import ComputeScenario
 from lastro.scenarios.shared.accounts import METRICS
 from lastro.scenarios.shared.point_to_point import INSTANCE_ADDRESS, PEER, joined
 from lastro.scenarios.shared.topology import BuiltTopology
 from lastro.study.model import Level, Setting
-
-_INSIDE, _PEER = "inside", "peer"
 
 
 def known_attachment(name: str) -> object:
@@ -30,16 +28,16 @@ def known_attachment(name: str) -> object:
     return registry.get(Attachment, name)
 
 
+_INSIDE, _PEER = "inside", "peer"
+CLIENT = Setting("client", _INSIDE, "where transactions come from: inside, or the host", choices=(_INSIDE, _PEER))
+LINK = Setting("link", "veth-bridge", "attachment over which they come from the host", check=known_attachment)
+
+
 class ApplicationScenario(ComputeScenario):
     name = "application"
     summary = "transactions on a database in one instance, with equal resources on every platform"
     parts = ("platform", "isolation")
-    settings = (
-        *SysbenchOltp.options,
-        Setting("client", _INSIDE, "where transactions come from: inside, or the host", choices=(_INSIDE, _PEER)),
-        Setting("link", "veth-bridge", "attachment over which they come from the host", check=known_attachment),
-        *ComputeScenario.settings,
-    )
+    settings = (*SysbenchOltp.options, CLIENT, LINK, *ComputeScenario.settings)
     metrics = (TIME_HOST, *SysbenchOltp.metrics, *METRICS, *HostMeter.metrics)
 
     @classmethod
@@ -48,41 +46,42 @@ class ApplicationScenario(ComputeScenario):
 
     @classmethod
     def tool(cls, config: Config) -> SysbenchOltp:
-        return SysbenchOltp(**{option.name: config[option.name] for option in SysbenchOltp.options})
+        return SysbenchOltp(**{option.name: option.of(config) for option in SysbenchOltp.options})
 
     @classmethod
     def tools(cls, configs: Sequence[Config]) -> list[str]:
         return [SysbenchOltp.name]
 
     def availability(self, config: Config) -> Availability:
-        if config["client"] == _PEER:
-            found = self._probes.attachment(str(config["link"]), platform_level(config))
+        if CLIENT.of(config) == _PEER:
+            found = self._probes.attachment(LINK.of(config), platform_level(config))
             if not found:
                 return found
         return super().availability(config)
 
-    def _place(self, config: Config) -> tuple[Level, ...]:
-        way = (config["link"],) if config["client"] == _PEER else ()
-        return (*super()._place(config), config["client"], *way)
+    @classmethod
+    def _place(cls, config: Config) -> tuple[Level, ...]:
+        way = (LINK.of(config),) if CLIENT.of(config) == _PEER else ()
+        return (*super()._place(config), CLIENT.of(config), *way)
 
     def _client(self, config: Config) -> str:
-        return PEER if config["client"] == _PEER else super()._client(config)
+        return PEER if CLIENT.of(config) == _PEER else super()._client(config)
 
     def _daemons(self, config: Config, platform: Platform) -> tuple[str, ...]:
-        links = self.attachments.get(str(config["link"])).own_cgroups if config["client"] == _PEER else ()
+        links = self.attachments.get(LINK.of(config)).own_cgroups if CLIENT.of(config) == _PEER else ()
         return (*super()._daemons(config, platform), *links)
 
     @contextmanager
     def _started(
         self, config: Config, platform: Platform, spec: InstanceSpec, tool: Workload
     ) -> Iterator[tuple[dict[str, Instance], BuiltTopology]]:
-        if config["client"] != _PEER:
+        if CLIENT.of(config) != _PEER:
             with super()._started(config, platform, spec, tool) as found:
                 yield found
             return
         assert isinstance(tool, SysbenchOltp)
-        links = self.attachments.get(str(config["link"]))
+        links = self.attachments.get(LINK.of(config))
         with joined(self.testbed, self.pool.native, platform, links, spec) as pair:
             tool.from_client(pair.peer, INSTANCE_ADDRESS)
-            same = {"isolation": str(config["isolation"])}
+            same = {"isolation": isolation_level(config)}
             yield pair.everyone, pair.built(self.testbed, links.name, platform_level(config), **same)

@@ -9,44 +9,41 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from lastro import registry
-from lastro.functions.base import PATHS, Function
+from lastro.functions.base import Function
 from lastro.host import facts
 from lastro.host.base import Host
 from lastro.image.rootfs import ImageAdditions
-from lastro.instruments.iperf3_tcp import Iperf3Tcp
-from lastro.instruments.iperf3_udp import Iperf3Udp
-from lastro.instruments.ping import Ping
+from lastro.instruments.iperf3_tcp import TCP_S, TCP_STREAMS, Iperf3Tcp
+from lastro.instruments.iperf3_udp import UDP_RATE, UDP_S, Iperf3Udp
+from lastro.instruments.irtt import LOADED_S
+from lastro.instruments.ping import PING_S, Ping
 from lastro.isolation.base import Profile
 from lastro.platforms.base import Availability
 from lastro.results.samples import Metric, Outcome
 from lastro.scenarios.base import CalibrationKind, Config, links_level, start_s
 from lastro.scenarios.chain.latency import LOADED_METRICS, image_packages, signable
 from lastro.scenarios.chain.latency import SETTINGS as LATENCY_SETTINGS
-from lastro.scenarios.chain.measuring import METRICS, measure
+from lastro.scenarios.chain.measuring import GAP_S, METRICS, measure
 from lastro.scenarios.shared.calibration import calibrated, calibration_key, judge_ceiling
 from lastro.scenarios.shared.chain import SOURCE_PORT, deployed
+from lastro.scenarios.shared.disturbance import NEIGHBOUR_SETTINGS
 from lastro.scenarios.shared.flow import rest
-from lastro.scenarios.shared.frames import FRAME_SIZE, KERNEL, OFF
-from lastro.scenarios.shared.host_limits import HOST_LIMITS, clock_kept
-from lastro.scenarios.shared.on_chain import (
-    CALIBRATED_FOR,
-    IMPLEMENTATION,
-    NEIGHBOUR_SETTINGS,
-    NO_DIFFERENCE,
-    PROFILE,
-    OnChain,
-)
-from lastro.study.levels import NONE
-from lastro.study.model import Setting
-from lastro.units import parse_rate_bps
+from lastro.scenarios.shared.frames import FRAME_SIZE, KERNEL, OFF, OFFLOADS
+from lastro.scenarios.shared.host_limits import HOST_LIMITS, MAX_DRIFT_PERCENT, clock_kept
+from lastro.scenarios.shared.on_chain import CALIBRATED_FOR, IMPLEMENTATION, IP, NO_DIFFERENCE, PROFILE, OnChain
+from lastro.study.levels import NONE, part_name
+from lastro.study.model import DAY_S, Setting
 
-_DAY_S = 86_400
+SETTLE_S = Setting("settle_s", 2.0, "time between the start of the anomaly and the first measurement", 0, DAY_S)
 _AROUND_S = 0.9  # what a trial takes besides measurements, waits and two starts, roughly
 _LOADED_AROUND_S = 2.5  # a TCP stream that begins and ends
 _NEIGHBOURS_S = 1.0  # with IPv6, until routers find their neighbours
 _CEILING = "ceiling"  # of plain forwarding
 _THROUGHPUT = "throughput"
-_OPTIONAL = {"udp_s": Iperf3Udp.metrics, "loaded_s": LOADED_METRICS}  # measurements by their length, which may be 0
+_OPTIONAL = {
+    UDP_S.name: Iperf3Udp.metrics,
+    LOADED_S.name: LOADED_METRICS,
+}  # measurements by their length, which may be 0
 
 
 def _may_be_positive(length: object) -> bool:
@@ -63,40 +60,18 @@ class ChainScenario(OnChain):
         PROFILE: CalibrationKind(Profile),  # without it, isolation has no meaning
     }
     settings = (
-        Setting("settle_s", 2.0, "time between the start of the anomaly and the first measurement", 0, _DAY_S),
-        Setting("tcp_s", 5, "length of the TCP measurement, in whole seconds as iperf3 takes them", 1, _DAY_S),
-        Setting("udp_s", 5, "length of the UDP measurement, in whole seconds as iperf3 takes them; 0: none", 0, _DAY_S),
-        Setting("gap_s", 1.0, "pause between two measurements", 0, _DAY_S),
-        Setting("udp_rate", "1M", "rate of the UDP flow in bit/s", check=parse_rate_bps),
-        Setting("tcp_streams", 1, "parallel TCP connections", 1, 128),
-        *LATENCY_SETTINGS,
-        IMPLEMENTATION,
-        Setting(
-            "offloads",
-            KERNEL,
-            "segmentation and checksum offloads of the links: the kernel's, or off, so that no frame exceeds the MTU",
-            choices=(KERNEL, OFF),
-        ),
-        Setting("ip", "4", "version of IP of the flow", choices=tuple(PATHS)),
-        *NEIGHBOUR_SETTINGS,
-        *HOST_LIMITS,
-        Setting("max_drift_percent", 0.1, "drift of a guest's clock above which a trial is invalid", 0, 100),
-    )
-    metrics = (
-        *Iperf3Tcp.metrics,
-        FRAME_SIZE,
-        *Iperf3Udp.metrics,
-        *Ping.metrics,
-        *METRICS,
-    )
+        SETTLE_S, TCP_S, UDP_S, GAP_S, UDP_RATE, TCP_STREAMS, *LATENCY_SETTINGS, IMPLEMENTATION, OFFLOADS, IP,
+        *NEIGHBOUR_SETTINGS, *HOST_LIMITS, MAX_DRIFT_PERCENT,
+    )  # fmt: skip
+    metrics = (*Iperf3Tcp.metrics, FRAME_SIZE, *Iperf3Udp.metrics, *Ping.metrics, *METRICS)
 
     @classmethod
     def duration_s(cls, config: Config) -> float:
-        measured_s = sum(float(config[key]) for key in ("tcp_s", "udp_s", "ping_s", "loaded_s"))
-        loaded = float(config["loaded_s"]) > 0
-        gaps = 1 + (float(config["udp_s"]) > 0) + loaded
-        waits_s = gaps * float(config["gap_s"]) + float(config["settle_s"]) + loaded * _LOADED_AROUND_S
-        around_s = _AROUND_S + (_NEIGHBOURS_S if config["ip"] == "6" else 0.0)
+        measured_s = TCP_S.of(config) + UDP_S.of(config) + PING_S.of(config) + LOADED_S.of(config)
+        loaded = LOADED_S.of(config) > 0
+        gaps = 1 + (UDP_S.of(config) > 0) + loaded
+        waits_s = gaps * GAP_S.of(config) + SETTLE_S.of(config) + loaded * _LOADED_AROUND_S
+        around_s = _AROUND_S + (_NEIGHBOURS_S if IP.of(config) == "6" else 0.0)
         return measured_s + waits_s + around_s + 2 * start_s(config)
 
     @classmethod
@@ -119,7 +94,7 @@ class ChainScenario(OnChain):
     def calibrations(cls, config: Config) -> dict[str, Config]:
         """Return runs for the ceiling (plain forwarding throughput) and the profile (the undisturbed chain's needs)."""
         wanted = cls.profile_run(config)
-        if config["function"] != NONE:
+        if part_name(config, "function") != NONE:
             ceiling = cls.plain_forwarding(config)
             wanted[calibration_key(_CEILING, ceiling, CALIBRATED_FOR, NO_DIFFERENCE)] = ceiling
         return wanted
@@ -134,7 +109,7 @@ class ChainScenario(OnChain):
     def run(self, config: Config, calibrations: Mapping[str, Any]) -> Outcome:
         outcome = Outcome()
         with clock_kept(self.testbed, config, outcome), self.standing(config, calibrations, outcome) as standing:
-            rest(float(config["settle_s"]))
+            rest(SETTLE_S.of(config))
             measure(self.testbed, config, standing, outcome)
         ceiling = calibrated(calibrations, _CEILING)
         judge_ceiling(outcome, None if ceiling is None else {_THROUGHPUT: ceiling}, rates=(_THROUGHPUT,))
@@ -142,14 +117,14 @@ class ChainScenario(OnChain):
 
     def version_commands(self, configs: Sequence[Config]) -> Mapping[str, Sequence[str]]:
         commands = [Iperf3Tcp.version_argv, Ping.version_argv, ("stress-ng", "--version"), ("stress", "--version")]
-        click = any(config["implementation"] == "click" for config in configs)
+        click = any(IMPLEMENTATION.of(config) == "click" for config in configs)
         return {argv[0]: argv for argv in (*commands, *([("click", "--version")] if click else []))}
 
     def told(self, configs: Sequence[Config]) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """Yield also the offloads of the study's links on the platform native."""
         yield from super().told(configs)
         native, forwarding = self.pool.native, registry.get(Function, NONE)()
-        for name, offloads in sorted({(links_level(config), str(config["offloads"])) for config in configs}):
+        for name, offloads in sorted({(links_level(config), OFFLOADS.of(config)) for config in configs}):
             if self._probes.attachment(name, native.name):
                 links = self.attachments.get(name)
                 with deployed(self.testbed, native, links, forwarding, offloads=offloads != OFF) as chain:

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from lastro.functions.dpi import SIGNATURE
-from lastro.instruments import _iperf3
+from lastro.instruments import iperf3
 from lastro.instruments.base import UNWATCHED, Instrument, Watch
-from lastro.instruments.irtt import LOADED, LOADED_LOSS, Irtt, without_own_lateness
-from lastro.instruments.ping import MARKED_PERCENT, PATTERN, Ping, idle, requests
+from lastro.instruments.iperf3_tcp import TCP_STREAMS
+from lastro.instruments.irtt import LOADED, LOADED_LOSS, LOADED_S, PROBE_INTERVAL_MS, Irtt, without_own_lateness
+from lastro.instruments.ping import MARKED_PERCENT, PATTERN, PING_INTERVAL_MS, PING_S, Ping, idle, requests
 from lastro.platforms.base import AVAILABLE, Availability, Instance
 from lastro.results.samples import Metric, Reading
 from lastro.scenarios.base import Config
@@ -18,21 +19,10 @@ from lastro.scenarios.shared.flow import rest
 from lastro.study.model import Level, Setting
 
 PING, IRTT = Ping.name, Irtt.name
-SETTINGS = (
-    Setting("ping_s", 5.0, "length of the measurement of latency on the idle link", 0.5, 86_400),
-    Setting("ping_interval_ms", 100, "time between two echo requests of ping; irtt can send more often", 10, 10_000),
-    Setting("latency_tool", PING, "what measures latency on the idle link", choices=(PING, IRTT), by_profile=True),
-    Setting("probe_interval_ms", 10.0, "time between two datagrams of irtt", 1, 10_000),
-    Setting(
-        MARKED_PERCENT,
-        0,
-        "echo requests of ping with the signature for which dpi searches, so that it redirects them",
-        0,
-        100,
-    ),
-    CPUS_IDLE,
-    Setting("loaded_s", 0.0, "length of the measurement of latency beside a TCP stream; 0: none", 0, 86_400),
+LATENCY_TOOL = Setting(
+    "latency_tool", PING, "what measures latency on the idle link", choices=(PING, IRTT), by_profile=True
 )
+SETTINGS = (PING_S, PING_INTERVAL_MS, LATENCY_TOOL, PROBE_INTERVAL_MS, MARKED_PERCENT, CPUS_IDLE, LOADED_S)
 LOADED_METRICS: tuple[Metric, ...] = (*LOADED, LOADED_LOSS)
 _RAMP_S, _MARGIN_S, _PATIENCE_S = 0.5, 10.0, 15.0  # until TCP has its window; the stream outlasts the probe
 _LEAST_LOAD = 0.5  # of the throughput that the trial measured without a probe
@@ -44,14 +34,9 @@ class IdleByIrtt(Instrument):
     name, summary, version_argv, metrics = IRTT, Irtt.summary, Irtt.version_argv, Ping.metrics
 
     def measure(
-        self,
-        client: Instance,
-        server: Instance,
-        target: str,
-        settings: Mapping[str, Level],
-        watch: Watch = UNWATCHED,
+        self, client: Instance, server: Instance, target: str, settings: Mapping[str, Level], watch: Watch = UNWATCHED
     ) -> Reading:
-        probed = Irtt().probe(client, server, target, float(settings["ping_s"]), settings, watch)
+        probed = Irtt().probe(client, server, target, PING_S.of(settings), settings, watch)
         if not probed.trips_ms:
             return Reading({"ping_loss": 100.0}, invalid_because=("no datagram of irtt was answered",))
         reading = idle(probed.trips_ms, probed.sent, Irtt.packet_bytes)
@@ -61,14 +46,14 @@ class IdleByIrtt(Instrument):
             kept,
             reading.series,
             payload_bytes=Irtt.packet_bytes * probed.answered,
-            really={"latency on the idle link": f"by irtt, every {settings['probe_interval_ms']:g} ms, from when due"},
+            really={"latency on the idle link": f"by irtt, every {PROBE_INTERVAL_MS.of(settings):g} ms, from when due"},
             remarks=remarks,
         )
 
 
 def idle_instrument(config: Config) -> Instrument:
     """Return the instrument of latency on the idle link."""
-    return IdleByIrtt() if config["latency_tool"] == IRTT else Ping()
+    return IdleByIrtt() if LATENCY_TOOL.of(config) == IRTT else Ping()
 
 
 def signed(config: Config) -> Config:
@@ -78,15 +63,15 @@ def signed(config: Config) -> Config:
 
 def signable(config: Config) -> Availability:
     """Return whether the tool of a treatment can send the signature."""
-    if float(config[MARKED_PERCENT]) and config["latency_tool"] != PING:
-        why = f"{MARKED_PERCENT} is about ping, and {config['latency_tool']} measures the latency"
-        return Availability(why, f'set latency_tool = "{PING}", or {MARKED_PERCENT} = 0')
+    if MARKED_PERCENT.of(config) and (tool := LATENCY_TOOL.of(config)) != PING:
+        why = f"{MARKED_PERCENT.name} is about ping, and {tool} measures the latency"
+        return Availability(why, f'set latency_tool = "{PING}", or {MARKED_PERCENT.name} = 0')
     return AVAILABLE
 
 
 def undetoured(reading: Reading, redirected: int, config: Config) -> list[str]:
     """Return why the function did not redirect the requests with its signature. A lost one need not have arrived."""
-    n, marked = requests(config)
+    n, marked = requests(signed(config))
     lost = round(n * reading.measurements.get("ping_loss", 0.0) / 100)
     if redirected >= marked - lost:
         return []
@@ -95,7 +80,7 @@ def undetoured(reading: Reading, redirected: int, config: Config) -> list[str]:
 
 def image_packages(config: Config) -> tuple[str, ...]:
     """Return the Debian packages that a treatment needs in its root filesystem."""
-    return Irtt.packages if config["latency_tool"] == IRTT or float(config["loaded_s"]) else ()
+    return Irtt.packages if LATENCY_TOOL.of(config) == IRTT or LOADED_S.of(config) else ()
 
 
 class BesideTcp(Instrument):
@@ -104,12 +89,7 @@ class BesideTcp(Instrument):
     name, summary, version_argv, metrics = "irtt beside TCP", Irtt.summary, Irtt.version_argv, LOADED_METRICS
 
     def measure(
-        self,
-        client: Instance,
-        server: Instance,
-        target: str,
-        settings: Mapping[str, Level],
-        watch: Watch = UNWATCHED,
+        self, client: Instance, server: Instance, target: str, settings: Mapping[str, Level], watch: Watch = UNWATCHED
     ) -> Reading:
         with _streaming(client, server, target, settings):
             rest(_RAMP_S)
@@ -119,9 +99,9 @@ class BesideTcp(Instrument):
 @contextmanager
 def _streaming(client: Instance, server: Instance, target: str, settings: Mapping[str, Level]) -> Iterator[None]:
     """Stream TCP from the client to the server inside the block. Raises: CommandFailed; CommandTimeout."""
-    port, seconds = str(_iperf3.PORT), float(settings["loaded_s"]) + _MARGIN_S
+    port, seconds = str(iperf3.PORT), LOADED_S.of(settings) + _MARGIN_S
     stream = ["iperf3", "--client", target, "--port", port, "--time", f"{seconds:.0f}", "--forceflush"]
-    stream += ["--parallel", str(settings["tcp_streams"])]
+    stream += ["--parallel", str(TCP_STREAMS.of(settings))]
     with (
         server.during(["iperf3", "--server", "--one-off", "--forceflush", "--port", port], "Server listening"),
         client.during(stream, "connected to", _PATIENCE_S),

@@ -9,22 +9,24 @@ from typing import Any
 from lastro import validity
 from lastro.functions.dpi import Dpi
 from lastro.instruments.iperf3_tcp import Iperf3Tcp
-from lastro.instruments.iperf3_udp import Iperf3Udp
+from lastro.instruments.iperf3_udp import UDP_S, Iperf3Udp
+from lastro.instruments.irtt import LOADED_S
 from lastro.meters.host import HostMeter
 from lastro.meters.interfaces import InterfaceMeter
 from lastro.meters.usage import UsageMeter
 from lastro.results.samples import Metric, Outcome, Reading
 from lastro.scenarios.base import Config
 from lastro.scenarios.chain.latency import BesideTcp, idle_instrument, load_reasons, signed, undetoured
-from lastro.scenarios.shared.awake import AWAKE, AwakeCpus, awake_cpus
-from lastro.scenarios.shared.crossings import difference, judge_crossings
-from lastro.scenarios.shared.flow import rest
-from lastro.scenarios.shared.frames import frames_of, judge_frames
-from lastro.scenarios.shared.on_chain import StandingChain
+from lastro.scenarios.shared.awake import AWAKE, CPUS_IDLE, AwakeCpus, awake_cpus
+from lastro.scenarios.shared.flow import difference, judge_crossings, rest
+from lastro.scenarios.shared.frames import OFFLOADS, frames_of, judge_frames
+from lastro.scenarios.shared.on_chain import IMPLEMENTATION, StandingChain
 from lastro.scenarios.shared.topology import note_load, note_meter
 from lastro.scenarios.shared.window import Meters
+from lastro.study.model import DAY_S, Setting
 from lastro.testbed import Testbed
 
+GAP_S = Setting("gap_s", 1.0, "pause between two measurements", 0, DAY_S)
 COST = Metric(
     "cpu_per_gbit",
     "s/Gbit",
@@ -44,7 +46,7 @@ METRICS = (
 def measure(testbed: Testbed, config: Config, standing: StandingChain, outcome: Outcome) -> None:
     """Add all measurements of a trial, and all reasons for its invalidity, to `outcome`."""
     with ExitStack() as stack:
-        awake = stack.enter_context(awake_cpus(testbed)) if config["cpus_idle"] == AWAKE else None
+        awake = stack.enter_context(awake_cpus(testbed)) if CPUS_IDLE.of(config) == AWAKE else None
         if awake:
             standing = replace(standing, own_cgroups=(*standing.own_cgroups, awake.group))
         _measure(testbed, config, standing, awake, outcome)
@@ -73,12 +75,12 @@ def _instruments(
     carrying: dict[str, float] = {}
     witness: dict[str, Any] = {}
     phases: dict[str, Any] = {}
-    datagrams = (Iperf3Udp(),) if float(config["udp_s"]) else ()
-    beside = (BesideTcp(),) if float(config["loaded_s"]) else ()
+    datagrams = (Iperf3Udp(),) if UDP_S.of(config) else ()
+    beside = (BesideTcp(),) if LOADED_S.of(config) else ()
     latency = idle_instrument(config)
     for position, instrument in enumerate((Iperf3Tcp(), *datagrams, latency, *beside)):
         if position:
-            rest(float(config["gap_s"]))
+            rest(GAP_S.of(config))
         counters = InterfaceMeter(testbed, standing.on_links)
         watch = Meters(testbed, standing.everyone, standing.own_cgroups)
         counters.start()
@@ -96,7 +98,7 @@ def _instruments(
         seen = difference(counted, chain.counted())
         if instrument.name == Iperf3Tcp.name:
             frames = frames_of(chain, counters, seen, mixed=bool(standing.also_sent))
-            judge_frames(frames, chain, str(config["offloads"]), outcome)
+            judge_frames(frames, chain, OFFLOADS.of(config), outcome)
             carrying = _carrying(testbed, watch, reading)
             outcome.notes["carrying_cpus"] = _work_s(testbed, watch) / watch.host.elapsed_s
         if instrument is latency and isinstance(chain.function, Dpi):
@@ -104,7 +106,7 @@ def _instruments(
         if instrument in beside:
             received = counters.moved.get("sink.in0", {}).get("rx_bytes", 0)
             outcome.invalidate(load_reasons(received, watch.host.elapsed_s, outcome.measurements["throughput"]))
-        judge_crossings(instrument.name, chain, seen, reading.payload_bytes, str(config["implementation"]), outcome)
+        judge_crossings(instrument.name, chain, seen, reading.payload_bytes, IMPLEMENTATION.of(config), outcome)
         witness[instrument.name] = counters.moved
         phases[instrument.name] = {"host_cpus": watch.host.read()["host_cpus"], **watch.host.pressure()}
     outcome.notes["witness"] = witness

@@ -6,36 +6,112 @@ chapter 6: the clock inside a virtual machine distorts the reports of tools)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import math
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, ClassVar
 
 from lastro import registry
 from lastro.errors import LastroError
 from lastro.host.base import Host
+from lastro.host.cgroups import Resources
+from lastro.host.local import here
 from lastro.image.rootfs import ImageAdditions
-from lastro.instruments._disk import through_arc
 from lastro.instruments.base import TIME_HOST, Workload
+from lastro.instruments.disk_workload import through_arc
 from lastro.isolation.base import not_in_force
 from lastro.meters.host import HostMeter
-from lastro.platforms.base import Availability, Instance, InstanceSpec, Platform, unavailable
+from lastro.platforms.base import AVAILABLE, Availability, Instance, InstanceSpec, Platform, unavailable
 from lastro.results.samples import Metric, Outcome
-from lastro.scenarios.base import Config, isolations_of, platform_level, slowdown, start_s
-from lastro.scenarios.compute.instrument import WorkloadProbes, workload, workload_metrics, workloads
-from lastro.scenarios.shared.accounts import BY_HOST, METRICS, with_account
+from lastro.scenarios.base import Config, chosen_part, isolation_level, isolations_of, platform_level, slowdown, start_s
+from lastro.scenarios.shared.accounts import METRICS
 from lastro.scenarios.shared.bases import OnPlatforms
-from lastro.scenarios.shared.clock_policy import judge_clock, note_unverified_clock
+from lastro.scenarios.shared.clock_policy import MAX_TOOL_DRIFT
 from lastro.scenarios.shared.host_limits import HOST_LIMITS, clock_kept
-from lastro.scenarios.shared.resources import RESOURCES, expected_cpus, limited_spec
+from lastro.scenarios.shared.resources import (
+    CPUS,
+    KERNEL_BYTES,
+    RESOURCES,
+    expected_cpus,
+    limited_spec,
+    limits_of,
+    unequal,
+)
 from lastro.scenarios.shared.storage import really, storage
 from lastro.scenarios.shared.topology import BuiltTopology, note_load
-from lastro.scenarios.shared.verify_limits import limits_of, unequal
 from lastro.scenarios.shared.window import MeasuredWindow
-from lastro.study.levels import split_options
-from lastro.study.model import Level, Setting
+from lastro.study.levels import part_name
+from lastro.study.model import DAY_S, Level, Setting
 from lastro.testbed import Testbed
+from lastro.units import MIB, human_bytes
 
-_DAY_S = 86_400
+
+def workloads() -> frozenset[str]:
+    """Return the names of instruments that run inside one instance, including those that cannot be imported."""
+    infos = registry.parts("instrument").values()
+    return frozenset(info.name for info in infos if info.cls is None or issubclass(info.cls, Workload))
+
+
+def workload_metrics(own: Sequence[Metric]) -> tuple[Metric, ...]:
+    """Return the first of the scenario's own metrics, then those that workloads bring, then its others."""
+    found = {own[0].name: own[0]}
+    for info in registry.parts("instrument").values():
+        if info.cls is not None and issubclass(info.cls, Workload):
+            found |= {metric.name: metric for metric in info.cls.metrics}
+    return tuple((found | {metric.name: metric for metric in own}).values())
+
+
+def workload(config: Config) -> Workload:
+    """Return the instrument of a treatment with its options. Raises: Unavailable, InputError."""
+    return chosen_part(Workload, config)
+
+
+Started = Callable[[Workload], AbstractContextManager[Instance]]
+
+
+class WorkloadProbes:
+    """Probes of workloads: a short version of each is tried once on each platform.
+
+    Options that also change the short version, such as thousands of threads, are tried separately."""
+
+    def __init__(self, testbed: Testbed) -> None:
+        self._testbed = testbed
+        self._probed: dict[Hashable, Availability] = {}
+
+    def availability(self, where: Hashable, tool: Workload, limits: Resources, started: Started) -> Availability:
+        """Try a workload once in each place. `where` identifies the place; `started` starts it as a trial would."""
+        if not (found := self._room(tool, limits)):
+            return found
+        key = (where, limits, tool.name, *sorted(tool.brief().chosen.items()))
+        if key not in self._probed:
+            self._probed[key] = self._probe(tool, started)
+        return self._probed[key]
+
+    def _room(self, tool: Workload, limits: Resources) -> Availability:
+        """Return whether the full workload fits into memory, which its short version would not show.
+
+        The limit leaves room for the kernel of a machine on every platform, so that the task is the same on all."""
+        needed, memory_bytes = tool.least_memory_bytes(self._testbed.host, limits.cpuset), limits.memory_bytes
+        if memory_bytes is None or needed <= memory_bytes * 63 // 64 - KERNEL_BYTES:
+            return AVAILABLE
+        whole = math.ceil((needed + KERNEL_BYTES) * 64 / 63 / MIB)
+        return Availability(
+            f"{tool.name} needs {human_bytes(needed)}, but the instance has {human_bytes(memory_bytes)} of memory",
+            f'set memory = "{whole}M" or more, or choose a smaller task for the instrument',
+        )
+
+    def _probe(self, tool: Workload, started: Started) -> Availability:
+        try:
+            tool.require(here(self._testbed.host))
+            brief = tool.brief()
+            with started(brief) as instance, brief.prepared(instance):
+                brief.run(instance, brief.probe_limit_s)
+        except LastroError as error:
+            return unavailable(error)
+        return AVAILABLE
+
+
+LIMIT_S = Setting("limit_s", 3600.0, "time limit of a workload, after which its trial is invalid", 1, DAY_S)
 _ROLE = "instance"
 _AROUND_S = 0.1  # verification, clocks and meters, roughly
 
@@ -45,12 +121,7 @@ class ComputeScenario(OnPlatforms):
     summary = "one workload in one instance: CPU, memory or disk, with equal resources on every platform"
     parts: ClassVar[tuple[str, ...]] = ("platform", "isolation", "instrument")
     combinable = frozenset({"isolation"})
-    settings: ClassVar[tuple[Setting, ...]] = (
-        *RESOURCES,
-        Setting("limit_s", 3600.0, "time limit of a workload, after which its trial is invalid", 1, _DAY_S),
-        *HOST_LIMITS,
-        Setting("max_drift_percent", 0.1, "drift of a guest's clock above which a tool's times are dropped", 0, 100),
-    )
+    settings: ClassVar[tuple[Setting[Any], ...]] = (*RESOURCES, LIMIT_S, *HOST_LIMITS, MAX_TOOL_DRIFT)
     metrics: ClassVar[tuple[Metric, ...]] = (TIME_HOST, *METRICS, *HostMeter.metrics)
 
     def __init__(self, testbed: Testbed | None) -> None:
@@ -73,7 +144,7 @@ class ComputeScenario(OnPlatforms):
     @classmethod
     def tools(cls, configs: Sequence[Config]) -> list[str]:
         """Return the names of a study's instruments."""
-        return sorted({split_options(str(config["instrument"]))[0] for config in configs})
+        return sorted({part_name(config, "instrument") for config in configs})
 
     @classmethod
     def image_needs(cls, host: Host, configs: Sequence[Config]) -> ImageAdditions:
@@ -101,7 +172,7 @@ class ComputeScenario(OnPlatforms):
             except LastroError:
                 continue
             work_s = brief.expected_s(expected_cpus(config), slowdown(config))
-            key = (platform_level(config), config["isolation"], config["cpus"], brief.name, *brief.chosen.values())
+            key = (*cls._place(config), CPUS.of(config), brief.name, *brief.chosen.values())
             found[key] = start_s(config) + _AROUND_S + work_s
         return super().probing_s(configs) + sum(found.values())
 
@@ -120,9 +191,10 @@ class ComputeScenario(OnPlatforms):
         self.pool.residuals(level)  # read once, and not by the first trial, which would then take longer
         return found
 
-    def _place(self, config: Config) -> tuple[Level, ...]:
+    @classmethod
+    def _place(cls, config: Config) -> tuple[Level, ...]:
         """Return the key of a place for a workload, without its resources: each place is tried once."""
-        return platform_level(config), config["isolation"]
+        return platform_level(config), isolation_level(config)
 
     @contextmanager
     def _probed(self, config: Config, platform: Platform, spec: InstanceSpec, brief: Workload) -> Iterator[Instance]:
@@ -147,7 +219,7 @@ class ComputeScenario(OnPlatforms):
             outcome.add_condition(really(under))
             built.note(outcome)
             self.testbed.flush()
-            with tool.prepared(instance, float(config["limit_s"])):
+            with tool.prepared(instance, LIMIT_S.of(config)):
                 self._measure(config, tool, platform, everyone, under, outcome)
         return outcome
 
@@ -166,7 +238,7 @@ class ComputeScenario(OnPlatforms):
         """Start the instance and others that take part in the workload; yield them by role, with their topology."""
         with platform.start(self.testbed, spec) as instance:
             built = BuiltTopology(self.testbed)
-            built.add(_ROLE, instance, platform_level(config), isolation=str(config["isolation"]))
+            built.add(_ROLE, instance, platform_level(config), isolation=isolation_level(config))
             yield {_ROLE: instance}, built
 
     def _measure(
@@ -180,17 +252,11 @@ class ComputeScenario(OnPlatforms):
     ) -> None:
         """Run the workload, with meters and clocks around its command. `under` is the storage of its files."""
         window = MeasuredWindow(self.testbed, everyone, config, self._daemons(config, platform), workload=_ROLE)
-        reading = tool.run(everyone[_ROLE], float(config["limit_s"]), window)
+        reading = tool.run(everyone[_ROLE], LIMIT_S.of(config), window)
         reading = through_arc(reading, under, tool.past_caches)
         window.require_used(tool.name)
         note_load(outcome, tool.name, self._client(config), _ROLE)
-        drift, drift_limit = window.drifts.get(_ROLE), float(config["max_drift_percent"]) / 100
-        used, by_host = window.usage.used[_ROLE], tool.by_host_clock | BY_HOST
-        work_s = reading.measurements.get(TIME_HOST.name)
-        reading = with_account(reading, used, work_s, window.guest, window.guest_after)
-        judge_clock(reading, by_host, drift, drift_limit, outcome)
-        note_unverified_clock(everyone[_ROLE], by_host, drift, drift_limit, outcome)
-        window.record_workload(work_s, outcome)
+        window.record_workload(reading, tool.by_host_clock, reading.measurements.get(TIME_HOST.name), outcome)
         outcome.notes["workload"] = {"instrument": tool.name, "options": tool.chosen, "command": tool.argv()}
 
     def version_commands(self, configs: Sequence[Config]) -> Mapping[str, Sequence[str]]:

@@ -13,7 +13,7 @@ from lastro.isolation.base import Profile, isolate, not_in_force
 from lastro.meters.exposure import ExposureMeter
 from lastro.platforms.base import Availability
 from lastro.results.samples import Outcome
-from lastro.scenarios.base import Config, isolations_of, platform_level
+from lastro.scenarios.base import Config, isolation_level, isolations_of, platform_level
 from lastro.scenarios.shared.bases import OnPlatforms
 from lastro.scenarios.shared.instance_spec import instance_spec
 from lastro.scenarios.shared.topology import BuiltTopology, note_meter
@@ -44,7 +44,7 @@ class ExposureScenario(OnPlatforms):
         with platform.start(self.testbed, spec) as instance:
             outcome.invalidate(not_in_force(isolations, {_ROLE: instance}))
             built = BuiltTopology(self.testbed)
-            built.add(_ROLE, instance, platform_level(config), isolation=str(config["isolation"]))
+            built.add(_ROLE, instance, platform_level(config), isolation=isolation_level(config))
             built.note(outcome)
             meter = ExposureMeter(self.testbed, {_ROLE: instance})
             note_meter(outcome, meter)

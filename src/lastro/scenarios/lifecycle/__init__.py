@@ -8,27 +8,95 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass, fields
 from typing import Any
 
-from lastro.errors import LastroError, PlatformError
+from lastro.errors import InstrumentError, LastroError, PlatformError
+from lastro.host.base import Completed
 from lastro.host.cgroups import Usage
 from lastro.platforms.base import Availability, Instance, InstanceSpec, Platform
 from lastro.platforms.native import Native
 from lastro.results.samples import Metric, Outcome, Series
 from lastro.results.trial_notes import SearchEnd
 from lastro.scenarios.base import Config, links_level, platform_level, start_s
-from lastro.scenarios.lifecycle.footprint import Footprint
 from lastro.scenarios.lifecycle.meeting import MOST, MeetingPlace, meeting_place
 from lastro.scenarios.shared.bases import OnPlatforms
 from lastro.scenarios.shared.flow import rest
 from lastro.scenarios.shared.host_limits import HOST_LIMITS, clock_kept
-from lastro.scenarios.shared.memory_room import ENOUGH, MIB, memory_taken, record_capacity, require_room
+from lastro.scenarios.shared.memory_room import ENOUGH, memory_taken, record_capacity, require_room
 from lastro.scenarios.shared.timing import InstanceTimes, TimedPlatform
 from lastro.scenarios.shared.topology import BuiltTopology
 from lastro.scenarios.shared.window import MeasuredWindow
-from lastro.study.model import Setting
+from lastro.study.model import DAY_S, Setting
+from lastro.testbed import Testbed
+from lastro.units import MIB
 
-_DAY_S = 86_400
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """One reading, in bytes except for `processes`.
+
+    taken: the used memory of the host (total less available). charged: the memory of the session's cgroup, with
+    instances, their monitors, and the platform's daemons. disk: the files in the session's directories and in the
+    platforms' stores. disk_used: the used space of the whole file system below them."""
+
+    taken_bytes: int
+    charged_bytes: int
+    disk_bytes: int
+    disk_used_bytes: int
+    processes: int
+
+    def since(self, earlier: Footprint) -> Footprint:
+        return Footprint(*(getattr(self, f.name) - getattr(earlier, f.name) for f in fields(self)))
+
+    @classmethod
+    def of(cls, testbed: Testbed) -> Footprint:
+        disk_bytes, disk_used_bytes = _disk(testbed)
+        return cls(
+            taken_bytes=memory_taken(testbed.host),
+            charged_bytes=testbed.cgroups.usage(testbed.session.cgroup).memory_bytes,
+            disk_bytes=disk_bytes,
+            disk_used_bytes=disk_used_bytes,
+            processes=len(testbed.session.pids()),
+        )
+
+    def per_instance(self, n: int) -> dict[str, float]:
+        """Return measurements from the difference that `n` instances made."""
+        return {
+            "memory": self.charged_bytes / n / MIB,
+            "memory_host": self.taken_bytes / n / MIB,
+            "memory_total": self.taken_bytes / MIB,
+            "disk": self.disk_bytes / n / MIB,
+            "disk_host": self.disk_used_bytes / n / MIB,
+            "processes": self.processes / n,
+        }
+
+
+def _disk(testbed: Testbed) -> tuple[int, int]:
+    """Return bytes in Lastro's directories without the image, and bytes used on the file system of the instances."""
+    state = testbed.session.state
+    count = ["du", "-cskx", f"--exclude={state}/rootfs", str(state), str(testbed.run_dir)]
+    counted = testbed.host.run(count, check=False)  # files may vanish meanwhile
+    used = testbed.host.run(["df", "-k", "--output=used", str(testbed.scratch_dir)])
+    return _last_kib("du", counted) * 1024, _last_kib("df", used) * 1024
+
+
+def _last_kib(tool: str, done: Completed) -> int:
+    """Return the number that begins the last line. Raises: InstrumentError when there is none."""
+    try:
+        return int(done.text.splitlines()[-1].split()[0])
+    except (IndexError, ValueError):
+        words = (done.error_text or done.text).strip()[-200:] or f"exit code {done.returncode}"
+        raise InstrumentError(f"{tool} did not report the disk space of instances: {words}") from None
+
+
+INSTANCES = Setting("instances", 4, "number of concurrent instances", 1, MOST)
+PARALLEL = Setting("parallel", False, "start them together rather than one after the other")
+SETTLE_S = Setting("settle_s", 1.0, "pause before the host is measured, without instances and with them", 0, DAY_S)
+MAX_INSTANCES = Setting(
+    "max_instances", 0, "afterwards, double their number until the host refuses, up to this; 0: do not", 0, MOST
+)
+CAPACITY_S = Setting("capacity_s", 120.0, "time after which the doubling ends", 1, DAY_S)
 _HUBS_S = 0.5  # for what is made before the first instance
 
 
@@ -36,16 +104,7 @@ class LifecycleScenario(OnPlatforms):
     name = "lifecycle"
     summary = "how long instances take to start, answer and stop, and which resources of the host each uses while idle"
     parts = ("platform", "attachment")
-    settings = (
-        Setting("instances", 4, "number of concurrent instances", 1, MOST),
-        Setting("parallel", False, "start them together rather than one after the other"),
-        Setting("settle_s", 1.0, "pause before the host is measured, without instances and with them", 0, _DAY_S),
-        Setting(
-            "max_instances", 0, "afterwards, double their number until the host refuses, up to this; 0: do not", 0, MOST
-        ),
-        Setting("capacity_s", 120.0, "time after which the doubling ends", 1, _DAY_S),
-        *HOST_LIMITS,
-    )
+    settings = (INSTANCES, PARALLEL, SETTLE_S, MAX_INSTANCES, CAPACITY_S, *HOST_LIMITS)
     metrics = (
         Metric("start", "ms", "lower", "time to create and start an instance, until its port is configured; mean"),
         Metric("first_command", "ms", "lower", "the same until its first command has exited"),
@@ -68,9 +127,9 @@ class LifecycleScenario(OnPlatforms):
 
     @classmethod
     def duration_s(cls, config: Config) -> float:
-        more_s = float(config["capacity_s"]) if config["max_instances"] else 0.0
-        lives_s = (start_s(config) + 0.25) * int(config["instances"])
-        return _HUBS_S + 2 * float(config["settle_s"]) + lives_s + more_s
+        more_s = CAPACITY_S.of(config) if MAX_INSTANCES.of(config) else 0.0
+        lives_s = (start_s(config) + 0.25) * INSTANCES.of(config)
+        return _HUBS_S + 2 * SETTLE_S.of(config) + lives_s + more_s
 
     def availability(self, config: Config) -> Availability:
         return self.parts_available(config)
@@ -78,25 +137,25 @@ class LifecycleScenario(OnPlatforms):
     def run(self, config: Config, calibrations: Mapping[str, Any]) -> Outcome:
         outcome = Outcome()
         platform = self.pool.get(platform_level(config))
-        clocked, n = TimedPlatform(platform), int(config["instances"])
-        native, attachment, together = self.pool.native, links_level(config), bool(config["parallel"])
+        clocked, n = TimedPlatform(platform), INSTANCES.of(config)
+        native, attachment, together = self.pool.native, links_level(config), PARALLEL.of(config)
         with (
             clock_kept(self.testbed, config, outcome),
             meeting_place(self.testbed, native, attachment, n, together=together) as place,
         ):
-            rest(float(config["settle_s"]))  # meanwhile, the kernel frees what an earlier trial left to it
+            rest(SETTLE_S.of(config))  # meanwhile, the kernel frees what an earlier trial left to it
             own_cgroups = (*platform.own_cgroups, *place.own_cgroups)
             window = MeasuredWindow(self.testbed, {}, config, own_cgroups, with_commands=True)
             before = Footprint.of(self.testbed)
             with ExitStack() as stack:
                 with window:
                     window.add({instance.spec.name: instance for instance in place.fill(stack, clocked)})
-                    rest(float(config["settle_s"]))
+                    rest(SETTLE_S.of(config))
                 taken = Footprint.of(self.testbed).since(before)
                 _record_footprint(outcome, taken, [*window.usage.used.values()])
                 self._note_topology(config, place, outcome)
                 window.judge(outcome)
-                if config["max_instances"]:
+                if MAX_INSTANCES.of(config):
                     self._fill_up(config, platform, n, before, outcome)
         _record_lifecycles(outcome, list(clocked.lives.values()), together=together)
         return outcome
@@ -107,14 +166,14 @@ class LifecycleScenario(OnPlatforms):
         testbed, segment = place.first
         built = BuiltTopology(self.testbed)
         built.add("peer", place.peer, Native.name)
-        built.add("instance", segment.ports[1].instance, platform_level(config), count=int(config["instances"]))
+        built.add("instance", segment.ports[1].instance, platform_level(config), count=INSTANCES.of(config))
         built.join(links_level(config), [segment], testbed)
         built.note(outcome)
 
     def _fill_up(self, config: Config, platform: Platform, n: int, empty: Footprint, outcome: Outcome) -> None:
         """Double the number of instances until one does not start, memory runs short, or a study's limit is reached."""
-        deadline_s = time.monotonic() + float(config["capacity_s"])
-        most, goal = int(config["max_instances"]), 2 * n
+        deadline_s = time.monotonic() + CAPACITY_S.of(config)
+        most, goal = MAX_INSTANCES.of(config), 2 * n
         more: list[tuple[Instance, bool]] = []  # each with whether it had processes
         steps = []
         stopped_by = f"{ENOUGH}: max_instances = {most}"
@@ -124,7 +183,7 @@ class LifecycleScenario(OnPlatforms):
                     while n + len(more) < min(goal, most):
                         require_room(self.testbed.host)
                         if time.monotonic() > deadline_s:
-                            raise PlatformError(f"{ENOUGH}: capacity_s = {config['capacity_s']:g}")
+                            raise PlatformError(f"{ENOUGH}: capacity_s = {CAPACITY_S.of(config):g}")
                         spec = InstanceSpec(self.testbed.session.unique("more"), "instance")
                         instance = stack.enter_context(platform.start(self.testbed, spec))
                         more.append((instance, bool(instance.pids())))

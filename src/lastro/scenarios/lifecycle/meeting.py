@@ -65,7 +65,7 @@ class MeetingPlace:
         """Time the first packet, which the peer requests so that no command inside delays it, and the first command."""
         port = segment.ports[1]
         name, life = port.instance.spec.name, platform.lives[port.instance.spec.name]
-        ping = ["ping", "-n", "-q", "-c", "1", "-i", "0.002", "-w", str(_REACH_S), port.address.partition("/")[0]]
+        ping = ["ping", "-n", "-q", "-c", "1", "-i", "0.002", "-w", str(_REACH_S), port.ip]
         packet = self.peer.run(ping, timeout_s=_REACH_S + 20, check=False)
         if packet.returncode != 0:
             raise PlatformError(f"no packet of instance {name} reached its peer within {_REACH_S} s")

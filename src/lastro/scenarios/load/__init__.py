@@ -13,54 +13,56 @@ from typing import Any
 
 from lastro import registry
 from lastro.errors import InstrumentError, LastroError, Unavailable
-from lastro.functions.base import PATHS
 from lastro.host.base import Host
 from lastro.image.rootfs import ImageAdditions
-from lastro.instruments._captured import PACKAGES
-from lastro.instruments._load_generator import LoadGenerator, sizes_of
+from lastro.instruments.load_generator import FLOWS, SIZE, LoadGenerator
+from lastro.instruments.packet_capture import PACKAGES
 from lastro.isolation.base import Profile
 from lastro.meters.host import HostMeter
 from lastro.meters.usage import UsageMeter
 from lastro.platforms.base import Availability, InstanceSpec, unavailable
 from lastro.results.additions import ScenarioFigure
 from lastro.results.samples import Metric, Outcome
-from lastro.scenarios.base import CalibrationKind, Config, links_level, platform_level, shares_kernel, start_s
+from lastro.scenarios.base import (
+    CalibrationKind,
+    Config,
+    chosen_class,
+    links_level,
+    platform_level,
+    shares_kernel,
+    start_s,
+)
 from lastro.scenarios.load.additions import figures_of
 from lastro.scenarios.load.addresses import keep_addresses
-from lastro.scenarios.load.goals import own_goal
-from lastro.scenarios.load.latency import DEFAULT_AT, OFF, YES, latency_s, metrics_at
+from lastro.scenarios.load.latency import AT, DEFAULT_AT, OFF, ONE_WAY, YES, latency_s, metrics_at
 from lastro.scenarios.load.latency import SETTINGS as LATENCY_SETTINGS
-from lastro.scenarios.load.measuring import METRICS, bounds_of, measure, traffic_of
-from lastro.scenarios.load.probes import LoadProbes
-from lastro.scenarios.load.probing import BOTH, FORWARD
-from lastro.scenarios.load.search import METHODS
-from lastro.scenarios.load.steering import APART, OWN_CPU, SENDER, SHARED_CPU, apart, short_buffer, steer
-from lastro.scenarios.shared.calibration import calibrated, calibration_key
-from lastro.scenarios.shared.disturbance import require_own_link
-from lastro.scenarios.shared.flow import rest
-from lastro.scenarios.shared.host_limits import HOST_LIMITS, clock_kept
-from lastro.scenarios.shared.on_chain import (
-    CALIBRATED_FOR,
-    IMPLEMENTATION,
-    NEIGHBOUR_SETTINGS,
-    NO_DIFFERENCE,
-    PROFILE,
-    OnChain,
+from lastro.scenarios.load.measuring import (
+    COST_S,
+    METRICS,
+    SEARCH,
+    SEARCH_SETTINGS,
+    bounds_of,
+    goals_of,
+    measure,
+    require_order,
+    traffic_of,
 )
-from lastro.study.model import Setting, Study
+from lastro.scenarios.load.probing import BOTH, DIRECTION, LoadProbes
+from lastro.scenarios.load.steering import GENERATOR_CPU, SHARED_CPU, STEERING, apart, short_buffer, steer
+from lastro.scenarios.shared.calibration import calibrated, calibration_key
+from lastro.scenarios.shared.disturbance import NEIGHBOUR_SETTINGS, require_own_link
+from lastro.scenarios.shared.flow import rest
+from lastro.scenarios.shared.host_limits import HOST_LIMITS, MAX_DRIFT_PERCENT, clock_kept
+from lastro.scenarios.shared.on_chain import CALIBRATED_FOR, IMPLEMENTATION, IP, NO_DIFFERENCE, PROFILE, OnChain
+from lastro.study.levels import part_name
+from lastro.study.model import DAY_S, Setting, Study
 from lastro.testbed import Testbed
 
-_DAY_S = 86_400
+SETTLE_S = Setting("settle_s", 1.0, "time between the start of the anomaly and the search", 0, DAY_S)
 _AROUND_S = 1.5  # what a trial takes besides probes, waits and two starts, roughly
 _PROBE_S = 0.15  # what a probe takes besides its time and the start of its generator
 _CEILING = "ceiling"  # the largest rate that the generator sends through plain forwarding
-_NO_GOAL = "none"
 _DIRECTIONS = 2
-
-
-def _check_own_goal(text: str) -> None:
-    if text != _NO_GOAL:
-        own_goal(text)
 
 
 class LoadScenario(OnChain):
@@ -73,53 +75,20 @@ class LoadScenario(OnChain):
         PROFILE: CalibrationKind(Profile),  # without it, isolation has no meaning
     }
     settings = (
-        Setting("frame_size", "64", "bytes of each frame with its check sequence, or imix", check=sizes_of),
-        Setting("flows", 1, "number of flows, which differ by their source port", 1, 10_000),
-        Setting("ip", "4", "version of IP of the flows", choices=tuple(PATHS)),
-        Setting("direction", FORWARD, "from the source to the sink, or both ways at once", choices=(FORWARD, BOTH)),
-        Setting(
-            "steering",
-            APART,
-            "CPU on which the kernel works for the function: apart from the generator's, or that of the sender",
-            choices=(APART, SENDER),
-        ),
-        Setting(
-            "generator_cpu",
-            OWN_CPU,
-            "CPU of the generator: its own, on which neither function nor neighbour run, or shared with them",
-            choices=(OWN_CPU, SHARED_CPU),
-        ),
-        Setting("search", "mlrsearch", "multiple loss ratio search, or binary search", choices=tuple(METHODS)),
-        Setting("own_goal", _NO_GOAL, "a goal of loss besides PDR and NDR: 1%, 1% exceed 20%", check=_check_own_goal),
-        Setting("exceed_percent", 50.0, "time at a load in which loss may exceed the goals PDR and NDR", 0, 99),
-        Setting("width_percent", 1.0, "width of an interval, relative to its upper end", 0.1, 50, by_profile=True),
-        Setting(
-            "first_probe_s", 0.2, "length of the first, coarse probes; sockperf rounds up to whole seconds", 0.1, _DAY_S
-        ),
-        Setting("probe_s", 1.0, "length of a probe that counts; sockperf rounds up", 0.1, _DAY_S),
-        Setting("deciding_s", 3.0, "length of all probes that classify a load; sockperf rounds up", 0.1, _DAY_S),
-        Setting("least_fps", 1000, "smallest load, in frames a second", 10, 100_000_000),
-        Setting("most_fps", 1_000_000, "largest load, in frames a second", 20, 100_000_000),
-        Setting("search_limit_s", 300.0, "time after which a search without a result ends", 1, _DAY_S),
-        Setting("cost_s", 2.0, "time at the PDR in which CPU is measured", 0.5, _DAY_S),
-        *LATENCY_SETTINGS,
-        Setting("settle_s", 1.0, "time between the start of the anomaly and the search", 0, _DAY_S),
-        IMPLEMENTATION,
-        *NEIGHBOUR_SETTINGS,
-        *HOST_LIMITS,
-        Setting("max_drift_percent", 0.1, "drift of a guest's clock above which a trial is invalid", 0, 100),
-    )
+        SIZE, FLOWS, IP, DIRECTION, STEERING, GENERATOR_CPU, *SEARCH_SETTINGS, COST_S, *LATENCY_SETTINGS, SETTLE_S,
+        IMPLEMENTATION, *NEIGHBOUR_SETTINGS, *HOST_LIMITS, MAX_DRIFT_PERCENT,
+    )  # fmt: skip
     metrics = (*METRICS, *metrics_at(DEFAULT_AT), *UsageMeter.metrics, *HostMeter.metrics)
     leads = ("pdr", "latency_p99_at_50pct", "ndr", "ndr_exceed")
 
     @classmethod
     def metrics_by(cls, chosen: Mapping[str, object]) -> tuple[Metric, ...]:
-        return metrics_at(chosen.get("at", DEFAULT_AT))
+        return metrics_at(chosen.get(AT.name, DEFAULT_AT))
 
     @classmethod
     def figures_for(cls, study: Study) -> tuple[ScenarioFigure, ...]:
         levels = {factor.name: dict.fromkeys(factor.levels) for factor in study.factors}
-        return figures_of(study.settings, levels.get("at", study.settings.get("at", DEFAULT_AT)))
+        return figures_of(study.settings, levels.get(AT.name, study.settings.get(AT.name, DEFAULT_AT)))
 
     def __init__(self, testbed: Testbed | None) -> None:
         super().__init__(testbed)
@@ -135,30 +104,23 @@ class LoadScenario(OnChain):
         """Return the packages of all generators, so that one image serves every study, and what the chain needs."""
         kinds = [registry.get(LoadGenerator, name) for name in sorted(cls.part_names("instrument"))]
         tools = [package for kind in kinds for package in kind.packages]
-        tools += PACKAGES if any(config["one_way"] == YES for config in configs) else ()
+        tools += PACKAGES if any(ONE_WAY.of(config) == YES for config in configs) else ()
         return super().image_needs(host, configs).and_of(ImageAdditions(tuple(tools)))
 
     @classmethod
     def duration_s(cls, config: Config) -> float:
         bounds = bounds_of(config)
-        per_goal = bounds.binary_probes if config["search"] == "binary" else 4
-        n_goals = 2 + (config["own_goal"] != _NO_GOAL)
-        generator = registry.get(LoadGenerator, str(config["instrument"]))
+        per_goal = bounds.binary_probes if SEARCH.of(config) == "binary" else 4
+        n_goals = len(goals_of(config))
+        generator = chosen_class(LoadGenerator, config)
         around_s = generator.starts_s + _PROBE_S
         searching_s = (3 + per_goal * n_goals) * (bounds.sum_s / 2 + around_s)
-        waits_s = (
-            float(config["settle_s"])
-            + around_s
-            + generator.step_s
-            + float(config["cost_s"])
-            + around_s
-            + latency_s(config)
-        )
+        waits_s = SETTLE_S.of(config) + generator.step_s + COST_S.of(config) + 2 * around_s + latency_s(config)
         return searching_s + waits_s + _AROUND_S + 2 * start_s(config)
 
     def placed(self, spec: InstanceSpec, config: Config) -> InstanceSpec:
         """Keep the function and the neighbour off the generator's CPU: on a wire, it would be another machine."""
-        return spec if config["generator_cpu"] == SHARED_CPU else apart(spec, self.testbed, config)
+        return spec if GENERATOR_CPU.of(config) == SHARED_CPU else apart(spec, self.testbed, config)
 
     def availability(self, config: Config) -> Availability:
         try:
@@ -168,14 +130,14 @@ class LoadScenario(OnChain):
         if not (found := super().availability(config)):
             return found
         level, links = platform_level(config), links_level(config)
-        return self._probes.generator(str(config["instrument"]), links, level, self.ip_of(config))
+        return self._probes.generator(part_name(config, "instrument"), links, level, self.ip_of(config))
 
     # Calibrations
 
     @classmethod
     def calibrations(cls, config: Config) -> dict[str, Config]:
         """Return runs for the generator's ceiling, by plain forwarding, and the profile of the undisturbed chain."""
-        alone = {**config, "at": OFF}
+        alone = {**config, AT.name: OFF}
         wanted = cls.profile_run(alone)
         ceiling = cls.plain_forwarding(alone)
         if any(config[name] != ceiling[name] for name in ("isolation", "anomaly", "function", "implementation")):
@@ -195,24 +157,24 @@ class LoadScenario(OnChain):
     def run(self, config: Config, calibrations: Mapping[str, Any]) -> Outcome:
         outcome = Outcome()
         with clock_kept(self.testbed, config, outcome), self.standing(config, calibrations, outcome) as standing:
-            steered = steer(standing.chain, str(config["steering"]))
+            steered = steer(standing.chain, STEERING.of(config))
             bounds = bounds_of(config, calibrated(calibrations, _CEILING))
-            longest_s = bounds.sum_s if config["search"] == "binary" else bounds.final_s
-            asked = keep_addresses(standing.chain, max(longest_s, float(config["cost_s"])))
-            outcome.add_condition(steered | asked | short_buffer(self.testbed.host, str(config["instrument"])))
-            rest(float(config["settle_s"]))
+            longest_s = bounds.sum_s if SEARCH.of(config) == "binary" else bounds.final_s
+            asked = keep_addresses(standing.chain, max(longest_s, COST_S.of(config)))
+            outcome.add_condition(steered | asked | short_buffer(self.testbed.host, part_name(config, "instrument")))
+            rest(SETTLE_S.of(config))
             measure(self.testbed, config, standing, bounds, outcome)
         return outcome
 
     def version_commands(self, configs: Sequence[Config]) -> Mapping[str, Sequence[str]]:
-        names = sorted({str(config["instrument"]) for config in configs})
+        names = sorted({part_name(config, "instrument") for config in configs})
         return {name: registry.get(LoadGenerator, name).version_argv for name in names}
 
 
 def _require_able(config: Config, usable_cpus: Sequence[int]) -> None:
     """Check that the generator can send the traffic of a treatment, from its CPU, and alone. Raises: Unavailable."""
     require_own_link(config, "the rates are counted on the links of the chain, where a flood would be counted, too")
-    kind = registry.get(LoadGenerator, str(config["instrument"]))
+    kind = chosen_class(LoadGenerator, config)
     if kind.bound_to not in (None, usable_cpus[0]) and shares_kernel(config):
         raise Unavailable(
             f"{kind.name} binds itself to CPU {kind.bound_to}, and the first that Lastro may use is {usable_cpus[0]}",
@@ -220,12 +182,9 @@ def _require_able(config: Config, usable_cpus: Sequence[int]) -> None:
         )
     if refusal := kind.refusal(traffic_of(config)):
         raise Unavailable(refusal, kind.remedy(traffic_of(config)))
-    if kind.spins and config["direction"] == BOTH and (refusal := _refusal_of_two(kind, config, usable_cpus)):
+    if kind.spins and DIRECTION.of(config) == BOTH and (refusal := _refusal_of_two(kind, config, usable_cpus)):
         raise Unavailable(refusal, 'use instrument = "trafgen", or direction = "forward"')
-    if not float(config["first_probe_s"]) <= float(config["probe_s"]) <= float(config["deciding_s"]):
-        raise Unavailable("first_probe_s, probe_s and deciding_s must not decrease", "make deciding_s the longest")
-    if int(config["least_fps"]) >= int(config["most_fps"]):
-        raise Unavailable("least_fps must be below most_fps", "raise most_fps")
+    require_order(config)
 
 
 def _refusal_of_two(kind: type[LoadGenerator], config: Config, usable_cpus: Sequence[int]) -> str:

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from lastro.instruments._latency import MOST_OWN, QUANTILES
+from lastro.instruments.latency import MOST_OWN, QUANTILES
 from lastro.results.additions import LoadedHistogram, PairedSeries, QuantileCurves, QuantilesByLoad, ScenarioFigure
 from lastro.scenarios.load.loads import all_loads
-from lastro.scenarios.load.measuring import NDR, PDR, PROBE_LOSS, PROBE_REACHED, PROBE_SENT, goals_of
+from lastro.scenarios.load.measuring import (
+    EXCEED_PERCENT,
+    NDR,
+    OWN_GOAL,
+    PDR,
+    PROBE_LOSS,
+    PROBE_REACHED,
+    PROBE_SENT,
+    goals_of,
+)
 from lastro.stats.notes import N_
 from lastro.study.model import Level
 
@@ -15,7 +24,7 @@ _FROM_DUE = N_("round trips, each from when its packet was due; an answer for on
 _AXIS = N_("round trip in µs")
 _NAMES = tuple(name for name, _ in QUANTILES)
 _NS_PER_US, _KPPS = 1000.0, 1000.0
-_USUAL: dict[str, Level] = {"exceed_percent": 50.0, "own_goal": "none"}  # where a factor varies them
+_USUAL: dict[str, Level] = {each.name: each.default for each in (EXCEED_PERCENT, OWN_GOAL)}
 
 
 def figures_of(settings: Mapping[str, Level], at: object) -> tuple[ScenarioFigure, ...]:

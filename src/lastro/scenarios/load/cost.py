@@ -44,12 +44,7 @@ class Spent:
 
 
 def measure_cost(
-    testbed: Testbed,
-    standing: StandingChain,
-    prober: Prober,
-    rate_fps: float,
-    duration_s: float,
-    outcome: Outcome,
+    testbed: Testbed, standing: StandingChain, prober: Prober, rate_fps: float, duration_s: float, outcome: Outcome
 ) -> None:
     """Carry the rate for this time, with meters around, and add what it cost to `outcome`.
 

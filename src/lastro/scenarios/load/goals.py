@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from lastro.errors import InputError
 
+NO_GOAL = "none"
+
 
 @dataclass(frozen=True, slots=True)
 class Goal:
@@ -35,8 +37,10 @@ class UnmetGoal:
         return f"no rate meets the goal {self.goal.name}: {missed}, the smallest load of the search"
 
 
-def own_goal(text: str) -> Goal:
-    """Parse a goal of the user: '1%', or '1% exceed 20%'. Raises: InputError."""
+def own_goal(text: str) -> Goal | None:
+    """Parse a goal of the user: '1%', or '1% exceed 20%'; None for 'none'. Raises: InputError."""
+    if text == NO_GOAL:
+        return None
     words = text.replace("%", " ").split()
     try:
         numbers = [float(word) / 100 for word in words if word != "exceed"]

@@ -13,8 +13,8 @@ from functools import partial
 from typing import TypeVar
 
 from lastro.errors import InstrumentError
-from lastro.instruments._latency import STATISTICS, MeasurementDisturbed, RoundTrips, judged, stored
-from lastro.instruments._load_generator import Direction, Traffic
+from lastro.instruments.latency import LATENCY_S, STATISTICS, MeasurementDisturbed, RoundTrips, judged, stored
+from lastro.instruments.load_generator import Direction, Traffic
 from lastro.instruments.sockperf_latency import SockperfLatency
 from lastro.meters.interfaces import Counters, InterfaceMeter
 from lastro.results.samples import AT_LEAST, CLOCK_NOT_VERIFIED, GENERATOR_DELAY, OTHER_TRAFFIC, Metric, Outcome, Remark
@@ -23,11 +23,11 @@ from lastro.scenarios.base import Config
 from lastro.scenarios.load.loads import OFF as OFF
 from lastro.scenarios.load.loads import LatencyLoad, all_loads, loads_of
 from lastro.scenarios.load.one_way import Ends, both_ends, have_one_clock
-from lastro.scenarios.load.probing import FORWARD
+from lastro.scenarios.load.probing import DIRECTION, FORWARD
 from lastro.scenarios.load.search import REACHED
 from lastro.scenarios.shared.chain import SINK_PORT, SOURCE_PORT, Chain
 from lastro.scenarios.shared.topology import note_load
-from lastro.study.model import Setting
+from lastro.study.model import DAY_S, Setting
 from lastro.testbed import Testbed
 from lastro.validity import path_reasons
 
@@ -47,25 +47,25 @@ _WORDS = {
 
 _Measured = TypeVar("_Measured")
 
-SETTINGS = (
-    Setting(
-        "at",
-        DEFAULT_AT,
-        "loads at which latency is measured: percentages of the PDR, packets a second (100kpps), or none",
-        check=loads_of,
-        by_profile=True,
-        listed=True,
-    ),
-    Setting("latency_s", 3.0, "length of the latency measurement at each load", 1, 86_400),
-    Setting(
-        "one_way",
-        NO,
-        "delays in one direction, too, by captures at both ends: source and sink need the clock of one kernel",
-        choices=(NO, YES),
-        by_profile=True,
-    ),
-    Setting("own_delay_s", 3.0, "length of the measurement of the generator's own delay at each load", 1, 86_400),
+AT = Setting(
+    "at",
+    DEFAULT_AT,
+    "loads at which latency is measured: percentages of the PDR, packets a second (100kpps), or none",
+    check=loads_of,
+    by_profile=True,
+    listed=True,
 )
+ONE_WAY = Setting(
+    "one_way",
+    NO,
+    "delays in one direction, too, by captures at both ends: source and sink need the clock of one kernel",
+    choices=(NO, YES),
+    by_profile=True,
+)
+OWN_DELAY_S = Setting(
+    "own_delay_s", 3.0, "length of the measurement of the generator's own delay at each load", 1, DAY_S
+)
+SETTINGS = (AT, LATENCY_S, ONE_WAY, OWN_DELAY_S)
 
 
 def metrics_at(at: object) -> tuple[Metric, ...]:
@@ -97,9 +97,9 @@ def metrics_at(at: object) -> tuple[Metric, ...]:
 
 def latency_s(config: Config) -> float:
     """Return how long the latency of a treatment is measured: at each load, and at each that of the generator alone."""
-    captures_s = _CAPTURES_S if config["one_way"] == YES else 0.0
-    each_s = float(config["own_delay_s"]) + float(config["latency_s"]) + 2 * _STARTS_S + captures_s
-    return len(loads_of(str(config["at"]))) * each_s
+    captures_s = _CAPTURES_S if ONE_WAY.of(config) == YES else 0.0
+    each_s = OWN_DELAY_S.of(config) + LATENCY_S.of(config) + 2 * _STARTS_S + captures_s
+    return len(loads_of(AT.of(config))) * each_s
 
 
 def measure_latency(
@@ -110,12 +110,12 @@ def measure_latency(
     Traffic that is not one flow of one frame size over IPv4, one way, has no latency: a remark says so.
 
     Raises: InstrumentError when nothing was answered at a load that the function carries; as `LatencyMeter`."""
-    loads, tool = loads_of(str(config["at"])), SockperfLatency()
+    loads, tool = loads_of(AT.of(config)), SockperfLatency()
     if not loads:
         return
-    if len(traffic.sizes) > 1 or traffic.flows > 1 or traffic.ip != "4" or config["direction"] != FORWARD:
+    if len(traffic.sizes) > 1 or traffic.flows > 1 or traffic.ip != "4" or DIRECTION.of(config) != FORWARD:
         text = "latency is measured with one flow of one frame size over IPv4, from source to sink"
-        outcome.add_caveat(Remark(OTHER_TRAFFIC, text, tuple(metric.name for metric in metrics_at(config["at"]))))
+        outcome.add_caveat(Remark(OTHER_TRAFFIC, text, tuple(metric.name for metric in metrics_at(AT.of(config)))))
         return
     way = Direction(chain.source, chain.sink, chain.path.sink)
     note_load(outcome, tool.name, chain.source.spec.role, chain.sink.spec.role)
@@ -124,7 +124,7 @@ def measure_latency(
     with both_ends(testbed, chain) if _is_one_way(config, chain, outcome) else nullcontext() as ends:
         for load in loads:
             rate_fps = load.rate_fps(pdr_fps)
-            own_s, trips_s = float(config["own_delay_s"]), float(config["latency_s"])
+            own_s, trips_s = OWN_DELAY_S.of(config), LATENCY_S.of(config)
             own = _undisturbed(partial(tool.own_delay, chain.source, traffic, rate_fps, own_s))
             measure = partial(tool.round_trips, way, traffic, rate_fps, trips_s)
             trips, moved = _undisturbed(partial(_counted, counters, tool.answering, way, ends, measure))
@@ -167,11 +167,11 @@ def _counted(
 
 def _is_one_way(config: Config, chain: Chain, outcome: Outcome) -> bool:
     """Return whether to measure delays in one direction; a remark says if the clocks do not allow it."""
-    if config["one_way"] == YES and not have_one_clock(chain):
-        names = [load.one_way_metric(name) for load in loads_of(str(config["at"])) for name in STATISTICS]
+    if ONE_WAY.of(config) == YES and not have_one_clock(chain):
+        names = [load.one_way_metric(name) for load in loads_of(AT.of(config)) for name in STATISTICS]
         text = "source and sink have no common clock"
         outcome.add_caveat(Remark(CLOCK_NOT_VERIFIED, text, tuple(names)))
-    return config["one_way"] == YES and have_one_clock(chain)
+    return ONE_WAY.of(config) == YES and have_one_clock(chain)
 
 
 def _bound_fractions(loads: Sequence[LatencyLoad], outcome: Outcome) -> None:
@@ -207,12 +207,7 @@ def _record_own(load: LatencyLoad, asked_fps: float, own: RoundTrips, outcome: O
 
 
 def _record(
-    load: LatencyLoad,
-    asked_fps: float,
-    trips: RoundTrips,
-    own: RoundTrips,
-    outcome: Outcome,
-    lost_by_receiver: int = 0,
+    load: LatencyLoad, asked_fps: float, trips: RoundTrips, own: RoundTrips, outcome: Outcome, lost_by_receiver: int = 0
 ) -> None:
     """Add the percentiles at a load. Those of a generator that did not hold its rate are its own delay."""
     if load.fraction is not None and not len(trips.due_ns):

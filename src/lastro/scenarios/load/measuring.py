@@ -7,29 +7,48 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from lastro import registry
+from lastro.errors import Unavailable
 from lastro.functions.base import CounterReading
-from lastro.instruments._load_generator import LoadGenerator, Traffic
+from lastro.instruments.load_generator import FLOWS, PROBE_S, SIZE, LoadGenerator, Traffic
 from lastro.meters.host import HostMeter
 from lastro.meters.usage import UsageMeter
 from lastro.results.samples import AT_LEAST, GOAL_NOT_MET, Metric, Outcome, Remark, Series
 from lastro.results.trial_notes import Ceiling, SearchEnd
-from lastro.scenarios.base import Config
+from lastro.scenarios.base import Config, chosen_class, chosen_part
 from lastro.scenarios.load.cost import METRICS as COST_METRICS
 from lastro.scenarios.load.cost import measure_cost
-from lastro.scenarios.load.goals import Goal, own_goal
-from lastro.scenarios.load.latency import measure_latency, metrics_at
-from lastro.scenarios.load.probing import Prober
-from lastro.scenarios.load.search import Bounds, Found, Probe, Searched, search
+from lastro.scenarios.load.goals import NO_GOAL, Goal, own_goal
+from lastro.scenarios.load.latency import AT, measure_latency, metrics_at
+from lastro.scenarios.load.probing import DIRECTION, Prober
+from lastro.scenarios.load.search import METHODS, Bounds, Found, Probe, Searched, search
 from lastro.scenarios.load.steering import queue_frames
 from lastro.scenarios.shared.chain import Chain
-from lastro.scenarios.shared.crossings import difference, judge_crossings
-from lastro.scenarios.shared.on_chain import StandingChain
+from lastro.scenarios.shared.flow import difference, judge_crossings
+from lastro.scenarios.shared.on_chain import IMPLEMENTATION, IP, StandingChain
 from lastro.scenarios.shared.topology import note_load, note_witness
+from lastro.study.model import DAY_S, Setting
 from lastro.testbed import Testbed
 
 PDR, NDR, OWN = "pdr", "ndr", "own"
 PROBE_SENT, PROBE_LOSS, PROBE_REACHED = "probe sent", "probe loss", "probe reached"  # series
+SEARCH = Setting("search", "mlrsearch", "multiple loss ratio search, or binary search", choices=tuple(METHODS))
+OWN_GOAL = Setting("own_goal", NO_GOAL, "a goal of loss besides PDR and NDR: 1%, 1% exceed 20%", check=own_goal)
+EXCEED_PERCENT = Setting("exceed_percent", 50.0, "time at a load in which loss may exceed the goals PDR and NDR", 0, 99)
+WIDTH_PERCENT = Setting(
+    "width_percent", 1.0, "width of an interval, relative to its upper end", 0.1, 50, by_profile=True
+)
+FIRST_PROBE_S = Setting(
+    "first_probe_s", 0.2, "length of the first, coarse probes; sockperf rounds up to whole seconds", 0.1, DAY_S
+)
+DECIDING_S = Setting("deciding_s", 3.0, "length of all probes that classify a load; sockperf rounds up", 0.1, DAY_S)
+LEAST_FPS = Setting("least_fps", 1000, "smallest load, in frames a second", 10, 100_000_000)
+MOST_FPS = Setting("most_fps", 1_000_000, "largest load, in frames a second", 20, 100_000_000)
+SEARCH_LIMIT_S = Setting("search_limit_s", 300.0, "time after which a search without a result ends", 1, DAY_S)
+COST_S = Setting("cost_s", 2.0, "time at the PDR in which CPU is measured", 0.5, DAY_S)
+SEARCH_SETTINGS = (
+    SEARCH, OWN_GOAL, EXCEED_PERCENT, WIDTH_PERCENT, FIRST_PROBE_S, PROBE_S, DECIDING_S, LEAST_FPS, MOST_FPS,
+    SEARCH_LIMIT_S,
+)  # fmt: skip
 _PDR_LOSS = 0.005
 _MOST_QUEUED = 0.01  # of the frames of a probe: the usual width of an interval
 _WORDS = {PDR: "partial drop rate (0.5 % loss)", NDR: "non-drop rate (no loss)", OWN: "study's own goal of loss"}
@@ -52,32 +71,39 @@ def bounds_of(config: Config, ceiling_fps: float | None = None) -> Bounds:
     """Return where a treatment searches; `ceiling_fps` is the largest rate of the generator, if it was measured.
 
     The search begins at the ceiling. It may exceed the ceiling, which may have been measured at a bad moment."""
-    step_s = registry.get(LoadGenerator, str(config["instrument"])).step_s
+    step_s = chosen_class(LoadGenerator, config).step_s
     first_s, final_s, sum_s = (
         math.ceil(seconds / step_s) * step_s if step_s else seconds
-        for seconds in (float(config[name]) for name in ("first_probe_s", "probe_s", "deciding_s"))
+        for seconds in (FIRST_PROBE_S.of(config), PROBE_S.of(config), DECIDING_S.of(config))
     )
     return Bounds(
-        least_fps=float(config["least_fps"]),
-        most_fps=float(config["most_fps"]),
-        width=float(config["width_percent"]) / 100,
+        least_fps=LEAST_FPS.of(config),
+        most_fps=MOST_FPS.of(config),
+        width=WIDTH_PERCENT.of(config) / 100,
         first_s=first_s,
         final_s=final_s,
         sum_s=sum_s,
-        limit_s=float(config["search_limit_s"]),
+        limit_s=SEARCH_LIMIT_S.of(config),
         begin_fps=math.inf if ceiling_fps is None else ceiling_fps,
     )
 
 
+def require_order(config: Config) -> None:
+    """Check that the settings of the search do not contradict each other. Raises: Unavailable."""
+    if not FIRST_PROBE_S.of(config) <= PROBE_S.of(config) <= DECIDING_S.of(config):
+        raise Unavailable("first_probe_s, probe_s and deciding_s must not decrease", "make deciding_s the longest")
+    if LEAST_FPS.of(config) >= MOST_FPS.of(config):
+        raise Unavailable("least_fps must be below most_fps", "raise most_fps")
+
+
 def goals_of(config: Config) -> tuple[Goal, ...]:
     """Return the goals of a treatment. PDR leads."""
-    exceed = float(config["exceed_percent"]) / 100
-    own = [] if config["own_goal"] == "none" else [own_goal(str(config["own_goal"]))]
-    return (Goal(PDR, _PDR_LOSS, exceed), Goal(NDR, 0.0, exceed), *own)
+    exceed, own = EXCEED_PERCENT.of(config) / 100, own_goal(OWN_GOAL.of(config))
+    return (Goal(PDR, _PDR_LOSS, exceed), Goal(NDR, 0.0, exceed), *([own] if own else []))
 
 
 def traffic_of(config: Config) -> Traffic:
-    return Traffic.of(str(config["frame_size"]), int(config["flows"]), str(config["ip"]))
+    return Traffic.of(SIZE.of(config), FLOWS.of(config), IP.of(config))
 
 
 def measure(testbed: Testbed, config: Config, standing: StandingChain, bounds: Bounds, outcome: Outcome) -> None:
@@ -85,25 +111,25 @@ def measure(testbed: Testbed, config: Config, standing: StandingChain, bounds: B
 
     Raises: TrialError when the search does not end."""
     chain = standing.chain
-    generator = registry.get(LoadGenerator, str(config["instrument"]))()
+    generator = chosen_part(LoadGenerator, config)
     traffic = traffic_of(config)
-    prober = Prober(testbed, chain, generator, traffic, str(config["direction"]))
+    prober = Prober(testbed, chain, generator, traffic, DIRECTION.of(config))
     window, counted = standing.window(testbed, config), chain.counted()
     with window:
         with prober.ready():
-            found = search(str(config["search"]), goals_of(config), bounds, prober.probe)
+            found = search(SEARCH.of(config), goals_of(config), bounds, prober.probe)
             record(found, outcome, queue_frames(chain))
             outcome.add_condition(generator.condition())
             since = counted
             if pdr := found.of(PDR):
                 since = chain.counted()
-                measure_cost(testbed, standing, prober, pdr.lower_fps, float(config["cost_s"]), outcome)
+                measure_cost(testbed, standing, prober, pdr.lower_fps, COST_S.of(config), outcome)
             else:
                 leave_out(config, found, outcome)
             after = chain.counted()
             seen, new_flows = difference(since, after), difference(counted, after)  # flows of the search may go on
             seen |= {name: new_flows[name] for name in chain.function.witnesses if name in new_flows}
-            _judge_path(prober, generator.name, chain, seen, str(config["implementation"]), outcome)
+            _judge_path(prober, generator.name, chain, seen, IMPLEMENTATION.of(config), outcome)
         if pdr:
             measure_latency(testbed, config, chain, traffic, pdr.lower_fps, outcome)
     window.judge(outcome)
@@ -129,7 +155,7 @@ def _judge_path(
 
 def leave_out(config: Config, found: Searched, outcome: Outcome) -> None:
     """Mark what needs a PDR as dropped, where no load meets it: the trials that have one are a selection."""
-    needing = (*COST_METRICS, *UsageMeter.metrics, *HostMeter.metrics, *metrics_at(config["at"]))
+    needing = (*COST_METRICS, *UsageMeter.metrics, *HostMeter.metrics, *metrics_at(AT.of(config)))
     reason = next(missed.reason for missed in found.unmet if missed.goal.name == PDR)
     outcome.add_caveat(Remark(GOAL_NOT_MET, reason, tuple(metric.name for metric in needing)))
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
-from lastro.instruments._captured import PacketCapture
+from lastro.instruments.packet_capture import PacketCapture
 from lastro.platforms.base import Instance, InstanceSpec
 from lastro.platforms.native import Native
 from lastro.scenarios.shared.chain import SINK_PORT, SOURCE_PORT, Chain

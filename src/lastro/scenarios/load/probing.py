@@ -1,7 +1,11 @@
 """One probe of a search, on a chain: a rate is offered for a time, and the counters of interfaces show what arrived.
 
 Frames that arrive late, from queues, belong to the probe that sent them. So a probe ends when all frames have arrived,
-or when nothing moves any more, and the next one begins when nothing moves."""
+or when nothing moves any more, and the next one begins when nothing moves.
+
+RFC 2544, section 23, waits for two seconds after each trial for late frames, and for five more before the next trial.
+Here, counters show when the path is empty, so a probe waits only while frames move, and at most that long. A function
+that stops for longer than `_PAUSE_S` after the last frame was sent, and then continues, has lost what it held."""
 
 from __future__ import annotations
 
@@ -11,16 +15,58 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 
+from lastro import registry
 from lastro.errors import InstrumentError
+from lastro.functions.base import Function
 from lastro.host.threads import all_of
-from lastro.instruments._load_generator import Direction, LoadGenerator, SentLoad, Traffic
+from lastro.instruments.load_generator import Direction, LoadGenerator, SentLoad, Traffic
 from lastro.meters.interfaces import Counters, InterfaceMeter, moved
+from lastro.platforms.base import AVAILABLE, Availability, Platform
 from lastro.scenarios.load.search import Probe
-from lastro.scenarios.load.settling import at_rest
-from lastro.scenarios.shared.chain import SINK_PORT, SOURCE_PORT, Chain
+from lastro.scenarios.shared.chain import SINK_PORT, SOURCE_PORT, Chain, deployed
+from lastro.scenarios.shared.probes import ChainProbes
+from lastro.study.levels import NONE
+from lastro.study.model import Setting
 from lastro.testbed import Testbed
 
+RESIDUAL_S, RESTABILIZED_S = 2.0, 5.0
+_PAUSE_S = 0.1  # without a frame, and the path is empty
+_PERIODS = 3  # of the offered rate, at least: a generator may still have frames to send in its own queue
+
+
+def at_rest(
+    first: Counters,
+    read: Callable[[], Counters],
+    frames: Callable[[Counters], tuple[int, ...]],
+    is_over: Callable[[Counters], bool],
+    rate_fps: float,
+) -> Counters:
+    """Return the last reading in which frames count: when all have arrived, or when nothing has moved for a while.
+
+    `first` is the reading after the end of the generator, `frames` the part of a reading that must stand still. Frames
+    that arrive after two seconds are lost.
+
+    Raises: InstrumentError when frames still move after another five seconds."""
+    counted = last = first
+    pause_s = max(_PAUSE_S, _PERIODS / rate_fps)
+    began_s = time.monotonic()
+    while not is_over(last):
+        time.sleep(pause_s)
+        now, elapsed_s = read(), time.monotonic() - began_s
+        if frames(now) == frames(last):
+            break
+        if elapsed_s > RESIDUAL_S + RESTABILIZED_S:
+            raise InstrumentError(
+                f"frames moved for {elapsed_s:.1f} s in which none was offered: foreign traffic, or a function that"
+                " needs longer to empty its queues",
+                "keep other traffic off the links of the chain, or search at smaller loads, by `most_fps`",
+            )
+        last, counted = now, now if elapsed_s <= RESIDUAL_S else counted
+    return counted
+
+
 FORWARD, BOTH = "forward", "both"
+DIRECTION = Setting("direction", FORWARD, "from the source to the sink, or both ways at once", choices=(FORWARD, BOTH))
 _SLACK = 100  # frames of a sender that its generator does not report: a ping, sockperf's own
 _REFRESH_S = 30.0  # a switch forgets an address that sends nothing for five minutes
 # Frames of others at a receiver: none where hardware addresses are permanent; elsewhere, a kernel asks for one.
@@ -223,3 +269,23 @@ def _together(probes: Sequence[Probe], rate_fps: float) -> Probe:
         min(probe.part_sent for probe in probes),
         sum(probe.waited_s for probe in probes),
     )
+
+
+_RATE_FPS, _SECONDS = 500, 0.2
+_SIZE = "128"  # large enough for every generator and version of IP
+
+
+class LoadProbes(ChainProbes):
+    def generator(self, name: str, attachment: str, platform: str, ip: str = "4") -> Availability:
+        """Return whether frames of the generator arrive, by sending some."""
+        return self._once(("generator", platform, attachment, name, ip), self._probe_generator)
+
+    def _probe_generator(self, platform: Platform, attachment: str, name: str, ip: str) -> Availability:
+        links, forwarding = self._attachments.get(attachment), registry.get(Function, NONE)()
+        with deployed(self._testbed, platform, links, forwarding, offloads=False, ip=ip) as chain:
+            prober = Prober(self._testbed, chain, registry.get(LoadGenerator, name)(), Traffic.of(_SIZE, ip=ip))
+            with prober.ready():
+                probe = prober.probe(_RATE_FPS, _SECONDS)
+        if not probe.received:
+            return Availability(f"no frame of {name} arrived over {attachment} on {platform.name}")
+        return AVAILABLE

@@ -222,10 +222,7 @@ def _exactly(goal: Goal, lower: float, upper: float | None, best: Probe) -> Foun
     return Found(goal, lower, upper, lower * (1 - best.loss_ratio), None)
 
 
-METHODS: Mapping[str, Callable[[Sequence[Goal], Bounds, Measure], Ends]] = {
-    "mlrsearch": mlrsearch,
-    "binary": binary,
-}
+METHODS: Mapping[str, Callable[[Sequence[Goal], Bounds, Measure], Ends]] = {"mlrsearch": mlrsearch, "binary": binary}
 
 
 def search(method: str, goals: Sequence[Goal], bounds: Bounds, measure: Measure) -> Searched:

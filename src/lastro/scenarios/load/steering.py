@@ -10,17 +10,30 @@ from dataclasses import replace
 
 from lastro.host.base import Host
 from lastro.host.ledger import NETNS_DIR
-from lastro.instruments._load_generator import BUFFER_BYTES
+from lastro.instruments.load_generator import BUFFER_BYTES
 from lastro.instruments.sockperf import Sockperf
 from lastro.isolation.base import NEIGHBOUR
 from lastro.platforms.base import Instance, InstanceSpec
 from lastro.scenarios.base import Config, platform_of
 from lastro.scenarios.shared.chain import Chain
 from lastro.scenarios.shared.resources import ranges
+from lastro.study.model import Setting
 from lastro.testbed import Testbed
 
 APART, SENDER = "apart", "sender"
+STEERING = Setting(
+    "steering",
+    APART,
+    "CPU on which the kernel works for the function: apart from the generator's, or that of the sender",
+    choices=(APART, SENDER),
+)
 OWN_CPU, SHARED_CPU = "own", "shared"
+GENERATOR_CPU = Setting(
+    "generator_cpu",
+    OWN_CPU,
+    "CPU of the generator: its own, on which neither function nor neighbour run, or shared with them",
+    choices=(OWN_CPU, SHARED_CPU),
+)
 _ON_OTHERS = ("function", NEIGHBOUR)
 _LARGEST_BUFFER, _LONGEST_QUEUE = "/proc/sys/net/core/wmem_max", "/proc/sys/net/core/netdev_max_backlog"
 _FRAME_IN_KERNEL_BYTES = 768  # of the smallest

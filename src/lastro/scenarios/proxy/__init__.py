@@ -8,44 +8,77 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from lastro import registry
-from lastro.attachments._hosting import HostingAttachment
-from lastro.errors import LastroError, Unavailable
+from lastro.attachments.hosting import HostingAttachment
+from lastro.errors import LastroError
 from lastro.functions.http_proxy import HttpProxy, ProxyOptions
 from lastro.host.base import Host
 from lastro.host.cgroups import Resources
 from lastro.image.rootfs import ImageAdditions
-from lastro.instruments._http import HttpLoad
 from lastro.instruments.base import Instrument
+from lastro.instruments.http_load import CLIENTS, LIMIT_S, REQUESTS, TIMEOUT_S, WARM_UP, HttpLoad
+from lastro.instruments.vegeta import OPEN_S, RATE_PER_S
 from lastro.isolation.base import isolate, not_in_force, parts_of
 from lastro.platforms.base import AVAILABLE, Availability, Platform, unavailable
 from lastro.results.samples import Metric, Outcome, Reading
-from lastro.scenarios.base import CalibrationKind, Config, isolations_of, links_level, platform_level, platform_of
-from lastro.scenarios.proxy import generator, logs, measure
+from lastro.scenarios.base import (
+    CalibrationKind,
+    Config,
+    isolation_level,
+    isolations_of,
+    links_level,
+    platform_level,
+    platform_of,
+)
+from lastro.scenarios.proxy import logs, measure
 from lastro.scenarios.proxy.capacity import CAPACITY, fill_up
-from lastro.scenarios.proxy.expected import expected_s, load_of
-from lastro.scenarios.proxy.measure import Standing, Taken
+from lastro.scenarios.proxy.expected import CAPACITY_S, INSTANCES, MAX_PROXIES, PROXIES, SETTLE_S, expected_s, load_of
+from lastro.scenarios.proxy.measure import CACHE, Standing, Taken
 from lastro.scenarios.proxy.origin import APACHE, NGINX, PACKAGES, VERSION_ARGV, serving
-from lastro.scenarios.proxy.proxies import MOST, Farm, Proxy, ask, ask_all
-from lastro.scenarios.proxy.starts import StartsWindow
+from lastro.scenarios.proxy.proxies import Farm, Proxy, StartsWindow, ask, ask_all
 from lastro.scenarios.proxy.three_node import CLIENT, ROLES, SERVER, line
 from lastro.scenarios.proxy.topology import note_topology
+from lastro.scenarios.shared import resources
 from lastro.scenarios.shared.bases import OnLinks, first_unavailable
 from lastro.scenarios.shared.calibration import calibrated, calibration_key, on_bare_host
-from lastro.scenarios.shared.disturbance import BANDWIDTH, require_own_link
+from lastro.scenarios.shared.disturbance import (
+    ANOMALY_BANDWIDTH,
+    ANOMALY_MEMORY,
+    ANOMALY_TOOL,
+    ANOMALY_WORKERS,
+    require_own_link,
+)
 from lastro.scenarios.shared.flow import rest
 from lastro.scenarios.shared.host_limits import HOST_LIMITS, HostClocks
-from lastro.scenarios.shared.resources import without_limits
-from lastro.scenarios.shared.verify_limits import limits_of, unequal
-from lastro.study.levels import NONE
+from lastro.scenarios.shared.resources import limits_of, unequal, without_limits
+from lastro.study.levels import NONE, part_name
 from lastro.study.model import Setting
 from lastro.testbed import beside
-from lastro.units import parse_size_bytes
 
-_DAY_S = 86_400
+BARE_PROXIES = Setting(
+    "bare_proxies",
+    "processes",
+    "several proxies on the bare host: a process for each, or one with many ports",
+    choices=("processes", "ports"),
+)
+CACHE_MB = Setting("cache_mb", 260, "memory of a proxy's cache, in Squid's MB", 1, 100_000)
+CACHE_OBJECT_KB = Setting(
+    "cache_object_kb", 1024, "largest object in a cache, in Squid's KB, its header included", 1, 100_000
+)
+ORIGIN = Setting("origin", APACHE, "the HTTP server", choices=(APACHE, NGINX))
+# 1024 kB of 1000 bytes. With kB of 1024 bytes, Squid would not cache it: the header counts towards its limit.
+OBJECT_BYTES = Setting("object_bytes", 1_024_000, "size of the object", 1, 1_000_000_000)
+CPUS = replace(
+    resources.CPUS,
+    default=0,
+    summary="CPUs of a proxy's instance: of a machine, or the limit of a container; 0: all",
+    by_profile=False,
+)
+MEMORY = replace(resources.MEMORY, default="4G", summary="memory of a proxy's instance, in whole MiB")
 _STRAIGHT = "straight"  # to the server, without a proxy
 # A load on the DUT takes CPUs from the proxies. Where one machine plays all roles, the load must not take them from
 # clients and server, which would have machines of their own. Without a load these have no such weight, because it would
@@ -64,48 +97,11 @@ class ProxyScenario(OnLinks):
     # Without it, trials are valid, but the report cannot flag generator-limited ones.
     calibration_kinds = {_STRAIGHT: CalibrationKind(dict[str, float], optional=True)}
     settings = (
-        Setting("proxies", 1, "number of proxies; 0: the clients ask the server directly", 0, MOST),
-        Setting(
-            "bare_proxies",
-            "processes",
-            "several proxies on the bare host: a process for each, or one with many ports",
-            choices=("processes", "ports"),
-        ),
-        Setting(
-            "instances",
-            0,
-            "instances that exist on the DUT: those beyond `proxies` are idle; 0: one for each proxy",
-            0,
-            MOST,
-        ),
-        Setting("cache", "off", "whether a proxy keeps the object in memory", choices=("off", "on")),
-        Setting("cache_mb", 260, "memory of a proxy's cache, in Squid's MB", 1, 100_000),
-        Setting("cache_object_kb", 1024, "largest object in a cache, in Squid's KB, its header included", 1, 100_000),
-        Setting("origin", APACHE, "the HTTP server", choices=(APACHE, NGINX)),
-        # 1024 kB of 1000 bytes. With kB of 1024 bytes, Squid would not cache it: the header counts towards its limit.
-        Setting("object_bytes", 1_024_000, "size of the object", 1, 1_000_000_000),
-        Setting("clients", 10, "concurrent clients, evenly spread over the proxies", 1, 4096),
-        Setting("requests", 1000, "requests of each client, one after the other", 1, 100_000, by_profile=True),
-        Setting("warm_up", 5, "requests of each client before the measured ones", 0, 100_000, by_profile=True),
-        Setting("cpus", 0, "CPUs of a proxy's instance: of a machine, or the limit of a container; 0: all", 0, 4096),
-        Setting("memory", "4G", "memory of a proxy's instance, in whole MiB", check=parse_size_bytes, by_profile=True),
-        Setting("anomaly_workers", 12, "processes of the anomaly; 0: one per CPU", 0, 4096),
-        Setting("anomaly_memory", "256M", "memory of each worker of the memory anomaly", check=parse_size_bytes),
-        BANDWIDTH,
-        Setting(
-            "anomaly_tool", "stress", "tool that makes the anomaly", choices=("stress-ng", "stress"), by_profile=True
-        ),
-        Setting("settle_s", 0.5, "time between the start of the anomaly and the requests", 0, _DAY_S),
-        Setting("rate_per_s", 100.0, "requests per second of an open loop, which ignores `clients`", 0.1, 1e6),
-        Setting("open_s", 10.0, "time for which an open loop sends", 0.1, _DAY_S),
-        Setting("timeout_s", 60.0, "time after which a request has failed", 0.1, _DAY_S),
-        Setting("limit_s", 600.0, "time after which the requests are given up", 1, _DAY_S),
-        Setting(
-            "max_proxies", 0, "afterwards, add proxies until the host fails, up to this number; 0: do not", 0, MOST
-        ),
-        Setting("capacity_s", 120.0, "time after which no more proxies are added", 1, _DAY_S),
-        *HOST_LIMITS,
-    )
+        PROXIES, BARE_PROXIES, INSTANCES, CACHE, CACHE_MB, CACHE_OBJECT_KB, ORIGIN, OBJECT_BYTES, CLIENTS, REQUESTS,
+        WARM_UP, CPUS, MEMORY, replace(ANOMALY_WORKERS, default=12), ANOMALY_MEMORY, ANOMALY_BANDWIDTH,
+        replace(ANOMALY_TOOL, default="stress"), SETTLE_S, RATE_PER_S, OPEN_S, TIMEOUT_S, LIMIT_S, MAX_PROXIES,
+        CAPACITY_S, *HOST_LIMITS,
+    )  # fmt: skip
     metrics = (*measure.METRICS, CAPACITY, *measure.HOST_METRICS)
 
     def __init__(self, testbed: Any) -> None:
@@ -121,7 +117,7 @@ class ProxyScenario(OnLinks):
 
     @classmethod
     def image_needs(cls, host: Host, configs: Sequence[Config]) -> ImageAdditions:
-        origins = sorted({PACKAGES[str(config["origin"])] for config in configs})
+        origins = sorted({PACKAGES[ORIGIN.of(config)] for config in configs})
         return ImageAdditions((*HttpProxy.packages, *origins, "curl"))
 
     @classmethod
@@ -131,7 +127,7 @@ class ProxyScenario(OnLinks):
     # Availability
 
     def availability(self, config: Config) -> Availability:
-        level, links, isolation = platform_level(config), links_level(config), str(config["isolation"])
+        level, links, isolation = platform_level(config), links_level(config), isolation_level(config)
         parts = [self._probes.isolation(part, level) for part in parts_of(isolation)]
         if not (found := first_unavailable(self.pool.availability(level), *parts)):
             return found
@@ -150,7 +146,7 @@ class ProxyScenario(OnLinks):
         """Try whether one proxy answers."""
         try:
             with ExitStack() as stack:
-                self._stand(stack, {**config, "proxies": 1, "instances": 0, "anomaly": NONE})
+                self._stand(stack, {**config, PROXIES.name: 1, INSTANCES.name: 0, "anomaly": NONE})
         except LastroError as error:
             return unavailable(error)
         return AVAILABLE
@@ -159,27 +155,28 @@ class ProxyScenario(OnLinks):
         """Return the same limits for every platform; the bare host has none.
 
         Raises: Unavailable when this host does not have enough CPUs."""
-        wanted, usable = int(config["cpus"]), len(self.testbed.usable_cpus)
-        if wanted > usable:
-            raise Unavailable(f"this host has {usable} CPUs, but the study requires {wanted}", "set fewer `cpus`")
-        memory_mib = max(1, parse_size_bytes(str(config["memory"])) >> 20)  # machines take whole MiB
-        if platform_of(config).bare:
-            return Resources()
-        return Resources(cpus=wanted or usable, memory_bytes=memory_mib << 20)
+        limits = resources.cpus_and_memory(config, self.testbed)
+        return Resources() if platform_of(config).bare else limits
 
     # Calibration: the same clients, directly to the server
 
     @classmethod
     def calibrations(cls, config: Config) -> dict[str, Config]:
-        if not int(config["proxies"]):
+        if not PROXIES.of(config):
             return {}
-        without_proxies = {"proxies": 0, "instances": 0, "cache": "off", "max_proxies": 0, "isolation": NONE}
+        without_proxies = {
+            PROXIES.name: 0,
+            INSTANCES.name: 0,
+            CACHE.name: "off",
+            MAX_PROXIES.name: 0,
+            "isolation": NONE,
+        }
         straight = {**on_bare_host(config), **without_proxies}
         without = ("max_", "cache_", "capacity", "settle", "cpus", "memory")
         return {calibration_key(_STRAIGHT, straight, ("attachment", "instrument"), without): straight}
 
     def calibration_value(self, key: str, outcome: Outcome) -> Any:
-        return generator.rates(outcome)
+        return measure.rates(outcome)
 
     # The trial
 
@@ -190,7 +187,7 @@ class ProxyScenario(OnLinks):
             standing = self._stand(stack, config)
             outcome.add(standing.started)
             disturbance = stack.enter_context(
-                measure.disturbed(standing, config, float(config["limit_s"]) + 2 * usual_s + 60)
+                measure.disturbed(standing, config, LIMIT_S.of(config) + 2 * usual_s + 60)
             )
             for proxy in standing.proxies[:1]:  # the others are built alike
                 reasons, seen = unequal(self.testbed, proxy.instance)
@@ -198,16 +195,16 @@ class ProxyScenario(OnLinks):
                 outcome.notes |= {"limits": {"proxy": limits_of(proxy.instance.spec)}, "seen inside": seen}
                 outcome.invalidate(not_in_force(isolations_of(config), {"proxy": proxy.instance}))
             bare = {CLIENT: standing.client, SERVER: standing.server}
-            how = (platform_level(config), links_level(config), str(config["isolation"]))
+            how = (platform_level(config), links_level(config), isolation_level(config))
             note_topology(outcome, standing.wire, bare, [proxy.hosted for proxy in standing.proxies], how, disturbance)
-            rest(float(config["settle_s"]))
+            rest(SETTLE_S.of(config))
             measure.measure(standing, config, disturbance, outcome)
             ask_all(standing.client, standing.origin.page, standing.proxies)
             logs.judge_logs(standing, config, outcome)
-            if config["max_proxies"]:
+            if MAX_PROXIES.of(config):
                 fill_up(standing, config, outcome)
             clocks.judge(outcome, _MOST_DRIFT)
-        generator.judge_generator(calibrated(calibrations, _STRAIGHT), outcome)
+        measure.judge_generator(calibrated(calibrations, _STRAIGHT), outcome)
         return outcome
 
     def _stand(self, stack: ExitStack, config: Config) -> Standing:
@@ -217,24 +214,31 @@ class ProxyScenario(OnLinks):
         assert isinstance(links, HostingAttachment)
         bed = stack.enter_context(beside(self.testbed, "trial-dut")) if links.own_dut else self.testbed
         wire = stack.enter_context(line(bed))
-        weight = None if config["anomaly"] == NONE else _FIRST
+        weight = None if part_name(config, "anomaly") == NONE else _FIRST
         client = stack.enter_context(native.start(wire.client.testbed, wire.client.spec("client", weight)))
         server = stack.enter_context(native.start(wire.server.testbed, wire.server.spec("server", weight)))
-        kind, n_bytes = str(config["origin"]), int(config["object_bytes"])
+        kind, n_bytes = ORIGIN.of(config), OBJECT_BYTES.of(config)
         origin = stack.enter_context(serving(server, kind, wire.server.address, n_bytes))
-        if int(config["proxies"]):  # it may let through only what is hosted
+        if PROXIES.of(config):  # it may let through only what is hosted
             stack.enter_context(links.base_network(wire.dut.testbed, platform))
         wanted = ProxyOptions(
-            cache=config["cache"] == "on",
-            memory_mb=int(config["cache_mb"]),
-            largest_kb=int(config["cache_object_kb"]),
+            cache=CACHE.of(config) == "on", memory_mb=CACHE_MB.of(config), largest_kb=CACHE_OBJECT_KB.of(config)
         )
-        shared = platform.bare and links.inside_dut and config["bare_proxies"] == "ports"
+        shared = platform.bare and links.inside_dut and BARE_PROXIES.of(config) == "ports"
         confined = partial(isolate, isolations=isolations_of(config), profile=None)
-        resources = self._resources(config)
-        farm = Farm(wire, platform, links, client, origin.page, wanted, resources, shared=shared, confined=confined)
+        farm = Farm(
+            wire,
+            platform,
+            links,
+            client,
+            origin.page,
+            wanted,
+            self._resources(config),
+            shared=shared,
+            confined=confined,
+        )
         before = Taken.on(wire.dut.testbed.host)
-        if idle := max(0, int(config["instances"]) - int(config["proxies"])):
+        if idle := max(0, INSTANCES.of(config) - PROXIES.of(config)):
             farm.stand_by(stack, idle)
         proxies, started = _started(stack, farm, StartsWindow(wire, server, platform.own_cgroups), config)
         if not proxies:
@@ -242,7 +246,7 @@ class ProxyScenario(OnLinks):
         return Standing(wire, platform, links, native, client, server, origin, proxies, farm, started, before)
 
     def version_commands(self, configs: Sequence[Config]) -> Mapping[str, Sequence[str]]:
-        origins = sorted({str(config["origin"]) for config in configs})
+        origins = sorted({ORIGIN.of(config) for config in configs})
         return {"squid": HttpProxy.version_argv, **{name: VERSION_ARGV[name] for name in origins}}
 
     def told(self, configs: Sequence[Config]) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -255,9 +259,9 @@ class ProxyScenario(OnLinks):
 
 def _started(stack: ExitStack, farm: Farm, window: StartsWindow, config: Config) -> tuple[list[Proxy], Reading]:
     """Start the proxies, and judge whether other processes disturbed their starts, which are timed."""
-    if not int(config["proxies"]):
+    if not PROXIES.of(config):
         return [], Reading({})
     with window:
-        proxies = farm.add(stack, int(config["proxies"]))
+        proxies = farm.add(stack, PROXIES.of(config))
         window.add({proxy.instance.spec.name: proxy.instance for proxy in proxies})
     return proxies, window.judged(config)

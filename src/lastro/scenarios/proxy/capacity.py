@@ -10,9 +10,11 @@ from lastro.errors import LastroError, PlatformError
 from lastro.results.samples import Metric, Outcome
 from lastro.results.trial_notes import SearchEnd
 from lastro.scenarios.base import Config
+from lastro.scenarios.proxy.expected import CAPACITY_S, MAX_PROXIES
 from lastro.scenarios.proxy.measure import Standing
 from lastro.scenarios.proxy.proxies import ask_all
-from lastro.scenarios.shared.memory_room import ENOUGH, MIB, memory_taken, record_capacity
+from lastro.scenarios.shared.memory_room import ENOUGH, memory_taken, record_capacity
+from lastro.units import MIB
 
 CAPACITY = Metric("capacity", "1", "higher", "most proxies that all answered; limited by host or study")
 _MOST_AT_ONCE = 32
@@ -22,8 +24,8 @@ def fill_up(standing: Standing, config: Config, outcome: Outcome) -> None:
     """Add proxies in steps that double their number, up to a limit; after a failure, halve the step, down to one proxy.
 
     The last failure is reported with the number of proxies that had all answered before."""
-    deadline_s = time.monotonic() + float(config["capacity_s"])
-    most, host = int(config["max_proxies"]), standing.wire.dut.testbed.host
+    deadline_s = time.monotonic() + CAPACITY_S.of(config)
+    most, host = MAX_PROXIES.of(config), standing.wire.dut.testbed.host
     proxies, empty_bytes = list(standing.proxies), memory_taken(host)
     steps: list[dict[str, Any]] = []
     broke, n_more = "", max(1, len(proxies))
@@ -33,7 +35,7 @@ def fill_up(standing: Standing, config: Config, outcome: Outcome) -> None:
             with ExitStack() as batch:
                 try:
                     if time.monotonic() > deadline_s:
-                        raise PlatformError(f"{ENOUGH}: capacity_s = {config['capacity_s']:g}")
+                        raise PlatformError(f"{ENOUGH}: capacity_s = {CAPACITY_S.of(config):g}")
                     added = standing.farm.add(batch, n_more)
                     ask_all(standing.client, standing.origin.page, [*proxies, *added])
                     taken = (memory_taken(host) - empty_bytes) / MIB

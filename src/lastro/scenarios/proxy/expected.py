@@ -2,34 +2,45 @@
 
 from __future__ import annotations
 
-from lastro import registry
-from lastro.instruments._http import HttpLoad
-from lastro.scenarios.base import Config, slowdown, start_s
-from lastro.study.levels import NONE, split_options
+from lastro.instruments.http_load import HttpLoad
+from lastro.scenarios.base import Config, chosen_class, slowdown, start_s
+from lastro.scenarios.proxy.proxies import MOST
+from lastro.scenarios.shared.disturbance import ANOMALY_WORKERS
+from lastro.study.levels import NONE, part_name
+from lastro.study.model import DAY_S, Setting
 
+PROXIES = Setting("proxies", 1, "number of proxies; 0: the clients ask the server directly", 0, MOST)
+INSTANCES = Setting(
+    "instances", 0, "instances that exist on the DUT: those beyond `proxies` are idle; 0: one for each proxy", 0, MOST
+)
+SETTLE_S = Setting("settle_s", 0.5, "time between the start of the anomaly and the requests", 0, DAY_S)
+MAX_PROXIES = Setting(
+    "max_proxies", 0, "afterwards, add proxies until the host fails, up to this number; 0: do not", 0, MOST
+)
+CAPACITY_S = Setting("capacity_s", 120.0, "time after which no more proxies are added", 1, DAY_S)
 _AROUND_S = 2.5  # what a trial takes besides its requests, roughly
 _HEAVIER = 1.8  # an emulated processor slows forwarding down even more than computing: 18 times against 5 were measured
 
 
 def load_of(config: Config) -> type[HttpLoad]:
     """Return the load generator of a treatment."""
-    return registry.get(HttpLoad, split_options(str(config["instrument"]))[0])
+    return chosen_class(HttpLoad, config)
 
 
 def expected_s(config: Config, n_cpus: int) -> float:
     """Estimate how long a trial takes on a DUT with this number of CPUs."""
-    n = max(int(config["proxies"]), int(config["instances"]))
+    n = max(PROXIES.of(config), INSTANCES.of(config))
     starts_s = (start_s(config) + 0.25) * (1 + n / 8)
-    more_s = float(config["capacity_s"]) if config["max_proxies"] else 0.0
+    more_s = CAPACITY_S.of(config) if MAX_PROXIES.of(config) else 0.0
     requests_s = load_of(config).expected_s(config, _slowdown(config, n_cpus))
-    return _AROUND_S + starts_s + float(config["settle_s"]) + requests_s + more_s
+    return _AROUND_S + starts_s + SETTLE_S.of(config) + requests_s + more_s
 
 
 def _slowdown(config: Config, n_cpus: int) -> float:
     """Estimate the ratio of a request's time to that through one proxy on a bare and idle host.
 
     It depends on the platform and on the load; each process of the load counts as a proxy."""
-    proxies = max(1, int(config["proxies"]))
-    load = (int(config["anomaly_workers"]) or n_cpus) if config["anomaly"] != NONE else 0
+    proxies = max(1, PROXIES.of(config))
+    load = (ANOMALY_WORKERS.of(config) or n_cpus) if part_name(config, "anomaly") != NONE else 0
     slower: float = slowdown(config) ** _HEAVIER
     return slower * max(1.0, (proxies + load) / n_cpus / proxies)

@@ -8,25 +8,28 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
 from lastro import validity
-from lastro.attachments._hosting import HostingAttachment
+from lastro.attachments.hosting import HostingAttachment
 from lastro.errors import InstrumentError
 from lastro.host.base import Host
 from lastro.host.cgroups import Resources, total
-from lastro.instruments._http import HttpLoad, LoadOrigin
+from lastro.instruments.http_load import HttpLoad, LoadOrigin
 from lastro.meters.host import HostMeter
 from lastro.meters.interfaces import InterfaceMeter
 from lastro.platforms.base import Instance, Platform
 from lastro.results.samples import Metric, Outcome, Reading, Series
-from lastro.scenarios.base import Config, make_part
+from lastro.scenarios.base import Config, chosen_part
 from lastro.scenarios.proxy.origin import Origin
 from lastro.scenarios.proxy.proxies import ROLE, Farm, Proxy
 from lastro.scenarios.proxy.three_node import CLIENT, SERVER, ThreeNodeTestbed
+from lastro.scenarios.shared.calibration import judge_ceiling
 from lastro.scenarios.shared.disturbance import Disturbance, bounded, demanded
-from lastro.scenarios.shared.memory_room import MIB, memory_taken, swap_taken
+from lastro.scenarios.shared.memory_room import memory_taken, swap_taken
 from lastro.scenarios.shared.topology import note_load, note_meter, note_witness
 from lastro.scenarios.shared.window import MeasuredWindow
-from lastro.study.levels import part_level
+from lastro.study.model import Setting
+from lastro.units import MIB
 
+CACHE = Setting("cache", "off", "whether a proxy keeps the object in memory", choices=("off", "on"))
 METRICS = (
     Metric("proxy_cpu_time", "ms", "lower", "CPU time of the proxies' instances per request, as the host counts it"),
     Metric("proxy_cpus", "CPU", "lower", "CPUs kept busy by all proxies: the same, times the rate of requests"),
@@ -130,7 +133,7 @@ def disturbed(standing: Standing, config: Config, timeout_s: float) -> Iterator[
 
 def measure(standing: Standing, config: Config, disturbance: Disturbance | None, outcome: Outcome) -> None:
     """Run the requests with meters around them, and judge what the meters saw."""
-    tool = make_part(HttpLoad, part_level(config, "instrument"))
+    tool = chosen_part(HttpLoad, config)
     load = tool.load(standing.origin.page, [proxy.endpoint for proxy in standing.proxies], config)
     everyone = dict(standing.everyone)
     if disturbance:
@@ -166,7 +169,7 @@ def measure(standing: Standing, config: Config, disturbance: Disturbance | None,
 
 
 def is_cached(standing: Standing, config: Config) -> bool:
-    return bool(standing.proxies) and config["cache"] == "on"
+    return bool(standing.proxies) and CACHE.of(config) == "on"
 
 
 def _path(tool: str, wire: ThreeNodeTestbed, moved: Mapping[str, Any], payload_bytes: int, cached: bool) -> list[str]:
@@ -222,7 +225,7 @@ def _account(standing: Standing, window: MeasuredWindow, outcome: Outcome) -> No
     outcome.measurements |= {
         "proxy_cpu_time": 1000 * cpu_s / max(1, sent),
         "proxy_cpus": cpu_s / max(1, sent) * _rate_per_s(outcome, sent / elapsed_s),
-        "proxy_memory": sum(each.memory_peak_bytes for each in proxies) / len(proxies) / 2**20,
+        "proxy_memory": sum(each.memory_peak_bytes for each in proxies) / len(proxies) / MIB,
         "proxy_start": sum(starts_ms) / len(starts_ms),
         "proxy_answer": sum(answers_ms) / len(answers_ms),
         "proxies_up": 1000 * (standing.farm.ended_s - standing.farm.began_s),
@@ -260,3 +263,14 @@ def _rate_per_s(outcome: Outcome, otherwise: float) -> float:
     """Return the rate while requests were sent, without the start of the instrument, when proxies are idle."""
     found = (outcome.measurements.get(name) for name in ("requests_per_s", "open_requests_per_s"))
     return next((rate for rate in found if rate is not None), otherwise)
+
+
+def rates(outcome: Outcome) -> dict[str, float]:
+    return {name: outcome.measurements[name] for name in (*TIMES, RATE) if name in outcome.measurements}
+
+
+def judge_generator(straight: Mapping[str, float] | None, outcome: Outcome) -> None:
+    """Flag a generator-limited trial: the clients' result is within a tenth of that without proxies.
+
+    The trial stays valid. A closed loop is judged by its rate; an open loop, whose rate is fixed, by its times."""
+    judge_ceiling(outcome, straight, rates=(RATE,), times=("open_request_time",))

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from lastro.host.base import Process
-from lastro.instruments._answer import wait_for_answer
-from lastro.instruments._http import RequestedPage
+from lastro.instruments.answer import wait_for_answer
+from lastro.instruments.http_load import RequestedPage
 from lastro.platforms.base import Instance
 
 APACHE, NGINX = "apache", "nginx"
@@ -19,10 +19,7 @@ VERSION_ARGV = {APACHE: ("apache2", "-v"), NGINX: ("nginx", "-v")}
 PACKAGES = {APACHE: "apache2-bin", NGINX: "nginx-light"}
 _PLACE = "/var/tmp/lastro-origin"
 _CONFIG, _LOG, _FILES = f"{_PLACE}/server.conf", f"{_PLACE}/access.log", f"{_PLACE}/files"
-_ARGV = {
-    APACHE: ("apache2", "-D", "FOREGROUND", "-f", _CONFIG),
-    NGINX: ("nginx", "-c", _CONFIG, "-p", _PLACE),
-}
+_ARGV = {APACHE: ("apache2", "-D", "FOREGROUND", "-f", _CONFIG), NGINX: ("nginx", "-c", _CONFIG, "-p", _PLACE)}
 _LINE = "One object, of which every byte is known, so that whoever receives it can tell that it is whole."
 _MODULES = "/usr/lib/apache2/modules"
 _ANSWER_S = 20.0

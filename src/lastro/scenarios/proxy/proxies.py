@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
-from lastro.attachments._hosting import PORT, HostedInstance, HostingAttachment
+from lastro.attachments.hosting import PORT, HostedInstance, HostingAttachment
 from lastro.errors import PlatformError
 from lastro.functions.http_proxy import MOST_PORTS, HttpProxy, ProxyOptions, RunningProxy
 from lastro.functions.http_proxy import PORT as SERVICE_PORT
@@ -16,12 +16,16 @@ from lastro.host.base import Completed
 from lastro.host.cgroups import Resources
 from lastro.host.shell import quoted
 from lastro.host.threads import all_of
-from lastro.instruments._http import Endpoint, RequestedPage
+from lastro.instruments.http_load import Endpoint, RequestedPage
+from lastro.meters.host import HostMeter
 from lastro.platforms.base import Instance, InstanceSpec, Platform, start_all
+from lastro.results.samples import Reading
+from lastro.scenarios.base import Config
 from lastro.scenarios.proxy.three_node import CLIENT, SERVER, ThreeNodeTestbed
 from lastro.scenarios.shared.instance_spec import instance_spec
 from lastro.scenarios.shared.memory_room import require_room
 from lastro.scenarios.shared.timing import InstanceTimes, TimedPlatform
+from lastro.scenarios.shared.window import Meters
 from lastro.testbed import Testbed
 
 ROLE = "proxy"
@@ -209,3 +213,28 @@ def ask_all(client: Instance, page: RequestedPage, proxies: Sequence[Proxy]) -> 
     """Send one request through each proxy, a few concurrently. Raises: the first error of `ask`."""
     for future in all_of([partial(ask, client, page, proxy.endpoint) for proxy in proxies], _AT_ONCE):
         future.result()
+
+
+_LEAST_S = 1.0  # CPU time is counted in ticks: in a shorter time, a few would look like a busy CPU
+
+
+class StartsWindow(Meters):
+    """Meters on each distinct host while Lastro starts many commands, whose CPU time is not foreign.
+
+    On a remote host that CPU time is not known, so only the time that its hypervisor stole is judged there. In a guest
+    it is known: the guest is a process of the machine below, on which foreign load is measured."""
+
+    def __init__(self, wire: ThreeNodeTestbed, server: Instance, own_cgroups: Sequence[str]) -> None:
+        beds = [place.testbed for place in wire.places]
+        super().__init__(wire.dut.testbed, {SERVER: server}, own_cgroups, elsewhere=beds, with_commands=True)
+
+    def foreign_cpus(self, meter: HostMeter) -> float:
+        unknown = meter.testbed.host.remote and not meter.testbed.near
+        return 0.0 if unknown else super().foreign_cpus(meter) * min(1.0, meter.elapsed_s / _LEAST_S)
+
+    def judged(self, config: Config) -> Reading:
+        found = super().judged(config)
+        reasons = tuple(f"while the proxies started, {reason}" for reason in found.invalid_because)
+        return replace(
+            found, notes={f"{name} at start": note for name, note in found.notes.items()}, invalid_because=reasons
+        )

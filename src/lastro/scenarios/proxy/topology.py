@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lastro.attachments._hosting import HostedInstance
+from lastro.attachments.hosting import HostedInstance
 from lastro.isolation.base import NEIGHBOUR
 from lastro.platforms.base import Instance
 from lastro.platforms.native import Native

@@ -10,9 +10,9 @@ from contextlib import ExitStack
 from dataclasses import asdict
 from typing import Any
 
-from lastro.attachments._separable import SeparableLinks
+from lastro.attachments.separable import SeparableLinks
 from lastro.errors import LastroError
-from lastro.functions._ospf import NETWORK_TYPES, TIMERS, OspfDaemon
+from lastro.functions.ospf import NETWORK_TYPES, OspfDaemon
 from lastro.functions.ospf_router import ROUTERS, OspfRouter
 from lastro.host.base import Host
 from lastro.host.cgroups import total
@@ -20,24 +20,39 @@ from lastro.image.rootfs import ImageAdditions
 from lastro.platforms.base import AVAILABLE, Availability, unavailable
 from lastro.results.samples import Outcome
 from lastro.scenarios.base import CalibrationKind, Config, links_level, platform_level, start_s
-from lastro.scenarios.routing.additions import FIGURES, TOPOLOGIES, size_of
+from lastro.scenarios.routing.additions import FIGURES, METRICS, TOPOLOGIES, size_of
 from lastro.scenarios.routing.boot import booted, note_network
-from lastro.scenarios.routing.convergence import DEAD_HELLOS, Run, wait_for_routes
-from lastro.scenarios.routing.host_timeline import watched
-from lastro.scenarios.routing.metrics import METRICS
+from lastro.scenarios.routing.convergence import (
+    DEAD_HELLOS,
+    FAILURE_S,
+    PHASES,
+    REGULAR_S,
+    SETTLE_S,
+    Run,
+    wait_for_routes,
+)
+from lastro.scenarios.routing.host_timeline import observers, watched
 from lastro.scenarios.routing.network import AT_ONCE, shortened
-from lastro.scenarios.routing.observers import observers
 from lastro.scenarios.routing.ospf_capture import REQUIREMENTS
-from lastro.scenarios.routing.phase_recorder import PhaseRecorder, patient
+from lastro.scenarios.routing.phase_recorder import (
+    FAILURE,
+    HELLO_S,
+    IMPLEMENTATION,
+    QUIET_S,
+    TIMERS,
+    PhaseRecorder,
+    patient,
+)
 from lastro.scenarios.routing.topology_file import digest, read_topology, require_same
 from lastro.scenarios.shared.bases import OnLinks
-from lastro.scenarios.shared.host_limits import HOST_LIMITS, clock_kept
+from lastro.scenarios.shared.host_limits import HOST_LIMITS, MAX_DRIFT_PERCENT, clock_kept
 from lastro.scenarios.shared.window import MeasuredWindow
 from lastro.study.model import Setting
 from lastro.study.topology import grid
 from lastro.testbed import Testbed
 
-_DAY_S = 86_400
+TOPOLOGY = Setting("topology", "3x3", "a grid such as 3x3, or a file: .toml, .graphml, edge list", check=read_topology)
+NETWORK_TYPE = Setting("network_type", "broadcast", "network type of a link in OSPF", choices=NETWORK_TYPES)
 _PROBE = OspfDaemon(hello_s=1, dead_s=4, network_type="point-to-point", timers="fast")
 _PROBE_S = 30.0
 _ROW_S = 2.0  # for the three routers of a probe to find their routes, roughly; for plans only
@@ -58,22 +73,15 @@ class RoutingScenario(OnLinks):
     figures = FIGURES
     sized = TOPOLOGIES
     settings = (
-        Setting("topology", "3x3", "a grid such as 3x3, or a file: .toml, .graphml, edge list", check=read_topology),
-        Setting("implementation", "frr", "implementation of OSPF", choices=tuple(ROUTERS)),
-        Setting("hello_s", 1, "time between two hellos; a neighbour is dead after four without one", 1, 3600),
-        Setting("network_type", "broadcast", "network type of a link in OSPF", choices=NETWORK_TYPES),
-        # By profile, since it decides how long every exchange lasts.
-        Setting(
-            "timers", "standard", "timers of link-state updates and path computation", choices=TIMERS, by_profile=True
-        ),
-        Setting("failure", "silent", "how a router sees that a link is cut", choices=("silent", "carrier", "none")),
-        Setting("quiet_s", 8.0, "time without updates and changes of routes after which an exchange has ended", 1, 600),
-        Setting("converge_s", 120.0, "time limit of each convergence", 5, _DAY_S),
-        Setting("settle_s", 2.0, "time between the convergence and the measurement of regular operation", 0, _DAY_S),
-        Setting("regular_s", 5.0, "length of the measurement of regular operation", 1, _DAY_S),
-        Setting("failure_s", 0.0, "least time from the cut until the links return, once all is quiet", 0, _DAY_S),
-        Setting("probe_interval_ms", 20, "time between two packets of the flow that crosses the failure", 2, 1000),
-        Setting("max_drift_percent", 0.1, "drift of a guest's clock above which a trial is invalid", 0, 100),
+        TOPOLOGY,
+        IMPLEMENTATION,
+        HELLO_S,
+        NETWORK_TYPE,
+        TIMERS,
+        FAILURE,
+        QUIET_S,
+        *PHASES,
+        MAX_DRIFT_PERCENT,
         *HOST_LIMITS,
     )
     metrics = METRICS
@@ -85,23 +93,23 @@ class RoutingScenario(OnLinks):
 
     @classmethod
     def image_needs(cls, host: Host, configs: Sequence[Config]) -> ImageAdditions:
-        return OspfRouter.needs(host, (str(config["implementation"]) for config in configs))
+        return OspfRouter.needs(host, map(IMPLEMENTATION.of, configs))
 
     @classmethod
     def duration_s(cls, config: Config) -> float:
         if _asks_for_text(config):
             return 0.0
-        n, hello_s = len(read_topology(str(config["topology"])).names), float(config["hello_s"])
-        exchange_s = DEAD_HELLOS * hello_s + (2 if config["timers"] == "fast" else 6) + float(config["quiet_s"])
-        failures = 0.0 if config["failure"] == "none" else 1.6  # when links return, no dead interval has to pass
-        waits_s = float(config["settle_s"]) + float(config["regular_s"]) + 2
-        longer_s = max(0.0, float(config["failure_s"]) - exchange_s) if failures else 0.0
+        n, hello_s = len(read_topology(TOPOLOGY.of(config)).names), HELLO_S.of(config)
+        exchange_s = DEAD_HELLOS * hello_s + (2 if TIMERS.of(config) == "fast" else 6) + QUIET_S.of(config)
+        failures = 0.0 if FAILURE.of(config) == "none" else 1.6  # when links return, no dead interval has to pass
+        waits_s = SETTLE_S.of(config) + REGULAR_S.of(config) + 2
+        longer_s = max(0.0, FAILURE_S.of(config) - exchange_s) if failures else 0.0
         return _boot_s(config, n) + (1 + failures) * exchange_s + waits_s + longer_s
 
     @classmethod
     def probing_s(cls, configs: Sequence[Config]) -> float:
         """Estimate as for any scenario, plus three routers in a row for each platform and implementation."""
-        rows = {(platform_level(config), config["implementation"]): config for config in configs}
+        rows = {(platform_level(config), IMPLEMENTATION.of(config)): config for config in configs}
         return super().probing_s(configs) + sum(_boot_s(config, 3) + _ROW_S for config in rows.values())
 
     # What must stay the same in all trials of a campaign
@@ -109,8 +117,8 @@ class RoutingScenario(OnLinks):
     @classmethod
     def calibrations(cls, config: Config) -> dict[str, Config]:
         """Request the text of a topology file, which may change between two trials or before a resume."""
-        level = str(config["topology"])
-        return {f"topology/{level}": {"topology": level}} if digest(level) else {}
+        level = TOPOLOGY.of(config)
+        return {f"topology/{level}": {TOPOLOGY.name: level}} if digest(level) else {}
 
     def calibration_value(self, key: str, outcome: Outcome) -> Any:
         return outcome.notes["sha256"]
@@ -120,13 +128,13 @@ class RoutingScenario(OnLinks):
     def availability(self, config: Config) -> Availability:
         if not (found := patient(config)):
             return found
-        if config["failure"] != "none" and not read_topology(str(config["topology"])).spare_links():
+        if FAILURE.of(config) != "none" and not read_topology(TOPOLOGY.of(config)).spare_links():
             return _TREE
-        platform, implementation = platform_level(config), str(config["implementation"])
+        platform, implementation = platform_level(config), IMPLEMENTATION.of(config)
         if not (found := ROUTERS[implementation].there(self.testbed.host)):
             return found
         found = self.parts_available(config) and self._routes(platform, implementation)
-        blind = config["failure"] == "carrier" and platform in self._own_kernels
+        blind = FAILURE.of(config) == "carrier" and platform in self._own_kernels
         return _NO_CARRIER if found and blind else found
 
     def _routes(self, platform: str, implementation: str) -> Availability:
@@ -166,17 +174,17 @@ class RoutingScenario(OnLinks):
     # The trial
 
     def run(self, config: Config, calibrations: Mapping[str, Any]) -> Outcome:
-        outcome, level = Outcome(), str(config["topology"])
+        outcome, level = Outcome(), TOPOLOGY.of(config)
         text = {"sha256": found} if (found := digest(level)) else {}
         if _asks_for_text(config):
             return Outcome(notes={**text})
         require_same(level, calibrations.get(f"topology/{level}"))
-        topology, router = read_topology(level), ROUTERS[str(config["implementation"])]
+        topology, router = read_topology(level), ROUTERS[IMPLEMENTATION.of(config)]
         sizes = dict(zip(TOPOLOGIES.measures, size_of(topology), strict=True))
         outcome.notes["network"] = {**sizes, "router": router.name, **text}
         platform, links = self.pool.get(platform_level(config)), self._links(links_level(config))
-        hello_s = int(config["hello_s"])
-        protocol = OspfDaemon(hello_s, DEAD_HELLOS * hello_s, str(config["network_type"]), str(config["timers"]))
+        hello_s = HELLO_S.of(config)
+        protocol = OspfDaemon(hello_s, DEAD_HELLOS * hello_s, NETWORK_TYPE.of(config), TIMERS.of(config))
         machine = self.testbed.host
         machine.be_ready(min(AT_ONCE, len(topology.names)) + 1)  # one that reads the host meanwhile
         with (
@@ -210,7 +218,7 @@ class RoutingScenario(OnLinks):
         return outcome
 
     def version_commands(self, configs: Sequence[Config]) -> Mapping[str, Sequence[str]]:
-        return {name: ROUTERS[name].version_argv for name in sorted({str(each["implementation"]) for each in configs})}
+        return {name: ROUTERS[name].version_argv for name in sorted({*map(IMPLEMENTATION.of, configs)})}
 
 
 def _boot_s(config: Config, n: int) -> float:
@@ -219,4 +227,4 @@ def _boot_s(config: Config, n: int) -> float:
 
 def _asks_for_text(config: Config) -> bool:
     """Return whether this is the calibration that reads a topology file, not a trial."""
-    return set(config) == {"topology"}
+    return set(config) == {TOPOLOGY.name}

@@ -1,9 +1,10 @@
-"""The figures and the growth that routing adds to a report: phases, packets and CPU over time, sizes of topologies."""
+"""What routing measures, and the figures and the growth that it adds to a report."""
 
 from __future__ import annotations
 
 from lastro.errors import InputError
 from lastro.results.additions import AlignedSeries, Milestones, SizedFactor
+from lastro.results.samples import Metric
 from lastro.scenarios.routing.ospf_capture import HELLO, TYPES, UPDATE
 from lastro.stats.notes import N_
 from lastro.study.topology import RouterTopology, grid, grid_size
@@ -99,3 +100,57 @@ TOPOLOGIES = SizedFactor(
     ),
     _size_of_grid,
 )
+
+
+def _memory(phase: str, summary: str) -> Metric:
+    return Metric(f"memory_{phase}", "MiB", "lower", summary, signed=True)
+
+
+METRICS = (
+    Metric("created", "s", "lower", "from the first start until all instances exist"),
+    Metric("boot", "s", "lower", "from the first start until all daemons answer"),
+    Metric("first_ospf_packet", "s", "lower", "from the first start until the first OSPF packet on a link"),
+    Metric("initial_adjacency", "s", "lower", "from the first start until every adjacency is full"),
+    Metric("initial_last_update", "s", "lower", "from the first start until the last link-state update on a link"),
+    Metric("initial_routes", "s", "lower", "from the first start until the last route of any router is final"),
+    Metric("initial_forwarding", "s", "lower", "from the first start until a ping between far corners is answered"),
+    Metric("failure_last_update", "s", "lower", "from the cut of the links until the last link-state update"),
+    Metric("failure_routes", "s", "lower", "from the cut of the links until the last change of a route"),
+    Metric("failure_outage", "ms", "lower", "time in which a steady flow across the failure was interrupted"),
+    Metric("failure_lost", "1", "lower", "lost packets of that flow"),
+    Metric("recovery_adjacency", "s", "lower", "from the links' return until every adjacency is full again"),
+    Metric("recovery_last_update", "s", "lower", "from the links' return until the last link-state update"),
+    Metric("recovery_routes", "s", "lower", "from the links' return until the last change of a route"),
+    Metric("recovery_lost", "1", "lower", "packets of that flow lost when the links returned"),
+    Metric("cpu_boot", "%", "lower", "busy CPU time of the host from the first start until all daemons answer"),
+    Metric("cpu_regular", "%", "lower", "busy CPU time of the host in regular operation"),
+    Metric("cpu_failure", "%", "lower", "the same, from the cut until quiet for `quiet_s`, with the steady flow"),
+    Metric("cpu_recovery", "%", "lower", "the same, from the links' return until quiet, with the steady flow"),
+    _memory("boot", "decrease of the host's available memory, mean of the boot"),
+    _memory("booted", "the same, when all daemons answer: at the end of the boot"),
+    _memory("regular", "the same, mean of regular operation"),
+    _memory("failure", "the same, mean from the cut until all is quiet for `quiet_s`"),
+    _memory("recovery", "the same, mean from the links' return until all is quiet"),
+    Metric("memory_growth", "%", "lower", "growth of `memory_regular` over `memory_booted`", signed=True),
+    Metric("memory_growth_failure", "%", "lower", "growth of `memory_failure` over `memory_regular`", signed=True),
+    Metric(
+        "memory_growth_after", "%", "lower",
+        "growth of memory over `memory_regular` once the links are back and all has been quiet for `quiet_s`",
+        signed=True,
+    ),
+    Metric("memory_spread", "%", "lower", "by how much the largest memory exceeds the least, after the boot"),
+    Metric(
+        "memory_drift", "MiB", "neither",
+        "host's memory in use after the network is removed, less that before it was made", signed=True,
+    ),
+    Metric("cpu_fallen", "s", "lower", "from the first start until the host's CPU is near `cpu_regular`"),
+    Metric("memory_router", "MiB", "lower", "memory charged to the cgroup of each router in regular operation"),
+    Metric("pss_router", "MiB", "lower", "proportional set size of each router's processes"),
+    Metric("cpu_router", "ms/s", "lower", "CPU time of each router per second of regular operation"),
+    Metric("ospf_regular", "1/s", "lower", "OSPF packets on all links in regular operation"),
+    Metric("initial_updates", "1", "lower", "link-state updates on all links until the initial convergence"),
+    Metric("failure_updates", "1", "lower", "link-state updates on all links after the cut"),
+    Metric("recovery_updates", "1", "lower", "link-state updates on all links after the links' return"),
+    Metric("links_made", "ms", "lower", "time to make all links and attach them to their routers"),
+    Metric("teardown", "s", "lower", "time to remove the network completely"),
+)  # fmt: skip

@@ -7,15 +7,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
-from lastro.attachments._separable import SeparableLinks
 from lastro.attachments.base import Segment
+from lastro.attachments.separable import SeparableLinks
 from lastro.errors import PlatformError, TrialError
-from lastro.functions._ospf import CAPABILITIES, Interface, OspfDaemon, Router, host_name
+from lastro.functions.ospf import CAPABILITIES, Interface, OspfDaemon, Router, host_name
 from lastro.platforms.base import Instance, Platform, Port, start_all
 from lastro.results.samples import Outcome
-from lastro.scenarios.routing.host_timeline import HostReading
+from lastro.scenarios.routing.host_timeline import HostReading, Observers
 from lastro.scenarios.routing.network import AT_ONCE, START_S, RouterNetwork, shortened
-from lastro.scenarios.routing.observers import Observers
 from lastro.scenarios.routing.ospf_capture import CapturePoint, watching
 from lastro.scenarios.shared.instance_spec import ROUTER, instance_spec
 from lastro.scenarios.shared.topology import BuiltTopology, note_witness

@@ -17,11 +17,21 @@ from lastro.scenarios.routing.additions import packets_series
 from lastro.scenarios.routing.flow import ANSWER, Flow, lost, outage_s, ping_argv, wait_for_answer
 from lastro.scenarios.routing.network import RouterNetwork, Table, last_full, shortened, wall_offset_s
 from lastro.scenarios.routing.ospf_capture import UPDATE, totals
-from lastro.scenarios.routing.phase_recorder import PhaseRecorder
+from lastro.scenarios.routing.phase_recorder import FAILURE, HELLO_S, QUIET_S, PhaseRecorder
 from lastro.scenarios.shared.flow import rest
-from lastro.scenarios.shared.memory_room import MIB
+from lastro.scenarios.shared.host_limits import MAX_DRIFT_PERCENT
+from lastro.study.model import DAY_S, Setting
+from lastro.units import MIB
 
 DEAD_HELLOS = 4  # as published: 1/4, 5/20, 10/40
+CONVERGE_S = Setting("converge_s", 120.0, "time limit of each convergence", 5, DAY_S)
+SETTLE_S = Setting("settle_s", 2.0, "time between the convergence and the measurement of regular operation", 0, DAY_S)
+REGULAR_S = Setting("regular_s", 5.0, "length of the measurement of regular operation", 1, DAY_S)
+FAILURE_S = Setting("failure_s", 0.0, "least time from the cut until the links return, once all is quiet", 0, DAY_S)
+PROBE_INTERVAL_MS = Setting(
+    "probe_interval_ms", 20, "time between two packets of the flow that crosses the failure", 2, 1000
+)
+PHASES = (CONVERGE_S, SETTLE_S, REGULAR_S, FAILURE_S, PROBE_INTERVAL_MS)
 _LOOK_S, _POLL_S = 0.05, 0.5
 _BEFORE_CUT_S = 1.0  # of the flow before the cut, to show that it arrives
 _AFTER_S, _AFTER_REQUESTS = 0.5, 3  # of the flow afterwards, to show that it arrives again: the longer of the two
@@ -66,7 +76,7 @@ class Run:
         self._initial()
         self._regular()
         self._judge_end("initial convergence", network.marks["converged"])
-        if work.config["failure"] != "none":
+        if FAILURE.of(work.config) != "none":
             self._failure()
         self._adjacencies()
         self._record_traffic()
@@ -106,11 +116,11 @@ class Run:
 
     def _regular(self) -> None:
         network, work, n = self.network, self.work, len(self.network.names)
-        rest(work.number("settle_s"))
+        rest(SETTLE_S.of(work.config))
         self._mark("regular")
         began_s, cpu_s = network.now_s(), network.cpu_s()
         with work.phase("regular"):
-            rest(work.number("regular_s"))
+            rest(REGULAR_S.of(work.config))
         ended_s = network.now_s()
         work.measured("cpu_router", 1000 * (network.cpu_s() - cpu_s) / n / (ended_s - began_s))
         counted = network.watch.count(began_s, ended_s)
@@ -124,8 +134,8 @@ class Run:
 
     def _failure(self) -> None:
         network, work, topology = self.network, self.work, self.network.topology
-        spare, carrier = topology.spare_links(), work.config["failure"] == "carrier"
-        dead_s = DEAD_HELLOS * work.number("hello_s")
+        spare, carrier = topology.spare_links(), FAILURE.of(work.config) == "carrier"
+        dead_s = DEAD_HELLOS * HELLO_S.of(work.config)
         with self._flow(spare) as flow:
             with work.phase("failure"):
                 cut_s = network.marks["cut"] = network.cut(spare, carrier=carrier)
@@ -134,7 +144,7 @@ class Run:
             ended_s = network.now_s()
             self._record_flow("failure", flow)
         self._record_end("failure", cut_s)
-        rest(work.number("failure_s") - (network.now_s() - cut_s))
+        rest(FAILURE_S.of(work.config) - (network.now_s() - cut_s))
         with self._flow(spare) as flow:
             self._judge_end("convergence after the failure", ended_s)
             with work.phase("recovery"):
@@ -151,7 +161,7 @@ class Run:
         return now_s
 
     def _converge(self, what: str, expected: Sequence[Table], since_s: float, unasked_s: float = 0.0) -> None:
-        within_s, quiet_s = self.work.number("converge_s"), self.work.number("quiet_s")
+        within_s, quiet_s = CONVERGE_S.of(self.work.config), QUIET_S.of(self.work.config)
         left = wait_for_routes(self.network, expected, since_s, quiet_s=quiet_s, within_s=within_s, unasked_s=unasked_s)
         if left:
             dead = self.network.dead()
@@ -179,7 +189,7 @@ class Run:
         topology = self.network.topology
         a, b = topology.corners()
         source, target = (str(topology.address(end, topology.at[end][0])) for end in (a, b))
-        process = self.network.instances[a].spawn(ping_argv(source, target, 0.1, self.work.number("converge_s") + 5))
+        process = self.network.instances[a].spawn(ping_argv(source, target, 0.1, CONVERGE_S.of(self.work.config) + 5))
         try:
             yield _When(self.network.instances[a], process)
         finally:
@@ -193,12 +203,12 @@ class Run:
             yield None
             return
         router, number = found
-        topology, interval_ms = self.network.topology, int(self.work.config["probe_interval_ms"])
+        topology, interval_ms = self.network.topology, PROBE_INTERVAL_MS.of(self.work.config)
         link, costs = topology.links[number], topology.distances(router)
         end = min((link.a, link.b), key=lambda each: costs[each])
         own = next(each for each in topology.at[router] if each not in spare)
         source_address, target = str(topology.address(router, own)), str(topology.address(end, number))
-        ping = ping_argv(source_address, target, interval_ms / 1000, self.work.number("converge_s") + 30)
+        ping = ping_argv(source_address, target, interval_ms / 1000, CONVERGE_S.of(self.work.config) + 30)
         source = self.network.instances[router]
         with ExitStack() as stack:
             try:
@@ -229,7 +239,7 @@ class Run:
         """Measure when the adjacencies became full, from the routers' own logs."""
         network, work, ends = self.network, self.work, 2 * len(self.network.topology.links)
         network.read_clocks()
-        work.outcome.invalidate(network.clock_reasons(work.number("max_drift_percent") / 100))
+        work.outcome.invalidate(network.clock_reasons(MAX_DRIFT_PERCENT.of(work.config) / 100))
         changes, marks = network.changes(), network.marks
         at_s, n_full = last_full(changes, marks["begin"], marks["regular"])
         if n_full != ends:

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lastro import validity
-from lastro.attachments._separable import SeparableLinks
 from lastro.attachments.base import Segment
+from lastro.attachments.separable import SeparableLinks
 from lastro.errors import LastroError
-from lastro.functions._ospf import NeighbourChange, Router
+from lastro.functions.ospf import NeighbourChange, Router
 from lastro.platforms.base import Instance
 from lastro.scenarios.routing.ospf_capture import Capture
 from lastro.scenarios.shared.memory_room import proportional_bytes

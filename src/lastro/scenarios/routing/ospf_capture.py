@@ -15,7 +15,7 @@ from datetime import datetime
 
 from lastro.host.base import Completed, Process
 from lastro.requirements import Requirements
-from lastro.scenarios.routing.observers import Observers
+from lastro.scenarios.routing.host_timeline import Observers
 from lastro.validity import ClockReading
 
 HELLO, DESCRIPTION, REQUEST, UPDATE, ACKNOWLEDGEMENT = 1, 2, 3, 4, 5

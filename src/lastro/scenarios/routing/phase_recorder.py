@@ -6,16 +6,29 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from statistics import fmean
 
+from lastro.functions import ospf
 from lastro.functions.ospf_router import ROUTERS
 from lastro.platforms.base import AVAILABLE, Availability, Instance
 from lastro.results.samples import GIVEN_BACK, Outcome, Remark, Series
 from lastro.scenarios.base import Config
 from lastro.scenarios.routing.additions import HOST_CPU
 from lastro.scenarios.routing.host_timeline import HostReading, HostTimeline
-from lastro.scenarios.shared.memory_room import MIB, memory_taken
+from lastro.scenarios.shared.memory_room import memory_taken
 from lastro.scenarios.shared.window import Meters
+from lastro.study.model import Setting
 from lastro.testbed import Testbed
+from lastro.units import MIB
 
+IMPLEMENTATION = Setting("implementation", "frr", "implementation of OSPF", choices=tuple(ROUTERS))
+HELLO_S = Setting("hello_s", 1, "time between two hellos; a neighbour is dead after four without one", 1, 3600)
+# By profile, since it decides how long every exchange lasts.
+TIMERS = Setting(
+    "timers", "standard", "timers of link-state updates and path computation", choices=ospf.TIMERS, by_profile=True
+)
+FAILURE = Setting("failure", "silent", "how a router sees that a link is cut", choices=("silent", "carrier", "none"))
+QUIET_S = Setting(
+    "quiet_s", 8.0, "time without updates and changes of routes after which an exchange has ended", 1, 600
+)
 # Memory grows from the end of the boot on: its mean over the boot is that of a rise from nothing.
 _MOMENTS = {
     "booted": "at the end of the boot", "regular": "in regular operation", "failure": "in the failure",
@@ -31,12 +44,7 @@ class PhaseRecorder:
     """State shared by the phases: the configuration, the outcome, readings of the host from before the first start."""
 
     def __init__(
-        self,
-        testbed: Testbed,
-        config: Config,
-        outcome: Outcome,
-        own_cgroups: Sequence[str],
-        course: HostTimeline,
+        self, testbed: Testbed, config: Config, outcome: Outcome, own_cgroups: Sequence[str], course: HostTimeline
     ) -> None:
         self.testbed, self.config, self.outcome, self.course = testbed, config, outcome, course
         self.own_cgroups = own_cgroups
@@ -47,9 +55,6 @@ class PhaseRecorder:
         self._boot = self._meters()
         self._boot.start()
         self._boot_began = course.take()
-
-    def number(self, name: str) -> float:
-        return float(self.config[name])
 
     def measured(self, name: str, value: float | None) -> None:
         if value is not None:
@@ -71,7 +76,7 @@ class PhaseRecorder:
 
     def record_quiet(self, ended_s: float) -> None:
         """Report by how much memory, in the quiet at the end of a recovery, exceeds that of regular operation."""
-        quiet_mib = self._taken_mib(ended_s - self.number("quiet_s"), ended_s)
+        quiet_mib = self._taken_mib(ended_s - QUIET_S.of(self.config), ended_s)
         self._grown("memory_growth_after", {**self._memory_mib(), "quiet": quiet_mib}, "regular", "quiet")
 
     def record_drift(self) -> None:
@@ -158,16 +163,16 @@ def fallen_s(percent: Sequence[float], level: float) -> float | None:
 def patient(config: Config) -> Availability:
     """Return whether `quiet_s` is longer than every pause of the protocol in an exchange."""
     pauses = []
-    if config["timers"] != "fast" or not ROUTERS[str(config["implementation"])].all_timers:
+    if TIMERS.of(config) != "fast" or not ROUTERS[IMPLEMENTATION.of(config)].all_timers:
         pauses.append((_HELD_BACK_S, "a router may hold back its next link-state update"))
     else:
         pauses.append((_SENT_AGAIN_S, "a router may wait before it retransmits an update"))
-    if config["failure"] == "silent":
-        pauses.append((int(config["hello_s"]), "the ends of a silently failed link may detect it at different times"))
+    if FAILURE.of(config) == "silent":
+        pauses.append((HELLO_S.of(config), "the ends of a silently failed link may detect it at different times"))
     longest_s, because = max(pauses)
-    if float(config["quiet_s"]) > longest_s:
+    if QUIET_S.of(config) > longest_s:
         return AVAILABLE
     return Availability(
-        f"quiet_s = {float(config['quiet_s']):g} cannot detect the end of an exchange: for {longest_s} s, {because}",
+        f"quiet_s = {QUIET_S.of(config):g} cannot detect the end of an exchange: for {longest_s} s, {because}",
         f"set quiet_s to more than {longest_s}",
     )

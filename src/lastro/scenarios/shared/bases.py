@@ -8,9 +8,9 @@ from typing import Any
 from lastro.errors import LastroError
 from lastro.isolation.base import parts_of
 from lastro.platforms.base import AVAILABLE, Availability, InstanceSpec
-from lastro.scenarios.base import Config, Scenario, links_level, platform_level
-from lastro.scenarios.shared.availability_probes import PartProbes
+from lastro.scenarios.base import Config, Scenario, isolation_level, links_level, platform_level
 from lastro.scenarios.shared.pools import AttachmentPool, PlatformPool
+from lastro.scenarios.shared.probes import PartProbes
 from lastro.testbed import Testbed
 
 NOT_RUN = (126, 127)  # exit codes of a launcher that cannot run its program
@@ -32,7 +32,7 @@ class OnPlatforms(Scenario):
         if "attachment" in config:
             found.append(self._probes.attachment(links_level(config), self.linked_level(config)))
         if "isolation" in config:
-            found += [self._probes.isolation(part, level) for part in parts_of(str(config["isolation"]))]
+            found += [self._probes.isolation(part, level) for part in parts_of(isolation_level(config))]
         return first_unavailable(*found)
 
     def version_commands(self, configs: Sequence[Config]) -> Mapping[str, Sequence[str]]:

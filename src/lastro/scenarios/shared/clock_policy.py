@@ -8,16 +8,13 @@ from dataclasses import replace
 from lastro import validity
 from lastro.instruments.base import TIME_HOST, TIME_TOOL, time_reasons
 from lastro.platforms.base import Instance
-from lastro.results.samples import (
-    CLOCK_NOT_VERIFIED,
-    TOO_SHORT,
-    WRONG_CLOCK,
-    Outcome,
-    Reading,
-    Remark,
-)
+from lastro.results.samples import CLOCK_NOT_VERIFIED, TOO_SHORT, WRONG_CLOCK, Outcome, Reading, Remark
 from lastro.scenarios.shared.accounts import OVER_TIME
+from lastro.scenarios.shared.host_limits import MAX_DRIFT_PERCENT
 
+MAX_TOOL_DRIFT = replace(
+    MAX_DRIFT_PERCENT, summary="drift of a guest's clock above which the times of tools in it are dropped"
+)
 CLOCK = "clock of the tool"  # the key under which it is reported
 
 
@@ -62,10 +59,19 @@ def note_unverified_clock(
 
 
 def judge_clock(
-    reading: Reading, by_host: Collection[str], found: validity.ClockDrift | None, limit: float, outcome: Outcome
+    reading: Reading,
+    by_host: Collection[str],
+    found: validity.ClockDrift | None,
+    limit: float,
+    outcome: Outcome,
+    *,
+    own_series: bool = False,
 ) -> None:
-    """Add the reading without the metrics of a wrong clock; invalidate it if a tool's time exceeds its process's."""
-    reading = by_good_clocks(reading, by_host, found, limit, outcome)
+    """Add the reading without the metrics of a wrong clock; invalidate it if a tool's time exceeds its process's.
+
+    With `own_series`, the instance timed all series, also those of metrics that the host or the receiver timed."""
+    kept = by_good_clocks(reading, by_host, found, limit, outcome)
+    reading = replace(kept, series=()) if own_series and kept is not reading else kept
     measured, reasons = reading.measurements, reading.invalid_because
     if TIME_TOOL.name in measured and TIME_HOST.name in measured:
         reasons += time_reasons(measured[TIME_TOOL.name], measured[TIME_HOST.name])

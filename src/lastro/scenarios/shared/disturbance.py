@@ -9,15 +9,23 @@ from lastro.errors import Unavailable
 from lastro.meters.host import HostMeter
 from lastro.platforms.base import InstanceSpec, Port
 from lastro.results.samples import Outcome
-from lastro.scenarios.base import Config, make_part
-from lastro.study.levels import NONE, part_level
+from lastro.scenarios.base import Config, chosen_part
+from lastro.study.levels import NONE, part_name
 from lastro.study.model import Setting
 from lastro.testbed import Testbed
 from lastro.units import parse_size_bytes
 
-BANDWIDTH = Setting(
+ANOMALY_WORKERS = Setting("anomaly_workers", 0, "processes of the neighbour's load; 0: one per CPU", 0, 4096)
+ANOMALY_MEMORY = Setting(
+    "anomaly_memory", "256M", "memory that each worker of the memory anomaly holds", check=parse_size_bytes
+)
+ANOMALY_BANDWIDTH = Setting(
     "anomaly_bandwidth", "2G", "bytes per second that the anomaly `membw` moves in memory", check=parse_size_bytes
 )
+ANOMALY_TOOL = Setting(
+    "anomaly_tool", "stress-ng", "tool that makes the anomaly", choices=("stress-ng", "stress"), by_profile=True
+)
+NEIGHBOUR_SETTINGS = (ANOMALY_WORKERS, ANOMALY_MEMORY, ANOMALY_BANDWIDTH, ANOMALY_TOOL)
 MOST_PROCESSES = 2000  # of a neighbour that no isolation limits
 _SHARE = 4  # a neighbour has at most this part of the processes that the host has left: one quarter
 _PER_WORKER, _BESIDES = 2, 16  # processes of a load; stress-ng has two for each worker
@@ -51,15 +59,15 @@ class Disturbance:
 
 def demanded(config: Config, testbed: Testbed, timeout_s: float) -> tuple[Anomaly, Demand] | None:
     """Return the treatment's anomaly and its demand in `testbed`; None when the anomaly does nothing."""
-    if config["anomaly"] == NONE:
+    if part_name(config, "anomaly") == NONE:
         return None
-    anomaly = make_part(Anomaly, part_level(config, "anomaly"))
+    anomaly = chosen_part(Anomaly, config)
     demand = Demand(
-        tool=str(config["anomaly_tool"]),
-        workers=int(config["anomaly_workers"]),
-        memory_bytes=parse_size_bytes(str(config["anomaly_memory"])),
+        tool=ANOMALY_TOOL.of(config),
+        workers=ANOMALY_WORKERS.of(config),
+        memory_bytes=parse_size_bytes(ANOMALY_MEMORY.of(config)),
         timeout_s=timeout_s,
-        bandwidth_bps=parse_size_bytes(str(config.get(BANDWIDTH.name, BANDWIDTH.default))),
+        bandwidth_bps=parse_size_bytes(ANOMALY_BANDWIDTH.of(config)),
         usable_cpus=len(testbed.usable_cpus),
     )
     return (anomaly, demand) if anomaly.argv(demand) else None
@@ -67,7 +75,7 @@ def demanded(config: Config, testbed: Testbed, timeout_s: float) -> tuple[Anomal
 
 def require_own_link(config: Config, why: str) -> None:
     """Check that the anomaly of a treatment needs no link of a chain, for the reason `why`. Raises: Unavailable."""
-    if config["anomaly"] != NONE and make_part(Anomaly, part_level(config, "anomaly")).on_chain:
+    if part_name(config, "anomaly") != NONE and chosen_part(Anomaly, config).on_chain:
         raise Unavailable(why, 'choose the anomaly on a link of its own, or the scenario "chain"')
 
 

@@ -1,12 +1,15 @@
-"""Pauses around a flow, and the check that the links carried it."""
+"""Pauses around a flow, and checks that the counters of links, and of a chain's function, account for it."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping
 
+from lastro import validity
+from lastro.functions.base import BROKEN, CounterReading
 from lastro.results.samples import Outcome
 from lastro.results.topology import DUT
+from lastro.scenarios.shared.chain import Chain
 from lastro.scenarios.shared.topology import note_witness
 
 
@@ -25,3 +28,40 @@ def judge_links(name: str, before: Mapping[str, int], after: Mapping[str, int], 
 def rest(seconds: float) -> None:
     if seconds > 0:
         time.sleep(seconds)
+
+
+def difference(before: Mapping[str, CounterReading], after: Mapping[str, CounterReading]) -> dict[str, CounterReading]:
+    """Return what the counters of a function counted between two readings."""
+    return {
+        name: CounterReading(now.packets - before[name].packets, now.bytes - before[name].bytes)
+        for name, now in after.items()
+        if name in before
+    }
+
+
+def judge_crossings(
+    phase: str,
+    chain: Chain,
+    seen: Mapping[str, CounterReading],
+    payload_bytes: int,
+    implementation: str,
+    outcome: Outcome,
+) -> None:
+    """Invalidate the trial unless the function's counters account for a flow of this many bytes. `phase` names it."""
+    counts = "its elements" if implementation == "click" else "its rules"
+    note_witness(outcome, "counters", f"packets that {counts} counted: {', '.join(sorted(seen))}", ("function",))
+    outcome.invalidate(crossings(phase, chain, seen, payload_bytes))
+
+
+def crossings(phase: str, chain: Chain, seen: Mapping[str, CounterReading], payload_bytes: int) -> list[str]:
+    """Return why the function's counters do not account for a flow of this many bytes."""
+    crossed = seen.get("crossed")
+    reasons = validity.crossing_reasons(phase, crossed.bytes if crossed else None, payload_bytes)
+    if broken := seen.get(BROKEN, CounterReading(0, 0)).packets:
+        reasons.append(
+            f"{phase}: {broken} packets were longer than a frame or had a wrong header, and the function dropped them"
+        )
+    idle = [name for name in chain.function.witnesses if not seen.get(name, CounterReading(0, 0)).packets]
+    return reasons + [
+        f"{phase}: the function did not act on the flow: its counter '{name}' stood still" for name in idle
+    ]

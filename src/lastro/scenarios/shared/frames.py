@@ -12,11 +12,18 @@ from lastro.functions.base import CounterReading
 from lastro.meters.interfaces import InterfaceMeter
 from lastro.results.samples import LARGE_SEGMENTS, Metric, Outcome, Remark
 from lastro.scenarios.shared.chain import Chain
+from lastro.study.model import Setting
 
 FRAME_SIZE = Metric(
     "frame_size", "B", "neither", "mean size of the frames that the function received during the TCP measurement"
 )
-KERNEL, OFF = "kernel", "off"  # how a study may have the offloads of the links
+KERNEL, OFF = "kernel", "off"
+OFFLOADS = Setting(
+    "offloads",
+    KERNEL,
+    "segmentation and checksum offloads of the links: the kernel's, or off, so that no frame exceeds the MTU",
+    choices=(KERNEL, OFF),
+)
 _HEADER_BYTES = 14  # of Ethernet, which the MTU does not include
 
 

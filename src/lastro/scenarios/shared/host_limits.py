@@ -10,15 +10,23 @@ from lastro import validity
 from lastro.host.base import Host
 from lastro.results.samples import Outcome
 from lastro.scenarios.base import Config
-from lastro.study.model import Setting
+from lastro.study.model import DAY_S, Setting
 from lastro.testbed import Testbed
 
-# Settings of every scenario that judges its hosts; `lastro.validity` and `lastro.campaign.quiet` read them.
-HOST_LIMITS = (
-    Setting("max_steal_percent", 5.0, "CPU time stolen from this host above which a trial is invalid", 0, 100),
-    Setting("max_foreign_cpus", 0.3, "CPUs used by other processes above which a trial is invalid", 0, 4096),
-    Setting("max_wait_s", 120.0, "longest wait for a quiet host before each trial; 0: do not wait", 0, 86400),
+MAX_STEAL_PERCENT = Setting(
+    "max_steal_percent", 5.0, "CPU time stolen from this host above which a trial is invalid", 0, 100
 )
+MAX_FOREIGN_CPUS = Setting(
+    "max_foreign_cpus", 0.3, "CPUs used by other processes above which a trial is invalid", 0, 4096
+)
+MAX_WAIT_S = Setting("max_wait_s", 120.0, "longest wait for a quiet host before each trial; 0: do not wait", 0, DAY_S)
+HOST_LIMITS = (MAX_STEAL_PERCENT, MAX_FOREIGN_CPUS, MAX_WAIT_S)  # of every scenario that judges its hosts
+MAX_DRIFT_PERCENT = Setting("max_drift_percent", 0.1, "drift of a guest's clock above which a trial is invalid", 0, 100)
+
+
+def host_limits(config: Config) -> validity.HostLimits:
+    """Return the limits of a treatment beyond which its hosts are disturbed."""
+    return validity.HostLimits(MAX_STEAL_PERCENT.of(config), MAX_FOREIGN_CPUS.of(config))
 
 
 @dataclass(slots=True)
@@ -59,6 +67,6 @@ def clock_kept(testbed: Testbed, config: Config, outcome: Outcome) -> Iterator[N
     """Invalidate the trial if the host's clock was set while the block ran, or if that of a remote host drifted.
 
     A drift may be `max_drift_percent`; in a scenario without this setting, the controller measures all times."""
-    clocks, most = HostClocks([testbed.host]), config.get("max_drift_percent")
+    clocks = HostClocks([testbed.host])
     yield
-    clocks.judge(outcome, None if most is None else float(most) / 100)
+    clocks.judge(outcome, MAX_DRIFT_PERCENT.of(config) / 100 if MAX_DRIFT_PERCENT.name in config else None)

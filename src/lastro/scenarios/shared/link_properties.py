@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from lastro.attachments.base import Attachment, Segment, made
 from lastro.errors import LastroError
 from lastro.platforms.base import Instance, Port
-from lastro.scenarios.shared.property import Property, unknown
+from lastro.scenarios.shared.property import Property, answering, unknown
 from lastro.study.requirement import OF_LINK
 from lastro.testbed import Testbed
 
@@ -37,7 +37,7 @@ def link_properties(testbed: Testbed, links: Attachment, members: Sequence[Insta
     ports = [Port(member, _PORT, f"198.18.200.{at}/24") for at, member in enumerate(members, 1)]
     segments = [Segment(f"m{at // 2}", (ports[at], ports[at + 1])) for at in range(0, len(ports), 2)]
     with links.connect(testbed, segments):
-        reached = _reached(ports)
+        reached = answering(ports[0].instance, ports[1:], _PING_S)
         how = f"of {len(ports)} in one network, the first reached {len(reached)} of the others by a ping"
         many = Property(MEMBERS, 1 + len(reached), how, at_least=len(reached) == len(ports) - 1)
         if ports[1] not in reached:
@@ -49,19 +49,6 @@ def link_properties(testbed: Testbed, links: Attachment, members: Sequence[Insta
             _tunnel(testbed, ports[0], ports[1]),
             _seen(ports, third),
         ]
-
-
-def _reached(ports: Sequence[Port]) -> list[Port]:
-    """Return the ports that the first one reaches by a ping. All are tried at the same time."""
-    by_address = {_address(port): port for port in ports[1:]}
-    each = f"(ping -n -q -c 1 -w {_PING_S} $to >/dev/null 2>&1 && echo $to) &"
-    script = f"for to in {' '.join(by_address)}; do {each} done; wait\n"
-    answered = set(ports[0].instance.run(["sh"], stdin=script, check=False).text.split())
-    return [port for address, port in by_address.items() if address in answered]
-
-
-def _address(port: Port) -> str:
-    return port.address.partition("/")[0]
 
 
 def _vlan_frame(testbed: Testbed, a: Port, b: Port) -> Property:
@@ -93,7 +80,7 @@ def _tunnel(testbed: Testbed, a: Port, b: Port) -> Property:
     try:
         with ExitStack() as stack:
             for side, (own, other) in enumerate(((a, b), (b, a)), 1):
-                local, remote = _address(own), _address(other)
+                local, remote = own.ip, other.ip
                 lines = [
                     f"link add name tunnel type vxlan id 7 dev {own.name} local {local} remote {remote} dstport 4789",
                     f"address add 198.19.200.{side}/24 dev tunnel",
@@ -117,7 +104,7 @@ def _seen(ports: Sequence[Port], third: Port | None) -> Property:
     try:
         third.instance.run(["ip", "link", "set", "dev", third.name, "promisc", "on"])
         before = _received(third)
-        target = _address(ports[1])
+        target = ports[1].ip
         ports[0].instance.run(
             ["ping", "-n", "-q", "-c", str(_N_PINGS), "-s", str(_PING_BYTES), "-i", "0.01", "-W", "1", target]
         )

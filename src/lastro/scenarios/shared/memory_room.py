@@ -6,11 +6,12 @@ import re
 from collections.abc import Collection
 
 from lastro.errors import PlatformError
+from lastro.host.activity import meminfo
 from lastro.host.base import Host
 from lastro.results.samples import AT_LEAST, Outcome, Remark
 from lastro.results.trial_notes import SearchEnd
+from lastro.units import MIB
 
-MIB = 1 << 20
 MEMINFO = "/proc/meminfo"
 ENOUGH = "enough for this study"  # how a reason begins when the study, not the host, refused more
 _LEAST_AVAILABLE = 0.1  # fraction of the host's memory below which no further instance is started
@@ -18,8 +19,8 @@ _LEAST_AVAILABLE = 0.1  # fraction of the host's memory below which no further i
 
 def require_room(host: Host) -> None:
     """Check that the host has free memory for one more instance. Raises: PlatformError when it has too little."""
-    found = _parsed(host.read_text(MEMINFO))
-    total_bytes, available_bytes = found["MemTotal:"], found["MemAvailable:"]
+    found = meminfo(host.read_text(MEMINFO))
+    total_bytes, available_bytes = found["MemTotal"], found["MemAvailable"]
     if available_bytes < _LEAST_AVAILABLE * total_bytes:
         raise PlatformError(
             f"the host has {available_bytes / MIB:.0f} MiB of memory left, under {_LEAST_AVAILABLE:.0%} of its total"
@@ -38,16 +39,16 @@ def memory_taken(host: Host) -> int:
     return taken_bytes(host.read_text(MEMINFO))
 
 
-def taken_bytes(meminfo: str) -> int:
+def taken_bytes(text: str) -> int:
     """Return the bytes that are not available, by the text of MEMINFO."""
-    found = _parsed(meminfo)
-    return found["MemTotal:"] - found["MemAvailable:"]
+    found = meminfo(text)
+    return found["MemTotal"] - found["MemAvailable"]
 
 
 def swap_taken(host: Host) -> int | None:
     """Return the bytes of swap in use; None on a host without swap. Source: proc(5), /proc/meminfo."""
-    found = _parsed(host.read_text(MEMINFO))
-    return found["SwapTotal:"] - found.get("SwapFree:", 0) if found.get("SwapTotal:") else None
+    found = meminfo(host.read_text(MEMINFO))
+    return found["SwapTotal"] - found.get("SwapFree", 0) if found.get("SwapTotal") else None
 
 
 def proportional_bytes(host: Host, pids: Collection[int]) -> int | None:
@@ -72,9 +73,3 @@ def pss_bytes(text: str) -> int | None:
     """Return the proportional set size by the text of a process's `rollup`; None if it is not there."""
     found = re.search(r"^Pss:\s*(\d+) kB$", text, re.MULTILINE)
     return 1024 * int(found[1]) if found else None
-
-
-def _parsed(meminfo: str) -> dict[str, int]:
-    """Return bytes by the names in /proc/meminfo. Source: proc(5)."""
-    lines = (line.split() for line in meminfo.splitlines())
-    return {words[0]: int(words[1]) * 1024 for words in lines if len(words) > 1}

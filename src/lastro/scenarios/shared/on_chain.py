@@ -9,29 +9,37 @@ from typing import Any, ClassVar, TypedDict
 
 from lastro import registry
 from lastro.anomalies.base import Anomaly
-from lastro.functions.base import ON_CLICK, Function, Service
+from lastro.functions.base import ON_CLICK, PATHS, Function, Service
 from lastro.host.base import Host
 from lastro.host.cgroups import Usage, block_device_of, parse_cpus
 from lastro.image.rootfs import ImageAdditions
 from lastro.isolation.base import NEIGHBOUR, MeasuredUse, Profile, isolate, not_in_force, parts_of
 from lastro.platforms.base import AVAILABLE, Availability, Instance, InstanceSpec, Platform, Port
 from lastro.results.samples import Outcome
-from lastro.scenarios.base import Config, isolations_of, links_level, make_part, platform_level, platform_of
+from lastro.scenarios.base import (
+    Config,
+    chosen_part,
+    isolation_level,
+    isolations_of,
+    links_level,
+    make_part,
+    platform_level,
+    platform_of,
+)
 from lastro.scenarios.shared.bases import OnLinks, first_unavailable
 from lastro.scenarios.shared.calibration import calibrated, calibration_key
 from lastro.scenarios.shared.chain import Chain, deployed, joined
-from lastro.scenarios.shared.chain_probes import ChainProbes
-from lastro.scenarios.shared.disturbance import BANDWIDTH, Disturbance, bounded, demanded
-from lastro.scenarios.shared.frames import OFF
+from lastro.scenarios.shared.disturbance import ANOMALY_TOOL, Disturbance, bounded, demanded
+from lastro.scenarios.shared.frames import OFF, OFFLOADS
 from lastro.scenarios.shared.instance_spec import instance_spec
+from lastro.scenarios.shared.probes import ChainProbes
+from lastro.scenarios.shared.resources import limits_of
 from lastro.scenarios.shared.topology import BuiltTopology
-from lastro.scenarios.shared.verify_limits import limits_of
 from lastro.scenarios.shared.window import MeasuredWindow
 from lastro.shapes import made
-from lastro.study.levels import NONE, part_level
+from lastro.study.levels import NONE, part_level, part_name
 from lastro.study.model import Level, Setting
 from lastro.testbed import Testbed
-from lastro.units import parse_size_bytes
 
 PROFILE = "profile"  # the calibration that measures the needs of the undisturbed chain
 NO_DIFFERENCE = ("anomaly", "max_", "settle")  # settings that do not affect a calibration run
@@ -39,14 +47,7 @@ CALIBRATED_FOR = ("platform", "attachment", "function")  # parts that are named 
 IMPLEMENTATION = Setting(
     "implementation", "kernel", "implementation of the function", choices=("kernel", "click"), by_profile=True
 )
-NEIGHBOUR_SETTINGS = (
-    Setting("anomaly_workers", 0, "processes of the neighbour's load; 0: one per CPU", 0, 4096),
-    Setting("anomaly_memory", "256M", "memory that each worker of the memory anomaly holds", check=parse_size_bytes),
-    BANDWIDTH,
-    Setting(
-        "anomaly_tool", "stress-ng", "tool that makes the anomaly", choices=("stress-ng", "stress"), by_profile=True
-    ),
-)
+IP = Setting("ip", "4", "version of IP of the flows", choices=tuple(PATHS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +104,12 @@ class OnChain(OnLinks):
     @classmethod
     def offloads_of(cls, config: Config) -> bool:
         """Return whether the links of a treatment keep their offloads."""
-        return config["offloads"] != OFF
+        return OFFLOADS.of(config) != OFF
 
     @classmethod
     def ip_of(cls, config: Config) -> str:
         """Return the version of IP of a treatment's flow."""
-        return str(config["ip"])
+        return IP.of(config)
 
     @classmethod
     def image_needs(cls, host: Host, configs: Sequence[Config]) -> ImageAdditions:
@@ -130,16 +131,16 @@ class OnChain(OnLinks):
             probes.transit(links),
             *([] if self.offloads_of(config) else [probes.offloads_off(links, level)]),
             *([probes.ipv6(links, level)] if ip == "6" else ()),
-            *(probes.isolation(part, level) for part in parts_of(str(config["isolation"]))),
-            probes.function(part_level(config, "function"), level, str(config["implementation"]), ip),
+            *(probes.isolation(part, level) for part in parts_of(isolation_level(config))),
+            probes.function(part_level(config, "function"), level, IMPLEMENTATION.of(config), ip),
             *self._anomaly_probes(config, level, links, ip),
         )
 
     def _anomaly_probes(self, config: Config, level: str, links: str, ip: str) -> list[Availability]:
-        if config["anomaly"] == NONE:
+        if part_name(config, "anomaly") == NONE:
             return []
         anomaly = part_level(config, "anomaly")
-        found = [self._probes.anomaly(anomaly, level, str(config["anomaly_tool"]))]
+        found = [self._probes.anomaly(anomaly, level, ANOMALY_TOOL.of(config))]
         if make_part(Anomaly, anomaly).on_chain:
             found += [_on_kernel(config), self._probes.member(links, level, ip)]
         return found
@@ -186,8 +187,8 @@ class OnChain(OnLinks):
                     self.testbed,
                     platform,
                     links,
-                    make_part(Function, part_level(config, "function")),
-                    implementation=str(config["implementation"]),
+                    chosen_part(Function, config),
+                    implementation=IMPLEMENTATION.of(config),
                     offloads=self.offloads_of(config),
                     ip=self.ip_of(config),
                     isolate=isolated,
@@ -200,13 +201,13 @@ class OnChain(OnLinks):
             if disturbance:
                 everyone[NEIGHBOUR] = disturbance.neighbour.instance
             outcome.notes["limits"] = {role: limits_of(instance.spec) for role, instance in everyone.items()}
-            outcome.add_condition(ON_CLICK if config["implementation"] == "click" else {})
+            outcome.add_condition(ON_CLICK if IMPLEMENTATION.of(config) == "click" else {})
             self._note_topology(config, chain, disturbance, outcome)
             yield StandingChain(chain, everyone, disturbance, (*platform.own_cgroups, *links.own_cgroups))
 
     def _note_topology(self, config: Config, chain: Chain, neighbour: Disturbance | None, outcome: Outcome) -> None:
-        built, same = BuiltTopology(self.testbed), {"isolation": str(config["isolation"])}
-        work = {"function": f"{part_level(config, 'function')} ({config['implementation']})"}
+        built, same = BuiltTopology(self.testbed), {"isolation": isolation_level(config)}
+        work = {"function": f"{part_level(config, 'function')} ({IMPLEMENTATION.of(config)})"}
         for role, instance in chain.instances.items():
             built.add(role, instance, platform_level(config), does=work.get(role, ""), **same)
         if neighbour:
@@ -225,7 +226,7 @@ class OnChain(OnLinks):
             yield None
             return
         anomaly, demand = asked
-        tracked = chain.function.tracks and config["implementation"] != "click"
+        tracked = chain.function.tracks and IMPLEMENTATION.of(config) != "click"
         crossing = anomaly.through(chain.instances["function"]) if tracked else None
         anomaly = crossing or anomaly
         spec = isolated(instance_spec(self.testbed, NEIGHBOUR))
@@ -244,7 +245,7 @@ class OnChain(OnLinks):
 
 def _on_kernel(config: Config) -> Availability:
     """Return whether the function drops what is sent to itself, so that a flood ends there."""
-    if config["implementation"] == "kernel":
+    if IMPLEMENTATION.of(config) == "kernel":
         return AVAILABLE
     return Availability(
         "a function on Click forwards what is sent to its own address: the flood would enter the chain's next link",

@@ -10,7 +10,7 @@ from lastro.attachments.base import Attachment, Segment
 from lastro.errors import LastroError
 from lastro.platforms.base import Instance, Platform, Port
 from lastro.scenarios.shared.instance_spec import instance_spec
-from lastro.scenarios.shared.property import Property, unknown
+from lastro.scenarios.shared.property import Property, answering, unknown
 from lastro.study.requirement import OF_PLATFORM
 from lastro.testbed import Testbed
 
@@ -68,11 +68,8 @@ def _segment(number: int, peer: Instance, instance: Instance, name: str) -> Segm
 
 
 def _answered(peer: Instance, segments: Sequence[Segment]) -> int:
-    """Return how many links carry a ping from the peer. All are tried at the same time."""
-    targets = " ".join(segment.ports[1].address.partition("/")[0] for segment in segments)
-    each = f"(ping -n -q -c 1 -w {_PING_S} $to >/dev/null 2>&1 && echo $to) &"
-    done = peer.run(["sh"], stdin=f"for to in {targets}; do {each} done; wait\n", check=False)
-    return len(done.text.split())
+    """Return how many links carry a ping from the peer."""
+    return len(answering(peer, [segment.ports[1] for segment in segments], _PING_S))
 
 
 # Isolation: whose kernel it is

@@ -72,12 +72,10 @@ class PlatformPool:
 
     def availability(self, name: str) -> Availability:
         if name not in self._probed:
-            self._probed[name] = self._recalled(name) if name in self.missing else self._found(name)
+            if known := self.missing.get(name):
+                self.spared_s += known.took_s
+            self._probed[name] = known.found if known else self._found(name)
         return self._probed[name]
-
-    def _recalled(self, name: str) -> Availability:
-        self.spared_s += self.missing[name].took_s
-        return self.missing[name].found
 
     def _found(self, name: str) -> Availability:
         session = self._testbed.session

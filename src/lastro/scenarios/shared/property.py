@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from lastro.host.shell import quoted
+from lastro.platforms.base import Instance, Port
 from lastro.units import significant
 
 
@@ -28,6 +30,15 @@ class Property:
         if isinstance(self.value, float):
             return f"{significant(self.value, 2)} ms"
         return f"at least {self.value}" if self.at_least else str(self.value)
+
+
+def answering(instance: Instance, ports: Sequence[Port], within_s: int) -> list[Port]:
+    """Return the ports that an instance reaches by a ping. All are tried at the same time."""
+    limit_s, *targets = quoted(within_s, *(port.ip for port in ports))
+    each = f"(ping -n -q -c 1 -w {limit_s} $to >/dev/null 2>&1 && echo $to) &"
+    script = f"for to in {' '.join(targets)}; do {each} done; wait\n"
+    answered = set(instance.run(["sh"], stdin=script, check=False).text.split())
+    return [port for port in ports if port.ip in answered]
 
 
 def unknown(names: Sequence[str], why: str) -> list[Property]:

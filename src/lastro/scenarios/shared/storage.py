@@ -27,8 +27,8 @@ def storage(platform: Platform, instance: Instance) -> dict[str, str]:
     found |= mount_facts(mounts, found.get("mounted at", ""))
     known = platform.residuals(instance.testbed)
     found |= {name: known[key] for name, key in _KNOWN.items() if key in known}
-    disk = _first_path(found.get("kept in", ""))
-    if below := found.get("layer on the host", disk):
+    disk = re.search(r"/[^\s,]*", found.get("kept in", ""))
+    if below := found.get("layer on the host", disk[0] if disk else ""):
         found |= {"on the host": below, **{f"host's {key}": text for key, text in _host_row(host, below).items()}}
     machine = not instance.shares_kernel
     return {**found, "path": sentence(found, machine=machine), "in short": in_short(found, machine=machine)}
@@ -94,8 +94,3 @@ def _host_row(host: Host, path: str) -> dict[str, str]:
     script = f'p=$1; until [ -e "$p" ]; do p=$(dirname "$p"); done; exec {" ".join(_DF)} "$p"'
     found = _row(host.run(["sh", "-c", script, "df", path], check=False).text)
     return {key: found[key] for key in ("device", "file system") if key in found}
-
-
-def _first_path(text: str) -> str:
-    match = re.search(r"/[^\s,]*", text)
-    return match[0] if match else ""

@@ -6,7 +6,7 @@ the neighbour's dose, clocks, links, a guest's own account, the use of instances
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 
 from lastro import validity
@@ -18,11 +18,12 @@ from lastro.meters.usage import UsageMeter
 from lastro.platforms.base import Instance
 from lastro.results.samples import WHOLE_LIFE, Outcome, Reading, Remark
 from lastro.scenarios.base import Config
-from lastro.scenarios.shared.accounts import SINCE_START
+from lastro.scenarios.shared.accounts import BY_HOST, SINCE_START, GuestAccount, with_account
 from lastro.scenarios.shared.chain import ROLES
+from lastro.scenarios.shared.clock_policy import MAX_TOOL_DRIFT, judge_clock, note_unverified_clock
 from lastro.scenarios.shared.disturbance import Disturbance
 from lastro.scenarios.shared.flow import judge_links
-from lastro.scenarios.shared.guest_stats import GuestAccount
+from lastro.scenarios.shared.host_limits import MAX_DRIFT_PERCENT, host_limits
 from lastro.scenarios.shared.topology import note_meter, note_witness
 from lastro.testbed import Testbed
 
@@ -84,9 +85,10 @@ class Meters(Watch):
         """Return notes on each host, and reasons if other processes or a hypervisor disturbed one."""
         notes: dict[str, object] = {}
         found: list[str] = []
+        limits = host_limits(config)
         for meter in (self.host, *self.others):
             name, foreign_cpus = meter.testbed.host.name, self.foreign_cpus(meter)
-            reasons = validity.host_reasons(meter.steal_percent, foreign_cpus, config)
+            reasons = validity.host_reasons(meter.steal_percent, foreign_cpus, limits)
             note = {"foreign_cpus": round(foreign_cpus, 3), **meter.notes(), **meter.pressure()}
             notes["host" if meter is self.host else f"host {name}"] = note
             found += reasons if meter is self.host else [f"{name}: {reason}" for reason in reasons]
@@ -143,7 +145,7 @@ class MeasuredWindow(Meters):
         self._testbed, self._config, self._links, self._disturbance = testbed, config, links, disturbance
         self._workload, self._instances = workload, instances
         timed = [workload] if workload else instances
-        self._timed = {role: instances[role] for role in timed if "max_drift_percent" in config}
+        self._timed = {role: instances[role] for role in timed if MAX_DRIFT_PERCENT.name in config}
 
     def start(self) -> None:
         if self._disturbance:
@@ -186,7 +188,7 @@ class MeasuredWindow(Meters):
                 for role, found in self.drifts.items()
             }
         if not self._workload and self._timed:
-            limit = float(self._config["max_drift_percent"]) / 100
+            limit = MAX_DRIFT_PERCENT.of(self._config) / 100
             outcome.invalidate(validity.drift_reasons(self.drifts, limit))
         if self._links:
             judge_links(self._links.name, self._carried, self._carried_after, outcome)
@@ -206,11 +208,19 @@ class MeasuredWindow(Meters):
                 "its `run` must pass `watch` to `run_timed`, or to `Instance.measure`",
             )
 
-    def record_workload(self, work_s: float | None, outcome: Outcome) -> None:
-        """Judge the window of a workload, and record its readings.
+    def record_workload(
+        self, reading: Reading, by_host: Collection[str], work_s: float | None, outcome: Outcome, **how: bool
+    ) -> None:
+        """Judge the window of a workload, and record its reading with what the work took.
 
-        A memory peak that is not only that of the workload gets a remark. `work_s` is the duration of the work; if it
-        is None, there is no rate of CPUs."""
+        `by_host` are metrics that the host's clock timed; `how` is that of `judge_clock`. A memory peak that is not
+        only that of the workload gets a remark. `work_s` is the duration of the work; if it is None, there is no rate
+        of CPUs."""
+        role, by_host = self._workload, BY_HOST.union(by_host)
+        drift, limit = self.drifts.get(role), MAX_TOOL_DRIFT.of(self._config) / 100
+        reading = with_account(reading, self.usage.used[role], work_s, self.guest, self.guest_after)
+        judge_clock(reading, by_host, drift, limit, outcome, **how)
+        note_unverified_clock(self._instances[role], by_host, drift, limit, outcome)
         if not self.fresh_peak:
             outcome.add_caveat(Remark(WHOLE_LIFE, SINCE_START, ("instance_memory",)))
         found = self.host.read(work_s)

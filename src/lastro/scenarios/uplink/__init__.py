@@ -5,8 +5,7 @@ the nominal rate is a factor, since at a single rate, all platforms that can car
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from lastro import registry, validity
@@ -14,34 +13,46 @@ from lastro.attachments.base import Attachment
 from lastro.errors import CommandFailed, LastroError
 from lastro.host.base import Host
 from lastro.image.rootfs import ImageAdditions
-from lastro.instruments._udp import UdpLoad
 from lastro.instruments.base import Instrument
-from lastro.instruments.iperf3_tcp import Iperf3Tcp
+from lastro.instruments.iperf3_tcp import TCP_S, TCP_STREAMS, Iperf3Tcp
+from lastro.instruments.udp_load import DATAGRAM_BYTES, LOAD_S, UdpLoad
 from lastro.isolation.base import not_in_force
 from lastro.meters.host import HostMeter
 from lastro.meters.interfaces import InterfaceMeter
 from lastro.platforms.base import AVAILABLE, Availability, Instance, InstanceSpec, unavailable
 from lastro.platforms.native import OWN_STACK, Native
 from lastro.results.samples import Outcome, Reading
-from lastro.scenarios.base import CalibrationKind, Config, isolations_of, links_level, platform_level, start_s
-from lastro.scenarios.shared.accounts import BY_HOST, METRICS, with_account
+from lastro.scenarios.base import (
+    CalibrationKind,
+    Config,
+    chosen_class,
+    chosen_part,
+    isolation_level,
+    isolations_of,
+    links_level,
+    platform_level,
+    start_s,
+)
+from lastro.scenarios.shared.accounts import METRICS
 from lastro.scenarios.shared.bases import NOT_RUN, OnLinks
 from lastro.scenarios.shared.calibration import calibration_key, on_bare_host
-from lastro.scenarios.shared.clock_policy import by_good_clocks, note_unverified_clock
+from lastro.scenarios.shared.clock_policy import MAX_TOOL_DRIFT
 from lastro.scenarios.shared.flow import judge_links, rest
 from lastro.scenarios.shared.host_limits import HOST_LIMITS, clock_kept
 from lastro.scenarios.shared.point_to_point import INSTANCE, PEER, PORT, JoinedPair, joined
-from lastro.scenarios.shared.resources import RESOURCES, limited_spec
+from lastro.scenarios.shared.resources import RESOURCES, limited_spec, limits_of, unequal
 from lastro.scenarios.shared.topology import note_load, note_meter
-from lastro.scenarios.shared.verify_limits import limits_of, unequal
 from lastro.scenarios.shared.window import MeasuredWindow
 from lastro.scenarios.uplink.ends import HOST, FlowEnd, flow_end, note_topology, require_host_address
-from lastro.scenarios.uplink.offered_load import MOST, check_offered, judge_generator, rates, share_of, with_rate
-from lastro.study.levels import NONE, split_options
-from lastro.study.model import Setting
+from lastro.scenarios.uplink.offered_load import MOST, OFFERED_RATE, judge_generator, rates, share_of, with_rate
+from lastro.study.levels import NONE, part_name
+from lastro.study.model import DAY_S, Setting
 from lastro.testbed import Testbed
 
-_DAY_S = 86_400
+TOWARDS = Setting(
+    "towards", PEER, "the flow's end: a peer behind the links, or the instance's host", choices=(PEER, HOST)
+)
+SETTLE_S = Setting("settle_s", 0.5, "time between the set-up of the links and the flow", 0, DAY_S)
 _CEILING, _CAPACITY = "ceiling", "capacity"
 _AROUND_S = 0.5  # the two ends of a flow, clocks and meters, roughly
 
@@ -57,20 +68,9 @@ class UplinkScenario(OnLinks):
         _CAPACITY: CalibrationKind(dict[str, float]),  # the rate is a percentage of it
     }
     settings = (
-        *RESOURCES,
-        Setting(
-            "towards", PEER, "the flow's end: a peer behind the links, or the instance's host", choices=(PEER, HOST)
-        ),
-        Setting(
-            "offered", "1G", "rate of a UDP flow in bit/s, or in % of the bare host's capacity", check=check_offered
-        ),
-        Setting("datagram_bytes", 1470, "payload of a datagram", 64, 1472),
-        Setting("load_s", 10, "length of the flow, in whole seconds as iperf3 takes them", 1, _DAY_S),
-        Setting("tcp_streams", 1, "parallel TCP connections", 1, 128),
-        Setting("settle_s", 0.5, "time between the set-up of the links and the flow", 0, _DAY_S),
-        *HOST_LIMITS,
-        Setting("max_drift_percent", 0.1, "drift of a guest's clock above which its times are dropped", 0, 100),
-    )
+        *RESOURCES, TOWARDS, OFFERED_RATE, DATAGRAM_BYTES, LOAD_S, TCP_STREAMS, SETTLE_S, *HOST_LIMITS,
+        MAX_TOOL_DRIFT,
+    )  # fmt: skip
     metrics = (*UdpLoad.metrics, *Iperf3Tcp.metrics, *METRICS, *HostMeter.metrics)
 
     def __init__(self, testbed: Testbed | None) -> None:
@@ -79,21 +79,21 @@ class UplinkScenario(OnLinks):
 
     @classmethod
     def image_needs(cls, host: Host, configs: Sequence[Config]) -> ImageAdditions:
-        kinds = [registry.get(Instrument, name) for name in sorted({str(config["instrument"]) for config in configs})]
+        kinds = [registry.get(Instrument, name) for name in _tools(configs)]
         return ImageAdditions(tuple(package for kind in kinds for package in getattr(kind, "packages", ())))
 
     @classmethod
     def duration_s(cls, config: Config) -> float:
-        return start_s(config) + float(config["settle_s"]) + float(config["load_s"]) + _AROUND_S
+        return start_s(config) + SETTLE_S.of(config) + LOAD_S.of(config) + _AROUND_S
 
     def availability(self, config: Config) -> Availability:
         if not (found := self.parts_available(config)):
             return found
         try:
-            if config["towards"] == HOST:
-                require_host_address(registry.get(Attachment, split_options(links_level(config))[0]))
+            if TOWARDS.of(config) == HOST:
+                require_host_address(chosen_class(Attachment, config))
             limited_spec(config, self.testbed, INSTANCE)
-            self._version(str(config["instrument"]))
+            self._version(part_name(config, "instrument"))
         except LastroError as error:
             return unavailable(error)
         return AVAILABLE
@@ -101,7 +101,7 @@ class UplinkScenario(OnLinks):
     def linked_level(self, config: Config) -> str:
         """Return the bare host where an instance sends to its host by sockets of that host, and uses no link itself."""
         level = platform_level(config)
-        by_sockets = config["towards"] == HOST and self.pool.availability(level) and self.pool.get(level).sends_by_host
+        by_sockets = TOWARDS.of(config) == HOST and self.pool.availability(level) and self.pool.get(level).sends_by_host
         return Native.name if by_sockets else level
 
     def _version(self, instrument: str) -> str:
@@ -119,11 +119,13 @@ class UplinkScenario(OnLinks):
 
     @classmethod
     def calibrations(cls, config: Config) -> dict[str, Config]:
-        is_udp = issubclass(registry.get(Instrument, str(config["instrument"])), UdpLoad)
-        share = share_of(str(config["offered"])) if is_udp else None  # TCP takes what it gets
+        is_udp = issubclass(chosen_class(Instrument, config), UdpLoad)
+        share = share_of(OFFERED_RATE.of(config)) if is_udp else None  # TCP takes what it gets
         if share is None and _is_bare(config):
             return {}
-        kind, bare = (_CEILING, _bare(config)) if share is None else (_CAPACITY, {**_bare(config), "offered": MOST})
+        kind, bare = (
+            (_CEILING, _bare(config)) if share is None else (_CAPACITY, {**_bare(config), OFFERED_RATE.name: MOST})
+        )
         return {calibration_key(kind, bare, ("attachment", "instrument"), ("max_", "settle")): bare}
 
     def calibration_value(self, key: str, outcome: Outcome) -> Any:
@@ -137,7 +139,7 @@ class UplinkScenario(OnLinks):
         config = with_rate(config, known, outcome)
         platform, links = self.pool.get(platform_level(config)), self.attachments.get(links_level(config))
         isolations, own_cgroups = isolations_of(config), (*platform.own_cgroups, *links.own_cgroups)
-        native, towards = self.pool.native, str(config["towards"])
+        native, towards = self.pool.native, TOWARDS.of(config)
         with (
             clock_kept(self.testbed, config, outcome),
             joined(self.testbed, native, platform, links, limited_spec(config, self.testbed, INSTANCE)) as pair,
@@ -147,9 +149,9 @@ class UplinkScenario(OnLinks):
             reasons, seen = unequal(self.testbed, pair.instance)
             outcome.invalidate(reasons)
             outcome.notes |= {"limits": {INSTANCE: limits_of(pair.instance.spec)}, **seen}
-            built = pair.built(self.testbed, links.level, platform_level(config), isolation=str(config["isolation"]))
+            built = pair.built(self.testbed, links.level, platform_level(config), isolation=isolation_level(config))
             note_topology(built, pair, end, links.level, outcome)
-            rest(float(config["settle_s"]))
+            rest(SETTLE_S.of(config))
             counted = links.counters(self.testbed)
             self._measure(config, pair, end, own_cgroups, outcome)
             if towards == PEER:  # packets to the host itself are not routed
@@ -165,8 +167,8 @@ class UplinkScenario(OnLinks):
         CPU time and its divisor are those of that command."""
         everyone = {**pair.everyone, end.role: end.instance}
         hops = ((f"{INSTANCE}.{_leaves_by(pair.instance)}", "tx_bytes"), (f"{end.role}.{end.device}", "rx_bytes"))
-        tool: UdpLoad | Iperf3Tcp = registry.get("instrument", str(config["instrument"]))()
-        settings, witness = {**config, "tcp_s": config["load_s"]}, InterfaceMeter(self.testbed, everyone)
+        tool = chosen_part(Instrument, config)
+        settings, witness = {**config, TCP_S.name: LOAD_S.of(config)}, InterfaceMeter(self.testbed, everyone)
         window = MeasuredWindow(self.testbed, everyone, config, own_cgroups, workload=INSTANCE)
         witness.start()
         reading = tool.measure(pair.instance, end.instance, end.address, settings, window)
@@ -174,27 +176,23 @@ class UplinkScenario(OnLinks):
         window.require_used(tool.name)
         note_load(outcome, tool.name, INSTANCE, end.role)
         note_meter(outcome, witness)
-        drift, limit = window.drifts.get(INSTANCE), float(config["max_drift_percent"]) / 100
-        by_host = _timed_by_host(tool, reading) | BY_HOST
-        used, lasted_s, work_s = window.usage.used[INSTANCE], reading.lasted_s, window.host.elapsed_s
-        reading = with_account(reading, used, work_s, window.guest, window.guest_after)
-        _judge_clock(reading, by_host, drift, limit, outcome)
-        note_unverified_clock(pair.instance, by_host, drift, limit, outcome)
         outcome.invalidate(validity.path_reasons(tool.name, witness.moved, reading.payload_bytes, hops))
-        window.record_workload(work_s, outcome)
-        outcome.notes |= {"work_s": work_s, "flow_s": lasted_s, "witness": {tool.name: witness.moved}}
+        by_host, work_s = _timed_by_host(tool, reading), window.host.elapsed_s
+        window.record_workload(reading, by_host, work_s, outcome, own_series=True)
+        outcome.notes |= {"work_s": work_s, "flow_s": reading.lasted_s, "witness": {tool.name: witness.moved}}
 
     def told(self, configs: Sequence[Config]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        yield (
-            "image_tools",
-            {name: self._version(name) for name in sorted({str(each["instrument"]) for each in configs})},
-        )
+        yield "image_tools", {name: self._version(name) for name in _tools(configs)}
+
+
+def _tools(configs: Sequence[Config]) -> list[str]:
+    return sorted({part_name(config, "instrument") for config in configs})
 
 
 def _bare(config: Config) -> dict[str, Any]:
     """Return the configuration on the bare host: towards the host itself, with its own stack and no link."""
     bare = {**on_bare_host(config), "isolation": NONE}
-    return {**bare, "platform": OWN_STACK} if config["towards"] == HOST else bare
+    return {**bare, "platform": OWN_STACK} if TOWARDS.of(config) == HOST else bare
 
 
 def _leaves_by(instance: Instance) -> str:
@@ -207,13 +205,6 @@ def _is_bare(config: Config) -> bool:
     return {**config, **_bare(config)} == dict(config)
 
 
-def _judge_clock(
-    reading: Reading, by_host: Collection[str], drift: validity.ClockDrift | None, limit: float, outcome: Outcome
-) -> None:
-    """Add the reading without values by a wrong clock: for TCP only the series, since the receiver timed the rate."""
-    kept = by_good_clocks(reading, by_host, drift, limit, outcome)
-    outcome.add(kept if kept is reading else replace(kept, series=()))
-
-
-def _timed_by_host(tool: UdpLoad | Iperf3Tcp, reading: Reading) -> frozenset[str]:
+def _timed_by_host(tool: Instrument, reading: Reading) -> frozenset[str]:
+    """Return the metrics that the sender's clock does not time: the receiver times all of TCP, except its series."""
     return tool.by_receiver if isinstance(tool, UdpLoad) else frozenset(reading.measurements)

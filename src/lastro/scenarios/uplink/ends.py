@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from lastro.attachments._routing import directions
 from lastro.attachments.base import Attachment, batch
+from lastro.attachments.routing import directions
 from lastro.errors import Unavailable
 from lastro.platforms.base import Instance, Platform
 from lastro.platforms.native import Native

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from lastro.errors import InputError
-from lastro.instruments._udp import ACHIEVED, OFFERED
+from lastro.instruments.udp_load import ACHIEVED, OFFERED, RATE
 from lastro.results.samples import Outcome
 from lastro.scenarios.base import Config
 from lastro.scenarios.shared.calibration import judge_ceiling
@@ -36,15 +37,20 @@ def share_of(text: str) -> float | None:
     return float(found[1]) / 100
 
 
+OFFERED_RATE = replace(
+    RATE, summary="rate of a UDP flow in bit/s, or in % of the bare host's capacity", check=check_offered
+)
+
+
 def with_rate(config: Config, capacity: Mapping[str, float] | None, outcome: Outcome) -> dict[str, Any]:
     """Return the configuration with its percentage of the capacity as a rate in bit/s, and note the calculation."""
-    share = share_of(str(config["offered"]))
+    share = share_of(OFFERED_RATE.of(config))
     if share is None or capacity is None or ACHIEVED.name not in capacity:
         return dict(config)
     rate_mbit_s = share * capacity[ACHIEVED.name]
     offered = {"share": share, "capacity_mbit_s": capacity[ACHIEVED.name], "rate_mbit_s": round(rate_mbit_s, 3)}
     outcome.notes["offered"] = offered
-    return {**config, "offered": f"{rate_mbit_s * 1e6:.0f}"}
+    return {**config, OFFERED_RATE.name: f"{rate_mbit_s * 1e6:.0f}"}
 
 
 def rates(outcome: Outcome) -> dict[str, float]:
@@ -60,5 +66,5 @@ def judge_generator(config: Config, ceiling: Mapping[str, float] | None, outcome
     if ceiling is None:  # it could not be measured
         return
     is_udp = OFFERED.name in outcome.measurements and OFFERED.name in ceiling
-    wanted = _KEPT * parse_rate_bps(str(config["offered"])) / 1e6 if is_udp else None  # of TCP, it may be a %
+    wanted = _KEPT * parse_rate_bps(OFFERED_RATE.of(config)) / 1e6 if is_udp else None  # of TCP, it may be a %
     judge_ceiling(outcome, ceiling, rates=(OFFERED.name, _THROUGHPUT), wanted=wanted)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lastro.attachments.base import Attachment, Segment, dut_end
+from lastro.attachments.base import BatchLinks, Segment, dut_end
 
 
-class MyPart(Attachment):
+class MyPart(BatchLinks):
     name = "my-part"
     summary = "a veth pair (a tap, for a virtual machine) for each port, joined by a hub"
 

@@ -12,16 +12,18 @@ from lastro.study.model import Setting
 
 _REPORT = re.compile(r"(\d{1,15}) bytes \(.*\) copied, (\d{1,9}(?:\.\d{1,9})?) s, .*\n", re.ASCII)
 
+BLOCKS = Setting("blocks", 10_000, "blocks of 1 MiB to copy", 1, 10**6, by_profile=True)
+
 
 class MyPart(Workload):
     name = "my-part"
     summary = "copies of zeros from the kernel to a program and back, by dd"
     version_argv = ("dd", "--version")
-    options = (Setting("blocks", 10_000, "blocks of 1 MiB to copy", 1, 10**6, by_profile=True),)
+    options = (BLOCKS,)
     metrics = (TIME_TOOL, Metric("dd_rate", "MB/s", "higher", "bytes copied per second (dd)"))
 
     def argv(self) -> list[str]:
-        return ["sh", "-c", f"dd if=/dev/zero of=/dev/null bs=1M count={self.chosen['blocks']} 2>&1"]
+        return ["sh", "-c", f"dd if=/dev/zero of=/dev/null bs=1M count={BLOCKS.of(self.chosen)} 2>&1"]
 
     def read(self, text: str) -> Reading:
         """Parse what the command printed. Raises: InstrumentError, and nothing else, for any other text."""
@@ -29,13 +31,13 @@ class MyPart(Workload):
         if len(found) != 1:
             raise InstrumentError(f"dd printed {len(found)} reports: {text[-80:]!r}")
         n_bytes, copied_s = int(found[0][0]), positive("dd's time", float(found[0][1]))
-        reasons = () if n_bytes == self.number("blocks") << 20 else (f"dd copied {n_bytes} bytes",)
+        reasons = () if n_bytes == BLOCKS.of(self.chosen) << 20 else (f"dd copied {n_bytes} bytes",)
         return Reading({"time_tool": copied_s, "dd_rate": n_bytes / copied_s / 1e6}, invalid_because=reasons)
 
     def expected_s(self, cpus: float, slowdown: float) -> float:
         """Estimate its time for the plan, on this number of ordinary CPUs."""
-        return self.number("blocks") / 1e4 * slowdown
+        return BLOCKS.of(self.chosen) / 1e4 * slowdown
 
     def brief(self) -> Self:
         """Return a short version, which shows that the workload works."""
-        return type(self)(**{**self.chosen, "blocks": min(1000, self.number("blocks"))})
+        return type(self)(**{**self.chosen, "blocks": min(1000, BLOCKS.of(self.chosen))})

@@ -21,15 +21,17 @@ from typing import TYPE_CHECKING, ClassVar
 
 from lastro.errors import InstrumentError
 from lastro.host.base import Process
-from lastro.instruments._load_generator import Direction, Traffic
 from lastro.instruments.base import UNWATCHED, Instrument, Watch
+from lastro.instruments.load_generator import Direction, Traffic
 from lastro.platforms.base import Instance
 from lastro.results.samples import AMONG_LOST, AT_LEAST, GENERATOR_DELAY, TOO_FEW, PackedHistogram, Reading, Remark
+from lastro.study.model import DAY_S, Setting
 
 if TYPE_CHECKING:
     from lastro.instruments._schedule import Times
     from lastro.stats.histograms import Histogram
 
+LATENCY_S = Setting("latency_s", 3.0, "length of the latency measurement at each load", 1, DAY_S)
 QUANTILES = (("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99_9", 0.999))
 MAX = "max"  # of the packets that were answered
 STATISTICS = (*(name for name, _ in QUANTILES), MAX)

@@ -37,7 +37,7 @@ class SegmentSide:
 
     @property
     def address(self) -> str:
-        return str(IPv4Interface(self.port.address).ip)
+        return self.port.ip
 
     @property
     def router(self) -> str:

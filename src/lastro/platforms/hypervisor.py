@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from lastro.errors import LastroError, Unavailable
-from lastro.host.base import Host
+from lastro.host.base import Host, Process
 from lastro.host.cgroups import Resources
 from lastro.image import guest
-from lastro.platforms._guest import send_client
-from lastro.platforms._machine import MachineInstance
+from lastro.platforms._machine import MachineInstance, send_client
 from lastro.platforms.base import Instance, InstanceSpec, Platform, Port, Tap
 from lastro.study.model import Setting
 from lastro.testbed import Testbed
@@ -34,6 +33,7 @@ class HypervisorInstance(MachineInstance):
     """A guest that boots once its links exist. `home` is its directory for small files; `scratch` has its disk."""
 
     starts_on_links = True
+    _monitor: Process | None = None
 
     def __init__(self, testbed: Testbed, spec: InstanceSpec, platform: Hypervisor, cgroup: str) -> None:
         self.home, self.scratch = testbed.run_dir / spec.name, testbed.scratch_dir / spec.name
@@ -64,6 +64,16 @@ class HypervisorInstance(MachineInstance):
     def boot(self, cards: Sequence[tuple[str, str]]) -> None:
         """Start the guest and return immediately. `cards` pairs each tap with the address of the guest's card on it."""
 
+    def start_monitor(self, *argv: str) -> None:
+        """Start the guest's process in its cgroup and the DUT's namespace, where the taps are."""
+        enter = self.testbed.cgroups.entering(self.cgroup)  # first: `ip netns exec` mounts another /sys
+        self._monitor = self.testbed.host.spawn([*enter, "ip", "netns", "exec", self.netns, *argv])
+
+    @property
+    def monitor(self) -> Process:
+        assert self._monitor is not None, "a guest with ports is plugged before it is ready"
+        return self._monitor
+
     def ready(self) -> None:
         try:
             self.wait_ready(self._platform.patience_s(self.testbed))
@@ -82,6 +92,8 @@ class HypervisorInstance(MachineInstance):
 
     def stop(self) -> None:
         """End the guest. This is called whether it has started or not."""
+        if self._monitor is not None:
+            self._monitor.stop()
 
 
 class Hypervisor(Platform):
@@ -89,7 +101,7 @@ class Hypervisor(Platform):
 
     `emulates` is true if the guest's processor is emulated and has none of the flaws that kernels mitigate."""
 
-    options: ClassVar[tuple[Setting, ...]] = (VCPUS, MEMORY)
+    options: ClassVar[tuple[Setting[Any], ...]] = (VCPUS, MEMORY)
     program: ClassVar[str]
     remedy: ClassVar[str]
     boot_timeout_s: ClassVar[float] = 30.0
@@ -185,10 +197,10 @@ class Hypervisor(Platform):
 
     def vcpus(self, spec: InstanceSpec) -> int:
         """Return the number of virtual CPUs: the chosen one, or else enough for the CPU limit."""
-        return int(self.chosen["vcpus"]) or math.ceil(spec.resources.cpus or 1)
+        return VCPUS.of(self.chosen) or math.ceil(spec.resources.cpus or 1)
 
     def memory_mib(self, spec: InstanceSpec) -> int:
-        return (spec.resources.memory_bytes or parse_size_bytes(str(self.chosen["memory"]))) >> 20
+        return (spec.resources.memory_bytes or parse_size_bytes(MEMORY.of(self.chosen))) >> 20
 
     def residuals(self, testbed: Testbed) -> dict[str, str]:
         return {
@@ -204,6 +216,15 @@ class Hypervisor(Platform):
         if self._host_unguarded:
             return "without mitigations of processor flaws, as the host's"
         return "with its own mitigations of processor flaws"
+
+
+def require_kvm(host: Host, user: str) -> None:
+    """Raise Unavailable if the host has no hardware virtualization for `user`, or may not use it."""
+    if host.run(["test", "-w", "/dev/kvm"], check=False).returncode != 0:
+        raise Unavailable(
+            f"this host has no usable /dev/kvm, which {user} requires",
+            "enable virtualization in the firmware and load kvm_intel or kvm_amd; in a guest: enable nesting",
+        )
 
 
 def _runs_unguarded(host: Host) -> bool:

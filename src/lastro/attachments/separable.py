@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from lastro.attachments.base import Attachment, Segment, batch
+from lastro.attachments.base import Attachment, BatchLinks, Segment, batch
 from lastro.study.model import Setting
 from lastro.testbed import Testbed
 
@@ -43,7 +43,7 @@ def in_each(testbed: Testbed, lines: Mapping[str, Sequence[str]], program: str =
         testbed.host.run(["sh", "-e"], stdin="\n".join(script) + "\n")
 
 
-class SwitchedLinks(SeparableLinks):
+class SwitchedLinks(SeparableLinks, BatchLinks):
     """Links whose ends in the DUT's namespace are ports of a switch: one for all segments, or one for each.
 
     With the option `vlan`, each end is an access port: its frames are untagged, and inside the switch they belong to
@@ -53,7 +53,7 @@ class SwitchedLinks(SeparableLinks):
 
     @property
     def vlan(self) -> int:
-        return int(self.chosen["vlan"])
+        return VLAN.of(self.chosen)
 
     def switches(self, segments: Sequence[Segment]) -> dict[str, list[Segment]]:
         """Return the segments on each switch, by the name of the switch."""

@@ -8,13 +8,11 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 
-from lastro.errors import Unavailable
-from lastro.host.base import Process
 from lastro.host.shell import quoted
 from lastro.image import guest
-from lastro.platforms._guest import PORTS
-from lastro.platforms._hypervisor import Hypervisor, HypervisorInstance
+from lastro.platforms._machine import PORTS
 from lastro.platforms.base import InstanceSpec
+from lastro.platforms.hypervisor import Hypervisor, HypervisorInstance, require_kvm
 from lastro.testbed import Testbed
 
 VSOCK_PORTS = tuple(range(5000, 5000 + PORTS))
@@ -22,26 +20,16 @@ GUEST_CID = 3  # of the guest's vsock; each guest is alone on its bus, so all ca
 
 
 class VmmInstance(HypervisorInstance):
-    """A guest. Its monitor runs in the DUT's namespace, where the taps are."""
-
     _platform: VmmPlatform
-    _monitor: Process | None = None
 
     def boot(self, cards: Sequence[tuple[str, str]]) -> None:
-        argv = self._platform.argv(self, cards)
-        enter = self.testbed.cgroups.entering(self.cgroup)  # first: `ip netns exec` mounts another /sys
-        self._monitor = self.testbed.host.spawn([*enter, "ip", "netns", "exec", self.netns, *argv])
+        self.start_monitor(*self._platform.argv(self, cards))
 
     def last_words(self) -> str:
         """Return the standard error of the monitor, or else the end of the guest's console."""
-        assert self._monitor is not None, "a guest with ports is plugged before it is ready"
-        done = self._monitor.stop()
+        done = self.monitor.stop()
         lines = [line.strip() for line in (done.error_text.strip() or done.text.strip()).splitlines()]
         return " / ".join(lines[-2:])[-300:]
-
-    def stop(self) -> None:
-        if self._monitor is not None:
-            self._monitor.stop()
 
 
 class VmmPlatform(Hypervisor):
@@ -52,11 +40,7 @@ class VmmPlatform(Hypervisor):
         """Return the monitor's command line for a guest."""
 
     def require_host(self, testbed: Testbed) -> None:
-        if testbed.host.run(["test", "-w", "/dev/kvm"], check=False).returncode != 0:
-            raise Unavailable(
-                f"this host has no usable /dev/kvm, which {self.program} requires",
-                "enable virtualization in the firmware and load kvm_intel or kvm_amd; in a guest: enable nesting",
-            )
+        require_kvm(testbed.host, self.program)
 
     def instance(self, testbed: Testbed, spec: InstanceSpec, cgroup: str) -> VmmInstance:
         return VmmInstance(testbed, spec, self, cgroup)

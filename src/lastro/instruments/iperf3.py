@@ -18,12 +18,7 @@ _NO_NUMBER = re.compile(r'"(\w{1,60})":\s*([-+]?(?:nan|inf)\w*)', re.IGNORECASE)
 
 
 def run(
-    client: Instance,
-    server: Instance,
-    target: str,
-    duration_s: float,
-    options: Sequence[str],
-    watch: Watch = UNWATCHED,
+    client: Instance, server: Instance, target: str, duration_s: float, options: Sequence[str], watch: Watch = UNWATCHED
 ) -> dict[str, Any]:
     """Run one test, and return iperf3's report as the client prints it. `watch` is entered for the client alone.
 

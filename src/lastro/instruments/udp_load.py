@@ -8,15 +8,18 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from lastro.errors import InstrumentError
-from lastro.instruments._bounds import bounded
-from lastro.instruments._iperf3 import check_duration
 from lastro.instruments.base import UNWATCHED, Instrument, Watch, positive
+from lastro.instruments.bounds import bounded
+from lastro.instruments.iperf3 import check_duration
 from lastro.instruments.iperf3_udp import Iperf3Udp
 from lastro.platforms.base import Instance
 from lastro.results.samples import Metric, Reading
-from lastro.study.model import Level
+from lastro.study.model import DAY_S, Level, Setting
 from lastro.units import parse_rate_bps
 
+RATE = Setting("offered", "1G", "rate of a UDP flow in bit/s", check=parse_rate_bps)
+DATAGRAM_BYTES = Setting("datagram_bytes", 1470, "payload of a datagram", 64, 1472)
+LOAD_S = Setting("load_s", 10, "length of the flow, in whole seconds as iperf3 takes them", 1, DAY_S)
 OFFERED = Metric("udp_offered", "Mbit/s", "neither", "UDP payload sent, by the sender's clock")
 ACHIEVED = Metric("udp_throughput", "Mbit/s", "higher", "UDP payload that arrived, by the receiver's clock")
 _JITTER, _LOSS = Iperf3Udp.metrics
@@ -80,15 +83,9 @@ class UdpLoad(Instrument):
     tool: ClassVar[str]
 
     def measure(
-        self,
-        client: Instance,
-        server: Instance,
-        target: str,
-        settings: Mapping[str, Level],
-        watch: Watch = UNWATCHED,
+        self, client: Instance, server: Instance, target: str, settings: Mapping[str, Level], watch: Watch = UNWATCHED
     ) -> Reading:
-        rate_bps = parse_rate_bps(str(settings["offered"]))
-        offer = OfferedLoad(rate_bps, int(settings["datagram_bytes"]), float(settings["load_s"]))
+        offer = OfferedLoad(parse_rate_bps(RATE.of(settings)), DATAGRAM_BYTES.of(settings), LOAD_S.of(settings))
         flow = self.flow(client, server, target, offer, watch)
         return flow.reading(self.tool, offer.duration_s, offer.datagram_bytes)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
@@ -17,16 +17,8 @@ from lastro.host.ledger import NETNS_DIR
 from lastro.host.shell import quoted
 from lastro.host.state_dirs import FIRST_ID, N_IDS
 from lastro.image import rootfs
-from lastro.platforms._container import (
-    ENVIRONMENT,
-    IN_MEMORY,
-    INIT,
-    MASKED,
-    ON_DISK,
-    READ_ONLY,
-    capabilities,
-)
 from lastro.platforms.base import Instance, InstanceSpec, Platform, Security, instance_netns
+from lastro.platforms.container import ENVIRONMENT, IN_MEMORY, INIT, MASKED, ON_DISK, READ_ONLY, capabilities
 from lastro.testbed import Testbed
 
 _MOUNTS: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
@@ -243,11 +235,8 @@ def oci_resources(resources: Resources) -> dict[str, Any]:
         for name, rate in rates.items()
     }
     groups: dict[str, dict[str, Any]] = {"cpu": cpu, "memory": memory, "blockIO": block_io, "pids": {"limit": r.pids}}
-    return {key: kept for key, group in groups.items() if (kept := _set(group))}
-
-
-def _set(group: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in group.items() if value is not None}
+    limited = {key: {name: to for name, to in group.items() if to is not None} for key, group in groups.items()}
+    return {key: group for key, group in limited.items() if group}
 
 
 def second_tree(testbed: Testbed) -> str | None:

@@ -22,7 +22,7 @@ from __future__ import annotations
 import hashlib
 import posixpath
 import shlex
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -34,13 +34,18 @@ from lastro.errors import InstrumentError
 from lastro.host.apparatus import ApparatusWitness
 from lastro.host.base import Completed, Host
 from lastro.host.ledger import NETNS_DIR
-from lastro.instruments._bounds import bounded
+from lastro.instruments.bounds import bounded
 from lastro.platforms.base import Instance
-from lastro.requirements import NOTHING, Requirements
 from lastro.results.samples import CLOSED_LOOP, Metric, Reading, Remark, Series
 from lastro.stats.quantiles import least_n_for, quantile_if_estimable
-from lastro.study.model import Level, Setting
+from lastro.study.model import DAY_S, Level, Setting
+from lastro.study.parts import Part
 
+CLIENTS = Setting("clients", 10, "concurrent clients, evenly spread over the proxies", 1, 4096)
+REQUESTS = Setting("requests", 1000, "requests of each client, one after the other", 1, 100_000, by_profile=True)
+WARM_UP = Setting("warm_up", 5, "requests of each client before the measured ones", 0, 100_000, by_profile=True)
+TIMEOUT_S = Setting("timeout_s", 60.0, "time after which a request has failed", 0.1, DAY_S)
+LIMIT_S = Setting("limit_s", 600.0, "time after which the requests are given up", 1, DAY_S)
 QUANTILES = (("p50", 0.5), ("p95", 0.95), ("p99", 0.99), ("p99_9", 0.999))
 CHECK_MARGIN_S = 20.0
 _REQUEST_S = 0.002
@@ -142,22 +147,15 @@ class LoadOrigin:
         return posixpath.join(self.directory, name)
 
 
-class HttpLoad(ABC):
+class HttpLoad(Part):
     """An instrument that requests one page many times, with programs of the client's host.
 
     Its readings note all requests that it sent, even those not measured, under "http": their number in "sent", and in
     the list "shares" the number through each proxy in turn, or directly to the server."""
 
     kind = "instrument"
-    name: ClassVar[str]
-    summary: ClassVar[str]
-    requirements: ClassVar[Requirements] = NOTHING  # of the host; `lastro setup` installs them
     metrics: ClassVar[tuple[Metric, ...]]
-    options: ClassVar[tuple[Setting, ...]] = ()  # written into a level, such as `vegeta:rate=50`
     start_s: ClassVar[float] = 0.0  # about what the program itself takes
-
-    def __init__(self, **chosen: Level) -> None:
-        self.chosen: dict[str, Level] = {option.name: option.default for option in self.options} | chosen
 
     @classmethod
     @abstractmethod
@@ -169,11 +167,11 @@ class HttpLoad(ABC):
         return ClosedLoad(
             page,
             tuple(proxies),
-            clients=int(settings["clients"]),
-            requests=int(settings["requests"]),
-            warm_up=int(settings["warm_up"]),
-            timeout_s=float(settings["timeout_s"]),
-            limit_s=float(settings["limit_s"]),
+            clients=CLIENTS.of(settings),
+            requests=REQUESTS.of(settings),
+            warm_up=WARM_UP.of(settings),
+            timeout_s=TIMEOUT_S.of(settings),
+            limit_s=LIMIT_S.of(settings),
         )
 
     @classmethod
@@ -181,8 +179,8 @@ class HttpLoad(ABC):
         """Estimate how long a measurement takes, for plans only.
 
         `slowdown` is the factor by which a request takes longer than through one proxy on a bare and idle host."""
-        each = int(settings["warm_up"]) + int(settings["requests"])
-        return cls.start_s + slowdown * _REQUEST_S * int(settings["clients"]) * each
+        each = WARM_UP.of(settings) + REQUESTS.of(settings)
+        return cls.start_s + slowdown * _REQUEST_S * CLIENTS.of(settings) * each
 
     @abstractmethod
     def measure(self, station: LoadOrigin, load: Any) -> Reading:

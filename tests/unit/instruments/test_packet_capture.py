@@ -11,7 +11,7 @@ import pytest
 
 from lastro.errors import InstrumentError
 from lastro.host.base import Completed
-from lastro.instruments._captured import OneWay, PacketCapture
+from lastro.instruments.packet_capture import OneWay, PacketCapture
 from lastro.instruments.sockperf_latency import SockperfLatency
 from lastro.results.samples import GENERATOR_DELAY
 from lastro.scenarios.load.latency import judged
@@ -114,7 +114,7 @@ def capturing(dropped: str) -> FakeInstance:
 
 
 def test_a_capture_keeps_the_packets_that_ask_for_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lastro.instruments._captured._RETIRED_S", 0)
+    monkeypatch.setattr("lastro.instruments.packet_capture._RETIRED_S", 0)
     instance = capturing("0 packets dropped by kernel\n")
     capture = PacketCapture(instance, "in0")  # type: ignore[arg-type]
     with capture.running():

@@ -17,7 +17,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from lastro.errors import InstrumentError
-from lastro.instruments._load_generator import PORT
+from lastro.instruments.load_generator import PORT
 from lastro.platforms.base import Instance
 
 if TYPE_CHECKING:

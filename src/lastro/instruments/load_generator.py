@@ -20,7 +20,7 @@ from lastro.host.base import Process
 from lastro.instruments.base import UNWATCHED, Instrument, Watch, positive
 from lastro.platforms.base import Instance
 from lastro.results.samples import Metric, Reading
-from lastro.study.model import Level
+from lastro.study.model import DAY_S, Level, Setting
 
 PORT = 11111  # of the receiver; no function blocks it
 CHECK_SEQUENCE_BYTES = 4
@@ -115,6 +115,12 @@ class SentLoad:
         return self.sent / self.lasted_s
 
 
+SIZE = Setting("frame_size", "64", "bytes of each frame with its check sequence, or imix", check=sizes_of)
+FLOWS = Setting("flows", 1, "number of flows, which differ by their source port", 1, 10_000)
+PROBE_S = Setting("probe_s", 1.0, "length of a probe that counts; sockperf rounds up", 0.1, DAY_S)
+OFFERED_FPS = Setting("offered_fps", 1000.0, "frames a second, of a measurement at one rate", 1)
+
+
 class LoadGenerator(Instrument):
     """A generator of frames at a constant rate.
 
@@ -175,21 +181,12 @@ class LoadGenerator(Instrument):
         return f"use one frame size of {least} B or more" if len(traffic.sizes) > 1 else f"raise frame_size to {least}"
 
     def measure(
-        self,
-        client: Instance,
-        server: Instance,
-        target: str,
-        settings: Mapping[str, Level],
-        watch: Watch = UNWATCHED,
+        self, client: Instance, server: Instance, target: str, settings: Mapping[str, Level], watch: Watch = UNWATCHED
     ) -> Reading:
         """Offer `offered_fps` frames a second for `probe_s`, of the size `frame_size`, in this number of `flows`."""
-        way, traffic = (
-            Direction(client, server, target),
-            Traffic.of(str(settings["frame_size"]), int(settings["flows"])),
-        )
+        way, traffic = Direction(client, server, target), Traffic.of(SIZE.of(settings), FLOWS.of(settings))
         with self.receiving(way):
-            rate_fps, duration_s = float(settings["offered_fps"]), float(settings["probe_s"])
-            offered = self.offer(way, traffic, rate_fps, duration_s, watch)
+            offered = self.offer(way, traffic, OFFERED_FPS.of(settings), PROBE_S.of(settings), watch)
         return Reading({FRAMES_OFFERED.name: offered.rate_fps})
 
 

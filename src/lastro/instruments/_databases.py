@@ -1,7 +1,11 @@
 """A MariaDB server, or a compatible one, in an instance, with a new data directory that is removed at the end.
 
 The server is started directly with its defaults, without a configuration file, and without the network unless an
-address is given. It runs as root of the instance, since some isolations do not allow it to become another user."""
+address is given. It runs as root of the instance, since some isolations do not allow it to become another user.
+
+Debian does not package MySQL: the image gets it from the generic Linux archive that the user provides, and commands use
+MariaDB's client. Not yet tested with a real server, since the archive is in no package registry: tests check commands.
+Source: MySQL's reference manual 8.0, "Installing MySQL on Unix/Linux Using Generic Binaries"."""
 
 from __future__ import annotations
 
@@ -10,11 +14,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Self
 
-from lastro.errors import InstrumentError, TrialError
-from lastro.host.base import Process
-from lastro.instruments._answer import wait_for_answer
+from lastro.errors import InstrumentError, LastroError, TrialError, Unavailable
+from lastro.host.base import Host, Process
+from lastro.instruments import _own
+from lastro.instruments.answer import wait_for_answer
 from lastro.instruments.base import WORK_DIR
 from lastro.platforms.base import Instance
 
@@ -96,15 +102,13 @@ class Server:
         self.sql(f"SET GLOBAL {shares[0]} = 0")
         calm = 0
         while calm < _CALM_LOOKS:
-            few = int(self._status("Innodb_buffer_pool_pages_dirty") or 0) <= _FEW_PAGES
+            _, _, dirty = self.sql("SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_pages_dirty'").rpartition("\t")
+            few = int(dirty or 0) <= _FEW_PAGES
             calm = calm + 1 if few else 0
             deadline.left_s()
             time.sleep(0.05)
         self.sql("; ".join(f"SET GLOBAL {name} = {value}" for name, value in zip(shares, usual, strict=True)))
         self.instance.run(["sync", "--file-system", PLACE], timeout_s=deadline.left_s())
-
-    def _status(self, name: str) -> str:
-        return self.sql(f"SHOW GLOBAL STATUS LIKE '{name}'").rpartition("\t")[2]
 
     def variables(self) -> dict[str, str]:
         """Return the variables that affect the cost of a transaction, as far as this server has them."""
@@ -157,3 +161,33 @@ def _end(server: Server, process: Process, kind: ServerMake) -> None:
         if time.monotonic() > deadline_s:
             raise InstrumentError(f"the database server did not end within {_END_LIMIT_S:g} s")
         time.sleep(0.05)
+
+
+_HINT = (
+    "unpack MySQL's minimal generic Linux archive from dev.mysql.com into a directory, and link its bin/mysqld into"
+    ' /usr/local/bin; or set `server = "mariadb"`'
+)
+_HOME = "/usr/local/bin/lastro-mysql"
+_PROGRAM = (f"{_HOME}/bin/mysqld", "--no-defaults", "--user=root", f"--basedir={_HOME}")
+_PARTS = ("bin", "lib", "share")
+
+MYSQL = ServerMake(
+    process="mysqld", make=(*_PROGRAM, f"--datadir={DATA}", "--initialize-insecure"), serve=(*_PROGRAM, "--mysqlx=OFF")
+)
+
+
+def files(host: Host) -> tuple[str, ...]:
+    """Return its files for an image; none if it is not available."""
+    try:
+        return (_own.gathered(host, "mysql", sources(host)),)
+    except LastroError:
+        return ()
+
+
+def sources(host: Host) -> dict[str, Path]:
+    """Return its directories. Raises: Unavailable."""
+    program = Path(host.require("mysqld", _HINT)).resolve()
+    home = program.parent.parent
+    if program.parent.name != "bin" or home == Path("/usr") or not (home / "share").is_dir():
+        raise Unavailable(f"{program} is not in a directory of its own, so it would not run in an instance", _HINT)
+    return {part: home / part for part in _PARTS if (home / part).is_dir()}
