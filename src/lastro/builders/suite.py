@@ -108,8 +108,10 @@ def _study(section: StudySection, say: Language) -> Iterator[Block]:
 
 
 def _key_figure(content: Content) -> Iterator[Figure]:
-    """Yield the first figure of a metric with data: as in the report of the study, it shows the values themselves."""
-    drawn = (Figure(plan.title, plate(plan)) for plan in planned(content) if plan.metric is not None)
+    """Yield the first figure of a measured metric: as in the report of the study, it shows the values themselves."""
+    views = content.report.views
+    plans = (plan for plan in planned(content) if plan.metric is not None and views[plan.metric].n_blocks)
+    drawn = (Figure(plan.title, plate(plan)) for plan in plans)
     yield from itertools.islice((figure for figure in drawn if figure.svgs), 1)
 
 
