@@ -122,7 +122,9 @@ def test_the_page_answers_for_all_studies_and_links_to_theirs(suite: Path) -> No
     assert all((suite / link).is_file() for link in links)
     assert all(f'id="study-{name}"' in page for name in WITH_A_GAP)
     assert page.count("<figure>") == 3, "the key figure of each study that has measured something"
-    assert len(re.findall(r"<figcaption><b>[^<]*(?:Every trial of| against )", page)) == 3, "with its values, as in reports"
+    assert len(re.findall(r"<figcaption><b>[^<]*(?:Every trial of| against )", page)) == 3, (
+        "with its values, as in reports"
+    )
     assert "b is faster than a" in page
     assert "2 claims: 1 reproduced, 1 contradicted." in page.partition("</header>")[0], "the answer is below the title"
     assert "this fault cannot be had here" in page and "could not run" in page

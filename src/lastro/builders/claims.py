@@ -50,11 +50,11 @@ def _lines(one: Judgement, say: Language) -> Iterator[Text]:
     yield Span(verdict_text(one, say), _KINDS[one.verdict]), Span(": "), Span(claim.text(say.code), "strong")
     yield (Span(" · ".join(filter(None, (claim.statement.metric, claim.where))), "dim"),)
     for name, text in (
-        ("published", published_text(claim.published, say)),
-        ("measured", measured_text(one, say)),
-        ("why", reason_text(one, say) + (f" ({evidence})" if evidence else "")),
-        ("but", contradiction_text(claim, say)),
-        ("note", claim.noted(say.code)),
+        (say("published"), published_text(claim.published, say)),
+        (say("measured"), measured_text(one, say)),
+        (say("why"), reason_text(one, say) + (f" ({evidence})" if evidence else "")),
+        (say("but"), contradiction_text(claim, say)),
+        (say("note"), claim.noted(say.code)),
     ):
         if text:
-            yield Span(f"{say(name)}: ", "dim"), Span(text, "warning" if name == "but" else "")
+            yield Span(f"{name}: ", "dim"), Span(text)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from lastro.document import Table
 from lastro.stats.intervals import Summary
-from lastro.stats.ratios import Ratio
 from lastro.words.campaign import percent
 from lastro.words.language import Language
 from lastro.words.numbers import interval_text, ratio_text
@@ -44,7 +43,7 @@ def _row(one: Expectation, ratios: bool, say: Language) -> tuple[str, ...]:
     if trial.value is not None and trial.interval is not None:
         texts[0] = interval_text(Summary(0, trial.value, None, trial.interval), say)
     if ratio is not None and ratio.interval is not None:
-        texts[1] = ratio_text(Ratio(ratio.value, ratio.interval, "paired", (0, 0)), say)
+        texts[1] = ratio_text(ratio, say)
     return one.treatment.label, *texts
 
 

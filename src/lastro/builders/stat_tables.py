@@ -16,7 +16,7 @@ from lastro.words import claims as claim_words
 from lastro.words.claims_text import measured_text
 from lastro.words.estimates import difference_text, number_text, numeric, p_text, share_text
 from lastro.words.language import Language
-from lastro.words.numbers import MINUS, VERDICT_MARKS, contrast_ratio, metric_heading
+from lastro.words.numbers import MINUS, VERDICT_MARKS, metric_heading, ratio_text
 from lastro.words.remarks import signs_of
 
 if TYPE_CHECKING:
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
         LevelEffect,
         MetricAnalysis,
     )
-    from lastro.stats.contrasts import Contrast, MeanComparison
+    from lastro.stats.contrasts import MeanComparison
+    from lastro.stats.intervals import Estimate
     from lastro.stats.usl import Parameter
 
 LEAST_LEVELS, MOST_LEVELS = 3, 8  # of a factor with a table of all pairs
@@ -111,7 +112,7 @@ def _effect_columns(metric: MetricAnalysis, say: Language) -> tuple[str, ...]:
 
 def _effect_row(metric: MetricAnalysis, effect: LevelEffect, say: Language) -> tuple[str, ...]:
     mark = VERDICT_MARKS[judged(metric.metric, effect)]
-    ratio = f"{mark} {contrast_ratio(effect.ratio, say)}".strip() + signs_of(effect.kinds)
+    ratio = f"{mark} {ratio_text(effect.ratio, say)}".strip() + signs_of(effect.kinds)
     return (
         effect.level,
         effect.reference,
@@ -125,7 +126,7 @@ def _effect_row(metric: MetricAnalysis, effect: LevelEffect, say: Language) -> t
     )
 
 
-def _n_text(found: Contrast, say: Language) -> str:
+def _n_text(found: Estimate, say: Language) -> str:
     """Format n and the degrees of freedom of a test: '12 blocks (11)'; trials where it is not paired."""
     n = say.count(found.n, "block" if found.pairing == "paired" else "trial")
     if found.df is None:
@@ -154,7 +155,7 @@ def pairs_table(metric: MetricAnalysis, pairs: FactorPairs, say: Language) -> Ta
 
 
 def _pair_texts(found: MeanComparison, say: Language) -> tuple[str, str, str]:
-    return contrast_ratio(found.ratio, say), difference_text(found.difference, say), p_text(found.p_adjusted, say)
+    return ratio_text(found.ratio, say), difference_text(found.difference, say), p_text(found.p_adjusted, say)
 
 
 def usl_table(metric: MetricAnalysis, say: Language) -> Table:

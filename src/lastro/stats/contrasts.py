@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from lastro.stats.families import JudgedEstimate, judge
-from lastro.stats.intervals import Interval
-from lastro.stats.notes import Note
+from lastro.stats.intervals import Estimate, Interval
+from lastro.stats.notes import UNBOUNDED, ZERO_DENOMINATOR, Note
 from lastro.stats.pairing import Pairing
 from lastro.stats.student import t_p
 from lastro.stats.weights import less
@@ -29,26 +29,8 @@ Sides = tuple[Mapping[K, float], Mapping[K, float]]
 # Why something is absent; the report's catalogues translate these.
 NO_WEIGHT = "no cell has a weight"
 ONE_VALUE = "a cell with one value: an interval needs 2 trials or more in each"
-ZERO_DENOMINATOR = "the difference to compare with is zero"
-UNBOUNDED = "unbounded: the difference to compare with is not distinguishable from zero"
 APART = "no common treatment links the two campaigns"
 NO_SPREAD = "nothing varied, in too few blocks to exclude chance"
-
-
-@dataclass(frozen=True, slots=True)
-class Contrast:
-    """A weighted sum of cell means, in the unit of the values, or a ratio of two such sums, dimensionless.
-
-    `p` is that of the null hypothesis that the sum (for a ratio: its numerator, or what exceeds 1) is zero. `n` counts
-    blocks when paired, else the values in all cells that have a weight. `absent_because` explains what is None."""
-
-    value: float | None
-    interval: Interval | None
-    p: float | None
-    df: float | None
-    n: int
-    pairing: Pairing
-    absent_because: Note | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +40,8 @@ class MeanComparison:
     Both intervals and `p_adjusted` hold together with those of the family. `error` is the standard error of the
     difference, of the logarithms where `log`; `critical` is the number of them from the value to the ends."""
 
-    ratio: Contrast
-    difference: Contrast
+    ratio: Estimate
+    difference: Estimate
     p: float | None
     p_adjusted: float | None
     error: float | None
@@ -104,7 +86,7 @@ def compare_one(model: BlockModel, of: Mapping[K, float], to: Mapping[K, float],
     return compare(model, [(of, to)], confidence)[0]
 
 
-def replicated(model: BlockModel, of: Mapping[K, float], to: Mapping[K, float], confidence: float) -> Contrast:
+def replicated(model: BlockModel, of: Mapping[K, float], to: Mapping[K, float], confidence: float) -> Estimate:
     """Return the ratio of two means, with the interval in which that of another campaign like this one will lie.
 
     The ratios of both campaigns are uncertain, so the variance is doubled; its degrees of freedom are those of this
@@ -134,7 +116,7 @@ def log_ratio(model: BlockModel, of: Mapping[K, float], to: Mapping[K, float]) -
     return replace(model.estimate(less(*relative)), value=math.log(a / b))
 
 
-def linear(model: BlockModel, weights: Mapping[K, float], confidence: float) -> Contrast:
+def linear(model: BlockModel, weights: Mapping[K, float], confidence: float) -> Estimate:
     """Return a weighted sum of arithmetic means: {treated: 1, baseline: -1} is their difference."""
     if not any(weights.values()):
         return _absent(Note(NO_WEIGHT))
@@ -148,7 +130,7 @@ def linear(model: BlockModel, weights: Mapping[K, float], confidence: float) -> 
     return replace(found, interval=found.interval.above_zero())
 
 
-def share(model: BlockModel, of: Mapping[K, float], to: Mapping[K, float], confidence: float) -> Contrast:
+def share(model: BlockModel, of: Mapping[K, float], to: Mapping[K, float], confidence: float) -> Estimate:
     """Return the ratio of two weighted sums of arithmetic means, of which either may be a difference.
 
     Its p is that of the numerator being zero. The interval is absent where the denominator is not distinguishable from
@@ -211,14 +193,14 @@ def _compared(
     return MeanComparison(ratio, difference, judged.p, judged.p_adjusted, gap.error, judged.critical, model.log)
 
 
-def _of_logs(gap: CellEstimate, judged: JudgedEstimate, confidence: float) -> Contrast:
+def _of_logs(gap: CellEstimate, judged: JudgedEstimate, confidence: float) -> Estimate:
     of_logs = _sum(gap, judged, confidence)
     ends = of_logs.interval
     interval = None if ends is None else Interval(exponential(ends.low), exponential(ends.high), confidence)
     return replace(of_logs, value=exponential(gap.value), interval=interval)
 
 
-def _at_mean(ratio: Contrast, mean: float) -> Contrast:
+def _at_mean(ratio: Estimate, mean: float) -> Estimate:
     """Return the difference that a ratio amounts to at this mean."""
     assert ratio.value is not None
     ends = ratio.interval
@@ -226,7 +208,7 @@ def _at_mean(ratio: Contrast, mean: float) -> Contrast:
     return replace(ratio, value=mean * (ratio.value - 1), interval=interval)
 
 
-def _sum(estimate: CellEstimate, judged: JudgedEstimate, confidence: float) -> Contrast:
+def _sum(estimate: CellEstimate, judged: JudgedEstimate, confidence: float) -> Estimate:
     interval = None
     if estimate.error is not None and judged.critical is not None and math.isfinite(judged.critical):
         half = judged.critical * estimate.error + estimate.bias
@@ -243,7 +225,7 @@ def _ratio(
     confidence: float,
     *,
     campaigns: int = 1,
-) -> Contrast:
+) -> Estimate:
     critical = judged.critical
     known = critical is not None and math.isfinite(critical)
     value, ends = model.linear.ratio(of, to, critical if critical and known else 0.0, campaigns=campaigns)
@@ -258,7 +240,7 @@ def _ratio(
 
 def _contrast(
     estimate: CellEstimate, judged: JudgedEstimate, value: float | None, interval: Interval | None
-) -> Contrast:
+) -> Estimate:
     why = None
     if estimate.error is None:
         why = Note(ONE_VALUE)
@@ -266,11 +248,11 @@ def _contrast(
         why = Note(NO_SPREAD)
     pairing: Pairing = "paired" if estimate.paired else "unpaired"
     df = None if estimate.error is None else estimate.df
-    return Contrast(value, interval, judged.p, df, estimate.n, pairing, why)
+    return Estimate(value, interval, estimate.n, why, p=judged.p, df=df, pairing=pairing)
 
 
-def _absent(why: Note) -> Contrast:
-    return Contrast(None, None, None, None, 0, "unpaired", why)
+def _absent(why: Note) -> Estimate:
+    return Estimate(None, None, 0, why)
 
 
 def exponential(value: float) -> float:

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Literal
 
-from lastro.stats.notes import Note
+from lastro.stats.notes import UNBOUNDED, UNBOUNDED_BY_BASELINE, ZERO_BASELINE, ZERO_DENOMINATOR, Note
+from lastro.stats.pairing import Pairing
 from lastro.stats.resolution import rounding_of_mean
 
 # How a value bounds the truth: the truth is at least it, or at most; empty: the value is exact.
@@ -46,15 +47,41 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A value from `n` trials, and its interval; `absent_because` explains what is None.
+    """A value and its interval: of a mean, of a weighted sum of means, of a ratio of two, of a parameter, of a new value.
 
-    With a `bound`, the truth is known only to be at least, or at most, the value (`stats.censored`)."""
+    `n` counts blocks when `paired`, else values. `absent_because` explains what is None. With a `bound`, the truth is
+    known only to be at least, or at most, the value (`stats.censored`). `p` is that of the null hypothesis that the
+    value (for a ratio: its numerator, or what exceeds 1) is zero, with `df` degrees of freedom. For a ratio to a
+    baseline, `sides` counts the values of both."""
 
     value: float | None
     interval: Interval | None
     n: int
     absent_because: Note | None = None
     bound: Bound = ""
+    p: float | None = None
+    df: float | None = None
+    pairing: Pairing = "unpaired"
+    sides: tuple[int, int] = (0, 0)
+
+    @property
+    def unbounded(self) -> bool:
+        """True if a ratio has no interval, or no value, because what it is divided by may be zero."""
+        why = self.absent_because
+        return why is not None and why.message in (ZERO_DENOMINATOR, UNBOUNDED, ZERO_BASELINE, UNBOUNDED_BY_BASELINE)
+
+    @property
+    def differs(self) -> bool:
+        """True if the interval of a ratio excludes 1, that is, no difference."""
+        return self.interval is not None and not self.interval.holds(1.0)
+
+    def above_zero(self) -> Estimate:
+        """Return the estimate of a quantity that cannot be negative: its interval ends at zero."""
+        return self if self.interval is None else replace(self, interval=self.interval.above_zero())
+
+    def without(self, why: Note) -> Estimate:
+        """Return the value alone, and why it has no interval."""
+        return replace(self, interval=None, absent_because=why)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,10 @@ from lastro.words.language import ENGLISH, Language
 from lastro.words.numbers import MINUS, fixed
 
 if TYPE_CHECKING:
-    from lastro.stats.contrasts import Contrast
-    from lastro.stats.intervals import Interval
+    from lastro.stats.intervals import Estimate, Interval
 
 
-def difference_text(found: Contrast, say: Language) -> str:
+def difference_text(found: Estimate, say: Language) -> str:
     """Format a difference as '−312 [−334, −290]'; the width of the interval determines the number of decimals."""
     return "" if found.value is None else estimate_text(found.value, found.interval, say)
 

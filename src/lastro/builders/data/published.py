@@ -31,7 +31,7 @@ from lastro.analysis.as_published import (
 )
 from lastro.analysis.claims.claim import PublishedMark
 from lastro.builders.data.encoder import Forms, encode, only, own
-from lastro.stats.contrasts import Contrast
+from lastro.stats.intervals import Estimate
 from lastro.study.printed import PrintedColumn
 
 _BOUNDS = {"": None, "≥": ">=", "≤": "<="}
@@ -69,7 +69,7 @@ _FORMS: Forms = {
     PublishedPanel: lambda panel: own(panel) | {"metric": panel.metric.name},
     PublishedMark: _mark,
     PrintedColumn: lambda column: only(column, "metric unit heading at"),
-    Contrast: lambda mean: only(mean, "value interval n pairing absent_because"),
+    Estimate: lambda mean: only(mean, "value interval n pairing absent_because"),
 }
 
 
