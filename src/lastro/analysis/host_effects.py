@@ -99,7 +99,7 @@ class HostCells:
             why = Note(APART if found.apart else ONE_VALUE)
         elif error := math.hypot(found.error, found.bias):
             half = t_quantile(self.confidence, found.df) * error
-            ends = ratios(Interval(found.value - half, found.value + half, self.confidence))
+            ends = Interval(found.value - half, found.value + half, self.confidence).mapped(exponential)
             return HostEffect(host, MeasuredEffect(found.value, error, found.df), ends)
         else:
             why = Note(NO_SPREAD)
@@ -115,9 +115,8 @@ class HostCells:
 
         Raises: Untestable for fewer than three hosts."""
         found = self._pool(of, to)
-        logs = Estimate(found.value, found.interval, found.n, p=found.p, df=found.df)
         critical = t_quantile(self.confidence, found.df)
-        return MeanComparison(mean_ratio(found), logs, found.p, found.p, found.error, critical, log=True)
+        return MeanComparison(mean_ratio(found), found.estimate, found.p, found.p, found.error, critical, log=True)
 
     def one_sided_p(self, of: Weights, to: Weights, bound: float) -> float | None:
         """Return the p of the hypothesis that the mean ratio is at most `bound`. Raises: as `compared`."""
@@ -193,12 +192,7 @@ def _too_few(n: int) -> Note:
 
 def mean_ratio(found: PooledMean) -> Estimate:
     """Return the pooled mean of logarithms as a ratio; its n counts hosts."""
-    return Estimate(exponential(found.value), ratios(found.interval), found.n, p=found.p, df=found.df)
-
-
-def ratios(logs: Interval) -> Interval:
-    """Return an interval of logarithms as one of ratios."""
-    return Interval(exponential(logs.low), exponential(logs.high), logs.confidence)
+    return found.estimate.mapped(exponential)
 
 
 def _exact(strata: Strata, cells: MetricCells) -> Strata:

@@ -19,7 +19,7 @@ from lastro.analysis.claim_effects import ClaimEffects
 from lastro.analysis.claims import Judgement, judge, judge_by
 from lastro.analysis.claims.stand_ins import measured_levels
 from lastro.analysis.compare import RANDOMIZATION, USUAL, facts
-from lastro.analysis.host_effects import HostCells, HostEffect, mean_ratio, ratios, too_few_hosts
+from lastro.analysis.host_effects import HostCells, HostEffect, mean_ratio, too_few_hosts
 from lastro.analysis.joined_campaigns import MACHINE
 from lastro.analysis.verdicts import Verdict, decided
 from lastro.errors import InputError, did_you_mean
@@ -82,7 +82,7 @@ class PooledEffect:
     @property
     def prediction(self) -> Interval | None:
         """The interval for the true ratio on a new host."""
-        return ratios(self.pooled.prediction) if self.pooled else None
+        return self.pooled.prediction.mapped(exponential) if self.pooled else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,8 +211,8 @@ def _apart(first: MeasuredEffect, second: MeasuredEffect, confidence: float) -> 
     variances = [first.error**2, second.error**2]
     error, df = math.sqrt(sum(variances)), satterthwaite(variances, [first.df, second.df])
     half = t_quantile(confidence, df) * error
-    interval = ratios(Interval(value - half, value + half, confidence))
-    return Estimate(exponential(value), interval, 2, p=t_p(value, error, df, 0.0), df=df)
+    logs = Estimate(value, Interval(value - half, value + half, confidence), 2, p=t_p(value, error, df, 0.0), df=df)
+    return logs.mapped(exponential)
 
 
 def _decided(effects: Sequence[PooledEffect], alpha: float) -> Iterator[PooledEffect]:

@@ -7,8 +7,9 @@ untestable here. The rule for the verdicts is in docs/explanation-claims.md.
   lastro claims DIR --json                  one JSON document
   lastro claims DIR --fail-on contradicted  exit code 4 when a claim has this verdict
 
-For a suite, the claims of all studies follow each other; each study is judged as a campaign of its own. Several campaigns
-of one study, such as those of levels that require different kernels, are judged together: lastro claims DIR DIR ...
+For a suite, the claims of all studies follow each other; each study is judged as a campaign of its own. Several
+campaigns of one study, such as those of levels that require different kernels, are judged together:
+lastro claims DIR DIR ...
 
 Needs no root. A verdict is not an error: without --fail-on the exit code is 0."""
 

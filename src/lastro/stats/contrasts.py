@@ -53,20 +53,11 @@ class MeanComparison:
 
     def reversed(self) -> MeanComparison:
         """Return the same comparison with its sides exchanged: the inverse of its ratio, and its difference negated."""
-        ratio, difference = self.ratio, self.difference
-        value = 1 / ratio.value if ratio.value else None
-        ends = ratio.interval if ratio.interval and ratio.interval.low > 0 else None
-        inverse = Interval(1 / ends.high, 1 / ends.low, ends.confidence) if ends else None
-        why = ratio.absent_because if ends or ratio.absent_because else Note(UNBOUNDED)
-        ends = difference.interval
-        negated = Interval(-ends.high, -ends.low, ends.confidence) if ends else None
-        return replace(
-            self,
-            ratio=replace(ratio, value=value, interval=inverse, absent_because=why),
-            difference=replace(
-                difference, value=None if difference.value is None else -difference.value, interval=negated
-            ),
-        )
+        ratio = self.ratio
+        if ratio.interval is None or ratio.interval.low <= 0:
+            ratio = ratio.without(ratio.absent_because or Note(UNBOUNDED))
+        inverse = ratio.mapped(lambda value: 1 / value) if ratio.value else replace(ratio, value=None)
+        return replace(self, ratio=inverse, difference=self.difference.mapped(lambda value: -value))
 
 
 def compare(
@@ -99,7 +90,7 @@ def replicated(model: BlockModel, of: Mapping[K, float], to: Mapping[K, float], 
     if not model.log:
         return _ratio(model, of, to, judged, gap, confidence, campaigns=2)
     error = None if gap.error is None else math.sqrt(2) * gap.error
-    return _of_logs(replace(gap, error=error, bias=2 * gap.bias), judged, confidence)
+    return _sum(replace(gap, error=error, bias=2 * gap.bias), judged, confidence).mapped(exponential)
 
 
 def log_ratio(model: BlockModel, of: Mapping[K, float], to: Mapping[K, float]) -> CellEstimate | None:
@@ -125,9 +116,7 @@ def linear(model: BlockModel, weights: Mapping[K, float], confidence: float) -> 
         return _absent(Note(APART))
     (judged,) = judge([estimate], confidence)
     found = _sum(estimate, judged, confidence)
-    if found.interval is None or not model.linear.bounded_by_zero(weights):
-        return found
-    return replace(found, interval=found.interval.above_zero())
+    return found.above_zero() if model.linear.bounded_by_zero(weights) else found
 
 
 def share(model: BlockModel, of: Mapping[K, float], to: Mapping[K, float], confidence: float) -> Estimate:
@@ -186,26 +175,11 @@ def _compared(
         nothing = _absent(Note(APART if gap.apart else NO_WEIGHT))
         return MeanComparison(nothing, nothing, None, None, None, None, model.log)
     if model.log:
-        ratio, at = _of_logs(gap, judged, confidence), model.estimate(to).value
-        difference = _at_mean(ratio, exponential(at))
+        ratio, mean = _sum(gap, judged, confidence).mapped(exponential), exponential(model.estimate(to).value)
+        difference = ratio.mapped(lambda value: mean * (value - 1))  # what the ratio amounts to at this mean
     else:
         ratio, difference = _ratio(model, of, to, judged, gap, confidence), _sum(gap, judged, confidence)
     return MeanComparison(ratio, difference, judged.p, judged.p_adjusted, gap.error, judged.critical, model.log)
-
-
-def _of_logs(gap: CellEstimate, judged: JudgedEstimate, confidence: float) -> Estimate:
-    of_logs = _sum(gap, judged, confidence)
-    ends = of_logs.interval
-    interval = None if ends is None else Interval(exponential(ends.low), exponential(ends.high), confidence)
-    return replace(of_logs, value=exponential(gap.value), interval=interval)
-
-
-def _at_mean(ratio: Estimate, mean: float) -> Estimate:
-    """Return the difference that a ratio amounts to at this mean."""
-    assert ratio.value is not None
-    ends = ratio.interval
-    interval = None if ends is None else Interval(mean * (ends.low - 1), mean * (ends.high - 1), ends.confidence)
-    return replace(ratio, value=mean * (ratio.value - 1), interval=interval)
 
 
 def _sum(estimate: CellEstimate, judged: JudgedEstimate, confidence: float) -> Estimate:

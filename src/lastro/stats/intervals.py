@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Literal
@@ -44,10 +44,14 @@ class Interval:
         """Return the part from zero up: the interval of a quantity that cannot be negative. It holds as often."""
         return replace(self, low=max(0.0, self.low), high=max(0.0, self.high))
 
+    def mapped(self, function: Callable[[float], float]) -> Interval:
+        """Return the interval of a monotonic function of the quantity."""
+        return Interval(*sorted(map(function, (self.low, self.high))), self.confidence)
+
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A value and its interval: of a mean, of a weighted sum of means, of a ratio of two, of a parameter, of a new value.
+    """A value and its interval: of a mean, of a weighted sum of means, of a ratio of two, or of a new value.
 
     `n` counts blocks when `paired`, else values. `absent_because` explains what is None. With a `bound`, the truth is
     known only to be at least, or at most, the value (`stats.censored`). `p` is that of the null hypothesis that the
@@ -78,6 +82,11 @@ class Estimate:
     def above_zero(self) -> Estimate:
         """Return the estimate of a quantity that cannot be negative: its interval ends at zero."""
         return self if self.interval is None else replace(self, interval=self.interval.above_zero())
+
+    def mapped(self, function: Callable[[float], float]) -> Estimate:
+        """Return the estimate of a monotonic function of the quantity."""
+        value = None if self.value is None else function(self.value)
+        return replace(self, value=value, interval=self.interval and self.interval.mapped(function))
 
     def without(self, why: Note) -> Estimate:
         """Return the value alone, and why it has no interval."""
