@@ -46,7 +46,8 @@ class Interval:
 
     def mapped(self, function: Callable[[float], float]) -> Interval:
         """Return the interval of a monotonic function of the quantity."""
-        return Interval(*sorted(map(function, (self.low, self.high))), self.confidence)
+        low, high = sorted((function(self.low), function(self.high)))
+        return Interval(low, high, self.confidence)
 
 
 @dataclass(frozen=True, slots=True)
