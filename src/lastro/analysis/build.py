@@ -242,10 +242,7 @@ def _fit(
 
 
 def fit_model(
-    metric: Metric,
-    points: Mapping[int, Sequence[Point]],
-    campaigns: Mapping[int, int] | None,
-    log: bool | None = None,
+    metric: Metric, points: Mapping[int, Sequence[Point]], campaigns: Mapping[int, int] | None, log: bool | None = None
 ) -> BlockModel | None:
     """Fit the model of a metric to the points of each treatment; `log` as in `BlockModel.of`."""
     from lastro.stats.block_model import BlockModel

@@ -13,18 +13,11 @@ from lastro.words.language import Language
 from lastro.words.numbers import ratio_text
 
 if TYPE_CHECKING:
-    from lastro.analysis.model import (
-        BaselineComparison,
-        MetricAnalysis,
-    )
+    from lastro.analysis.model import BaselineComparison, MetricAnalysis
     from lastro.stats.intervals import Interval
 
 METHODS = {"max-t": "max-|t|", "benjamini-hochberg": "Benjamini–Hochberg"}
-DECISIONS = {
-    "different": N_("different"),
-    "same": N_("not distinguishable here"),
-    "unknown": N_("not testable"),
-}
+DECISIONS = {"different": N_("different"), "same": N_("not distinguishable here"), "unknown": N_("not testable")}
 
 
 def comparisons_table(metric: MetricAnalysis, say: Language) -> Table:

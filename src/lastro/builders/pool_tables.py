@@ -18,14 +18,7 @@ from lastro.words.campaign import percent, premises
 from lastro.words.claims_text import TALLY_WORDS
 from lastro.words.estimates import estimate_text, numeric, p_text
 from lastro.words.language import Language
-from lastro.words.numbers import (
-    direction_text,
-    metric_heading,
-    ratio_range,
-    ratio_text,
-    verdict_counts,
-    verdict_text,
-)
+from lastro.words.numbers import direction_text, metric_heading, ratio_range, ratio_text, verdict_counts, verdict_text
 from lastro.words.phrases import joined
 from lastro.words.pool import ratio_on
 

@@ -114,10 +114,7 @@ def _cell(content: Content, row: Row, at: int, reach: float) -> GridCell:
     marks = [
         part
         for mark in cell.marks
-        for part in (
-            Span(" "),
-            Span(say(mark.kind), "warning", f"{mark.text} ({say.count(mark.n, 'trial')})".strip()),
-        )
+        for part in (Span(" "), Span(say(mark.kind), "warning", f"{mark.text} ({say.count(mark.n, 'trial')})".strip()))
     ]
     if cell.summary is None:
         return GridCell(((Span(say("not measured"), "dim"), *marks),))

@@ -21,12 +21,7 @@ from lastro.words.remarks import signs_of
 
 if TYPE_CHECKING:
     from lastro.analysis.claims import Judgement
-    from lastro.analysis.model import (
-        FactorPairs,
-        Interaction,
-        LevelEffect,
-        MetricAnalysis,
-    )
+    from lastro.analysis.model import FactorPairs, Interaction, LevelEffect, MetricAnalysis
     from lastro.stats.contrasts import MeanComparison
     from lastro.stats.intervals import Estimate
     from lastro.stats.usl import Parameter

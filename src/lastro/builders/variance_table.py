@@ -12,9 +12,7 @@ from lastro.words.estimates import number_text, numeric, p_text, share_text
 from lastro.words.language import Language
 
 if TYPE_CHECKING:
-    from lastro.analysis.model import (
-        MetricAnalysis,
-    )
+    from lastro.analysis.model import MetricAnalysis
     from lastro.stats.anova import Anova, Effect
     from lastro.stats.randomisation import Randomisation
 

@@ -10,18 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from lastro.figures.scale import AxisEnds, Ends, interval_bar
-from lastro.figures.style import (
-    GREY,
-    GRID,
-    SMALL_PT,
-    fit,
-    headed,
-    is_narrow,
-    legend,
-    new_figure,
-    numbers_in,
-    width_of,
-)
+from lastro.figures.style import GREY, GRID, SMALL_PT, fit, headed, is_narrow, legend, new_figure, numbers_in, width_of
 from lastro.figures.text import chars, em, wrapped
 from lastro.words.language import Language
 

@@ -47,15 +47,7 @@ from lastro.builders.data.encoder import Forms, encode, only, own
 from lastro.plain import json_text
 from lastro.stats.intervals import Estimate, Interval, sample_mean
 from lastro.stats.margins import GateTest
-from lastro.words.comparison import (
-    changed_host_text,
-    differences,
-    guest_notes,
-    label,
-    not_compared,
-    notes,
-    why_only,
-)
+from lastro.words.comparison import changed_host_text, differences, guest_notes, label, not_compared, notes, why_only
 from lastro.words.estimates import p_text
 from lastro.words.numbers import ratio_text
 

@@ -22,13 +22,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lastro.analysis.as_published import (
-    AsPublished,
-    MatchedBars,
-    MatchedLines,
-    MatchedTable,
-    PublishedPanel,
-)
+from lastro.analysis.as_published import AsPublished, MatchedBars, MatchedLines, MatchedTable, PublishedPanel
 from lastro.analysis.claims.claim import PublishedMark
 from lastro.builders.data.encoder import Forms, encode, only, own
 from lastro.stats.intervals import Estimate
