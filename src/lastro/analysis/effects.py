@@ -1,4 +1,4 @@
-"""Effects on a metric: of each level, averaged over the other factors, and of each treatment; and the widest of them."""
+"""Effects on a metric: of each level, averaged over the other factors, and of each treatment; and the widest one."""
 
 from __future__ import annotations
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,8 +10,9 @@ from lastro.analysis.claims import Judgement, Verdict, has_magnitude, judged_int
 from lastro.stats.intervals import Bound, Estimate
 from lastro.stats.notes import N_, Note, percent
 from lastro.units import significant
+from lastro.words.estimates import estimate_text
 from lastro.words.language import ENGLISH, Language
-from lastro.words.numbers import MINUS, fixed, ratio_text
+from lastro.words.numbers import MINUS, ratio_text
 
 if TYPE_CHECKING:
     from lastro.analysis.claims.claim import Claim, Published
@@ -77,11 +77,8 @@ def effect_text(
         number = float(significant(effect.value * scale))
         alone = say.number(_signed(number) if measure != "level" else f"{number:g}".replace("-", MINUS)) + ending
         return f"{bound} {alone}" if bound else f"{alone} ({say('no interval')})"
-    half = effect.interval.half_width * scale
-    decimals = 3 if half <= 0 else min(9, max(0, 1 - math.floor(math.log10(half))))
-    value, low, high = (fixed(x * scale, decimals) for x in (effect.value, effect.interval.low, effect.interval.high))
-    plus = "+" if measure == "difference" and not value.startswith(MINUS) else ""
-    return say.number(f"{plus}{value} [{low}, {high}]") + ending
+    text = estimate_text(effect.value * scale, effect.interval.mapped(lambda end: end * scale), say)
+    return f"{'+' if measure == 'difference' and not text.startswith(MINUS) else ''}{text}{ending}"
 
 
 def reason_text(one: Judgement, say: Language = ENGLISH) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from lastro.units import significant
@@ -24,7 +25,9 @@ def estimate_text(value: float, interval: Interval | None, say: Language) -> str
     low, high = interval.low, interval.high
     digits = significant(interval.half_width, 2) if interval.half_width else significant(value, 4)
     if "e" in digits:
-        return say.number(f"{value:.2e} [{low:.2e}, {high:.2e}]".replace("-", MINUS))
+        half = interval.half_width or abs(value)
+        places = max(2, 1 + math.floor(math.log10(max(abs(value), half) / half)))
+        return say.number(f"{value:.{places}e} [{low:.{places}e}, {high:.{places}e}]".replace("-", MINUS))
     decimals = len(digits.partition(".")[2])
     text, low_text, high_text = (fixed(number, decimals) for number in (value, low, high))
     return say.number(f"{text} [{low_text}, {high_text}]")
