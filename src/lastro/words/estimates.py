@@ -26,7 +26,7 @@ def estimate_text(value: float, interval: Interval | None, say: Language) -> str
     digits = significant(interval.half_width, 2) if interval.half_width else significant(value, 4)
     if "e" in digits:
         half = interval.half_width or abs(value)
-        places = max(2, 1 + math.floor(math.log10(max(abs(value), half) / half)))
+        places = 2 + math.floor(math.log10(max(abs(value), half) / half)) if half else 2
         return say.number(f"{value:.{places}e} [{low:.{places}e}, {high:.{places}e}]".replace("-", MINUS))
     decimals = len(digits.partition(".")[2])
     text, low_text, high_text = (fixed(number, decimals) for number in (value, low, high))
