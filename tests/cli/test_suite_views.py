@@ -82,10 +82,10 @@ def test_every_value_of_all_studies(suite: Path, tmp_path: Path) -> None:
     assert counted == (len(found), 4)
 
 
-def test_claims_of_all_studies_are_one_table(suite: Path, begun: Path) -> None:
+def test_claims_of_all_studies_follow_each_other(suite: Path, begun: Path) -> None:
     text = lastro("claims", suite)
     assert text.code == 0 and "2 claims: 1 reproduced, 1 contradicted" in text.out
-    assert re.search(r"^cpu +\S reproduced", text.out, re.MULTILINE)
+    assert re.search(r"^cpu\n\n\S reproduced: ", text.out, re.MULTILINE)
     assert "The claims of each study are a separate family." in text.out
     document = lastro("claims", suite, "--json").json
     assert document["format"] == "lastro-suite-claims/1" and document["not_begun"] == []
@@ -122,6 +122,9 @@ def test_the_page_answers_for_all_studies_and_links_to_theirs(suite: Path) -> No
     assert all((suite / link).is_file() for link in links)
     assert all(f'id="study-{name}"' in page for name in WITH_A_GAP)
     assert page.count("<figure>") == 3, "the key figure of each study that has measured something"
+    assert len(re.findall(r"<figcaption><b>[^<]*(?:Every trial of| against )", page)) == 3, (
+        "with its values, as in reports"
+    )
     assert "b is faster than a" in page
     assert "2 claims: 1 reproduced, 1 contradicted." in page.partition("</header>")[0], "the answer is below the title"
     assert "this fault cannot be had here" in page and "could not run" in page

@@ -13,7 +13,8 @@ from scipy import stats
 
 from lastro.stats.anova import anova
 from lastro.stats.block_model import BlockModel
-from lastro.stats.contrasts import Contrast, compare_one, linear, share
+from lastro.stats.contrasts import compare_one, linear, share
+from lastro.stats.intervals import Estimate
 
 from ..support.products import combinations
 
@@ -175,7 +176,7 @@ def test_what_never_varies_is_as_certain_as_the_blocks_allow(n: int, least: floa
 # Shares
 
 
-def recovered(cells: Cells) -> Contrast:
+def recovered(cells: Cells) -> Estimate:
     """How much of what a disturbance costs a protection recovers: 0 is nothing, 1 is all of it."""
     return share(fitted(cells), {"p": 1.0, "d": -1.0}, {"q": 1.0, "d": -1.0}, 0.95)
 

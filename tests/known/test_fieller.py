@@ -74,7 +74,7 @@ def test_constant_values_give_an_interval_of_no_width(function) -> None:
 def test_pairs_are_taken_from_common_blocks() -> None:
     ratio = ratio_to_baseline({1: 2.0, 2: 4.2, 3: 5.8, 5: 9.0}, {1: 1.0, 2: 2.0, 3: 3.0, 4: 100.0}, 0.95)
     assert ratio is not None
-    assert (ratio.pairing, ratio.n) == ("paired", (3, 3))
+    assert (ratio.pairing, ratio.n, ratio.sides) == ("paired", 3, (3, 3))
     assert ratio.value == pytest.approx(2.0)
 
 

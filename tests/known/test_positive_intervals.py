@@ -18,10 +18,9 @@ from lastro.analysis.build import build_report
 from lastro.results.read import load_campaign
 from lastro.results.store import Store
 from lastro.stats.block_model import BlockModel
-from lastro.stats.contrasts import Contrast, compare, linear, replicated, share
+from lastro.stats.contrasts import compare, linear, replicated, share
 from lastro.stats.intervals import Estimate, Interval, Summary, describe
 from lastro.stats.prediction import next_trial
-from lastro.stats.ratios import Ratio
 from lastro.words.numbers import mean_text
 
 from ..support.campaigns import METRICS, Levels, make_campaign, make_study
@@ -68,7 +67,7 @@ def test_a_mean_off_the_middle_of_its_interval_is_written_with_both_ends() -> No
 
 def intervals(thing: object) -> Iterator[Interval]:
     """Every interval of a mean, of a ratio or of a prediction inside of data, but not those of differences."""
-    if isinstance(thing, Summary | Ratio | Estimate):
+    if isinstance(thing, Summary | Estimate):
         if thing.interval is not None:
             yield thing.interval
     elif isinstance(thing, Mapping):
@@ -80,9 +79,7 @@ def intervals(thing: object) -> Iterator[Interval]:
     elif is_dataclass(thing):
         for field in fields(thing):
             value = getattr(thing, field.name)
-            if isinstance(value, Contrast) and field.name == "ratio":
-                yield from (value.interval,) if value.interval is not None else ()
-            elif not isinstance(value, Contrast):
+            if field.name != "difference":
                 yield from intervals(value)
 
 

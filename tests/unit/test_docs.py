@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import hashlib
 import importlib
 import re
@@ -208,6 +209,32 @@ def test_what_a_page_imports_is_there() -> None:
     ]
     for line in filter(lambda line: line.startswith("from lastro"), lines):
         exec(compile(line, "a page", "exec"), {})
+
+
+def defined_names() -> Iterator[str]:
+    """Every module of Lastro and what it defines: `host.ledger`, `host.ledger.session`, `Store`, `Store.finish`."""
+    source = ROOT / "src" / "lastro"
+    for file in source.rglob("*.py"):
+        module = ".".join(file.relative_to(source).with_suffix("").parts).removesuffix(".__init__")
+        yield module
+        for node in ast.parse(file.read_text()).body:
+            names = [node.name] if isinstance(node, ast.ClassDef | ast.FunctionDef) else []
+            yield from (f"{module}.{name}" for name in names)
+            if isinstance(node, ast.ClassDef):
+                yield node.name
+                yield from (f"{node.name}.{each.name}" for each in node.body if isinstance(each, ast.FunctionDef))
+
+
+def test_the_map_of_the_code_names_what_is_there() -> None:
+    """Only `ExitStack` is a name of Python."""
+    names = {*defined_names(), "ExitStack"}
+    packages = {name.partition(".")[0] for name in names if name.islower()}
+    spans = re.findall(r"(?<!`)`([^`\s]+)`", (ROOT / "docs" / "development.md").read_text())
+    words = [span for span in spans if re.fullmatch(r"[A-Za-z]\w*(\.\w+)*", span) and not (ROOT / span).exists()]
+    code = [word for word in words if word.partition(".")[0] in packages or re.match("[A-Z][a-z]", word)]
+    assert len(code) > 50 and [word for word in code if word not in names] == []
+    files = [span for span in spans if span.startswith(("tests/", "tools/")) and "TARGET" not in span]
+    assert len(files) > 10 and [file for file in files if not (ROOT / file).exists()] == []
 
 
 def test_the_example_part_is_found_without_an_edit(example_parts: None) -> None:

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lastro.analysis.baseline_comparisons import against_baseline
 from lastro.analysis.campaign import CampaignResults, MetricView
-from lastro.analysis.effects import interactions, main_effects, marked
+from lastro.analysis.effects import against_baseline, headline, interactions, main_effects, marked
 from lastro.analysis.expected import expected
 from lastro.analysis.factorial import randomisation_of, spread_notes, variance_of
-from lastro.analysis.headline import headline
 from lastro.analysis.lost_trials import lost_trials
 from lastro.analysis.measured import measured
 from lastro.analysis.model import Analysis, MetricAnalysis

@@ -16,7 +16,7 @@ from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.claim_cells import MetricCells, Untestable
 from lastro.analysis.claims.stand_ins import Substitution, as_measured
 from lastro.results.samples import Metric, depends_on_speed
-from lastro.stats.contrasts import Contrast
+from lastro.stats.intervals import Estimate
 from lastro.stats.notes import Note
 from lastro.study.model import Levels
 
@@ -32,7 +32,7 @@ class MatchedMean:
     It is over `strata` of the `all_strata` conditions that the design has. `bounded`: only a lower bound is known of a
     value in it. `stand_in` are levels that were measured in place of published ones."""
 
-    mean: Contrast | None
+    mean: Estimate | None
     strata: int = 0
     all_strata: int = 0
     bounded: bool = False

@@ -42,8 +42,8 @@ from lastro.results.segments import apart
 from lastro.stats.censored import describe_bounded, ratio_of_bounded
 from lastro.stats.contrasts import MeanComparison, compare
 from lastro.stats.families import MOST_PLANNED
-from lastro.stats.intervals import Summary, alpha_of
-from lastro.stats.ratios import Ratio, ratio_of, ratio_to_baseline
+from lastro.stats.intervals import Estimate, Summary, alpha_of
+from lastro.stats.ratios import ratio_of, ratio_to_baseline
 from lastro.study.design import Treatment, baseline_indices
 from lastro.study.model import Study
 
@@ -212,10 +212,10 @@ def _cells(
     return cells, fit
 
 
-def _own_marks(own: _Trials, n: int, ratio: Ratio | None, most: int, apart: int) -> Iterator[Mark]:
+def _own_marks(own: _Trials, n: int, ratio: Estimate | None, most: int, apart: int) -> Iterator[Mark]:
     """Yield the remarks of the analysis on `n` values, some of them `apart`; `most` is n, or that of the baseline."""
-    if ratio and ratio.pairing == "paired" and ratio.n[0] < most:
-        yield Mark(FEWER_BLOCKS, ratio.n[0], "with a trial of the baseline in the same block")
+    if ratio and ratio.pairing == "paired" and ratio.sides[0] < most:
+        yield Mark(FEWER_BLOCKS, ratio.sides[0], "with a trial of the baseline in the same block")
     finished = len(own.valid) + own.invalid
     if n and finished - n > MANY_LOST * finished:
         yield Mark(LOST_TRIALS, finished - n, f"without a valid value, of {finished}")
@@ -243,10 +243,7 @@ def _fit(
 
 
 def fit_model(
-    metric: Metric,
-    points: Mapping[int, Sequence[Point]],
-    campaigns: Mapping[int, int] | None,
-    log: bool | None = None,
+    metric: Metric, points: Mapping[int, Sequence[Point]], campaigns: Mapping[int, int] | None, log: bool | None = None
 ) -> BlockModel | None:
     """Fit the model of a metric to the points of each treatment; `log` as in `BlockModel.of`."""
     from lastro.stats.block_model import BlockModel

@@ -16,9 +16,8 @@ from lastro.results.members import Member
 from lastro.results.samples import GENERATOR_LIMITED, Metric
 from lastro.results.segments import HostSegment
 from lastro.stats.contrasts import MeanComparison
-from lastro.stats.intervals import Summary
+from lastro.stats.intervals import Estimate, Summary
 from lastro.stats.notes import N_, Note
-from lastro.stats.ratios import Ratio
 from lastro.study.design import Treatment
 from lastro.study.model import Factor, Study
 
@@ -60,7 +59,7 @@ class Cell:
     metric: Metric
     points: tuple[Point, ...]
     summary: Summary | None
-    ratio: Ratio | None
+    ratio: Estimate | None
     comparison: MeanComparison | None = None
     decision: Decision = "unknown"
     marks: tuple[Mark, ...] = ()

@@ -83,9 +83,4 @@ def to_dict(found: BetweenCampaigns | None) -> dict[str, Any] | None:
     if found is None:
         return None
     spreads = {name: each.spread for name, each in found.spreads.items()}
-    return {
-        "campaigns": found.campaigns,
-        "first_utc": found.first_utc,
-        "last_utc": found.last_utc,
-        "spreads": spreads,
-    }
+    return {"campaigns": found.campaigns, "first_utc": found.first_utc, "last_utc": found.last_utc, "spreads": spreads}

@@ -16,7 +16,8 @@ from lastro.analysis.campaign import CampaignResults, Row, by_block
 from lastro.analysis.noise_floor import floor_here
 from lastro.results.members import campaigns_of_blocks
 from lastro.results.samples import Metric
-from lastro.stats.contrasts import Contrast, MeanComparison, compare_one, linear, one_sided_p, p_above, share
+from lastro.stats.contrasts import MeanComparison, compare_one, linear, one_sided_p, p_above, share
+from lastro.stats.intervals import Estimate
 from lastro.stats.noise_floor import within
 from lastro.stats.notes import N_, Note
 from lastro.stats.recovery import RecoveredShare
@@ -62,8 +63,8 @@ class Comparisons(Protocol):
     def sides(self, sides: Sequence[Levels], at: Levels) -> tuple[list[Weights], int, int]: ...
     def conditions(self, at: Levels) -> tuple[dict[str, Weights], int]: ...
     def compared(self, of: Weights, to: Weights) -> MeanComparison: ...
-    def linear(self, weights: Weights) -> Contrast: ...
-    def share(self, of: Weights, to: Weights) -> Contrast: ...
+    def linear(self, weights: Weights) -> Estimate: ...
+    def share(self, of: Weights, to: Weights) -> Estimate: ...
     def recovered(self, ideal: Weights, without: Weights, protected: Weights) -> RecoveredShare: ...
     def one_sided_p(self, of: Weights, to: Weights, bound: float) -> float | None: ...
     def p_above(self, of: Weights, level: float) -> float | None: ...
@@ -209,11 +210,11 @@ class MetricCells:
         """Compare two means by the model of the metric."""
         return compare_one(self.model, of, to, self.confidence)
 
-    def linear(self, weights: Weights) -> Contrast:
+    def linear(self, weights: Weights) -> Estimate:
         """Return a weighted sum of arithmetic means."""
         return linear(self.model, weights, self.confidence)
 
-    def share(self, of: Weights, to: Weights) -> Contrast:
+    def share(self, of: Weights, to: Weights) -> Estimate:
         """Return the ratio of two weighted sums of arithmetic means."""
         return share(self.model, of, to, self.confidence)
 

@@ -14,8 +14,7 @@ from typing import Literal
 from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.claim_cells import NOT_ABOVE_ZERO, Comparisons, MetricCells, Untestable, Weights
 from lastro.stats.censored import BOTH_ARE_BOUNDS, RATIO_IS_BOUND
-from lastro.stats.contrasts import Contrast
-from lastro.stats.intervals import Bound, alpha_of
+from lastro.stats.intervals import Bound, Estimate, alpha_of
 from lastro.stats.notes import N_, Note
 from lastro.stats.weights import less, weighted_sum
 from lastro.study.model import Levels
@@ -41,8 +40,8 @@ class ClaimContrast:
 
     label: str
     measure: Measure
-    effect: Contrast
-    beside: Contrast | None
+    effect: Estimate
+    beside: Estimate | None
     p_for: float | None
     p_against: float | None
     under_floor: bool = False
@@ -210,7 +209,7 @@ def _opened(part: ClaimContrast, slack: tuple[bool, bool], higher: bool | None) 
 
 
 def _signed(
-    label: str, measure: Measure, effect: Contrast, tested: Contrast, beside: Contrast | None, higher: bool
+    label: str, measure: Measure, effect: Estimate, tested: Estimate, beside: Estimate | None, higher: bool
 ) -> ClaimContrast:
     """Return a part judged by the sign of the `tested` contrast.
 
@@ -234,8 +233,8 @@ def deviation(label: str, off: Weights, mean: Weights, margin: float, cells: Com
 
 def _bounded(
     label: str,
-    effect: Contrast,
-    beside: Contrast,
+    effect: Estimate,
+    beside: Estimate,
     of: Weights,
     to: Weights,
     bounds: tuple[float, float],

@@ -166,12 +166,7 @@ def _cell(row: Row, metric: Metric) -> tuple[Row, Cell]:
 
 
 def _compared(
-    metric: Metric,
-    levels: Levels,
-    a: tuple[Row, Cell],
-    b: tuple[Row, Cell],
-    noise: Uncertainty,
-    confidence: float,
+    metric: Metric, levels: Levels, a: tuple[Row, Cell], b: tuple[Row, Cell], noise: Uncertainty, confidence: float
 ) -> ComparedCell:
     values_a, values_b = (tuple(point.value for point in cell.points) for _, cell in (a, b))
     sides: tuple[tuple[Side, tuple[Row, Cell]], ...] = (("A", a), ("B", b))

@@ -11,10 +11,9 @@ from lastro.analysis.campaign_spread import BetweenCampaigns, seconds_between
 from lastro.analysis.verdicts import Verdict, direction
 from lastro.results.samples import Metric
 from lastro.stats.autocorrelation import LEAST_FACTOR
-from lastro.stats.intervals import alpha_of
+from lastro.stats.intervals import Estimate, alpha_of
 from lastro.stats.margins import GateTest, RatioTest
 from lastro.stats.notes import Note
-from lastro.stats.ratios import Ratio
 from lastro.stats.sampled import SampledMean
 from lastro.study.model import Level, Study
 
@@ -48,7 +47,7 @@ class ComparedCell:
     levels: Levels
     a: tuple[float, ...]
     b: tuple[float, ...]
-    ratio: Ratio | None
+    ratio: Estimate | None
     test: RatioTest | None
     absent: tuple[MissingSide, ...] = ()
     no_test: Note | None = None

@@ -1,18 +1,20 @@
-"""The effect of each level of a factor on a metric, against the reference level and averaged over the other factors."""
+"""Effects on a metric: of each level, averaged over the other factors, and of each treatment; and the widest one."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
 from lastro.analysis.build import decide
-from lastro.analysis.campaign import MetricView
+from lastro.analysis.campaign import Cell, MetricView, Row
 from lastro.analysis.measured import MetricValues, Sides
-from lastro.analysis.model import Interaction, LevelEffect
+from lastro.analysis.model import BaselineComparison, Correction, Headline, Interaction, LevelEffect
 from lastro.analysis.remarks import in_order
 from lastro.stats.adjust import holm
 from lastro.stats.anova import Anova
 from lastro.stats.contrasts import MeanComparison, compare
+from lastro.stats.families import MOST_PLANNED
 from lastro.stats.intervals import alpha_of
 from lastro.stats.noise_floor import scaled, within
 from lastro.stats.weights import less
@@ -115,4 +117,58 @@ def _kinds(view: MetricView, effect: LevelEffect) -> tuple[str, ...]:
         if str(row.treatment.levels[effect.factor]) in levels
         and all(str(row.treatment.levels[name]) == level for name, level in given.items())
         for mark in cell.marks
+    )
+
+
+def against_baseline(
+    view: MetricView, data: MetricValues, floor: float | None = None
+) -> tuple[tuple[BaselineComparison, ...], Correction]:
+    """Return the comparisons of one metric, in the order of the report's rows, and the method of correction.
+
+    Up to twenty (planned) comparisons are judged by their largest |t|; more than twenty, by Benjamini and Hochberg's
+    method. `campaign` made them, with the intervals of the table of results."""
+    rows = [
+        row
+        for row in view.report.rows
+        if row.baseline is not None
+        and not row.is_baseline
+        and row.treatment.index in data.cells
+        and row.baseline.index in data.cells
+    ]
+    correction: Correction = "max-t" if len(rows) <= MOST_PLANNED else "benjamini-hochberg"
+    return tuple(_comparison(row, view.of(row), floor) for row in rows), correction
+
+
+def _comparison(row: Row, cell: Cell, floor: float | None) -> BaselineComparison:
+    assert row.baseline is not None and cell.comparison is not None
+    ratio = cell.comparison.ratio.value
+    return BaselineComparison(
+        treatment=row.treatment,
+        baseline=row.baseline,
+        ratio=cell.ratio,
+        difference=cell.comparison.difference,
+        p=cell.comparison.p,
+        p_adjusted=cell.comparison.p_adjusted,
+        under_floor=within(floor, None if ratio is None else ratio - 1, (1, -1)),
+        decision=cell.decision,
+    )
+
+
+def headline(
+    anova: Anova | None, effects: Sequence[LevelEffect], comparisons: Sequence[BaselineComparison]
+) -> Headline:
+    """Return the headline; its widest effect is the farthest from 1 of those that differ, or else of all ratios."""
+    factors = [effect for effect in anova.effects if len(effect.factors) == 1] if anova else []
+    factors = [effect for effect in factors if effect.name != "block"]
+    leading = max(factors, key=lambda effect: effect.explained, default=None)
+    differing = [effect for effect in effects if effect.decision == "different"]
+    candidates = differing or [effect for effect in effects if effect.ratio.value is not None]
+    decided = Counter(comparison.decision for comparison in comparisons)
+    return Headline(
+        factor=leading.name if leading else None,
+        explained=leading.explained if leading else None,
+        widest=max(candidates, key=lambda effect: effect.distance, default=None),
+        different=decided["different"],
+        same=decided["same"],
+        unknown=decided["unknown"],
     )

@@ -43,8 +43,8 @@ def _ratio(row: Row, cell: Cell, data: MetricValues) -> Estimate | None:
         return Estimate(None, None, 0, Note(N_("the treatment or its baseline has no exact value")))
     found = replicated(data.model, {of: 1.0}, {to: 1.0}, data.confidence)
     if found.pairing == "unpaired" and found.interval is not None:
-        return Estimate(found.value, None, found.n, Note(N_("too few blocks have both the treatment and its baseline")))
+        return found.without(Note(N_("too few blocks have both the treatment and its baseline")))
     own = cell.ratio.interval if cell.ratio else None
     if found.interval is not None and own is not None and found.interval.half_width < own.half_width:
-        return Estimate(found.value, None, found.n, Note(N_("the ratio of this campaign is not known that well")))
-    return Estimate(found.value, found.interval, found.n, found.absent_because)
+        return found.without(Note(N_("the ratio of this campaign is not known that well")))
+    return found

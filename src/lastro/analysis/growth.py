@@ -13,8 +13,8 @@ from typing import Literal
 
 from lastro.analysis.campaign import CampaignResults, MetricView, Point, Row, by_block
 from lastro.results.additions import SizedFactor
-from lastro.stats.intervals import Interval, sample_mean
-from lastro.stats.ratios import Ratio, ratio_to_baseline
+from lastro.stats.intervals import Estimate, Interval, sample_mean
+from lastro.stats.ratios import ratio_to_baseline
 from lastro.stats.scaling import FittedLine, fit_bend, fit_line
 
 LEAST_OF_A_LINE = 3
@@ -46,7 +46,7 @@ class Growth:
     `against` has the measures of size."""
 
     sizes: Mapping[str, Mapping[str, int]]
-    ratio: Ratio | None
+    ratio: Estimate | None
     against: Mapping[str, SizeRelation]
 
 
@@ -122,7 +122,7 @@ def _growth(rows: Sequence[Row], sized: SizedFactor, sizes: Mapping[str, Size], 
     return Growth({level: dict(zip(sized.measures, sizes[level], strict=True)) for level in ordered}, ratio, against)
 
 
-def _ratio(small: Sequence[Point], large: Sequence[Point], view: MetricView) -> Ratio | None:
+def _ratio(small: Sequence[Point], large: Sequence[Point], view: MetricView) -> Estimate | None:
     """Return the ratio of the means; None if the mean of the smaller size is not above zero."""
     if sample_mean([point.value for point in small]) <= 0:
         return None
@@ -133,7 +133,7 @@ def _ratio(small: Sequence[Point], large: Sequence[Point], view: MetricView) -> 
 Sized = Sequence[tuple[Size, Sequence[Point]]]
 
 
-def _by_ratio(points: Sized, measure: int, growth: Ratio | None) -> SizeRelation:
+def _by_ratio(points: Sized, measure: int, growth: Estimate | None) -> SizeRelation:
     expected = points[1][0][measure] / points[0][0][measure]
     interval = growth.interval if growth is not None else None
     return SizeRelation(expected, None, None, _ratio_verdict(interval, expected))

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.claim_cells import NOT_ABOVE_ZERO, MetricCells, Strata, Untestable, Weights, mean_weights
-from lastro.stats.contrasts import APART, NO_SPREAD, ONE_VALUE, Contrast, MeanComparison, exponential, linear, log_ratio
-from lastro.stats.intervals import Interval, t_quantile
+from lastro.stats.contrasts import APART, NO_SPREAD, ONE_VALUE, MeanComparison, exponential, linear, log_ratio
+from lastro.stats.intervals import Estimate, Interval, t_quantile
 from lastro.stats.notes import N_, Note
 from lastro.stats.pooling import FEWEST, Estimator, MeasuredEffect, PooledMean, pool
 from lastro.stats.recovery import RecoveredShare, recovered
@@ -99,7 +99,7 @@ class HostCells:
             why = Note(APART if found.apart else ONE_VALUE)
         elif error := math.hypot(found.error, found.bias):
             half = t_quantile(self.confidence, found.df) * error
-            ends = ratios(Interval(found.value - half, found.value + half, self.confidence))
+            ends = Interval(found.value - half, found.value + half, self.confidence).mapped(exponential)
             return HostEffect(host, MeasuredEffect(found.value, error, found.df), ends)
         else:
             why = Note(NO_SPREAD)
@@ -115,9 +115,8 @@ class HostCells:
 
         Raises: Untestable for fewer than three hosts."""
         found = self._pool(of, to)
-        logs = Contrast(found.value, found.interval, found.p, found.df, found.n, "unpaired")
         critical = t_quantile(self.confidence, found.df)
-        return MeanComparison(mean_ratio(found), logs, found.p, found.p, found.error, critical, log=True)
+        return MeanComparison(mean_ratio(found), found.estimate, found.p, found.p, found.error, critical, log=True)
 
     def one_sided_p(self, of: Weights, to: Weights, bound: float) -> float | None:
         """Return the p of the hypothesis that the mean ratio is at most `bound`. Raises: as `compared`."""
@@ -132,10 +131,10 @@ class HostCells:
     def conditions(self, at: Levels) -> tuple[dict[str, Weights], int]:
         raise Untestable(Note(_NOT_A_RATIO))
 
-    def linear(self, weights: Weights) -> Contrast:
+    def linear(self, weights: Weights) -> Estimate:
         raise Untestable(Note(_NOT_A_RATIO))
 
-    def share(self, of: Weights, to: Weights) -> Contrast:
+    def share(self, of: Weights, to: Weights) -> Estimate:
         raise Untestable(Note(_NOT_A_RATIO))
 
     def recovered(self, ideal: Weights, without: Weights, protected: Weights) -> RecoveredShare:
@@ -191,14 +190,9 @@ def _too_few(n: int) -> Note:
     )
 
 
-def mean_ratio(found: PooledMean) -> Contrast:
+def mean_ratio(found: PooledMean) -> Estimate:
     """Return the pooled mean of logarithms as a ratio; its n counts hosts."""
-    return Contrast(exponential(found.value), ratios(found.interval), found.p, found.df, found.n, "unpaired")
-
-
-def ratios(logs: Interval) -> Interval:
-    """Return an interval of logarithms as one of ratios."""
-    return Interval(exponential(logs.low), exponential(logs.high), logs.confidence)
+    return found.estimate.mapped(exponential)
 
 
 def _exact(strata: Strata, cells: MetricCells) -> Strata:

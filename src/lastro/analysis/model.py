@@ -17,12 +17,11 @@ from lastro.stats.intervals import Estimate, alpha_of
 
 if TYPE_CHECKING:
     from lastro.stats.anova import Anova
-    from lastro.stats.contrasts import Contrast, MeanComparison
+    from lastro.stats.contrasts import MeanComparison
     from lastro.stats.drift import Drift
-    from lastro.stats.intervals import Interval, Summary
+    from lastro.stats.intervals import Estimate, Interval, Summary
     from lastro.stats.notes import Note
     from lastro.stats.randomisation import Randomisation
-    from lastro.stats.ratios import Ratio
     from lastro.stats.residual_checks import ResidualChecks
     from lastro.stats.simultaneous import Pair
     from lastro.stats.usl import Usl
@@ -57,11 +56,11 @@ class LevelEffect:
     under_floor: bool | None = None
 
     @property
-    def ratio(self) -> Contrast:
+    def ratio(self) -> Estimate:
         return self.comparison.ratio
 
     @property
-    def difference(self) -> Contrast:
+    def difference(self) -> Estimate:
         return self.comparison.difference
 
     @property
@@ -102,8 +101,8 @@ class BaselineComparison:
 
     treatment: Treatment
     baseline: Treatment
-    ratio: Ratio | None
-    difference: Contrast | None
+    ratio: Estimate | None
+    difference: Estimate | None
     p: float | None
     p_adjusted: float | None
     under_floor: bool | None
@@ -242,7 +241,7 @@ class LostTrials:
     trials: int
     baseline_lost: int
     summary: Summary | None
-    ratio: Ratio | None
+    ratio: Estimate | None
     mean: Interval | None
     bounds: Interval | None
     holds: bool | None

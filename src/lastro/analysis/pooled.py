@@ -19,14 +19,14 @@ from lastro.analysis.claim_effects import ClaimEffects
 from lastro.analysis.claims import Judgement, judge, judge_by
 from lastro.analysis.claims.stand_ins import measured_levels
 from lastro.analysis.compare import RANDOMIZATION, USUAL, facts
-from lastro.analysis.host_effects import HostCells, HostEffect, mean_ratio, ratios, too_few_hosts
+from lastro.analysis.host_effects import HostCells, HostEffect, mean_ratio, too_few_hosts
 from lastro.analysis.joined_campaigns import MACHINE
 from lastro.analysis.verdicts import Verdict, decided
 from lastro.errors import InputError, did_you_mean
 from lastro.results.samples import Metric
 from lastro.stats.adjust import holm
-from lastro.stats.contrasts import Contrast, exponential
-from lastro.stats.intervals import Interval, satterthwaite, t_quantile
+from lastro.stats.contrasts import exponential
+from lastro.stats.intervals import Estimate, Interval, satterthwaite, t_quantile
 from lastro.stats.notes import N_, Note
 from lastro.stats.pooling import Estimator, MeasuredEffect, PooledMean
 from lastro.stats.student import t_p
@@ -65,7 +65,7 @@ class PooledEffect:
     strata: int = 0
     all_strata: int = 0
     pooled: PooledMean | None = None
-    apart: Contrast | None = None
+    apart: Estimate | None = None
     absent_because: tuple[Note, ...] = ()
     p_adjusted: float | None = None
     verdict: Verdict = ""
@@ -75,14 +75,14 @@ class PooledEffect:
         return f"{self.factor}: {self.level} / {self.reference}"
 
     @property
-    def mean(self) -> Contrast | None:
+    def mean(self) -> Estimate | None:
         """The mean ratio over hosts."""
         return mean_ratio(self.pooled) if self.pooled else None
 
     @property
     def prediction(self) -> Interval | None:
         """The interval for the true ratio on a new host."""
-        return ratios(self.pooled.prediction) if self.pooled else None
+        return self.pooled.prediction.mapped(exponential) if self.pooled else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,14 +205,14 @@ def _effect(
     )
 
 
-def _apart(first: MeasuredEffect, second: MeasuredEffect, confidence: float) -> Contrast:
+def _apart(first: MeasuredEffect, second: MeasuredEffect, confidence: float) -> Estimate:
     """Return the ratio of the effect on the second host to that on the first."""
     value = second.value - first.value
     variances = [first.error**2, second.error**2]
     error, df = math.sqrt(sum(variances)), satterthwaite(variances, [first.df, second.df])
     half = t_quantile(confidence, df) * error
-    interval = ratios(Interval(value - half, value + half, confidence))
-    return Contrast(exponential(value), interval, t_p(value, error, df, 0.0), df, 2, "unpaired")
+    logs = Estimate(value, Interval(value - half, value + half, confidence), 2, p=t_p(value, error, df, 0.0), df=df)
+    return logs.mapped(exponential)
 
 
 def _decided(effects: Sequence[PooledEffect], alpha: float) -> Iterator[PooledEffect]:

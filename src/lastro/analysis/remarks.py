@@ -11,20 +11,12 @@ from typing import TYPE_CHECKING
 from lastro.results.samples import (
     AMONG_LOST,
     AT_LEAST,
-    CLOCK_NOT_VERIFIED,
-    CLOSED_LOOP,
     GENERATOR_DELAY,
-    GENERATOR_LIMITED,
     GIVEN_BACK,
     GOAL_NOT_MET,
-    LARGE_SEGMENTS,
-    OTHER_TRAFFIC,
-    OVERLOADED,
-    THROUGH_CACHE,
+    KINDS_OF_REMARKS,
     TOO_FEW,
     TOO_SHORT,
-    WHOLE_LIFE,
-    WRONG_CLOCK,
 )
 
 if TYPE_CHECKING:
@@ -35,30 +27,7 @@ FEWER_BLOCKS = "fewer blocks"
 LOST_TRIALS = "lost trials"
 SECOND_MODE = "second mode"
 
-# Known kinds, in the order of their marks.
-_ORDER = (
-    GENERATOR_LIMITED,
-    THROUGH_CACHE,
-    WRONG_CLOCK,
-    CLOCK_NOT_VERIFIED,
-    TOO_SHORT,
-    CLOSED_LOOP,
-    WHOLE_LIFE,
-    AT_LEAST,
-    OVERLOADED,
-    GENERATOR_DELAY,
-    LARGE_SEGMENTS,
-    TOO_FEW,
-    AMONG_LOST,
-    OTHER_TRAFFIC,
-    GOAL_NOT_MET,
-    GIVEN_BACK,
-    FEWER_BLOCKS,
-    LOST_TRIALS,
-    SECOND_MODE,
-)
-
-
+KINDS = (*KINDS_OF_REMARKS, FEWER_BLOCKS, LOST_TRIALS, SECOND_MODE)  # in the order of their marks
 _BY_SIZE = {TOO_SHORT, TOO_FEW, GENERATOR_DELAY, AMONG_LOST, GOAL_NOT_MET, AT_LEAST, GIVEN_BACK}
 BY_SIZE_OF_POOLED = _BY_SIZE - {TOO_FEW}  # for the packets of all trials together, which may be enough
 
@@ -77,7 +46,7 @@ class Mark:
 def in_order(kinds: Iterable[str]) -> tuple[str, ...]:
     """Return each kind once, known kinds first."""
     found = dict.fromkeys(kinds)
-    return (*(kind for kind in _ORDER if kind in found), *(kind for kind in found if kind not in _ORDER))
+    return (*(kind for kind in KINDS if kind in found), *(kind for kind in found if kind not in KINDS))
 
 
 def marks_by_metric(attempts: Iterable[Attempt], names: Collection[str]) -> dict[str, tuple[Mark, ...]]:

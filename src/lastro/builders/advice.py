@@ -31,10 +31,7 @@ from lastro.words.language import Language
 from lastro.words.numbers import percent
 
 _MUCH = 1.5  # keep the length in use if the best length is within this factor of it
-_FORMS: Forms = {
-    Metric: attrgetter("name"),
-    BlocksAdvice: lambda blocks: own(blocks, now="half_width"),
-}
+_FORMS: Forms = {Metric: attrgetter("name"), BlocksAdvice: lambda blocks: own(blocks, now="half_width")}
 
 
 def advice_blocks(advice: Advice, say: Language) -> Iterator[Block]:

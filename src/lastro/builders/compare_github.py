@@ -7,14 +7,7 @@ from __future__ import annotations
 
 from lastro.analysis.comparison import ComparedCell, Comparison
 from lastro.builders.data.comparison import figures
-from lastro.words.comparison import (
-    changed_host_text,
-    conclusion,
-    difference_lines,
-    guest_notes,
-    label,
-    not_compared,
-)
+from lastro.words.comparison import changed_host_text, conclusion, difference_lines, guest_notes, label, not_compared
 from lastro.words.language import ENGLISH
 
 _MOST = 9

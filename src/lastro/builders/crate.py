@@ -137,12 +137,7 @@ class Crate:
 def metadata(crate: Crate, files: Sequence[CrateFile]) -> str:
     """Return the text of ro-crate-metadata.json. `files` are all other files."""
     graph = [
-        {
-            "@id": METADATA,
-            "@type": "CreativeWork",
-            "about": _ref("./"),
-            "conformsTo": _ref(HOME),
-        },
+        {"@id": METADATA, "@type": "CreativeWork", "about": _ref("./"), "conformsTo": _ref(HOME)},
         _root(crate, files),
         *_authors(crate),
         _licence(crate),

@@ -18,14 +18,7 @@ from lastro.words.campaign import percent, premises
 from lastro.words.claims_text import TALLY_WORDS
 from lastro.words.estimates import estimate_text, numeric, p_text
 from lastro.words.language import Language
-from lastro.words.numbers import (
-    contrast_ratio,
-    direction_text,
-    metric_heading,
-    ratio_range,
-    verdict_counts,
-    verdict_text,
-)
+from lastro.words.numbers import direction_text, metric_heading, ratio_range, ratio_text, verdict_counts, verdict_text
 from lastro.words.phrases import joined
 from lastro.words.pool import ratio_on
 
@@ -163,7 +156,7 @@ def _mean_row(effect: PooledEffect, say: Language) -> tuple[str, ...]:
     assert found is not None and mean is not None and effect.prediction is not None
     verdict = verdict_text(effect.verdict, say)
     return (
-        _label(effect, say), contrast_ratio(mean, say), verdict, ratio_range(effect.prediction, say),
+        _label(effect, say), ratio_text(mean, say), verdict, ratio_range(effect.prediction, say),
         estimate_text(found.tau, found.tau_interval, say), p_text(found.p, say), p_text(effect.p_adjusted, say),
         str(found.n),
     )  # fmt: skip
@@ -179,7 +172,7 @@ def apart_table(found: PooledStudy, metric: Metric, say: Language) -> Table:
         if effect.apart:
             both = [f"{found.hosts[one.host].name}: {ratio_on(one, say)}" for one in effect.hosts if one.effect]
             texts = p_text(effect.apart.p, say), p_text(effect.p_adjusted, say)
-            rows.append((_label(effect, say), *both, contrast_ratio(effect.apart, say), *texts))
+            rows.append((_label(effect, say), *both, ratio_text(effect.apart, say), *texts))
     title = say("{metric} on two hosts", metric=metric_heading(metric))
     return Table(f"apart-{metric.name}", title, columns, tuple(rows), numeric(3, 6), note=direction_text(metric, say))
 

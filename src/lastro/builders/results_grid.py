@@ -12,7 +12,7 @@ from lastro.analysis.verdicts import Verdict, verdict
 from lastro.builders.content import Content
 from lastro.builders.tables import captioned, levels_of, n_text, results_table, scaling_table
 from lastro.document import Grid, GridCell, GridRow, Span, Text
-from lastro.stats.ratios import Ratio
+from lastro.stats.intervals import Estimate
 from lastro.stats.scaling import FittedLine
 from lastro.words import campaign as words
 from lastro.words.language import Language
@@ -114,10 +114,7 @@ def _cell(content: Content, row: Row, at: int, reach: float) -> GridCell:
     marks = [
         part
         for mark in cell.marks
-        for part in (
-            Span(" "),
-            Span(say(mark.kind), "warning", f"{mark.text} ({say.count(mark.n, 'trial')})".strip()),
-        )
+        for part in (Span(" "), Span(say(mark.kind), "warning", f"{mark.text} ({say.count(mark.n, 'trial')})".strip()))
     ]
     if cell.summary is None:
         return GridCell(((Span(say("not measured"), "dim"), *marks),))
@@ -155,7 +152,7 @@ def _reach(view: MetricView) -> float:
     return min(most, max([least, *ends]))
 
 
-def _axis(ratio: Ratio, reach: float) -> tuple[float, float, float] | None:
+def _axis(ratio: Estimate, reach: float) -> tuple[float, float, float] | None:
     """Return the places of a ratio and its interval on a logarithmic axis with 1 in the middle."""
     if ratio.interval is None or ratio.value is None:
         return None

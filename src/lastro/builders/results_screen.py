@@ -226,7 +226,7 @@ def _reasons_of_ratios(report: CampaignResults) -> Iterator[str]:
         f"{cell.metric.name}: {cell.ratio.absent_because}"
         for row in report.rows
         for cell in row.cells
-        if cell.ratio is not None and cell.ratio.absent_because and min(cell.ratio.n) > 1
+        if cell.ratio is not None and cell.ratio.absent_because and min(cell.ratio.sides) > 1
     }
     yield from sorted(reasons)
 

@@ -5,29 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from lastro.builders.baseline_tables import comparisons_table, quantiles_table
-from lastro.builders.expected_table import expected_table
-from lastro.builders.variance_table import anova_table
+from lastro.builders.baseline_tables import comparisons_table, expected_table, quantiles_table
 from lastro.document import Table
 from lastro.figures.effects import judged, mark_words
+from lastro.stats.anova import TYPE
 from lastro.stats.notes import N_
 from lastro.units import significant
 from lastro.words import claims as claim_words
 from lastro.words.claims_text import measured_text
 from lastro.words.estimates import difference_text, number_text, numeric, p_text, share_text
 from lastro.words.language import Language
-from lastro.words.numbers import MINUS, VERDICT_MARKS, contrast_ratio, metric_heading
+from lastro.words.numbers import MINUS, VERDICT_MARKS, metric_heading, ratio_text
 from lastro.words.remarks import signs_of
 
 if TYPE_CHECKING:
     from lastro.analysis.claims import Judgement
-    from lastro.analysis.model import (
-        FactorPairs,
-        Interaction,
-        LevelEffect,
-        MetricAnalysis,
-    )
-    from lastro.stats.contrasts import Contrast, MeanComparison
+    from lastro.analysis.model import FactorPairs, Interaction, LevelEffect, MetricAnalysis
+    from lastro.stats.anova import Anova, Effect
+    from lastro.stats.contrasts import MeanComparison
+    from lastro.stats.intervals import Estimate
+    from lastro.stats.randomisation import Randomisation
     from lastro.stats.usl import Parameter
 
 LEAST_LEVELS, MOST_LEVELS = 3, 8  # of a factor with a table of all pairs
@@ -111,7 +108,7 @@ def _effect_columns(metric: MetricAnalysis, say: Language) -> tuple[str, ...]:
 
 def _effect_row(metric: MetricAnalysis, effect: LevelEffect, say: Language) -> tuple[str, ...]:
     mark = VERDICT_MARKS[judged(metric.metric, effect)]
-    ratio = f"{mark} {contrast_ratio(effect.ratio, say)}".strip() + signs_of(effect.kinds)
+    ratio = f"{mark} {ratio_text(effect.ratio, say)}".strip() + signs_of(effect.kinds)
     return (
         effect.level,
         effect.reference,
@@ -125,7 +122,7 @@ def _effect_row(metric: MetricAnalysis, effect: LevelEffect, say: Language) -> t
     )
 
 
-def _n_text(found: Contrast, say: Language) -> str:
+def _n_text(found: Estimate, say: Language) -> str:
     """Format n and the degrees of freedom of a test: '12 blocks (11)'; trials where it is not paired."""
     n = say.count(found.n, "block" if found.pairing == "paired" else "trial")
     if found.df is None:
@@ -154,7 +151,7 @@ def pairs_table(metric: MetricAnalysis, pairs: FactorPairs, say: Language) -> Ta
 
 
 def _pair_texts(found: MeanComparison, say: Language) -> tuple[str, str, str]:
-    return contrast_ratio(found.ratio, say), difference_text(found.difference, say), p_text(found.p_adjusted, say)
+    return ratio_text(found.ratio, say), difference_text(found.difference, say), p_text(found.p_adjusted, say)
 
 
 def usl_table(metric: MetricAnalysis, say: Language) -> Table:
@@ -215,3 +212,55 @@ def _claim_row(judgement: Judgement, say: Language) -> tuple[str, ...]:
         str(part.effect.n) if part else "",
         "; ".join(filter(None, (judged, claim_words.beside_text(claim, say)))),
     )
+
+
+def anova_table(metric: MetricAnalysis, say: Language) -> Table:
+    """Return the analysis of variance, with the fraction of the variation that each effect explains."""
+    anova = metric.anova
+    columns = (say("source"), "df", "SS", say("explained"))
+    title = say("Analysis of variance of {metric}", metric=metric.metric.name)
+    name = f"anova-{metric.metric.name}"
+    if anova is None:
+        why = say.note(metric.why_none) if metric.why_none else ""
+        notes = (say("No analysis of variance: {why}.", why=why), *_orders_notes(metric.randomisation, say))
+        return Table(name, title, columns, (), note=" ".join(notes))
+    rows = [_anova_row(effect, say) for effect in (*anova.effects, anova.residual)]
+    df = sum(effect.df for effect in (*anova.effects, anova.residual))
+    rows.append((say("total"), say.integer(df), number_text(anova.total_ss, say), share_text(1.0, say)))
+    return Table(name, title, columns, tuple(rows), numeric(1, 4), note=" ".join(_anova_notes(metric, anova, say)))
+
+
+def _anova_row(effect: Effect, say: Language) -> tuple[str, ...]:
+    names = {"block": N_("block"), "residual": N_("residual")}
+    return (
+        say(names[effect.name]) if effect.name in names else effect.name,
+        say.integer(effect.df),
+        number_text(effect.ss, say),
+        share_text(effect.explained, say),
+    )
+
+
+def _anova_notes(metric: MetricAnalysis, anova: Anova, say: Language) -> Sequence[str]:
+    kind = say("Type {kind}, n = {n}.", kind=TYPE, n=say.integer(anova.n))
+    notes = dict.fromkeys(say.note(note) for note in (*metric.notes, *anova.notes))
+    return (kind, *(f"{note[:1].upper()}{note[1:]}." for note in notes), *_orders_notes(metric.randomisation, say))
+
+
+def _orders_notes(orders: Randomisation | None, say: Language) -> Iterator[str]:
+    """Yield notes on whether the treatments differ at all, by a test with fewer assumptions than the ANOVA."""
+    if orders is None:
+        return
+    if orders.f is not None:
+        yield say(
+            "All treatments, adjusted for blocks: F = {f} with {df1} and {df2} degrees of freedom (p {p}).",
+            f=number_text(orders.f, say),
+            df1=say.integer(orders.df1),
+            df2=say.integer(orders.df2),
+            p=p_text(orders.p_of_f, say, sign=True),
+        )
+    how = N_("Randomisation within blocks: p {p}, of {n} orders at random.")
+    if orders.exact:
+        how = N_("Randomisation within blocks: p {p}, of all {n} orders.")
+        if orders.p == orders.least:
+            how = N_("Randomisation within blocks: p {p}, of all {n} orders, the least that they allow.")
+    yield say(how, p=p_text(orders.p, say, sign=True), n=say.integer(orders.orders))

@@ -18,7 +18,7 @@ from lastro.units import human_duration, significant
 from lastro.words.estimates import p_text, share_text
 from lastro.words.language import Language
 from lastro.words.mean_caveats import lost_sentences, mode_sentences
-from lastro.words.numbers import MINUS, contrast_ratio
+from lastro.words.numbers import MINUS, ratio_text
 
 if TYPE_CHECKING:
     from lastro.stats.anova import Anova
@@ -105,7 +105,7 @@ def _widest(metric: MetricAnalysis, say: Language) -> Iterator[str]:
     if effect is None or effect.decision == "unknown" or effect.distance == 0:
         return
     n = sum(other.p is not None for other in metric.effects)
-    ratio = contrast_ratio(effect.ratio, say)
+    ratio = ratio_text(effect.ratio, say)
     if effect.decision == "same":
         yield say(
             "No level of any factor differs significantly from its reference, after correction for {comparisons}; "

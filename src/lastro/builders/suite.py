@@ -4,6 +4,7 @@ It links to the report of each study, which has the details."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -29,8 +30,6 @@ from lastro.words import campaign as words
 from lastro.words.claims_text import explanation, tally_text
 from lastro.words.language import Language
 from lastro.words.opening import opening
-
-_KEY_FIGURES = ("curve", "effects", "distribution")  # in order of preference
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,14 +108,11 @@ def _study(section: StudySection, say: Language) -> Iterator[Block]:
 
 
 def _key_figure(content: Content) -> Iterator[Figure]:
-    """Yield the most informative figure: one of the first measured metric."""
-    found = [
-        plan for plan in planned(content) if plan.metric is not None and content.report.views[plan.metric].n_blocks
-    ]
-    for plan in (plan for kind in _KEY_FIGURES for plan in found if plan.kind == kind):
-        if svgs := plate(plan):
-            yield Figure(plan.title, svgs)
-            return
+    """Yield the first figure of a measured metric: as in the report of the study, it shows the values themselves."""
+    views = content.report.views
+    plans = (plan for plan in planned(content) if plan.metric is not None and views[plan.metric].n_blocks)
+    drawn = (Figure(plan.title, plate(plan)) for plan in plans)
+    yield from itertools.islice((figure for figure in drawn if figure.svgs), 1)
 
 
 def _claims(sections: Sequence[StudySection], say: Language) -> Table:

@@ -34,14 +34,7 @@ from lastro.words.numbers import (
     metric_heading,
     ratio_text,
 )
-from lastro.words.numeric import (
-    against_text,
-    level_text,
-    sizes_text,
-    slope_text,
-    slopes_note,
-    why_missing,
-)
+from lastro.words.numeric import against_text, level_text, sizes_text, slope_text, slopes_note, why_missing
 from lastro.words.reasons import grouped
 from lastro.words.remarks import short, sign, signs
 

@@ -1,19 +1,17 @@
-"""Printing, as wide as the terminal: layouts of rich, blocks; documents; small tables."""
+"""Printing, as wide as the terminal: blocks; documents; small tables."""
 
 from __future__ import annotations
 
 import io
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lastro.plain import unfiltered, without_controls
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from lastro.document import Document
     from lastro.figures import Picture
     from lastro.words.language import Language
@@ -21,34 +19,24 @@ if TYPE_CHECKING:
 _LEAST_WIDTH = 60
 
 
-def print_laid_out(laid_out: Callable[[int], Iterable[RenderableType]], *, as_it_is: bool = False) -> None:
-    """Print what `laid_out` returns for a width in cells. If `as_it_is`, its lines are neither wrapped nor cropped.
-
-    Lastro writes the text itself: rich ends the program with exit code 1 when the reader of a pipe has gone."""
-    from lastro.console import PlainConsole
-
-    text = io.StringIO()
-    console = PlainConsole(
-        file=text, force_terminal=sys.stdout.isatty(), highlight=False, markup=False, emoji=False,
-        width=terminal_width(),
-    )  # fmt: skip
-    for each in laid_out(console.width):
-        if as_it_is:
-            console.print(each, no_wrap=True, crop=False, overflow="ignore")
-        else:
-            console.print(each)
-    unfiltered(sys.stdout).write(text.getvalue())
-
-
 def terminal_width() -> int:
     return max(_LEAST_WIDTH, shutil.get_terminal_size((100, 24)).columns)
 
 
 def print_blocks(document: Document, say: Language, *, everything: bool = False) -> None:
-    """Print a document, as wide as the terminal; with `everything`, also what is folded."""
+    """Print a document, as wide as the terminal; with `everything`, also what is folded.
+
+    Lastro writes the text itself: rich ends the program with exit code 1 when the reader of a pipe has gone."""
+    from lastro.console import PlainConsole
     from lastro.render.terminal import styled_lines
 
-    print_laid_out(lambda width: styled_lines(document, width, say, everything=everything), as_it_is=True)
+    text, width = io.StringIO(), terminal_width()
+    console = PlainConsole(
+        file=text, force_terminal=sys.stdout.isatty(), highlight=False, markup=False, emoji=False, width=width
+    )
+    for line in styled_lines(document, width, say, everything=everything):
+        console.print(line, no_wrap=True, crop=False, overflow="ignore")
+    unfiltered(sys.stdout).write(text.getvalue())
 
 
 def print_document(text: str) -> None:

@@ -7,8 +7,9 @@ untestable here. The rule for the verdicts is in docs/explanation-claims.md.
   lastro claims DIR --json                  one JSON document
   lastro claims DIR --fail-on contradicted  exit code 4 when a claim has this verdict
 
-For a suite, one table has the claims of all studies; each study is judged as a campaign of its own. Several campaigns
-of one study, such as those of levels that require different kernels, are judged together: lastro claims DIR DIR ...
+For a suite, the claims of all studies follow each other; each study is judged as a campaign of its own. Several
+campaigns of one study, such as those of levels that require different kernels, are judged together:
+lastro claims DIR DIR ...
 
 Needs no root. A verdict is not an error: without --fail-on the exit code is 0."""
 
@@ -23,9 +24,10 @@ from lastro.app.contents import JudgedClaims, claims_of, find_claims, judged, lo
 from lastro.campaign import suite as suites
 from lastro.campaign.suite import Suite
 from lastro.cli._common import campaigns_argument, language_argument
-from lastro.cli._terminal import print_laid_out
+from lastro.cli._terminal import print_blocks
 from lastro.errors import InputError
 from lastro.plain import json_text
+from lastro.words.claims_text import source_text
 from lastro.words.language import Language, language
 
 if TYPE_CHECKING:
@@ -55,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     first, *others = args.dirs
     if not others and suites.is_suite(first):
         return _run_suite(args, first)
-    from lastro.builders.claims_table import render_claims
+    from lastro.builders.claims import claims_blocks
     from lastro.builders.data.claims import claims_text
 
     data = loaded_together(args.dirs)
@@ -64,7 +66,8 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(claims_text(found.claims, found.judgements, found.report, say))
     else:
-        print_laid_out(lambda _: [render_claims(found.claims, found.judgements, found.report, say)])
+        title = source_text(found.claims.source) or found.claims.file
+        print_blocks(claims_blocks(title, {"": (found.judgements, found.report)}, say), say)
     return _exit_code(args.fail_on, found.judgements)
 
 
@@ -91,10 +94,10 @@ def _run_suite(args: argparse.Namespace, directory: Path) -> int:
     if args.json:
         print(json_text(_suite_document(directory, suite, found, waiting, say)))
     else:
-        from lastro.builders.claims_table import render_suite_claims
+        from lastro.builders.claims import claims_blocks
 
         rows = {name: (judged.judgements, judged.report) for name, judged in found.items()}
-        print_laid_out(lambda _: [render_suite_claims(suite.label, rows, waiting, say)])
+        print_blocks(claims_blocks(suite.label, rows, say, suite=True, waiting=waiting), say)
     judgements = [one for judged in found.values() for one in judged.judgements]
     return _exit_code(args.fail_on, judgements, unjudged=bool(waiting))
 

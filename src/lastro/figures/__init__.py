@@ -44,15 +44,7 @@ if TYPE_CHECKING:
     from lastro.analysis.as_published import AsPublished
     from lastro.analysis.claims import Judgement
 
-__all__ = [
-    "NARROW_IN",
-    "WIDE_IN",
-    "FigurePlan",
-    "Kind",
-    "Picture",
-    "pictures",
-    "plans",
-]
+__all__ = ["NARROW_IN", "WIDE_IN", "FigurePlan", "Kind", "Picture", "pictures", "plans"]
 
 Kind = Literal[
     "curve", "variation", "effects", "interaction", "distribution", "scaling", "checks", "claims", "floor", "course",

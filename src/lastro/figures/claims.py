@@ -18,7 +18,7 @@ from lastro.words.numbers import no_exponent
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from lastro.stats.contrasts import Contrast
+    from lastro.stats.intervals import Estimate
 
 Group = tuple[str, str]  # measure and unit
 
@@ -42,7 +42,7 @@ def draw_claims(judgements: Sequence[Judgement], say: Language, metrics: Sequenc
     return drawn_rows(panels, say("Published and measured"), [how, marks, *arrows], say)
 
 
-def judged_effect(one: Judgement) -> tuple[str, Contrast | None]:
+def judged_effect(one: Judgement) -> tuple[str, Estimate | None]:
     """Return the measure in which a claim is drawn (that of the published figure, if any), and the effect in it."""
     part = one.part
     if part is None:

@@ -14,7 +14,7 @@ from lastro.figures.scale import AxisEnds, over
 from lastro.figures.style import GREY, PALETTE, metric_title
 from lastro.results.samples import Metric
 from lastro.words.language import Language
-from lastro.words.numbers import VERDICT_MARKS, axis_numbers, contrast_ratio, no_exponent
+from lastro.words.numbers import VERDICT_MARKS, axis_numbers, no_exponent, ratio_text
 from lastro.words.remarks import short, signs_of
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def _words(metric: Metric, effect: LevelEffect, say: Language) -> str:
     """Return the ratio with its interval, n, and the number of combinations if some are missing."""
     text = say("no ratio")
     if effect.ratio.value is not None and effect.ratio.value > 0:
-        ratio = no_exponent(contrast_ratio(effect.ratio, say))
+        ratio = no_exponent(ratio_text(effect.ratio, say))
         text = f"{VERDICT_MARKS[judged(metric, effect)]} {ratio}".strip() + signs_of(effect.kinds)
     n = say("n = {n} and {reference}", n=say.integer(effect.n[0]), reference=say.integer(effect.n[1]))
     if effect.difference.pairing == "paired":

@@ -15,7 +15,7 @@ from lastro.figures.scale import AxisEnds, over
 from lastro.figures.style import FAINT, GREY, file_stem, metric_title
 from lastro.words.campaign import titled
 from lastro.words.language import Language
-from lastro.words.numbers import VERDICT_MARKS, contrast_ratio, no_exponent, ratio_range
+from lastro.words.numbers import VERDICT_MARKS, no_exponent, ratio_range, ratio_text
 from lastro.words.pool import place, ratio_on
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def _rows(found: PooledStudy, effect: PooledEffect, say: Language) -> Iterator[F
         yield FigureRow(found.hosts[one.host].name, no_exponent(ratio_on(one, say)), [dot] if drawable else [])
     mean, new = effect.mean, effect.prediction
     if mean is not None and new is not None:
-        words = f"{VERDICT_MARKS[effect.verdict]} {no_exponent(contrast_ratio(mean, say))}".strip()
+        words = f"{VERDICT_MARKS[effect.verdict]} {no_exponent(ratio_text(mean, say))}".strip()
         ends = (mean.interval.low, mean.interval.high) if mean.interval is not None else None
         diamond = RowDot(mean.value or 1.0, ends, COLOURS.get(effect.verdict, "black"), diamond=True)
         yield FigureRow(say("mean over hosts"), words, [diamond])

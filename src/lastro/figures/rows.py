@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_NAME_PT = 8.0
+_NAME_PT, _AXIS_PT = 8.0, 8.5
 _LINE_IN = 1.22 * _NAME_PT / 72
 _MARK_IN = 0.17  # for the dot, under the text of a narrow figure
 _GAP_IN = 0.08
@@ -122,7 +122,7 @@ def drawn_rows(
         if panel.reference is not None:
             axes.axvline(panel.reference, color="black", linewidth=0.9)
         axes.set_xlim(panel.ends.low, panel.ends.high)
-        axes.set_xlabel(panel.text)
+        axes.set_xlabel(wrapped(panel.text, chars(width_of(figure) - 0.2, _AXIS_PT), 160), fontsize=_AXIS_PT)
     legend(figure, [handle(name, look) for name, look in looks], most=3)
     headed(figure, title, *how)
     stacked[0].get_gridspec().set_height_ratios(heights_in)

@@ -188,10 +188,11 @@ def _stretch(figure: Figure, stacked: Sequence[Axes], height_in: float) -> float
 
 
 def _pull_in(axes: Axes, text: Text) -> None:
-    """Move a label of an axis to the left where the right edge of the figure would cut it."""
-    room_px = axes.figure.bbox.width - 0.04 * axes.figure.dpi - text.get_window_extent().x1
-    if text.get_text() and room_px < 0:
-        text.set_x(text.get_position()[0] + room_px / axes.bbox.width)
+    """Move a label of an axis to the side where an edge of the figure would cut it."""
+    box, edge_px = text.get_window_extent(), 0.04 * axes.figure.dpi
+    move_px = min(0.0, axes.figure.bbox.width - edge_px - box.x1) or max(0.0, edge_px - box.x0)
+    if text.get_text() and move_px:
+        text.set_x(text.get_position()[0] + move_px / axes.bbox.width)
 
 
 def colour_of(at: int) -> str:

@@ -10,18 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from lastro.figures.scale import AxisEnds, Ends, interval_bar
-from lastro.figures.style import (
-    GREY,
-    GRID,
-    SMALL_PT,
-    fit,
-    headed,
-    is_narrow,
-    legend,
-    new_figure,
-    numbers_in,
-    width_of,
-)
+from lastro.figures.style import GREY, GRID, SMALL_PT, fit, headed, is_narrow, legend, new_figure, numbers_in, width_of
 from lastro.figures.text import chars, em, wrapped
 from lastro.words.language import Language
 
@@ -206,7 +195,7 @@ def drawn(plot: Plot, say: Language) -> Figure:
         if not own_x:
             axes.tick_params(labelbottom=plot.labelled or at + across >= n)
         if panel.x:
-            axes.set_xlabel(panel.x.text, fontsize=SMALL_PT)
+            axes.set_xlabel(wrapped(panel.x.text, room, 160), fontsize=SMALL_PT)
         if panel.y and panel.y.text:
             axes.set_ylabel(wrapped(panel.y.text, chars(plot.panel_in, _TITLE_PT), 90))
     for axes, panel in zip(grid, plot.panels, strict=False):  # last: an open end of a shared axis depends on all panels

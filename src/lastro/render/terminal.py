@@ -25,8 +25,9 @@ from lastro.document import (
     Title,
     plain_text,
 )
+from lastro.document import Text as DocumentText
 from lastro.plain import plain
-from lastro.render.terminal_grid import grid_lines
+from lastro.render.terminal_grid import STYLES, grid_lines
 from lastro.words.language import Language
 
 _HANGING = "    "  # before what continues a text of a list, or a row
@@ -60,8 +61,8 @@ def _block(block: Block, width: int, say: Language, everything: bool) -> Iterato
             yield from _wrapped(lead, width)
         case Heading(text):
             yield from _wrapped(text, width, style="bold")
-        case Paragraph(content):
-            yield from _wrapped(plain_text(content), width)
+        case Paragraph(content, dim):
+            yield from _wrapped(content, width, style="dim" if dim else "")
         case Items(texts, numbered, title, tag):
             yield from _wrapped(title, width)
             for at, text in enumerate(texts, 1):
@@ -81,8 +82,13 @@ def _block(block: Block, width: int, say: Language, everything: bool) -> Iterato
             yield from _wrapped(title, width, style="bold")
             yield from grid_lines(block, width)
             yield from (line for text in (note, *legend) for line in _wrapped(plain_text(text), width, _HANGING))
-        case Notes():
-            yield from _block(block.as_text(), width, say, everything)
+        case Notes(title, notes):
+            yield from _wrapped(title, width)
+            for at, (_, (first, *rest)) in enumerate(notes):
+                yield from [Text()] if at else []
+                yield from _wrapped(first, width, _HANGING)
+                for line in rest:
+                    yield from (Text("  ") + part for part in _wrapped(line, width - 2, "  "))
         case Fold(summary, blocks):
             text = plain_text(summary)
             yield from _wrapped(text if everything else say("{what}; --all shows them", what=text), width)
@@ -109,5 +115,15 @@ def _table(table: Table, width: int) -> Iterator[Text]:
             yield from (Text(_HANGING) + part for part in _wrapped(line, width - len(_HANGING), _HANGING))
 
 
-def _wrapped(text: str, width: int, hanging: str = "", style: str = "") -> list[Text]:
-    return [Text(plain(line), style) for line in textwrap.wrap(text, width, subsequent_indent=hanging)]
+def _wrapped(text: DocumentText, width: int, hanging: str = "", style: str = "") -> Iterator[Text]:
+    """Yield the lines of a text; those after the first begin with `hanging`. Words keep the styles of their spans."""
+    whole, end = plain_text(text), 0
+    for at, line in enumerate(textwrap.wrap(whole, width, subsequent_indent=hanging)):
+        shown, indent = Text(plain(line), style), len(hanging) if at else 0
+        start = max(end, whole.find(line[indent:], end)) - indent
+        end = start + len(line)
+        place = 0
+        for span in () if isinstance(text, str) else text:
+            first, place = place, place + len(span.text)
+            shown.stylize(STYLES.get(span.kind, ""), max(0, first - start), max(0, place - start))
+        yield shown

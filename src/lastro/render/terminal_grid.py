@@ -17,7 +17,7 @@ from lastro.plain import plain
 
 _MANY = 40  # rows: with more, all but two of the columns that name rows are always headings
 _GAP = 2  # cells between columns
-_STYLES = {
+STYLES = {
     "strong": "bold", "dim": "dim", "warning": "yellow", "baseline": "bold blue", "better": "green", "worse": "red",
     "higher": "cyan", "lower": "cyan", "same": "dim",
 }  # fmt: skip
@@ -54,7 +54,7 @@ def _texts(row: GridRow) -> list[Text]:
 
 
 def _text(cell: GridCell) -> Text:
-    lines = (Text.assemble(*((plain(span.text), _STYLES.get(span.kind, "")) for span in line)) for line in cell.lines)
+    lines = (Text.assemble(*((plain(span.text), STYLES.get(span.kind, "")) for span in line)) for line in cell.lines)
     return Text("\n").join(lines)
 
 

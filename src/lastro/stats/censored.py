@@ -14,7 +14,6 @@ from dataclasses import replace
 from lastro.stats.intervals import Bound, Estimate, Interval, Summary, describe
 from lastro.stats.notes import Note
 from lastro.stats.order import median_interval
-from lastro.stats.ratios import Ratio
 
 MEDIAN_IS_BOUND = "the median itself is only a lower bound"
 END_IS_BOUND = "the upper end of the interval of the median is only a lower bound"
@@ -60,17 +59,17 @@ def median_of_bounded(values: Sequence[float], bounded: Sequence[bool], confiden
     beyond = 2 * max(map(abs, values)) + 1
     lifted = median_interval([beyond if bound else v for v, bound in zip(values, bounded, strict=True)], confidence)
     if lifted.value != found.value:
-        return replace(found, interval=None, bound="≥", absent_because=Note(MEDIAN_IS_BOUND))
+        return replace(found.without(Note(MEDIAN_IS_BOUND)), bound="≥")
     if found.interval and lifted.interval and lifted.interval.high != found.interval.high:
-        return replace(found, interval=None, absent_because=Note(END_IS_BOUND))
+        return found.without(Note(END_IS_BOUND))
     return found
 
 
-def ratio_of_bounded(ratio: Ratio, *, of: bool, to: bool) -> Ratio:
+def ratio_of_bounded(ratio: Estimate, *, of: bool, to: bool) -> Estimate:
     """Return a ratio whose numerator (`of`) or denominator (`to`) is only a lower bound of a mean, both above zero."""
     if of and to:
-        return replace(ratio, value=None, interval=None, unbounded=False, absent_because=Note(BOTH_ARE_BOUNDS))
+        return replace(ratio, value=None, interval=None, absent_because=Note(BOTH_ARE_BOUNDS))
     if ratio.value is None or not (of or to):
         return ratio
     bound: Bound = "≥" if of else "≤"
-    return replace(ratio, interval=None, unbounded=False, bound=bound, absent_because=Note(RATIO_IS_BOUND))
+    return replace(ratio, interval=None, bound=bound, absent_because=Note(RATIO_IS_BOUND))

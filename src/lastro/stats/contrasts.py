@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from lastro.stats.families import JudgedEstimate, judge
-from lastro.stats.intervals import Interval
-from lastro.stats.notes import Note
+from lastro.stats.intervals import Estimate, Interval
+from lastro.stats.notes import UNBOUNDED, ZERO_DENOMINATOR, Note
 from lastro.stats.pairing import Pairing
 from lastro.stats.student import t_p
 from lastro.stats.weights import less
@@ -29,26 +29,8 @@ Sides = tuple[Mapping[K, float], Mapping[K, float]]
 # Why something is absent; the report's catalogues translate these.
 NO_WEIGHT = "no cell has a weight"
 ONE_VALUE = "a cell with one value: an interval needs 2 trials or more in each"
-ZERO_DENOMINATOR = "the difference to compare with is zero"
-UNBOUNDED = "unbounded: the difference to compare with is not distinguishable from zero"
 APART = "no common treatment links the two campaigns"
 NO_SPREAD = "nothing varied, in too few blocks to exclude chance"
-
-
-@dataclass(frozen=True, slots=True)
-class Contrast:
-    """A weighted sum of cell means, in the unit of the values, or a ratio of two such sums, dimensionless.
-
-    `p` is that of the null hypothesis that the sum (for a ratio: its numerator, or what exceeds 1) is zero. `n` counts
-    blocks when paired, else the values in all cells that have a weight. `absent_because` explains what is None."""
-
-    value: float | None
-    interval: Interval | None
-    p: float | None
-    df: float | None
-    n: int
-    pairing: Pairing
-    absent_because: Note | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +40,8 @@ class MeanComparison:
     Both intervals and `p_adjusted` hold together with those of the family. `error` is the standard error of the
     difference, of the logarithms where `log`; `critical` is the number of them from the value to the ends."""
 
-    ratio: Contrast
-    difference: Contrast
+    ratio: Estimate
+    difference: Estimate
     p: float | None
     p_adjusted: float | None
     error: float | None
@@ -71,20 +53,11 @@ class MeanComparison:
 
     def reversed(self) -> MeanComparison:
         """Return the same comparison with its sides exchanged: the inverse of its ratio, and its difference negated."""
-        ratio, difference = self.ratio, self.difference
-        value = 1 / ratio.value if ratio.value else None
-        ends = ratio.interval if ratio.interval and ratio.interval.low > 0 else None
-        inverse = Interval(1 / ends.high, 1 / ends.low, ends.confidence) if ends else None
-        why = ratio.absent_because if ends or ratio.absent_because else Note(UNBOUNDED)
-        ends = difference.interval
-        negated = Interval(-ends.high, -ends.low, ends.confidence) if ends else None
-        return replace(
-            self,
-            ratio=replace(ratio, value=value, interval=inverse, absent_because=why),
-            difference=replace(
-                difference, value=None if difference.value is None else -difference.value, interval=negated
-            ),
-        )
+        ratio = self.ratio
+        if ratio.interval is None or ratio.interval.low <= 0:
+            ratio = ratio.without(ratio.absent_because or Note(UNBOUNDED))
+        inverse = ratio.mapped(lambda value: 1 / value) if ratio.value else replace(ratio, value=None)
+        return replace(self, ratio=inverse, difference=self.difference.mapped(lambda value: -value))
 
 
 def compare(
@@ -104,7 +77,7 @@ def compare_one(model: BlockModel, of: Mapping[K, float], to: Mapping[K, float],
     return compare(model, [(of, to)], confidence)[0]
 
 
-def replicated(model: BlockModel, of: Mapping[K, float], to: Mapping[K, float], confidence: float) -> Contrast:
+def replicated(model: BlockModel, of: Mapping[K, float], to: Mapping[K, float], confidence: float) -> Estimate:
     """Return the ratio of two means, with the interval in which that of another campaign like this one will lie.
 
     The ratios of both campaigns are uncertain, so the variance is doubled; its degrees of freedom are those of this
@@ -117,7 +90,7 @@ def replicated(model: BlockModel, of: Mapping[K, float], to: Mapping[K, float], 
     if not model.log:
         return _ratio(model, of, to, judged, gap, confidence, campaigns=2)
     error = None if gap.error is None else math.sqrt(2) * gap.error
-    return _of_logs(replace(gap, error=error, bias=2 * gap.bias), judged, confidence)
+    return _sum(replace(gap, error=error, bias=2 * gap.bias), judged, confidence).mapped(exponential)
 
 
 def log_ratio(model: BlockModel, of: Mapping[K, float], to: Mapping[K, float]) -> CellEstimate | None:
@@ -134,7 +107,7 @@ def log_ratio(model: BlockModel, of: Mapping[K, float], to: Mapping[K, float]) -
     return replace(model.estimate(less(*relative)), value=math.log(a / b))
 
 
-def linear(model: BlockModel, weights: Mapping[K, float], confidence: float) -> Contrast:
+def linear(model: BlockModel, weights: Mapping[K, float], confidence: float) -> Estimate:
     """Return a weighted sum of arithmetic means: {treated: 1, baseline: -1} is their difference."""
     if not any(weights.values()):
         return _absent(Note(NO_WEIGHT))
@@ -143,12 +116,10 @@ def linear(model: BlockModel, weights: Mapping[K, float], confidence: float) -> 
         return _absent(Note(APART))
     (judged,) = judge([estimate], confidence)
     found = _sum(estimate, judged, confidence)
-    if found.interval is None or not model.linear.bounded_by_zero(weights):
-        return found
-    return replace(found, interval=found.interval.above_zero())
+    return found.above_zero() if model.linear.bounded_by_zero(weights) else found
 
 
-def share(model: BlockModel, of: Mapping[K, float], to: Mapping[K, float], confidence: float) -> Contrast:
+def share(model: BlockModel, of: Mapping[K, float], to: Mapping[K, float], confidence: float) -> Estimate:
     """Return the ratio of two weighted sums of arithmetic means, of which either may be a difference.
 
     Its p is that of the numerator being zero. The interval is absent where the denominator is not distinguishable from
@@ -204,29 +175,14 @@ def _compared(
         nothing = _absent(Note(APART if gap.apart else NO_WEIGHT))
         return MeanComparison(nothing, nothing, None, None, None, None, model.log)
     if model.log:
-        ratio, at = _of_logs(gap, judged, confidence), model.estimate(to).value
-        difference = _at_mean(ratio, exponential(at))
+        ratio, mean = _sum(gap, judged, confidence).mapped(exponential), exponential(model.estimate(to).value)
+        difference = ratio.mapped(lambda value: mean * (value - 1))  # what the ratio amounts to at this mean
     else:
         ratio, difference = _ratio(model, of, to, judged, gap, confidence), _sum(gap, judged, confidence)
     return MeanComparison(ratio, difference, judged.p, judged.p_adjusted, gap.error, judged.critical, model.log)
 
 
-def _of_logs(gap: CellEstimate, judged: JudgedEstimate, confidence: float) -> Contrast:
-    of_logs = _sum(gap, judged, confidence)
-    ends = of_logs.interval
-    interval = None if ends is None else Interval(exponential(ends.low), exponential(ends.high), confidence)
-    return replace(of_logs, value=exponential(gap.value), interval=interval)
-
-
-def _at_mean(ratio: Contrast, mean: float) -> Contrast:
-    """Return the difference that a ratio amounts to at this mean."""
-    assert ratio.value is not None
-    ends = ratio.interval
-    interval = None if ends is None else Interval(mean * (ends.low - 1), mean * (ends.high - 1), ends.confidence)
-    return replace(ratio, value=mean * (ratio.value - 1), interval=interval)
-
-
-def _sum(estimate: CellEstimate, judged: JudgedEstimate, confidence: float) -> Contrast:
+def _sum(estimate: CellEstimate, judged: JudgedEstimate, confidence: float) -> Estimate:
     interval = None
     if estimate.error is not None and judged.critical is not None and math.isfinite(judged.critical):
         half = judged.critical * estimate.error + estimate.bias
@@ -243,7 +199,7 @@ def _ratio(
     confidence: float,
     *,
     campaigns: int = 1,
-) -> Contrast:
+) -> Estimate:
     critical = judged.critical
     known = critical is not None and math.isfinite(critical)
     value, ends = model.linear.ratio(of, to, critical if critical and known else 0.0, campaigns=campaigns)
@@ -258,7 +214,7 @@ def _ratio(
 
 def _contrast(
     estimate: CellEstimate, judged: JudgedEstimate, value: float | None, interval: Interval | None
-) -> Contrast:
+) -> Estimate:
     why = None
     if estimate.error is None:
         why = Note(ONE_VALUE)
@@ -266,11 +222,11 @@ def _contrast(
         why = Note(NO_SPREAD)
     pairing: Pairing = "paired" if estimate.paired else "unpaired"
     df = None if estimate.error is None else estimate.df
-    return Contrast(value, interval, judged.p, df, estimate.n, pairing, why)
+    return Estimate(value, interval, estimate.n, why, p=judged.p, df=df, pairing=pairing)
 
 
-def _absent(why: Note) -> Contrast:
-    return Contrast(None, None, None, None, 0, "unpaired", why)
+def _absent(why: Note) -> Estimate:
+    return Estimate(None, None, 0, why)
 
 
 def exponential(value: float) -> float:

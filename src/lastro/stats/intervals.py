@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Literal
 
-from lastro.stats.notes import Note
+from lastro.stats.notes import UNBOUNDED, UNBOUNDED_BY_BASELINE, ZERO_BASELINE, ZERO_DENOMINATOR, Note
+from lastro.stats.pairing import Pairing
 from lastro.stats.resolution import rounding_of_mean
 
 # How a value bounds the truth: the truth is at least it, or at most; empty: the value is exact.
@@ -43,18 +44,54 @@ class Interval:
         """Return the part from zero up: the interval of a quantity that cannot be negative. It holds as often."""
         return replace(self, low=max(0.0, self.low), high=max(0.0, self.high))
 
+    def mapped(self, function: Callable[[float], float]) -> Interval:
+        """Return the interval of a monotonic function of the quantity."""
+        low, high = sorted((function(self.low), function(self.high)))
+        return Interval(low, high, self.confidence)
+
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A value from `n` trials, and its interval; `absent_because` explains what is None.
+    """A value and its interval: of a mean, of a weighted sum of means, of a ratio of two, or of a new value.
 
-    With a `bound`, the truth is known only to be at least, or at most, the value (`stats.censored`)."""
+    `n` counts blocks when `paired`, else values. `absent_because` explains what is None. With a `bound`, the truth is
+    known only to be at least, or at most, the value (`stats.censored`). `p` is that of the null hypothesis that the
+    value (for a ratio: its numerator, or what exceeds 1) is zero, with `df` degrees of freedom. For a ratio to a
+    baseline, `sides` counts the values of both."""
 
     value: float | None
     interval: Interval | None
     n: int
     absent_because: Note | None = None
     bound: Bound = ""
+    p: float | None = None
+    df: float | None = None
+    pairing: Pairing = "unpaired"
+    sides: tuple[int, int] = (0, 0)
+
+    @property
+    def unbounded(self) -> bool:
+        """True if a ratio has no interval, or no value, because what it is divided by may be zero."""
+        why = self.absent_because
+        return why is not None and why.message in (ZERO_DENOMINATOR, UNBOUNDED, ZERO_BASELINE, UNBOUNDED_BY_BASELINE)
+
+    @property
+    def differs(self) -> bool:
+        """True if the interval of a ratio excludes 1, that is, no difference."""
+        return self.interval is not None and not self.interval.holds(1.0)
+
+    def above_zero(self) -> Estimate:
+        """Return the estimate of a quantity that cannot be negative: its interval ends at zero."""
+        return self if self.interval is None else replace(self, interval=self.interval.above_zero())
+
+    def mapped(self, function: Callable[[float], float]) -> Estimate:
+        """Return the estimate of a monotonic function of the quantity."""
+        value = None if self.value is None else function(self.value)
+        return replace(self, value=value, interval=self.interval and self.interval.mapped(function))
+
+    def without(self, why: Note) -> Estimate:
+        """Return the value alone, and why it has no interval."""
+        return replace(self, interval=None, absent_because=why)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,9 +29,9 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from lastro.stats.intervals import Interval, alpha_of, sample_mean, t_quantile
+from lastro.stats.intervals import Estimate, Interval, alpha_of, sample_mean, t_quantile
 from lastro.stats.notes import Note
-from lastro.stats.ratios import Ratio, paired_ratio
+from lastro.stats.ratios import paired_ratio
 
 FORMAT = 2  # of floors that a campaign stores; those of format 1 had another definition
 RESAMPLINGS = 4000
@@ -63,7 +63,7 @@ class NoiseFloor:
     `ratio` is B / A over all pairs. `pairs` counts the pairs that there were; `blocks` is the n of every experiment."""
 
     floor: float | None
-    ratio: Ratio | None
+    ratio: Estimate | None
     observed: Rate
     resampled: Rate
     pairs: int

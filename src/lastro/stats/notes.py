@@ -14,6 +14,13 @@ def N_(message: str) -> str:  # noqa: N802 (gettext's own name for it)
     return message
 
 
+# Why a ratio may be of any size: of two sums of means, and to the mean of a baseline.
+ZERO_DENOMINATOR = N_("the difference to compare with is zero")
+UNBOUNDED = N_("unbounded: the difference to compare with is not distinguishable from zero")
+ZERO_BASELINE = N_("the mean of the baseline is zero")
+UNBOUNDED_BY_BASELINE = N_("unbounded: the baseline is not distinguishable from zero")
+
+
 class Numeral(str):
     """Numbers in text that Lastro wrote, such as '0.6 ± 0.2 s': a report has them with its own separators."""
 

@@ -27,7 +27,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from lastro.stats._projections import Floats
-from lastro.stats.intervals import Interval, t_quantile
+from lastro.stats.intervals import Estimate, Interval, t_quantile
 from lastro.stats.student import Side, t_p
 
 FEWEST = 3  # two hosts differ by one number, which cannot show how hosts differ
@@ -66,6 +66,10 @@ class PooledMean:
     q_p: float
     prediction: Interval
     n: int
+
+    @property
+    def estimate(self) -> Estimate:
+        return Estimate(self.value, self.interval, self.n, p=self.p, df=self.df)
 
     def p_of(self, bound: float, side: Side) -> float:
         """Return the p of the hypothesis that the mean is not above (not below) a bound."""

@@ -10,42 +10,20 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from lastro.stats._fieller import ends_of_ratio
-from lastro.stats.contrasts import UNBOUNDED as UNBOUNDED_CONTRAST
-from lastro.stats.contrasts import ZERO_DENOMINATOR, Contrast
-from lastro.stats.intervals import Bound, Interval, sample_covariance, sample_mean, satterthwaite, t_quantile, unit_of
-from lastro.stats.notes import FEWER_THAN_TWO, Note
+from lastro.stats.intervals import (
+    Estimate,
+    Interval,
+    sample_covariance,
+    sample_mean,
+    satterthwaite,
+    t_quantile,
+    unit_of,
+)
+from lastro.stats.notes import FEWER_THAN_TWO, UNBOUNDED_BY_BASELINE, ZERO_BASELINE, Note
 from lastro.stats.pairing import Pairing, match_blocks
 from lastro.stats.sampled import SampledMean
 
 Freedom = Literal["satterthwaite", "summed"]
-ZERO_BASELINE = "the mean of the baseline is zero"
-UNBOUNDED = "unbounded: the baseline is not distinguishable from zero"
-
-
-@dataclass(frozen=True, slots=True)
-class Ratio:
-    """A ratio of means, dimensionless.
-
-    `n` counts the values behind numerator and denominator (pairs, when paired). `interval` may be None;
-    `absent_because` then says why, and `unbounded` whether the reason is a baseline that may be zero. With a `bound`,
-    the truth is known only to be at least, or at most, the value (`stats.censored`)."""
-
-    value: float | None
-    interval: Interval | None
-    pairing: Pairing
-    n: tuple[int, int]
-    unbounded: bool = False
-    absent_because: Note | None = None
-    bound: Bound = ""
-
-    @property
-    def differs(self) -> bool:
-        """True if the interval excludes 1, that is, no difference."""
-        return self.interval is not None and not self.interval.holds(1.0)
-
-    def above_zero(self) -> Ratio:
-        """Return the ratio as that of two means that cannot be negative: its interval ends at zero."""
-        return self if self.interval is None else replace(self, interval=self.interval.above_zero())
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +43,7 @@ class Moments:
 
 def unpaired_ratio(
     values: Sequence[float], baseline: Sequence[float], confidence: float, freedom: Freedom = "satterthwaite"
-) -> Ratio:
+) -> Estimate:
     """Return the ratio of the means of two independent samples whose variances may differ.
 
     Degrees of freedom by Satterthwaite's approximation for a - r b at the estimated ratio (Tamhane and Logan 2004), or
@@ -75,20 +53,20 @@ def unpaired_ratio(
     return ratio_of_means(a, b, confidence, freedom)
 
 
-def ratio_of_means(a: SampledMean, b: SampledMean, confidence: float, freedom: Freedom = "satterthwaite") -> Ratio:
+def ratio_of_means(a: SampledMean, b: SampledMean, confidence: float, freedom: Freedom = "satterthwaite") -> Estimate:
     """Return the ratio of two independent means, as `unpaired_ratio` does for their samples."""
     n = (a.n, b.n)
     if b.value == 0:
-        return _zero_baseline("unpaired", n)
+        return _ratio(None, None, "unpaired", n, Note(ZERO_BASELINE))
     if min(n) < 2:
-        return Ratio(a.value / b.value, None, "unpaired", n, absent_because=Note(FEWER_THAN_TWO, n=min(n)))
+        return _ratio(a.value / b.value, None, "unpaired", n, Note(FEWER_THAN_TWO, n=min(n)))
     parts = (a.variance, (a.value / b.value) ** 2 * b.variance)
     df = satterthwaite(parts, (a.df, b.df)) if freedom == "satterthwaite" else float(sum(n) - 2)
     moments = Moments(a.value, b.value, a.variance, b.variance, 0.0, df, (a.bias, b.bias))
     return _fieller(moments, confidence, "unpaired", n)
 
 
-def paired_ratio(values: Sequence[float], baseline: Sequence[float], confidence: float) -> Ratio:
+def paired_ratio(values: Sequence[float], baseline: Sequence[float], confidence: float) -> Estimate:
     """Return the ratio of the means of paired samples: values[i] and baseline[i] come from one block.
 
     It has n - 1 degrees of freedom. Raises: ValueError when the samples are empty or differ in length."""
@@ -96,9 +74,9 @@ def paired_ratio(values: Sequence[float], baseline: Sequence[float], confidence:
     values, baseline = ([value / unit for value in side] for side in (values, baseline))
     a, b = sample_mean(values), sample_mean(baseline)
     if b == 0:
-        return _zero_baseline("paired", n)
+        return _ratio(None, None, "paired", n, Note(ZERO_BASELINE))
     if n[0] < 2:
-        return Ratio(a / b, None, "paired", n, absent_because=Note(FEWER_THAN_TWO, n=n[0]))
+        return _ratio(a / b, None, "paired", n, Note(FEWER_THAN_TWO, n=n[0]))
     var_a, var_b, cov = (
         sample_covariance(x, y) / n[0] for x, y in ((values, values), (baseline, baseline), (values, baseline))
     )
@@ -107,7 +85,7 @@ def paired_ratio(values: Sequence[float], baseline: Sequence[float], confidence:
 
 def ratio_to_baseline(
     by_block: Mapping[int, float], baseline_by_block: Mapping[int, float], confidence: float
-) -> Ratio | None:
+) -> Estimate | None:
     """Return the ratio of a treatment to its baseline, both {block: value}; None when either has no value.
 
     Paired within blocks by `pairing.match_blocks`."""
@@ -118,23 +96,23 @@ def ratio_to_baseline(
     return ratio(matched.values, matched.baseline, confidence)
 
 
-def ratio_of(contrast: Contrast, n: tuple[int, int]) -> Ratio:
+def ratio_of(contrast: Estimate, n: tuple[int, int]) -> Estimate:
     """Return a ratio of a model as a ratio to the baseline; `n` counts the values of either side where not paired."""
     why = contrast.absent_because
-    unbounded = why is not None and why.message in (UNBOUNDED_CONTRAST, ZERO_DENOMINATOR)
-    if unbounded:
-        why = Note(ZERO_BASELINE if contrast.value is None else UNBOUNDED)
-    if contrast.pairing == "paired":
-        n = contrast.n, contrast.n
-    return Ratio(contrast.value, contrast.interval, contrast.pairing, n, unbounded, why)
+    if contrast.unbounded:
+        why = Note(ZERO_BASELINE if contrast.value is None else UNBOUNDED_BY_BASELINE)
+    sides = (contrast.n, contrast.n) if contrast.pairing == "paired" else n
+    return replace(contrast, sides=sides, absent_because=why)
 
 
-def _zero_baseline(pairing: Pairing, n: tuple[int, int]) -> Ratio:
-    return Ratio(None, None, pairing, n, unbounded=True, absent_because=Note(ZERO_BASELINE))
+def _ratio(
+    value: float | None, interval: Interval | None, pairing: Pairing, n: tuple[int, int], why: Note | None = None
+) -> Estimate:
+    return Estimate(value, interval, n[0] if pairing == "paired" else sum(n), why, pairing=pairing, sides=n)
 
 
-def _fieller(m: Moments, confidence: float, pairing: Pairing, n: tuple[int, int]) -> Ratio:
+def _fieller(m: Moments, confidence: float, pairing: Pairing, n: tuple[int, int]) -> Estimate:
     ends = ends_of_ratio(m.a, m.b, (m.var_a, m.var_b, m.cov), t_quantile(confidence, m.df), m.biases)
     if ends is None:
-        return Ratio(m.a / m.b, None, pairing, n, unbounded=True, absent_because=Note(UNBOUNDED))
-    return Ratio(m.a / m.b, Interval(*ends, confidence), pairing, n)
+        return _ratio(m.a / m.b, None, pairing, n, Note(UNBOUNDED_BY_BASELINE))
+    return _ratio(m.a / m.b, Interval(*ends, confidence), pairing, n)

@@ -14,9 +14,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lastro.stats.contrasts import NO_SPREAD, UNBOUNDED, ZERO_DENOMINATOR, Contrast
-from lastro.stats.intervals import describe
-from lastro.stats.notes import Note
+from lastro.stats.contrasts import NO_SPREAD
+from lastro.stats.intervals import Estimate, describe
+from lastro.stats.notes import UNBOUNDED, ZERO_DENOMINATOR, Note
 from lastro.stats.ratios import paired_ratio
 from lastro.stats.student import least_paired_p, t_p, without_rounding
 
@@ -25,9 +25,9 @@ from lastro.stats.student import least_paired_p, t_p, without_rounding
 class RecoveredShare:
     """A loss, a gain, and what fraction of the loss the gain is; `n` counts blocks of a campaign, or hosts."""
 
-    loss: Contrast
-    gain: Contrast
-    fraction: Contrast
+    loss: Estimate
+    gain: Estimate
+    fraction: Estimate
 
 
 def recovered(losses: Sequence[float], gains: Sequence[float], confidence: float) -> RecoveredShare:
@@ -40,12 +40,12 @@ def recovered(losses: Sequence[float], gains: Sequence[float], confidence: float
     gain, ratio = _mean(gains, confidence), paired_ratio(gains, losses, confidence)
     why = Note(ZERO_DENOMINATOR if ratio.value is None else UNBOUNDED) if ratio.unbounded else gain.absent_because
     ends = None if why else ratio.interval
-    fraction = Contrast(ratio.value, ends, gain.p, gain.df, n, "unpaired", why)
+    fraction = Estimate(ratio.value, ends, n, why, p=gain.p, df=gain.df)
     return RecoveredShare(_mean(losses, confidence), gain, fraction)
 
 
-def _mean(values: Sequence[float], confidence: float) -> Contrast:
+def _mean(values: Sequence[float], confidence: float) -> Estimate:
     found, n = describe(values, confidence), len(values)
     error = (found.sd or 0.0) / math.sqrt(n)
     p, why = t_p(found.mean, error, n - 1.0, least_paired_p(n)), None if error else Note(NO_SPREAD)
-    return Contrast(found.mean, found.interval if error else None, p, n - 1.0, n, "unpaired", why)
+    return Estimate(found.mean, found.interval if error else None, n, why, p=p, df=n - 1.0)

@@ -7,8 +7,8 @@ from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from lastro.stats.contrasts import Contrast, MeanComparison
-from lastro.stats.intervals import Interval, t_quantile
+from lastro.stats.contrasts import MeanComparison
+from lastro.stats.intervals import Estimate, Interval, t_quantile
 
 MOST_BLOCKS = 1000  # beyond it, no number of blocks is named
 
@@ -31,7 +31,7 @@ class Pair:
         return self.comparison.log or (interval is not None and interval.low > 0)
 
     @property
-    def shown(self) -> Contrast:
+    def shown(self) -> Estimate:
         """The ratio if the pair is relative, and otherwise the difference in the unit of the values."""
         return self.comparison.ratio if self.relative else self.comparison.difference
 

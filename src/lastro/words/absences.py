@@ -27,7 +27,7 @@ def is_alone(cell: Cell) -> bool:
     if cell.summary is None:
         return False
     alone = cell.summary.n == 1 and not cell.summary.bounded
-    return alone or (cell.ratio is not None and cell.ratio.interval is None and min(cell.ratio.n) == 1)
+    return alone or (cell.ratio is not None and cell.ratio.interval is None and min(cell.ratio.sides) == 1)
 
 
 def absences(report: CampaignResults) -> Iterator[str]:

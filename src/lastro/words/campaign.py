@@ -14,8 +14,8 @@ from lastro.analysis.properties import PropertyTable
 from lastro.results.samples import MAX_ATTEMPTS, Metric
 from lastro.stats.censored import BOTH_ARE_BOUNDS, RATIO_IS_BOUND
 from lastro.stats.contrasts import NO_SPREAD
+from lastro.stats.intervals import Estimate
 from lastro.stats.notes import N_, Note
-from lastro.stats.ratios import Ratio
 from lastro.units import human_bytes, human_duration
 from lastro.words.language import Language
 from lastro.words.numbers import direction_text
@@ -272,25 +272,19 @@ def sequential_note(report: CampaignResults, say: Language) -> str:
     )
 
 
-def reason(ratio: Ratio, say: Language) -> str:
+def reason(ratio: Estimate, say: Language) -> str:
     """Return why the ratio has no interval; empty if it has one."""
-    if ratio.absent_because is not None and ratio.absent_because.message in (RATIO_IS_BOUND, BOTH_ARE_BOUNDS):
-        return say.note(ratio.absent_because)
-    if ratio.unbounded:
-        return say("the mean of the baseline is zero") if ratio.value is None else say(_UNBOUNDED)
-    if ratio.absent_because is not None and ratio.absent_because.message == NO_SPREAD:
-        return say.note(ratio.absent_because)
+    why = ratio.absent_because
+    if why is not None and (ratio.unbounded or why.message in (RATIO_IS_BOUND, BOTH_ARE_BOUNDS, NO_SPREAD)):
+        return say.note(why)
     return "" if ratio.interval is not None else say("an interval needs 2 trials or more")
 
 
-_UNBOUNDED = N_("unbounded: the baseline is not distinguishable from zero")
-
-
-def pairing(ratio: Ratio, say: Language) -> str:
+def pairing(ratio: Estimate, say: Language) -> str:
     """Return the pairing of a ratio and its n, such as 'paired within blocks, n = 5'."""
     if ratio.pairing == "paired":
-        return say("paired within blocks, n = {n}", n=ratio.n[0])
-    return say("unpaired, n = {n} and {m}", n=ratio.n[0], m=ratio.n[1])
+        return say("paired within blocks, n = {n}", n=ratio.sides[0])
+    return say("unpaired, n = {n} and {m}", n=ratio.sides[0], m=ratio.sides[1])
 
 
 def percent(share: float) -> str:

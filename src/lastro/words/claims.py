@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lastro.analysis.claim_effects import ClaimContrast, Measure
 from lastro.analysis.claims import Judgement, Verdict, has_magnitude, judged_interval, magnitude_differs, tolerated
-from lastro.stats.contrasts import Contrast
-from lastro.stats.intervals import Bound
+from lastro.stats.intervals import Bound, Estimate
 from lastro.stats.notes import N_, Note, percent
-from lastro.stats.ratios import Ratio
 from lastro.units import significant
+from lastro.words.estimates import estimate_text
 from lastro.words.language import ENGLISH, Language
-from lastro.words.numbers import MINUS, fixed, ratio_text
+from lastro.words.numbers import MINUS, ratio_text
 
 if TYPE_CHECKING:
     from lastro.analysis.claims.claim import Claim, Published
@@ -61,7 +60,7 @@ def published_text(published: Published | None, say: Language = ENGLISH) -> str:
 
 
 def effect_text(
-    measure: Measure, effect: Contrast, unit: str, say: Language = ENGLISH, bound: Bound | None = ""
+    measure: Measure, effect: Estimate, unit: str, say: Language = ENGLISH, bound: Bound | None = ""
 ) -> str:
     """Format an effect: '×1.051 [1.047, 1.055]', '+312 [290, 334] Mbit/s', '62.6 % [58.1, 67.0]', or the value alone.
 
@@ -69,23 +68,17 @@ def effect_text(
     if effect.value is None or bound is None:
         return say("no ratio") if measure == "ratio" else say("no value")
     if measure == "ratio":
-        unbounded = effect.interval is None and effect.df is not None
-        if effect.interval is None and not unbounded and not bound:
+        if effect.interval is None and not effect.unbounded and not bound:
             alone = say.number(f"×{significant(effect.value, 3)}".replace("-", MINUS))
             return f"{alone} ({say('no interval')})"
-        return ratio_text(
-            Ratio(effect.value, effect.interval, effect.pairing, (effect.n, effect.n), unbounded, bound=bound), say
-        )
+        return ratio_text(replace(effect, bound=bound), say)
     scale, ending = (100, " %") if measure == "share" else (1, f" {unit}" if unit else "")
     if effect.interval is None:
         number = float(significant(effect.value * scale))
         alone = say.number(_signed(number) if measure != "level" else f"{number:g}".replace("-", MINUS)) + ending
         return f"{bound} {alone}" if bound else f"{alone} ({say('no interval')})"
-    half = effect.interval.half_width * scale
-    decimals = 3 if half <= 0 else min(9, max(0, 1 - math.floor(math.log10(half))))
-    value, low, high = (fixed(x * scale, decimals) for x in (effect.value, effect.interval.low, effect.interval.high))
-    plus = "+" if measure == "difference" and not value.startswith(MINUS) else ""
-    return say.number(f"{plus}{value} [{low}, {high}]") + ending
+    text = estimate_text(effect.value * scale, effect.interval.mapped(lambda end: end * scale), say)
+    return f"{'+' if measure == 'difference' and not text.startswith(MINUS) else ''}{text}{ending}"
 
 
 def reason_text(one: Judgement, say: Language = ENGLISH) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from lastro.units import significant
@@ -9,11 +10,10 @@ from lastro.words.language import ENGLISH, Language
 from lastro.words.numbers import MINUS, fixed
 
 if TYPE_CHECKING:
-    from lastro.stats.contrasts import Contrast
-    from lastro.stats.intervals import Interval
+    from lastro.stats.intervals import Estimate, Interval
 
 
-def difference_text(found: Contrast, say: Language) -> str:
+def difference_text(found: Estimate, say: Language) -> str:
     """Format a difference as '−312 [−334, −290]'; the width of the interval determines the number of decimals."""
     return "" if found.value is None else estimate_text(found.value, found.interval, say)
 
@@ -25,7 +25,9 @@ def estimate_text(value: float, interval: Interval | None, say: Language) -> str
     low, high = interval.low, interval.high
     digits = significant(interval.half_width, 2) if interval.half_width else significant(value, 4)
     if "e" in digits:
-        return say.number(f"{value:.2e} [{low:.2e}, {high:.2e}]".replace("-", MINUS))
+        half = interval.half_width or abs(value)
+        places = 2 + math.floor(math.log10(max(abs(value), half) / half)) if half else 2
+        return say.number(f"{value:.{places}e} [{low:.{places}e}, {high:.{places}e}]".replace("-", MINUS))
     decimals = len(digits.partition(".")[2])
     text, low_text, high_text = (fixed(number, decimals) for number in (value, low, high))
     return say.number(f"{text} [{low_text}, {high_text}]")

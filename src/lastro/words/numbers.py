@@ -13,10 +13,8 @@ from itertools import pairwise
 from lastro.analysis.campaign import Cell, Row
 from lastro.analysis.verdicts import Verdict
 from lastro.results.samples import Metric
-from lastro.stats.contrasts import UNBOUNDED, ZERO_DENOMINATOR, Contrast
-from lastro.stats.intervals import Interval, Summary
-from lastro.stats.notes import N_, Note
-from lastro.stats.ratios import Ratio
+from lastro.stats.intervals import Estimate, Interval, Summary
+from lastro.stats.notes import N_
 from lastro.units import significant
 from lastro.words.language import ENGLISH, Language
 
@@ -133,7 +131,7 @@ def interval_text(summary: Summary, say: Language = ENGLISH) -> str:
     return say.number(text.replace("-", MINUS))
 
 
-def ratio_text(ratio: Ratio, say: Language = ENGLISH) -> str:
+def ratio_text(ratio: Estimate, say: Language = ENGLISH) -> str:
     """Format a ratio as '×0.992 [0.941, 1.046]', or with the reason why it has no interval; a bound as '≥ ×1.7'."""
     if ratio.value is None:
         return say("no ratio")
@@ -159,20 +157,12 @@ GEOMETRIC = N_("ratios of geometric means, because logarithms of the values fit 
 UNDECIDED = N_("undecided: the interval of the ratio is unbounded or spans more than a factor of {widest}.")
 
 
-def is_undecided(ratio: Ratio) -> bool:
+def is_undecided(ratio: Estimate) -> bool:
     """Return whether the interval of a ratio is too wide to be useful: it holds 1 and spans over a factor of ten."""
     if ratio.interval is None:
         return ratio.unbounded and ratio.value is not None
     low, high = ratio.interval.low, ratio.interval.high
     return not ratio.differs and (low <= 0 or high > WIDEST * low)
-
-
-def contrast_ratio(contrast: Contrast, say: Language = ENGLISH) -> str:
-    """Format a contrast that is a ratio in the same way as a ratio to a baseline."""
-    why = contrast.absent_because
-    unbounded = isinstance(why, Note) and why.message in (UNBOUNDED, ZERO_DENOMINATOR)
-    n = (contrast.n, contrast.n)
-    return ratio_text(Ratio(contrast.value, contrast.interval, contrast.pairing, n, unbounded), say)
 
 
 def _ratio_decimals(half_width: float, value: float) -> int:
@@ -188,7 +178,7 @@ def comparison_text(row: Row, cell: Cell, judged: Verdict, say: Language = ENGLI
     if row.is_baseline:
         return say("baseline")
     if cell.ratio is not None and judged in ("", "same") and is_undecided(cell.ratio):
-        return say("undecided (n = {n})", n=min(cell.ratio.n))
+        return say("undecided (n = {n})", n=min(cell.ratio.sides))
     if cell.ratio is not None:
         return f"{VERDICT_MARKS[judged]} {ratio_text(cell.ratio, say)}".strip()
     return say("no baseline value") if row.baseline is not None and cell.summary is not None else ""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from lastro.analysis.host_effects import HostEffect
 from lastro.analysis.pooled import PooledStudy
-from lastro.stats.contrasts import Contrast
+from lastro.stats.intervals import Estimate
 from lastro.words.campaign import place_of
 from lastro.words.language import Language
-from lastro.words.numbers import contrast_ratio
+from lastro.words.numbers import ratio_text
 
 
 def place(found: PooledStudy, say: Language) -> str:
@@ -19,4 +19,4 @@ def ratio_on(one: HostEffect, say: Language) -> str:
     """Format the ratio on one host, or why there is none."""
     if one.effect is None:
         return "; ".join(map(say.note, one.absent_because))
-    return contrast_ratio(Contrast(one.ratio, one.interval, None, one.effect.df, 0, "unpaired"), say)
+    return ratio_text(Estimate(one.ratio, one.interval, 0), say)

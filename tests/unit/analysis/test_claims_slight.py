@@ -6,7 +6,6 @@ import random
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from lastro import papers
 from lastro.analysis.build import build_report
@@ -14,10 +13,11 @@ from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.claims import Judgement, judge
 from lastro.analysis.claims.claim import Claim, Claims
 from lastro.analysis.claims.load import load_claims, parse_claims
-from lastro.builders.claims_table import render_claims
+from lastro.builders.claims import claims_blocks
 from lastro.builders.data.claims import claims_document
 from lastro.builders.stat_tables import claims_table
 from lastro.figures.claims import draw_claims
+from lastro.render.terminal import terminal_lines
 from lastro.results.read import load_campaign
 from lastro.results.store import Store
 from lastro.scenarios.base import schemas
@@ -81,9 +81,7 @@ def test_a_note_stands_beside_the_verdict_everywhere(tmp_path: Path) -> None:
     assert document["claims"][0]["note"] == "Here over one link." and document["claims"][0]["slight"] == 0.1
     for say, note in ((ENGLISH, "Here over one link."), (language("pt-BR"), "Aqui por um enlace.")):
         assert claims_table([found], "", say).rows[0][-1].endswith(f"; {note}")
-        console = Console(width=200, record=True)
-        console.print(render_claims(claims, [found], report, say))
-        assert note in console.export_text()
+        assert note in "\n".join(terminal_lines(claims_blocks("", {"": ([found], report)}, say), 200, say))
 
 
 def published_claims() -> dict[str, Claim]:

@@ -17,8 +17,8 @@ from lastro.results.read import load_campaign
 from lastro.results.samples import Metric
 from lastro.results.store import Store
 from lastro.stats.contrasts import ONE_VALUE
-from lastro.stats.intervals import Interval, Summary, describe
-from lastro.stats.ratios import Ratio
+from lastro.stats.intervals import Estimate, Interval, Summary, describe
+from lastro.stats.notes import UNBOUNDED_BY_BASELINE, ZERO_BASELINE, Note
 from lastro.words.campaign import limitations, summary
 from lastro.words.language import ENGLISH
 from lastro.words.numbers import comparison_text, mean_text, ratio_text
@@ -45,7 +45,7 @@ def test_a_whole_campaign(tmp_path: Path) -> None:
     cell = row_of(report, "runc", "cgroups").cells[0]
     assert cell.summary == describe([point.value for point in cell.points], 0.95)
     assert [point.block for point in cell.points] == [1, 2, 3, 4, 5]
-    assert cell.ratio is not None and (cell.ratio.pairing, cell.ratio.n) == ("paired", (5, 5))
+    assert cell.ratio is not None and (cell.ratio.pairing, cell.ratio.sides) == ("paired", (5, 5))
     assert row_of(report, "runc", "none").cells[0].ratio is None, "a baseline has no ratio to itself"
 
 
@@ -173,9 +173,9 @@ def test_means_as_text(values: list[float], text: str) -> None:
 
 def test_ratios_as_text() -> None:
     interval = Interval(0.881, 0.912, 0.95)
-    assert ratio_text(Ratio(0.8964, interval, "paired", (5, 5))) == "×0.896 [0.881, 0.912]"
-    assert ratio_text(Ratio(None, None, "paired", (5, 5), unbounded=True)) == "no ratio"
-    assert ratio_text(Ratio(1.5, None, "paired", (5, 5), unbounded=True)) == "×1.50 unbounded"
+    assert ratio_text(Estimate(0.8964, interval, 5)) == "×0.896 [0.881, 0.912]"
+    assert ratio_text(Estimate(None, None, 5, Note(ZERO_BASELINE))) == "no ratio"
+    assert ratio_text(Estimate(1.5, None, 5, Note(UNBOUNDED_BY_BASELINE))) == "×1.50 unbounded"
 
 
 @pytest.mark.parametrize(("least", "text"), [(168_668.0, "≥ 168668"), (64.0, "≥ 64"), (0.5, "≥ 0.5"), (0.0, "≥ 0")])
@@ -201,7 +201,7 @@ def test_a_lower_bound_has_no_exponent_and_no_decimals_that_say_nothing(least: f
 def test_a_verdict_is_that_of_the_decision_whatever_interval_is_beside_it(better, value, decision, said) -> None:
     metric = Metric("m", "s", better, "")
     for interval in (None, Interval(0.5, 2.0, 0.95), Interval(0.98, 0.99, 0.95)):
-        ratio = Ratio(value, interval, "paired", (5, 5))
+        ratio = Estimate(value, interval, 5)
         assert verdict(Cell(metric, (), None, ratio, decision=decision)) == said
     assert verdict(Cell(metric, (), None, None, decision=decision)) == ""
 

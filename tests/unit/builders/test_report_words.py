@@ -17,12 +17,11 @@ from lastro.analysis.build import build_report
 from lastro.analysis.claims import judge
 from lastro.analysis.claims.load import parse_claims
 from lastro.app import contents
-from lastro.builders.baseline_tables import comparisons_table
+from lastro.builders.baseline_tables import comparisons_table, expected_table
 from lastro.builders.content import Content
 from lastro.builders.data.results import document
-from lastro.builders.expected_table import expected_table
 from lastro.builders.plates import planned
-from lastro.builders.stat_tables import effects_table, tables_behind
+from lastro.builders.stat_tables import anova_table, effects_table, tables_behind
 from lastro.builders.statistics_words import (
     check_sentences,
     drift_sentence,
@@ -30,7 +29,6 @@ from lastro.builders.statistics_words import (
     noise_floor_sentence,
     statistics_sentences,
 )
-from lastro.builders.variance_table import anova_table
 from lastro.figures import pictures
 from lastro.results.read import load_campaign
 from lastro.results.samples import Metric

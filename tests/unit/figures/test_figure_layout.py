@@ -21,11 +21,16 @@ from matplotlib.transforms import Bbox
 
 from lastro.analysis import analyse
 from lastro.analysis.campaign import CampaignResults
+from lastro.analysis.claims import Judgement, judge
+from lastro.analysis.claims.claim import Claims, Source
+from lastro.analysis.claims.kinds import AnyClaim
 from lastro.figures import NARROW_IN, WIDE_IN, FigurePlan, plans
 from lastro.figures.effects import draw_effects
-from lastro.figures.scale import reach
+from lastro.figures.rows import FigureRow, RowDot, RowPanel, drawn_rows
+from lastro.figures.scale import AxisEnds, reach
 from lastro.figures.style import fit, new_figure, style
 from lastro.figures.text import CHAR_EM, em, wrapped
+from lastro.figures.xy import Plot, PlotAxis, PlotLine, PlotPanel, drawn
 from lastro.results.samples import Metric
 from lastro.stats.intervals import Interval
 from lastro.stats.noise_floor import FORMAT
@@ -50,9 +55,22 @@ def figures(report: CampaignResults, width_in: float, kind: str = "") -> Iterato
     kept = {"floor": 1.3, "n_pairs": 20, "ratio": 1.2, "interval": {"low": -0.1, "high": 2.5}}
     floors = {"format": FORMAT, "blocks": 2, "metrics": {metric.name: kept for metric in report.metrics}}
     report = replace(report, noise_floor=floors)
-    for plan in plans(report, analyse(report)):
+    for plan in plans(report, analyse(report), judgements=judged(report)):
         if kind in ("", plan.kind) and (picture := plan.picture(width_in)):
             yield plan, picture.figure
+
+
+def judged(report: CampaignResults) -> tuple[Judgement, ...]:
+    """Judgements of claims with long names: that each metric differs between the first two levels of each factor."""
+    claims = [
+        {"id": re.sub("[^a-z]", "-", f"{direction}-{factor.name}-{metric.name}")[:64], "says": "so",
+         "direction": direction,
+         "compare": {"metric": metric.name, "of": {factor.name: levels[1]}, "to": {factor.name: levels[0]}},
+         "published": {"difference": 0.1, "unit": metric.unit, "tolerance": 0.02}}
+        for metric in report.metrics for factor in report.varying for direction in ("lower", "higher")
+        if len(levels := factor.levels) > 1
+    ]  # fmt: skip
+    return judge(Claims(Source(), tuple(map(AnyClaim.model_validate, claims))), report)
 
 
 def labels(figure: Figure) -> list[Text]:
@@ -146,6 +164,30 @@ def test_labels_of_effects_stand_apart_whatever_they_say(crowded: CampaignResult
         with style(width_in):
             figure = draw_effects(replace(analysis, effects=tuple(effects)), ENGLISH, 0.95)
         assert figure is not None and collisions(figure) == []
+
+
+LONG_WORDS = ("rate", "+1,234,567 [−1,234, 5] Mbit/s", "a_metric_with_a_long_name", "W" * 90, "i" * 160)
+
+
+@pytest.mark.parametrize("width_in", WIDTHS)
+def test_names_and_numbers_and_axes_of_any_length_fit_into_a_figure(width_in: float) -> None:
+    rng = random.Random(7)
+
+    def text() -> str:
+        return " ".join(rng.choices(LONG_WORDS, k=rng.randint(1, 4)))
+
+    for _ in range(8):
+        dot = RowDot(0.5, (0.1, 0.9))
+        rows = [FigureRow(text(), f"{text()}\n{text()}", [dot], heading=rng.random() < 0.2) for _ in range(3)]
+        ends = AxisEnds(*rng.choice([(0.0, 1.0), (0.0, 1e-7), (-123_456_789.0, 98_765_432.0)]))
+        line = PlotLine([0, 1], [0, 1], {"color": "black"})
+        panel = PlotPanel([line], [text()], PlotAxis(text()))
+        with style(width_in):
+            looks = [(text(), {"marker": "o"})]
+            of_rows = drawn_rows([RowPanel(rows, ends, text(), 0.5)] * 2, text(), [text()], ENGLISH, looks)
+            of_lines = drawn(Plot([panel], text(), [text()], PlotAxis(), PlotAxis(text()), 1.5), ENGLISH)
+        assert collisions(of_rows) == []
+        assert collisions(of_lines) == []
 
 
 def test_a_figure_whose_labels_take_the_whole_width_is_drawn_all_the_same() -> None:

@@ -27,8 +27,7 @@ from lastro.figures.time_course import HOST_READINGS
 from lastro.meters.host import HostMeter
 from lastro.results.read import load_campaign
 from lastro.results.store import Store
-from lastro.stats.contrasts import Contrast
-from lastro.stats.intervals import Interval
+from lastro.stats.intervals import Estimate, Interval
 from lastro.stats.noise_floor import FORMAT
 from lastro.words.language import ENGLISH, language
 
@@ -171,8 +170,8 @@ def test_a_noise_floor_is_drawn_and_marks_the_effects(normal: CampaignResults) -
 
 
 def test_claims_are_drawn_with_what_was_published() -> None:
-    contrast = Contrast(0.93, Interval(0.91, 0.95, 0.95), 0.001, 11, 12, "paired")
-    wide = Contrast(0.5, Interval(-40.0, 60.0, 0.95), 0.4, 11, 12, "paired")
+    contrast = Estimate(0.93, Interval(0.91, 0.95, 0.95), 12, p=0.001, df=11, pairing="paired")
+    wide = Estimate(0.5, Interval(-40.0, 60.0, 0.95), 12, p=0.4, df=11, pairing="paired")
     compare = {"metric": "latency", "of": {"isolation": "cgroups"}, "to": {"isolation": "none"}}
     found = []
     for name, measure, effect, published in (

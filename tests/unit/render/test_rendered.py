@@ -31,7 +31,7 @@ from lastro.render.fitting import LIMIT, markdown_within
 from lastro.render.html import html
 from lastro.render.latex import latex
 from lastro.render.markdown import markdown
-from lastro.render.terminal import terminal_lines
+from lastro.render.terminal import styled_lines, terminal_lines
 from lastro.words.language import ENGLISH, language
 
 TABLE = Table("t", "Rates", ("metric", "rate", ""), (("throughput", "12 ± 1", "▲"), ("loss", "3", "")), frozenset({1}))
@@ -55,6 +55,18 @@ def test_a_terminal_has_the_answer_first_and_a_blank_line_between_blocks() -> No
     opened = terminal_lines(BLOCKS, 80, ENGLISH, everything=True)
     assert opened == [*HEAD, *rows, "", "alike: 2 rows", "Rates", *rows, "", *below]
     assert "alike: 2 rows; use --all para ver" in terminal_lines(BLOCKS, 80, language("pt-BR"))
+
+
+def test_words_keep_their_styles_where_a_line_ends_and_the_lines_of_a_note_stand_below_each_other() -> None:
+    first = (Span("✓ so", "better"), Span(": "), Span("a claim\tof many words", "strong"))
+    notes = Notes("", (("", (first, (Span("why: ", "dim"), Span("5\xa0% of it")))), ("", ("another",))))
+    lines = styled_lines((notes,), 14, ENGLISH)
+    assert [line.plain for line in lines] == [
+        "✓ so: a claim", "    of many", "    words", "  why: 5 % of", "    it", "", "another",
+    ]  # fmt: skip
+    styles = [[(line.plain[span.start : span.end], span.style) for span in line.spans if span.style] for line in lines]
+    assert styles[0] == [("✓ so", "green"), ("a claim", "bold")]
+    assert styles[3] == [("why: ", "dim")] and styles[4] == []
 
 
 def test_rows_that_are_too_wide_become_sentences() -> None:

@@ -39,7 +39,7 @@ def spoken() -> set[str]:
     ):
         found.update(_in_code(ast.parse(file.read_text())))
     for file in Path(lastro.stats.__file__).parent.glob("*.py"):
-        found.update(_in_notes(ast.parse(file.read_text())))
+        found.update(*(messages(ast.parse(file.read_text())) for messages in (_in_notes, _in_code)))
     for environment, templates in ((html_environment(), PAGES), (latex_environment(), DOCUMENTS)):
         for template in templates:
             found.update(_in_template(environment.parse(template.read_text())))

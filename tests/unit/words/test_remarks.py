@@ -216,7 +216,7 @@ def test_a_ratio_over_fewer_blocks_than_its_mean_is_marked(tmp_path: Path) -> No
     assert native.summary and native.summary.n == 4
     (mark,) = runc.marks
     assert (mark.kind, mark.n) == ("fewer blocks", 4) and runc.summary and runc.summary.n == 6
-    assert runc.ratio and runc.ratio.n == (4, 4)
+    assert runc.ratio and runc.ratio.sides == (4, 4)
     text = render_markdown(content(report))
     assert " ∩" in text and "so the ratio is over fewer blocks than the mean" in text
     assert document(report)["treatments"][1]["metrics"]["throughput"]["marks"][0]["trials"] == 4

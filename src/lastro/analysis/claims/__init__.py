@@ -41,8 +41,7 @@ from lastro.analysis.claim_effects import ClaimContrast, ClaimEffects, Measure, 
 from lastro.analysis.claims.stand_ins import Substitution, as_measured
 from lastro.results.samples import depends_on_speed
 from lastro.stats.adjust import holm
-from lastro.stats.contrasts import Contrast
-from lastro.stats.intervals import Interval
+from lastro.stats.intervals import Estimate, Interval
 from lastro.stats.notes import N_, Note
 
 if TYPE_CHECKING:
@@ -165,7 +164,7 @@ def too_few_blocks(n: int) -> Note:
     return Note(N_("n = {n}: the spread is not known with fewer than two blocks"), n=n)
 
 
-def why_absent(*effects: Contrast | None) -> Note:
+def why_absent(*effects: Estimate | None) -> Note:
     """Return why an effect has no p or no interval: the reason of the first effect that has one."""
     found = (effect.absent_because for effect in effects if effect is not None)
     return next(filter(None, found), Note(N_("there is no interval")))

@@ -11,13 +11,7 @@ from lastro.analysis.claims.names import check_factor, check_metric, factors_of,
 from lastro.analysis.claims.shapes import ClaimsFile, FigureTable
 from lastro.errors import did_you_mean
 from lastro.study.model import Study
-from lastro.study.printed import (
-    BarFigure,
-    LineFigure,
-    Passage,
-    PrintedFigure,
-    PrintedTable,
-)
+from lastro.study.printed import BarFigure, LineFigure, Passage, PrintedFigure, PrintedTable
 from lastro.study.problems import FieldError, Key, Problems, shown
 
 _Sides = dict[tuple[Key, ...], Mapping[str, Any]]  # {place in the file: {factor: levels}}

@@ -36,6 +36,7 @@ from lastro.analysis.claims import Judgement, tally
 from lastro.analysis.claims.claim import Claims, Contradiction, Published, Source
 from lastro.builders.data.encoder import Forms, encode, only
 from lastro.plain import json_text
+from lastro.stats.intervals import Estimate
 from lastro.words.claims import reason_text
 from lastro.words.language import ENGLISH, Language
 
@@ -46,6 +47,7 @@ CLAIM_FORMS: Forms = {
         only(part, "label measure effect") | {"difference": part.beside, "bound": _BOUNDS[part.bound]}
     ),
     Contradiction: lambda passage: only(passage, "says says_in where"),
+    Estimate: lambda effect: only(effect, "value interval p df n pairing absent_because"),
     Published: lambda figure: only(figure, "ratio share at_least at_most difference unit tolerance printed"),
     Source: lambda source: only(source, "title authors year"),
 }

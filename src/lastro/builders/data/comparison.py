@@ -45,18 +45,9 @@ from lastro.analysis.campaign_spread import to_dict
 from lastro.analysis.comparison import ComparedCell, Comparison
 from lastro.builders.data.encoder import Forms, encode, only, own
 from lastro.plain import json_text
-from lastro.stats.intervals import Interval, sample_mean
+from lastro.stats.intervals import Estimate, Interval, sample_mean
 from lastro.stats.margins import GateTest
-from lastro.stats.ratios import Ratio
-from lastro.words.comparison import (
-    changed_host_text,
-    differences,
-    guest_notes,
-    label,
-    not_compared,
-    notes,
-    why_only,
-)
+from lastro.words.comparison import changed_host_text, differences, guest_notes, label, not_compared, notes, why_only
 from lastro.words.estimates import p_text
 from lastro.words.numbers import ratio_text
 
@@ -133,7 +124,7 @@ _FORMS: Forms = {
     ComparedCell: _cell,
     Interval: lambda interval: own(interval, "confidence"),
     GateTest: lambda judged: only(judged.test, "limit p") | only(judged, "p_adjusted regressed least_found"),
-    Ratio: lambda ratio: only(ratio, "value interval absent_because"),
+    Estimate: lambda ratio: only(ratio, "value interval absent_because"),
 }
 
 

@@ -34,7 +34,7 @@ from lastro.analysis.pooled import JudgedClaim, PooledEffect, PooledHost, Pooled
 from lastro.builders.data.claims import CLAIM_FORMS, judgement_document
 from lastro.builders.data.encoder import encode, only
 from lastro.plain import json_text
-from lastro.stats.contrasts import Contrast
+from lastro.stats.intervals import Estimate
 from lastro.words.language import ENGLISH
 
 FORMAT = "lastro-pool/1"
@@ -86,7 +86,7 @@ def _effect(effect: PooledEffect, names: list[str]) -> dict[str, Any]:
     }
 
 
-def _ratio(found: Contrast) -> dict[str, Any]:
+def _ratio(found: Estimate) -> dict[str, Any]:
     return only(found, "value interval")
 
 

@@ -22,16 +22,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from lastro.analysis.as_published import (
-    AsPublished,
-    MatchedBars,
-    MatchedLines,
-    MatchedTable,
-    PublishedPanel,
-)
+from lastro.analysis.as_published import AsPublished, MatchedBars, MatchedLines, MatchedTable, PublishedPanel
 from lastro.analysis.claims.claim import PublishedMark
 from lastro.builders.data.encoder import Forms, encode, only, own
-from lastro.stats.contrasts import Contrast
+from lastro.stats.intervals import Estimate
 from lastro.study.printed import PrintedColumn
 
 _BOUNDS = {"": None, "≥": ">=", "≤": "<="}
@@ -69,7 +63,7 @@ _FORMS: Forms = {
     PublishedPanel: lambda panel: own(panel) | {"metric": panel.metric.name},
     PublishedMark: _mark,
     PrintedColumn: lambda column: only(column, "metric unit heading at"),
-    Contrast: lambda mean: only(mean, "value interval n pairing absent_because"),
+    Estimate: lambda mean: only(mean, "value interval n pairing absent_because"),
 }
 
 

@@ -80,7 +80,6 @@ from lastro.figures.scenario_additions import growth_of
 from lastro.plain import json_text
 from lastro.results.samples import Metric
 from lastro.stats.intervals import Estimate
-from lastro.stats.ratios import Ratio
 from lastro.study.design import Treatment
 from lastro.study.model import Study
 from lastro.words.caveats import caveats
@@ -102,13 +101,12 @@ _FORMS: Forms = {
         "greatest": max(each.values),
         "text": each.text,
     },
-    Estimate: lambda median: only(median, "value interval absent_because") | {"at_least": median.bound == "≥"},
+    Estimate: lambda ratio: only(ratio, "value interval pairing") | {"n": ratio.sides},
     Gap: lambda gap: own(gap, n_trials="trials"),
     Growth: lambda growth: own(growth, "against") | growth.against,
     Mark: lambda mark: own(mark, n="trials"),
     Metric: lambda metric: own(metric, "signed cell"),
     Point: lambda point: only(point, "block trial attempt value at_least"),
-    Ratio: lambda ratio: only(ratio, "value interval pairing n"),
     Treatment: attrgetter("id"),
 }
 
@@ -194,13 +192,14 @@ def _treatment(
 
 def _cell(cell: Cell, confidence: float) -> dict[str, Any]:
     summary = cell.summary
+    median = median_of(cell, confidence) if summary else None
     return {
         "n": summary.n if summary else 0,
         "bounded": cell.bounded,
         "mean": summary.mean if summary else None,
         "sd": summary.sd if summary else None,
         "interval": summary.interval if summary else None,
-        "median": median_of(cell, confidence) if summary else None,
+        "median": median and only(median, "value interval absent_because") | {"at_least": median.bound == "≥"},
         "ratio": _ratio(cell, cell.ratio) if cell.ratio else None,
         "generator_limited": cell.limited,
         "marks": cell.marks,
@@ -208,9 +207,9 @@ def _cell(cell: Cell, confidence: float) -> dict[str, Any]:
     }
 
 
-def _ratio(cell: Cell, ratio: Ratio) -> dict[str, Any]:
-    first = {"value": ratio.value, "bound": _BOUNDS[ratio.bound]}
-    return first | own(ratio, "bound") | {"verdict": verdict(cell) or None}
+def _ratio(cell: Cell, ratio: Estimate) -> dict[str, Any]:
+    first = {"value": ratio.value, "bound": _BOUNDS[ratio.bound]} | only(ratio, "interval pairing")
+    return first | {"n": ratio.sides} | only(ratio, "unbounded absent_because") | {"verdict": verdict(cell) or None}
 
 
 def _really(report: CampaignResults) -> dict[str, dict[str, str]]:

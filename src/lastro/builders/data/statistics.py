@@ -52,18 +52,18 @@ from lastro.analysis.model import (
     Analysis,
     BaselineComparison,
     CountScaling,
+    Expectation,
     FactorPairs,
     LevelEffect,
     LostTrials,
     MetricAnalysis,
+    QuantileContrast,
     TwoModes,
 )
 from lastro.builders.data.encoder import Forms, encode, only, own
 from lastro.stats.anova import TYPE, Anova, Effect
-from lastro.stats.contrasts import Contrast
 from lastro.stats.drift import Drift
 from lastro.stats.intervals import Estimate
-from lastro.stats.ratios import Ratio
 from lastro.stats.residual_checks import ResidualChecks
 from lastro.stats.simultaneous import Pair
 from lastro.stats.usl import Parameter
@@ -78,10 +78,13 @@ _FORMS: Forms = {
         | only(effect.comparison, "ratio difference p p_adjusted")
         | {"given": dict(effect.given), "cells": (effect.cells, effect.all_cells)}
     ),
-    Contrast: lambda contrast: only(contrast, "value interval pairing df n absent_because"),
-    BaselineComparison: lambda found: own(found, under_floor="under_noise_floor"),
+    Estimate: lambda found: only(found, "value interval pairing df n absent_because"),
+    BaselineComparison: lambda found: (
+        own(found, under_floor="under_noise_floor") | {"ratio": found.ratio and only(found.ratio, "value interval")}
+    ),
+    Expectation: lambda found: own(found) | {"trial": _brief(found.trial), "ratio": _brief(found.ratio)},
+    QuantileContrast: lambda found: own(found) | {"within": _brief(found.within)},
     Treatment: attrgetter("id"),
-    Ratio: lambda ratio: only(ratio, "value interval"),
     FactorPairs: lambda factor: (
         only(factor, "factor strata all_strata left_out")
         | {"comparisons": [_pair(levels, factor.pairs[levels]) for levels in factor.in_order]}
@@ -92,7 +95,6 @@ _FORMS: Forms = {
         | {"treatments": [dict(zip(("treatment", "n", "trials"), each, strict=True)) for each in modes.counts]}
         | only(modes, "contrasts")
     ),
-    Estimate: lambda found: only(found, "value interval absent_because"),
     LostTrials: lambda lost: own(lost, "summary ratio"),
     Drift: lambda drift: own(drift, "points"),
     CountScaling: lambda scaling: (
@@ -100,6 +102,10 @@ _FORMS: Forms = {
     ),
     Parameter: lambda parameter: own(parameter, "standard_error"),
 }
+
+
+def _brief(found: Estimate | None) -> dict[str, Any] | None:
+    return only(found, "value interval absent_because") if found else None
 
 
 def _pair(levels: tuple[str, str], pair: Pair) -> dict[str, Any]:

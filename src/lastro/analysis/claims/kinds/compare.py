@@ -7,15 +7,7 @@ from typing import ClassVar
 
 from lastro.analysis.claim_cells import Comparisons
 from lastro.analysis.claim_effects import ClaimEffects, difference_of, equivalence, without_common
-from lastro.analysis.claims.claim import (
-    DIRECTION,
-    EQUIVALENCE,
-    Claim,
-    MeanAt,
-    PublishedMark,
-    Statement,
-    VerdictWords,
-)
+from lastro.analysis.claims.claim import DIRECTION, EQUIVALENCE, Claim, MeanAt, PublishedMark, Statement, VerdictWords
 from lastro.stats.notes import N_
 from lastro.study.model import Levels
 from lastro.study.printed import PrintedCell, PrintedColumn, PrintedTable

@@ -1,0 +1,60 @@
+"""The document on the claims of a campaign or a suite: the published and measured effects, the verdicts and reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from lastro.analysis.campaign import CampaignResults
+from lastro.analysis.claims import Judgement, Verdict
+from lastro.document import Block, Heading, Items, Notes, Paragraph, Span, Text, Title
+from lastro.words.campaign import premises
+from lastro.words.claims import contradiction_text, published_text, reason_text, verdict_text
+from lastro.words.claims_text import evidence_text, explanation, measured_text, tally_text
+from lastro.words.language import Language
+
+_KINDS: dict[Verdict, str] = {
+    "reproduced": "better",
+    "same direction, another size": "lower",
+    "same direction, too imprecise": "lower",
+    "contradicted": "worse",
+    "not distinguishable here": "warning",
+    "untestable here": "dim",
+}
+
+Judged = tuple[Sequence[Judgement], CampaignResults]
+
+
+def claims_blocks(
+    title: str, studies: Mapping[str, Judged], say: Language, *, suite: bool = False, waiting: Sequence[str] = ()
+) -> Iterator[Block]:
+    """Yield the title, the tally, a note on each claim, and how to read the notes.
+
+    For a suite, each study has its heading; those in `waiting` have claims but no campaign yet."""
+    yield Title(title)
+    yield Paragraph(tally_text([one for judgements, _ in studies.values() for one in judgements], say))
+    warnings = dict.fromkeys(sentence for _, report in studies.values() for sentence in premises(report, say))
+    yield Items(tuple(warnings), tag="note")
+    for name, (judgements, _) in studies.items():
+        yield from [Heading(name)] if suite else ()
+        yield Notes("", tuple(("", tuple(_lines(one, say))) for one in judgements))
+    for _, report in list(studies.values())[:1]:
+        yield Paragraph(explanation(report, say), dim=True)
+    yield from [Paragraph(say("The claims of each study are a separate family."), dim=True)] if suite else ()
+    for name in waiting:
+        yield Paragraph(say("Study {study} has not started: its claims are not judged.", study=name))
+
+
+def _lines(one: Judgement, say: Language) -> Iterator[Text]:
+    """Yield the verdict and the claim, its place in the source, the published and measured figures, and the reason."""
+    claim, evidence = one.claim, evidence_text(one, say)
+    yield Span(verdict_text(one, say), _KINDS[one.verdict]), Span(": "), Span(claim.text(say.code), "strong")
+    yield (Span(" · ".join(filter(None, (claim.statement.metric, claim.where))), "dim"),)
+    for name, text in (
+        (say("published"), published_text(claim.published, say)),
+        (say("measured"), measured_text(one, say)),
+        (say("why"), reason_text(one, say) + (f" ({evidence})" if evidence else "")),
+        (say("but"), contradiction_text(claim, say)),
+        (say("note"), claim.noted(say.code)),
+    ):
+        if text:
+            yield Span(f"{name}: ", "dim"), Span(text)
