@@ -49,6 +49,6 @@ def _campaign(directory: Path, kind: str, seed: int) -> Path:
 def test_no_value_that_a_campaign_may_hold_is_a_bug(tmp_path: Path, case: tuple[str, int]) -> None:
     for name in ("a", "b"):
         _campaign(tmp_path / name, *case)
-    for reader, options in {**READERS, "compare": ("b", "--margin", "5%")}.items():
+    for reader, options in {**READERS, "compare": ("b", "--fail-over", "5%")}.items():
         found = lastro(reader, "a", *options, cwd=tmp_path, drawn=False)
         assert found.code in (0, 2, 3, 4, 8) and "Warning" not in found.err, (reader, found)
