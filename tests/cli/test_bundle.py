@@ -34,10 +34,12 @@ def test_the_same_bundle_in_another_place_zone_language_and_on_another_processor
     """OpenBLAS and numpy take the instructions of an old processor where they are told to."""
     other = shutil.copytree(zipped.parent / "c1", tmp_path / "elsewhere" / "c1")
     (other.parent / "home").mkdir()
+    (other.parent / "matplotlibrc").write_text("text.usetex: True\naxes.facecolor: red\n")
     env = {
         "TZ": "Pacific/Kiritimati", "LC_ALL": "C", "PYTHONHASHSEED": "5", "HOME": str(other.parent / "home"),
         "OPENBLAS_CORETYPE": "Prescott", "OPENBLAS_NUM_THREADS": "2",
         "NPY_DISABLE_CPU_FEATURES": "X86_V3 X86_V4 AVX512_ICL", "COLUMNS": "40",
+        "MPLBACKEND": "module://matplotlib_inline.backend_inline",  # as in a notebook's terminal
         "MPLCONFIGDIR": matplotlib.get_cachedir(),  # else it would first look for all fonts
     }  # fmt: skip
     # Both in one process: Python and its libraries take most of the time to begin.

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from .conftest import Finished, is_error, lastro
-from .suites import CLAIMS, write_folder
+from .suites import CLAIMS, LEVELS, write_folder
 
 SECRET = "TOP SECRET of the reader"
 BESIDE = ("campaign.db-journal", "campaign.db-wal", "campaign.db-shm")
@@ -95,6 +95,36 @@ def test_the_study_that_has_not_begun_is_the_one_of_the_index(suite: Path, tmp_p
     text = (suite / "late" / "study.toml").read_text()
     (suite / "late" / "study.toml").write_text(text.replace('name = "', 'name = "other-'))
     is_error(lastro("bundle", suite, "-o", tmp_path / "b"), 2, "but this is the file of the study")
+
+
+# Folders of studies, which may come from anybody
+
+
+def test_a_suite_has_the_tables_that_its_claims_read(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "s", {"cpu": (LEVELS, {})}, claims="tables_from = 'tables.toml'\n" + CLAIMS)
+    (folder / "claims" / "tables.toml").write_text(CLAIMS)
+    assert lastro("run", folder, "-o", tmp_path / "suite", "--no-report").code == 0
+    assert (tmp_path / "suite" / "cpu" / "tables.toml").read_text() == CLAIMS
+
+
+@pytest.mark.parametrize("name", ["cpu.toml", "tables.toml"])
+@pytest.mark.parametrize(
+    ("plant", "message"),
+    [
+        (linked, "it is a symbolic link"),
+        (lambda place: place.write_text(SECRET), "is not TOML"),
+        (lambda place: place.write_text('password = "x"\n'), "password: unknown"),
+        (lambda place: (place.unlink(), os.mkfifo(place)), "it is a FIFO"),
+    ],
+)
+def test_no_other_file_gets_into_a_suite(
+    tmp_path: Path, name: str, plant: Callable[[Path], object], message: str
+) -> None:
+    folder = write_folder(tmp_path / "suite", {"cpu": (LEVELS, {})}, claims="tables_from = 'tables.toml'\n" + CLAIMS)
+    (folder / "claims" / "tables.toml").write_text(CLAIMS)
+    plant(folder / "claims" / name)
+    is_error(lastro("run", folder, "-o", tmp_path / "new"), 2, name, message)
+    assert not (tmp_path / "new").exists()
 
 
 # Readers of one campaign

@@ -15,6 +15,7 @@ import zipfile
 import zlib
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,8 @@ from lastro.results.bundle_archive import opened
 from lastro.results.connection import connect
 from lastro.scenarios.routing.topology_file import read_topology
 
+from ..fuzz.running import once
+from ..fuzz.targets import TARGETS
 from ..support.campaigns import make_campaign, make_study
 from ..support.products import some
 from .conftest import ENVIRONMENT, Finished, command, lastro
@@ -198,6 +201,36 @@ def test_a_report_of_many_lines_is_not_split(bundle: Path, tmp_path: Path, lines
     assert most < 128 << 20 and time.process_time() - began_s < MOST_S
 
 
+# TOML, which tomllib reads in a time that grows with the square of the parts of a key, or in much memory
+
+_SIZE = (1 << 20) - 100
+HARD = {
+    "a key of many parts": "x = 1\na" + ".a" * (_SIZE // 2) + " = 1\n",
+    "a table of many parts": "[a" + ".a" * (_SIZE // 2) + "]\n",
+    "many keys": "[settings]\n" + "".join(f'k{number:05} = ["a"]\n' for number in range(_SIZE // 15)),
+    "many values": f"a = [{'1,' * (_SIZE // 2)}]\n",
+    "many tables": "[[a]]\n" * (_SIZE // 6),
+    "many tables within": "a = [" + "{}," * (_SIZE // 3) + "]\n",
+}
+
+
+@pytest.mark.parametrize("target", ["study", "claims", "testbed", "fleet", "topology"])
+@pytest.mark.parametrize("kind", HARD)
+def test_toml_that_is_hard_to_read_is_refused_soon(tmp_path: Path, kind: str, target: str) -> None:
+    found = once(TARGETS[target], HARD[kind].encode(), tmp_path)
+    assert not found.failures, found.traces
+
+
+def test_the_text_of_the_study_in_a_campaign_may_be_as_hard(tmp_path: Path) -> None:
+    """Baselines that differ are looked up in it."""
+    study = make_study({"level": ("a", "b"), "step": (1, 2)}, replicates=2, baseline={"level": "a"})
+    for name, level in (("one", "a"), ("two", "b")):
+        design = replace(study.design, baseline={"level": level})
+        make_campaign(tmp_path / name, replace(study, design=design, source=HARD["a key of many parts"]))
+    found = bounded("report", "one", "two", "-o", "-", "--format", "md", cwd=tmp_path)
+    assert found.code in (0, 2), found
+
+
 # Topologies
 
 NAMES = [f"{number:x}" for number in range(60_000)]
@@ -218,6 +251,6 @@ def test_a_topology_of_many_routers_is_refused_soon(name: str, tmp_path: Path) -
     (tmp_path / name).write_text(TOPOLOGIES[name])
     assert (tmp_path / name).stat().st_size < 1 << 20
     began_s = time.process_time()
-    with pytest.raises(InputError, match=r"is listed twice|routers; the limit is"):
+    with pytest.raises(InputError, match=r"is listed twice|routers; the limit is|more than 50000 values"):
         read_topology(str(tmp_path / name))
     assert time.process_time() - began_s < MOST_S

@@ -12,13 +12,43 @@ _ODD = (
 )  # fmt: skip
 _WORD = re.compile(rb"[A-Za-z_][\w.-]*|\d+(?:\.\d+)?|\"[^\"\n]*\"")
 _LONGEST = 1 << 20  # bytes of an input
+_FILLED = 0.02  # of all inputs, which take longer
+_PARTS = (
+    b"x.",
+    b"[]",
+    b"[],",
+    b"{},",
+    b"{a = ",
+    b"[[x]]\n",
+    b"[x]\n",
+    b"x = 1\n",
+    b'"x",',
+    b"1,",
+    b"\n",
+    b" ",
+    b"\\",
+    b'"',
+    b"#",
+)
 
 
 def mutated(data: bytes, other: bytes, chance: Random) -> bytes:
     """Change an input once or a few times; `other` is one to take parts from."""
+    if chance.random() < _FILLED:
+        return _fill(data, chance)
     for _ in range(chance.choice((1, 1, 2, 4))):
         data = chance.choice(_CHANGES)(data, other, chance)[:_LONGEST]
     return data
+
+
+def _fill(data: bytes, chance: Random) -> bytes:
+    """As large as a file may be, by one part again and again: alike, or with a number, as names that differ have."""
+    begin, end = _span(data, chance, chance.choice((2, 16, 64)))
+    part = (data[begin:end] or b"a,") if chance.random() < 0.5 else chance.choice(_PARTS)
+    word = _WORD.search(part)
+    at, n = word.end() if word and chance.random() < 0.5 else None, (_LONGEST - len(data)) // len(part) + 1
+    more = part * n if at is None else b"".join(b"%s%d%s" % (part[:at], number, part[at:]) for number in range(n))
+    return (data[:begin] + more)[: _LONGEST - len(data) + begin] + data[begin:]
 
 
 def _span(data: bytes, chance: Random, most: int = 64) -> tuple[int, int]:

@@ -10,7 +10,7 @@ import signal
 import tempfile
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -42,15 +42,27 @@ def fuzz(
     with tempfile.TemporaryDirectory(prefix="lastro-fuzz-") as folder:
         place = Path(folder)
         while time.monotonic() < until_s and len(found.failures) < _MOST:
-            pid = os.fork()
-            if pid == 0:
-                _child(target, seeds, until_s, Random(chance.random()), place, time_s)
-            code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+            code = _given(target, _inputs(target, seeds, until_s, Random(chance.random())), place, time_s)
             found.n_inputs += int((place / "n").read_text() or 0)
             if code == 0:
                 break
             _note(found, place, code, keep)
     return found
+
+
+def once(target: Target, data: bytes, place: Path) -> Fuzzed:
+    """Give a target one input, within the same limits."""
+    found = Fuzzed(1)
+    if code := _given(target, iter([data]), place, TIME_S):
+        _note(found, place, code, place / "kept")
+    return found
+
+
+def _given(target: Target, inputs: Iterator[bytes], place: Path, time_s: float) -> int:
+    pid = os.fork()
+    if pid == 0:
+        _child(target, inputs, place, time_s)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
 def _note(found: Fuzzed, place: Path, code: int, keep: Path) -> None:
@@ -73,9 +85,9 @@ def _where(trace: str) -> str:
     return f"{places[-1] if places else ''} {lines[-1].partition(':')[0]}"
 
 
-def _child(target: Target, seeds: Sequence[bytes], until_s: float, chance: Random, place: Path, time_s: float) -> None:
-    """Try inputs until the time is over, or one fails; never return. Limits that are exceeded end the process."""
-    code, n = 0, 0
+def _child(target: Target, inputs: Iterator[bytes], place: Path, time_s: float) -> None:
+    """Try inputs until there is none, or one fails; never return. Limits that are exceeded end the process."""
+    code = 0
     used = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
     resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY_BYTES, used + MEMORY_BYTES))
     for number in (signal.SIGPROF, signal.SIGALRM):
@@ -84,12 +96,10 @@ def _child(target: Target, seeds: Sequence[bytes], until_s: float, chance: Rando
     input_, count = open(place / "input", "wb", 0), os.open(place / "n", os.O_WRONLY)  # noqa: SIM115
     tempfile.tempdir = str(place)
     try:
-        while time.monotonic() < until_s:
-            data = _next(target, seeds, chance)
+        for n, data in enumerate(inputs, 1):
             input_.seek(0)
             input_.truncate()
             input_.write(data)
-            n += 1
             os.pwrite(count, str(n).encode(), 0)
             signal.setitimer(signal.ITIMER_PROF, time_s)
             signal.setitimer(signal.ITIMER_REAL, _STUCK_S)
@@ -104,8 +114,10 @@ def _child(target: Target, seeds: Sequence[bytes], until_s: float, chance: Rando
         os._exit(code)
 
 
-def _next(target: Target, seeds: Sequence[bytes], chance: Random) -> bytes:
-    data = chance.choice(seeds)
-    if target.twist and chance.random() < 0.7:
-        return target.twist(data, chance)
-    return mutated(data, chance.choice(seeds), chance)
+def _inputs(target: Target, seeds: Sequence[bytes], until_s: float, chance: Random) -> Iterator[bytes]:
+    while time.monotonic() < until_s:
+        data = chance.choice(seeds)
+        if target.twist and chance.random() < 0.7:
+            yield target.twist(data, chance)
+        else:
+            yield mutated(data, chance.choice(seeds), chance)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import math
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,12 +14,17 @@ from typing import Any
 
 import pytest
 
+import lastro
 from lastro.campaign.executor import _outcome
 from lastro.errors import StudyError
-from lastro.host.files import LocalFiles
+from lastro.host import facts
+from lastro.host.files import LocalFiles, start_time, stat_fields
 from lastro.host.testbed_file import parse
 from lastro.results.samples import Outcome, Series
+from lastro.results.store import Store
 from lastro.shapes import LEAST_MEASURED, MOST_MEASURED, MisshapenData, is_measurable, number, parsed
+
+from ..support.campaigns import make_campaign, make_study
 
 # Numbers
 
@@ -67,6 +74,48 @@ def test_half_a_character_becomes_a_question_mark(text: str, value: object) -> N
     found = parsed(text)
     assert found == value
     str(found).encode()
+
+
+def test_text_of_others_is_stored_whatever_it_is(tmp_path: Path) -> None:
+    """Names of files need not be UTF-8, and reach Python as half characters."""
+    name = os.fsdecode(b"st\xffudy")
+    make_campaign(tmp_path / "c", make_study(replicates=1))
+    with Store.open(tmp_path / "c") as store:
+        store.log("2026-11-02T10:00:00Z", "start", name)
+        store.mark_unavailable(0, name, name)
+        assert store.events()[-1][2] == "st?udy"
+        assert store.treatments()[0].unavailable == store.treatments()[0].remedy == "st?udy"
+
+
+def test_no_file_of_the_host_is_decoded_by_the_locale() -> None:
+    """Nor strictly, where others choose what it contains: see the next test."""
+    found = [
+        f"{file}:{node.lineno}"
+        for file in sorted(Path(lastro.__file__).parent.rglob("*.py"))
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "read_text"
+        if not node.args and not {each.arg for each in node.keywords} & {"encoding", "errors"}
+    ]
+    assert not found, "\n".join(["name the encoding, or what becomes of other bytes:", *found])
+
+
+@pytest.mark.processes
+def test_the_name_of_a_process_and_of_a_machine_may_be_any_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copy("/bin/sleep", odd := os.fsencode(tmp_path) + b"/\xff\xfe")
+    with subprocess.Popen([odd, "60"]) as process:
+        pid = process.pid
+        assert b"\xff\xfe" in Path(f"/proc/{pid}/stat").read_bytes()
+        assert start_time(pid) and stat_fields(pid)[0] in "RSD"
+        (tmp_path / "cgroup.procs").write_text(f"{pid}\n")
+        assert pid in LocalFiles().threads("none", [str(tmp_path)], [])
+        process.kill()
+    (tmp_path / "machine-id").write_bytes(b"\xff\n")
+    for name in ("_HOSTNAME", "_MACHINE_ID"):
+        monkeypatch.setattr(facts, name, str(tmp_path / "machine-id"))
+    found = facts.controller()
+    assert found["hostname"] == "\ufffd" and len(found["machine"]) == 16
 
 
 # Keys

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from lastro import __version__
 from lastro.analysis.campaign import MeasuredIn
-from lastro.analysis.claims.load import checked_tables_from
+from lastro.analysis.claims.load import claims_copy
 from lastro.app.contents import claims_of
 from lastro.app.documents import CAMPAIGN, documents
 from lastro.app.private import private
@@ -33,7 +33,6 @@ from lastro.results.copied import Clean, cleaned, copy_store
 from lastro.results.read import CampaignData, load_campaign, shared
 from lastro.results.rows import Attempt
 from lastro.results.store import Store
-from lastro.study.document import read_text
 from lastro.study.load import require_named
 from lastro.words.language import language
 
@@ -207,19 +206,9 @@ def _places(directory: Path, store: Store) -> dict[str, str]:
 
 def _copy_study(whole: Path, source: Path, name: str, text: str, target: Path) -> None:
     """Write a study and its claims, of which no link below `whole` is followed. Raises: InputError."""
-    if (claims := claims_of(source, name)) is not None and (
-        beside := _copy_claims(whole, claims, target, "claims.toml")
-    ):
-        _copy_claims(whole, claims.with_name(beside), target, beside)
-    (target / "study.toml").write_text(text, encoding="utf-8")  # last, so that no claims file takes its place
-
-
-def _copy_claims(whole: Path, file: Path, target: Path, name: str) -> str:
-    """Copy a claims file under a name, and return the name of the file beside it that it reads, or an empty one."""
-    text = read_text(file, "claims", "correct the file, or remove it", base=whole)
-    beside = checked_tables_from(text, str(file))
-    (target / name).write_text(text, encoding="utf-8")
-    return beside
+    files = claims_copy(claims, whole) if (claims := claims_of(source, name)) is not None else {}
+    for file, words in {**files, "study.toml": text}.items():  # in this order, so that no claims file takes its place
+        (target / file).write_text(words, encoding="utf-8")
 
 
 def _copy_index(directory: Path, target: Path, wanted: BundleOptions) -> None:

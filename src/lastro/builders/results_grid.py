@@ -15,9 +15,11 @@ from lastro.document import Grid, GridCell, GridRow, Span, Text
 from lastro.stats.intervals import Estimate
 from lastro.stats.scaling import FittedLine
 from lastro.words import campaign as words
+from lastro.words.absences import DASH, absences, has_ratios, is_alone, lacks_ratio
 from lastro.words.language import Language
 from lastro.words.numbers import (
     GEOMETRIC,
+    NO_INTERVAL,
     STATUS_WORDS,
     VERDICT_WORDS,
     comparison_text,
@@ -70,6 +72,7 @@ def _note(report: CampaignResults, say: Language) -> Iterator[str]:
             "the number of comparisons: ▲ better, ▼ worse, ≈ not distinguishable.",
             baseline=", ".join(f"{name} = {level}" for name, level in report.study.design.baseline.items()),
         )
+    yield from absences(report, say)
     if report.on_logs:
         yield f"{', '.join(report.on_logs)}: {say(GEOMETRIC)}."
 
@@ -118,12 +121,15 @@ def _cell(content: Content, row: Row, at: int, reach: float) -> GridCell:
     ]
     if cell.summary is None:
         return GridCell(((Span(say("not measured"), "dim"), *marks),))
-    interval = interval_text(cell.summary, say)
+    interval, alone = interval_text(cell.summary, say), is_alone(cell)
     known = cell.summary.interval is not None
     of = (Span(f" (n = {cell.summary.n})", "dim"),) if cell.missing else ()
     lines = [(Span(mean_text(cell.summary, say), "mean", interval if known else ""), *of, *marks)]
-    lines += [] if known else [(Span(interval),)]
-    if comparison := comparison_text(row, cell, judged := verdict(cell), say):
+    lines += [] if known or alone else [(Span(interval),)]
+    if lacks_ratio(row, cell):
+        lines += [(Span(DASH, "dim"),)] if has_ratios(content.report) else []
+    elif comparison := comparison_text(row, cell, judged := verdict(cell), say):
+        comparison = comparison.removesuffix(f" {say(NO_INTERVAL)}") if alone else comparison
         axis = _axis(cell.ratio, reach) if cell.ratio else None
         floor = [Span(say("below the noise floor"), "note")] if (row.treatment.index, at) in content.under_floor else []
         lines.append((Span(comparison, judged or "dim", _explained(cell, judged, say), axis=axis), *floor))

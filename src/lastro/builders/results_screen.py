@@ -16,7 +16,7 @@ from lastro.builders.search_tables import tables_of
 from lastro.builders.tables import doses_table, levels_of
 from lastro.document import Block, Grid, GridCell, GridRow, Items, Span, Table, Title
 from lastro.figures.scenario_additions import growth_of
-from lastro.words.absences import DASH, absences, has_ratios, is_alone, lacks_ratio
+from lastro.words.absences import DASH, NOT_RUN, absences, has_ratios, is_alone, lacks_ratio
 from lastro.words.campaign import legend, premises, sequential_note
 from lastro.words.caveats import caveats
 from lastro.words.key_findings import key_findings
@@ -197,7 +197,8 @@ def _paragraphs(report: CampaignResults) -> Iterator[str]:
     if n := max((sum(cell.decision != "unknown" for cell in view.cells) for view in report.views), default=0):
         corrected = f"corrected for the {count(n, 'ratio')} of its metric" if n > 1 else "the only one of its metric"
         sentences.append(f"{_marks(report)}: the interval, {corrected}, excludes 1; ≈: it holds 1.")
-    yield from (" ".join(each) for each in (sentences, list(absences(report))) if each)
+    pending = [NOT_RUN] if any(row.status == "pending" for row in report.rows) else []
+    yield from (" ".join(each) for each in (sentences, [*pending, *absences(report, ENGLISH)]) if each)
     if report.on_logs:
         yield f"{', '.join(report.on_logs)}: {GEOMETRIC}."
     if any(map(is_undecided, ratios)):

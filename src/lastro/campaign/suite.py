@@ -105,7 +105,7 @@ class Folder:
 
     def claims(self, name: str) -> Path | None:
         file = self.path / "claims" / f"{name}.toml"
-        return file if file.is_file() else None
+        return file if os.path.lexists(file) else None
 
 
 # The source of a suite
@@ -221,15 +221,20 @@ def create(
 
     `published` returns the file with a paper's claims about the study of a given name. Those claims are read from the
     paper whenever they are needed; other claims in the folder are copied. `testbed` and `fleet` are as in `Suite`.
-    Raises: StoreError when the directory cannot be written."""
-    members = []
+    Raises: StoreError when the directory cannot be written; StudyError for a file that has not the form of a claims
+    file, or is a link: the folder may be from someone else."""
+    from lastro.analysis.claims.load import claims_copy
+
+    members, texts = list[SuiteStudy](), dict[Path, str]()
     for file, study in zip(folder.files, studies, strict=True):
         members.append(SuiteStudy(file.stem, study.name, study.title, study.design.seed, digest=_digest(study.source)))
-        write_atomically(_copy(directory, members[-1]), study.source, durable=True)
         claims = folder.claims(file.stem)
         if claims is not None and claims != published(study.name):
-            text = read_text(claims, "claims", "correct the file, or remove it")
-            write_atomically(directory / file.stem / "claims.toml", text, durable=True)
+            copied = claims_copy(claims, folder.path)
+            texts |= {directory / file.stem / name: text for name, text in copied.items()}
+        texts[_copy(directory, members[-1])] = study.source
+    for place, text in texts.items():
+        write_atomically(place, text, durable=True)
     sync_directory(directory)  # the index relies on the names of the studies
     head = (folder.name, folder.title, folder.description, source, selection.profile)
     suite = Suite(*head, tuple(members), selection.only, selection.settings, selection.replicates, testbed, fleet)

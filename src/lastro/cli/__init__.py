@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import io
 import sys
+import warnings
 from types import ModuleType
 
 from lastro.plain import SUBSTITUTING, PlainStream, UnwritableOutput, unfiltered
@@ -60,6 +61,8 @@ def main(argv: list[str] | None = None) -> int:
     """Run one command and return its exit code. The only place where errors become messages."""
     if None in (sys.stdin, sys.stdout, sys.stderr):
         _open_closed_streams()
+    if not sys.warnoptions:
+        warnings.simplefilter("ignore")  # libraries warn of code, such as a division by zero, not of the user's input
     streams = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = (PlainStream(unfiltered(stream)) for stream in streams)
     code = 0

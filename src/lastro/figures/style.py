@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import io
 import math
+import os
 import re
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import escape
 
@@ -92,12 +95,20 @@ class Picture:
         return out.getvalue()
 
 
+@cache
+def _matplotlib() -> ModuleType:
+    """Import matplotlib without the settings of the user, whose `matplotlibrc` may even be in the working directory."""
+    os.environ.pop("MPLBACKEND", None)  # of a notebook; the import fails if it lacks that backend
+    import matplotlib as mpl
+
+    mpl.rcParams.update(mpl.rcParamsDefault)
+    return mpl
+
+
 @contextmanager
 def style(width_in: float = WIDE_IN) -> Iterator[None]:
     """Apply the type, the lines and the width of all figures while one is drawn or saved."""
-    import matplotlib as mpl
-
-    with mpl.rc_context(_RC | {"figure.figsize": (width_in, width_in)}), warnings.catch_warnings():
+    with _matplotlib().rc_context(_RC | {"figure.figsize": (width_in, width_in)}), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a glyph that DejaVu lacks does not concern the user
         yield
 

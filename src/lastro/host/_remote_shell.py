@@ -95,7 +95,7 @@ class Shell:
         self.spent, self.servers = OwnCpu(), frozenset[str]()
         self._late = f"its login shell did not start within {_START_S:g} s; start-up files, such as ~/.bashrc, delay it"
         ready = secrets.token_hex(8)
-        self._send((_OPEN % (shlex.quote(_PERL.read_text()), ready, ready)).encode())
+        self._send((_OPEN % (shlex.quote(_PERL.read_text(encoding="utf-8")), ready, ready)).encode())
         words = self._said(ready)
         self._take_spent(words[:4])
         self.servers = frozenset(words[4:])

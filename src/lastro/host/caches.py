@@ -21,7 +21,7 @@ class FileReader(Protocol):
 
 class _CacheFiles:
     def read_text(self, path: str) -> str:
-        return Path(path).read_text()
+        return Path(path).read_text(encoding="utf-8")
 
 
 @cache

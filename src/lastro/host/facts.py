@@ -7,8 +7,6 @@ import hmac
 import platform
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from pathlib import Path
 from typing import Any, TypeVar
 
 from lastro import __version__
@@ -16,6 +14,7 @@ from lastro.errors import HostUnfit, LastroError
 from lastro.host import cgroups
 from lastro.host.activity import meminfo
 from lastro.host.base import Host
+from lastro.host.files import LocalFiles
 
 T = TypeVar("T")
 _HOSTNAME, _KERNEL = "/proc/sys/kernel/hostname", "/proc/sys/kernel/osrelease"
@@ -109,13 +108,12 @@ def controller() -> dict[str, str]:
     """Identify the machine on which Lastro itself runs, whichever machine is measured.
 
     `machine` is a keyed hash of the ID that machine-id(5) asks to keep confidential; empty without that ID."""
-    files = {"hostname": _HOSTNAME, "machine": _MACHINE_ID}
-    found = dict.fromkeys(files, "")
-    for name, file in files.items():
-        with suppress(OSError):
-            found[name] = Path(file).read_text().strip()
-    secret = found["machine"].encode()
-    return found | {"machine": hmac.digest(secret, b"lastro", "sha256").hex()[:16] if secret else ""}
+    texts = LocalFiles().read((_HOSTNAME, _MACHINE_ID))
+    hostname, secret = (texts.get(file, "").strip() for file in (_HOSTNAME, _MACHINE_ID))
+    return {
+        "hostname": hostname,
+        "machine": hmac.digest(secret.encode(), b"lastro", "sha256").hex()[:16] if secret else "",
+    }
 
 
 def fingerprint(host: Host) -> str:

@@ -110,7 +110,7 @@ class LocalFiles(Files):
         for top in groups:
             for directory, _, _ in os.walk(top):  # unlike a glob, it tolerates groups that vanish meanwhile
                 with suppress(OSError):
-                    found.update(int(line) for line in (Path(directory) / "cgroup.procs").read_text().split())
+                    found.update(int(line) for line in (Path(directory) / "cgroup.procs").read_bytes().split())
         return found
 
     def owned_pids(self, token: str) -> set[int]:
@@ -131,8 +131,8 @@ class LocalFiles(Files):
             for thread in self.names(f"/proc/{pid}/task"):
                 with suppress(OSError, ValueError, IndexError):
                     place = Path(f"/proc/{pid}/task/{thread}")
-                    ran_ns = int((place / "schedstat").read_text().split()[0])
-                    waits = (place / "status").read_text().partition("\nvoluntary_ctxt_switches:")[2].split()[0]
+                    ran_ns = int((place / "schedstat").read_bytes().split()[0])
+                    waits = (place / "status").read_bytes().partition(b"\nvoluntary_ctxt_switches:")[2].split()[0]
                     found[int(thread)] = (ran_ns, int(waits))
         return found
 
@@ -185,17 +185,20 @@ def _end(look: Callable[[], set[int]]) -> set[int]:
 
 def boot_id() -> str:
     """Return the identifier of this machine's current boot; empty if its kernel has none."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        return ""
+    return "".join(LocalFiles().read(["/proc/sys/kernel/random/boot_id"]).values()).strip()
 
 
 def start_time(pid: int) -> int | None:
     """Return the start of a local process in clock ticks since boot, which identifies a PID; None when it has ended."""
+    fields = stat_fields(pid)
+    return int(fields[19]) if fields and fields[0] != "Z" else None
+
+
+def stat_fields(pid: int) -> list[str]:
+    """Return what /proc/PID/stat says of a local process after its name, from its state on; nothing if it has ended.
+
+    Anybody may have chosen the name, in any bytes."""
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
+        return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
     except OSError:
-        return None
-    state, *rest = stat.rpartition(")")[2].split()
-    return None if state == "Z" else int(rest[18])
+        return []

@@ -39,6 +39,9 @@ _SCHEDULER = r"(tcp|tls)://[A-Za-z0-9\[][A-Za-z0-9_.:%\[\]-]*:\d+"
 _NO_SCHEDULER = "is not the address of a Dask scheduler, such as tcp://192.0.2.10:8786"
 
 
+_LONGEST_PATH = 4096  # characters: PATH_MAX of Linux
+
+
 class FleetShape(StrictTable):
     """The whole file. The testbeds are checked one by one."""
 
@@ -110,7 +113,7 @@ def _testbed(value: Any, fleet: Path, problems: Problems, *, own: bool) -> Testb
     """Return a testbed from a path, relative to the fleet file, or from a table. Raises: StudyError."""
     if isinstance(value, dict):
         return read_testbed(value, problems, FleetTestbedShape)
-    if not isinstance(value, str):
+    if not isinstance(value, str) or len(value) > _LONGEST_PATH:
         wrong = f"must be the path of a testbed file, or a table, but is {shown(value)}"
         problems.add((), FieldError(wrong))
         problems.raise_if_any()

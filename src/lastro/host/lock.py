@@ -19,7 +19,7 @@ from io import FileIO
 from pathlib import Path
 
 from lastro.errors import HostBusy, StoreError
-from lastro.host.files import start_time
+from lastro.host.files import start_time, stat_fields
 
 _POLL_S = 0.2
 
@@ -149,13 +149,6 @@ def _queue(state: Path, me: LockHolder, file: FileIO, on_wait: OnWait) -> None:
         ticket.unlink(missing_ok=True)
 
 
-def _is_stopped(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
-    except (OSError, IndexError):
-        return False
-
-
 def _queue_directory(state: Path) -> Path:
     return state / "queue"
 
@@ -168,7 +161,7 @@ def _waiting(state: Path) -> list[tuple[Path, LockHolder]]:
         if str(start_time(int(pid))) != started:
             ticket.unlink(missing_ok=True)
             continue
-        if _is_stopped(int(pid)):  # by Ctrl-Z: it keeps its place, but no one waits for it
+        if stat_fields(int(pid))[:1] == ["T"]:  # by Ctrl-Z: it keeps its place, but no one waits for it
             continue
         try:
             waiting = LockHolder.read(ticket.read_text(encoding="utf-8"))

@@ -145,7 +145,7 @@ def clean(state: Path, *, dry_run: bool = False) -> list[tuple[str, OwnedObject]
                 found += [(file.parent.name, owned) for owned in dead]
                 continue
             try:
-                reach = SshTarget(**json.loads(file.read_text()))
+                reach = SshTarget(**json.loads(file.read_text(encoding="utf-8")))
                 found += [(reach.name, owned) for owned in _cleaned(reach, ledger)]
             except (ValueError, TypeError) as error:
                 raise StoreError(f"{file}: {error}", "the file is damaged: remove its directory") from error

@@ -68,7 +68,7 @@ class Kernel:
 
     @property
     def release(self) -> str:
-        return (self.directory / "release").read_text().strip()
+        return (self.directory / "release").read_text(encoding="utf-8").strip()
 
     @property
     def image(self) -> Path:
@@ -251,10 +251,8 @@ def unpacked(image: bytes) -> bytes | None:
 
 def _keep_modules(source: Path, kept: Path, patterns: Iterable[str]) -> None:
     """Copy the modules that match a pattern and their dependencies, with the files that busybox's modprobe needs."""
-    needs = {
-        path: others.split()
-        for path, _, others in (line.partition(":") for line in (source / "modules.dep").read_text().splitlines())
-    }
+    lines = (source / "modules.dep").read_text(encoding="utf-8").splitlines()
+    needs = {path: others.split() for path, _, others in (line.partition(":") for line in lines)}
     wanted = {path for path in needs if any(fnmatchcase(path, f"kernel/{pattern}") for pattern in patterns)}
     wanted |= {other for path in wanted for other in needs[path]}
     for path in sorted(wanted):
@@ -263,7 +261,7 @@ def _keep_modules(source: Path, kept: Path, patterns: Iterable[str]) -> None:
     names = {_module_name(path) for path in wanted}
     dependencies = [f"{path}: {' '.join(needs[path])}".rstrip() for path in sorted(wanted)]
     (kept / "modules.dep").write_text("\n".join(dependencies) + "\n")
-    aliases = (source / "modules.alias").read_text().splitlines()
+    aliases = (source / "modules.alias").read_text(encoding="utf-8").splitlines()
     (kept / "modules.alias").write_text("".join(f"{line}\n" for line in aliases if line.split()[-1] in names))
     for extra in ("modules.builtin", "modules.order"):
         shutil.copy(source / extra, kept / extra)

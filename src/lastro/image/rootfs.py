@@ -100,7 +100,7 @@ class ImageRecipe:
 def find(recipe: ImageRecipe, store: Path) -> Image | None:
     """Return the image that a recipe built before; None if there is none."""
     pointer = store / "recipes" / recipe.key
-    digest = pointer.read_text().strip() if pointer.is_file() else ""
+    digest = pointer.read_text(encoding="utf-8").strip() if pointer.is_file() else ""
     image = Image(digest, store / digest[:12])
     return image if re.fullmatch(r"[0-9a-f]{64}", digest) and image.tar.is_file() else None
 

@@ -29,7 +29,7 @@ def built(host: Host, source: str, libraries: Sequence[str], remedy: str) -> str
         raise Unavailable(f"lastro-{source} must be compiled on this host, which has no C compiler", remedy)
     file = SOURCES / f"{source}.c"
     version = host.run(["gcc", "-dumpfullversion"]).text.strip()
-    recipe = "\n".join([version, *_FLAGS, *libraries, file.read_text()])
+    recipe = "\n".join([version, *_FLAGS, *libraries, file.read_text(encoding="utf-8")])
     place = STATE_DIR / "programs" / hashlib.sha256(recipe.encode()).hexdigest()[:12]
     program = place / f"lastro-{source}"
     if not program.is_file():

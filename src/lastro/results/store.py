@@ -70,9 +70,8 @@ class Store(StoreReader):
     def mark_unavailable(self, treatment: int, reason: str, remedy: str | None) -> None:
         """Mark a treatment that cannot run here. It keeps its trials, with the reason."""
         with self._transaction():
-            self._db.execute(
-                "UPDATE treatment SET unavailable = ?, remedy = ? WHERE idx = ?", (reason, remedy, treatment)
-            )
+            texts = _whole(reason), remedy and _whole(remedy)
+            self._db.execute("UPDATE treatment SET unavailable = ?, remedy = ? WHERE idx = ?", (*texts, treatment))
             self._db.execute(
                 "UPDATE trial SET state = 'unavailable' WHERE treatment = ? AND state IN ('pending', 'running')",
                 (treatment,),
@@ -268,7 +267,7 @@ class Store(StoreReader):
 
     def log(self, at_utc: str, kind: str, text: str) -> None:
         with self._transaction():
-            self._db.execute("INSERT INTO event(at_utc, kind, text) VALUES (?, ?, ?)", (at_utc, kind, text))
+            self._db.execute("INSERT INTO event(at_utc, kind, text) VALUES (?, ?, ?)", (at_utc, kind, _whole(text)))
 
     @contextmanager
     def as_one(self) -> Iterator[None]:
@@ -290,6 +289,11 @@ class Store(StoreReader):
                 if self._db.in_transaction:
                     self._db.execute("ROLLBACK")
                 raise
+
+
+def _whole(text: str) -> str:
+    """Return a text without half characters, as names of files contain that are not UTF-8: SQLite refuses these."""
+    return text.encode(errors="replace").decode()
 
 
 def gaps_text(row: TestbedRow) -> str:

@@ -45,7 +45,7 @@ class Machine:
         if query is None or not names:
             return frozenset(names)
         argv = [query, "--show", "--showformat=${Package} ${db:Status-Status}\\n", *names]
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=_ASK_S, check=False)
+        done = subprocess.run(argv, capture_output=True, text=True, errors="replace", timeout=_ASK_S, check=False)
         installed = {line.split()[0] for line in done.stdout.splitlines() if line.endswith(" installed")}
         return frozenset(names) - installed
 
@@ -55,7 +55,7 @@ class Machine:
         if go is None:
             return "this host has no Go toolchain"
         argv = [go, "env", "GOVERSION"]
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=_ASK_S, check=False)
+        done = subprocess.run(argv, capture_output=True, text=True, errors="replace", timeout=_ASK_S, check=False)
         found = re.match(r"go(\d+)\.(\d+)", done.stdout)
         if found is None:
             return f"`{go} env GOVERSION` did not print a version"

@@ -139,9 +139,12 @@ def unit_of(*samples: Sequence[float]) -> float:
 def sample_mean(values: Sequence[float]) -> float:
     """Return the mean, summed exactly; for equal values it is that value, so that they have no spread.
 
-    Raises: ValueError when there are no values."""
+    Infinities of both signs, which a broken tool may report, have no mean: it is not a number. Raises: ValueError when
+    there are no values."""
     if not values:
         raise ValueError("there are no values, so no mean")
+    if math.inf in values and -math.inf in values:
+        return math.nan
     return min(max(math.fsum(values) / len(values), min(values)), max(values))
 
 

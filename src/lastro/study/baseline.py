@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Sequence
 
+from lastro.study.document import parse_toml
 from lastro.study.model import Level, Study, among
 
 
@@ -37,8 +37,8 @@ def _chosen(possible: Sequence[Level], studies: Sequence[Study], name: str) -> L
 def _in_file(study: Study, name: str) -> object:
     """Return the level of the baseline in the text of the study's file; None without one."""
     try:
-        design = tomllib.loads(study.source).get("design")
-    except (ValueError, RecursionError):
+        design = parse_toml(study.source).get("design")
+    except ValueError:
         return None
     baseline = design.get("baseline") if isinstance(design, dict) else None
     return baseline.get(name) if isinstance(baseline, dict) else None

@@ -13,6 +13,8 @@ from lastro.files import read_regular
 from lastro.study.problems import FieldError, Key, Problems, shown
 
 MAX_BYTES = 2**20
+_MOST_VALUES = 50_000  # each takes a hundred times its own bytes
+_MOST_DOTS = 500  # tomllib reads a key in a time that grows with the square of its parts
 MAX_DEPTH = 8  # the deepest value of a valid file is profiles.quick.exclude[i].when.factor[j]
 MAX_INTEGER = 2**63 - 1  # TOML's integers have 64 bits, and so have SQLite's
 
@@ -53,15 +55,32 @@ def read_document(text: str, problems: Problems) -> dict[str, Any]:
     return document
 
 
-def _read_toml(text: str, file: str) -> dict[str, Any]:
+def parse_toml(text: str) -> dict[str, Any]:
+    """Return the tables of a TOML text, which may be from anybody.
+
+    Raises: TOMLDecodeError; another ValueError for a text whose tables would take too much memory or time."""
+    if sum(map(text.count, ",=[")) > _MOST_VALUES:
+        raise ValueError(f"has more than {_MOST_VALUES} values")
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.count(".") > _MOST_DOTS:
+            raise ValueError(f"has more than {_MOST_DOTS} dots in line {number}")
     try:
         return tomllib.loads(text)
     except RecursionError:
-        raise StudyError("is nested too deeply", file=file) from None
+        raise ValueError("is nested too deeply") from None
+    except tomllib.TOMLDecodeError:
+        raise
+    except ValueError:  # from `int`, which refuses to read thousands of digits
+        raise ValueError("contains a number that is too large") from None
+
+
+def _read_toml(text: str, file: str) -> dict[str, Any]:
+    try:
+        return parse_toml(text)
     except tomllib.TOMLDecodeError as error:
         words = str(error)
-    except ValueError:  # from `int`, which refuses to read thousands of digits
-        raise StudyError("contains a number that is too large", file=file) from None
+    except ValueError as error:
+        raise StudyError(str(error), file=file) from None
     found = re.fullmatch(r"(.*) \(at (.*)\)", words, re.DOTALL)
     message, where = (found[1], found[2]) if found else (words, "")
     hint = (

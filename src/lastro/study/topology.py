@@ -9,7 +9,6 @@ import heapq
 import ipaddress
 import math
 import re
-import tomllib
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
@@ -17,6 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from lastro.errors import InputError
+from lastro.study.document import parse_toml
 from lastro.study.problems import shown
 
 NETWORK = ipaddress.ip_network("198.18.0.0/15")  # RFC 2544: for measurements, never routed
@@ -188,8 +188,8 @@ def parse(text: str, name: str) -> RouterTopology:
 def _parse_toml(text: str, name: str) -> RouterTopology:
     """Parse nodes = ["a", "b"] and [[link]] tables with ends = ["a", "b"], and a cost if it is not 10."""
     try:
-        document = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
+        document = parse_toml(text)
+    except ValueError as error:
         raise InputError(f"{name}: is not TOML: {error}", 'links are tables: [[link]] with ends = ["a", "b"]') from None
     unknown = sorted(set(document) - {"nodes", "link"})
     if unknown:

@@ -73,7 +73,7 @@ def left(testbed: Testbed, switch: Path | None = None) -> dict[str, Any]:
     """Return all that a trial may leave behind, to compare with the state before it. Needs root.
 
     `switch` is the directory of an Open vSwitch whose two daemons do not count: the next trial may start them anew."""
-    daemons = {int(file.read_text()) for file in switch.glob("*.pid")} if switch else set()
+    daemons = {int(file.read_text(errors="replace")) for file in switch.glob("*.pid")} if switch else set()
     links = testbed.host.run_json(["ip", "-n", testbed.dut, "-j", "link"])
     return {
         "ledger": testbed.session.mark(),

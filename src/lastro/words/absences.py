@@ -6,9 +6,12 @@ from collections.abc import Iterator
 
 from lastro.analysis.campaign import CampaignResults, Cell, Row
 from lastro.stats.notes import N_
+from lastro.words.language import Language
 
 DASH = "—"
 NOT_RUN = N_("—: not run yet.")
+_NO_RATIO = N_("— below a mean: no ratio, because the baseline has no value.")
+_NO_RATIOS = N_("No ratios: no baseline has a value.")
 ALONE = N_("Means and ratios of one trial (n = 1) have no interval.")
 
 
@@ -30,16 +33,10 @@ def is_alone(cell: Cell) -> bool:
     return alone or (cell.ratio is not None and cell.ratio.interval is None and min(cell.ratio.sides) == 1)
 
 
-def absences(report: CampaignResults) -> Iterator[str]:
-    """Yield a sentence for each thing that some cell of the table in the terminal lacks, in English."""
+def absences(report: CampaignResults, say: Language) -> Iterator[str]:
+    """Yield a sentence for each thing that some measured cell of a table lacks."""
     cells = [(row, cell) for row in report.rows for cell in row.cells]
-    yet = "" if report.progress.finished else " yet"
-    if any(row.status == "pending" for row in report.rows):
-        yield NOT_RUN
     if any(lacks_ratio(row, cell) for row, cell in cells):
-        if has_ratios(report):
-            yield f"{DASH} below a mean: no ratio{yet}, because the baseline has no value."
-        else:
-            yield f"No ratios{yet}: no baseline has a value."
+        yield say(_NO_RATIO if has_ratios(report) else _NO_RATIOS)
     if any(is_alone(cell) for _, cell in cells):
-        yield ALONE
+        yield say(ALONE)

@@ -36,9 +36,17 @@ def files_of_at_most(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
+CLAIMS = """[[claim]]
+id = 'faster'
+says = 'a is faster'
+direction = 'higher'
+compare = { metric = 'speed', of = { level = 'a' }, to = { level = 'b' } }
+"""
+
+
 def folder_at(path: Path) -> Folder:
     (path / "claims").mkdir(parents=True)
-    (path / "claims" / "cpu.toml").write_text("the claims")
+    (path / "claims" / "cpu.toml").write_text(CLAIMS)
     return Folder(path, "", "", (path / "cpu.toml", path / "disk.toml"))
 
 

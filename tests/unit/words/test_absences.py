@@ -1,21 +1,24 @@
-"""The terminal's table of a partial campaign: a dash for what is not there yet, and one paragraph that says why."""
+"""The tables of a partial campaign, in a terminal and on a page: a dash for what is not there yet, and why, once."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from lastro.analysis.build import build_report
+from lastro.app.contents import content_of
 from lastro.results.read import load_campaign
 from lastro.results.store import Store
 from lastro.words.absences import ALONE, NOT_RUN
+from lastro.words.language import ENGLISH
 
 from ...support.campaigns import make_campaign, make_study
-from ...support.documents import render_terminal
+from ...support.documents import render_html, render_terminal
 
-NO_RATIOS = "No ratios yet: no baseline has a value."
-NO_RATIO = "— below a mean: no ratio yet, because the baseline has no value."
+NO_RATIOS = "No ratios: no baseline has a value."
+NO_RATIO = "— below a mean: no ratio, because the baseline has no value."
 
 
 def shown(directory: Path, width: int) -> str:
@@ -42,6 +45,10 @@ def test_what_is_not_there_yet_is_said_once(tmp_path: Path, trials: int, said: s
     for sentence in (NOT_RUN, NO_RATIOS, NO_RATIO, ALONE):
         assert flowing.count(sentence) == (sentence in said)
     assert not any(words in text for words in ("no interval (", "no baseline value"))
+    page = " ".join(re.sub("<[^>]*>", " ", render_html(content_of([tmp_path], ENGLISH, all_metrics=False))).split())
+    for sentence in (NO_RATIOS, NO_RATIO, ALONE):
+        assert page.count(sentence) == (sentence in said)
+    assert not any(words in page for words in ("no interval (", "no baseline value"))
     assert ("± is" in flowing) == (trials > 6) and ("× is the ratio" in flowing) == (trials > 1)
 
 
@@ -49,6 +56,6 @@ def test_a_finished_campaign_waits_for_nothing(tmp_path: Path) -> None:
     alone = shown(make_campaign(tmp_path / "one", make_study(replicates=1, baseline={"isolation": "none"})), 80)
     assert ALONE in " ".join(alone.split())
     lost = make_campaign(tmp_path / "lost", value=lambda levels, *_: None if levels["isolation"] == "none" else 3.0)
-    assert "No ratios: no baseline has a value." in shown(lost, 120)
+    assert NO_RATIOS in shown(lost, 120)
     for text in (alone, shown(lost, 80)):
         assert " yet" not in text

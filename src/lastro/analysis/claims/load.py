@@ -29,11 +29,17 @@ def load_claims(path: Path, study: Study) -> Claims:
     return parse_claims(text, str(path), study, partial(_tables_beside, path))
 
 
-def checked_tables_from(text: str, file: str) -> str:
-    """Return the name of the file beside a claims file that it reads, too; empty without one.
+def claims_copy(path: Path, base: Path) -> dict[str, str]:
+    """Return the texts of a copy of a claims file: `claims.toml`, and the file beside it that it reads, if any.
 
-    Raises: StudyError unless the text has the form of a claims file, on any study."""
-    return _shape(text, Problems(file)).tables_from
+    No link below the directory `base` is followed. Raises: StudyError unless both have the form of a claims file."""
+    text = read_text(path, "claims", "correct the file, or remove it", base=base)
+    if beside := _shape(text, Problems(str(path))).tables_from:
+        other = path.with_name(beside)
+        tables = read_text(other, "claims", f"{path} reads its tables: `tables_from`", base=base)
+        _shape(tables, Problems(str(other)))
+        return {beside: tables, "claims.toml": text}
+    return {"claims.toml": text}
 
 
 def _shape(text: str, problems: Problems) -> ClaimsFile:

@@ -62,4 +62,4 @@ def block_device_of(path: Path, host: Host | None = None) -> str | None:
         return None
     # Throttling works on whole disks: for a partition, take its parent.
     whole = node.resolve().parent / "dev" if (node / "partition").exists() else node / "dev"
-    return whole.read_text().strip()
+    return whole.read_text(encoding="utf-8").strip()
