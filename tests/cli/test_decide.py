@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -120,3 +121,22 @@ def test_a_candidate_without_a_required_property_is_none(tmp_path: Path) -> None
 
 def test_a_campaign_that_did_not_look_for_properties_says_so(tmp_path: Path) -> None:
     is_error(lastro("decide", campaign(tmp_path), *LEVELS, "--require", "own-kernel"), 2, "did not look for properties")
+
+
+def test_where_a_level_breaks_along_a_factor_of_numbers(tmp_path: Path) -> None:
+    """The load of a neighbour in percent: Docker breaks between 50 and 75, native nowhere, LXC everywhere."""
+    rates = {"native": (21, 20, 19, 18), "docker": (18, 17, 16, 13), "lxc": (14, 13, 12, 11)}
+    doses = (0, 50, 60, 75)
+
+    def value(levels: Levels, block: int, metric: str) -> float:
+        rate = rates[str(levels["platform"])][doses.index(int(levels["step"]))]
+        return 1000 * rate * (1 + 0.004 * math.sin(9 * block + rate))
+
+    study = make_study({"platform": tuple(rates), "step": doses}, replicates=4, metrics=METRICS[:1])
+    directory = make_campaign(tmp_path / "c", study, value=value)
+    done = lastro("decide", directory, "--sla", "throughput >= 15 Gbit/s", "--json").json
+    found = {each["candidate"]: (each["low"], each["high"]) for each in done["breaks"]}
+    assert found == {"native": (75, None), "docker": (60, 75), "lxc": (None, 0)}
+    text = lastro("decide", directory, "--sla", "throughput >= 15 Gbit/s").out
+    assert "Where a level breaks" in text and "not up to 75" in text and "at 0 or below" in text
+    assert "[60, 75]" in text

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
+from lastro.analysis.breaking_points import broken_levels
 from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.decision import SlaDecision, decision_of
 from lastro.document import Block, Figure, Figures, Fold, Items, Paragraph, Table, Title, section
+from lastro.stats.breaking_point import BreakingPoint
 from lastro.stats.decision import MOST_BLOCKS, LimitOdds
 from lastro.stats.notes import N_
 from lastro.study.service_level import ServiceLevel
@@ -37,6 +40,7 @@ def decision_blocks(decision: SlaDecision, say: Language) -> Iterator[Block]:
         return
     yield from section(say("What would change the answer"), Items(tuple(_changes(decision, say))))
     yield Fold(say("Each level, where it is met worst"), (_levels_table(decision, say),))
+    yield from _breaking(decision, say)
     yield from _looks(decision, say)
     yield from section(say("Not answered"), Items(tuple(_unanswered(decision, say))))
     yield Paragraph(
@@ -57,7 +61,7 @@ def decision_section(report: CampaignResults, say: Language, figures: tuple[Figu
     worst = Fold(say("Each level, where it is met worst"), (_levels_table(decision, say),))
     table = candidates_table(decision, say)
     short = say("Decision")
-    folds = (Figures(figures), worst, *_looks(decision, say))
+    folds = (Figures(figures), worst, *_breaking(decision, say), *_looks(decision, say))
     yield from section(say("Which one?"), Paragraph(sentences), table, *folds, anchor="decision", short=short)
 
 
@@ -208,6 +212,42 @@ def _looks(decision: SlaDecision, say: Language) -> Iterator[Block]:
     )
     table = Table("decision-looks", "", columns, tuple(rows), frozenset({0}), note=f"{looks} {note}")
     yield Fold(say("What was decided when"), (table,))
+
+
+def _breaking(decision: SlaDecision, say: Language) -> Iterator[Block]:
+    """Yield a table of the doses at which levels break, if a condition is a factor of numbers."""
+    if not (found := list(broken_levels(decision))):
+        return
+    rows = tuple(
+        (
+            decision.candidates[each.candidate].label, each.given or "—", each.level.text, each.factor,
+            _dose(each.point, say),
+        )
+        for each in found
+    )  # fmt: skip
+    columns = (say("candidate"), say("condition"), say("level"), say("along"), say("breaks at"))
+    note = say(
+        "The mean is taken to change in one direction with the dose. The interval goes from dose to dose that was "
+        "measured, since nothing is known of the shape between them."
+    )
+    yield Table(
+        "decision-breaks", say("Where a level breaks"), columns, rows, frozenset({4}), frozenset({1}), note=note
+    )
+
+
+def _dose(point: BreakingPoint | None, say: Language) -> str:
+    if point is None:
+        return "—"
+    if math.isinf(point.low):
+        return (
+            say("nowhere known to hold")
+            if math.isinf(point.high)
+            else say("at {dose} or below", dose=say.number(f"{point.high:g}"))
+        )
+    if math.isinf(point.high):
+        return say("not up to {dose}", dose=say.number(f"{point.low:g}"))
+    ends = f"[{point.low:g}, {point.high:g}]"
+    return say.number(ends if math.isinf(point.at) else f"{significant(point.at, 3)} {ends}")
 
 
 # What would change the answer

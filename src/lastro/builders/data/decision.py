@@ -16,6 +16,8 @@
                 "rejected" (chance: to hold all levels), "unlikely" (to be the cheapest that holds) or "futile" (to be
                 accepted after all blocks); stop is "decided", "most blocks", "time", or empty where it went on
                 holds: the probability that all means hold; may_hold: the same where a bound proves nothing against it
+    breaks      [{candidate, factor, given, metric, at, low, high}]: at which dose a level breaks;
+                null where an end is beyond the doses that were measured, and everywhere without a value at each dose
     lacking     [{label, levels, gaps}]: what is no candidate, since it does not meet a requirement, or is not known to
 
 A value that does not exist is null, never absent and never NaN."""
@@ -24,6 +26,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from lastro.analysis.breaking_points import BrokenLevel, broken_levels
 from lastro.analysis.decision import SlaDecision
 from lastro.analysis.suite_decision import SuiteDecision
 from lastro.builders.data.encoder import encode, only
@@ -57,6 +60,7 @@ def _document(decision: SlaDecision) -> dict[str, Any]:
         "more_blocks": None if choice.likeliest is None else [decision.more_blocks(each) for each in (0.5, 0.8)],
         "candidates": [_candidate(decision, at) for at in decision.order()],
         "lacking": [only(each, "label levels gaps") for each in decision.lacking],
+        "breaks": [_broken(decision, each) for each in broken_levels(decision)],
         "looks": [_look(decision, each) for each in decision.looks],
     }
 
@@ -87,6 +91,12 @@ def suite_document_text(decision: SuiteDecision) -> str:
         "left_out": decision.left_out,
     }  # fmt: skip
     return json_text(encode(whole, {}))
+
+
+def _broken(decision: SlaDecision, broken: BrokenLevel) -> dict[str, Any]:
+    point = only(broken.point, "at low high") if broken.point else dict.fromkeys(("at", "low", "high"))
+    label = decision.candidates[broken.candidate].label
+    return {"candidate": label, **only(broken, "factor given"), "metric": broken.level.metric.name, **point}
 
 
 def _candidate(decision: SlaDecision, at: int) -> dict[str, Any]:
