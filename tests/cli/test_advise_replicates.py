@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -217,3 +218,31 @@ def test_bad_arguments_are_one_error(tmp_path: Path) -> None:
     for text in ("0", "0%", "5", "wide"):
         is_error(lastro("advise-replicates", directory, "--precision", text), 2, "--precision", "below 1")
     is_error(lastro("advise-replicates", tmp_path), 2, "holds no campaign")
+
+
+def test_a_study_with_service_levels_is_advised_for_its_question(tmp_path: Path) -> None:
+    """Of two cheaper candidates, one is surely too slow and one undecided: only that one is worth more blocks."""
+    rates = {"native": 150, "runc": 101, "lxc": 60}
+
+    def value(levels: Levels, block: int, metric: str) -> float:
+        name = str(levels["platform"])
+        if metric == "jitter":
+            return 10.0 if name == "native" else 5.0
+        return rates[name] * (1 + 0.05 * math.sin(7 * block + len(name)))
+
+    def study(limit: str) -> Path:
+        made = make_study(
+            {"platform": tuple(rates)}, replicates=6, metrics=METRICS[:2], baseline={"platform": "native"}
+        )
+        made = replace(made, sla={"throughput": limit}, cost={METRICS[1].name: 1.0})
+        return make_campaign(tmp_path / limit.split()[1], made, value=value)
+
+    directory = study(">= 100")
+    found = lastro("advise-replicates", directory, "--json").json
+    assert (found["format"], found["verdict"]) == ("lastro-decision-advice/1", "recommended")
+    assert [each["label"] for each in found["open"]] == ["runc"]
+    assert 1 <= found["open"][0]["likely"] < found["open"][0]["sure"] and found["block_s"] > 0
+    text = lastro("advise-replicates", directory).out
+    assert "runc" in text and "more blocks, 50" in text and "lxc" not in text.split("candidate")[-1]
+    assert "No more blocks are needed" in lastro("advise-replicates", study(">= 140")).out
+    assert lastro("advise-replicates", directory, "--precision", "5%", "--json").json["format"] == "lastro-advice/1"

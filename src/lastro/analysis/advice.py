@@ -21,6 +21,7 @@ from lastro.stats.replication import optimum_repetitions, variance_components
 from lastro.stats.stopping import relative_half_width
 
 if TYPE_CHECKING:
+    from lastro.analysis.decision import SlaDecision
     from lastro.stats.blocks_needed import SufficientBlocks
     from lastro.stats.future_widths import Intervals
     from lastro.stats.noise_posterior import Residuals
@@ -155,6 +156,43 @@ def _block_s(report: CampaignResults) -> float | None:
     ended = counts.get("valid", 0) + counts.get("invalid", 0)
     runnable = sum(row.status != "unavailable" for row in report.rows)
     return report.progress.measured_s / ended * runnable if ended else None
+
+
+# By the question that a study asks
+
+
+@dataclass(frozen=True, slots=True)
+class OpenCandidate:
+    """An undecided candidate, and how many more blocks decide, with `LIKELY` and `SURE`; None above 1,000."""
+
+    label: str
+    holds: float
+    likely: int | None
+    sure: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionAdvice:
+    """What the decision by service levels still needs. `open` has the candidates that matter: without a recommended
+    one, all that are undecided, and else those that may cost less. `block_s` is the time of a block of all."""
+
+    decision: SlaDecision
+    open: tuple[OpenCandidate, ...]
+    block_s: float | None
+
+
+def for_the_decision(decision: SlaDecision) -> DecisionAdvice:
+    choice = decision.choice
+    undecided = [at for at in decision.order() if choice.verdict(at) == "open"]
+    matter = undecided if choice.recommended is None else [at for at in undecided if at in choice.open_cheaper]
+    found = [
+        OpenCandidate(
+            decision.candidates[at].label, choice.odds[at].holds,
+            *(decision.more_blocks(chance, at) for chance in (LIKELY, SURE)),
+        )
+        for at in matter
+    ]  # fmt: skip
+    return DecisionAdvice(decision, tuple(found), _block_s(decision.report))
 
 
 # Blocks

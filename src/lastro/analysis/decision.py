@@ -68,11 +68,12 @@ class SlaDecision:
             if all(str(treatment.levels[name]) == level for name, level in each.levels.items())
         )
 
-    def more_blocks(self, chance: float) -> int | None:
-        """Return how many more blocks decide with this probability on the candidate that most probably holds."""
-        assert self.choice.likeliest is not None
+    def more_blocks(self, chance: float, at: int | None = None) -> int | None:
+        """Return how many more blocks decide on a candidate with this probability, by default on the likeliest."""
+        at = self.choice.likeliest if at is None else at
+        assert at is not None
         alpha = (1 - self.confidence) / len(self.candidates)
-        return more_blocks(self.choice.odds[self.choice.likeliest].holds, self.n_blocks, chance, alpha)
+        return more_blocks(self.choice.odds[at].holds, self.n_blocks, chance, alpha)
 
     def order(self) -> list[int]:
         """Return the numbers of all candidates: the accepted by cost, the open ones, the rejected, the unmeasured."""

@@ -19,15 +19,29 @@ from collections.abc import Iterator
 from operator import attrgetter
 from typing import Any
 
-from lastro.analysis.advice import LIKELY, PROBABLE, SURE, VAGUE, Advice, BlocksAdvice, MetricAdvice, Split
+from lastro.analysis.advice import (
+    LIKELY,
+    PROBABLE,
+    SURE,
+    VAGUE,
+    Advice,
+    BlocksAdvice,
+    DecisionAdvice,
+    MetricAdvice,
+    OpenCandidate,
+    Split,
+)
 from lastro.builders.data.encoder import Forms, encode, only, own
+from lastro.builders.decision import answer
 from lastro.document import Block, Items, Paragraph, Table, Title
 from lastro.plain import json_text
 from lastro.results.samples import Metric
+from lastro.stats.decision import MOST_BLOCKS
 from lastro.stats.notes import N_
 from lastro.units import human_duration, significant
 from lastro.words.campaign import of_guest, place_of
 from lastro.words.language import Language
+from lastro.words.looks import odds_text
 from lastro.words.numbers import percent
 
 _MUCH = 1.5  # keep the length in use if the best length is within this factor of it
@@ -164,6 +178,55 @@ def _lengths(split: Split, say: Language) -> str:
         advised = N_("More blocks are better, with shorter trials: {setting} = {best}, not {used}.")
     used, best = (say.number(f"{significant(seconds, 3)} s") for seconds in (split.length_s, split.best_s))
     return say(advised, setting=split.setting, used=used, best=best)
+
+
+# By the service levels of a study
+
+
+def decision_advice_blocks(advice: DecisionAdvice, say: Language) -> Iterator[Block]:
+    """Yield the answer so far, and how many more blocks decide on each candidate that is open and matters."""
+    decision = advice.decision
+    study = decision.report.study
+    yield Title(study.title or study.name, tuple(answer(decision, say)))
+    if not advice.open:
+        yield Paragraph(say("No more blocks are needed: nothing that is open could change the answer."))
+        return
+    columns = (
+        say("candidate"), say("holds"), say("more blocks, {chance}", chance=_whole(LIKELY, say)),
+        say("more blocks, {chance}", chance=_whole(SURE, say)), say("time"),
+    )  # fmt: skip
+    rows = tuple(
+        (each.label, odds_text(each.holds, say), _more(each.likely, say), _more(each.sure, say), _time(each, advice))
+        for each in advice.open
+    )
+    yield Table("decision-advice", "", columns, rows, frozenset({1, 2, 3, 4}))
+    yield Paragraph(
+        say(
+            "With so many more blocks, a candidate is decided on with these probabilities; the time is that of the "
+            "second number, with all candidates. `lastro run --until decided` stops by itself. For a precision of "
+            "ratios: --precision 5%."
+        )
+    )
+
+
+def _more(n: int | None, say: Language) -> str:
+    return say("over {n}", n=say.integer(MOST_BLOCKS)) if n is None else say.integer(n)
+
+
+def _time(each: OpenCandidate, advice: DecisionAdvice) -> str:
+    return "—" if each.sure is None or advice.block_s is None else human_duration(each.sure * advice.block_s)
+
+
+def decision_advice_text(advice: DecisionAdvice) -> str:
+    """Return {format, verdict, n_blocks, block_s, open [{label, holds, likely, sure}]} as JSON; null above 1,000."""
+    decision = advice.decision
+    found = {
+        "format": "lastro-decision-advice/1",
+        "verdict": decision.choice.outcome,
+        "n_blocks": decision.n_blocks,
+        **only(advice, "block_s open"),
+    }
+    return json_text(encode(found, {}))
 
 
 def document_text(advice: Advice) -> str:

@@ -1,8 +1,10 @@
-"""Estimates how many blocks the next campaign needs, so that the intervals of all ratios to the baseline are as narrow
-as desired. For each metric, it shows two numbers of blocks, which are enough with a probability of 50 % and of 80 %;
-limits for the number that the true noise requires; and the time that the blocks take here.
+"""Estimates how many blocks the next campaign needs. A study with service levels asks which candidate keeps them: then
+the advice is how many more blocks decide on each that is still open. With --precision, and in a study without service
+levels, the intervals of all ratios to the baseline are to be as narrow as desired: for each metric, it shows two
+numbers of blocks, which are enough with a probability of 50 % and of 80 %; limits for the number that the true noise
+requires; and the time that the blocks take here.
 
-  lastro advise-replicates DIR                    for ratios known to plus or minus 5 %
+  lastro advise-replicates DIR                    for the service levels of its study, or else as with 5%
   lastro advise-replicates DIR --precision 2%
 
 If the samples of a metric were stored, it also shows whether longer trials would help, or only more blocks
@@ -19,6 +21,7 @@ from lastro.cli._terminal import print_blocks
 from lastro.words.language import language
 
 if TYPE_CHECKING:
+    from lastro.analysis.advice import DecisionAdvice
     from lastro.analysis.campaign import CampaignResults
     from lastro.results.samples import Series
     from lastro.results.store import Store
@@ -30,9 +33,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     campaign_argument(parser)
     parser.add_argument(
         "--precision",
-        default="5%",
         metavar="P",
-        help="desired half width of the intervals, relative to each ratio: 5%% (default) or 0.05",
+        help="desired half width of the intervals, relative to each ratio: 5%% or 0.05",
     )
     language_argument(parser)
     parser.add_argument("--json", action="store_true", help="print it as JSON")
@@ -41,18 +43,32 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from lastro.analysis import advice
     from lastro.analysis.build import build_report
+    from lastro.analysis.decision import decision_of
     from lastro.builders.advice import advice_blocks, document_text
     from lastro.results.read import load_campaign
 
-    precision = share(args.precision, "--precision", above_zero=True)
+    precision = share(args.precision or "5%", "--precision", above_zero=True)
     with open_campaign(args.dir) as store:
         report = build_report(load_campaign(store))
+        if not args.precision and (decision := decision_of(report)):
+            return _for_the_decision(advice.for_the_decision(decision), args)
         found = advice.advise(report, precision, _series(store, report))
     if args.json:
         print(document_text(found))
     else:
         say = language(args.lang)
         print_blocks(advice_blocks(found, say), say)
+    return 0
+
+
+def _for_the_decision(found: DecisionAdvice, args: argparse.Namespace) -> int:
+    from lastro.builders.advice import decision_advice_blocks, decision_advice_text
+
+    if args.json:
+        print(decision_advice_text(found))
+    else:
+        say = language(args.lang)
+        print_blocks(decision_advice_blocks(found, say), say)
     return 0
 
 
