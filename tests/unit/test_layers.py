@@ -62,6 +62,7 @@ PURE = (
     "stats",
     "builders.advice",
     "builders.compare",
+    "builders.decision",
     "builders.gate_plan",
     "builders.noise_floor",
     "builders.status",
