@@ -15,6 +15,7 @@ from lastro.words.language import LANGUAGES
 from ..support.campaigns import KAGAMI, METRICS, Levels, make_campaign, make_study
 from ..support.fates import CAMPAIGNS, NO_APPARMOR
 from ..support.products import combinations
+from .conftest import is_error, lastro
 
 
 @pytest.fixture(params=CAMPAIGNS, scope="module")
@@ -301,3 +302,30 @@ def test_the_document_has_medians_with_the_confidence_that_their_number_allows(t
             assert median["interval"] is None and "n = 5" in median["absent_because"]
         else:  # the range of six values holds the median but for 2 times in 64
             assert median["interval"] == {"low": values[0], "high": values[-1], "confidence": 1 - 2 / 64}
+
+
+def test_the_table_shows_what_is_chosen_the_best_first(tmp_path: Path) -> None:
+    rates = {"native": 300.0, "runc": 200.0, "docker": 250.0}
+
+    def value(levels: Levels, block: int, metric: str) -> float:
+        return rates[str(levels["platform"])] + (1 if levels["anomaly"] == "none" else 0) + block / 100
+
+    study = make_study({"platform": tuple(rates), "anomaly": ("none", "cpu")}, replicates=3, metrics=METRICS[:2])
+    directory = make_campaign(tmp_path / "c", study, value=value)
+
+    def platforms(*args: str) -> list[str]:
+        return re.findall(
+            r"^(native|runc|docker) +(?:none|cpu) ", lastro("results", directory, *args).out, re.MULTILINE
+        )
+
+    assert platforms("--sort", "throughput", "--where", "anomaly=cpu") == ["native", "docker", "runc"]
+    assert platforms("--sort=-throughput", "--where", "anomaly=cpu") == ["runc", "docker", "native"]
+    assert platforms("--sort", METRICS[1].name, "--top", "2") == ["runc", "runc"]
+    assert platforms("--where", "platform=docker,runc", "--where", "anomaly=none") == ["runc", "docker"]
+    assert "2 of 6 treatments shown" in lastro("results", directory, "--top", "2").out
+    for args, words in (
+        (["--sort", "sped"], "has no metric 'sped'"), (["--where", "platform=dokcer"], "did you mean 'docker'?"),
+        (["--where", "platform"], "--where: 'platform' is not FACTOR=LEVEL"), (["--top", "0"], "give 1 or more"),
+        (["--top", "2", "--json"], "are for the table"),
+    ):  # fmt: skip
+        is_error(lastro("results", directory, *args), 2, words)

@@ -12,7 +12,8 @@ from typing import Any
 
 from lastro.analysis.campaign import CampaignResults, Row
 from lastro.analysis.properties import column_of
-from lastro.errors import InputError, did_you_mean
+from lastro.analysis.selected import is_under
+from lastro.errors import InputError
 from lastro.results.looks import Look
 from lastro.stats.cell_means import MetricTrials
 from lastro.stats.decision import NO_CHOICE, Choice, Limit, Stage, choose, more_blocks
@@ -138,7 +139,7 @@ def decide(
     blocks."""
     if not levels:
         raise InputError("there is no service level to decide by", "write one as in --sla 'latency_p99 < 1 ms'")
-    rows = [row for row in report.rows if _is_under(report, row, under)]
+    rows = [row for row in report.rows if is_under(report, row, under)]
     factors = [factor.name for factor in report.varying]
     usual = [name for name in factors if name.partition(".")[0] in CHOICES and name not in under]
     chosen = chosen or usual
@@ -194,22 +195,6 @@ def _are_own(report: CampaignResults, levels: Sequence[ServiceLevel], confidence
 def _standing(last: Look) -> Stage:
     """Return the stage of a campaign that has looked, at which nothing more is accepted or rejected."""
     return Stage(lambda alpha: 0.0, frozenset(last.accepted), frozenset(last.rejected))
-
-
-def _is_under(report: CampaignResults, row: Row, under: Mapping[str, Sequence[str]]) -> bool:
-    """Return whether a treatment is in the conditions.
-
-    Raises: InputError for a factor or a level that does not exist."""
-    for name, wanted in under.items():
-        factor = next((factor for factor in report.study.factors if factor.name == name), None)
-        if factor is None:
-            known = [factor.name for factor in report.study.factors]
-            raise InputError(f"this study has no factor '{name}'", did_you_mean(name, known))
-        known = list(map(str, factor.levels))
-        for level in wanted:
-            if level not in known:
-                raise InputError(f"the factor '{name}' has no level '{level}'", did_you_mean(level, known))
-    return all(_level(row, name) in wanted for name, wanted in under.items())
 
 
 def _level(row: Row, name: str) -> str:

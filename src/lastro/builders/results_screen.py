@@ -9,6 +9,7 @@ from lastro.analysis.campaign import CampaignResults, Cell, Gap, MetricView, Row
 from lastro.analysis.decision import decision_of
 from lastro.analysis.growth import Growth, Growths
 from lastro.analysis.scaling import scalings
+from lastro.analysis.selected import TableChoice
 from lastro.analysis.verdicts import verdict
 from lastro.builders.decision import answer
 from lastro.builders.results_grid import scaling_grid
@@ -43,11 +44,15 @@ from lastro.words.remarks import signs
 _SENTENCE = 48  # characters of a line on growth
 
 
-def screen_blocks(report: CampaignResults) -> Iterator[Block]:
-    """Yield the title, the tables, every missing level with its reason, and at the end the key findings."""
+def screen_blocks(report: CampaignResults, choice: TableChoice | None = None) -> Iterator[Block]:
+    """Yield the title, the tables, every missing level with its reason, and at the end the key findings.
+
+    The first table has the chosen treatments, in the order that was chosen."""
+    rows = choice.rows(report) if choice else report.rows
     yield Title(report.study.title or report.study.name)
-    yield Items((_tally(report), *premises(report, ENGLISH)))
-    yield _results(report)
+    shown = f"{len(rows)} of {count(len(report.rows), 'treatment')} shown"
+    yield Items((_tally(report), *premises(report, ENGLISH), *([shown] if len(rows) < len(report.rows) else [])))
+    yield _results(report, rows)
     yield from (scaling_grid(report, scaling, ENGLISH) for scaling in scalings(report))
     if found := growth_of(report):
         yield _growths(report, found)
@@ -73,7 +78,7 @@ def _lines(*lines: tuple[str, str], head: bool = False, right: bool = False) -> 
     return GridCell(tuple((Span(text, kind),) for text, kind in lines if text), head=head, right=right)
 
 
-def _results(report: CampaignResults) -> Grid:
+def _results(report: CampaignResults, shown: Sequence[Row]) -> Grid:
     """Return the table of the treatments that can run here, and below it how many cannot."""
     factors = [factor.name for factor in report.varying] or ["treatment"]
     compared = has_ratios(report)
@@ -83,7 +88,7 @@ def _results(report: CampaignResults) -> Grid:
             _lines((_n_text(row), ""), right=True),
             *(_cell(row, cell, compared=compared) for cell in row.cells),
         ))
-        for row in report.rows
+        for row in shown
         if row.status != "unavailable"
     )  # fmt: skip
     return Grid(

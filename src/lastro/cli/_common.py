@@ -7,7 +7,7 @@ import gc
 import math
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -128,3 +128,14 @@ def most_invalid(args: argparse.Namespace) -> float | None:
     """Return the fraction of invalid trials above which a campaign fails, or None. Raises: InputError."""
     given = args.fail_invalid or (_SHARE_IN_CI if os.environ.get("CI", "").lower() not in _NO else None)
     return None if given is None else share(given, "--fail-invalid")
+
+
+def levels_named(texts: Sequence[str], option: str) -> dict[str, list[str]]:
+    """Return {factor: levels} of an option such as --under anomaly=memory,disk. Raises: InputError for another form."""
+    found: dict[str, list[str]] = {}
+    for text in texts:
+        name, sign, levels = text.partition("=")
+        if not (name and sign and levels):
+            raise InputError(f"{option}: '{text}' is not FACTOR=LEVEL", f"write it as in {option} anomaly=memory")
+        found.setdefault(name.strip(), []).extend(level.strip() for level in levels.split(","))
+    return found

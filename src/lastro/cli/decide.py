@@ -20,7 +20,7 @@ import re
 from lastro import papers
 from lastro.app.campaign_dirs import open_campaign, refuse_suite
 from lastro.campaign import suite as suites
-from lastro.cli._common import campaign_argument, language_argument, share
+from lastro.cli._common import campaign_argument, language_argument, levels_named, share
 from lastro.cli._terminal import print_blocks
 from lastro.errors import InputError, did_you_mean
 from lastro.words.language import language
@@ -92,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
         [ServiceLevel.parse(level, metrics) for level in levels],
         cost,
         properties or study_requirements(report),
-        _conditions(args.under),
+        levels_named(args.under, "--under"),
         required or study.design.confidence,
     )
     if args.json:
@@ -141,16 +141,6 @@ def _weights(text: str | None) -> dict[str, float]:
             hint = "write it as in --weights cpu=2,disk=0; others count as 1"
             raise InputError(f"--weights: '{pair.strip()}' is not STUDY=WEIGHT", hint)
         found[name] = float(weight)
-    return found
-
-
-def _conditions(texts: list[str]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for text in texts:
-        name, sign, levels = text.partition("=")
-        if not (name and sign and levels):
-            raise InputError(f"--under: '{text}' is not FACTOR=LEVEL", "write it as in --under anomaly=memory")
-        found.setdefault(name.strip(), []).extend(level.strip() for level in levels.split(","))
     return found
 
 

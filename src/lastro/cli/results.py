@@ -2,6 +2,7 @@
 Unavailable and invalid levels stay in it, with their reasons below.
 
   lastro results DIR                        the table
+  lastro results DIR --where platform=docker,lxc --sort throughput --top 5     the best five of these
   lastro results DIR --json                 the same as one JSON document, with every valid value
   lastro results DIR --csv all.csv          every attempt and metric, one value per row, for R or pandas ("-": stdout)
   lastro results DIR --csv all.csv --separator ';' --decimal , --bom     for a spreadsheet with a decimal comma
@@ -24,13 +25,14 @@ from typing import TYPE_CHECKING
 
 from lastro.app.contents import loaded, loaded_together, published_of
 from lastro.campaign import suite as suites
-from lastro.cli._common import campaigns_argument, collector_paused
+from lastro.cli._common import campaigns_argument, collector_paused, levels_named
 from lastro.cli._terminal import print_blocks, print_document
 from lastro.errors import InputError
 from lastro.plain import json_text
 
 if TYPE_CHECKING:
     from lastro.analysis.campaign import CampaignResults
+    from lastro.analysis.selected import TableChoice
     from lastro.results.export import CsvStyle
     from lastro.results.read import CampaignData
 
@@ -39,6 +41,14 @@ _SUITE_FORMAT = "lastro-suite-results/1"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     campaigns_argument(parser)
+    parser.add_argument(
+        "--where", metavar="FACTOR=LEVEL,...", action="append", default=[],
+        help="in the table: only treatments with these levels; repeatable",
+    )  # fmt: skip
+    parser.add_argument(
+        "--sort", metavar="METRIC", help="in the table: the best by this metric first; -METRIC: the worst"
+    )
+    parser.add_argument("--top", metavar="N", type=int, help="in the table: no more than N treatments")
     parser.add_argument("--json", action="store_true", help="print one JSON document instead of the table")
     parser.add_argument("--csv", metavar="FILE", help="write every attempt and metric as CSV; - for standard output")
     parser.add_argument(
@@ -64,6 +74,7 @@ def run(args: argparse.Namespace) -> int:
 def _run(args: argparse.Namespace) -> int:
     from lastro.analysis.build import build_report
 
+    choice = _choice(args)
     data = loaded_together(args.dirs)
     _export(args, data)
     if args.json:
@@ -72,14 +83,27 @@ def _run(args: argparse.Namespace) -> int:
         report = build_report(data, all_metrics=args.all_metrics)
         print(document_text(report, published_of(args.dirs[0], data)))
     elif not (args.csv or args.parquet):
-        print_table(build_report(data, all_metrics=args.all_metrics))
+        print_table(build_report(data, all_metrics=args.all_metrics), choice)
     return 0
+
+
+def _choice(args: argparse.Namespace) -> TableChoice:
+    """Return what the arguments choose for the table. Raises: InputError where there is no table, and for no rows."""
+    from lastro.analysis.selected import TableChoice
+
+    if (args.where or args.sort or args.top is not None) and (args.json or args.csv or args.parquet):
+        raise InputError("--where, --sort and --top are for the table", "select in your program, or in SQL by DuckDB")
+    if args.top is not None and args.top < 1:
+        raise InputError(f"--top: {args.top} is no number of treatments", "give 1 or more")
+    metric = args.sort or ""
+    return TableChoice(levels_named(args.where, "--where"), metric.removeprefix("-"), metric.startswith("-"), args.top)
 
 
 def _run_suite(args: argparse.Namespace, directory: Path) -> int:
     from lastro.analysis.build import build_report
     from lastro.builders.data.results import document
 
+    choice = _choice(args)
     suite = suites.read(directory)
     data = {member.name: loaded(directory / member.name) for member in suite.studies if suites.begun(directory, member)}
     _export(args, data)
@@ -100,7 +124,7 @@ def _run_suite(args: argparse.Namespace, directory: Path) -> int:
         for number, member in enumerate(suite.studies, 1):
             print(f"── study {number} of {len(suite.studies)}: {member.name} ──\n", flush=True)
             if member.name in reports:
-                print_table(reports[member.name])
+                print_table(reports[member.name], choice)
             else:
                 remedy = f"\n  remedy: {member.remedy}" if member.remedy else ""
                 print(f"not begun{': ' + member.stopped if member.stopped else ''}{remedy}\n")
@@ -145,9 +169,9 @@ def _write(file: Path, text: str) -> None:
     print(f"wrote {file}", file=sys.stderr)
 
 
-def print_table(report: CampaignResults) -> None:
+def print_table(report: CampaignResults, choice: TableChoice | None = None) -> None:
     """Print the table of a campaign, as wide as the terminal."""
     from lastro.builders.results_screen import screen_blocks
     from lastro.words.language import ENGLISH
 
-    print_blocks(screen_blocks(report), ENGLISH)
+    print_blocks(screen_blocks(report, choice), ENGLISH)

@@ -1,0 +1,52 @@
+"""Which treatments a user wants to see, and in which order. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from lastro.analysis.campaign import CampaignResults, Row
+from lastro.errors import InputError, did_you_mean
+
+
+@dataclass(frozen=True, slots=True)
+class TableChoice:
+    """Only the treatments with these levels, {factor: levels}, the best by a metric first, and no more than `top`.
+
+    Without a metric, the order is that of the study; `worst_first` turns that of a metric round."""
+
+    where: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    sort: str = ""
+    worst_first: bool = False
+    top: int | None = None
+
+    def rows(self, report: CampaignResults) -> list[Row]:
+        """Raises: InputError for a factor, a level or a metric that the campaign does not have."""
+        rows = [row for row in report.rows if is_under(report, row, self.where)]
+        if self.sort:
+            names = [metric.name for metric in report.metrics]
+            if self.sort not in names:
+                raise InputError(f"this campaign has no metric '{self.sort}'", did_you_mean(self.sort, names))
+            at = names.index(self.sort)
+            descending = (report.metrics[at].better == "higher") is not self.worst_first
+            means = {row.treatment.index: cell.summary.mean for row in rows if (cell := row.cells[at]).summary}
+            known = [row for row in rows if row.treatment.index in means]
+            known.sort(key=lambda row: means[row.treatment.index], reverse=descending)
+            rows = known + [row for row in rows if row.treatment.index not in means]
+        return rows[: self.top]
+
+
+def is_under(report: CampaignResults, row: Row, under: Mapping[str, Sequence[str]]) -> bool:
+    """Return whether a treatment is in the conditions.
+
+    Raises: InputError for a factor or a level that does not exist."""
+    for name, wanted in under.items():
+        factor = next((factor for factor in report.study.factors if factor.name == name), None)
+        if factor is None:
+            known = [factor.name for factor in report.study.factors]
+            raise InputError(f"this study has no factor '{name}'", did_you_mean(name, known))
+        known = list(map(str, factor.levels))
+        for level in wanted:
+            if level not in known:
+                raise InputError(f"the factor '{name}' has no level '{level}'", did_you_mean(level, known))
+    return all(str(row.treatment.levels[name]) in wanted for name, wanted in under.items())
