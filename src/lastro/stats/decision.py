@@ -85,7 +85,8 @@ _ONLY_LOOK = Stage(lambda alpha: alpha)
 class Choice:
     """The candidates by their numbers: `accepted` and `rejected` for all limits together, the cheaper ones first; the
     others are open. `recommended` is the cheapest that is accepted; `alike` are those accepted whose cost cannot be
-    told from its cost, and `open_cheaper` those that are open and may cost less."""
+    told from its cost, and `open_cheaper` those that are open and may cost less. `saving` is the fraction of its cost
+    that the cheapest that is accepted would save, on average over what is not known of costs."""
 
     odds: tuple[CandidateOdds, ...]
     accepted: tuple[int, ...]
@@ -93,6 +94,7 @@ class Choice:
     recommended: int | None
     alike: tuple[int, ...]
     open_cheaper: tuple[int, ...]
+    saving: float = 0.0
 
     @property
     def outcome(self) -> Literal["recommended", "none", "undecided"]:
@@ -184,11 +186,13 @@ def _choice(odds: tuple[CandidateOdds, ...], costs: Floats, alpha: float, stage:
     rejected = _by_holm({at: max(odds[at].may_hold, least) for at in known}, alpha, stage, stage.rejected) - accepted
     recommended = next((at for at in order if at in accepted), None)
     alike: tuple[int, ...] = ()
+    saving = 0.0
     cheaper: tuple[int, ...] = tuple(at for at in order if at not in accepted | rejected)
     if recommended is not None:
         less = {at: float((costs[:, at] < costs[:, recommended]).mean()) for at in order if at != recommended}
         alike = tuple(at for at in order if at in accepted and less.get(at, 0.0) > alpha)
         cheaper = tuple(at for at in cheaper if less[at] > alpha)
+        saving = _saving(costs[:, recommended], costs[:, [at for at in order if at in accepted]])
     return Choice(
         odds,
         tuple(at for at in order if at in accepted),
@@ -196,7 +200,13 @@ def _choice(odds: tuple[CandidateOdds, ...], costs: Floats, alpha: float, stage:
         recommended,
         alike,
         cheaper,
+        saving,
     )
+
+
+def _saving(own: Floats, costs: Floats) -> float:
+    """Return the average fraction of a cost that the least of these costs saves; 0 unless costs are above zero."""
+    return float((1 - costs.min(axis=1) / own).mean()) if (own > 0).all() else 0.0
 
 
 def _by_holm(ps: Mapping[int, float], alpha: float, stage: Stage, before: frozenset[int]) -> frozenset[int]:
