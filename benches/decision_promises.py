@@ -38,7 +38,7 @@ class Tally:
     intervals: list[bool] = field(default_factory=list)  # of means where they are worst: whether they hold the truth
     costs: list[bool] = field(default_factory=list)
 
-    def add(self, choice: Choice, means: np.ndarray, *, on_the_limit: bool) -> None:
+    def add(self, choice: Choice, means: np.ndarray) -> None:
         """Add a world. One in which the best was moved to its limit is no test of stated probabilities."""
         holds, cost = holding(means), means[2].mean(axis=1)
         self.worlds += 1
@@ -52,7 +52,7 @@ class Tally:
                 assert one is not None and odds.cost is not None
                 self.intervals.append(one.low <= truth[metric, at, one.condition] <= one.high)
             self.costs.append(odds.cost[1] <= truth[2, at].mean() <= odds.cost[2])
-        if not on_the_limit:
+        if not (np.abs(means[:2]) < 1e-12).any():
             self.stated += [(odds.holds, bool(true)) for odds, true in zip(choice.odds, holds, strict=True)]
 
 
@@ -93,10 +93,9 @@ def trials(rng: np.random.Generator, means: np.ndarray, n: int, kind: str) -> li
 def tally(n: int, kind: str, worlds: int, seed: int = 48) -> Tally:
     rng, found = np.random.default_rng([seed, n, KINDS.index(kind)]), Tally()
     for number in range(worlds):
-        on_the_limit = number % 3 == 0
-        means = world(rng, on_the_limit=on_the_limit)
+        means = world(rng, on_the_limit=number % 3 == 0)
         choice = choose(trials(rng, means, n, kind), LIMITS, {2: 1.0}, (CANDIDATES, CONDITIONS))
-        found.add(choice, means, on_the_limit=on_the_limit)
+        found.add(choice, means)
     return found
 
 

@@ -24,7 +24,8 @@ from lastro.stats._projections import Floats
 from lastro.stats.cell_means import Booleans, MeanDraws, MetricTrials
 
 DRAWS = 8000
-_FINER = 4  # times as many draws at a look, whose level is smaller
+_FINER = 4  # times as many draws at a look, whose level is smaller, as long as there is room for them
+_MOST_DRAWN = 10_000_000
 MOST_BLOCKS = 1000
 _NO_CHANCE = 0.1  # of alpha: a candidate that holds its limits with less is no test of the family
 
@@ -131,7 +132,8 @@ def choose(
     `cost` are {number of a metric: weight} of a sum, whose mean over the conditions is the cost; the metrics may be
     others than those with limits. `size`: the numbers of candidates and of conditions. Needs two blocks."""
     n_candidates, n_conditions = size
-    shape = (DRAWS if stage is _ONLY_LOOK else _FINER * DRAWS, n_candidates)
+    finer = min(_FINER * DRAWS, _MOST_DRAWN // max(1, n_candidates * n_conditions * len(metrics)))
+    shape = (DRAWS if stage is _ONLY_LOOK else max(DRAWS, finer), n_candidates)
     draws = MeanDraws(metrics, (*shape, n_conditions))
     holds, may, ahead = (np.ones(shape, bool) for _ in range(3))
     of_limits = []
