@@ -39,8 +39,7 @@ class Tally:
     costs: list[bool] = field(default_factory=list)
 
     def add(self, choice: Choice, means: np.ndarray) -> None:
-        """Add a world. One with a candidate exactly on a limit, which was chosen because it holds, is no test of stated
-        probabilities: neither it nor the others, which hold less often than where none was taken out."""
+        """Add a world. One in which the best was moved to its limit is no test of stated probabilities."""
         holds, cost = holding(means), means[2].mean(axis=1)
         self.worlds += 1
         if choice.recommended is not None:

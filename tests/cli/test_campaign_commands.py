@@ -91,7 +91,7 @@ def test_status(campaign: Path) -> None:
     facts = lastro("status", campaign, "--json").json
     assert set(facts) == {
         "study", "title", "profile", "guest", "stopping", "most_replicates",
-        "counts", "trials", "attempts", "invalid_attempts", "finished", "remaining_s",
+        "counts", "dropped", "trials", "attempts", "invalid_attempts", "finished", "remaining_s",
         "running", "last_event", "next",
     }  # fmt: skip
     assert facts["counts"] == {"valid": 8, "invalid": 8, "unavailable": 4, "running": 0, "pending": 0}

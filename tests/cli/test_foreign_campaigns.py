@@ -100,6 +100,18 @@ def _meta(key: str, **changes: object) -> Callable[[Path], None]:
     return damage
 
 
+def _looks(**changes: object) -> Callable[[Path], None]:
+    """A campaign that ran until a decision, with one look, of which some values are others."""
+    look = dict.fromkeys(("accepted", "rejected", "dropped"), ()) | {"block": 2, "at_utc": "2026-01-01T00:00"}
+    look |= {"recommended": None, "stop": "decided"}
+
+    def damage(directory: Path) -> None:
+        _meta("study", design__stopping="decided", design__max_replicates=2, sla={"speed": "> 1"})(directory)
+        change(directory, "INSERT INTO meta VALUES ('looks', ?)", json.dumps([look | changes]))
+
+    return damage
+
+
 def _notes(value: object) -> Callable[[Path], None]:
     """Every note that a report reads is something else; parts from elsewhere may write so."""
     return _cell("attempt", "notes", json.dumps(dict.fromkeys(READ_NOTES, value)))
@@ -222,6 +234,11 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str | None]] = {
     "a sequential study of no metric": (
         _meta("study", design__stopping="sequential", design__precise_metrics=["none"]), None
     ),
+    "a decision without levels": (_meta("study", design__stopping="decided", design__max_replicates=2), None),
+    "a decision on no level": (_meta("study", design__stopping="decided", sla={"speed": "fast"}), None),
+    "a look of another shape": (_looks(block="two"), "row 'looks'"),
+    "a look at a block to come": (_looks(block=10**6), "its blocks are not in order"),
+    "a look at candidates that are not there": (_looks(accepted=[99], recommended=99), None),
     "a metric in words": (_meta("study", metrics=["speed"]), "metrics[0] is 'speed'"),
     "a metric that is better elsewhere": (
         _meta("study", metrics=[{"name": "speed", "unit": "", "better": "left", "summary": ""}]), "metrics[0].better"

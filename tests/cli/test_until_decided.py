@@ -108,6 +108,16 @@ def test_killed_before_a_look_it_looks_on_resume_and_finds_the_same(bench: Bench
     assert per_candidate(bench.directory) == n
 
 
+def test_what_is_repeated_after_the_decision_is_no_new_look(bench: Bench) -> None:
+    assert run(bench, study(bench, allocation="adaptive")).code == 0
+    before = lastro("decide", bench.directory, "--json").json["looks"]
+    with sqlite3.connect(bench.directory / "campaign.db") as db:
+        db.execute("UPDATE trial SET state = 'invalid' WHERE number = 1")
+    db.close()
+    assert lastro("resume", bench.directory, "--invalid", "--no-report").code == 0
+    assert lastro("decide", bench.directory, "--json").json["looks"] == before
+
+
 def test_whole_blocks_until_decided(bench: Bench) -> None:
     done = run(bench, study(bench, sla=SLA.replace("100", "20")), "--until", "decided")
     assert done.code == 0

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lastro.errors import InputError, StudyError, did_you_mean
-from lastro.units import human_bytes, human_duration, parse_rate_bps, parse_size_bytes, significant
+from lastro.units import human_bytes, human_duration, parse_duration_s, parse_rate_bps, parse_size_bytes, significant
 
 
 @pytest.mark.parametrize(
@@ -18,6 +18,11 @@ from lastro.units import human_bytes, human_duration, parse_rate_bps, parse_size
 )
 def test_rates_have_decimal_prefixes(text: str, bps: float) -> None:
     assert parse_rate_bps(text) == pytest.approx(bps)
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("30min", 1800), ("90 s", 90), ("1.5h", 5400), ("0.5s", 0.5)])
+def test_durations_have_units(text: str, seconds: float) -> None:
+    assert parse_duration_s(text) == seconds
 
 
 @pytest.mark.parametrize(
@@ -30,7 +35,7 @@ def test_sizes_have_binary_prefixes(text: str, n_bytes: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "M", "-1M", "1e6", "1,5M", "1P", "ten", "1M M", "٣x"])
 def test_what_is_neither_rate_nor_size_is_refused_with_an_example(text: str) -> None:
-    for parse, example in ((parse_rate_bps, "10M"), (parse_size_bytes, "128M")):
+    for parse, example in ((parse_rate_bps, "10M"), (parse_size_bytes, "128M"), (parse_duration_s, "30min")):
         with pytest.raises(InputError) as caught:
             parse(text)
         assert repr(text)[1:-1] in caught.value.message

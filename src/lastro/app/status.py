@@ -14,6 +14,7 @@ from lastro.app.campaign_dirs import open_campaign
 from lastro.app.studies import load_member
 from lastro.campaign import suite as suites
 from lastro.campaign.duration import emulated_guests, forecast, missing, missing_trials, pace_of, scenario_of
+from lastro.campaign.growth import is_finished
 from lastro.campaign.suite import Suite, SuiteStudy
 from lastro.results.store import Store
 from lastro.scenarios.base import Scenario
@@ -31,10 +32,11 @@ def status_of(directory: Path) -> dict[str, Any]:
 
     with open_campaign(directory) as store:
         data = load_campaign(store)
+        finished = is_finished(store)
         pace, runner, testbeds = pace_of(store, scenario_of(data.study)), store.runner(), _testbeds(store)
     study, progress, guest = data.study, progress_of(data), MeasuredIn.of_data(data.provenance, data.members)
     at_work = _at_work(data.events, testbeds) if runner else len(testbeds)
-    command = "report" if progress.finished else "status" if runner else "resume"
+    command = "report" if finished else "status" if runner else "resume"
     return {
         "study": study.name,
         "title": study.title,
@@ -47,7 +49,7 @@ def status_of(directory: Path) -> dict[str, Any]:
         "trials": progress.n_trials,
         "attempts": progress.n_attempts,
         "invalid_attempts": progress.n_invalid_attempts,
-        "finished": progress.finished,
+        "finished": finished,
         "running": asdict(runner) if runner else None,
         "remaining_s": pace.remaining_s / max(1, at_work) if pace.knows else None,
         **({"testbeds": testbeds} if testbeds else {}),

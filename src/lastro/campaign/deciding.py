@@ -22,8 +22,12 @@ from lastro.words.looks import standing, stop_text, why_dropped
 
 
 def next_step(store: Store, at_utc: str, passed_s: float) -> NextStep:
-    """Look at the trials of the blocks so far. `passed_s` is the time that the campaign has taken."""
+    """Look at the trials of the blocks so far. `passed_s` is the time that the campaign has taken.
+
+    A campaign that has stopped, and of which some trials were repeated later, does not look at its blocks again."""
     data = load_campaign(store)
+    if data.looks and data.looks[-1].block >= data.study.design.replicates:
+        return NextStep(stop=True, why="")
     study, design = data.study, data.study.design
     asked = {*study.sla, *study.cost}
     metrics = tuple(metric for metric in study.metrics if metric.name in asked)

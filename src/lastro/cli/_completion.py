@@ -74,6 +74,7 @@ COMPLETERS: dict[str | tuple[str, str], str | None] = {
     "separator": None,
     "snapshot": None,
     "trial": None,
+    "within": None,
 }
 # zsh and fish have these built in.
 NATIVE = {

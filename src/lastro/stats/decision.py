@@ -23,7 +23,8 @@ import numpy as np
 from lastro.stats._projections import Floats
 from lastro.stats.cell_means import DRAWS, Booleans, MeanDraws, MetricTrials
 
-_FINER = 4  # times as many draws at a look, whose level is smaller
+_FINER = 4  # times as many draws at a look, whose level is smaller, as long as there is room for them
+_MOST_DRAWN = 10_000_000
 MOST_BLOCKS = 1000
 _NO_CHANCE = 0.1  # of alpha: a candidate that holds its limits with less is no test of the family
 
@@ -84,7 +85,8 @@ _ONLY_LOOK = Stage(lambda alpha: alpha)
 class Choice:
     """The candidates by their numbers: `accepted` and `rejected` for all limits together, the cheaper ones first; the
     others are open. `recommended` is the cheapest that is accepted; `alike` are those accepted whose cost cannot be
-    told from its cost, and `open_cheaper` those that are open and may cost less."""
+    told from its cost, and `open_cheaper` those that are open and may cost less. `saving` is the fraction of its cost
+    that the cheapest that is accepted would save, on average over what is not known of costs."""
 
     odds: tuple[CandidateOdds, ...]
     accepted: tuple[int, ...]
@@ -92,6 +94,7 @@ class Choice:
     recommended: int | None
     alike: tuple[int, ...]
     open_cheaper: tuple[int, ...]
+    saving: float = 0.0
 
     @property
     def outcome(self) -> Literal["recommended", "none", "undecided"]:
@@ -131,7 +134,8 @@ def choose(
     `cost` are {number of a metric: weight} of a sum, whose mean over the conditions is the cost; the metrics may be
     others than those with limits. `size`: the numbers of candidates and of conditions. Needs two blocks."""
     n_candidates, n_conditions = size
-    shape = (DRAWS if stage is _ONLY_LOOK else _FINER * DRAWS, n_candidates)
+    finer = min(_FINER * DRAWS, _MOST_DRAWN // max(1, n_candidates * n_conditions * len(metrics)))
+    shape = (DRAWS if stage is _ONLY_LOOK else max(DRAWS, finer), n_candidates)
     draws = MeanDraws(metrics, (*shape, n_conditions))
     holds, may, ahead = (np.ones(shape, bool) for _ in range(3))
     of_limits = []
@@ -186,11 +190,13 @@ def _choice(odds: tuple[CandidateOdds, ...], costs: Floats, alpha: float, stage:
     rejected = _by_holm({at: max(odds[at].may_hold, least) for at in known}, alpha, stage, stage.rejected) - accepted
     recommended = next((at for at in order if at in accepted), None)
     alike: tuple[int, ...] = ()
+    saving = 0.0
     cheaper: tuple[int, ...] = tuple(at for at in order if at not in accepted | rejected)
     if recommended is not None:
         less = {at: float((costs[:, at] < costs[:, recommended]).mean()) for at in order if at != recommended}
         alike = tuple(at for at in order if at in accepted and less.get(at, 0.0) > alpha)
         cheaper = tuple(at for at in cheaper if less[at] > alpha)
+        saving = _saving(costs[:, recommended], costs[:, [at for at in order if at in accepted]])
     return Choice(
         odds,
         tuple(at for at in order if at in accepted),
@@ -198,7 +204,13 @@ def _choice(odds: tuple[CandidateOdds, ...], costs: Floats, alpha: float, stage:
         recommended,
         alike,
         cheaper,
+        saving,
     )
+
+
+def _saving(own: Floats, costs: Floats) -> float:
+    """Return the average fraction of a cost that the least of these costs saves; 0 unless costs are above zero."""
+    return float((1 - costs.min(axis=1) / own).mean()) if (own > 0).all() else 0.0
 
 
 def _by_holm(ps: Mapping[int, float], alpha: float, stage: Stage, before: frozenset[int]) -> frozenset[int]:

@@ -4,10 +4,13 @@ Candidates are accepted and rejected as by `decision.choose`, at levels that spe
 (`spending`), and stay so. Once it is sure that some candidate holds its limits, two more kinds are dropped, about which
 nothing is said but that they are not worth more trials. *Unlikely* ones are hardly the cheapest that holds: the
 probability that the best is among all that were dropped as such is spent over the looks, too. *Futile* ones are cheaper
-than the recommended, but so near a limit that even all blocks would hardly show that they hold it.
+than the recommended, but so near a limit that even all blocks would hardly show that they hold it. The decision is made
+when nothing else is in question, except candidates of about the same cost: what the best of them would save, as far as
+costs are known, is negligible.
 
 Sources: Kim and Nelson, ACM Trans. Model. Comput. Simul. 11 (2001) 251-273, for dropping candidates one by one; Lan and
-Wittes, Biometrics 44 (1988) 579-585, for futility by conditional power. benches/decision_looks.py measures the error
+Wittes, Biometrics 44 (1988) 579-585, for futility by conditional power; Chick and Inoue, Oper. Res. 49 (2001) 732-743,
+for the expected loss. benches/decision_looks.py measures the error
 rates and the trials. Loads scipy."""
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from lastro.stats.settled import Dropped, Settled
 from lastro.stats.spending import nominal_level, spent
 
 _FUTILE = 0.1  # probability of being accepted by the end
+_NEGLIGIBLE = 0.02  # fraction of a cost
 
 
 def look(
@@ -54,10 +58,12 @@ def look(
 
 
 def is_made(choice: Choice, found: Settled) -> bool:
-    """Return whether the decision is made: none holds, or the cheaper ones than the recommended are all dropped."""
-    return choice.outcome == "none" or (
-        choice.recommended is not None and not set(choice.open_cheaper) - found.gone - found.rejected
-    )
+    """Return whether the decision is made: none holds, or the recommended one is hardly worth a better one.
+
+    That is: those that may be cheaper, and are open, are all dropped; and those that hold as well would save little."""
+    if choice.recommended is None:
+        return choice.outcome == "none"
+    return choice.saving <= _NEGLIGIBLE and not set(choice.open_cheaper) - found.gone
 
 
 def _unlikely(choice: Choice, gone: frozenset[int], budget: float) -> list[Dropped]:

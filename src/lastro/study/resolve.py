@@ -397,6 +397,8 @@ def check_stored(study: Study, schema: ScenarioSchema, where: str) -> None:
         problems.add(
             ("settings", name), FieldError("is missing", "resume it with the version of Lastro that started it")
         )
+    _decided(study.sla, study.metrics, problems, "sla")
+    _decided(study.cost, study.metrics, problems, "cost")
     # The profile is already applied. `--only` may have left no treatment of another one, which is not used.
     _check_size(replace(study, profiles={}, profile_exclusions={}, profile_levels={}), problems)
     problems.raise_if_any()

@@ -62,8 +62,11 @@ def standing(decision: SlaDecision | None, gone: frozenset[int]) -> str:
     cost = choice.odds[lead].cost
     at_cost = f", cost {significant(cost[0], 3)}" if cost and decision.cost else ""
     found = f"{decision.candidates[lead].label} leads (holds with {holds}{at_cost})"
-    open_ones = [at for at in choice.open_cheaper if at not in gone and at != lead]
-    words = "cheaper" if choice.recommended is not None else "undecided"
+    if choice.recommended is None:
+        open_ones, words = [at for at, _ in enumerate(choice.odds) if choice.verdict(at) == "open"], "undecided"
+    else:
+        open_ones, words = [*choice.open_cheaper, *choice.alike], "may cost less"
+    open_ones = [at for at in open_ones if at not in gone and at != lead]
     named = [f"{decision.candidates[at].label} ({odds_text(choice.odds[at].holds, ENGLISH)})" for at in open_ones]
     return f"{found}; {words}: {_few(named)}" if named else found
 

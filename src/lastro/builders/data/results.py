@@ -3,7 +3,7 @@
     format       "lastro-results/1"
     directory    the campaign's directory
     study        name, title, scenario, profile, changes [option of the command line], factors {name: [level]},
-                 settings, confidence, replicates, stopping, seed, baseline {factor: level}
+                 settings, confidence, replicates, stopping, allocation, seed, baseline {factor: level}
     counts       trials by state (pending, running, valid, invalid, unavailable), trials, attempts, invalid_attempts
     guest        the virtual machine that was the host: title, emulated (in software: its times are not comparable with
                  those of a host), partly (of several campaigns or testbeds, some were not
@@ -174,7 +174,7 @@ def _study(study: Study) -> dict[str, Any]:
     return (
         only(study, "name title scenario profile changes")
         | {"factors": {factor.name: factor.levels for factor in study.factors}, "settings": study.settings}
-        | only(study.design, "confidence replicates stopping seed baseline")
+        | only(study.design, "confidence replicates stopping allocation seed baseline")
     )
 
 
