@@ -9,7 +9,7 @@ from lastro.anomalies.base import Dose
 from lastro.host.caches import last_level_cache_bytes
 from lastro.host.local import LocalHost
 from lastro.testing import AnomalyContract
-from lastro.testing.subject import MIB
+from lastro.units import MIB
 
 pytestmark = [pytest.mark.root, pytest.mark.measures]
 
