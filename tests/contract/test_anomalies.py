@@ -10,7 +10,7 @@ from lastro.host.caches import last_level_cache_bytes
 from lastro.host.local import LocalHost
 from lastro.study.levels import split_options
 from lastro.testing import AnomalyContract
-from lastro.testing.subject import MIB
+from lastro.units import MIB
 
 pytestmark = [pytest.mark.root, pytest.mark.measures]
 

@@ -26,8 +26,8 @@ from lastro.testing.ending import Ending
 from lastro.testing.limits import Limits
 from lastro.testing.network import Network
 from lastro.testing.platforms import OnPlatform
-from lastro.testing.subject import MIB
 from lastro.testing.world import World
+from lastro.units import MIB
 
 from ..support.images import IN_A_GUEST
 from .test_meters import TestExposure, TestHost, TestInterfaces, TestUsage

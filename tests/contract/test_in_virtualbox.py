@@ -37,7 +37,7 @@ class TestVirtualbox(OnPlatform):
             done = alone.run(["sh", "-c", "cat; echo words >&2; exit 7"], stdin="given\n", check=False)
             assert (done.returncode, done.text, done.error_text) == (7, "given\n", "words\n")
             measured = alone.measure(["sh", "-c", "echo out; sleep 0.2"])
-            assert measured.done.text == "out\n" and measured.duration_s >= 0.2
+            assert measured.done.text == "out\n" and measured.done.duration_s >= 0.2
 
     def test_two_reach_each_other_over_a_bridge_and_nothing_else(self, subject: Subject) -> None:
         before = subject.leftovers()

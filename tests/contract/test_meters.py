@@ -9,7 +9,7 @@ import pytest
 
 from lastro import registry
 from lastro.testing import MeterContract
-from lastro.testing.subject import MIB
+from lastro.units import MIB
 
 pytestmark = pytest.mark.root
 

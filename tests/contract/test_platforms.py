@@ -25,8 +25,9 @@ from lastro.testing.ending import Ending
 from lastro.testing.limits import Limits
 from lastro.testing.network import NAMES, Network, are_apart, joined, reach_each_other_and_nothing_else, reaches
 from lastro.testing.platforms import OnPlatform
-from lastro.testing.subject import MIB, live, status
+from lastro.testing.subject import live, status
 from lastro.testing.world import DOCKERS_CAPABILITIES, World
+from lastro.units import MIB
 
 from ..conftest import needs_runsc
 from ..support.products import one_of

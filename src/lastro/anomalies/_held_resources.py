@@ -34,8 +34,8 @@ class HeldResourceAnomaly(Anomaly):
         """Return how many the neighbour holds."""
 
     def argv(self, demand: Demand) -> list[str]:
-        each = math.ceil(HELD / demand.n_workers)
-        return ["perl", _PROGRAM.name, self.held, str(demand.n_workers), str(each), f"{demand.timeout_s:.0f}"]
+        per_worker = math.ceil(HELD / demand.n_workers)
+        return ["perl", _PROGRAM.name, self.held, str(demand.n_workers), str(per_worker), f"{demand.timeout_s:.0f}"]
 
     @contextmanager
     def prepared(self, neighbour: Instance) -> Iterator[Callable[[], KernelUse]]:

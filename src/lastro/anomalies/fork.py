@@ -27,8 +27,8 @@ class Fork(Anomaly):
     summary = f"forks without pause and holds {HELD:,} processes, or as many as its limit allows"
 
     def argv(self, demand: Demand) -> list[str]:
-        each = math.ceil(HELD / demand.n_workers)
-        load = ["--zombie", str(demand.n_workers), "--zombie-max", str(each)]
+        per_worker = math.ceil(HELD / demand.n_workers)
+        load = ["--zombie", str(demand.n_workers), "--zombie-max", str(per_worker)]
         return ["stress-ng", *load, "--timeout", f"{demand.timeout_s:.0f}"]
 
     def taken(self, instance: Instance) -> KernelUse:

@@ -39,12 +39,12 @@ def made_by(batches: Iterable[tuple[str, Sequence[str]]]) -> dict[str, list[str]
     """Return the links that batches for `ip` make, by network namespace.
 
     `batches` are pairs of a namespace and the lines that run inside it."""
-    found: dict[str, list[str]] = {}
+    by_netns: dict[str, list[str]] = {}
     for netns, lines in batches:
         for words in (half.split() for line in lines for half in _halves(line)):
             there = words[words.index("netns") + 1] if "netns" in words else netns
-            found.setdefault(there, []).append(words[words.index("name") + 1])
-    return found
+            by_netns.setdefault(there, []).append(words[words.index("name") + 1])
+    return by_netns
 
 
 def _halves(line: str) -> list[str]:

@@ -188,10 +188,10 @@ def _no_third(links: Attachment) -> Unavailable:
 
 def _guests(segments: Sequence[Segment]) -> list[tuple[Instance, list[str]]]:
     """Return the virtual machines at these links, each with the names of its cards."""
-    found: dict[int, tuple[Instance, list[str]]] = {}
+    by_instance: dict[int, tuple[Instance, list[str]]] = {}
     for port in (port for segment in segments for port in segment.ports if port.instance.takes_taps):
-        found.setdefault(id(port.instance), (port.instance, []))[1].append(port.name)
-    return [*found.values()]
+        by_instance.setdefault(id(port.instance), (port.instance, []))[1].append(port.name)
+    return [*by_instance.values()]
 
 
 def dut_end(end: str, port: Port) -> str:

@@ -65,14 +65,14 @@ def directions(segments: Sequence[Segment], prefix: str) -> list[tuple[SegmentSi
     The devices have the names of the ends, with another prefix. Raises: Unavailable for IPv6."""
     if any(":" in port.address for segment in segments for port in segment.ports):
         raise Unavailable("the DUT routes IPv4 only", "choose an attachment at layer 2, such as veth-bridge")
-    found = []
+    ways = []
     for number, segment in enumerate(segments):
         a, b = (
             SegmentSide(end.replace("hub-", prefix), port, _FIRST_TABLE + 2 * number + side, segment.name)
             for side, (end, port) in enumerate(segment.ends())
         )
-        found += [(a, b), (b, a)]
-    return found
+        ways += [(a, b), (b, a)]
+    return ways
 
 
 def routes(come: SegmentSide, go: SegmentSide) -> list[str]:

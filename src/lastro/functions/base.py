@@ -101,8 +101,8 @@ class Function(Part):
         done = instance.run(["nft", "-j", "list", "counters", "table", path.family, _TABLE], check=False)
         try:
             items = json.loads(done.text)["nftables"]
-            found = (item["counter"] for item in items if "counter" in item)
-            return {counter["name"]: CounterReading(counter["packets"], counter["bytes"]) for counter in found}
+            counters = (item["counter"] for item in items if "counter" in item)
+            return {counter["name"]: CounterReading(counter["packets"], counter["bytes"]) for counter in counters}
         except (ValueError, KeyError, TypeError):
             return {}
 

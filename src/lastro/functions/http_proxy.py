@@ -75,12 +75,12 @@ class RunningProxy:
         A connection that a client opened and did not need has a line, too, but is not a request."""
         script = f"grep -v ' {_UNUSED}$' {_LOG} | cut -d ' ' -f 2-4 | sort | uniq -c"
         done = self.instance.run(["sh", "-c", script])
-        found: dict[int, RequestCounts] = {}
+        counts: dict[int, RequestCounts] = {}
         for count, client, port, result in (line.split() for line in done.text.splitlines()):
-            served = found.setdefault(int(port), RequestCounts())
+            served = counts.setdefault(int(port), RequestCounts())
             served.results[result] += int(count)
             served.clients.add(client)
-        return found
+        return counts
 
 
 class HttpProxy(Service):

@@ -94,8 +94,8 @@ class Router(ABC):
 
     def own_files(self, host: Host) -> tuple[str, ...]:
         """Return its programs on this host, which the image must have; none if one of them is missing."""
-        found = [file for program in self.programs if (file := host.which(program))]
-        return tuple(found) if len(found) == len(self.programs) else ()
+        files = [file for program in self.programs if (file := host.which(program))]
+        return tuple(files) if len(files) == len(self.programs) else ()
 
     def there(self, host: Host) -> Availability:
         """Return whether its programs exist on this host. It does not check that they work."""

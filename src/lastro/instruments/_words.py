@@ -15,11 +15,11 @@ def lines_of(text: str, program: str) -> dict[str, list[list[str]]]:
     lines = text.splitlines()
     if not lines or lines[0] != f"{program} 1" or lines[-1] != "end":
         raise InstrumentError(f"{program} printed an incomplete report: {text[:80]!r}")
-    found: dict[str, list[list[str]]] = {}
+    values: dict[str, list[list[str]]] = {}
     for line in lines:
         name, *words = line.split() or [""]
-        found.setdefault(name, []).append(words)
-    return found
+        values.setdefault(name, []).append(words)
+    return values
 
 
 def numbers(lines: dict[str, list[list[str]]], name: str) -> list[float]:

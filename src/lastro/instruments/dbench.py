@@ -69,10 +69,10 @@ class Dbench(DiskWorkload):
             raise
 
     def read(self, text: str) -> Reading:
-        found = _RESULT.findall(text)
-        if len(found) != 1:
-            raise InstrumentError(f"dbench printed {len(found)} results: …{text[-80:]!r}")
-        throughput, clients, processes, latency_ms = found[0]
+        results = _RESULT.findall(text)
+        if len(results) != 1:
+            raise InstrumentError(f"dbench printed {len(results)} results: …{text[-80:]!r}")
+        throughput, clients, processes, latency_ms = results[0]
         asked, time_s = _CLIENTS.of(self.chosen), _TIME_S.of(self.chosen)
         reasons: tuple[str, ...] = ()
         if {int(clients), int(processes)} != {asked}:

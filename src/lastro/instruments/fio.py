@@ -113,15 +113,15 @@ def phases(text: str) -> dict[str, Mapping[str, Any]]:
 
 def number(report: Mapping[str, Any], *path: str) -> float:
     """Return the number at a path in a report. Raises: InstrumentError when there is none."""
-    found: Any = report
+    value: Any = report
     for key in path:
-        found = found.get(key) if isinstance(found, Mapping) else None
+        value = value.get(key) if isinstance(value, Mapping) else None
     try:
-        if isinstance(found, int | float) and not isinstance(found, bool) and math.isfinite(found):
-            return float(found)
+        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+            return float(value)
     except OverflowError:
         pass
-    raise InstrumentError(f"fio reports no number for {'.'.join(path)}: {str(found)[:40]}")
+    raise InstrumentError(f"fio reports no number for {'.'.join(path)}: {str(value)[:40]}")
 
 
 def rate_reasons(name: str, job: Mapping[str, Any]) -> tuple[str, ...]:

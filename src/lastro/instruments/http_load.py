@@ -179,8 +179,8 @@ class HttpLoad(Part):
         """Estimate how long a measurement takes, for plans only.
 
         `slowdown` is the factor by which a request takes longer than through one proxy on a bare and idle host."""
-        each = WARM_UP.of(settings) + REQUESTS.of(settings)
-        return cls.start_s + slowdown * _REQUEST_S * CLIENTS.of(settings) * each
+        per_client = WARM_UP.of(settings) + REQUESTS.of(settings)
+        return cls.start_s + slowdown * _REQUEST_S * CLIENTS.of(settings) * per_client
 
     @abstractmethod
     def measure(self, station: LoadOrigin, load: Any) -> Reading:

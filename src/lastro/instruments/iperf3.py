@@ -63,10 +63,10 @@ def number(report: Any, *path: str | int) -> float:
 
 def intervals(report: Mapping[str, Any]) -> Sequence[Any]:
     """Return the report's intervals. Raises: InstrumentError when they are not a list."""
-    found = report.get("intervals", [])
-    if not isinstance(found, list):
-        raise InstrumentError(f"iperf3's report has invalid intervals: {str(found)[:80]}")
-    return found
+    intervals = report.get("intervals", [])
+    if not isinstance(intervals, list):
+        raise InstrumentError(f"iperf3's report has invalid intervals: {str(intervals)[:80]}")
+    return intervals
 
 
 def check_duration(measured_s: float, asked_s: float, tool: str = "iperf3") -> tuple[str, ...]:

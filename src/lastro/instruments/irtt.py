@@ -111,15 +111,15 @@ def loaded(probed: ProbedRoundTrips) -> Reading:
     for name, q in _QUANTILES:
         # A datagram without an answer is later than all others.
         value = quantile_if_estimable((*probed.trips_ms, *(math.inf,) * probed.lost), q)
-        own = quantile_if_estimable(probed.late_ms, q)
+        own_delay = quantile_if_estimable(probed.late_ms, q)
         metric = f"latency_{name}_loaded"
-        if value is None or own is None:
+        if value is None or own_delay is None:
             continue
         if not math.isfinite(value):
             text = f"{probed.lost} of {probed.sent} datagrams got no answer"
             remarks.append(Remark(AMONG_LOST, text, (metric,)))
             continue
-        found[metric], late[metric] = value, own
+        found[metric], late[metric] = value, own_delay
     kept, dropped = without_own_lateness(found, late)
     return Reading(
         {LOADED_LOSS.name: 100 * probed.lost / probed.sent, **kept},

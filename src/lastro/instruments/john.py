@@ -44,10 +44,10 @@ class John(Workload):
     def read(self, text: str) -> Reading:
         if "FAILED" in text:
             raise InstrumentError(f"john's own test failed: {text[-200:]!r}")
-        found = _RAW.findall(text)
-        if len(found) != 1 or "... DONE" not in text:
-            raise InstrumentError(f"john printed {len(found)} rates: …{text[-80:]!r}")
-        real, real_prefix, virtual, virtual_prefix = found[0]
+        raw = _RAW.findall(text)
+        if len(raw) != 1 or "... DONE" not in text:
+            raise InstrumentError(f"john printed {len(raw)} rates: …{text[-80:]!r}")
+        real, real_prefix, virtual, virtual_prefix = raw[0]
         rate = positive("john's rate", float(real) * _PREFIXES[real_prefix])
         cpu_rate = positive("john's rate by CPU time", float(virtual) * _PREFIXES[virtual_prefix])
         asked, reported = _THREADS.of(self.chosen), _REPORTED_THREADS.findall(text)

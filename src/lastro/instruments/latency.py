@@ -120,7 +120,7 @@ def judged(
     dropped, too. The maximum is that of the answered packets, so packets without an answer make it a lower bound."""
     from lastro.stats.histograms import Histogram  # loads numpy
 
-    found: dict[str, float] = {}
+    values: dict[str, float] = {}
     remarks = []
     for statistic, q in (*QUANTILES, (MAX, 1.0)):
         metric = name(statistic)
@@ -151,11 +151,11 @@ def judged(
             )
             remarks.append(Remark(GENERATOR_DELAY, text, (metric,)))
         else:
-            found[metric] = value
+            values[metric] = value
             if q == 1 and trips.lost:
                 text = f"{trips.lost} of {trips.n_in_all} packets got no answer"
                 remarks.append(Remark(AT_LEAST, text, (metric,)))
-    return Reading(found, remarks=tuple(remarks))
+    return Reading(values, remarks=tuple(remarks))
 
 
 def stored(name: str, histogram: Histogram) -> PackedHistogram:

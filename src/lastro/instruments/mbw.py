@@ -63,18 +63,18 @@ class Mbw(MemoryWorkload):
 
     def read(self, text: str) -> Reading:
         """Parse the output. The rates are those that mbw prints, since it rounds times to 10 us."""
-        found = _RUN.findall(text)
+        runs_done = _RUN.findall(text)
         runs, array = _RUNS.of(self.chosen), self.array_mib
-        if len(found) != runs or [int(number) for number, *_ in found] != list(range(runs)):
-            raise InstrumentError(f"mbw printed {len(found)} runs instead of {runs}: …{text[-80:]!r}")
+        if len(runs_done) != runs or [int(number) for number, *_ in runs_done] != list(range(runs)):
+            raise InstrumentError(f"mbw printed {len(runs_done)} runs instead of {runs}: …{text[-80:]!r}")
         reasons = set()
-        for number, method, elapsed_s, size_mib, rate in found:
+        for number, method, elapsed_s, size_mib, rate in runs_done:
             if method != _METHOD.of(self.chosen).upper() or float(size_mib) != array:
                 reasons.add(f"mbw ran {method} over {size_mib} MiB instead of {_METHOD.of(self.chosen)} over {array}")
             grain_s = 0.6e-5
             if not array / (float(elapsed_s) + grain_s) <= 1.001 * float(rate):
                 reasons.add(f"mbw's run {number} reports {rate} MiB/s, but {elapsed_s} s for {array} MiB")
-        rates = tuple(positive("mbw's rate", float(rate)) for *_, rate in found)
+        rates = tuple(positive("mbw's rate", float(rate)) for *_, rate in runs_done)
         mean = 1 / fmean(1 / rate for rate in rates)  # all runs copy the same bytes, so this is all bytes over all time
         values = {"copy_bandwidth": mean, "copy_bandwidth_best": max(rates)}
         series = (Series("copy_bandwidth", "MiB/s", rates),)

@@ -72,13 +72,13 @@ class Pts(Workload):
         return _inside(environment, "batch-run", _TEST.of(self.chosen))
 
     def read(self, text: str) -> Reading:
-        found = _AVERAGE.findall(text)
-        if len(found) != 1:
-            hint = "choose one variant of the test by `preset`" if found else None
-            raise InstrumentError(f"the suite printed {len(found)} averages: …{text[-80:]!r}", hint)
+        averages = _AVERAGE.findall(text)
+        if len(averages) != 1:
+            hint = "choose one variant of the test by `preset`" if averages else None
+            raise InstrumentError(f"the suite printed {len(averages)} averages: …{text[-80:]!r}", hint)
         ran, asked = len(_TRIALS.findall(text)), _RUNS.of(self.chosen)
         reasons = () if ran == asked else (f"the suite ran the test {ran} times instead of {asked}",)
-        average, unit = positive("the suite's average", float(found[0][0])), found[0][1]
+        average, unit = positive("the suite's average", float(averages[0][0])), averages[0][1]
         values = {"pts_result": average} | ({"pts_seconds": average} if unit == _SECONDS else {})
         return Reading(values, invalid_because=reasons)
 

@@ -154,10 +154,10 @@ def _rows(text: str) -> list[tuple[int, int]]:
     lines = table.splitlines()[1:-1]
     if not heading or not lines or not table.rstrip("\n").endswith("---"):
         raise InstrumentError(f"sockperf's log has no complete table of packets: {text.strip()[-80:]!r}")
-    found = []
+    packets = []
     for number, line in enumerate(lines):
         at, *times = line.split(", ")
         if at != str(number) or len(times) != 3 or not all(map(_TIME.fullmatch, times[:2])):
             raise InstrumentError(f"line {number} of sockperf's log is not a packet: {line[:80]!r}")
-        found.append((int(times[0].replace(".", "")), int(times[1].replace(".", ""))))
-    return found
+        packets.append((int(times[0].replace(".", "")), int(times[1].replace(".", ""))))
+    return packets

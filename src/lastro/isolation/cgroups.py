@@ -60,11 +60,11 @@ class CgroupLimits(Isolation):
         return None
 
     def probe(self, testbed: Testbed, platform: Platform) -> Availability:
-        found = super().probe(testbed, platform)
-        if found or found.remedy or not (lacking := testbed.cgroups.lacking()):
-            return found
+        availability = super().probe(testbed, platform)
+        if availability or availability.remedy or not (lacking := testbed.cgroups.lacking()):
+            return availability
         return Availability(
-            f"{found.reason}; this host has no cgroup controller {', '.join(lacking)}",
+            f"{availability.reason}; this host has no cgroup controller {', '.join(lacking)}",
             f"use a kernel that has the cgroup controller, {IN_A_GUEST}",
         )
 

@@ -67,11 +67,11 @@ class Landlock(Isolation):
         return None if node == _EACCES else f"making a device node in /tmp {_outcome(node)}"
 
     def probe(self, testbed: Testbed, platform: Platform) -> Availability:
-        found = super().probe(testbed, platform)
-        if found.reason and "refuses Landlock" in found.reason:
+        availability = super().probe(testbed, platform)
+        if availability.reason and "refuses Landlock" in availability.reason:
             remedy = f"run a kernel that has it (5.13 or later, `landlock` in its lsm= list), {IN_A_GUEST}"
-            return Availability(found.reason, remedy)
-        return found
+            return Availability(availability.reason, remedy)
+        return availability
 
 
 def _outcome(errno: int) -> str:

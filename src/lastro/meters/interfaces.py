@@ -42,18 +42,18 @@ class InterfaceMeter(Meter):
         return self._read(self.instances.items())
 
     def _read(self, instances: Iterable[tuple[str, Instance]]) -> Counters:
-        found: Counters = {}
+        counters: Counters = {}
         self.mtu = {}
         for role, instance in instances:
             for link in instance.links():
                 stats = link["stats64"]
                 self.mtu[f"{role}.{link['ifname']}"] = link["mtu"]
-                found[f"{role}.{link['ifname']}"] = {
+                counters[f"{role}.{link['ifname']}"] = {
                     f"{way}_{what}": stats[way][what]
                     for way in ("rx", "tx")
                     for what in ("bytes", "packets", "dropped")
                 }
-        return found
+        return counters
 
     def read(self) -> dict[str, float]:
         return {}

@@ -20,7 +20,7 @@ _MESSAGES = 5
 
 @dataclass(frozen=True, slots=True)
 class MeasuredCommand:
-    """A command that ran inside without the apparatus. Its `duration_s` is the time from its start to its end.
+    """A command that ran inside without the apparatus. `done.duration_s` is the time from its start to its end.
 
     That is by the host's clock. Where the instance has another clock, it is the time between two messages, less
     `message_s`, the usual time of a message there and back; 0 if no message is part of the time."""

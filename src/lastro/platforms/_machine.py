@@ -134,17 +134,17 @@ class MachineInstance(GuestInstance):
 
         Drivers of emulated cards count wrongly, and a witness should not depend on the system that it observes. The
         packets that a tap sends are those that the guest receives."""
-        found: list[dict[str, Any]] = json.loads(self.run(["ip", "-j", "-s", "link", "show"]).stdout)
+        links: list[dict[str, Any]] = json.loads(self.run(["ip", "-j", "-s", "link", "show"]).stdout)
         ends = {
             end["ifname"]: end["stats64"]
             for end in self.testbed.host.run_json(["ip", "-n", self.netns, "-j", "-s", "link", "show"])
         }
-        for link in found:
+        for link in links:
             tap = self.taps.get(link["ifname"])
             if tap is not None and tap.link in ends:
                 ways = ("rx", "tx") if tap.kind == "macvtap" else ("tx", "rx")
                 link["stats64"] = dict(zip(("rx", "tx"), (ends[tap.link][way] for way in ways), strict=True))
-        return found
+        return links
 
     def written_bytes(self) -> int:
         """Return the bytes as counted by the guest's kernel: the monitor writes later, and whole blocks."""

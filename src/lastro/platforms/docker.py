@@ -148,11 +148,11 @@ class Docker(Platform):
         if self.runtime not in _PROGRAMS:
             return {}
         program, remedy = _PROGRAMS[self.runtime]
-        found = testbed.host.require(program, remedy)
+        path = testbed.host.require(program, remedy)
         if self.runtime == "kata":  # no command line: containerd speaks to its shim
             return {"kata": {"runtimeType": "io.containerd.kata.v2"}}
         more = {"runtimeArgs": list(gvisor.RUNSC_FLAGS)} if self.runtime == "runsc" else {}
-        return {self.runtime: {"path": found, **more}}
+        return {self.runtime: {"path": path, **more}}
 
     @contextmanager
     def start(self, testbed: Testbed, spec: InstanceSpec) -> Iterator[Instance]:
@@ -198,12 +198,12 @@ class Docker(Platform):
         stack.callback(testbed.host.run, [*daemon.client, "rm", "--force", "--volumes", name], check=False)
         whole = [*daemon.client, *argv, "--name", name, testbed.image.docker_tag, *INIT]
         try:
-            found = testbed.host.run(whole).text.strip()
+            container = testbed.host.run(whole).text.strip()
         except CommandFailed as error:
             raise PlatformError(f"docker did not start instance {name}: {error.message}") from error
-        if re.fullmatch("[0-9a-z]+", found) is None:
-            raise PlatformError(f"docker returned no container ID for instance {name}, but {found[:80]!r}")
-        return found
+        if re.fullmatch("[0-9a-z]+", container) is None:
+            raise PlatformError(f"docker returned no container ID for instance {name}, but {container[:80]!r}")
+        return container
 
     def _run_argv(self, testbed: Testbed, spec: InstanceSpec, *network: str) -> list[str]:
         argv = ["--network", *network, "--runtime", self.runtime, "--cgroup-parent", testbed.session.cgroup]
@@ -220,8 +220,8 @@ class Docker(Platform):
     def residuals(self, testbed: Testbed) -> dict[str, str]:
         storage = _STORAGE.of(self.chosen)
         place = "volumes" if self.chosen.get(_PLACE.name) == _VOLUME else storage
-        found = {"root filesystem": storage, "instance's disk": str(self._daemons[False].data_root / place)}
-        return {**found, **gvisor.RESIDUALS} if self.runtime == "runsc" else found
+        residuals = {"root filesystem": storage, "instance's disk": str(self._daemons[False].data_root / place)}
+        return {**residuals, **gvisor.RESIDUALS} if self.runtime == "runsc" else residuals
 
 
 def _name_netns(testbed: Testbed, daemon: Daemon, netns: str, container: str) -> None:

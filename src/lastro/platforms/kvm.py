@@ -29,8 +29,8 @@ class Kvm(QemuPlatform):
         require_kvm(testbed.host, self.name)
 
     def probe(self, testbed: Testbed) -> Availability:
-        found = super().probe(testbed)
-        return found if found or found.remedy else replace(found, remedy=_REMEDY)
+        availability = super().probe(testbed)
+        return availability if availability or availability.remedy else replace(availability, remedy=_REMEDY)
 
     def _vhost(self, testbed: Testbed) -> str:
         """Return the option for the kernel's back-end of para-virtual cards, if the host has it."""

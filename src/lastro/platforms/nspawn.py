@@ -89,12 +89,12 @@ class Nspawn(Platform):
             yield NspawnInstance(testbed, spec, netns=netns, cgroup=cgroup, leader=leader, group=group)
 
     def residuals(self, testbed: Testbed) -> dict[str, str]:
-        found = {
+        residuals = {
             "root filesystem": "overlay",
             "instance's disk": str(testbed.scratch_dir.parent),
             "control groups": "a namespace of its own",
         }
-        return found if testbed.cgroups.version == 1 else found | {"devices": "can be opened once created"}
+        return residuals if testbed.cgroups.version == 1 else residuals | {"devices": "can be opened once created"}
 
 
 def _nspawn_argv(testbed: Testbed, spec: InstanceSpec, netns: str, cgroup: str) -> list[str]:

@@ -212,12 +212,12 @@ def _ulimits(testbed: Testbed) -> list[str]:
     Podman lowers its own limit of processes to the number of process identifiers before it starts a runtime."""
     most = int(testbed.host.read_text("/proc/sys/kernel/pid_max"))
     argv = ["prlimit", "--nofile", "--nproc", "--noheadings", "--output=RESOURCE,SOFT,HARD"]
-    found = []
+    ulimits = []
     for line in testbed.host.run(argv).text.splitlines():
         name, *limits = line.lower().split()
         numbers = [most if limit == "unlimited" else int(limit) for limit in limits]
-        found.append(f"{name}={':'.join(str(min(n, most) if name == 'nproc' else n) for n in numbers)}")
-    return found
+        ulimits.append(f"{name}={':'.join(str(min(n, most) if name == 'nproc' else n) for n in numbers)}")
+    return ulimits
 
 
 def _storage_conf(root: Path, run: str, images: Path | None = None) -> str:

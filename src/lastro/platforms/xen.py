@@ -81,14 +81,14 @@ def domains(text: str) -> dict[str, Usage]:
     """Return the usage of each domain that `xl list` printed, the host's own included. A name has no space.
 
     Raises: PlatformError when a line is not that of a domain: name, id, memory in MiB, virtual CPUs, state, seconds."""
-    found = {}
+    usages = {}
     for line in text.splitlines()[1:]:
         try:
             name, _, mib, _, _, seconds = line.split()
-            found[name] = Usage(cpu_s=float(seconds), memory_bytes=int(mib) << 20, memory_peak_bytes=int(mib) << 20)
+            usages[name] = Usage(cpu_s=float(seconds), memory_bytes=int(mib) << 20, memory_peak_bytes=int(mib) << 20)
         except ValueError as error:
             raise PlatformError(f"xl list printed no domain: {line[:100]!r}") from error
-    return found
+    return usages
 
 
 def take_place(testbed: Testbed, device: str, at: Tap) -> None:
@@ -153,11 +153,11 @@ class Xen(Hypervisor):
 
     def hidden_usage(self, testbed: Testbed) -> Usage:
         """Return what all domains of this session use, by the hypervisor."""
-        own = f"lastro-{testbed.session.token}-"
+        prefix = f"lastro-{testbed.session.token}-"
         every = domains(testbed.host.run(["xl", "list"]).text)
-        found = [usage for name, usage in every.items() if name.startswith(own)]
-        memory_bytes = sum(each.memory_bytes for each in found)
-        return Usage(cpu_s=sum(each.cpu_s for each in found), memory_bytes=memory_bytes, memory_peak_bytes=memory_bytes)
+        ours = [usage for name, usage in every.items() if name.startswith(prefix)]
+        memory_bytes = sum(each.memory_bytes for each in ours)
+        return Usage(cpu_s=sum(each.cpu_s for each in ours), memory_bytes=memory_bytes, memory_peak_bytes=memory_bytes)
 
     def host_cpus(self, testbed: Testbed) -> int:
         """Return the number of the machine's CPUs; the host's own domain may have fewer."""

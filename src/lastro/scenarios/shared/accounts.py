@@ -80,11 +80,11 @@ def with_account(
     """Return the reading with METRICS, as counted by the host, and as counted by a machine's kernel with its own clock.
 
     `work_s` is the duration of the work. If it is None, there is no rate of CPUs."""
-    found = {"instance_memory": used.memory_peak_bytes / MIB}
+    values = {"instance_memory": used.memory_peak_bytes / MIB}
     if work_s:
-        found["instance_cpus"] = used.cpu_s / work_s
+        values["instance_cpus"] = used.cpu_s / work_s
     if guest and guest_after and guest_after.up_s > guest.up_s:
-        found["guest_cpus"] = (guest_after.busy_s - guest.busy_s) / (guest_after.up_s - guest.up_s)
+        values["guest_cpus"] = (guest_after.busy_s - guest.busy_s) / (guest_after.up_s - guest.up_s)
     if guest_after:
-        found["guest_memory"] = guest_after.used_bytes / MIB
-    return replace(reading, measurements={**reading.measurements, **found})
+        values["guest_memory"] = guest_after.used_bytes / MIB
+    return replace(reading, measurements={**reading.measurements, **values})

@@ -28,12 +28,12 @@ class OnPlatforms(Scenario):
     def parts_available(self, config: Config) -> Availability:
         """Return whether this host has the treatment's platform and, on it, its attachment and its isolations."""
         level = platform_level(config)
-        found = [self._probes.platform(level)]
+        probed = [self._probes.platform(level)]
         if "attachment" in config:
-            found.append(self._probes.attachment(links_level(config), self.linked_level(config)))
+            probed.append(self._probes.attachment(links_level(config), self.linked_level(config)))
         if "isolation" in config:
-            found += [self._probes.isolation(part, level) for part in parts_of(isolation_level(config))]
-        return first_unavailable(*found)
+            probed += [self._probes.isolation(part, level) for part in parts_of(isolation_level(config))]
+        return first_unavailable(*probed)
 
     def version_commands(self, configs: Sequence[Config]) -> Mapping[str, Sequence[str]]:
         """Return the commands that print the versions of the study's tools in the image, by tool."""

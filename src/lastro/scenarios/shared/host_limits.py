@@ -47,10 +47,10 @@ class HostClocks:
             after = host.clock()
             reasons = validity.clock_reasons(before.reading, after.reading)
             if host.remote:
-                found = validity.drift(before, after)
-                _note(host, found, outcome)
+                drift = validity.drift(before, after)
+                _note(host, drift, outcome)
                 if limit is not None:
-                    reasons += validity.drift_reasons({"host": found}, limit, "the controller's")
+                    reasons += validity.drift_reasons({"host": drift}, limit, "the controller's")
                 reasons = [f"{host.name}: {reason}" for reason in reasons]
             outcome.invalidate(reasons)
 

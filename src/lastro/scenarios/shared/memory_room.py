@@ -19,8 +19,8 @@ _LEAST_AVAILABLE = 0.1  # fraction of the host's memory below which no further i
 
 def require_room(host: Host) -> None:
     """Check that the host has free memory for one more instance. Raises: PlatformError when it has too little."""
-    found = meminfo(host.read_text(MEMINFO))
-    total_bytes, available_bytes = found["MemTotal"], found["MemAvailable"]
+    memory = meminfo(host.read_text(MEMINFO))
+    total_bytes, available_bytes = memory["MemTotal"], memory["MemAvailable"]
     if available_bytes < _LEAST_AVAILABLE * total_bytes:
         raise PlatformError(
             f"the host has {available_bytes / MIB:.0f} MiB of memory left, under {_LEAST_AVAILABLE:.0%} of its total"
@@ -41,14 +41,14 @@ def memory_taken(host: Host) -> int:
 
 def taken_bytes(text: str) -> int:
     """Return the bytes that are not available, by the text of MEMINFO."""
-    found = meminfo(text)
-    return found["MemTotal"] - found["MemAvailable"]
+    memory = meminfo(text)
+    return memory["MemTotal"] - memory["MemAvailable"]
 
 
 def swap_taken(host: Host) -> int | None:
     """Return the bytes of swap in use; None on a host without swap. Source: proc(5), /proc/meminfo."""
-    found = meminfo(host.read_text(MEMINFO))
-    return found["SwapTotal"] - found.get("SwapFree", 0) if found.get("SwapTotal") else None
+    memory = meminfo(host.read_text(MEMINFO))
+    return memory["SwapTotal"] - memory.get("SwapFree", 0) if memory.get("SwapTotal") else None
 
 
 def proportional_bytes(host: Host, pids: Collection[int]) -> int | None:
@@ -57,11 +57,11 @@ def proportional_bytes(host: Host, pids: Collection[int]) -> int | None:
     A process that has ended has none, nor has a zombie."""
     files = {pid: rollup(pid) for pid in pids}
     texts = host.view.read([*files.values()])
-    found = {pid: pss_bytes(texts.get(file, "")) for pid, file in files.items()}
-    unknown = [f"/proc/{pid}/status" for pid, n_bytes in found.items() if n_bytes is None]
+    pss = {pid: pss_bytes(texts.get(file, "")) for pid, file in files.items()}
+    unknown = [f"/proc/{pid}/status" for pid, n_bytes in pss.items() if n_bytes is None]
     if any("\nVmSize:" in status for status in host.view.read(unknown).values()):  # it has memory of its own
         return None
-    return sum(n_bytes or 0 for n_bytes in found.values())
+    return sum(n_bytes or 0 for n_bytes in pss.values())
 
 
 def rollup(pid: int) -> str:

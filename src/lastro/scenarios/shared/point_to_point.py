@@ -30,11 +30,11 @@ class JoinedPair:
 
     def built(self, testbed: Testbed, attachment: str, platform: str, **fields: Any) -> BuiltTopology:
         """Return the topology of both and their link. `platform` and `fields` describe the instance."""
-        found = BuiltTopology(testbed)
-        found.add(INSTANCE, self.instance, platform, **fields)
-        found.add(PEER, self.peer, Native.name)
-        found.join(attachment, [self.segment])
-        return found
+        topology = BuiltTopology(testbed)
+        topology.add(INSTANCE, self.instance, platform, **fields)
+        topology.add(PEER, self.peer, Native.name)
+        topology.join(attachment, [self.segment])
+        return topology
 
     @property
     def everyone(self) -> dict[str, Instance]:
@@ -49,10 +49,10 @@ def joined(
 
     An instance that sends by sockets of its host does not use the link; `flow_end` of the scenario `uplink` proves its
     path. Raises: PlatformError when the instance does not reach its peer."""
-    own = instance_spec(testbed, PEER, ports=(PORT,))
+    peer_spec = instance_spec(testbed, PEER, ports=(PORT,))
     with ExitStack() as stack:
-        peer = stack.enter_context(native.start(testbed, own))
-        sysctls = {**own.sysctls, **spec.sysctls}
+        peer = stack.enter_context(native.start(testbed, peer_spec))
+        sysctls = {**peer_spec.sysctls, **spec.sysctls}
         instance = stack.enter_context(platform.start(testbed, replace(spec, ports=(PORT,), sysctls=sysctls)))
         # The peer's port comes first: it is there when the instance takes its own.
         ports = (Port(peer, PORT, f"{PEER_ADDRESS}/24"), Port(instance, PORT, f"{INSTANCE_ADDRESS}/24"))

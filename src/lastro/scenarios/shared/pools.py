@@ -81,15 +81,15 @@ class PlatformPool:
         session = self._testbed.session
         began_s, built_s = time.monotonic(), session.built_s
         try:
-            found = self.get(name).probe(self._testbed)
+            availability = self.get(name).probe(self._testbed)
         except ImageError as error:  # the fault of this study's image: another may work
             return unavailable(error)
         except LastroError as error:
-            found = unavailable(error)
-        found = _to_be_contained(name.partition(":")[0], found)
-        if not found:
-            self.missing[name] = MissingPlatform(found, time.monotonic() - began_s - (session.built_s - built_s))
-        return found
+            availability = unavailable(error)
+        availability = _to_be_contained(name.partition(":")[0], availability)
+        if not availability:
+            self.missing[name] = MissingPlatform(availability, time.monotonic() - began_s - (session.built_s - built_s))
+        return availability
 
     def residuals(self, name: str) -> dict[str, str]:
         """Return the environment that an undisturbed instance sees, and the storage of its files; each is read once."""
@@ -137,8 +137,8 @@ class AttachmentPool:
 
     def residuals(self, name: str) -> dict[str, str]:
         """Return the differences with these links, with their name in each key; empty unless they are prepared."""
-        found = self._ready[name].residuals(self._testbed) if name in self._ready else {}
-        return {f"{name}: {what}": text for what, text in found.items()}
+        residuals = self._ready[name].residuals(self._testbed) if name in self._ready else {}
+        return {f"{name}: {what}": text for what, text in residuals.items()}
 
 
 def _seen_inside(instance: Instance) -> dict[str, str]:

@@ -52,11 +52,11 @@ class PartProbes:
         """Probe once per key. `key` is the kind of part, the platform, and the other arguments of `probe`."""
         if key not in self._probed:
             try:
-                found = self.platform(key[1])
-                found = probe(self._pool.get(key[1]), *key[2:]) if found else found
+                availability = self.platform(key[1])
+                availability = probe(self._pool.get(key[1]), *key[2:]) if availability else availability
             except LastroError as error:
-                found = unavailable(error)
-            self._probed[key] = _not_once_more(found) if self._testbed.guest else found
+                availability = unavailable(error)
+            self._probed[key] = _not_once_more(availability) if self._testbed.guest else availability
         return self._probed[key]
 
 
@@ -117,12 +117,12 @@ class ChainProbes(PartProbes):
             meter.start()
             Iperf3Tcp().measure(chain.source, chain.sink, chain.path.sink, {"tcp_s": 1, "tcp_streams": 1})
             meter.stop()
-            found = frames_of(chain, meter, difference(counted, chain.counted()))
-        if found is None or found.fit:
+            frames = frames_of(chain, meter, difference(counted, chain.counted()))
+        if frames is None or frames.fit:
             return AVAILABLE
         return Availability(
             f"offloads cannot be switched off with {attachment} on {platform.name}: the function still receives frames "
-            f"larger than the MTU of {found.mtu}",
+            f"larger than the MTU of {frames.mtu}",
             'measure this combination with offloads = "kernel"',
         )
 

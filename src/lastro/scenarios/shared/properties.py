@@ -47,10 +47,10 @@ def _platforms(
     for level in levels:
         say(f"platform {level}")
         try:
-            found = platform_properties(testbed, pool.get(level), pool.native, links.get("veth-direct"))
+            properties = platform_properties(testbed, pool.get(level), pool.native, links.get("veth-direct"))
         except LastroError as error:
-            found = unknown(OF_PLATFORM, error.message)
-        yield PartProperties("platform", level, tuple(found))
+            properties = unknown(OF_PLATFORM, error.message)
+        yield PartProperties("platform", level, tuple(properties))
 
 
 def _links(

@@ -23,15 +23,15 @@ def storage(platform: Platform, instance: Instance) -> dict[str, str]:
     script = f"{' '.join(_DF)} {WORK_DIR}; echo {_LOOK}; cat /proc/self/mountinfo"
     done = instance.run(["sh", "-c", script], check=False)
     table, _, mounts = done.text.partition(f"{_LOOK}\n")
-    found = {"directory": WORK_DIR, **_row(table)}
-    found |= mount_facts(mounts, found.get("mounted at", ""))
+    facts = {"directory": WORK_DIR, **_row(table)}
+    facts |= mount_facts(mounts, facts.get("mounted at", ""))
     known = platform.residuals(instance.testbed)
-    found |= {name: known[key] for name, key in _KNOWN.items() if key in known}
-    disk = re.search(r"/[^\s,]*", found.get("kept in", ""))
-    if below := found.get("layer on the host", disk[0] if disk else ""):
-        found |= {"on the host": below, **{f"host's {key}": text for key, text in _host_row(host, below).items()}}
+    facts |= {name: known[key] for name, key in _KNOWN.items() if key in known}
+    disk = re.search(r"/[^\s,]*", facts.get("kept in", ""))
+    if below := facts.get("layer on the host", disk[0] if disk else ""):
+        facts |= {"on the host": below, **{f"host's {key}": text for key, text in _host_row(host, below).items()}}
     machine = not instance.shares_kernel
-    return {**found, "path": sentence(found, machine=machine), "in short": in_short(found, machine=machine)}
+    return {**facts, "path": sentence(facts, machine=machine), "in short": in_short(facts, machine=machine)}
 
 
 def really(found: Mapping[str, str]) -> dict[str, str]:
@@ -92,5 +92,5 @@ def _row(table: str) -> dict[str, str]:
 def _host_row(host: Host, path: str) -> dict[str, str]:
     """Return the host's file system of a directory, or of its nearest existing parent; empty if it cannot be read."""
     script = f'p=$1; until [ -e "$p" ]; do p=$(dirname "$p"); done; exec {" ".join(_DF)} "$p"'
-    found = _row(host.run(["sh", "-c", script, "df", path], check=False).text)
-    return {key: found[key] for key in ("device", "file system") if key in found}
+    row = _row(host.run(["sh", "-c", script, "df", path], check=False).text)
+    return {key: row[key] for key in ("device", "file system") if key in row}
