@@ -29,7 +29,7 @@ from lastro.scenarios.routing.topology_file import read_topology
 
 from ..fuzz.running import once
 from ..fuzz.targets import TARGETS
-from ..support.campaigns import make_campaign, make_study
+from ..support.campaigns import METRICS, make_campaign, make_study
 from ..support.products import some
 from .conftest import ENVIRONMENT, Finished, command, lastro
 
@@ -140,6 +140,12 @@ def test_a_cell_of_many_values(copy: Path, cell: str) -> None:
     for words in (["results", "c"], ["show", "c", 1, "--json"]):
         found = bounded(*words, cwd=copy.parent)
         assert found.code == 5 and "has more than 1000000 values" in found.err, found
+
+
+def test_a_factor_of_many_levels_is_not_compared_in_all_its_pairs(tmp_path: Path) -> None:
+    study = make_study({"level": tuple(range(150))}, replicates=2, metrics=METRICS[:1], baseline={"level": 0})
+    make_campaign(tmp_path / "c", study)
+    assert bounded("results", "c", cwd=tmp_path).code == 0
 
 
 # Bundles

@@ -22,7 +22,7 @@ from lastro.results.store import Store
 from ..cli.conftest import rows, study_text
 from ..faults.disk import Disk, Record, records
 from ..faults.injector import Injector
-from .test_storm import attempts_of
+from ..support.injected import attempts_of
 
 KEPT = (0.0, 1.0, 0.9, 0.5, 0.1)  # the chance of each unsynced write to be there after the cut
 RESUMED = 0.05  # of the cuts; to resume takes most of the time

@@ -8,11 +8,9 @@ from __future__ import annotations
 import os
 import random
 import signal
-import sqlite3
 import subprocess
 from collections import Counter
 from collections.abc import Callable
-from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,6 +19,7 @@ import pytest
 
 from ..cli.conftest import lastro, no_stragglers, rows, schedule, start, study_text
 from ..cli.suites import LEVELS, write_folder
+from ..support.injected import Attempts, attempts_of
 
 __all__ = ["no_stragglers"]  # a fixture for every test here
 
@@ -35,19 +34,6 @@ FIRST_OF_SUITE = {"lastro.campaign.suite:create": 150}
 OFTEN = 6  # as often as any other place
 FACTORS = {"level": ["a", "b"], "fault": ["none", "invalid-once"]}
 MEMBERS: dict[str, Any] = {"cpu": (LEVELS, {}), "gap": ({"fault": ["unavailable"]}, {}), "uplink": (LEVELS, {})}
-
-Attempts = dict[tuple[int, int], tuple[Any, ...]]
-
-
-def attempts_of(database: Path) -> Attempts:
-    """Every attempt with what it measured, by trial and number, of a database that is sound."""
-    with closing(sqlite3.connect(database, timeout=10)) as db:
-        assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-        found = db.execute(
-            "SELECT trial, attempt, valid, started_utc, (SELECT count(*) FROM series WHERE attempt = a.id),"
-            " (SELECT group_concat(metric || value) FROM measurement WHERE attempt = a.id) FROM attempt a"
-        ).fetchall()
-    return {(trial, attempt): tuple(rest) for trial, attempt, *rest in found}
 
 
 @dataclass

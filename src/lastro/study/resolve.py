@@ -44,11 +44,13 @@ def resolve(file: StudyFile, schemas: Mapping[str, ScenarioSchema], problems: Pr
 
     Raises: StudyError when it uses names that its scenario does not know, or describes a study that could not be
     run."""
-    if file.study.scenario not in schemas:
+    if (schema := schemas.get(file.study.scenario)) is None:
         hint = partial(did_you_mean, file.study.scenario, schemas)
         problems.add(("study", "scenario"), FieldError(f"no scenario is named {shown(file.study.scenario)}", hint))
-        problems.raise_if_any()
-    schema = schemas[file.study.scenario]
+        near = difflib.get_close_matches(file.study.scenario, schemas, n=1)
+        if not near:
+            problems.raise_if_any()
+        schema = schemas[near[0]]  # a misspelling hides no other problem
     factors = _factors(file, schema, problems)
     settings = _settings(file, schema, problems)
     chosen = {**settings, **factors}

@@ -435,6 +435,8 @@ def test_a_misspelt_key_hides_no_other_problem() -> None:
     assert error.where == "study.titel" and "no scenario is named 'chian'" in (error.hint or "")
     error = refusal(SMALL.replace("name", "titel = 'x'\nname").replace("platform", "container"))
     assert error.where == "study.titel" and "did you mean 'platform'?" in (error.hint or "")
+    error = refusal(SMALL.replace('"chain"', '"chian"').replace("platform", "plattform"))
+    assert error.where == "study.scenario" and "factors.plattform" in (error.hint or "")
 
 
 @pytest.mark.parametrize(
