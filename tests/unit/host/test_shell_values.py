@@ -173,7 +173,7 @@ _OWN = {
     "20 * _ANSWER_S", "NETNS_DIR / netns", "_end_of(done)", "above", "answer", "batch", "bulky", "chain", "client",
     "command", "each", "file", "files", "hop.bucket", "inherit", "instance.netns", "kept", "kind.process",
     "load.timeout_s", "n_bytes", "name", "netns", "nonce", "number", "options", "owner", "pid", "port", "port.name",
-    "program.name", "propagation", "self._ports[each]", "self.chosen['level']", "self.home", "self.mac(port.name)",
+    "program.name", "propagation", "self._ports[each]", "_LEVEL.of(self.chosen)", "self.home", "self.mac(port.name)",
     "self.netns", "self.place", "self.router.log", "self.size", "self.spec.role", "synced", "tap.link", "testbed.dut",
     "text.rstrip()", "through", "top", "tries", "whole",
 }  # fmt: skip

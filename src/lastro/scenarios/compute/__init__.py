@@ -172,8 +172,8 @@ class ComputeScenario(OnPlatforms):
             except LastroError:
                 continue
             work_s = brief.expected_s(expected_cpus(config), slowdown(config))
-            key = (*cls._place(config), CPUS.of(config), brief.name, *brief.chosen.values())
-            found[key] = start_s(config) + _AROUND_S + work_s
+            place = platform_level(config), isolation_level(config), CPUS.of(config)
+            found[(*place, brief.name, *brief.chosen.values())] = start_s(config) + _AROUND_S + work_s
         return super().probing_s(configs) + sum(found.values())
 
     def availability(self, config: Config) -> Availability:
