@@ -20,6 +20,7 @@ from lastro.stats.contrasts import ONE_VALUE
 from lastro.stats.intervals import Estimate, Interval, Summary, describe
 from lastro.stats.notes import UNBOUNDED_BY_BASELINE, ZERO_BASELINE, Note
 from lastro.words.campaign import limitations, summary
+from lastro.words.estimates import estimate_text
 from lastro.words.language import ENGLISH
 from lastro.words.numbers import comparison_text, mean_text, ratio_text
 
@@ -176,6 +177,15 @@ def test_ratios_as_text() -> None:
     assert ratio_text(Estimate(0.8964, interval, 5)) == "×0.896 [0.881, 0.912]"
     assert ratio_text(Estimate(None, None, 5, Note(ZERO_BASELINE))) == "no ratio"
     assert ratio_text(Estimate(1.5, None, 5, Note(UNBOUNDED_BY_BASELINE))) == "×1.50 unbounded"
+
+
+def test_a_narrow_interval_of_tiny_numbers_keeps_its_digits() -> None:
+    for value, half, text in (
+        (-2.1063e-05, 2.75e-8, "−2.1063e−05 [−2.1091e−05, −2.1036e−05]"),
+        (4.6e-7, 7e-8, "4.60e−07 [3.90e−07, 5.30e−07]"),
+        (1e-12, 0.0, "1.00e−12 [1.00e−12, 1.00e−12]"),
+    ):
+        assert estimate_text(value, Interval(value - half, value + half, 0.95), ENGLISH) == text
 
 
 @pytest.mark.parametrize(("least", "text"), [(168_668.0, "≥ 168668"), (64.0, "≥ 64"), (0.5, "≥ 0.5"), (0.0, "≥ 0")])
