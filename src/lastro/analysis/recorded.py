@@ -36,7 +36,7 @@ _BYTES = ("*.memory_bytes", "*.swap_bytes")
 def recorded(provenance: Mapping[str, Any]) -> dict[str, str]:
     """Return {name: text} of each fact that counts and has a value."""
     found = {name: text for name, text in _flat(provenance) if text and not any_of(name, MAY_DIFFER)}
-    for name in [name for name in found if any_of(name, _BYTES)]:
+    for name in [name for name, text in found.items() if any_of(name, _BYTES) and text.isdecimal() and len(text) < 20]:
         found[name] = f"{float(found[name]) / 2**30:.2g} GiB"  # the kernel reserves a little more or less of it
     return found
 

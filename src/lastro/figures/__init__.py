@@ -18,7 +18,6 @@ from lastro.figures.aligned import draw_aligned
 from lastro.figures.checks import draw_checks
 from lastro.figures.claims import draw_claims
 from lastro.figures.curve import draw_curve
-from lastro.figures.decision import draw_decision
 from lastro.figures.distribution import draw_distribution
 from lastro.figures.effects import draw_effects, draw_interaction
 from lastro.figures.floor import draw_floor
@@ -102,6 +101,8 @@ def _plans(
     published: AsPublished | None,
 ) -> Iterator[FigurePlan]:
     if report.study.sla and report.study.cost:
+        from lastro.figures.decision import draw_decision  # it loads NumPy
+
         title = say("Cost against service")
         yield FigurePlan("decision", None, "decision", title, partial(draw_decision, report, say))
     yield from _values(report, analysis, say)
