@@ -17,6 +17,7 @@ from lastro.results.looks import Look, Stop, settled_by
 from lastro.results.read import load_campaign
 from lastro.results.store import Store
 from lastro.stats.looks import is_made
+from lastro.study.service_level import Cost
 from lastro.words.language import ENGLISH
 from lastro.words.looks import standing, stop_text, why_dropped
 
@@ -29,7 +30,7 @@ def next_step(store: Store, at_utc: str, passed_s: float) -> NextStep:
     if data.looks and data.looks[-1].block >= data.study.design.replicates:
         return NextStep(stop=True, why="")
     study, design = data.study, data.study.design
-    asked = {*study.sla, *study.cost}
+    asked = {*study.sla, *(Cost.of(study.cost, study.metrics).weights if study.cost else ())}
     metrics = tuple(metric for metric in study.metrics if metric.name in asked)
     report = build_report(replace(data, study=replace(study, metrics=metrics)))
     block, before = design.replicates, settled_by(data.looks, design.most_blocks)

@@ -401,6 +401,7 @@ def check_stored(study: Study, schema: ScenarioSchema, where: str) -> None:
         )
     _decided(study.sla, study.metrics, problems, "sla")
     _decided(study.cost, study.metrics, problems, "cost")
+    _required(study.require, problems)
     # The profile is already applied. `--only` may have left no treatment of another one, which is not used.
     _check_size(replace(study, profiles={}, profile_exclusions={}, profile_levels={}), problems)
     problems.raise_if_any()
