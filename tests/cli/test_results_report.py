@@ -168,7 +168,7 @@ def test_one_trial_is_said_to_have_no_interval(tmp_path: Path, capsys) -> None:
     assert main(["results", str(directory)]) == 0
     assert "(n = 1) have no interval." in capsys.readouterr().out
     assert main(["report", str(directory)]) == 0
-    assert "no interval (n = 1)" in (directory / "report.html").read_text()
+    assert "Means and ratios of one trial (n = 1) have no interval." in (directory / "report.html").read_text()
 
 
 @pytest.mark.usefixtures("undrawn")

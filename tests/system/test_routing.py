@@ -171,7 +171,7 @@ def test_pings_go_on_when_a_router_says_that_it_has_no_way(square: RouterNetwork
     """As routers do while they converge, the more of them the oftener: then some have a way, and others not yet."""
     topology = square.topology
     assert wait_for_routes(square, topology.routes(), square.marks["booted"], quiet_s=0.5, within_s=30) == []
-    work: Any = SimpleNamespace(number=lambda name: 5.0, config={"probe_interval_ms": 20})
+    work: Any = SimpleNamespace(config={"probe_interval_ms": 20, "converge_s": 5})
     run = Run(square, work)
     refusal = ["INPUT", "-p", "icmp", "--icmp-type", "echo-request", "-j", "REJECT", "--reject-with"]
 
