@@ -93,4 +93,4 @@ def test_adaptive_allocation_decides_as_well_with_far_fewer_trials() -> None:
         whole = bench.trials_of(values, dict.fromkeys(range(bench.CANDIDATES), bench.BLOCKS))
         fixed.add(choose(whole, [bench.LEVEL], {1: 1.0}, (bench.CANDIDATES, 1)), 96, means)
     assert np.mean(adaptive.trials) < 96 / 2.5 and adaptive.violators <= 1
-    assert adaptive.recommended >= fixed.recommended - 1 and np.mean(adaptive.extra) < np.mean(fixed.extra) + 0.1
+    assert adaptive.recommended >= fixed.recommended - 1 and np.mean(adaptive.extra) < np.mean(fixed.extra) + 0.15
