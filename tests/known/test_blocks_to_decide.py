@@ -9,6 +9,8 @@ from lastro.stats.block_model import BlockModel
 from lastro.stats.contrasts import compare_one
 from lastro.stats.simultaneous import Pair
 
+from ..support.products import one_of
+
 REPEATS, ALIKE = 500, 0.1
 
 
@@ -20,7 +22,7 @@ def pair_of(values: np.ndarray) -> Pair:
 
 
 @pytest.mark.parametrize("noise", [0.05, 0.2])
-@pytest.mark.parametrize("blocks", [5, 10])
+@pytest.mark.parametrize("blocks", one_of([5, 10]))
 def test_the_further_blocks_decide_with_their_probability(blocks: int, noise: float) -> None:
     """True differences are uniform, well beyond what is called alike, and the campaign goes on with more blocks.
 

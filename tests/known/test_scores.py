@@ -48,10 +48,10 @@ def test_the_first_variant_with_values_counts_and_not_the_best() -> None:
 
 
 def test_intervals_hold_the_truth_and_what_is_said_to_be_the_best_is() -> None:
-    """100 worlds whose blocks differ by 10 % and whose trials by 5 %; candidates are 3 % apart."""
+    """60 worlds whose blocks differ by 10 % and whose trials by 5 %; candidates are 3 % apart."""
     rng = np.random.default_rng(7)
     inside = total = said = right = 0
-    for _ in range(100):
+    for _ in range(60):
         truth = rng.normal(0, 0.03, (STUDIES, CANDIDATES, 2))
         blocks = rng.normal(0, 0.1, (STUDIES, 1, 1, BLOCKS))
         values = np.exp(truth[..., None] + blocks + rng.normal(0, 0.05, (STUDIES, CANDIDATES, 2, BLOCKS)))
@@ -67,4 +67,4 @@ def test_intervals_hold_the_truth_and_what_is_said_to_be_the_best_is() -> None:
             said += 1
             right += best == 1 + int(np.argmax(true[1:]))
     assert inside / total >= 0.93
-    assert said >= 10 and right / said >= 0.93
+    assert said >= 6 and right / said >= 0.93

@@ -24,7 +24,7 @@ Values = npt.NDArray[np.float64]
 EFFECTS = {"native": 1.0, "runc": 0.97, "kvm": 0.6, "bridge": 1.0, "macvlan": 1.1}
 PLATFORMS, LINKS = ("native", "runc", "kvm"), ("bridge", "macvlan")
 TREATMENTS = list(itertools.product(PLATFORMS, LINKS))
-REPEATS = 250
+REPEATS = 150
 
 Noise = Callable[[np.random.Generator, int], Values]
 NOISES: dict[str, Noise] = {

@@ -17,7 +17,7 @@ from lastro.words.language import Language
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_MOST_NAMED = 12
+_MOST_NAMED, _FEW = 12, 8
 _LOOKS: dict[str, tuple[str, Look]] = {
     "accepted": (N_("holds all levels"), {"marker": "o", "color": PALETTE[2]}),
     "open": (N_("undecided"), {"marker": "D", "color": PALETTE[4], "mfc": "white", "mew": 1.2}),
@@ -77,12 +77,13 @@ def _panel(
         behind = {"color": FAINT, "linewidth": 1.2, "zorder": 1}
         items.append(PlotLine([cost for cost, _ in front], [mean for _, mean in front], behind))
     numbers = {at: str(position) for position, at in enumerate(costs, 1) if position <= _MOST_NAMED}
+    width_pt = 1.2 if len(found) <= _FEW else 0.5  # many intervals would hide each other
     for at, odds in found.items():
         look = _LOOKS[decision.choice.verdict(at)][1]
         cost, low, high = costs[at]
         items += [
-            Whisker(cost, (odds.low, odds.high), look["color"]),
-            Whisker(odds.mean, (low, high), look["color"], along="x"),
+            Whisker(cost, (odds.low, odds.high), look["color"], width_pt=width_pt),
+            Whisker(odds.mean, (low, high), look["color"], along="x", width_pt=width_pt),
             PlotLine([cost], [odds.mean], {**look, "linestyle": "none", "ms": 6, "zorder": 4}),
         ]
         if at in numbers:
