@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+
+from lastro.app.campaigns import begin
+from lastro.errors import InputError
 
 from ..support.campaigns import METRICS, PROVENANCE, Levels, make_campaign, make_study, plausible_value
 from .conftest import is_error, lastro
@@ -140,3 +145,11 @@ def test_where_a_level_breaks_along_a_factor_of_numbers(tmp_path: Path) -> None:
     text = lastro("decide", directory, "--sla", "throughput >= 15 Gbit/s").out
     assert "Where a level breaks" in text and "not up to 75" in text and "at 0 or below" in text
     assert "[60, 75]" in text
+
+
+def test_a_fleet_cannot_find_the_properties_that_a_study_requires(tmp_path: Path) -> None:
+    study = replace(make_study({"platform": ("native", "runc")}), require={"own_kernel": True})
+    fleet: Any = SimpleNamespace()
+    with pytest.raises(InputError, match="no properties are found"):
+        begin(tmp_path / "c", study, wait=False, fleet=fleet)
+    assert not (tmp_path / "c").exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -10,7 +11,10 @@ import pytest
 from lastro.stats.cell_means import MetricTrials
 from lastro.stats.scores import StudyTrials, score
 
+from .test_simultaneous import autocorrelated, in_random_order
+
 CANDIDATES, STUDIES, BLOCKS = 4, 3, 4
+WORLDS = 100
 
 
 def study(values: np.ndarray, higher: bool = True, weight: float = 1.0) -> StudyTrials:  # type: ignore[type-arg]
@@ -47,14 +51,28 @@ def test_the_first_variant_with_values_counts_and_not_the_best() -> None:
         assert goodness[1] and goodness[1][0] == pytest.approx(ratio, rel=0.01)
 
 
-def test_intervals_hold_the_truth_and_what_is_said_to_be_the_best_is() -> None:
-    """60 worlds whose blocks differ by 10 % and whose trials by 5 %; candidates are 3 % apart."""
+def independent(rng: np.random.Generator) -> np.ndarray:  # type: ignore[type-arg]
+    """Noise by (candidate, condition, block): blocks differ by 10 %, trials by 5 %."""
+    return rng.normal(0, 0.1, (1, 1, BLOCKS)) + rng.normal(0, 0.05, (CANDIDATES, 2, BLOCKS))
+
+
+def dependent(rng: np.random.Generator) -> np.ndarray:  # type: ignore[type-arg]
+    """The same of a host that changes with time: each trial keeps 95 % of the noise of the one before it."""
+    return 2.5 * in_random_order(rng, autocorrelated(rng, 2 * CANDIDATES * BLOCKS), BLOCKS).reshape(
+        CANDIDATES, 2, BLOCKS
+    )
+
+
+@pytest.mark.parametrize("noise", [independent, dependent])
+def test_intervals_hold_the_truth_and_what_is_said_to_be_the_best_is(
+    noise: Callable[[np.random.Generator], np.ndarray],  # type: ignore[type-arg]
+) -> None:
+    """In worlds in which candidates are 3 % apart."""
     rng = np.random.default_rng(7)
-    inside = total = said = right = 0
-    for _ in range(60):
+    inside, total, stated, came_true = 0, 0, [], []
+    for _ in range(WORLDS):
         truth = rng.normal(0, 0.03, (STUDIES, CANDIDATES, 2))
-        blocks = rng.normal(0, 0.1, (STUDIES, 1, 1, BLOCKS))
-        values = np.exp(truth[..., None] + blocks + rng.normal(0, 0.05, (STUDIES, CANDIDATES, 2, BLOCKS)))
+        values = [np.exp(each[..., None] + noise(rng)) for each in truth]
         found = score([study(each) for each in values], CANDIDATES, 0, 0.05)
         true = (truth.mean(axis=2) - truth.mean(axis=2)[:, :1]).mean(axis=0)
         for at in range(1, CANDIDATES):
@@ -63,8 +81,10 @@ def test_intervals_hold_the_truth_and_what_is_said_to_be_the_best_is() -> None:
             inside += math.log(spread[1]) <= true[at] <= math.log(spread[2])
             total += 1
         best = int(np.argmax(found.best))
-        if found.best[best] >= 0.95:
-            said += 1
-            right += best == 1 + int(np.argmax(true[1:]))
+        stated.append(found.best[best])
+        came_true.append(best == 1 + int(np.argmax(true[1:])))
     assert inside / total >= 0.93
-    assert said >= 6 and right / said >= 0.93
+    sure = [right for p, right in zip(stated, came_true, strict=True) if p >= 0.95]
+    assert len(sure) >= 10 and sure.count(False) <= 0.05 * len(sure) + 3 * math.sqrt(0.05 * 0.95 * len(sure))
+    error = math.sqrt(sum(p * (1 - p) for p in stated))
+    assert sum(came_true) >= sum(stated) - 3 * error, "stated probabilities come true at least as often"

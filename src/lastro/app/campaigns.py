@@ -67,6 +67,8 @@ def begin(
     as are the `properties` of the parts of a study that runs on instances.
     A guest that is lost in mid-campaign is replaced, as by `resume`."""
     if fleet is not None:
+        if study.require:
+            raise InputError("on a fleet, no properties are found, and this study requires some", "leave out [require]")
         _begin_on_fleet(directory, study, fleet, wait=wait, place=place, marks=marks)
         return
     try:

@@ -25,7 +25,7 @@ _LINKS, _LIMITS = ("veth-bridge", "macvlan-bridge"), ("none", "cgroups")
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """Names of parts, service levels as users write them, and a number of seconds."""
+    """What a user answered: names of parts, service levels as written, and the time that the study may take."""
 
     functions: tuple[str, ...]
     platforms: tuple[str, ...]
@@ -45,7 +45,7 @@ class FirstStudy:
 
 @dataclass(frozen=True, slots=True)
 class _Effort:
-    """A design; `dropped` are the questions that it cannot answer."""
+    """A design whose measurements last `measure_s` each; `dropped` are the questions that it cannot answer."""
 
     measure_s: float
     replicates: int
