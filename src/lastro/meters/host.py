@@ -46,6 +46,7 @@ class HostMeter(Meter):
     )
 
     _under: _MachineUnderGuest | None = None  # only in a guest
+    hidden_s = 0.0  # CPU time that a hypervisor gave to the trial's own instances beside this host
 
     def __init__(self, testbed: Testbed, instances: Mapping[str, Instance], own_cgroups: Sequence[str] = ()) -> None:
         """Create a meter of the host; `own_cgroups` are those of the platform's daemons."""
@@ -85,13 +86,16 @@ class HostMeter(Meter):
 
     @property
     def busy_s(self) -> float:
-        """CPU seconds of the whole host, interrupts included."""
+        """CPU seconds of the whole host, interrupts and the trial's instances beside it included."""
         seconds = self.totals.cpu_s
-        return sum(seconds.values()) - seconds["idle"] - seconds["iowait"] - seconds["steal"]
+        return sum(seconds.values()) - seconds["idle"] - seconds["iowait"] - seconds["steal"] + self.hidden_s
 
     @property
     def steal_percent(self) -> float:
-        return max(self.totals.steal_percent, self._under.totals.steal_percent if self._under else 0.0)
+        """Time that other machines took. The kernel counts as stolen what the trial's own instances took, too."""
+        own_percent = 100 * self.hidden_s / (sum(self.totals.cpu_s.values()) or 1.0)
+        under_percent = self._under.totals.steal_percent if self._under else 0.0
+        return max(self.totals.steal_percent - own_percent, under_percent, 0.0)
 
     def foreign_cpus(self, instances_user_s: float) -> float:
         """Return the CPUs kept busy in user mode by processes that are neither ours nor in our instances.

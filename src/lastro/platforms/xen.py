@@ -74,6 +74,7 @@ class XenInstance(HypervisorInstance):
             cpu_s=around.cpu_s + own.cpu_s,
             memory_bytes=around.memory_bytes + own.memory_bytes,
             memory_peak_bytes=around.memory_peak_bytes + own.memory_bytes,
+            hidden_s=own.cpu_s,
         )
 
 

@@ -54,6 +54,13 @@ class Using:
         return Usage(cpu_s=self.used_s, user_s=self.used_s)
 
 
+class Domain(Using):
+    """An instance that a hypervisor runs beside the host."""
+
+    def usage(self) -> Usage:
+        return Usage(cpu_s=self.used_s, hidden_s=self.used_s)
+
+
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Monotonic seconds of the meters."""
@@ -87,6 +94,18 @@ def test_one_machine_for_all_roles_is_judged_once(clock: list[float]) -> None:
     found = meters.judged(LIMITS)
     (reason,) = found.invalid_because
     assert "stolen" in reason and set(found.notes) == {"host"}
+
+
+def test_time_that_the_trials_own_domains_took_is_not_stolen_by_others(clock: list[float]) -> None:
+    """Under Xen, the host's domain waits for the domains of the trial, and its kernel counts that as stolen."""
+    for used_s, reasons in ((4.8, ()), (1.0, ("the host was disturbed: 80.0 % of CPU time stolen",))):
+        here = Counted("here")
+        domain: Any = Domain(here)
+        meters = Meters(wire(here, here, here).dut.testbed, {"router": domain})
+        with meters:
+            here.steal, clock[0], domain.used_s = 500, clock[0] + 10.0, used_s
+        found = meters.judged(LIMITS).invalid_because
+        assert len(found) == len(reasons) and all(map(str.startswith, found, reasons))
 
 
 def test_starts_are_judged_without_what_lastros_own_commands_used(

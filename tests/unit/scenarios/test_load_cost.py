@@ -172,7 +172,7 @@ def test_a_watch_of_a_load_reads_around_the_command_alone() -> None:
     watch = Meters(cast(Any, None), {})
     for name in ("host", "usage"):
         steps = {step: lambda name=name, step=step: order.append(f"{name} {step}") for step in ("start", "stop")}
-        setattr(watch, name, SimpleNamespace(**steps))
+        setattr(watch, name, SimpleNamespace(**steps, used={}, instances={}))
     FakeInstance(lambda argv: order.append(argv[0])).measure(["iperf3"], watch=watch)
     assert order == ["usage start", "host start", "iperf3", "host stop", "usage stop"]
     order.clear()

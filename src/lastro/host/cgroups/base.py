@@ -83,7 +83,10 @@ class GroupTasks:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """The resources that a group has used since its creation: CPU seconds, bytes, operations."""
+    """The resources that a group has used since its creation: CPU seconds, bytes, operations.
+
+    `hidden_s` is the part of `cpu_s` that the host's /proc does not show, as under Xen: a hypervisor gave it to an
+    instance beside the host, whose kernel counts as stolen the time that it waited."""
 
     cpu_s: float = 0.0
     user_s: float = 0.0
@@ -93,6 +96,12 @@ class Usage:
     write_bytes: int = 0
     read_ops: int = 0
     write_ops: int = 0
+    hidden_s: float = 0.0
+
+    @property
+    def system_s(self) -> float:
+        """CPU seconds of the host's kernel."""
+        return self.cpu_s - self.user_s - self.hidden_s
 
     def since(self, earlier: Usage) -> Usage:
         """Return the use between two readings. The two values of memory are those of the later reading."""

@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from lastro import validity
 from lastro.attachments.base import Attachment
 from lastro.errors import InstrumentError
+from lastro.host.cgroups import Usage
 from lastro.instruments.base import Watch
 from lastro.meters.host import HostMeter
 from lastro.meters.usage import UsageMeter
@@ -62,6 +63,8 @@ class Meters(Watch):
         for meter in (self.host, *self.others):
             meter.stop()
         self.usage.stop()
+        for meter in (self.host, *self.others):
+            meter.hidden_s = sum(each.hidden_s for each in self._used_on(meter))
 
     def __enter__(self) -> None:
         self.start()
@@ -73,13 +76,16 @@ class Meters(Watch):
 
     def foreign_cpus(self, meter: HostMeter) -> float:
         """Return the CPUs of a host that were used by what is neither Lastro's nor of the trial."""
-        here = self.usage.instances
-        used = (
-            each.user_s
-            for role, each in self.usage.used.items()
+        used_s = sum(each.user_s for each in self._used_on(meter))
+        return meter.foreign_cpus(used_s + (meter.commands_user_s if self._with_commands else 0.0))
+
+    def _used_on(self, meter: HostMeter) -> list[Usage]:
+        """Return what each instance on the meter's host used."""
+        used, here = self.usage.used, self.usage.instances
+        return [
+            each for role, each in used.items()
             if not self.others or here[role].testbed.host is meter.testbed.host
-        )
-        return meter.foreign_cpus(sum(used) + (meter.commands_user_s if self._with_commands else 0.0))
+        ]  # fmt: skip
 
     def judged(self, config: Config) -> Reading:
         """Return notes on each host, and reasons if other processes or a hypervisor disturbed one."""
@@ -103,10 +109,10 @@ class Meters(Watch):
         apart from interrupts, and which is not the chain's."""
         host, used = self.host, self.usage.used
         others = [each for role, each in used.items() if role not in ROLES]
-        chain_system_s = sum(each.cpu_s - each.user_s for role, each in used.items() if role in ROLES)
+        chain_system_s = sum(each.system_s for role, each in used.items() if role in ROLES)
         left_s = max(0.0, host.totals.cpu_s["system"] - (host.own_cpu_s - host.own_user_s) - chain_system_s)
-        found_s = host.others_user_s(self.usage.user_s) + sum(each.user_s for each in others)
-        return found_s + min(left_s, sum(each.cpu_s - each.user_s for each in others))
+        found_s = host.others_user_s(self.usage.user_s) + sum(each.user_s + each.hidden_s for each in others)
+        return found_s + min(left_s, sum(each.system_s for each in others))
 
     def work_s(self, apparatus_s: float) -> float:
         """Return the CPU seconds of the host without the neighbour, other programs, and `apparatus_s` of Lastro's own.
