@@ -408,6 +408,20 @@ def test_virtualbox_boots_from_a_disc_of_ours(tmp_path: Path, boots: guest.Guest
     assert "linux /boot/vmlinuz lastro.hostname=guest lastro.ports=ttyS0,ttyS1,ttyS2,ttyS3 " in menu
 
 
+def test_a_boot_that_hangs_in_an_emulated_bios_begins_again(tmp_path: Path) -> None:
+    hangs = iter([True, True, False])
+
+    def says(argv: Sequence[str]) -> Completed | None:
+        if "--wait-ready" in argv and next(hangs):
+            return answer(code=124)
+        return answers(argv)
+
+    host, testbed = bed(tmp_path, says)
+    start(VirtualBox(), replace(testbed, guest={"emulated": True}), ALONE)
+    waits = [argv[-2:] for argv in host.commands if argv[-1] == "reset" or "--wait-ready" in argv]
+    assert waits == [["--wait-ready", "270"], ["one", "reset"]] * 2 + [["--wait-ready", "270"]]
+
+
 def test_older_virtualboxes_know_one_architecture(tmp_path: Path) -> None:
     host, testbed = bed(tmp_path, lambda argv: answer("6.1.50r161033\n") if argv[-1] == "--version" else None)
     start(VirtualBox(), testbed, ALONE)
