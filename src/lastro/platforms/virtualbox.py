@@ -48,7 +48,7 @@ _NETWORK = Setting(
 _NAT_NETWORKS = 240  # the networks of cards on the NAT are 198.18.241.0/24 and so on, far from those of links
 _CARDS = {"virtio": "virtio", "e1000": "82540EM"}
 _MOST_CARDS = 8
-_RESETS = 3
+_RESETS = 5
 _MAKES_DISCS = ("grub-common", "grub-pc-bin", "xorriso", "mtools")
 _GRUB = "set timeout=0\nmenuentry lastro {{\n  linux /boot/vmlinuz {words}\n  initrd /boot/initramfs\n}}\n"
 
@@ -82,7 +82,7 @@ class VirtualBoxInstance(HypervisorInstance):
     def wait_ready(self, timeout_s: float) -> None:
         """Wait for the guest's serial ports first, which VBoxHeadless makes when it has loaded.
 
-        On an emulated host, a boot may hang in GRUB, waiting in the BIOS (seen with VirtualBox 7.2 in QEMU, one boot of
+        On an emulated host, a boot may hang or crash in GRUB, in 16-bit mode (VirtualBox 7.2 in QEMU: one of
         several). There the machine is reset, and begins again."""
         (last,) = quoted(self.sockets / SOCKET_PATTERN.format(number=len(_UARTS) - 1))
         made = ["sh", "-ec", f"n=0; until [ -S {last} ]; do [ $((n += 1)) -lt 20 ]; sleep 0.1; done"]

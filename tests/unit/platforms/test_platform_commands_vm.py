@@ -419,7 +419,7 @@ def test_a_boot_that_hangs_in_an_emulated_bios_begins_again(tmp_path: Path) -> N
     host, testbed = bed(tmp_path, says)
     start(VirtualBox(), replace(testbed, guest={"emulated": True}), ALONE)
     waits = [argv[-2:] for argv in host.commands if argv[-1] == "reset" or "--wait-ready" in argv]
-    assert waits == [["--wait-ready", "270"], ["one", "reset"]] * 2 + [["--wait-ready", "270"]]
+    assert waits == [["--wait-ready", "180"], ["one", "reset"]] * 2 + [["--wait-ready", "180"]]
 
 
 def test_older_virtualboxes_know_one_architecture(tmp_path: Path) -> None:
