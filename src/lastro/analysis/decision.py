@@ -22,9 +22,8 @@ from lastro.stats.settled import FEWEST_BLOCKS, Settled
 from lastro.study.design import Treatment
 from lastro.study.levels import NONE
 from lastro.study.requirement import Requirement
-from lastro.study.service_level import Cost, ServiceLevel
+from lastro.study.service_level import CHOICES, Cost, ServiceLevel
 
-CHOICES = ("platform", "attachment", "isolation", "placement", "implementation")
 Judge = Callable[..., Choice]  # as `stats.decision.choose`
 
 

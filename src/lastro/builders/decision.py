@@ -12,6 +12,7 @@ from lastro.document import Block, Figure, Figures, Fold, Items, Paragraph, Tabl
 from lastro.stats.breaking_point import BreakingPoint
 from lastro.stats.decision import MOST_BLOCKS, LimitOdds
 from lastro.stats.notes import N_
+from lastro.study.fraction import Fraction
 from lastro.study.service_level import ServiceLevel
 from lastro.units import significant
 from lastro.words.language import Language
@@ -302,11 +303,22 @@ def _left_out(decision: SlaDecision) -> Iterator[str]:
 
 
 def _unanswered(decision: SlaDecision, say: Language) -> Iterator[str]:
+    fraction = Fraction.of(decision.report.study)
+    chosen = decision.candidates[0].levels
+    of_study = math.prod(len(factor.levels) for factor in decision.report.study.factors if factor.name in chosen)
+    if fraction and (absent := of_study - len(decision.candidates) - len(decision.lacking)):
+        yield say(
+            "{n} of {all} combinations of {factors} are not in the fraction",
+            n=absent, all=of_study, factors=joined(list(chosen), say),
+        )  # fmt: skip
     for candidate, odds in zip(decision.candidates, decision.choice.odds, strict=True):
         if odds.missing:
             what = joined([decision.metrics[at] for at in odds.missing], say)
-            why = "; ".join(candidate.gaps) or say("no valid trial has a value")
+            why = "; ".join(candidate.gaps) or (say(_NOT_ALL) if fraction else say("no valid trial has a value"))
             yield say("{candidate}: {metrics} not measured: {why}", candidate=candidate.label, metrics=what, why=why)
+
+
+_NOT_ALL = N_("the fraction does not have it in every condition; `lastro decide --under` asks for some of them")
 
 
 # Numbers

@@ -100,7 +100,8 @@ class Design:
     at most `precision` (0.05: plus or minus 5 %), or until there are `max_replicates`. The ratios are those of
     `precise_metrics`, or of all metrics if it is empty. With "decided", they are added until the service levels are
     decided, or `within_s` would be exceeded (0: without a limit); adaptive `allocation` then adds blocks of only those
-    candidates that are still in question. In a campaign, `replicates` grows with its blocks."""
+    candidates that are still in question. In a campaign, `replicates` grows with its blocks. `fraction` of all
+    combinations of the factors of two levels are treatments."""
 
     replicates: int = 5
     seed: int = 1
@@ -113,6 +114,7 @@ class Design:
     precise_metrics: tuple[str, ...] = ()
     allocation: Literal["equal", "adaptive"] = "equal"
     within_s: float = 0.0
+    fraction: Literal["1", "1/2", "1/4", "1/8"] = "1"
 
     def until_decided(self, within_s: float = 0.0) -> Design:
         """Return the design with a decision after each block from the second on, and as many blocks at most."""

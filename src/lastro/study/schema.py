@@ -114,6 +114,10 @@ class DesignTable(StrictTable):
         default="equal",
         description="`adaptive`: as `decided`, and later blocks have only the candidates that are still in question.",
     )
+    fraction: Literal["1", "1/2", "1/4", "1/8"] = Field(
+        default="1",
+        description="How many of the combinations of factors with two levels are treatments; others are left out.",
+    )
     precision: float = Field(
         default=0.05,
         ge=0.001,

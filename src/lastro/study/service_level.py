@@ -10,6 +10,8 @@ from lastro.errors import InputError, did_you_mean
 from lastro.results.samples import Metric
 from lastro.units import in_unit
 
+# The factors that a user chooses; the others are conditions, in each of which service levels must hold.
+CHOICES = ("platform", "attachment", "isolation", "placement", "implementation")
 _LEVEL = re.compile(r"\s*(\w+)\s*(<=|>=|<|>|≤|≥)\s*(.+?)\s*")
 _TERM = re.compile(r"\s*(?:(\d+(?:\.\d*)?(?:[eE][-+]?\d+)?)\s*\*\s*)?(\w+)\s*")
 
