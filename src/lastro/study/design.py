@@ -59,9 +59,7 @@ def why_no_fraction(study: Study) -> str:
     """Return why a study cannot have the fraction that it asks for; empty if it can."""
     fraction, wanted = Fraction.of(study), study.design.fraction
     if not fraction:
-        if study.design.sequential and all(of == to for of, to in baseline_indices(study, treatments(study)).items()):
-        return "sequential stopping needs ratios, but no treatment has another one as its baseline in the fraction"
-    return ""
+        return ""
     two = sum(len(factor.levels) == 2 for factor in study.factors)
     if two < FEWEST_FACTORS[wanted]:
         least = FEWEST_FACTORS[wanted]
@@ -74,6 +72,8 @@ def why_no_fraction(study: Study) -> str:
     conditions = [name for name in fraction.names if name in fraction.halved and name.partition(".")[0] not in CHOICES]
     if study.design.stopping == "decided" and conditions:
         return f"a decision needs each candidate in every condition, but the fraction halves {', '.join(conditions)}"
+    if study.design.sequential and all(of == to for of, to in baseline_indices(study, treatments(study)).items()):
+        return "sequential stopping needs ratios, but no treatment has another one as its baseline in the fraction"
     return ""
 
 
