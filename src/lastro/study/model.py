@@ -166,6 +166,7 @@ class Study:
     sla: Mapping[str, str] = field(default_factory=dict)  # {metric: '>= 2 Gbit/s'}, all of which must hold
     cost: Mapping[str, float] = field(default_factory=dict)  # {metric or resource: weight} of a sum
     require: Mapping[str, bool | str] = field(default_factory=dict)  # {property: true, false or '>= 8'} of a candidate
+    wish: Mapping[str, bool | str] = field(default_factory=dict)  # the same; a candidate that lacks it remains one
     notes: tuple[str, ...] = field(default=(), compare=False)  # on what the file says and the study has no use for
 
     def with_profile(self, name: str) -> Study:

@@ -72,7 +72,8 @@ def resolve(file: StudyFile, schemas: Mapping[str, ScenarioSchema], problems: Pr
         profile_levels=_profile_levels(file, schema, factors, problems),
         sla=_decided(file.sla, metrics, problems, "sla"),
         cost=_decided(file.cost, metrics, problems, "cost"),
-        require=_required(file.require, problems),
+        require=_required(file.require, problems, "require"),
+        wish=_required(file.wish, problems, "wish"),
     )
     problems.raise_if_any()
     _check_size(study, problems)
@@ -174,9 +175,9 @@ def _decided(table: Mapping[str, V], metrics: Sequence[Metric], problems: Proble
     return table
 
 
-def _required(table: Mapping[str, bool | str], problems: Problems) -> Mapping[str, bool | str]:
+def _required(table: Mapping[str, bool | str], problems: Problems, key: str) -> Mapping[str, bool | str]:
     for name, value in table.items():
-        with problems.at("require", name):
+        with problems.at(key, name):
             try:
                 Requirement.of(name, value)
             except InputError as error:
@@ -402,7 +403,8 @@ def check_stored(study: Study, schema: ScenarioSchema, where: str) -> None:
         )
     _decided(study.sla, study.metrics, problems, "sla")
     _decided(study.cost, study.metrics, problems, "cost")
-    _required(study.require, problems)
+    _required(study.require, problems, "require")
+    _required(study.wish, problems, "wish")
     # The profile is already applied. `--only` may have left no treatment of another one, which is not used.
     _check_size(replace(study, profiles={}, profile_exclusions={}, profile_levels={}), problems)
     problems.raise_if_any()

@@ -179,6 +179,9 @@ class StudyFile(StrictTable):
     require: dict[str, bool | OneLine] = Field(
         default_factory=dict, description="What a candidate must have: property = true, false or '>= 8'."
     )
+    wish: dict[str, bool | OneLine] = Field(
+        default_factory=dict, description="What decides between candidates of like cost: as in [require]."
+    )
     profiles: ProfilesTable = Field(default_factory=ProfilesTable)
 
 
