@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -97,12 +98,20 @@ def test_what_a_fraction_cannot_be() -> None:
     crossed = {**two_levels(4), "e": (1, 2, 3)}
     assert why_no_fraction(fraction_of(crossed, "1/2", exclusions=(Exclusion({"e": (2,)}, "r"),))) == ""
     study = fraction_of(crossed, "1/2")
-    assert "halves a, b, c, d" in why_no_fraction(replace(study, design=study.design.until_decided()))
+    assert "3 factors of two levels that are choices" in why_no_fraction(replace(study, sla={"speed": ">= 1"}))
     sequential = replace(study.design, stopping="sequential")
     assert "needs ratios" in why_no_fraction(replace(study, design=sequential))
     assert why_no_fraction(replace(study, design=replace(sequential, baseline={"e": 1}))) == ""
     fixed = tuple(Factor(each.name, each.levels[:1] if each.name == "a" else each.levels) for each in study.factors)
     assert [len(word) for word in Fraction.of(replace(study, factors=fixed)).words] == [3]
+
+
+def test_with_service_levels_each_candidate_in_the_fraction_is_in_every_condition() -> None:
+    choices = dict.fromkeys(("platform", "attachment", "isolation"), ("x", "y"))
+    study = fraction_of({"a": (0, 1), **choices, "b": (0, 1)}, "1/2", sla={"speed": ">= 1"})
+    assert why_no_fraction(study) == "" and Fraction.of(study).words == (frozenset(choices),)
+    candidates = Counter(tuple(row.levels[name] for name in choices) for row in treatments(study))
+    assert list(candidates.values()) == [4] * 4
 
 
 def planted(path: Path, study: Study, effects: dict[str, float], gone: Levels | None = None) -> CampaignResults:

@@ -9,7 +9,7 @@ from lastro.analysis.decision import SlaDecision, grouped, metric_trials
 from lastro.stats.breaking_point import BreakingPoint, breaking_points
 from lastro.study.fraction import Fraction
 from lastro.study.model import Factor
-from lastro.study.service_level import CHOICES, ServiceLevel
+from lastro.study.service_level import ServiceLevel, is_choice
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ def broken_levels(decision: SlaDecision) -> Iterator[BrokenLevel]:
     report = decision.report
     halved = Fraction.of(report.study).halved  # no two doses have the same conditions
     for factor in report.varying:
-        if factor.name.partition(".")[0] not in CHOICES and factor.name not in halved and _doses(factor):
+        if not is_choice(factor.name) and factor.name not in halved and _doses(factor):
             yield from _along(factor, decision)
 
 

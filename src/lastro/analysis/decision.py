@@ -22,7 +22,7 @@ from lastro.stats.settled import FEWEST_BLOCKS, Settled
 from lastro.study.design import Treatment
 from lastro.study.levels import NONE
 from lastro.study.requirement import Requirement
-from lastro.study.service_level import CHOICES, Cost, ServiceLevel
+from lastro.study.service_level import Cost, ServiceLevel, is_choice
 
 Judge = Callable[..., Choice]  # as `stats.decision.choose`
 
@@ -150,7 +150,7 @@ def decide(
         raise InputError("there is no service level to decide by", "write one as in --sla 'latency_p99 < 1 ms'")
     rows = [row for row in report.rows if is_under(report, row, under)]
     factors = [factor.name for factor in report.varying]
-    usual = [name for name in factors if name.partition(".")[0] in CHOICES and name not in under]
+    usual = [name for name in factors if is_choice(name) and name not in under]
     chosen = chosen or usual
     rest = [name for name in factors if name not in chosen]
     rows, lacking = _meeting(report, rows, required, chosen)

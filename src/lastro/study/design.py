@@ -9,9 +9,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from lastro.study.fraction import FEWEST_FACTORS, Fraction
+from lastro.study.fraction import FEWEST_FACTORS, Fraction, halvable
 from lastro.study.model import Level, Study
-from lastro.study.service_level import CHOICES
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,18 +59,15 @@ def why_no_fraction(study: Study) -> str:
     fraction, wanted = Fraction.of(study), study.design.fraction
     if not fraction:
         return ""
-    two = sum(len(factor.levels) == 2 for factor in study.factors)
-    if two < FEWEST_FACTORS[wanted]:
-        least = FEWEST_FACTORS[wanted]
-        return f"{wanted} needs {least} factors of two levels, or main effects are measured together; here are {two}"
-    crossed = [factor.name for factor in study.factors if len(factor.levels) != 2]
+    two, least = len(halvable(study)), FEWEST_FACTORS[wanted]
+    if two < least:
+        which = " that are choices, since it has service levels" if study.sla else ""
+        return f"{wanted} needs {least} factors of two levels{which}, or main effects are the same; here are {two}"
+    crossed = [factor.name for factor in study.factors if factor.name not in fraction.halved]
     counts = Counter(tuple(levels[name] for name in crossed) for levels in combinations(study))
     whole = 2**two // fraction.size
     if part := next((count for count in counts.values() if count != whole), None):
         return f"exclusions leave {part} of {whole} treatments of the fraction, so that effects overlap"
-    conditions = [name for name in fraction.names if name in fraction.halved and name.partition(".")[0] not in CHOICES]
-    if study.design.stopping == "decided" and conditions:
-        return f"a decision needs each candidate in every condition, but the fraction halves {', '.join(conditions)}"
     if study.design.sequential and all(of == to for of, to in baseline_indices(study, treatments(study)).items()):
         return "sequential stopping needs ratios, but no treatment has another one as its baseline in the fraction"
     return ""

@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TYPE_CHECKING
 
+from lastro.study.service_level import is_choice
+
 if TYPE_CHECKING:
     from lastro.study.model import Level, Study
 
@@ -21,6 +23,12 @@ HALVINGS = {"1": 0, "1/2": 1, "1/4": 2, "1/8": 3}
 FEWEST_FACTORS = {"1/2": 3, "1/4": 5, "1/8": 6}  # with fewer of two levels, main effects are measured together
 _CLASSES = (1, 2, 4, 7, 3, 5, 6)  # each factor of two levels is in one, in turn
 _UNITS = ("", "I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX")
+
+
+def halvable(study: Study) -> list[str]:
+    """Return the factors of two levels; with service levels only choices, as each must hold in every condition."""
+    two = [factor.name for factor in study.factors if len(factor.levels) == 2]
+    return [name for name in two if is_choice(name)] if study.sla else two
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +45,8 @@ class Fraction:
 
     @classmethod
     def of(cls, study: Study) -> Fraction:
-        """Return the fraction of a study, with words of minimum aberration over its factors of two levels."""
-        halvings = HALVINGS[study.design.fraction]
-        two = [factor.name for factor in study.factors if len(factor.levels) == 2]
+        """Return the fraction of a study, with words of minimum aberration over the factors that it may halve."""
+        halvings, two = HALVINGS[study.design.fraction], halvable(study)
         classes = [each for each in _CLASSES if each < 2**halvings] or [0]
         of_class = {name: classes[at % len(classes)] for at, name in enumerate(two)}
         words = (

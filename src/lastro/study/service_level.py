@@ -16,6 +16,11 @@ _LEVEL = re.compile(r"\s*(\w+)\s*(<=|>=|<|>|≤|≥)\s*(.+?)\s*")
 _TERM = re.compile(r"\s*(?:(\d+(?:\.\d*)?(?:[eE][-+]?\d+)?)\s*\*\s*)?(\w+)\s*")
 
 
+def is_choice(factor: str) -> bool:
+    """Return whether a user chooses the levels of a factor, or of an option such as `platform.nic`."""
+    return factor.partition(".")[0] in CHOICES
+
+
 @dataclass(frozen=True, slots=True)
 class ServiceLevel:
     """A limit on a metric, in the unit of the metric: at least `limit`, or at most. `text` is it on one line."""
