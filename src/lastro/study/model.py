@@ -141,6 +141,7 @@ class Design:
 
 
 MOST_BLOCKS = 1_000_000  # of a campaign that is read; a study file may ask for far fewer
+MOST_OF_FRACTION = 100  # factors: their pairs are listed with what is measured together
 PATIENCE = frozenset({"max_wait_s"})  # settings that do not affect what is measured
 
 
@@ -216,6 +217,7 @@ class Study:
             "design.confidence is not between 0 and 1": 0 < design.confidence < 1,
             "design.precision is not positive": design.precision > 0,
             "design.within_s is negative": design.within_s >= 0,
+            "design.fraction is of too many factors": design.fraction == "1" or len(study.factors) <= MOST_OF_FRACTION,
         }
         for problem, fine in sound.items():
             if not fine:
