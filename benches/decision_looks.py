@@ -5,13 +5,15 @@
 
 Each world has eight candidates, a level on a latency (noise 30 %) and a cost (noise 5 %). They lie around the level,
 and in a third of the worlds, the cheapest that holds lies exactly on it. Each procedure sees the same trials of 12
-blocks, as far as it runs them. A violator is a recommended candidate whose true mean breaks the level."""
+blocks, as far as it runs them. A violator is a recommended candidate whose true mean breaks the level. The last rows
+have blocks that depend on each other: the host drifts, and each block is like the one before it."""
 
 from __future__ import annotations
 
+import math
 import sys
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -24,6 +26,7 @@ from lastro.stats.settled import FEWEST_BLOCKS, Settled
 
 CANDIDATES, BLOCKS = 8, 12
 NOISE = np.array([0.30, 0.05])  # latency, cost
+DRIFT = 0.7  # the correlation of blocks that depend on each other
 LEVEL = Limit(0, 1.0, False)
 
 
@@ -58,9 +61,11 @@ def world(rng: np.random.Generator, *, on_the_level: bool) -> np.ndarray:
     return means
 
 
-def trials(rng: np.random.Generator, means: np.ndarray) -> np.ndarray:
+def trials(rng: np.random.Generator, means: np.ndarray, drift: float = 0.0) -> np.ndarray:
     """Return values: (metric, candidate, block)."""
     blocks = rng.normal(0.0, NOISE[:, None, None] / 2, (2, 1, BLOCKS))
+    for at in range(1, BLOCKS):
+        blocks[..., at] = drift * blocks[..., at - 1] + math.sqrt(1 - drift**2) * blocks[..., at]
     return np.exp(means[..., None] + blocks + NOISE[:, None, None] * rng.standard_normal((*means.shape, BLOCKS)))
 
 
@@ -81,22 +86,34 @@ def with_looks(values: np.ndarray, confidence: float, *, adaptive: bool) -> tupl
     return choice, sum(ran.values())
 
 
+def _add(
+    found: Mapping[str, Tally],
+    values: np.ndarray,
+    means: np.ndarray,
+    fixed: Sequence[int],
+    confidences: Sequence[float],
+    prefix: str = "",
+) -> None:
+    """Add what each procedure does with the trials of one world."""
+    for n in fixed:
+        whole = trials_of(values, dict.fromkeys(range(CANDIDATES), n))
+        choice = choose(whole, [LEVEL], {1: 1.0}, (CANDIDATES, 1))
+        found[f"{prefix}{n} blocks"].add(choice, n * CANDIDATES, means)
+    for confidence in confidences:
+        for name, adaptive in (("whole blocks until decided", False), ("adaptive", True)):
+            at = f"{prefix}{name}, confidence {confidence:.0%}"
+            found[at].add(*with_looks(values, confidence, adaptive=adaptive), means)
+
+
 def main() -> None:
     decision.DRAWS = 2000
     worlds = int(sys.argv[1]) if len(sys.argv) > 1 else 2000
     found: defaultdict[str, Tally] = defaultdict(Tally)
-    rng = np.random.default_rng(1983)
+    rng, own_rng = np.random.default_rng(1983), np.random.default_rng(1984)
     for number in range(worlds):
         means = world(rng, on_the_level=number % 3 == 0)
-        values = trials(rng, means)
-        for n in (3, 6, BLOCKS):
-            fixed = trials_of(values, dict.fromkeys(range(CANDIDATES), n))
-            choice = choose(fixed, [LEVEL], {1: 1.0}, (CANDIDATES, 1))
-            found[f"{n} blocks"].add(choice, n * CANDIDATES, means)
-        for confidence in (0.95, 0.8):
-            for name, adaptive in (("whole blocks until decided", False), ("adaptive", True)):
-                at = f"{name}, confidence {confidence:.0%}"
-                found[at].add(*with_looks(values, confidence, adaptive=adaptive), means)
+        _add(found, trials(rng, means), means, (3, 6, BLOCKS), (0.95, 0.8))
+        _add(found, trials(own_rng, means, DRIFT), means, (BLOCKS,), (0.95,), "dependent: ")
     print("| procedure | trials | recommends | none holds | a violator | the truly cheapest | costs more by |")
     print("| --- | ---: | ---: | ---: | ---: | ---: | ---: |")
     for name, each in found.items():

@@ -533,3 +533,28 @@ def test_an_interrupt_that_python_ignores_is_not_lost(bench: Bench, method: str)
     done = finish(process)
     assert done.code == 130 and "interrupted" in done.err and "Exception ignored" not in done.err, done
     assert [row[3] for row in rows(bench.directory)][-2:] == ["pending"] * 2
+
+
+def test_a_fraction_is_planned_run_and_reported_with_what_it_measures_together(bench: Bench) -> None:
+    factors = {"implementation": ["fine", "fast"], "level": ["a", "b"], "step": [0, 20], "samples": [5, 10]}
+    file = bench.write({**factors, "commands": [0, 1]}, replicates=3, baseline={"level": "a"})
+    whole = file.read_text()
+    file.write_text(whole.replace("[design]\n", '[design]\nfraction = "1/4"\n'))
+    planned = lastro("plan", file)
+    assert "treatments  8\n" in planned.out and "fraction    1/4, resolution III: main effects are" in planned.out
+    assert "  step with implementation × samples, level × commands\n" in planned.out
+    assert lastro("plan", file, "--json").json["fraction"]["resolution"] == 3
+    part = bench.home / "part.toml"
+    part.write_text(file.read_text() + '[[exclude]]\nwhen = { level = "b", step = 20 }\nreason = "not here"\n')
+    is_error(lastro("plan", part), 2, "design.fraction: exclusions leave 6 of 8 treatments of the fraction")
+    is_error(lastro("plan", file, "--only", "level=a"), 2, "needs 5 factors of two levels")
+    done = lastro("run", file, "-o", bench.directory, "--no-report")
+    assert done.code == 0, done.err
+    assert "(together with " in done.out
+    for name, words in {"html": "relação definidora", "md": "junto com", "latex": "junto com"}.items():
+        out = bench.home / name
+        options = ("--full",) if name == "md" else ()
+        found = lastro("report", bench.directory, "--format", name, "-o", out, "--lang", "pt-BR", *options)
+        assert found.code == 0 and words in out.read_text(), found.err
+    found = lastro("results", bench.directory, "--json").json["analysis"]["speed"]
+    assert found["fraction"]["relation"] and all(each["aliases"] for each in found["effects"])

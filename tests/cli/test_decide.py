@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -124,6 +123,26 @@ def test_a_candidate_without_a_required_property_is_none(tmp_path: Path) -> None
     is_error(lastro(*args, "95%", "--prices", "cpu=1"), 2, "did you mean 'cpu_hour'?")
 
 
+def test_a_wish_decides_between_candidates_of_like_cost(tmp_path: Path) -> None:
+    own = {"own_kernel": {"value": True, "text": "yes", "how": "boot id"}, "daemon": {"value": True, "text": "yes"}}
+    directory = campaign(tmp_path, provenance=PROVENANCE | {"properties": {"platform": {"lxc": own}}})
+    args = ("decide", directory, "--sla", "throughput >= 12 Gbit/s")
+    assert lastro(*args, "--cost", "latency_mean", "--json").json["recommended"] == "native"
+    found = lastro(*args, "--cost", "latency_mean", "--wish", "own-kernel", "--wish", "no daemon", "--json").json
+    assert (found["recommended"], found["wished"]) == ("lxc", ["own_kernel", "no daemon"])
+    assert {each["label"]: each["wishes"] for each in found["candidates"]}["lxc"] == [True, False]
+    assert [each["verdict"] for each in found["candidates"]] == ["holds"] * 4, "none is left out for a wish"
+    text = " ".join(lastro(*args, "--cost", "latency_mean", "--wish", "own-kernel", "--wish", "no daemon").out.split())
+    assert "Of what is wished, it has own_kernel, and lacks no daemon, and so comes before native." in text
+    assert "✓ own_kernel, ✕ no daemon" in text and "? own_kernel, ? no daemon" in text
+    dearer = " ".join(lastro(*args, "--cost", "jitter", "--wish", "own-kernel").out.split())
+    assert dearer.startswith("docker holds") and "It lacks what is wished (own_kernel)." in dearer, (
+        "the cheaper is first"
+    )
+    free = " ".join(lastro(*args, "--wish", "own-kernel").out.split())
+    assert "It has what is wished (own_kernel), and so comes before native." in free
+
+
 def test_a_campaign_that_did_not_look_for_properties_says_so(tmp_path: Path) -> None:
     is_error(lastro("decide", campaign(tmp_path), *LEVELS, "--require", "own-kernel"), 2, "did not look for properties")
 
@@ -147,8 +166,9 @@ def test_where_a_level_breaks_along_a_factor_of_numbers(tmp_path: Path) -> None:
     assert "[60, 75]" in text
 
 
-def test_a_fleet_cannot_find_the_properties_that_a_study_requires(tmp_path: Path) -> None:
-    study = replace(make_study({"platform": ("native", "runc")}), require={"own_kernel": True})
+@pytest.mark.parametrize("table", ["require", "wish"])
+def test_a_fleet_cannot_find_the_properties_that_a_study_requires(tmp_path: Path, table: str) -> None:
+    study = make_study({"platform": ("native", "runc")}, **{table: {"own_kernel": True}})
     fleet: Any = SimpleNamespace()
     with pytest.raises(InputError, match="no properties are found"):
         begin(tmp_path / "c", study, wait=False, fleet=fleet)

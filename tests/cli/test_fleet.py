@@ -76,6 +76,22 @@ def test_a_campaign_is_divided_among_testbeds_and_its_views_name_them(bench: Ben
     assert "The numbers are of 2 testbeds: ada" in (bench.home / "r.html").read_text()
 
 
+def test_a_fleet_runs_until_its_decision(bench: Bench, words: list[str]) -> None:
+    """Both testbeds run blocks between two looks, and a look counts all of them."""
+    study = bench.write({"implementation": ["slow", "fine", "fast"]}, replicates=12, trial_s=0.1)
+    adaptive = study.read_text().replace("[design]\n", '[design]\nallocation = "adaptive"\n')
+    study.write_text(adaptive + '[sla]\nspeed = ">= 100"\n[cost]\nspeed = 1\n')
+    done = lastro("run", *words)
+    assert done.code == 0, done.err
+    found = lastro("decide", bench.directory, "--json").json
+    looks = [each["block"] for each in found["looks"]]
+    assert (found["verdict"], found["recommended"], found["looks"][-1]["stop"]) == ("recommended", "fine", "decided")
+    assert looks[0] == 2 and looks == sorted(set(looks)) and looks[-1] <= 12
+    with Store.open(bench.directory, readonly=True) as store:
+        beds = {attempt.block: attempt.testbed for attempt in store.attempts()}
+    assert max(beds) == looks[-1] and set(beds.values()) <= {"ada", "bea"}, "one may be ready late"
+
+
 def events(directory: Path) -> list[str]:
     with closing(sqlite3.connect(directory / "campaign.db")) as db:
         return [text for (text,) in db.execute("SELECT text FROM event")]

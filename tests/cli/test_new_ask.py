@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from lastro.app.first_study import Answers, FirstStudy, first_study
 from lastro.campaign.duration import forecast
 from lastro.registry import get
 from lastro.scenarios.base import Scenario, schemas
 from lastro.study.design import treatments
-from lastro.study.load import load
+from lastro.study.load import load, parse
 from lastro.study.model import Study
 
 
@@ -52,6 +53,19 @@ def test_the_design_is_the_largest_that_fits_and_says_what_it_cannot_answer(
     said = [line for line in done.stderr.splitlines() if line.startswith("left out for the time: ")]
     assert len(said) == dropped == file.read_text().count("# Left out for the time: ")
     assert study.design.replicates >= 3 and study.settings["udp_s"] == 0
+
+
+def test_of_two_platforms_half_of_the_combinations_may_fit() -> None:
+    def answered(within_s: float) -> FirstStudy:
+        levels = ("throughput > 3 Gbit/s",)
+        return first_study("s", Answers(("firewall",), ("native", "docker"), ("none", "memory"), levels, within_s))
+
+    found = next(each for within_s in range(400, 0, -10) if (each := answered(within_s)).left_out)
+    assert 'fraction = "1/2"' in found.text and found.left_out[0].startswith("half of the combinations; ")
+    study = parse(found.text, "s", schemas())
+    assert len(treatments(study)) == 8 and {factor.name for factor in study.factors} == {
+        "platform", "attachment", "isolation", "anomaly"
+    }  # fmt: skip
 
 
 def test_a_wrong_answer_is_one_clear_error_and_nothing_is_written(tmp_path: Path) -> None:

@@ -77,6 +77,20 @@ def test_blocks_are_divided_among_hosts_and_nothing_is_left(four_hosts: list[Fle
     assert [host.left() for host in four_hosts] == [[]] * 4
 
 
+def test_a_fleet_runs_until_its_decision(four_hosts: list[FleetHost], tmp_path: Path) -> None:
+    words = write(tmp_path, four_hosts[:2], replicates=6)
+    with open(tmp_path / "study.toml", "a") as file:
+        file.write('[sla]\nstart = "< 1 min"\n')
+    done = lastro("run", *words, "--until", "decided")
+    assert done.code == 0, done.err
+    found = lastro("decide", tmp_path / "campaign", "--json").json
+    looks = found["looks"]
+    assert found["verdict"] == "recommended" and looks[-1]["stop"] == "decided" and looks[-1]["block"] < 6
+    attempts = attempts_of(tmp_path / "campaign")
+    assert {attempt.testbed for attempt in attempts} == {"ada", "bea"} and is_whole(tmp_path / "campaign")
+    assert [host.left() for host in four_hosts] == [[]] * 4
+
+
 def test_a_host_with_two_names_measures_under_one(four_hosts: list[FleetHost], tmp_path: Path) -> None:
     words = write(tmp_path, four_hosts[:2], replicates=8)
     with open(tmp_path / "fleet.toml", "a") as file:

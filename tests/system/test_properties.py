@@ -49,6 +49,8 @@ def test_a_container_has_the_kernel_of_its_host_and_interfaces_that_come_and_go(
     """Some, such as lxc and nspawn, show a boot id that is made up."""
     found = of_platform(testbed, pool, attachments, level)
     assert (found["own_kernel"], found["interfaces"], found["unprivileged"]) == (False, 16, unprivileged)
+    assert type(found["packages"]) is int and (found["packages"] > 0) is (level != "native")
+    assert type(found["image_mib"]) is int and found["image_mib"] > 100
     for name in ("interface_added_ms", "interface_removed_ms"):
         took_ms = found[name]
         assert type(took_ms) is float and 0 < took_ms < 5000
@@ -59,9 +61,11 @@ def test_a_container_has_the_kernel_of_its_host_and_interfaces_that_come_and_go(
 def test_gvisor_has_a_kernel_of_its_own_and_sees_no_interface_that_comes_later(
     testbed: Testbed, pool: PlatformPool, attachments: AttachmentPool
 ) -> None:
-    assert of_platform(testbed, pool, attachments, "gvisor") == {
-        "own_kernel": True, "interfaces": 16, "interface_added_ms": False, "interface_removed_ms": None,
-        "unprivileged": None,
+    found = of_platform(testbed, pool, attachments, "gvisor")
+    assert found.pop("image_mib") == of_platform(testbed, pool, attachments, "runc")["image_mib"]
+    assert found == {
+        "own_kernel": True, "daemon": False, "interfaces": 16, "interface_added_ms": False,
+        "interface_removed_ms": None, "unprivileged": None, "packages": 1,
     }  # fmt: skip
 
 
@@ -69,6 +73,8 @@ def test_gvisor_has_a_kernel_of_its_own_and_sees_no_interface_that_comes_later(
 def test_a_machine_has_a_kernel_of_its_own(testbed: Testbed, pool: PlatformPool, attachments: AttachmentPool) -> None:
     found = of_platform(testbed, pool, attachments, "qemu-tcg")
     assert (found["own_kernel"], found["interfaces"], found["interface_added_ms"]) == (True, 16, None)
+    assert type(found["packages"]) is int and found["packages"] > 20
+    assert type(found["image_mib"]) is int and found["image_mib"] > 100
 
 
 LINKS: dict[str, tuple[Any, ...]] = {  # members, a tagged frame, a tunnel, seen by a third

@@ -68,4 +68,5 @@ def analyse_metric(view: MetricView) -> MetricAnalysis:
         expected=expected(view, data),
         bounded=bounded,
         log=data.model is not None and data.model.log,
+        fraction=data.fraction,
     )

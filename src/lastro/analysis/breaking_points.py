@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from lastro.analysis.decision import CHOICES, SlaDecision, grouped, metric_trials
+from lastro.analysis.decision import SlaDecision, grouped, metric_trials
 from lastro.stats.breaking_point import BreakingPoint, breaking_points
+from lastro.study.fraction import Fraction
 from lastro.study.model import Factor
-from lastro.study.service_level import ServiceLevel
+from lastro.study.service_level import ServiceLevel, is_choice
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +28,9 @@ class BrokenLevel:
 def broken_levels(decision: SlaDecision) -> Iterator[BrokenLevel]:
     """Yield where each level breaks along each factor of numbers that is a condition with two levels or more."""
     report = decision.report
+    halved = Fraction.of(report.study).halved  # no two doses have the same conditions
     for factor in report.varying:
-        if factor.name.partition(".")[0] not in CHOICES and _doses(factor):
+        if not is_choice(factor.name) and factor.name not in halved and _doses(factor):
             yield from _along(factor, decision)
 
 

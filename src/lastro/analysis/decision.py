@@ -6,7 +6,7 @@ is one that its user does not choose, such as the neighbour: the service levels 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -22,9 +22,8 @@ from lastro.stats.settled import FEWEST_BLOCKS, Settled
 from lastro.study.design import Treatment
 from lastro.study.levels import NONE
 from lastro.study.requirement import Requirement
-from lastro.study.service_level import Cost, ServiceLevel
+from lastro.study.service_level import Cost, ServiceLevel, is_choice
 
-CHOICES = ("platform", "attachment", "isolation", "placement", "implementation")
 Judge = Callable[..., Choice]  # as `stats.decision.choose`
 
 
@@ -32,11 +31,13 @@ Judge = Callable[..., Choice]  # as `stats.decision.choose`
 class Deployment:
     """One choice; `label` names it: 'runc · macvlan-bridge · cgroups'.
 
-    `gaps` says what was not measured, or which requirement is not met, and why."""
+    `gaps` says what was not measured, or which requirement is not met, and why. `wishes` says of each wish whether it
+    is met; None if that is not known."""
 
     levels: Mapping[str, str]
     label: str
     gaps: tuple[str, ...] = ()
+    wishes: tuple[bool | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,8 @@ class SlaDecision:
 
     `lacking` are no candidates, since a requirement is not met, or not known to be.
     `given` are the factors with one level in every condition: {name: level}. `metrics` are the names to which numbers
-    in `choice` refer."""
+    in `choice` refer. Of accepted candidates whose costs cannot be told apart, the recommended one has most of what is
+    `wished`; `cheapest` is that of the least cost."""
 
     report: CampaignResults
     levels: tuple[ServiceLevel, ...]
@@ -60,6 +62,8 @@ class SlaDecision:
     confidence: float
     n_blocks: int
     looks: tuple[Look, ...] = ()
+    wished: tuple[Requirement, ...] = ()
+    cheapest: int | None = None
 
     def candidate_of(self, treatment: Treatment) -> int:
         """Return the number of the candidate that a treatment measures."""
@@ -95,7 +99,7 @@ def decision_of(report: CampaignResults, judge: Judge | None = None) -> SlaDecis
         return None
     levels = [ServiceLevel.parse(f"{name} {level}", report.metrics) for name, level in study.sla.items()]
     cost, required = study_cost(report), study_requirements(report)
-    return decide(report, levels, cost, required, {}, study.design.confidence, judge=judge)
+    return decide(report, levels, cost, required, {}, study.design.confidence, judge=judge, wished=study_wishes(report))
 
 
 def study_cost(report: CampaignResults) -> Cost | None:
@@ -104,6 +108,10 @@ def study_cost(report: CampaignResults) -> Cost | None:
 
 def study_requirements(report: CampaignResults) -> list[Requirement]:
     return [Requirement.of(name, value) for name, value in report.study.require.items()]
+
+
+def study_wishes(report: CampaignResults) -> list[Requirement]:
+    return [Requirement.of(name, value) for name, value in report.study.wish.items()]
 
 
 def look_at(report: CampaignResults, fraction: float, before: Settled) -> tuple[SlaDecision | None, Settled]:
@@ -129,6 +137,7 @@ def decide(
     confidence: float = 0.95,
     chosen: Sequence[str] = (),
     judge: Judge | None = None,
+    wished: Sequence[Requirement] = (),
 ) -> SlaDecision:
     """Judge every candidate by its valid trials under these levels of the conditions; all that were measured if empty.
 
@@ -141,7 +150,7 @@ def decide(
         raise InputError("there is no service level to decide by", "write one as in --sla 'latency_p99 < 1 ms'")
     rows = [row for row in report.rows if is_under(report, row, under)]
     factors = [factor.name for factor in report.varying]
-    usual = [name for name in factors if name.partition(".")[0] in CHOICES and name not in under]
+    usual = [name for name in factors if is_choice(name) and name not in under]
     chosen = chosen or usual
     rest = [name for name in factors if name not in chosen]
     rows, lacking = _meeting(report, rows, required, chosen)
@@ -165,20 +174,41 @@ def decide(
     choice = judge(trials, limits, weights, size, 1 - confidence) if rows else NO_CHOICE
     same = {name: next(iter(found)) for name in rest if len(found := {_level(row, name) for row in rows}) == 1}
     varied = [name for name in rest if name not in same]
+    first = {of_candidate[row.treatment.index]: row for row in reversed(rows)}
+    wishes = [tuple(_met(report, first[number], each)[0] for each in wished) for number in range(len(candidates))]
     return SlaDecision(
         report,
         tuple(levels),
         cost,
         tuple(required),
-        tuple(Deployment(own, labelled(own, report), _gaps(rows, at, number)) for number, own in enumerate(candidates)),
+        tuple(
+            Deployment(own, labelled(own, report), _gaps(rows, at, number), wishes[number])
+            for number, own in enumerate(candidates)
+        ),
         lacking,
         tuple(", ".join(f"{name} = {own[name]}" for name in varied) for own in conditions),
         same,
         names,
-        choice,
+        _by_wishes(choice, [sum(map(bool, each)) for each in wishes], priced=bool(cost)),
         confidence,
         n_blocks,
         looks,
+        tuple(wished),
+        choice.recommended,
+    )
+
+
+def _by_wishes(choice: Choice, n_met: Sequence[int], *, priced: bool) -> Choice:
+    """Return the choice with the candidate that has most wishes first, of those whose costs cannot be told apart."""
+    if choice.recommended is None:
+        return choice
+    near = (choice.recommended, *choice.alike)
+    best = max(near if priced else choice.accepted, key=n_met.__getitem__)
+    return replace(
+        choice,
+        recommended=best,
+        alike=tuple(at for at in near if at != best) if priced else (),
+        accepted=(best, *(at for at in choice.accepted if at != best)),
     )
 
 
@@ -226,15 +256,21 @@ def _meeting(
 
 def _unmet(report: CampaignResults, row: Row, required: Requirement) -> str:
     """Return why a candidate does not meet a requirement; empty if it does."""
+    met, why = _met(report, row, required)
+    return "" if met else why
+
+
+def _met(report: CampaignResults, row: Row, required: Requirement) -> tuple[bool | None, str]:
+    """Return whether a candidate meets a requirement, None if that is not known, and what was found."""
     part = column_of(report.study, row.treatment.levels, required.kind)
     table: Any = report.provenance
     for key in ("properties", required.kind, part, required.name):
         table = table.get(key) if isinstance(table, Mapping) else None
     if not isinstance(table, Mapping):
-        return f"{required.name} of {part} is not known: the campaign did not look for it"
+        return None, f"{required.name} of {part} is not known: the campaign did not look for it"
     if (met := required.met_by(table)) is None:
-        return f"{required.name} of {part} is not known: {table.get('how')}"
-    return "" if met else f"{required.name} of {part}: {table.get('text')} ({table.get('how')})"
+        return None, f"{required.name} of {part} is not known: {table.get('how')}"
+    return met, f"{required.name} of {part}: {table.get('text')} ({table.get('how')})"
 
 
 def metric_trials(

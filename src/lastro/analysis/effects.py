@@ -10,7 +10,7 @@ from lastro.analysis.build import decide
 from lastro.analysis.campaign import Cell, MetricView, Row
 from lastro.analysis.measured import MetricValues, Sides
 from lastro.analysis.model import BaselineComparison, Correction, Headline, Interaction, LevelEffect
-from lastro.analysis.remarks import in_order
+from lastro.analysis.remarks import ALIASED, in_order
 from lastro.stats.adjust import holm
 from lastro.stats.anova import Anova
 from lastro.stats.contrasts import MeanComparison, compare
@@ -42,7 +42,8 @@ def interactions(data: MetricValues, anova: Anova | None, floor: float | None = 
             given, shown = _roles(data, effect.factors)
             wanted = [(shown, level, {given: at}) for at in data.factors[given] for level in _others(data, shown)]
             simple = _effects(data, wanted, floor)
-            found.append(Interaction(given, shown, effect.explained, effect.p, p_adjusted, simple))
+            aliases = data.aliases(*effect.factors)
+            found.append(Interaction(given, shown, effect.explained, effect.p, p_adjusted, simple, aliases))
     return tuple(sorted(found, key=lambda interaction: -interaction.explained)[:_MOST_INTERACTIONS])
 
 
@@ -71,6 +72,7 @@ def _effect(
     factor, level, given = of
     weights = less(*sides).values()
     ratio = comparison.ratio.value
+    aliases = [*data.aliases(factor), *(alias for name in given for alias in data.aliases(factor, name))]
     return LevelEffect(
         factor=factor,
         level=level,
@@ -83,6 +85,8 @@ def _effect(
         n=(_values(data, sides[0]), _values(data, sides[1])),
         floor=None if floor is None else scaled(floor, weights),
         under_floor=within(floor, None if ratio is None else ratio - 1, weights),
+        kinds=(ALIASED,) if aliases else (),
+        aliases=tuple(dict.fromkeys(aliases)),
     )
 
 
@@ -106,7 +110,7 @@ def marked(view: MetricView, effects: Sequence[LevelEffect]) -> tuple[LevelEffec
     """Return the effects, each with the kinds of marks on the values from which it is computed."""
     if not any(cell.marks for cell in view.cells):
         return tuple(effects)
-    return tuple(replace(effect, kinds=_kinds(view, effect)) for effect in effects)
+    return tuple(replace(effect, kinds=(*_kinds(view, effect), *effect.kinds)) for effect in effects)
 
 
 def _kinds(view: MetricView, effect: LevelEffect) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import partial
 from itertools import combinations
 from typing import TYPE_CHECKING
 
@@ -36,12 +37,13 @@ def variance_of(data: MetricValues) -> tuple[Anova | None, Note | None, tuple[No
     order = _order(data)
     if order < 1:
         return None, Note(N_("too few trials to distinguish the effects of the factors from noise")), ()
+    fitted = partial(anova, values, factors, block=block, order=order, repeats=data.fraction.repeats)
     if data.model is not None and data.model.has_noise:
-        found = anova(values, factors, block=block, order=order, log=data.model.log)
+        found = fitted(log=data.model.log)
         return found, None, tuple(_notes(data, order, found))
-    found = anova(values, factors, block=block, order=order)
+    found = fitted()
     if min(values) > 0:
-        of_logs = anova(values, factors, block=block, order=order, log=True)
+        of_logs = fitted(log=True)
         found = of_logs if (log_advantage(found, of_logs, values) or 0.0) > LOGS_FIT_BETTER else found
     return found, None, tuple(_notes(data, order, found))
 
@@ -61,6 +63,8 @@ def _why_none(data: MetricValues) -> Note | None:
         return Note(N_("no valid value"))
     if not data.factors:
         return Note(N_("no factor has two measured levels"))
+    if not data.fraction.whole:
+        return Note(N_("treatments of the fraction are missing, so that the effects of its factors overlap"))
     values = {value for cell in data.cells.values() for value in cell.values()}
     if len(values) == 1:
         return Note(N_("every value is the same"))
@@ -73,13 +77,13 @@ def _order(data: MetricValues) -> int:
     """Return the highest order of interactions that leaves degrees of freedom to estimate the noise; 0 if none does.
 
     It is at most two if cells are missing: higher interactions would be estimated from too few cells."""
-    sizes = [len(levels) - 1 for levels in data.factors.values()]
-    highest = len(sizes) if data.complete else min(2, len(sizes))
-    for order in range(highest, 0, -1):
-        df = sum(math.prod(group) for size in range(1, order + 1) for group in combinations(sizes, size))
-        if data.n - len(data.blocks) - df > 0 and data.n * df <= _MOST_NUMBERS:
-            return order
-    return 0
+    highest, df = len(data.factors) if data.complete else min(2, len(data.factors)), 0
+    for order in range(1, highest + 1):
+        for group in combinations(data.factors, order):
+            df += 0 if data.fraction.repeats(group) else math.prod(len(data.factors[name]) - 1 for name in group)
+        if data.n - len(data.blocks) - df <= 0 or data.n * df > _MOST_NUMBERS:
+            return order - 1
+    return highest
 
 
 def randomisation_of(data: MetricValues) -> Randomisation | None:

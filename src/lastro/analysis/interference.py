@@ -18,6 +18,7 @@ from lastro.analysis.claim_effects import ClaimContrast, ClaimEffects, differenc
 from lastro.analysis.claims import too_few_blocks, why_absent
 from lastro.results.samples import Metric
 from lastro.stats.notes import N_, Note
+from lastro.study.fraction import Fraction
 from lastro.study.levels import NONE
 from lastro.study.model import Level, Levels
 
@@ -126,11 +127,13 @@ class Interference:
 
 
 def interference(report: CampaignResults) -> Interference | None:
-    """Return the effects; None if the study does not vary the neighbour, or the first metric was not measured."""
+    """Return the effects; None if the study does not vary the neighbour, or the first metric was not measured.
+
+    A fraction that halves these factors has no treatments that differ in them alone: main effects report on them."""
     levels = _levels(report, NEIGHBOUR)
     if NONE not in levels or len(levels) < 2 or not report.metrics:
         return None
-    if not report.views[0].n_blocks:
+    if not report.views[0].n_blocks or Fraction.of(report.study).halved & {NEIGHBOUR, ISOLATION}:
         return None
     return _Tests(report).all()
 

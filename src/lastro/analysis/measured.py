@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ from lastro.analysis.build import describe_points
 from lastro.analysis.campaign import CampaignResults, Cell, MetricView, Point, Row, by_block
 from lastro.stats.censored import median_of_bounded
 from lastro.stats.intervals import Estimate, Summary
+from lastro.study.fraction import FULL, Fraction
 
 if TYPE_CHECKING:
     from lastro.stats.block_model import BlockModel
@@ -26,7 +28,7 @@ class MetricValues:
     `cells` is {treatment: {block: value}}, without empty cells. `factors` are the factors that vary among these
     treatments, with their measured levels in the study's order; `references` has the reference level of each. `planned`
     has the levels of every treatment of the design; `model` is that of the cells, `step` the resolution of the values,
-    and `summaries` has that of each cell."""
+    and `summaries` has that of each cell. `fraction` is that of the factors that vary here."""
 
     cells: Mapping[int, Mapping[int, float]]
     levels: Mapping[int, LevelsOf]
@@ -37,6 +39,7 @@ class MetricValues:
     planned: tuple[LevelsOf, ...] = ()
     step: float = 0.0
     summaries: Mapping[int, Summary] = field(default_factory=dict)
+    fraction: Fraction = FULL
 
     @property
     def n(self) -> int:
@@ -48,8 +51,12 @@ class MetricValues:
 
     @property
     def complete(self) -> bool:
-        """True if every combination of the measured levels was measured."""
-        return len(self.cells) == math.prod(map(len, self.factors.values()))
+        """True if every combination of the measured levels was measured, or every one in the fraction."""
+        return len(self.cells) * self.fraction.size == math.prod(map(len, self.factors.values()))
+
+    def aliases(self, *effect: str) -> tuple[str, ...]:
+        """Return the main effects and interactions of two factors that are measured together with an effect."""
+        return tuple(self.fraction.text(alias) for alias in self.fraction.aliases(effect) if len(alias) <= 2)
 
     def trials(self) -> Iterator[tuple[int, int, float]]:
         """Yield (treatment, block, value) for every trial."""
@@ -58,7 +65,9 @@ class MetricValues:
                 yield index, block, value
 
     def planned_combinations(self, factor: str) -> int:
-        """Return how many combinations of the other factors' levels the design has."""
+        """Return how many combinations of the other factors' levels the design has with each level, or a fraction."""
+        if factor in self.fraction.halved:
+            return len(self.planned) // 2
         others = [{name: level for name, level in at.items() if name != factor} for at in self.planned]
         return len({tuple(sorted(at.items())) for at in others})
 
@@ -66,8 +75,13 @@ class MetricValues:
         """Return {level of the factor: treatment} for every measured combination of the other factors' levels.
 
         Only combinations with the levels in `given` are included. A treatment with a single value has no spread, and
-        would prevent an interval for all others: it is left out where another has two."""
-        found: dict[tuple[str, ...], dict[str, int]] = {}
+        would prevent an interval for all others: it is left out where another has two. In a fraction, no treatments
+        differ in a halved factor alone: they are paired as they come, since all of them together are balanced."""
+        halved = factor in self.fraction.halved
+        if halved and not self.fraction.whole:
+            return []
+        found: dict[tuple[str | int, ...], dict[str, int]] = {}
+        places: Counter[str] = Counter()
         others = [name for name in self.factors if name != factor]
         least = min(2, max(map(len, self.cells.values()), default=0))
         for index, cell in self.cells.items():
@@ -75,7 +89,10 @@ class MetricValues:
                 continue
             levels = self.levels[index]
             if all(levels[name] == level for name, level in given.items()):
-                found.setdefault(tuple(levels[name] for name in others), {})[levels[factor]] = index
+                place = places[levels[factor]] if halved else 0
+                places[levels[factor]] += 1
+                key = (place,) if halved else tuple(levels[name] for name in others)
+                found.setdefault(key, {})[levels[factor]] = index
         return list(found.values())
 
     def sides(self, factor: str, pairs: Iterable[tuple[str, str]], given: LevelsOf | None = None) -> list[Sides]:
@@ -100,8 +117,11 @@ def measured(view: MetricView) -> MetricValues:
         here = {of[factor.name] for of in levels.values()}
         if len(here) > 1:
             factors[factor.name] = tuple(text for level in factor.levels if (text := str(level)) in here)
+    cells = {row.treatment.index: by_block(cell.points) for row, cell in found}
+    least = min(2, max(map(len, cells.values()), default=0))
+    comparable = [levels[index] for index, cell in cells.items() if len(cell) >= least]
     return MetricValues(
-        cells={row.treatment.index: by_block(cell.points) for row, cell in found},
+        cells=cells,
         levels=levels,
         factors=factors,
         references={name: _reference(report, name, measured) for name, measured in factors.items()},
@@ -110,6 +130,7 @@ def measured(view: MetricView) -> MetricValues:
         planned=tuple(_texts(row) for row in report.rows),
         step=view.step,
         summaries={row.treatment.index: cell.summary for row, cell in found if cell.summary},
+        fraction=Fraction.of(report.study).within(factors, comparable),
     )
 
 

@@ -14,6 +14,7 @@ from lastro.analysis.campaign import Decision
 from lastro.results.samples import Metric
 from lastro.stats.autocorrelation import LEAST_FACTOR
 from lastro.stats.intervals import Estimate, alpha_of
+from lastro.study.fraction import FULL, Fraction
 
 if TYPE_CHECKING:
     from lastro.stats.anova import Anova
@@ -40,7 +41,8 @@ class LevelEffect:
     the trials of the level and of the reference. `floor` is the noise floor of this ratio, as a fraction: the floor of
     one treatment against another, scaled to the number of cells in the means. `under_floor` says whether the effect is
     smaller, which changes no decision; both are None when no noise floor is known. `kinds` are the kinds of marks on
-    the values of both levels."""
+    the values of both levels. `aliases` are the main effects and interactions of two factors that a fraction of the
+    design measures together with it: all numbers are those of their sum."""
 
     factor: str
     level: str
@@ -54,6 +56,7 @@ class LevelEffect:
     n: tuple[int, int]
     floor: float | None = None
     under_floor: bool | None = None
+    aliases: tuple[str, ...] = ()
 
     @property
     def ratio(self) -> Estimate:
@@ -85,7 +88,8 @@ class Interaction:
     """Two factors whose effects depend on each other.
 
     `explained` is the fraction of the total variation that the interaction explains; `p_adjusted` is corrected over
-    the two-way interactions of the metric; `effects` are those of `shown` at each level of `given`."""
+    the two-way interactions of the metric; `effects` are those of `shown` at each level of `given`. `aliases` are as of
+    a level."""
 
     given: str
     shown: str
@@ -93,6 +97,7 @@ class Interaction:
     p: float | None
     p_adjusted: float | None
     effects: tuple[LevelEffect, ...]
+    aliases: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +122,8 @@ class FactorPairs:
     against other} of all levels, in the family of all pairs of levels of all factors. Each mean is over the
     combinations of the other factors in which both levels were measured. Pairs without one are absent, and `left_out`
     are levels without an effect. `strata` is the largest number of combinations, `all_strata` that of the design.
-    `floor` is the noise floor of one treatment against another, as a fraction; None if it is not known."""
+    `floor` is the noise floor of one treatment against another, as a fraction; None if it is not known. `aliases` are
+    as of a level."""
 
     factor: str
     reference: str
@@ -128,6 +134,7 @@ class FactorPairs:
     all_strata: int
     left_out: tuple[str, ...] = ()
     floor: float | None = None
+    aliases: tuple[str, ...] = ()
 
     @property
     def others(self) -> tuple[str, ...]:
@@ -270,7 +277,8 @@ class MetricAnalysis:
     differ by more. It is None if it is not known; `floor_note` says whether it was scaled. `expected` has every
     measured treatment. `bounded` counts the treatments for which only a lower bound is known; the rest of the analysis
     leaves them out. `randomisation` tests all treatments, on the scale of the model; it is None where no order of the
-    trials differs from another. `log` is true if the model is of logarithms, so that effects multiply."""
+    trials differs from another. `log` is true if the model is of logarithms, so that effects multiply.
+    `fraction` is that of the measured treatments."""
 
     metric: Metric
     n: int
@@ -295,6 +303,7 @@ class MetricAnalysis:
     bounded: int
     expected: tuple[Expectation, ...]
     log: bool
+    fraction: Fraction = FULL
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,6 +75,7 @@ def _of_factor(
         all_strata=data.planned_combinations(factor),
         left_out=tuple(level for level in data.factors[factor] if level not in levels) if against else (),
         floor=floor,
+        aliases=data.aliases(factor),
     )
 
 

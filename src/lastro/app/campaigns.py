@@ -67,8 +67,9 @@ def begin(
     as are the `properties` of the parts of a study that runs on instances.
     A guest that is lost in mid-campaign is replaced, as by `resume`."""
     if fleet is not None:
-        if study.require:
-            raise InputError("on a fleet, no properties are found, and this study requires some", "leave out [require]")
+        if study.require or study.wish:
+            hint = "leave out [require] and [wish]"
+            raise InputError("on a fleet, no properties are found, and this study requires some", hint)
         _begin_on_fleet(directory, study, fleet, wait=wait, place=place, marks=marks)
         return
     try:
@@ -91,8 +92,8 @@ def begin(
 
 
 def _properties(study: Study, scenario: Scenario, *, wanted: bool) -> dict[str, Any]:
-    """Find the properties of the parts, if they are `wanted` or the study requires some."""
-    asked = wanted or study.require
+    """Find the properties of the parts, if they are `wanted` or the study requires or wishes some."""
+    asked = wanted or study.require or study.wish
     return {"properties": part_properties(study, scenario.testbed)} if asked and scenario.needs_root else {}
 
 

@@ -1,7 +1,8 @@
 """A study from a few answers: what runs, on what it could run, who is next to it, what must hold, how long it may take.
 
-The design is the largest that fits the time: first measurements become shorter, then blocks fewer, then what nobody
-asked about is held constant; each step says what can then not be answered."""
+The design is the largest that fits the time: first measurements become shorter, then blocks fewer, then half of the
+combinations is left out, then what nobody asked about is held constant; each step says what can then not be answered.
+"""
 
 from __future__ import annotations
 
@@ -51,6 +52,7 @@ class _Effort:
     replicates: int
     links: tuple[str, ...] = _LINKS
     limits: tuple[str, ...] = _LIMITS
+    fraction: str = "1"
     dropped: tuple[str, ...] = ()
 
 
@@ -81,7 +83,7 @@ def first_study(name: str, answers: Answers) -> FirstStudy:
     """Return the largest design that fits the time.
 
     Raises: InputError when not even the smallest does, with the time that it needs."""
-    for effort in _efforts():
+    for effort in _efforts(len(answers.platforms)):
         text = _text(name, answers, effort)
         study = parse(text, name, schemas())
         scenario = registry.get(Scenario, study.scenario)
@@ -94,12 +96,15 @@ def first_study(name: str, answers: Answers) -> FirstStudy:
     )
 
 
-def _efforts() -> Iterator[_Effort]:
+def _efforts(n_platforms: int) -> Iterator[_Effort]:
     yield from (_Effort(10, 10), _Effort(5, 10), _Effort(5, 5), _Effort(2, 5), _Effort(1, 5), _Effort(1, 3))
+    if n_platforms == 2:  # a fraction halves factors of two levels, and needs three
+        half = "half of the combinations; the effect of platform, link or limits alone is measured together with others"
+        yield from (_Effort(1, n, fraction="1/2", dropped=(half,)) for n in (5, 3))
     no_link = f"whether another link than {_LINKS[0]} is better"
     yield from (_Effort(1, n, links=_LINKS[:1], dropped=(no_link,)) for n in (5, 3))
     no_limits = "what limits by cgroups give back, and what they cost"
-    yield from (_Effort(1, n, _LINKS[:1], _LIMITS[:1], (no_link, no_limits)) for n in (5, 3))
+    yield from (_Effort(1, n, _LINKS[:1], _LIMITS[:1], dropped=(no_link, no_limits)) for n in (5, 3))
 
 
 def _text(name: str, answers: Answers, effort: _Effort) -> str:
@@ -157,6 +162,7 @@ def _text(name: str, answers: Answers, effort: _Effort) -> str:
         "[design]",
         f"replicates = {effort.replicates}",
         "seed = 1",
+        *([f"fraction = {_quoted(effort.fraction)}"] if effort.fraction != "1" else []),
         f"baseline = {{ {', '.join(f'{factor} = {_quoted(found[0])}' for factor, found in varied.items())} }}",
     ]
     return "\n".join(lines) + "\n"

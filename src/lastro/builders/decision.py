@@ -12,6 +12,7 @@ from lastro.document import Block, Figure, Figures, Fold, Items, Paragraph, Tabl
 from lastro.stats.breaking_point import BreakingPoint
 from lastro.stats.decision import MOST_BLOCKS, LimitOdds
 from lastro.stats.notes import N_
+from lastro.study.fraction import Fraction
 from lastro.study.service_level import ServiceLevel
 from lastro.units import significant
 from lastro.words.language import Language
@@ -19,6 +20,7 @@ from lastro.words.looks import odds_text, percent_text, stop_text, why_dropped
 from lastro.words.phrases import joined
 
 _FEW = 3  # candidates, which a sentence names one by one
+_MET = {True: "✓", False: "✕", None: "?"}
 VERDICTS = {
     "accepted": N_("✓ holds"),
     "rejected": N_("✕ does not hold"),
@@ -80,6 +82,8 @@ def answer(decision: SlaDecision, say: Language) -> Iterator[str]:
         )
         if odds.cost is not None and decision.cost is not None:
             yield _on_cost(decision, odds.cost[0], say)
+        if decision.wished:
+            yield _on_wishes(decision, choice.recommended, say)
     elif not decision.candidates:
         required = joined([each.text for each in decision.required], say)
         yield say("No candidate meets all requirements: {requirements}.", requirements=required)
@@ -126,6 +130,23 @@ def _on_cost(decision: SlaDecision, cost: float, say: Language) -> str:
     return say("{text}; nothing cheaper that was measured holds them.", text=text)
 
 
+def _on_wishes(decision: SlaDecision, at: int, say: Language) -> str:
+    """Return what of the wishes the recommended candidate has, and whether it comes first for that."""
+    has = list(zip(decision.wished, decision.candidates[at].wishes, strict=True))
+    met, lacking = ([wish.text for wish, found in has if bool(found) is wanted] for wanted in (True, False))
+    text = say("It has what is wished ({wishes})", wishes=joined(met, say))
+    if lacking:
+        text = say("It lacks what is wished ({wishes})", wishes=joined(lacking, say))
+    if met and lacking:
+        text = say(
+            "Of what is wished, it has {met}, and lacks {lacking}", met=joined(met, say), lacking=joined(lacking, say)
+        )
+    if decision.cheapest in (None, at):
+        return f"{text}."
+    other = decision.candidates[decision.cheapest].label
+    return say("{text}, and so comes before {other}.", text=text, other=other)
+
+
 def _named(decision: SlaDecision, numbers: Sequence[int], say: Language) -> str:
     names = [decision.candidates[at].label for at in numbers]
     if len(names) <= _FEW:
@@ -161,6 +182,7 @@ def candidates_table(decision: SlaDecision, say: Language) -> Table:
     columns = [say("candidate"), "", say("holds"), say("next trial holds")]
     if decision.cost is not None:
         columns += [say("cost"), say("cheapest that holds")]
+    columns += [say("wishes")] if decision.wished else []
     rows = []
     for at in decision.order():
         odds = decision.choice.odds[at]
@@ -168,6 +190,8 @@ def candidates_table(decision: SlaDecision, say: Language) -> Table:
         row = [decision.candidates[at].label, verdict, *(odds_text(p, say) for p in (odds.holds, odds.next_holds))]
         if decision.cost is not None:
             row += [spread_text(odds.cost, say), odds_text(odds.cheapest, say) if not odds.missing else "—"]
+        found = zip(decision.wished, decision.candidates[at].wishes, strict=True)
+        row += [", ".join(f"{_MET[met]} {wish.text}" for wish, met in found)] if decision.wished else []
         rows.append(tuple(row))
     blank = ("—",) * (len(columns) - 2)
     rows += [(each.label, say("✕ requirement not met"), *blank) for each in decision.lacking]
@@ -302,11 +326,22 @@ def _left_out(decision: SlaDecision) -> Iterator[str]:
 
 
 def _unanswered(decision: SlaDecision, say: Language) -> Iterator[str]:
+    fraction = Fraction.of(decision.report.study)
+    chosen = decision.candidates[0].levels
+    of_study = math.prod(len(factor.levels) for factor in decision.report.study.factors if factor.name in chosen)
+    if fraction and (absent := of_study - len(decision.candidates) - len(decision.lacking)):
+        yield say(
+            "{n} of {all} combinations of {factors} are not in the fraction",
+            n=absent, all=of_study, factors=joined(list(chosen), say),
+        )  # fmt: skip
     for candidate, odds in zip(decision.candidates, decision.choice.odds, strict=True):
         if odds.missing:
             what = joined([decision.metrics[at] for at in odds.missing], say)
-            why = "; ".join(candidate.gaps) or say("no valid trial has a value")
+            why = "; ".join(candidate.gaps) or (say(_NOT_ALL) if fraction else say("no valid trial has a value"))
             yield say("{candidate}: {metrics} not measured: {why}", candidate=candidate.label, metrics=what, why=why)
+
+
+_NOT_ALL = N_("the fraction does not have it in every condition; `lastro decide --under` asks for some of them")
 
 
 # Numbers

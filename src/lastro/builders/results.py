@@ -52,7 +52,9 @@ from lastro.document import (
     section,
 )
 from lastro.stats.notes import N_
+from lastro.study.fraction import Fraction
 from lastro.words import campaign as words
+from lastro.words.fraction import fraction_text, relation_text
 from lastro.words.language import Language
 from lastro.words.opening import opening
 
@@ -295,5 +297,9 @@ def _study(report: CampaignResults, say: Language) -> Iterator[Block]:
         say("design"): ", ".join(designed),
         say("settings"): ", ".join(f"{name} = {level}" for name, level in study.settings.items()),
     }
+    if fraction := Fraction.of(study):
+        facts[say("fraction")] = fraction_text(fraction, design.fraction, say)
+        facts[say("defining relation")] = relation_text(fraction)
+        facts[say("measured together")] = fraction.chains()
     yield Facts(facts | ({say("excluded"): excluded} if excluded else {}))
     yield Fold(say("The study file, as run"), (Code(study.source),))

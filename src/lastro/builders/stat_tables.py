@@ -16,6 +16,7 @@ from lastro.words.claims_text import measured_text
 from lastro.words.estimates import difference_text, number_text, numeric, p_text, share_text
 from lastro.words.language import Language
 from lastro.words.numbers import MINUS, VERDICT_MARKS, metric_heading, ratio_text
+from lastro.words.pairs import with_aliases
 from lastro.words.remarks import signs_of
 
 if TYPE_CHECKING:
@@ -56,7 +57,8 @@ def interaction_table(metric: MetricAnalysis, interaction: Interaction, say: Lan
     """Return a table of the simple effects of one factor, at each level of the other factor."""
     given, shown = interaction.given, interaction.shown
     explains = say(
-        "The interaction explains {share} {of_variation} (p {p} after correction).",
+        "The interaction{aliases} explains {share} {of_variation} (p {p} after correction).",
+        aliases=with_aliases(interaction.aliases, say),
         share=share_text(interaction.explained, say),
         of_variation=of_variation(metric, say),
         p=p_text(interaction.p_adjusted, say, sign=True),
@@ -77,7 +79,9 @@ def of_variation(metric: MetricAnalysis, say: Language) -> str:
 
 
 def _notes(first: str, metric: MetricAnalysis, effects: Sequence[LevelEffect], say: Language) -> str:
-    return " ".join((first, *_floor_notes(metric, say), *mark_words(effects, say)))
+    shared = {effect.factor: effect.aliases for effect in effects if effect.aliases}
+    aliases = (f"{factor}{with_aliases(aliases, say)}." for factor, aliases in shared.items())
+    return " ".join((first, *_floor_notes(metric, say), *mark_words(effects, say), *aliases))
 
 
 def _floor_notes(metric: MetricAnalysis, say: Language) -> Iterator[str]:
@@ -224,16 +228,23 @@ def anova_table(metric: MetricAnalysis, say: Language) -> Table:
         why = say.note(metric.why_none) if metric.why_none else ""
         notes = (say("No analysis of variance: {why}.", why=why), *_orders_notes(metric.randomisation, say))
         return Table(name, title, columns, (), note=" ".join(notes))
-    rows = [_anova_row(effect, say) for effect in (*anova.effects, anova.residual)]
+    rows = [_anova_row(metric, effect, say) for effect in (*anova.effects, anova.residual)]
     df = sum(effect.df for effect in (*anova.effects, anova.residual))
     rows.append((say("total"), say.integer(df), number_text(anova.total_ss, say), share_text(1.0, say)))
     return Table(name, title, columns, tuple(rows), numeric(1, 4), note=" ".join(_anova_notes(metric, anova, say)))
 
 
-def _anova_row(effect: Effect, say: Language) -> tuple[str, ...]:
+def named_with_aliases(metric: MetricAnalysis, effect: tuple[str, ...], say: Language) -> str:
+    """Name an effect, with what its fraction measures together with it, of as few factors or of two at most."""
+    most = max(2, len(effect))
+    aliases = [metric.fraction.text(each) for each in metric.fraction.aliases(effect) if len(each) <= most]
+    return " × ".join(effect) + with_aliases(aliases, say)
+
+
+def _anova_row(metric: MetricAnalysis, effect: Effect, say: Language) -> tuple[str, ...]:
     names = {"block": N_("block"), "residual": N_("residual")}
     return (
-        say(names[effect.name]) if effect.name in names else effect.name,
+        say(names[effect.name]) if effect.name in names else named_with_aliases(metric, effect.factors, say),
         say.integer(effect.df),
         number_text(effect.ss, say),
         share_text(effect.explained, say),

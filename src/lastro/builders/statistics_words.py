@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from lastro.analysis.model import Analysis, LevelEffect, MetricAnalysis
 from lastro.analysis.verdicts import Verdict
 from lastro.builders.baseline_tables import METHODS
-from lastro.builders.stat_tables import of_variation
+from lastro.builders.stat_tables import named_with_aliases, of_variation
 from lastro.figures.effects import judged
 from lastro.stats.notes import N_
 from lastro.units import human_duration, significant
@@ -19,6 +19,7 @@ from lastro.words.estimates import p_text, share_text
 from lastro.words.language import Language
 from lastro.words.mean_caveats import lost_sentences, mode_sentences
 from lastro.words.numbers import MINUS, ratio_text
+from lastro.words.pairs import with_aliases
 
 if TYPE_CHECKING:
     from lastro.stats.anova import Anova
@@ -54,9 +55,10 @@ def _of_metric(metric: MetricAnalysis, alpha: float, say: Language) -> Iterator[
     yield from _disagreeing_orders(metric, alpha, say)
     for interaction in metric.interactions:
         yield say(
-            "The effect of {shown} depends on {given}: their interaction explains {share} {of_variation}.",
+            "The effect of {shown} depends on {given}: their interaction{aliases} explains {share} {of_variation}.",
             shown=interaction.shown,
             given=interaction.given,
+            aliases=with_aliases(interaction.aliases, say),
             share=share_text(interaction.explained, say),
             of_variation=of_variation(metric, say),
         )
@@ -82,7 +84,7 @@ def _leading(metric: MetricAnalysis, say: Language) -> Iterator[str]:
         return
     yield say(
         "{factor} explains most, {share} {of_variation}; {residual} makes up {noise}.",
-        factor=metric.headline.factor,
+        factor=named_with_aliases(metric, (metric.headline.factor,), say),
         share=share_text(metric.headline.explained or 0.0, say),
         of_variation=of_variation(metric, say),
         residual=residual_words(metric.anova, say),
@@ -111,14 +113,14 @@ def _widest(metric: MetricAnalysis, say: Language) -> Iterator[str]:
             "No level of any factor differs significantly from its reference, after correction for {comparisons}; "
             "the largest effect is that of {level}, {ratio}.",
             comparisons=say.count(n, "comparison"),
-            level=_level(effect),
+            level=_level(effect, say),
             ratio=ratio,
         )
         return
     yield say(
         "The largest effect is that of {level} instead of {reference}: {ratio}, {verdict} (p {p} after correction "
         "for {comparisons}).",
-        level=_level(effect),
+        level=_level(effect, say),
         reference=effect.reference,
         ratio=ratio,
         verdict=say(EFFECT_WORDS.get(judged(metric.metric, effect), "")),
@@ -127,8 +129,8 @@ def _widest(metric: MetricAnalysis, say: Language) -> Iterator[str]:
     )
 
 
-def _level(effect: LevelEffect) -> str:
-    return f"{effect.factor} = {effect.level}"
+def _level(effect: LevelEffect, say: Language) -> str:
+    return f"{effect.factor} = {effect.level}" + with_aliases(effect.aliases, say)
 
 
 def _compared(metric: MetricAnalysis, say: Language) -> Iterator[str]:
@@ -222,7 +224,8 @@ def metric_summary(metric: MetricAnalysis, say: Language) -> str:
     parts = [say.count(metric.n, "trial")]
     if metric.anova is not None and metric.headline.factor is not None:
         share = share_text(metric.headline.explained or 0.0, say)
-        parts.append(say("{factor} explains {share}", factor=metric.headline.factor, share=share))
+        factor = named_with_aliases(metric, (metric.headline.factor,), say)
+        parts.append(say("{factor} explains {share}", factor=factor, share=share))
     if metric.comparisons:
         n = say.count(len(metric.comparisons), "comparison")
         parts.append(

@@ -53,6 +53,7 @@ COMPLETERS: dict[str | tuple[str, str], str | None] = {
     "cost": None,
     "under": None,
     "require": None,
+    "wish": None,
     "prices": None,
     "weights": None,
     "where": None,

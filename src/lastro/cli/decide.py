@@ -4,7 +4,8 @@
   lastro decide DIR --under anomaly=memory       under this neighbour; without it, under every one that was measured
   lastro decide DIR --require own-kernel --prices cpu_hour=0.04,gib_hour=0.005
   lastro decide SUITE --weights cpu=2,disk=0     the best over the studies of a suite, and what its source recommends
-  lastro decide DIR                              by the tables [sla], [cost] and [require] of the study
+  lastro decide DIR --wish "packages <= 2"       of those of like cost, the one with more wishes
+  lastro decide DIR                              by the tables [sla], [cost], [require] and [wish] of the study
 
 All service levels must hold, in every condition. The cost is a metric, or a sum such as '0.04*chain_cpus +
 0.001*latency_p99', or what the used CPUs and memory cost by the hour. Candidates without a required property are left
@@ -55,6 +56,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="a property that a candidate must have, such as own-kernel, 'no daemon' or 'interfaces >= 8'; or a "
         "confidence, such as 95%%: fail unless a candidate holds the levels so surely; repeatable",
     )  # fmt: skip
+    parser.add_argument(
+        "--wish", metavar="WHAT", action="append", default=[],
+        help="a property that decides between candidates whose cost cannot be told apart; repeatable",
+    )  # fmt: skip
     language_argument(parser)
     parser.add_argument("--all", action="store_true", help="print what is folded, too")
     parser.add_argument("--json", action="store_true", help="print it as JSON")
@@ -62,7 +67,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from lastro.analysis.build import build_report
-    from lastro.analysis.decision import decide, study_cost, study_requirements
+    from lastro.analysis.decision import decide, study_cost, study_requirements, study_wishes
     from lastro.builders.data.decision import document_text
     from lastro.builders.decision import decision_blocks
     from lastro.results.read import load_campaign
@@ -79,10 +84,11 @@ def run(args: argparse.Namespace) -> int:
     with open_campaign(args.dir) as store:
         report = build_report(load_campaign(store))
     study, metrics = report.study, report.metrics
-    if properties and not report.provenance.get("properties"):
+    wishes = [Requirement.parse(text) for text in args.wish]
+    if (properties or wishes) and not report.provenance.get("properties"):
         raise InputError(
             "this campaign did not look for properties",
-            "`lastro run STUDY --properties` does, as a table [require] does",
+            "`lastro run STUDY --properties` does, as a table [require] or [wish] does",
         )
     levels = args.service_levels or [f"{name} {level}" for name, level in study.sla.items()]
     priced = " + ".join(filter(None, (args.cost, _prices(args.prices))))
@@ -94,6 +100,7 @@ def run(args: argparse.Namespace) -> int:
         properties or study_requirements(report),
         levels_named(args.under, "--under"),
         required or study.design.confidence,
+        wished=wishes or study_wishes(report),
     )
     if args.json:
         print(document_text(found))
@@ -112,7 +119,7 @@ def _run_suite(args: argparse.Namespace, required: float | None) -> int:
     from lastro.builders.suite_decision import suite_decision_blocks
     from lastro.results.read import load_campaign
 
-    only = [option for option in ("cost", "prices", "under") if getattr(args, option)]
+    only = [option for option in ("cost", "prices", "under", "wish") if getattr(args, option)]
     if only or len(args.require) > (required is not None):
         refuse_suite(args.dir, f"--{only[0] if only else 'require'}")
     suite, reports = suites.read(args.dir), {}

@@ -27,8 +27,10 @@ from lastro.cli._common import language_argument, selection, share, study_argume
 from lastro.cli._terminal import print_blocks, table
 from lastro.errors import InputError
 from lastro.study import design
+from lastro.study.fraction import Fraction
 from lastro.units import human_duration
-from lastro.words.language import Language, language
+from lastro.words.fraction import fraction_text, relation_text
+from lastro.words.language import ENGLISH, Language, language
 
 if TYPE_CHECKING:
     from lastro.analysis.gate_plan import GatePlan
@@ -147,6 +149,10 @@ def _lines(plan: StudyPlan) -> list[str]:
         lines += [f"sequential  blocks are added until every ratio is known to {precision}, {most} blocks at most"]
     if study.design.stopping == "decided":
         lines += [f"decision    blocks are added until the service levels are decided, {most} blocks at most"]
+    if fraction := Fraction.of(study):
+        lines += [f"fraction    {fraction_text(fraction, study.design.fraction, ENGLISH)}"]
+        lines += [f"            {relation_text(fraction)}", "", "measured together:"]
+        lines += [f"  {effect} with {aliases}" for effect, aliases in fraction.chains().items()]
     if not plan.probed:
         lines += ["", _not_probed(plan.busy)]
     elif runnable < len(treatments):
@@ -197,6 +203,8 @@ def _document(plan: StudyPlan, schedule: bool, gate: GatePlan | None = None) -> 
             for t, availability in zip(treatments, plan.found, strict=True)
         ],
     }
+    if fraction := Fraction.of(study):
+        found["fraction"] = {"of": study.design.fraction, **fraction.document()}
     if gate:
         from lastro.builders.gate_plan import gate_plan_document
 

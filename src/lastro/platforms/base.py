@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
+from pathlib import Path
 from typing import Any, ClassVar
 
 from lastro.errors import CommandFailed, LastroError, PlatformError, Unavailable
@@ -344,6 +345,10 @@ class Platform(Part):
     def prepare(self, testbed: Testbed) -> Iterator[None]:
         """Set up what the platform needs once for many instances, such as a daemon."""
         yield
+
+    def image_files(self, testbed: Testbed) -> tuple[Path, ...]:
+        """Return the files and directories on the host from which instances start. Requires `prepare`."""
+        return (testbed.image.tree,)
 
     def residuals(self, testbed: Testbed) -> dict[str, str]:
         """Return what differs on this platform although the study holds it equal."""

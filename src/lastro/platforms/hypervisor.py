@@ -134,6 +134,9 @@ class Hypervisor(Platform):
         self._host_unguarded = _runs_unguarded(testbed.host)
         yield
 
+    def image_files(self, testbed: Testbed) -> tuple[Path, ...]:
+        return self.guest.image, self.guest.initramfs, self.guest.disk
+
     def patience_s(self, testbed: Testbed) -> float:
         """Return how long a boot may take: on an emulated host, every instruction takes longer."""
         return self.boot_timeout_s * (_EMULATED if runs_emulated(testbed) else 1)

@@ -36,7 +36,7 @@ _SPECIAL = {
     "≫": r"\ensuremath{\gg}", "⊘": r"\ensuremath{\oslash}", "∩": r"\ensuremath{\cap}", "∅": r"\ensuremath{\emptyset}",
     "⁑": r"\ensuremath{^{*}_{*}}", "⊕": r"\ensuremath{\oplus}", "⊖": r"\ensuremath{\ominus}",
     "⊗": r"\ensuremath{\otimes}", "⊙": r"\ensuremath{\odot}",
-    "∞": r"\ensuremath{\infty}", "≠": r"\ensuremath{\neq}",
+    "∞": r"\ensuremath{\infty}", "≠": r"\ensuremath{\neq}", "≡": r"\ensuremath{\equiv}",
 }  # fmt: skip
 
 

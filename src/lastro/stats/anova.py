@@ -7,7 +7,7 @@ interactions; Searle, Linear Models for Unbalanced Data (1987), chapters 4, 5 an
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING
@@ -83,20 +83,22 @@ def anova(
     block: Sequence[object] | None = None,
     order: int | None = None,
     log: bool = False,
+    repeats: Callable[[Collection[str]], bool] = lambda effect: False,
 ) -> Anova:
     """Analyse which factors, and which of their interactions, explain the variation of the values.
 
     `factors` gives for each factor the level of every value; `block` enters as an additive factor. Interactions reach
     up to `order` factors (default: all). An effect is adjusted for all that do not contain it. Degrees of freedom that
     empty cells take away are dropped, and the notes say so. With `log` the logarithms of the values are fitted: for
-    effects that multiply.
+    effects that multiply. `repeats` says of an effect that another one before it is the same contrast of these values,
+    as in a fractional factorial: it gets no line.
 
     Raises: ValueError for no or non-finite values, for unequal lengths, and with `log` for values that are not > 0."""
     _check(values, factors, block, log)
     from lastro.stats._projections import CentredValues, varying
 
     data = CentredValues.of([math.log(value) for value in values] if log else values)
-    plan = _Plan.of(factors, block, order)
+    plan = _Plan.of(factors, block, order, repeats)
     model = plan.model(data.y)
     unit = data.scale**2
     total = float(data.y @ data.y)
@@ -132,7 +134,13 @@ class _Plan:
     notes: tuple[Note, ...]
 
     @classmethod
-    def of(cls, factors: Mapping[str, Sequence[object]], block: Sequence[object] | None, order: int | None) -> _Plan:
+    def of(
+        cls,
+        factors: Mapping[str, Sequence[object]],
+        block: Sequence[object] | None,
+        order: int | None,
+        repeats: Callable[[Collection[str]], bool],
+    ) -> _Plan:
         from lastro.stats._projections import coded
 
         columns = {name: coded(levels) for name, levels in factors.items()}
@@ -153,6 +161,8 @@ class _Plan:
         fitted: list[int | None] = [0] if has_block else []
         for size in range(1, max(reach, 1) + 1):
             for group in combinations(columns if size == 1 else varying, size):
+                if repeats(group):
+                    continue
                 names.append(group)
                 alone = group[0] not in index
                 fitted.append(None if alone else len(terms))

@@ -34,7 +34,7 @@ def aa_study(study: Study) -> Study:
             Factor(factor.name, (baseline[factor.name],) if factor.name in baseline else factor.levels)
             for factor in study.factors
         ),
-        design=replace(study.design, replicates=2 * study.design.replicates, stopping="fixed"),
+        design=replace(study.design, replicates=2 * study.design.replicates, stopping="fixed", fraction="1"),
         source=f"# An A/A campaign: only the baseline of the study below, in twice as many blocks.\n{study.source}",
     )
     if not treatments(aa):

@@ -1,13 +1,15 @@
-"""Order trials from factors: the full factorial, without exclusions, in randomised complete blocks."""
+"""Order trials from factors: the full factorial or a fraction, without exclusions, in randomised complete blocks."""
 
 from __future__ import annotations
 
 import itertools
 import math
 import random
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from lastro.study.fraction import FEWEST_FACTORS, Fraction, halvable
 from lastro.study.model import Level, Study
 
 
@@ -42,12 +44,33 @@ def factorial_size(study: Study) -> int:
 
 
 def combinations(study: Study) -> Iterator[dict[str, Level]]:
-    """Every combination of levels that no exclusion matches, the last factor varying fastest."""
+    """Every combination of levels in the design that no exclusion matches, the last factor varying fastest."""
     names = [factor.name for factor in study.factors]
+    fraction = Fraction.of(study)
+    references = {factor.name: study.design.baseline.get(factor.name, factor.levels[0]) for factor in study.factors}
     for combination in itertools.product(*(factor.levels for factor in study.factors)):
         levels = dict(zip(names, combination, strict=True))
-        if not any(rule.matches(levels) for rule in study.exclusions):
+        if fraction.has(levels, references) and not any(rule.matches(levels) for rule in study.exclusions):
             yield levels
+
+
+def why_no_fraction(study: Study) -> str:
+    """Return why a study cannot have the fraction that it asks for; empty if it can."""
+    fraction, wanted = Fraction.of(study), study.design.fraction
+    if not fraction:
+        return ""
+    two, least = len(halvable(study)), FEWEST_FACTORS[wanted]
+    if two < least:
+        which = " that are choices, since it has service levels" if study.sla else ""
+        return f"{wanted} needs {least} factors of two levels{which}, or main effects are the same; here are {two}"
+    crossed = [factor.name for factor in study.factors if factor.name not in fraction.halved]
+    counts = Counter(tuple(levels[name] for name in crossed) for levels in combinations(study))
+    whole = 2**two // fraction.size
+    if part := next((count for count in counts.values() if count != whole), None):
+        return f"exclusions leave {part} of {whole} treatments of the fraction, so that effects overlap"
+    if study.design.sequential and all(of == to for of, to in baseline_indices(study, treatments(study)).items()):
+        return "sequential stopping needs ratios, but no treatment has another one as its baseline in the fraction"
+    return ""
 
 
 def treatments(study: Study) -> list[Treatment]:

@@ -100,7 +100,8 @@ class Design:
     at most `precision` (0.05: plus or minus 5 %), or until there are `max_replicates`. The ratios are those of
     `precise_metrics`, or of all metrics if it is empty. With "decided", they are added until the service levels are
     decided, or `within_s` would be exceeded (0: without a limit); adaptive `allocation` then adds blocks of only those
-    candidates that are still in question. In a campaign, `replicates` grows with its blocks."""
+    candidates that are still in question. In a campaign, `replicates` grows with its blocks. `fraction` of all
+    combinations of the factors of two levels are treatments."""
 
     replicates: int = 5
     seed: int = 1
@@ -113,6 +114,7 @@ class Design:
     precise_metrics: tuple[str, ...] = ()
     allocation: Literal["equal", "adaptive"] = "equal"
     within_s: float = 0.0
+    fraction: Literal["1", "1/2", "1/4", "1/8"] = "1"
 
     def until_decided(self, within_s: float = 0.0) -> Design:
         """Return the design with a decision after each block from the second on, and as many blocks at most."""
@@ -139,6 +141,7 @@ class Design:
 
 
 MOST_BLOCKS = 1_000_000  # of a campaign that is read; a study file may ask for far fewer
+MOST_OF_FRACTION = 100  # factors: their pairs are listed with what is measured together
 PATIENCE = frozenset({"max_wait_s"})  # settings that do not affect what is measured
 
 
@@ -164,6 +167,7 @@ class Study:
     sla: Mapping[str, str] = field(default_factory=dict)  # {metric: '>= 2 Gbit/s'}, all of which must hold
     cost: Mapping[str, float] = field(default_factory=dict)  # {metric or resource: weight} of a sum
     require: Mapping[str, bool | str] = field(default_factory=dict)  # {property: true, false or '>= 8'} of a candidate
+    wish: Mapping[str, bool | str] = field(default_factory=dict)  # the same; a candidate that lacks it remains one
     notes: tuple[str, ...] = field(default=(), compare=False)  # on what the file says and the study has no use for
 
     def with_profile(self, name: str) -> Study:
@@ -213,6 +217,7 @@ class Study:
             "design.confidence is not between 0 and 1": 0 < design.confidence < 1,
             "design.precision is not positive": design.precision > 0,
             "design.within_s is negative": design.within_s >= 0,
+            "design.fraction is of too many factors": design.fraction == "1" or len(study.factors) <= MOST_OF_FRACTION,
         }
         for problem, fine in sound.items():
             if not fine:

@@ -9,10 +9,13 @@ from typing import Any
 
 from lastro.errors import InputError, did_you_mean
 
-OF_PLATFORM = ("own_kernel", "daemon", "interfaces", "interface_added_ms", "interface_removed_ms", "unprivileged")
+OF_PLATFORM = (
+    "own_kernel", "daemon", "interfaces", "interface_added_ms", "interface_removed_ms", "unprivileged", "packages",
+    "image_mib",
+)  # fmt: skip
 OF_LINK = ("members", "vlan_frame", "tunnel", "seen_by_third")
 PROPERTIES = {**dict.fromkeys(OF_PLATFORM, "platform"), **dict.fromkeys(OF_LINK, "attachment")}  # {name: kind of part}
-_FORM = re.compile(r"\s*(no\s+|no-)?([\w-]+?)\s*(?:(<=|>=|<|>|≤|≥)\s*(\d+(?:\.\d*)?)\s*(?:ms)?\s*)?")
+_FORM = re.compile(r"\s*(no\s+|no-)?([\w-]+?)\s*(?:(<=|>=|<|>|≤|≥)\s*(\d+(?:\.\d*)?)\s*(?:ms|MiB)?\s*)?")
 _HINT = "write it as in 'own-kernel', 'no daemon' or 'interfaces >= 8'"
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 from lastro.errors import InputError, did_you_mean
 from lastro.results.samples import Metric
 from lastro.stats.stopping import LEAST_BLOCKS
-from lastro.study.design import combinations, factorial_size
+from lastro.study.design import combinations, factorial_size, why_no_fraction
 from lastro.study.levels import (
     NONE,
     check_level,
@@ -72,7 +72,8 @@ def resolve(file: StudyFile, schemas: Mapping[str, ScenarioSchema], problems: Pr
         profile_levels=_profile_levels(file, schema, factors, problems),
         sla=_decided(file.sla, metrics, problems, "sla"),
         cost=_decided(file.cost, metrics, problems, "cost"),
-        require=_required(file.require, problems),
+        require=_required(file.require, problems, "require"),
+        wish=_required(file.wish, problems, "wish"),
     )
     problems.raise_if_any()
     _check_size(study, problems)
@@ -174,9 +175,9 @@ def _decided(table: Mapping[str, V], metrics: Sequence[Metric], problems: Proble
     return table
 
 
-def _required(table: Mapping[str, bool | str], problems: Problems) -> Mapping[str, bool | str]:
+def _required(table: Mapping[str, bool | str], problems: Problems, key: str) -> Mapping[str, bool | str]:
     for name, value in table.items():
-        with problems.at("require", name):
+        with problems.at(key, name):
             try:
                 Requirement.of(name, value)
             except InputError as error:
@@ -222,6 +223,7 @@ def _design(
         max_replicates=design.max_replicates,
         precise_metrics=tuple(design.precise_metrics),
         allocation=design.allocation,
+        fraction=design.fraction,
     )
     key = "allocation" if design.allocation == "adaptive" else "stopping"
     if key == "stopping" and design.stopping != "decided":
@@ -401,7 +403,8 @@ def check_stored(study: Study, schema: ScenarioSchema, where: str) -> None:
         )
     _decided(study.sla, study.metrics, problems, "sla")
     _decided(study.cost, study.metrics, problems, "cost")
-    _required(study.require, problems)
+    _required(study.require, problems, "require")
+    _required(study.wish, problems, "wish")
     # The profile is already applied. `--only` may have left no treatment of another one, which is not used.
     _check_size(replace(study, profiles={}, profile_exclusions={}, profile_levels={}), problems)
     problems.raise_if_any()
@@ -414,17 +417,20 @@ def _check_size(study: Study, problems: Problems) -> None:
         message = f"the levels make {n_treatments:,} treatments, but a study has at most {MAX_TRIALS:,} trials"
         problems.add(("factors",), FieldError(message))
         return
-    if study.exclusions:
+    if study.exclusions or study.design.fraction != "1":
         n_treatments = sum(1 for _ in combinations(study))
     if not n_treatments:
         problems.add(("exclude",), FieldError("the exclusions leave no treatment"))
     for profile in {**study.profile_exclusions, **study.profile_levels}:
         if n_treatments and not any(combinations(study.with_profile(profile))):
             problems.add(("profiles", profile, "exclude"), FieldError("the exclusions leave no treatment"))
-    designs: dict[tuple[str, ...], Design] = {("design",): study.design}
-    designs |= {("profiles", name): study.with_profile(name).design for name in study.profiles}
-    for table, design in designs.items():
-        n_trials = n_treatments * design.most_blocks
+    variants: dict[tuple[str, ...], Study] = {("design",): study}
+    variants |= {("profiles", name): study.with_profile(name) for name in study.profiles}
+    for table, variant in variants.items():
+        if why := why_no_fraction(variant):
+            hint = 'exclude or hold no level of a halved factor, or write fraction = "1"'
+            problems.add((*table, "fraction") if table == ("design",) else table, FieldError(why, hint))
+        design, n_trials = variant.design, n_treatments * variant.design.most_blocks
         if n_trials > MAX_TRIALS:
             message = f"{n_treatments:,} treatments make {n_trials:,} trials, but a study has at most {MAX_TRIALS:,}"
             problems.add((*table, "max_replicates" if design.sequential else "replicates"), FieldError(message))

@@ -114,6 +114,10 @@ class DesignTable(StrictTable):
         default="equal",
         description="`adaptive`: as `decided`, and later blocks have only the candidates that are still in question.",
     )
+    fraction: Literal["1", "1/2", "1/4", "1/8"] = Field(
+        default="1",
+        description="How many of the combinations of factors with two levels are treatments; others are left out.",
+    )
     precision: float = Field(
         default=0.05,
         ge=0.001,
@@ -174,6 +178,9 @@ class StudyFile(StrictTable):
     )
     require: dict[str, bool | OneLine] = Field(
         default_factory=dict, description="What a candidate must have: property = true, false or '>= 8'."
+    )
+    wish: dict[str, bool | OneLine] = Field(
+        default_factory=dict, description="What decides between candidates of like cost: as in [require]."
     )
     profiles: ProfilesTable = Field(default_factory=ProfilesTable)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from lastro.errors import InputError, did_you_mean
-from lastro.study.design import combinations
+from lastro.study.design import combinations, why_no_fraction
 from lastro.study.levels import identity, level_from_text, options_named, options_of_one
 from lastro.study.model import MOST_BLOCKS, Factor, Level, ScenarioSchema, Study, among
 from lastro.study.problems import FieldError, shown
@@ -77,6 +77,8 @@ class Selection:
             study = replace(study, design=study.design.until_decided(self.within_s))
         if self.options and not any(combinations(study)):
             raise InputError(f"{shlex.join(self.options)} leaves no treatment of {study.file}", "choose more levels")
+        if why := why_no_fraction(study):
+            raise InputError(f"{study.file}: `design.fraction`: {why}", "choose other options, or remove `fraction`")
         return replace(study, changes=self.options)
 
 

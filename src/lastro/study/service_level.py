@@ -10,8 +10,15 @@ from lastro.errors import InputError, did_you_mean
 from lastro.results.samples import Metric
 from lastro.units import in_unit
 
+# The factors that a user chooses; the others are conditions, in each of which service levels must hold.
+CHOICES = ("platform", "attachment", "isolation", "placement", "implementation")
 _LEVEL = re.compile(r"\s*(\w+)\s*(<=|>=|<|>|≤|≥)\s*(.+?)\s*")
 _TERM = re.compile(r"\s*(?:(\d+(?:\.\d*)?(?:[eE][-+]?\d+)?)\s*\*\s*)?(\w+)\s*")
+
+
+def is_choice(factor: str) -> bool:
+    """Return whether a user chooses the levels of a factor, or of an option such as `platform.nic`."""
+    return factor.partition(".")[0] in CHOICES
 
 
 @dataclass(frozen=True, slots=True)

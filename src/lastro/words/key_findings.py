@@ -15,7 +15,7 @@ from lastro.stats.notes import N_
 from lastro.words.interference import interference_sentences
 from lastro.words.language import Language
 from lastro.words.numbers import mean_text
-from lastro.words.pairs import PairPhrases, undecided
+from lastro.words.pairs import PairPhrases, undecided, with_aliases
 from lastro.words.phrases import joined, sentence
 
 MOST = 6  # sentences
@@ -99,7 +99,7 @@ class _KeySentences:
                 [self._phrases(factor).changed([level], to) for factor, level, to in differing[:_OF_OTHERS]]
             )
         words = {
-            "factors": joined([factor.factor for factor in compared], self.say),
+            "factors": joined([each.factor + with_aliases(each.aliases, self.say) for each in compared], self.say),
             "metric": self.metric.name,
             "average": self.say("on average") + " " if any(factor.strata > 1 for factor in compared) else "",
         }

@@ -136,9 +136,15 @@ class PairPhrases:
         return self.say("on average") + " " if any(pair.strata > 1 for pair in pairs) else ""
 
     def _part(self, pairs: Sequence[Pair]) -> str:
-        """Return which part of the design is covered, by the least of the pairs; empty if it is all of it."""
+        """Return which part of the design is covered, by the least of the pairs, and what is measured together."""
         n, total = min(pair.strata for pair in pairs), self.factor.all_strata
-        return f" ({self.say('over {n} of {all} conditions of the design', n=n, all=total)})" if n < total else ""
+        part = f" ({self.say('over {n} of {all} conditions of the design', n=n, all=total)})" if n < total else ""
+        return part + with_aliases(self.factor.aliases, self.say)
+
+
+def with_aliases(aliases: Sequence[str], say: Language) -> str:
+    """Return what else is in a number, to follow an effect: ' (together with attachment × isolation)'; may be empty."""
+    return f" ({say('together with {effects}', effects=joined(aliases, say))})" if aliases else ""
 
 
 def undecided(what: str, pairs: Sequence[Pair], say: Language) -> str:

@@ -71,7 +71,7 @@ def test_prices_are_those_of_what_a_scenario_measures() -> None:
         ("own-kernel", True, True), ("own_kernel", False, False), ("own-kernel", None, None),
         ("no daemon", False, True), ("no-daemon", True, False), ("interfaces >= 8", 8, True),
         ("interfaces>=8", 7, False), ("interface-added-ms < 50", 12.5, True),
-        ("interface-added-ms < 50 ms", 80.0, False),
+        ("interface-added-ms < 50 ms", 80.0, False), ("image-mib < 500 MiB", 321, True), ("packages <= 2", 31, False),
         ("interface-added-ms < 50", False, False), ("interface-added-ms", 80.0, True), ("interfaces >= 8", None, None),
     ],
 )  # fmt: skip

@@ -3,14 +3,14 @@
     format      "lastro-decision/1"
     verdict     "recommended", "none" or "undecided"; recommended is the label of a candidate, or null
     levels      [{metric, unit, limit, at_least}]
-    cost        {metric: weight}, or null; required [requirement]
+    cost        {metric: weight}, or null; required [requirement]; wished [requirement]
     conditions  [label]; given {factor: level} in every condition
     confidence  that of all intervals, and of the choice
     more_blocks [number, or null above 1,000]: with so many more, the likeliest candidate is decided on with a
                 probability of 50 % and of 80 %; null where one is recommended or none holds
     candidates  [{label, levels {factor: level}, verdict, holds, may_hold, next_holds, cheapest,
                 cost {value, low, high}, limits [{condition, mean, low, high, holds}], missing [metric],
-                gaps [reason]}], as in the table
+                gaps [reason], wishes [true, false, or null if it is not known]}], as in the table
     looks       [{block, at_utc, recommended, accepted [label], rejected [label], dropped [{candidate, why, chance}],
                 stop}]: of a campaign that ran until its decision, what was found after which block. why is
                 "rejected" (chance: to hold all levels), "unlikely" (to be the cheapest that holds) or "futile" (to be
@@ -54,6 +54,7 @@ def _document(decision: SlaDecision) -> dict[str, Any]:
         ],
         "cost": decision.cost and decision.cost.weights,
         "required": [each.text for each in decision.required],
+        "wished": [each.text for each in decision.wished],
         "conditions": decision.conditions,
         "given": decision.given,
         "confidence": decision.confidence,
@@ -108,7 +109,7 @@ def _candidate(decision: SlaDecision, at: int) -> dict[str, Any]:
         "cost": odds.cost and dict(zip(("value", "low", "high"), odds.cost, strict=True)),
         "limits": [_limit(decision, each) if each else None for each in odds.limits],
         "missing": [decision.metrics[each] for each in odds.missing],
-        "gaps": candidate.gaps,
+        **only(candidate, "gaps wishes"),
     }
 
 

@@ -1,16 +1,18 @@
 """The analysis as JSON-serializable data: the value of `analysis` in the output of `lastro results --json`.
 
 {metric: {n, log, anova, why_no_anova, notes [text], effects, interactions, comparisons, correction, pairs, checks,
-drift, serial, second_mode, lost, scaling, randomisation, noise_floor, headline, bounded, expected}}
+drift, serial, second_mode, lost, scaling, randomisation, noise_floor, headline, bounded, expected, fraction}}
 
 anova        {type, log (whether of logarithms), effects [{name, factors, df, ss, ms, f, p, explained}], residual,
              total_ss, n, notes [text]}; explained is the fraction of the total variation
 effects      [{factor, level, reference, given {factor: level}, ratio, difference, p, p_adjusted, marks [kind],
-             decision, cells [used, all], n [level, reference], noise_floor, under_noise_floor}]; decision is different,
-             same or unknown, after correction; marks are those on the numbers of both levels; difference.n counts
-             blocks where paired, n counts trials; noise_floor is that of this ratio, lower for means over several
-             treatments
-interactions [{given, shown, explained, p, p_adjusted, effects}]
+             decision, cells [used, all], aliases, n [level, reference], noise_floor, under_noise_floor}]; decision is
+             different, same or unknown, after correction; marks are those on the numbers of both levels; difference.n
+             counts blocks where paired, n counts trials; noise_floor is that of this ratio, lower for means over
+             several treatments
+interactions [{given, shown, explained, p, p_adjusted, effects, aliases}]
+fraction     {resolution, relation, aliases {effect: what is measured together with it}} of a fraction of the design, or
+             null; the aliases of an effect are the main effects and interactions of two factors among them
 comparisons  [{treatment, baseline (ids), ratio {value, interval}, difference {value, interval, pairing, df}, p,
              p_adjusted, under_noise_floor, decision}]; correction is max-t or benjamini-hochberg
 pairs        [{factor, strata, all_strata, left_out, comparisons [{level, reference, ratio, difference, p, p_adjusted,
@@ -68,6 +70,7 @@ from lastro.stats.residual_checks import ResidualChecks
 from lastro.stats.simultaneous import Pair
 from lastro.stats.usl import Parameter
 from lastro.study.design import Treatment
+from lastro.study.fraction import Fraction
 
 _FORMS: Forms = {
     MetricAnalysis: lambda metric: own(metric, "metric floor_note", why_none="why_no_anova", floor="noise_floor"),
@@ -100,6 +103,7 @@ _FORMS: Forms = {
     CountScaling: lambda scaling: (
         own(scaling, "points fit") | own(scaling.fit, "residuals residual_sd covariance", lambda_="lambda")
     ),
+    Fraction: lambda fraction: fraction.document() if fraction else None,
     Parameter: lambda parameter: own(parameter, "standard_error"),
 }
 

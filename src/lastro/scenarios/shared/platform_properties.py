@@ -10,11 +10,12 @@ from lastro.attachments.base import Attachment, Segment
 from lastro.errors import LastroError
 from lastro.platforms.base import Instance, Platform, Port
 from lastro.scenarios.shared.instance_spec import instance_spec
+from lastro.scenarios.shared.platform_footprint import footprint
 from lastro.scenarios.shared.property import Property, answering, unknown
 from lastro.study.requirement import OF_PLATFORM
 from lastro.testbed import Testbed
 
-KERNEL, DAEMON, INTERFACES, ADDED, REMOVED, UNPRIVILEGED = OF_PLATFORM
+KERNEL, DAEMON, INTERFACES, ADDED, REMOVED, UNPRIVILEGED, *_ = OF_PLATFORM
 MOST_INTERFACES = 16
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 _MARK = "86391"  # seconds that a process sleeps, by which it is recognised on the host
@@ -27,11 +28,14 @@ def platform_properties(testbed: Testbed, platform: Platform, native: Platform, 
     refused, n = "", MOST_INTERFACES
     while n:
         try:
-            return [*_found(testbed, platform, native, links, n, refused), _unprivileged(testbed, platform)]
+            found = _found(testbed, platform, native, links, n, refused)
+            break
         except LastroError as error:
             refused = refused or f"with {n}: {error.message}"
             n //= 2
-    return [*unknown((KERNEL, DAEMON, INTERFACES, ADDED, REMOVED), refused), _unprivileged(testbed, platform)]
+    else:
+        found = unknown((KERNEL, DAEMON, INTERFACES, ADDED, REMOVED), refused)
+    return [*found, _unprivileged(testbed, platform), *footprint(testbed, platform)]
 
 
 def _found(

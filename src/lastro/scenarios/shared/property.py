@@ -12,7 +12,7 @@ from lastro.units import significant
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """A property of a part: a count, a time in ms, or whether the part has it. `value` is None if it is not known.
+    """A property of a part: a count, MiB, a time in ms, or whether the part has it. `value` is None if it is not known.
 
     `how` says how it was found, or why it is not known. With `at_least`, the probe did not look further."""
 
@@ -29,7 +29,8 @@ class Property:
             return "yes" if self.value else "no"
         if isinstance(self.value, float):
             return f"{significant(self.value, 2)} ms"
-        return f"at least {self.value}" if self.at_least else str(self.value)
+        text = f"{self.value} MiB" if self.name.endswith("_mib") else str(self.value)
+        return f"at least {text}" if self.at_least else text
 
 
 def answering(instance: Instance, ports: Sequence[Port], within_s: int) -> list[Port]:

@@ -1,0 +1,53 @@
+"""What a platform needs on a host: packages to install, and the image from which its instances start."""
+
+from __future__ import annotations
+
+from lastro.errors import LastroError
+from lastro.platforms.base import Platform
+from lastro.scenarios.shared.property import Property
+from lastro.testbed import Testbed
+
+PACKAGES, IMAGE = "packages", "image_mib"
+_ALL = "required"  # the priority of packages that every Debian system has
+_DEPENDS = (
+    "apt-cache", "--installed", "depends", "--recurse", "--no-recommends", "--no-suggests", "--no-conflicts",
+    "--no-breaks", "--no-replaces", "--no-enhances",
+)  # fmt: skip
+
+
+def footprint(testbed: Testbed, platform: Platform) -> list[Property]:
+    """Return the packages that a platform requires as they are installed here, and the size of its image."""
+    found = []
+    for name, find in ((PACKAGES, _packages), (IMAGE, _image)):
+        try:
+            found.append(find(testbed, platform))
+        except LastroError as error:
+            found.append(Property(name, None, error.message))
+    return found
+
+
+def _packages(testbed: Testbed, platform: Platform) -> Property:
+    """Count the packages and the program that the platform requires, with all that they depend on."""
+    required, host = platform.requirements, testbed.host
+    program = f"{required.program}, which Debian does not package" if required.program else ""
+    if not required.packages:
+        return Property(PACKAGES, int(bool(program)), program or "it requires none")
+    listed = host.run([*_DEPENDS, *required.packages]).text.splitlines()
+    needed = {line.partition(":")[0] for line in listed if line and line[0] not in " <"}
+    query = ["dpkg-query", "--show", "--showformat", "${Package} ${Priority} ${Installed-Size}\n"]
+    lines = (line.split() for line in host.run(query).text.splitlines())
+    installed = {name: (priority, int(size_kib)) for name, priority, size_kib in lines}
+    if absent := [name for name in required.packages if name not in installed]:
+        return Property(PACKAGES, None, f"{', '.join(absent)}: not installed as a package of Debian")
+    sizes = [installed[name][1] for name in needed & installed.keys() if installed[name][0] != _ALL]
+    how = f"{', '.join(required.packages)}, with dependencies: {sum(sizes) / 1024:.0f} MiB as installed here"
+    return Property(PACKAGES, len(sizes) + bool(program), "; ".join(filter(None, (how, program))))
+
+
+def _image(testbed: Testbed, platform: Platform) -> Property:
+    files = platform.image_files(testbed)
+    *_, total = testbed.host.run(["du", "--summarize", "--total", "--block-size=1K", *map(str, files)]).text.split()[
+        :-1
+    ]
+    what = "kernel, initramfs and disk" if len(files) > 1 else "the root filesystem"
+    return Property(IMAGE, round(int(total) / 1024), f"{what}, in blocks on the host's disk")
