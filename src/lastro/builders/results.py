@@ -26,6 +26,7 @@ from lastro.builders.tables import (
     curve_tables,
     doses_table,
     gaps_table,
+    growth_tables,
     invalid_table,
     property_table,
     really_table,
@@ -57,7 +58,7 @@ from lastro.words.opening import opening
 # Sections of a paper; the others are about the campaign itself.
 _PAPER = frozenset(
     {"decision", "effects", "interactions", "claims", "published", "results", "really", "missing", "statistics",
-     "limitations"}
+     "growth", "limitations"}
 )  # fmt: skip
 _INVALID = N_(
     "{attempts} judged invalid. An invalid attempt is excluded from all means; its trial is repeated at most twice, "
@@ -233,7 +234,7 @@ def _course(content: Content, plates: Plates) -> Iterator[Block]:
 
 
 def _statistics(content: Content, plates: Plates) -> Iterator[Block]:
-    """Yield the statistics of each metric, folded."""
+    """Yield the statistics of each metric, folded, and how they grow with sizes."""
     say = content.say
     yield Heading(say("The statistics behind it"), "statistics", say("Statistics"))
     yield Paragraph(say(words.HOW_TO_READ), dim=True)
@@ -250,6 +251,7 @@ def _statistics(content: Content, plates: Plates) -> Iterator[Block]:
         )
         summary = (Span(metric.metric.name, "strong"), Span(f": {metric_summary(metric, say)}"))
         yield Fold(summary, tuple(filter(None, body)))
+    yield from section(say("Growth"), *_captioned(growth_tables(content.report, say), content), anchor="growth")
 
 
 def _provenance(content: Content) -> Iterator[Block]:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
 from lastro.analysis.campaign import CampaignResults, Cell, Gap, MetricView, Row
 from lastro.analysis.decision import decision_of
+from lastro.analysis.growth import Growth, Growths
 from lastro.analysis.selected import TableChoice
 from lastro.analysis.verdicts import verdict
 from lastro.builders.decision import answer
 from lastro.builders.search_tables import tables_of
 from lastro.builders.tables import doses_table, levels_of
 from lastro.document import Block, Grid, GridCell, GridRow, Items, Span, Table, Title
+from lastro.figures.scenario_additions import growth_of
 from lastro.words.absences import DASH, NOT_RUN, absences, has_ratios, is_alone, lacks_ratio
 from lastro.words.campaign import legend, premises, sequential_note
 from lastro.words.caveats import caveats
@@ -29,10 +32,14 @@ from lastro.words.numbers import (
     interval_text,
     is_undecided,
     mean_text,
+    ratio_text,
 )
+from lastro.words.numeric import against_text, sizes_text
 from lastro.words.opening import incomplete, segment_sentences
 from lastro.words.reasons import grouped
 from lastro.words.remarks import signs
+
+_SENTENCE = 48  # characters of a line on growth
 
 
 def screen_blocks(report: CampaignResults, choice: TableChoice | None = None) -> Iterator[Block]:
@@ -44,6 +51,8 @@ def screen_blocks(report: CampaignResults, choice: TableChoice | None = None) ->
     shown = f"{len(rows)} of {count(len(report.rows), 'treatment')} shown"
     yield Items((_tally(report), *premises(report, ENGLISH), *([shown] if len(rows) < len(report.rows) else [])))
     yield _results(report, rows)
+    if found := growth_of(report):
+        yield _growths(report, found)
     if doses := doses_table(report, ENGLISH):
         yield _doses(doses)
     yield from tables_of(report, ENGLISH)
@@ -126,6 +135,42 @@ def _absent(gap: Gap, number: int) -> str:
     what = gap.where or (gap.treatments[0].label if n == 1 else "")
     status = "unavailable here" if n == 1 else f"{n} treatments unavailable here"
     return f"{what}: {status} [{number}]" if what else f"{status} [{number}]"
+
+
+def _growths(report: CampaignResults, found: Growths) -> Grid:
+    """Return how each metric grows with sizes, in sentences, because columns of numbers would not fit."""
+    measured = [growth for row in found.rows for growth in row.metrics if growth is not None]
+    widest = max(measured, key=lambda growth: len(growth.sizes))
+    heading = ENGLISH(found.sized.heading, factor=found.sized.factor)
+    rows = (
+        GridRow((
+            *(_lines((level, ""), head=True) for level in row.levels or ("all",)),
+            *(_growth(growth, widest, found.sized.columns) for growth in row.metrics),
+        ))
+        for row in found.rows
+    )  # fmt: skip
+    return Grid(
+        (
+            *(_lines((name, "strong"), head=True) for name in found.others or ("treatment",)),
+            *(_lines((view.metric.name, "strong"), (view.metric.unit, "dim")) for view in report.views),
+        ),
+        tuple(rows),
+        (),
+        title=f"Growth with {heading}: {'; '.join(sizes_text(widest))}",
+        legend=(found.sized.explanation,),
+    )
+
+
+def _growth(growth: Growth | None, widest: Growth, columns: Sequence[str]) -> GridCell:
+    if growth is None:
+        return _lines(("not measured", "dim"))
+    texts = [] if growth.sizes == widest.sizes else [f"of {'; '.join(sizes_text(growth))}"]
+    texts += [ratio_text(growth.ratio)] if growth.ratio is not None else []
+    for column, against in zip(columns, growth.against.values(), strict=True):
+        texts.append(f"{column}: {against_text(against, ENGLISH)}")
+    unknown = all(against.verdict == "unknown" for against in growth.against.values())
+    broken = (line for text in texts for line in textwrap.wrap(text, _SENTENCE, subsequent_indent="  "))
+    return _lines(*((line, "dim" if unknown else "") for line in broken))
 
 
 def _doses(table: Table) -> Grid:

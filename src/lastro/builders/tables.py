@@ -9,11 +9,13 @@ from dataclasses import replace
 from lastro.analysis.campaign import CampaignResults, Cell, InvalidAttempt, MetricView, Row
 from lastro.analysis.curves import Curve, Panel, curves
 from lastro.analysis.doses import doses_of
+from lastro.analysis.growth import Growth
 from lastro.analysis.properties import ALL, PropertyTable, column_of
 from lastro.analysis.remarks import Mark
 from lastro.analysis.verdicts import verdict
 from lastro.builders.content import Content
 from lastro.document import Table
+from lastro.figures.scenario_additions import growth_of
 from lastro.words import campaign as words
 from lastro.words.absences import DASH, is_alone
 from lastro.words.doses import DOSES, DOSES_NOTE, spread_text
@@ -29,8 +31,9 @@ from lastro.words.numbers import (
     is_undecided,
     mean_text,
     metric_heading,
+    ratio_text,
 )
-from lastro.words.numeric import level_text, why_missing
+from lastro.words.numeric import against_text, level_text, sizes_text, why_missing
 from lastro.words.reasons import grouped
 from lastro.words.remarks import short, sign, signs
 
@@ -178,6 +181,32 @@ def _mean(cell: Cell, say: Language) -> str:
     assert cell.summary is not None
     mean = mean_text(cell.summary, say) + signs(cell.marks)
     return mean if cell.summary.interval is not None else f"{mean} ({interval_text(cell.summary, say)})"
+
+
+def growth_tables(report: CampaignResults, say: Language) -> tuple[Table, ...]:
+    """Return tables of how each metric grows with sizes; the note of the first explains all of them."""
+    if not (found := growth_of(report)):
+        return ()
+    sized, first = found.sized, found.others or (say("treatment"),)
+    columns = (*first, say(sized.heading, factor=sized.factor), say("growth"), *map(say, sized.columns))
+    tables: list[Table] = []
+    for view in report.views:
+        title = say("Growth of {metric}", metric=metric_heading(view.metric))
+        rows = tuple(
+            (*(row.levels or (say("the only treatment"),)), *_growth(row.metrics[view.index], len(sized.measures), say))
+            for row in found.rows
+        )
+        right, long = frozenset({len(first) + 1}), frozenset(range(len(first) + 2, len(columns)))
+        note = "" if tables else say(sized.explanation)
+        tables.append(Table(f"growth-{view.index + 1}", title, columns, rows, right, long, note))
+    return tuple(tables)
+
+
+def _growth(growth: Growth | None, n_measures: int, say: Language) -> tuple[str, ...]:
+    if growth is None:
+        return say("not measured"), *"—" * (n_measures + 1)
+    ratio = ratio_text(growth.ratio, say) if growth.ratio is not None else "—"
+    return "; ".join(sizes_text(growth)), ratio, *(against_text(against, say) for against in growth.against.values())
 
 
 def really_table(report: CampaignResults, say: Language) -> Table:

@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from lastro.analysis.campaign import CampaignResults
+from lastro.analysis.growth import Growths, growths
 from lastro.results.additions import ScenarioFigure
+
+if TYPE_CHECKING:
+    from lastro.scenarios.base import Scenario
 
 
 def figures_of(report: CampaignResults) -> tuple[ScenarioFigure, ...]:
+    return _scenario(report).figures_for(report.study)
+
+
+def growth_of(report: CampaignResults) -> Growths | None:
+    """Return the growth of the metrics; None where the scenario has no sizes, or nothing was measured at two."""
+    sized = _scenario(report).sized
+    return (growths(report, sized) or None) if sized else None
+
+
+def _scenario(report: CampaignResults) -> type[Scenario]:
     from lastro.scenarios.base import scenario_of  # loads what every scenario imports
 
-    return scenario_of(report.study).figures_for(report.study)
+    return scenario_of(report.study)

@@ -4,7 +4,7 @@ Texts are English messages, marked by `N_`, so that a report can translate them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 
@@ -114,3 +114,19 @@ class QuantileCurves:
 
 
 ScenarioFigure = Milestones | AlignedSeries | PairedSeries | QuantilesByLoad | QuantileCurves
+
+
+@dataclass(frozen=True, slots=True)
+class SizedFactor:
+    """A factor whose levels have sizes, such as a topology: the report shows how each metric grows with them.
+
+    `measures` are the names of the sizes, which trials note as `network`; `columns` are their headings. `of_level`
+    returns the sizes of a level by its name, for a level without a trial; None if the name does not say. `heading` is
+    that of the sizes, with the placeholder {factor}; `explanation` says how to read the verdicts."""
+
+    factor: str
+    measures: tuple[str, ...]
+    columns: tuple[str, ...]
+    heading: str
+    explanation: str
+    of_level: Callable[[str], tuple[int, ...] | None]

@@ -16,7 +16,7 @@ from lastro.image.rootfs import ImageAdditions
 from lastro.isolation.base import Isolation, parts_of
 from lastro.platforms.base import Availability, Platform
 from lastro.requirements import NOTHING, Requirements
-from lastro.results.additions import ScenarioFigure
+from lastro.results.additions import ScenarioFigure, SizedFactor
 from lastro.results.samples import Metric, Outcome
 from lastro.study.levels import option_value, part_level, part_name, split_options
 from lastro.study.model import NAME_PATTERN, Level, ScenarioSchema, Setting, Study
@@ -61,8 +61,8 @@ class Declaration(ABC):
     """The choices that a scenario offers to a study, and the durations of its trials. Nothing here needs a testbed.
 
     `parts` are the factors that are kinds of part; of a kind in `usable`, only parts of these classes. The keys of
-    `calibration_kinds` are those of calibrations, up to the first slash. A report of its campaigns has `figures`. The
-    metrics in `leads` come first where a study names none."""
+    `calibration_kinds` are those of calibrations, up to the first slash. A report of its campaigns has `figures`, and
+    shows how metrics grow with `sized`. The metrics in `leads` come first where a study names none."""
 
     kind = "scenario"
     name: ClassVar[str]
@@ -77,6 +77,7 @@ class Declaration(ABC):
     needs_root: ClassVar[bool] = True
     calibration_kinds: ClassVar[Mapping[str, CalibrationKind]] = {}
     figures: ClassVar[tuple[ScenarioFigure, ...]] = ()
+    sized: ClassVar[SizedFactor | None] = None
     roles: ClassVar[tuple[str, ...]] = ("dut",)  # of the testbed that it uses; a three-node testbed has more
 
     @classmethod

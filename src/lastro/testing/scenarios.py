@@ -81,6 +81,9 @@ class ScenarioContract:
                 assert figure.axis and set(figure.metrics) <= metrics
             elif isinstance(figure, AlignedSeries):
                 assert figure.axis and all(figure.lines.values())
+        if (sized := kind.sized) is not None:
+            assert sized.factor in {*kind.parts, *schema(kind).settings}
+            assert 0 < len(sized.measures) == len(sized.columns)
 
     def test_a_study_of_it_can_be_planned(self) -> None:
         kind = registry.get(Scenario, self.scenario)

@@ -1,12 +1,31 @@
-"""The wording of numeric factors: the numbers on an axis, and why a number has no value. Pure."""
+"""The wording of numeric factors and of sizes: curves and growth. Pure."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from lastro.analysis.campaign import MetricView, Row
+from lastro.analysis.growth import Growth, SizeRelation, Verdict
+from lastro.stats.intervals import Summary
+from lastro.stats.notes import N_
 from lastro.study.model import Level
+from lastro.units import significant
 from lastro.words.language import Language
-from lastro.words.numbers import WHY_MISSING
+from lastro.words.numbers import WHY_MISSING, interval_text, mean_text
 from lastro.words.remarks import signs
+
+_GROWS: dict[Verdict, str] = {
+    "in proportion": N_("yes: in proportion, ×{ratio}"),
+    "slower": N_("no: more slowly than ×{ratio}"),
+    "slower or not": N_("no: more slowly than ×{ratio}, or not at all"),
+    "faster": N_("no: faster than ×{ratio}"),
+    "shrinks": N_("no: it shrinks"),
+    "line": N_("yes: consistent with a line"),
+    "grows": N_("yes; whether on a line is unknown"),
+    "bends up": N_("not on a line: it bends upwards"),
+    "bends down": N_("not on a line: it bends downwards"),
+    "unknown": N_("undecided"),
+}
 
 
 def level_text(level: Level, say: Language) -> str:
@@ -21,3 +40,23 @@ def why_missing(row: Row | None, view: MetricView, say: Language) -> str:
     if row is None or view.of(row).summary is not None:
         return ""
     return say(WHY_MISSING.get(row.status, WHY_MISSING["valueless"])) + signs(view.of(row).marks)
+
+
+def against_text(against: SizeRelation, say: Language) -> str:
+    """Describe growth: 'yes: in proportion, ×1.78'; for a line, also its parameters and the interval of its bend."""
+    ratio = say.number(significant(against.ratio, 3)) if against.ratio is not None else ""
+    verdict = say(_GROWS[against.verdict], ratio=ratio)
+    if (line := against.line) is None:
+        return verdict
+    slope = mean_text(Summary(line.n, line.slope, None, line.slope_interval), say)
+    intercept = mean_text(Summary(line.n, line.intercept, None, line.intercept_interval), say)
+    text = say("{verdict}; {slope} for 1 more, {intercept} at 0", verdict=verdict, slope=slope, intercept=intercept)
+    if (bend := against.bend) is None:
+        return text
+    middle = Summary(line.n, (bend.low + bend.high) / 2, None, bend)
+    return say("{text}; bend {interval}", text=text, interval=interval_text(middle, say))
+
+
+def sizes_text(growth: Growth) -> Iterator[str]:
+    """Format each level with its sizes: '3x3 (9, 12)'."""
+    return (f"{level} ({', '.join(map(str, size.values()))})" for level, size in growth.sizes.items())

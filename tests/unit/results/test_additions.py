@@ -1,4 +1,4 @@
-"""What a scenario of a user's own adds to a report: it declares figures, and the report draws them."""
+"""What a scenario of a user's own adds to a report: it declares figures and sizes, and the report draws them."""
 
 from __future__ import annotations
 
@@ -10,20 +10,23 @@ import pytest
 
 from lastro import registry
 from lastro.analysis import analyse
+from lastro.builders.tables import growth_tables
 from lastro.figures import plans
 from lastro.results.samples import Metric
+from lastro.words.language import ENGLISH
 
 from ...support.campaigns import Levels, make_campaign, make_study
 from ..figures.test_figures import report_of
 
 PART = """
-from lastro.results.additions import Milestones
+from lastro.results.additions import Milestones, SizedFactor
 from lastro.scenarios.base import Scenario
 
 class Mesh(Scenario):
     name = "mesh"
     summary = "for a test"
     figures = (Milestones("joins", "When nodes joined", "seconds since the start", ("joined", "elected")),)
+    sized = SizedFactor("nodes", ("nodes",), ("with nodes",), "{factor}", "How to read.", lambda name: (int(name),))
 """
 METRICS = tuple(Metric(name, "s", "lower", "for a test") for name in ("joined", "elected"))
 
@@ -53,8 +56,12 @@ def test_the_report_draws_what_a_scenario_of_ones_own_declares(tmp_path: Path, o
     (plan,) = (plan for plan in plans(report, analyse(report)) if plan.kind == "scenario")
     picture = plan.picture()
     assert picture is not None and (picture.name, picture.title) == ("joins", "When nodes joined")
+    joined, _ = growth_tables(report, ENGLISH)
+    assert joined.columns == ("treatment", "nodes", "growth", "with nodes") and joined.note == "How to read."
+    assert joined.rows[0][1] == "2 (2); 4 (4); 8 (8)" and joined.rows[0][3].startswith("yes: consistent with a line")
 
 
 def test_a_scenario_that_is_not_known_here_adds_nothing(tmp_path: Path) -> None:
     report = report_of(campaign(tmp_path, "mesh"))
     assert not [plan for plan in plans(report, analyse(report)) if plan.kind == "scenario"]
+    assert growth_tables(report, ENGLISH) == ()

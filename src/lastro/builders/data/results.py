@@ -38,6 +38,12 @@
     curves       [{factor, lines (the factor that provides the lines, or null), panel {factor: level}, line,
                  is_baseline, points [{level, number, treatment (id)}]}], for each numeric factor or option; the values
                  are those of the treatments
+    growth       [{levels (of the other factors), metrics {name: growth}}], where a factor of the scenario has sizes
+                 growth {sizes {level: {measure}}, ratio, and each measure, such as routers and links}
+                 ratio {value, interval, pairing, n}: for two sizes, the mean of the larger to that of the smaller
+                 measure {ratio (of the sizes), line, bend, verdict}; bend is the interval of the
+                 quadratic coefficient; verdict is "in proportion", "slower", "slower or not", "faster", "shrinks",
+                 "line", "grows", "bends up", "bends down" or "unknown"
     as_published {tables, figures}: what the source of the study printed, with this campaign beside it; null without
                  either; the docstring of `report.published_document` describes each key
     analysis     {metric: {anova, effects, interactions, comparisons, pairs, checks, drift, headline ...}}; the
@@ -47,7 +53,7 @@ A value that does not exist is null, never absent and never NaN."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -56,6 +62,7 @@ from lastro.analysis.campaign import CampaignResults, Cell, Gap, Point, Row
 from lastro.analysis.compare import facts
 from lastro.analysis.curves import Curve, CurveLine, Panel, curves
 from lastro.analysis.doses import Spread, spreads_of
+from lastro.analysis.growth import Growth
 from lastro.analysis.model import Analysis
 from lastro.analysis.properties import ABSENT
 from lastro.analysis.remarks import Mark
@@ -63,6 +70,7 @@ from lastro.analysis.searches import SearchEnding, endings
 from lastro.analysis.verdicts import verdict
 from lastro.builders.data.encoder import Forms, encode, only, own
 from lastro.builders.data.statistics import analysis_document
+from lastro.figures.scenario_additions import growth_of
 from lastro.plain import json_text
 from lastro.results.samples import Metric
 from lastro.stats.intervals import Estimate
@@ -89,6 +97,7 @@ _FORMS: Forms = {
     },
     Estimate: lambda ratio: only(ratio, "value interval pairing") | {"n": ratio.sides},
     Gap: lambda gap: own(gap, n_trials="trials"),
+    Growth: lambda growth: own(growth, "against") | growth.against,
     Mark: lambda mark: own(mark, n="trials"),
     Metric: lambda metric: own(metric, "signed cell"),
     Point: lambda point: only(point, "block trial attempt value at_least"),
@@ -141,6 +150,7 @@ def document(
         "curves": [
             _curve(curve, panel, line) for curve in curves(report) for panel in curve.panels for line in panel.lines
         ],
+        "growth": list(_growth(report)),
         "as_published": _as_published(published) if published else None,
         "analysis": analysis_document(analysis or analyse(report)),
     }
@@ -212,3 +222,11 @@ def _curve(curve: Curve, panel: Panel, line: CurveLine) -> dict[str, Any]:
             if row is not None
         ],
     }
+
+
+def _growth(report: CampaignResults) -> Iterator[dict[str, Any]]:
+    if found := growth_of(report):
+        for row in found.rows:
+            levels = dict(zip(found.others, row.levels, strict=True))
+            metrics = {metric.name: each for metric, each in zip(report.metrics, row.metrics, strict=True)}
+            yield {"levels": levels, "metrics": metrics}

@@ -20,7 +20,7 @@ from lastro.image.rootfs import ImageAdditions
 from lastro.platforms.base import AVAILABLE, Availability, unavailable
 from lastro.results.samples import Outcome
 from lastro.scenarios.base import CalibrationKind, Config, links_level, platform_level, start_s
-from lastro.scenarios.routing.additions import FIGURES, METRICS
+from lastro.scenarios.routing.additions import FIGURES, METRICS, TOPOLOGIES, size_of
 from lastro.scenarios.routing.boot import booted, note_network
 from lastro.scenarios.routing.convergence import (
     DEAD_HELLOS,
@@ -71,6 +71,7 @@ class RoutingScenario(OnLinks):
     requirements = REQUIREMENTS
     calibration_kinds = {"topology": CalibrationKind(str)}
     figures = FIGURES
+    sized = TOPOLOGIES
     settings = (
         TOPOLOGY,
         IMPLEMENTATION,
@@ -179,7 +180,7 @@ class RoutingScenario(OnLinks):
             return Outcome(notes={**text})
         require_same(level, calibrations.get(f"topology/{level}"))
         topology, router = read_topology(level), ROUTERS[IMPLEMENTATION.of(config)]
-        sizes = {"routers": len(topology.names), "links": len(topology.links)}
+        sizes = dict(zip(TOPOLOGIES.measures, size_of(topology), strict=True))
         outcome.notes["network"] = {**sizes, "router": router.name, **text}
         platform, links = self.pool.get(platform_level(config)), self._links(links_level(config))
         hello_s = HELLO_S.of(config)

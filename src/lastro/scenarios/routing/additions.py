@@ -1,11 +1,13 @@
-"""What routing measures, and the figures that it adds to a report."""
+"""What routing measures, and the figures and the growth that it adds to a report."""
 
 from __future__ import annotations
 
-from lastro.results.additions import AlignedSeries, Milestones
+from lastro.errors import InputError
+from lastro.results.additions import AlignedSeries, Milestones, SizedFactor
 from lastro.results.samples import Metric
 from lastro.scenarios.routing.ospf_capture import HELLO, TYPES, UPDATE
 from lastro.stats.notes import N_
+from lastro.study.topology import RouterTopology, grid, grid_size
 
 HOST_CPU = "host CPU"  # a series
 _FROM_START = N_("seconds since the first start")
@@ -69,6 +71,35 @@ FIGURES = (
         events=N_("line: the cut; dashed: the links are back (mean)"),
     ),
 )  # fmt: skip
+
+
+def size_of(topology: RouterTopology) -> tuple[int, int]:
+    """Return the numbers of routers and links."""
+    return len(topology.names), len(topology.links)
+
+
+def _size_of_grid(level: str) -> tuple[int, ...] | None:
+    try:
+        return size_of(grid(*shape)) if (shape := grid_size(level)) else None
+    except InputError:
+        return None
+
+
+TOPOLOGIES = SizedFactor(
+    "topology",
+    ("routers", "links"),
+    (N_("with the routers"), N_("with the links")),
+    N_("{factor} (routers, links)"),
+    N_(
+        "Does the metric grow with the routers, with the links? Two sizes: the ratio of the larger to the smaller, "
+        "with its interval, against the ratio of their routers and links. Yes: the interval contains that ratio, but "
+        "neither 1 (no growth) nor its square. No: it does not contain that ratio. Two sizes cannot show whether "
+        "growth is linear: a line fits any two points. Three sizes or more: the least-squares line through the valid "
+        "trials, its parameters ± half their intervals. Yes: the slope is above 0, and the interval of a bend (the "
+        "quadratic coefficient) contains 0. Each interval is for one metric alone, uncorrected."
+    ),
+    _size_of_grid,
+)
 
 
 def _memory(phase: str, summary: str) -> Metric:
