@@ -131,7 +131,8 @@ def untouched_host(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.fixture(scope="module")
 def testbed(untouched_host: None, request: pytest.FixtureRequest) -> Iterator[Testbed]:
     """As shipped, and inside the comparison of the whole host."""
-    yield from shipped.testbed.__wrapped__(request)
+    unwrapped: Any = shipped.testbed
+    yield from unwrapped.__wrapped__(request)
 
 
 @pytest.fixture

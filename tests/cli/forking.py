@@ -146,7 +146,8 @@ def _serve(channel: socket.socket) -> None:
         pid = os.fork()
         if pid == 0:
             channel.close()
-            _command(*asked, fds)
+            words, cwd, environment, drawn = asked
+            _command(words, cwd, environment, drawn, fds)
         for fd in fds:
             os.close(fd)
         channel.send(str(pid).encode())

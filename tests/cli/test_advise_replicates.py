@@ -1,4 +1,4 @@
-"""`lastro advise-replicates`: enough blocks for all ratios, and a split that follows the variances."""
+"""`lastro advise-replicates`: enough blocks for all ratios."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from lastro.analysis.advice import Advice, BlocksAdvice, SeriesByAttempt, advise
+from lastro.analysis.advice import BlocksAdvice, advise
 from lastro.analysis.build import build_report
 from lastro.analysis.campaign import CampaignResults
 from lastro.results.read import load_campaign
-from lastro.results.samples import Series
 from lastro.results.store import Store
 from lastro.stats.stopping import relative_half_width
 
@@ -39,7 +38,7 @@ def pilot(home: Path, sd: float, replicates: int, levels: tuple[str, ...] = ("na
 def test_the_number_is_that_of_the_intervals_that_a_report_prints(tmp_path: Path) -> None:
     """From a pilot that knows the spread, campaigns of the advised numbers of blocks of three treatments."""
     levels = ("native", "runc", "docker", "lxc")
-    found = advise(report_of(pilot(tmp_path, 10.0, 200, levels)), 0.05, {})
+    found = advise(report_of(pilot(tmp_path, 10.0, 200, levels)), 0.05)
     assert found.likely_blocks and found.sure_blocks and 40 < found.likely_blocks < found.sure_blocks < 70
     blocks = found.metrics[0].blocks
     assert blocks and blocks.intervals == 3 and not blocks.vague
@@ -55,15 +54,15 @@ def test_the_number_is_that_of_the_intervals_that_a_report_prints(tmp_path: Path
 
 def test_four_times_the_blocks_for_half_the_width(tmp_path: Path) -> None:
     report = report_of(pilot(tmp_path, 10.0, 50))
-    wide, narrow = (advise(report, precision, {}).sure_blocks for precision in (0.02, 0.01))
+    wide, narrow = (advise(report, precision).sure_blocks for precision in (0.02, 0.01))
     assert wide and narrow and narrow / wide == pytest.approx(4, rel=0.15)
 
 
 def test_many_treatments_alike_need_not_what_the_noisiest_seems_to(tmp_path: Path) -> None:
     """40 treatments of one spread, from 5 blocks, against what a large pilot says of the same treatments."""
     levels = ("native", *(f"p{at}" for at in range(40)))
-    found = advise(report_of(pilot(tmp_path, 10.0, 5, levels)), 0.05, {}).metrics[0].blocks
-    right = advise(report_of(pilot(tmp_path / "large", 10.0, 100, levels)), 0.05, {}).likely_blocks
+    found = advise(report_of(pilot(tmp_path, 10.0, 5, levels)), 0.05).metrics[0].blocks
+    right = advise(report_of(pilot(tmp_path / "large", 10.0, 100, levels)), 0.05).likely_blocks
     assert found and found.likely.blocks and right
     assert right <= found.likely.blocks < 2 * right < (found.now / 0.05) ** 2 * 5
 
@@ -77,7 +76,7 @@ def test_a_treatment_that_is_truly_noisier_decides(tmp_path: Path) -> None:
         study = make_study(
             {"platform": ("native", *others)}, replicates=20, metrics=ONE, baseline={"platform": "native"}
         )
-        found = advise(report_of(make_campaign(home, study, value=value)), 0.05, {}).metrics[0].blocks
+        found = advise(report_of(make_campaign(home, study, value=value)), 0.05).metrics[0].blocks
         assert found is not None
         return found
 
@@ -90,7 +89,7 @@ def test_a_small_pilot_is_said_to_be_small(tmp_path: Path) -> None:
     small, large = (pilot(tmp_path / str(n), 10.0, n) for n in (2, 30))
     assert "too small to know the number for throughput" in lastro("advise-replicates", small).out
     assert "too small" not in lastro("advise-replicates", large).out
-    widths = {n: advise(report_of(home), 0.05, {}).metrics[0].blocks for n, home in ((2, small), (30, large))}
+    widths = {n: advise(report_of(home), 0.05).metrics[0].blocks for n, home in ((2, small), (30, large))}
     assert widths[2] and widths[30] and widths[2].vague and widths[30].low and widths[30].high
     assert widths[30].low < (widths[30].likely.blocks or 0) < widths[30].high
 
@@ -108,7 +107,7 @@ def test_a_lost_trial_costs_little(tmp_path: Path) -> None:
         def doubts(levels: Levels, block: int, attempt: int) -> list[str]:
             return ["no traffic"] if block == lost and levels["platform"] == "runc" else []
 
-        blocks = advise(report_of(make_campaign(home, study, value=value, doubts=doubts)), 0.05, {}).metrics[0].blocks
+        blocks = advise(report_of(make_campaign(home, study, value=value, doubts=doubts)), 0.05).metrics[0].blocks
         assert blocks and blocks.likely.blocks
         return blocks
 
@@ -117,57 +116,16 @@ def test_a_lost_trial_costs_little(tmp_path: Path) -> None:
 
 
 def test_the_time_is_that_of_this_campaigns_blocks(tmp_path: Path) -> None:
-    found = advise(report_of(pilot(tmp_path, 10.0, 12)), 0.05, {})
+    found = advise(report_of(pilot(tmp_path, 10.0, 12)), 0.05)
     assert found.block_s == pytest.approx(2 * 19.5, rel=0.03)
     assert found.duration_s(10) == pytest.approx(10 * (found.block_s or 0))
 
 
 def test_without_a_baseline_it_is_the_precision_of_means(tmp_path: Path) -> None:
     make_campaign(tmp_path, make_study(replicates=6))
-    found = advise(report_of(tmp_path), 0.05, {})
+    found = advise(report_of(tmp_path), 0.05)
     assert not found.of_ratio and len(found.metrics) == 4
     assert all(metric.blocks and metric.blocks.intervals == 6 for metric in found.metrics)
-
-
-def split_of(home: Path, inside_sd: float, between_sd: float) -> Advice:
-    """A campaign of which every trial has 15 samples, one a second, in 18.5 to 20.5 s."""
-    rng, trials = random.Random(3), dict[str, list[float]]()
-
-    def value(levels: Levels, block: int, metric: str) -> float:
-        centre = rng.gauss(100, between_sd)
-        trials[f"{levels['platform']}:{block}"] = [rng.gauss(centre, inside_sd) for _ in range(15)]
-        return math.fsum(trials[f"{levels['platform']}:{block}"]) / 15
-
-    study = make_study(
-        {"platform": ("native", "runc")}, replicates=40, metrics=ONE, baseline={"platform": "native"},
-        settings={"tcp_s": 15},
-    )  # fmt: skip
-    report = report_of(make_campaign(home / "c", study, value=value))
-    series: SeriesByAttempt = {
-        (point.trial, point.attempt): [
-            Series("throughput", "Mbit/s", tuple(trials[f"{row.treatment.levels['platform']}:{point.block}"]))
-        ]
-        for row in report.rows
-        for point in row.cells[0].points
-    }
-    return advise(report, 0.05, series)
-
-
-def test_where_trials_agree_inside_and_differ_between_shorter_trials_and_more_blocks_pay(tmp_path: Path) -> None:
-    split = split_of(tmp_path, inside_sd=1.0, between_sd=8.0).splits[0]
-    assert split.setting == "tcp_s" and split.samples == 15
-    assert split.inside < 0.05 and split.best_s is not None and split.best_s < 3
-
-
-def test_where_samples_scatter_and_trials_agree_longer_trials_pay(tmp_path: Path) -> None:
-    split = split_of(tmp_path, inside_sd=20.0, between_sd=1.0).splits[0]
-    assert split.inside > 0.8 and (split.best_s is None or split.best_s > 15)
-
-
-def test_series_that_are_not_under_the_metric_say_nothing(tmp_path: Path) -> None:
-    """The synthetic campaigns keep a series of 1 and 2, of which no metric is the mean."""
-    directory = pilot(tmp_path, 10.0, 5)
-    assert lastro("advise-replicates", directory, "--json").json["splits"] == []
 
 
 def test_what_it_prints(tmp_path: Path) -> None:

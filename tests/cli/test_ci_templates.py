@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -133,7 +132,7 @@ def campaigns(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 @pytest.fixture
-def gate(tmp_path: Path) -> Iterator[Gate]:
+def gate(tmp_path: Path) -> Gate:
     """With a `sudo` that changes nothing, where the tests do not run as root."""
     (tmp_path / "bin").mkdir()
     sudo = tmp_path / "bin" / "sudo"

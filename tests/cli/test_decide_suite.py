@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,7 +30,9 @@ def mendes(home: Path, replicates: int = 5, slow_disk: float = 1.0) -> Path:
     for name, study in zip(NAMES, studies, strict=True):
         better = {metric.name: metric.better for metric in study.metrics}
 
-        def value(levels: Levels, block: int, metric: str, name: str = name, better: dict[str, str] = better) -> float:
+        def value(
+            levels: Levels, block: int, metric: str, name: str = name, better: Mapping[str, str] = better
+        ) -> float:
             platform = str(levels["platform"]).partition(":")[0]
             noise = 1 + 0.02 * math.sin(7 * block + 3 * len(platform) + 5 * len(metric)) + 0.01 * block
             speed = SPEED[platform] * (slow_disk if (name, platform) == ("disk", "docker") else 1.0)

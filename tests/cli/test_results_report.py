@@ -246,64 +246,6 @@ def test_a_report_of_2160_trials(kagami: Path, capsys) -> None:
     assert "macvlan-bridge · cgroups+apparmor" in capsys.readouterr().out
 
 
-@pytest.fixture
-def growing(tmp_path: Path) -> Path:
-    """10 + 2 x on native, 5 on runc, whatever the number; docker cannot run."""
-    study = make_study(
-        {"platform": ("native", "runc", "docker"), "instances": (1, 2, 4, 8)}, metrics=(METRICS[0],), replicates=3
-    )
-
-    def value(levels: Levels, block: int, metric: str) -> float:
-        wobble = 0.01 * (-1) ** block * int(levels["instances"]) % 0.03
-        return (10 + 2 * int(levels["instances"]) if levels["platform"] == "native" else 5) + wobble
-
-    return make_campaign(
-        tmp_path / "growing",
-        study,
-        value=value,
-        unavailable=lambda levels: ("no dockerd", None) if levels["platform"] == "docker" else None,
-    )
-
-
-def test_how_a_metric_goes_with_a_number(growing: Path, capsys) -> None:
-    assert main(["results", str(growing)]) == 0
-    table = capsys.readouterr().out
-    slopes = table[table.index("Scaling with instances") :].splitlines()
-    assert re.match(r"native +[12]\.\d+ ± 0\.0\d+$", slopes[4]), slopes
-    assert re.match(r"runc +≈ ", slopes[5]), slopes
-    assert re.match(r"docker +not measured", slopes[6]), slopes
-    assert main(["results", str(growing), "--json"]) == 0
-    native, runc, docker = json.loads(capsys.readouterr().out)["scaling"]
-    assert native["factor"] == "instances" and native["levels"] == {"platform": "native"}
-    line = native["metrics"]["throughput"]
-    assert line["slope"] == pytest.approx(2, abs=0.01) and line["intercept"] == pytest.approx(10, abs=0.05)
-    assert line["slope_interval"]["low"] < 2 < line["slope_interval"]["high"] and line["n"] == 12
-    assert runc["metrics"]["throughput"]["slope"] == pytest.approx(0, abs=0.01)
-    assert docker["metrics"]["throughput"] is None
-
-
-@pytest.mark.usefixtures("undrawn")
-def test_the_page_has_scaling_only_where_there_is_some(growing: Path, partial: Path, capsys) -> None:
-    for directory, there in ((growing, True), (partial, False)):
-        assert main(["report", str(directory)]) == 0
-        page = (directory / "report.html").read_text(encoding="utf-8")
-        assert ('<h2 id="scaling">' in page) == ('href="#scaling"' in page) == there
-
-
-def test_the_document_has_medians_with_the_confidence_that_their_number_allows(tmp_path: Path, capsys) -> None:
-    for n in (5, 6):
-        campaign = make_campaign(tmp_path / str(n), make_study(replicates=n))
-        assert main(["results", str(campaign), "--json"]) == 0
-        cell = json.loads(capsys.readouterr().out)["treatments"][0]["metrics"]["throughput"]
-        values = sorted(each["value"] for each in cell["values"])
-        median = cell["median"]
-        assert values[0] < median["value"] < values[-1]
-        if n == 5:
-            assert median["interval"] is None and "n = 5" in median["absent_because"]
-        else:  # the range of six values holds the median but for 2 times in 64
-            assert median["interval"] == {"low": values[0], "high": values[-1], "confidence": 1 - 2 / 64}
-
-
 def test_the_table_shows_what_is_chosen_the_best_first(tmp_path: Path) -> None:
     rates = {"native": 300.0, "runc": 200.0, "docker": 250.0}
 

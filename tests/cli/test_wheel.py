@@ -57,7 +57,12 @@ def test_the_wheel_has_every_file_of_the_package(wheel: Path) -> None:
     files = [file for file in (source / "lastro").rglob("*") if file.is_file() and "__pycache__" not in file.parts]
     names = set(zipfile.ZipFile(wheel).namelist())
     assert {str(file.relative_to(source)) for file in files} - names == set()
-    data = ("py.typed", "study/template.toml", "instruments/programs/stream.c", "papers/kagami2017/study.toml")
+    data: tuple[str, ...] = (
+        "py.typed",
+        "study/template.toml",
+        "instruments/programs/stream.c",
+        "papers/kagami2017/study.toml",
+    )
     data += ("setup/gvisor/go.sum", "setup/vegeta/go.mod", "setup/jmeter/pom.xml", "setup/jmeter/SHA256SUMS")
     assert {f"lastro/{name}" for name in data} - names == set()
     assert any(name.startswith("lastro/render/templates/") for name in names)

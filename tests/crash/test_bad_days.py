@@ -21,7 +21,7 @@ import pytest
 
 from lastro.host.ledger import STATE_DIR, Ledger
 
-from ..cli.conftest import ENVIRONMENT, Finished, command, finish, lastro, no_stragglers, rows, start, until
+from ..cli.conftest import ENVIRONMENT, Finished, Process, command, finish, lastro, no_stragglers, rows, start, until
 from ..support.hostlisting import Listing, idle_host, listing, settled_differences
 from ..system.test_chain_campaign import chain_text, write
 
@@ -53,7 +53,7 @@ class Day:
     def env(self) -> Mapping[str, str]:
         return {"LASTRO_STATE": str(self.state)}
 
-    def measuring(self) -> subprocess.Popen[str]:
+    def measuring(self) -> Process:
         """A campaign that is in the middle of the first measurement of its second trial."""
         study = write(self.home, chain_text(["native"], replicates=2, tcp_s=3))
         process = start("run", study, "-o", self.campaign, "--wait", "--no-report", env=self.env)

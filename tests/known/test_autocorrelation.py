@@ -109,8 +109,8 @@ def test_two_campaigns_of_the_same_thing_seldom_differ(
         for name in range(treatments):
             own = [tuple(values[places == name].tolist()) for values, places, _ in sides]
             factors = [variance_factor(lag1, np.flatnonzero(places == name).tolist()) for _, places, lag1 in sides]
-            naive += ratio_test(*map(SampledMean.of, own), 1.0, "either").p < 0.05
-            wide += ratio_test(*map(SampledMean.of, own, factors), 1.0, "either").p < 0.05
+            naive += ratio_test(*map(SampledMean.of, own), limit=1.0, side="either").p < 0.05
+            wide += ratio_test(*map(SampledMean.of, own, factors), limit=1.0, side="either").p < 0.05
     assert naive / (n * treatments) > without
     assert wide / (n * treatments) < most
 

@@ -40,7 +40,7 @@ def test_a_shifted_host_differs_at_the_stated_rate(blocks: int, campaigns: int, 
         values = np.exp(shifts[:2, None, None]) * (1 + NOISE * rng.standard_normal((2, CELLS, blocks)))
         a, b = ([SampledMean.of(cell, between=spread) for cell in each.tolist()] for each in values)
         p = [ratio_test(y, x, 1.0, "either").p for x, y in zip(a, b, strict=True)]
-        naive += ratio_test(*(SampledMean.of(each[0].tolist()) for each in values), 1.0, "either").p < 0.05
+        naive += ratio_test(*(SampledMean.of(each[0].tolist()) for each in values), limit=1.0, side="either").p < 0.05
         alone += p[0] < 0.05
         family += any(each is not None and each < 0.05 for each in holm(p))
         interval = ratio_of_means(b[0], a[0], 0.95).interval

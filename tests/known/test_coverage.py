@@ -16,7 +16,6 @@ import pytest
 from lastro.stats.block_model import BlockModel
 from lastro.stats.contrasts import compare_one
 from lastro.stats.intervals import Interval, describe
-from lastro.stats.order import median_interval
 from lastro.stats.ratios import paired_ratio, unpaired_ratio
 
 from ..support.products import combinations
@@ -85,10 +84,3 @@ def test_ratio(shape: str, n: int) -> None:
 
     assert coverage(unpaired, 0.8) >= 0.93
     assert coverage(paired, 0.8) >= 0.93
-
-
-@shapes
-@pytest.mark.parametrize("n", [6, 10, 30])
-def test_median(shape: str, n: int) -> None:
-    """No interval exists for n = 5."""
-    assert coverage(lambda rng: median_interval(sample(rng, shape, n), 0.95).interval, MEDIAN[shape]) >= 0.94

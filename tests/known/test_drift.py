@@ -31,7 +31,7 @@ def test_small_samples_are_counted_out() -> None:
     found = drift(values, hours, ["one"] * 6, 0.95)
     assert found.p == pytest.approx(stats.kendalltau(hours, values, method="exact").pvalue)
     rising = drift(hours, hours, ["one"] * 6, 0.95)
-    assert rising.interval is not None and (rising.tau, rising.slope_per_hour) == (1, 1)
+    assert rising.interval is not None and (rising.tau, rising.slope_per_hour) == pytest.approx((1, 1))
     assert rising.p == pytest.approx(2 / 720)
     four = drift(hours[:4], hours[:4], ["one"] * 4, 0.95)
     assert four.p is four.slope_per_hour is None and "n = 4" in str(four.absent_because)

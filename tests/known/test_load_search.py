@@ -66,7 +66,7 @@ EXAMPLES = {
     "20% exceed": Example(60, 60, 0.005, 0.2),
 }
 Trials = list[tuple[float, float]]  # duration, loss ratio
-EXAMPLE_TRIALS: Trials = [(1, 0.0)] * 60 + [(1, 0.01)] * 60 + [(60, 0.001), (60, 0.0)]
+EXAMPLE_TRIALS: Trials = [(1.0, 0.0)] * 60 + [(1.0, 0.01)] * 60 + [(60.0, 0.001), (60.0, 0.0)]
 
 
 def estimates(trials: Trials, goal: Example) -> tuple[bool, bool]:

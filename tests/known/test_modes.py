@@ -8,11 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from lastro.stats.modes import SecondMode, second_mode
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benches"))
 bench = importlib.import_module("second_mode")
+Values = NDArray[np.float64]
 
 CAMPAIGNS = 30
 
@@ -31,11 +33,11 @@ def test_a_sixth_of_the_trials_far_away_is_found() -> None:
     assert 0.5 < bench.found(0.8, 9, 5, CAMPAIGNS) < 0.9
 
 
-def values(seed: int = 1, treatments: int = 6, blocks: int = 12) -> bench.Values:
+def values(seed: int = 1, treatments: int = 6, blocks: int = 12) -> Values:
     return np.asarray(bench.drawn(np.random.default_rng(seed), bench.NOISES["normal"], treatments, blocks))
 
 
-def found_in(own: bench.Values) -> SecondMode[int] | None:
+def found_in(own: Values) -> SecondMode[int] | None:
     return second_mode(bench.by_cell(own))
 
 

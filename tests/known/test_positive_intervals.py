@@ -18,9 +18,8 @@ from lastro.analysis.build import build_report
 from lastro.results.read import load_campaign
 from lastro.results.store import Store
 from lastro.stats.block_model import BlockModel
-from lastro.stats.contrasts import compare, linear, replicated, share
+from lastro.stats.contrasts import compare, linear, share
 from lastro.stats.intervals import Estimate, Interval, Summary, describe
-from lastro.stats.prediction import next_trial
 from lastro.words.numbers import mean_text
 
 from ..support.campaigns import METRICS, Levels, make_campaign, make_study
@@ -40,11 +39,9 @@ def test_no_interval_of_positive_values_reaches_below_zero(rows: list[list[float
     first: Mapping[int, float] = {0: 1.0}
     others: list[Mapping[int, float]] = [{at: 1.0} for at in range(1, len(rows))]
     found = [one.ratio.interval for one in compare(model, [(other, first) for other in others], 0.95)]
-    found += [replicated(model, other, first, 0.95).interval for other in others]
     found += [share(model, other, first, 0.95).interval for other in others]
     found += [linear(model, other, 0.95).interval for other in others]
     found += [describe(row, 0.95, non_negative=True).interval for row in rows]
-    found += [next_trial(row, 0.95, log=model.log, non_negative=True).interval for row in rows]
     assert all(ends is None or 0 <= ends.low <= ends.high for ends in found)
 
 

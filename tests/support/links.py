@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
-from lastro.attachments.base import Attachment
+from lastro.attachments.base import BatchLinks
 from lastro.platforms.base import Instance, InstanceSpec
 from lastro.scenarios.base import make_part
 from lastro.scenarios.shared.pools import PlatformPool
@@ -16,5 +16,5 @@ def two_natives(stack: ExitStack, testbed: Testbed, pool: PlatformPool) -> list[
     return [stack.enter_context(pool.get("native").start(testbed, spec)) for spec in specs]
 
 
-def attachment(name: str) -> Attachment:
-    return make_part(Attachment, name)
+def attachment(name: str) -> BatchLinks:
+    return make_part(BatchLinks, name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import lastro.papers
 from lastro.results.samples import Better, Metric
@@ -11,7 +12,7 @@ from lastro.study.model import ScenarioSchema, Setting
 DAY_S = 86400
 
 
-def _setting(name: str, default, minimum=None, maximum=None, choices=(), by_profile=False) -> Setting:
+def _setting(name: str, default, minimum=None, maximum=None, choices=(), by_profile=False) -> Setting[Any]:
     return Setting(name, default, f"what {name} is", minimum, maximum, choices, by_profile=by_profile)
 
 

@@ -147,7 +147,8 @@ def test_a_trial_can_be_repeated_by_hand(campaign: Path, tmp_path: Path, platfor
 
 def _json_documents(text: str) -> list[str]:
     """The documents that iperf3 prints: from a line that is { to one that is }."""
-    found, inside = [], None
+    found: list[str] = []
+    inside: list[str] | None = None
     for line in text.splitlines():
         if line == "{":
             inside = []

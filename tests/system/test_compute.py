@@ -30,7 +30,7 @@ pytestmark = pytest.mark.root
 __all__ = ["image_needs"]  # what `testbed` builds
 
 # Short versions of every workload that this host can run.
-BRIEF = {
+BRIEF: dict[str, dict[str, Any]] = {
     "sysbench-cpu": {"primes": 1000, "time_s": 1},
     "sysbench-memory": {"block": "1M", "total": "256M"},
     "stream": {"array": "4M", "repeats": 3},

@@ -48,8 +48,8 @@ def freezer(instance: Instance) -> Iterator[Path]:
             (group / "cgroup.procs").write_text(str(pid))
         yield group / ("freezer.state" if version1 else "cgroup.freeze")
     finally:
-        for pid in (group / "cgroup.procs").read_text().split():
-            (group.parent / "cgroup.procs").write_text(pid)
+        for line in (group / "cgroup.procs").read_text().split():
+            (group.parent / "cgroup.procs").write_text(line)
         group.rmdir()
 
 

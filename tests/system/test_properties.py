@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from lastro.attachments.base import BatchLinks
 from lastro.platforms.base import Security
 from lastro.scenarios.shared.platform_properties import platform_properties
 from lastro.scenarios.shared.pools import AttachmentPool, PlatformPool
@@ -115,6 +116,7 @@ def test_a_medium_that_all_share_is_recognised(
 ) -> None:
     """A bridge that forgets addresses at once sends every frame to every port."""
     links = attachments.get("veth-bridge")
+    assert isinstance(links, BatchLinks)
     real = links.compile
     hub = "mcast_snooping 0 ageing_time 0"
     monkeypatch.setattr(

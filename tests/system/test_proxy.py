@@ -290,7 +290,7 @@ def test_clients_whose_addresses_are_changed_on_the_way_in_are_found(
     scenario: ProxyScenario, attachment: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By a rule that hides those who ask behind the DUT, as some container platforms have it."""
-    kind = {"nat": NatAttachment, "routed": Routed}[attachment]
+    kind: type[Any] = {"nat": NatAttachment, "routed": Routed}[attachment]
     publish = kind.publish
     rules = (
         "add table ip hiding\nadd chain ip hiding go { type nat hook postrouting priority 99; }\n"
@@ -322,7 +322,7 @@ def test_a_way_that_carried_what_was_asked_by_hand_alone_is_found(
     scenario: ProxyScenario, attachment: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As the counters are when the requests take another way: moved by the line's ping, and still from then on."""
-    kind = {"nat": NatAttachment, "routed": Routed}[attachment]
+    kind: type[Any] = {"nat": NatAttachment, "routed": Routed}[attachment]
     counted = {"nat": {"routed": 70, "published": 1, "translated": 1}, "routed": {"routed": 70}}[attachment]
     monkeypatch.setattr(kind, "carried", lambda self, testbed: counted)
     outcome = run(scenario, config("runc", attachment))

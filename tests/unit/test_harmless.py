@@ -103,7 +103,7 @@ def test_no_file_of_the_host_is_decoded_by_the_locale() -> None:
 def test_the_name_of_a_process_and_of_a_machine_may_be_any_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shutil.copy("/bin/sleep", odd := os.fsencode(tmp_path) + b"/\xff\xfe")
+    shutil.copy(b"/bin/sleep", odd := os.fsencode(tmp_path) + b"/\xff\xfe")
     with subprocess.Popen([odd, "60"]) as process:
         pid = process.pid
         assert b"\xff\xfe" in Path(f"/proc/{pid}/stat").read_bytes()

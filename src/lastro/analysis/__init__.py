@@ -9,15 +9,13 @@ from dataclasses import replace
 
 from lastro.analysis.campaign import CampaignResults, MetricView
 from lastro.analysis.effects import against_baseline, headline, interactions, main_effects, marked
-from lastro.analysis.expected import expected
-from lastro.analysis.factorial import randomisation_of, spread_notes, variance_of
+from lastro.analysis.factorial import spread_notes, variance_of
 from lastro.analysis.lost_trials import lost_trials
 from lastro.analysis.measured import measured
 from lastro.analysis.model import Analysis, MetricAnalysis
 from lastro.analysis.modes import two_modes
 from lastro.analysis.noise_floor import floor_here
 from lastro.analysis.pairs import factor_pairs
-from lastro.analysis.scaling import count_scalings
 from lastro.analysis.trends import drift_of, serial_dependence
 from lastro.stats.intervals import alpha_of
 from lastro.stats.notes import N_, Note
@@ -59,13 +57,10 @@ def analyse_metric(view: MetricView) -> MetricAnalysis:
         serial=serial_dependence(view),
         second_mode=two_modes(view),
         lost=lost_trials(view),
-        scaling=count_scalings(view, data),
         headline=headline(anova, effects, comparisons),
         notes=(*notes, *spread_notes(data)),
         floor=floor,
         floor_note=known_floor.note if known_floor else None,
-        randomisation=randomisation_of(data),
-        expected=expected(view, data),
         bounded=bounded,
         log=data.model is not None and data.model.log,
         fraction=data.fraction,

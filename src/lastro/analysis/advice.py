@@ -1,4 +1,4 @@
-"""Advise how many blocks the next campaign needs for a desired precision, and whether longer trials would help. Pure.
+"""Advise how many blocks the next campaign needs for a desired precision. Pure.
 
 Precision is half the width of an interval that the report of the next campaign prints, as a fraction of its estimate:
 of the ratios to the baseline, which hold together, or without a baseline of the means. The advice is for all ratios of
@@ -7,17 +7,14 @@ assumes that means, effects of blocks, and the scale of the model stay as they a
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import fmean, median
 from typing import TYPE_CHECKING
 
-from lastro.analysis.campaign import CampaignResults, MeasuredIn, MetricView, Point
-from lastro.results.samples import Metric, Series
-from lastro.stats.intervals import sample_mean, unit_of
+from lastro.analysis.campaign import CampaignResults, MeasuredIn, MetricView
+from lastro.results.samples import Metric
+from lastro.stats.intervals import unit_of
 from lastro.stats.notes import N_, Note
-from lastro.stats.replication import optimum_repetitions, variance_components
 from lastro.stats.stopping import relative_half_width
 
 if TYPE_CHECKING:
@@ -29,13 +26,8 @@ if TYPE_CHECKING:
 LIKELY, SURE = 0.5, 0.8  # probabilities that the advised number of blocks is enough
 PROBABLE = 0.9  # that the interval holds the number which the true noise requires
 VAGUE = 10.0  # a pilot that leaves the number uncertain by a larger factor is too small
-# The setting for how long a series is sampled.
-_LENGTHS = {"throughput": "tcp_s", "rtt": "ping_s"}
 _NO_SPREAD = N_("no treatment has two valid trials and a mean other than zero")
 _CONSTANT = N_("nothing varied between blocks")
-_SAME = 0.01  # a metric is the mean of a series if the two differ by at most this fraction in every trial
-
-SeriesByAttempt = Mapping[tuple[int, int], Sequence[Series]]  # (trial, attempt): its series
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,24 +64,8 @@ class MetricAdvice:
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
-    """The sources of a metric's variance: `inside` is the fraction due to samples inside a trial.
-
-    `length_s` is the duration of the measurement in this campaign. `best_s` is the duration that gives the narrowest
-    interval in a given total time (Kalibera and Jones); None if the study's settings do not determine the cost of a
-    sample."""
-
-    metric: Metric
-    setting: str | None
-    samples: float
-    inside: float
-    length_s: float | None
-    best_s: float | None
-
-
-@dataclass(frozen=True, slots=True)
 class Advice:
-    """Advice on the number of blocks and the length of trials.
+    """Advice on the number of blocks.
 
     `likely_blocks` and `sure_blocks` suffice for each metric whose spread is known. They are None if there is no such
     metric, or if one of them needs more than a million. `unknown` lists the metrics whose spread is not known.
@@ -104,7 +80,6 @@ class Advice:
     replicates: int
     block_s: float | None
     metrics: tuple[MetricAdvice, ...]
-    splits: tuple[Split, ...]
     guest: MeasuredIn | None = None
 
     @property
@@ -133,7 +108,7 @@ def _most(blocks: Sequence[int | None]) -> int | None:
     return max(known) if known and len(known) == len(blocks) else None
 
 
-def advise(report: CampaignResults, precision: float, series: SeriesByAttempt) -> Advice:
+def advise(report: CampaignResults, precision: float) -> Advice:
     """Return advice for a desired relative half width: `precision` is above zero, 0.05 for plus or minus 5 %."""
     of_ratio = any(cell.ratio is not None for row in report.rows for cell in row.cells)
     return Advice(
@@ -145,7 +120,6 @@ def advise(report: CampaignResults, precision: float, series: SeriesByAttempt) -
         replicates=report.study.design.replicates,
         block_s=_block_s(report),
         metrics=tuple(_metric_advice(view, precision, of_ratio) for view in report.views),
-        splits=tuple(_splits(report, series)),
         guest=report.guest,
     )
 
@@ -270,65 +244,3 @@ def _means(view: MetricView) -> _Asked | None:
         tuple(row.treatment.label for row, _ in found),
         tuple(relative_half_width(own.mean, own.interval) for _, own in found),
     )
-
-
-# Longer trials or more trials
-
-
-def _splits(report: CampaignResults, series: SeriesByAttempt) -> Iterable[Split]:
-    for view in report.views:
-        by_treatment = [_samples(cell.points, view.metric, series) for cell in view.cells]
-        names = {name for name, _ in filter(None, by_treatment)}
-        if len(names) == 1:
-            found = [samples for _, samples in filter(None, by_treatment)]
-            if split := _split(report, view.metric, names.pop(), found):
-                yield split
-
-
-def _samples(
-    points: Sequence[Point], metric: Metric, series: SeriesByAttempt
-) -> tuple[str, list[tuple[float, ...]]] | None:
-    """Return the series whose mean in each trial is this metric; None when there is none."""
-    candidates = {each.name for point in points for each in series.get((point.trial, point.attempt), ())}
-    for name in sorted(candidates):
-        found = []
-        for point in points:
-            mine = [each for each in series.get((point.trial, point.attempt), ()) if each.name == name]
-            if not mine or mine[0].unit != metric.unit or len(mine[0].values) < 2:
-                break
-            if not math.isclose(sample_mean(mine[0].values), point.value, rel_tol=_SAME):
-                break
-            found.append(mine[0].values)
-        if len(found) == len(points) >= 2:
-            return name, found
-    return None
-
-
-def _split(
-    report: CampaignResults, metric: Metric, name: str, by_treatment: Sequence[list[tuple[float, ...]]]
-) -> Split | None:
-    """Return the relative variance components, pooled over treatments, and the best length at this campaign's cost."""
-    inside, between, samples = [], [], []
-    for trials in by_treatment:
-        found = variance_components(trials)
-        if found.mean != 0:
-            inside.append(found.variances[0] / found.mean**2)
-            between.append(found.variances[1] / found.mean**2)
-            samples.append(found.repetitions[0])
-    if not samples:
-        return None
-    within, outside, n = fmean(inside), fmean(between), fmean(samples)
-    total = within / n + outside
-    setting, length_s = _length(report, name)
-    best_s = None
-    trial_s = median(moment.duration_s for moment in report.timeline if moment.valid)
-    if length_s is not None and trial_s > length_s and within > 0 and outside > 0:
-        sample_s = length_s / n
-        best_s = sample_s * optimum_repetitions((within, outside), (sample_s, trial_s - length_s))[0]
-    return Split(metric, setting, n, within / n / total if total else 0.0, length_s, best_s)
-
-
-def _length(report: CampaignResults, series: str) -> tuple[str | None, float | None]:
-    setting = _LENGTHS.get(series)
-    value = report.study.settings.get(setting) if setting else None
-    return (setting, float(value)) if isinstance(value, int | float) and value else (None, None)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from lastro.analysis.measured import MetricValues
 from lastro.stats.notes import N_, Note
-from lastro.stats.randomisation import Randomisation, randomisation_test
 
 if TYPE_CHECKING:
     from lastro.stats.anova import Anova
@@ -84,13 +83,6 @@ def _order(data: MetricValues) -> int:
         if data.n - len(data.blocks) - df <= 0 or data.n * df > _MOST_NUMBERS:
             return order - 1
     return highest
-
-
-def randomisation_of(data: MetricValues) -> Randomisation | None:
-    """Test whether the treatments differ at all, by the orders of the trials that could have been drawn."""
-    if len(data.cells) < 2:
-        return None
-    return randomisation_test(data.cells, log=data.model is not None and data.model.log)
 
 
 def spread_notes(data: MetricValues) -> tuple[Note, ...]:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from lastro.analysis.build import describe_points
 from lastro.analysis.campaign import CampaignResults, Cell, MetricView, Point, Row, by_block
-from lastro.stats.censored import median_of_bounded
-from lastro.stats.intervals import Estimate, Summary
+from lastro.stats.intervals import Summary
 from lastro.study.fraction import FULL, Fraction
 
 if TYPE_CHECKING:
@@ -132,11 +131,6 @@ def measured(view: MetricView) -> MetricValues:
         summaries={row.treatment.index: cell.summary for row, cell in found if cell.summary},
         fraction=Fraction.of(report.study).within(factors, comparable),
     )
-
-
-def median_of(cell: Cell, confidence: float) -> Estimate:
-    """Return the median of a cell that has values."""
-    return median_of_bounded([p.value for p in cell.points], [p.at_least for p in cell.points], confidence)
 
 
 def pooled(view: MetricView, cells: Sequence[Cell]) -> Summary:

@@ -22,10 +22,8 @@ if TYPE_CHECKING:
     from lastro.stats.drift import Drift
     from lastro.stats.intervals import Estimate, Interval, Summary
     from lastro.stats.notes import Note
-    from lastro.stats.randomisation import Randomisation
     from lastro.stats.residual_checks import ResidualChecks
     from lastro.stats.simultaneous import Pair
-    from lastro.stats.usl import Usl
     from lastro.study.design import Treatment
 
 Correction = Literal["max-t", "benjamini-hochberg"]
@@ -161,29 +159,6 @@ class FactorPairs:
 
 
 @dataclass(frozen=True, slots=True)
-class CountScaling:
-    """The Universal Scalability Law fitted to the trials of one combination of the other factors' levels.
-
-    `points` are (count, value) of every trial."""
-
-    factor: str
-    levels: Mapping[str, str]
-    points: tuple[tuple[float, float], ...]
-    fit: Usl
-
-
-@dataclass(frozen=True, slots=True)
-class Expectation:
-    """What to expect next of a treatment: of a trial in a further block, and of another campaign like this one.
-
-    `ratio` is that of the means of the treatment and its baseline; None without a baseline."""
-
-    treatment: Treatment
-    trial: Estimate
-    ratio: Estimate | None
-
-
-@dataclass(frozen=True, slots=True)
 class SerialDependence:
     """The correlation of neighbouring trials in time: `lag1` and `p` as in `stats.autocorrelation`, over `n` trials.
 
@@ -202,27 +177,12 @@ class SerialDependence:
 
 
 @dataclass(frozen=True, slots=True)
-class QuantileContrast:
-    """Quantiles of a treatment, each divided by that of its baseline: the median `middle`, and `low` and `high`.
-
-    `within` is the median of the ratios within blocks, with the interval that order statistics allow; None where the
-    two are not paired. The others have no interval: order statistics of few trials give none so far out."""
-
-    treatment: Treatment
-    baseline: Treatment
-    middle: float
-    within: Estimate | None
-    low: float
-    high: float
-
-
-@dataclass(frozen=True, slots=True)
 class TwoModes:
     """A second mode of a metric: `n` of its `trials` lie apart from the others of their treatment and block.
 
     `distance` is how far: where `relative`, a ratio (0.8 is 20 % lower), else in the metric's unit; `sds` is its size
     in standard deviations of the noise. `counts` are (treatment, its trials apart, its trials), the largest fraction
-    first; `contrasts` are those with the baselines."""
+    first."""
 
     n: int
     trials: int
@@ -230,7 +190,6 @@ class TwoModes:
     relative: bool
     sds: float
     counts: tuple[tuple[Treatment, int, int], ...]
-    contrasts: tuple[QuantileContrast, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,11 +233,9 @@ class MetricAnalysis:
     """The analysis of one metric.
 
     `floor` is the noise floor of one treatment against another, as a fraction (0.03 is 3 %): equal treatments rarely
-    differ by more. It is None if it is not known; `floor_note` says whether it was scaled. `expected` has every
-    measured treatment. `bounded` counts the treatments for which only a lower bound is known; the rest of the analysis
-    leaves them out. `randomisation` tests all treatments, on the scale of the model; it is None where no order of the
-    trials differs from another. `log` is true if the model is of logarithms, so that effects multiply.
-    `fraction` is that of the measured treatments."""
+    differ by more. It is None if it is not known; `floor_note` says whether it was scaled. `bounded` counts the
+    treatments for which only a lower bound is known; the rest of the analysis leaves them out. `log` is true if the
+    model is of logarithms, so that effects multiply. `fraction` is that of the measured treatments."""
 
     metric: Metric
     n: int
@@ -295,13 +252,10 @@ class MetricAnalysis:
     serial: SerialDependence | None
     second_mode: TwoModes | None
     lost: tuple[LostTrials, ...]
-    scaling: tuple[CountScaling, ...]
-    randomisation: Randomisation | None
     floor: float | None
     floor_note: Note | None
     headline: Headline
     bounded: int
-    expected: tuple[Expectation, ...]
     log: bool
     fraction: Fraction = FULL
 

@@ -8,7 +8,6 @@
     duration_s  {likely, sure}: the duration of these blocks
     metrics     [{metric, blocks, absent_because}]; blocks {intervals, n, half_width, likely, sure, low, high, widest},
                 likely and sure {blocks, assurance, reached}
-    splits      [{metric, setting, samples, inside, length_s, best_s}]
 
 A value that does not exist is null."""
 
@@ -29,7 +28,6 @@ from lastro.analysis.advice import (
     DecisionAdvice,
     MetricAdvice,
     OpenCandidate,
-    Split,
 )
 from lastro.builders.data.encoder import Forms, encode, only, own
 from lastro.builders.decision import answer
@@ -38,13 +36,12 @@ from lastro.plain import json_text
 from lastro.results.samples import Metric
 from lastro.stats.decision import MOST_BLOCKS
 from lastro.stats.notes import N_
-from lastro.units import human_duration, significant
+from lastro.units import human_duration
 from lastro.words.campaign import of_guest, place_of
 from lastro.words.language import Language
 from lastro.words.looks import odds_text
 from lastro.words.numbers import percent
 
-_MUCH = 1.5  # keep the length in use if the best length is within this factor of it
 _FORMS: Forms = {Metric: attrgetter("name"), BlocksAdvice: lambda blocks: own(blocks, now="half_width")}
 
 
@@ -63,7 +60,7 @@ def advice_blocks(advice: Advice, say: Language) -> Iterator[Block]:
         )
     )
     yield _table(advice, say)
-    for text in (_legend(what, say), *_conclusion(advice, say), *(_split(split, say) for split in advice.splits)):
+    for text in (_legend(what, say), *_conclusion(advice, say)):
         yield Paragraph(text)
 
 
@@ -157,29 +154,6 @@ def _without_the_worst(advice: Advice, say: Language) -> str:
     return say("Without {metric}, {blocks} are enough.", metric=worst[1], blocks=others[-1][0])
 
 
-def _split(split: Split, say: Language) -> str:
-    """Return how much of the variance samples make up, and what longer or shorter trials would do about it."""
-    inside = say(
-        "{metric}: {share} of the variance between trials comes from within them (about {samples} samples each).",
-        metric=split.metric.name,
-        share=_whole(round(split.inside, 2), say),
-        samples=f"{split.samples:.0f}",
-    )
-    return f"{inside} {_lengths(split, say)}"
-
-
-def _lengths(split: Split, say: Language) -> str:
-    if split.best_s is None or split.length_s is None:
-        return say("More samples in a trial can reduce only that part.")
-    advised = N_("More blocks are better; {setting} = {used} is about right.")
-    if split.best_s > _MUCH * split.length_s:
-        advised = N_("Longer trials are better: {setting} = {best}, not {used} (Kalibera and Jones).")
-    elif split.best_s * _MUCH < split.length_s:
-        advised = N_("More blocks are better, with shorter trials: {setting} = {best}, not {used}.")
-    used, best = (say.number(f"{significant(seconds, 3)} s") for seconds in (split.length_s, split.best_s))
-    return say(advised, setting=split.setting, used=used, best=best)
-
-
 # By the service levels of a study
 
 
@@ -244,6 +218,6 @@ def document(advice: Advice) -> dict[str, Any]:
         "assurance": {"likely": LIKELY, "sure": SURE},
         "blocks": {"likely": likely, "sure": sure},
         "duration_s": {"likely": advice.duration_s(likely), "sure": advice.duration_s(sure)},
-        **only(advice, "metrics splits"),
+        **only(advice, "metrics"),
     }
     return encode(found, _FORMS)

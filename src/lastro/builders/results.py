@@ -6,13 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from lastro.analysis.campaign import CampaignResults
-from lastro.analysis.scaling import scalings
 from lastro.builders.content import Content
 from lastro.builders.decision import decision_section
 from lastro.builders.part_properties import part_tables
 from lastro.builders.plates import NOT_DRAWN, Plates
 from lastro.builders.published_tables import published_blocks
-from lastro.builders.results_grid import results_grid, scaling_grid
+from lastro.builders.results_grid import results_grid
 from lastro.builders.search_tables import tables_of
 from lastro.builders.stat_tables import claims_table, effects_table, interaction_table, tables_behind
 from lastro.builders.statistics_words import (
@@ -61,7 +60,7 @@ from lastro.words.opening import opening
 # Sections of a paper; the others are about the campaign itself.
 _PAPER = frozenset(
     {"decision", "effects", "interactions", "claims", "published", "results", "really", "missing", "statistics",
-     "scaling", "limitations"}
+     "growth", "limitations"}
 )  # fmt: skip
 _INVALID = N_(
     "{attempts} judged invalid. An invalid attempt is excluded from all means; its trial is repeated at most twice, "
@@ -232,23 +231,21 @@ def _course(content: Content, plates: Plates) -> Iterator[Block]:
     if not (used := words.resources(report, say)):
         yield Paragraph(say("No trial recorded any."))
         return
-    yield Figures(plates.of("resources"))
     yield Paragraph(say("Mean over the valid trials, with minimum and maximum."), dim=True)
     yield from _captioned((property_table(name, title, table, say, ours=True) for name, title, table in used), content)
 
 
 def _statistics(content: Content, plates: Plates) -> Iterator[Block]:
-    """Yield the statistics of each metric, folded, and how metrics scale and grow."""
+    """Yield the statistics of each metric, folded, and how they grow with sizes."""
     say = content.say
     yield Heading(say("The statistics behind it"), "statistics", say("Statistics"))
     yield Paragraph(say(words.HOW_TO_READ), dim=True)
     yield Paragraph(noise_floor_sentence(content.analysis, say))
-    yield Figures(plates.of("floor"))
     for at, metric in enumerate(content.analysis.metrics):
         tables = (captioned(table, content.report, say) for table in tables_behind(metric, say))
         first, *others = (table if table else Paragraph(table.note, dim=True) for table in tables)
         body = (
-            Paragraph(" ".join(statistics_sentences(metric, content.analysis.alpha, say))),
+            Paragraph(" ".join(statistics_sentences(metric, say))),
             first,
             Paragraph(" ".join(check_sentences(metric, say))),
             Figures(plates.of("checks", metric=at)),
@@ -256,9 +253,7 @@ def _statistics(content: Content, plates: Plates) -> Iterator[Block]:
         )
         summary = (Span(metric.metric.name, "strong"), Span(f": {metric_summary(metric, say)}"))
         yield Fold(summary, tuple(filter(None, body)))
-    slopes = [scaling_grid(content.report, scaling, say) for scaling in scalings(content.report)]
-    growths = _captioned(growth_tables(content.report, say), content)
-    yield from section(say("Scaling"), Figures(plates.of("scaling")), *slopes, *growths, anchor="scaling")
+    yield from section(say("Growth"), *_captioned(growth_tables(content.report, say), content), anchor="growth")
 
 
 def _provenance(content: Content) -> Iterator[Block]:

@@ -7,13 +7,11 @@ import math
 from collections.abc import Iterator, Sequence
 
 from lastro.analysis.campaign import CampaignResults, Cell, MetricView, Row
-from lastro.analysis.scaling import Scaling
 from lastro.analysis.verdicts import Verdict, verdict
 from lastro.builders.content import Content
-from lastro.builders.tables import captioned, levels_of, n_text, results_table, scaling_table
+from lastro.builders.tables import captioned, levels_of, n_text, results_table
 from lastro.document import Grid, GridCell, GridRow, Span, Text
 from lastro.stats.intervals import Estimate
-from lastro.stats.scaling import FittedLine
 from lastro.words import campaign as words
 from lastro.words.absences import DASH, absences, has_ratios, is_alone, lacks_ratio
 from lastro.words.language import Language
@@ -29,7 +27,6 @@ from lastro.words.numbers import (
     mean_text,
     ratio_text,
 )
-from lastro.words.numeric import slope_text
 from lastro.words.remarks import meaning
 
 MANY = 40  # with more treatments, the leading factors become headings of groups
@@ -165,30 +162,3 @@ def _axis(ratio: Estimate, reach: float) -> tuple[float, float, float] | None:
     ends = (ratio.interval.low, ratio.value, ratio.interval.high)
     low, at, high = (max(-1.0, min(1.0, math.log(end) / reach)) if end > 0 else -1.0 for end in ends)
     return low, at, high
-
-
-def scaling_grid(report: CampaignResults, scaling: Scaling, say: Language) -> Grid:
-    """Return the slopes of all metrics for one numeric factor."""
-    table = captioned(scaling_table(report, scaling, say), report, say)
-    factors = [
-        GridCell(((Span(name),),), head=True) for name in table.columns[: len(table.columns) - len(report.metrics)]
-    ]
-    metrics = (
-        GridCell(((Span(metric.name),), (Span(say("{unit} for 1 more", unit=metric.unit)),)))
-        for metric in report.metrics
-    )
-    rows = (
-        GridRow((
-            *(GridCell(((Span(level),),), head=True) for level in texts[: len(factors)]),
-            *(_slope(line, say) for line in row.lines),
-        ))
-        for texts, row in zip(table.rows, scaling.rows, strict=True)
-    )  # fmt: skip
-    return Grid((*factors, *metrics), tuple(rows), (table,), title=table.title, note=table.note)
-
-
-def _slope(line: FittedLine | None, say: Language) -> GridCell:
-    if line is None:
-        return GridCell(((Span(say("not measured")),),), absent=True)
-    fits = "" if line.r2 is None else f", R² = {say.number(f'{line.r2:.3f}')}"
-    return GridCell(((Span(slope_text(line, say), "" if line.grows else "dim", say.count(line.n, "trial") + fits),),))

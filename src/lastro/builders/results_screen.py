@@ -8,11 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from lastro.analysis.campaign import CampaignResults, Cell, Gap, MetricView, Row
 from lastro.analysis.decision import decision_of
 from lastro.analysis.growth import Growth, Growths
-from lastro.analysis.scaling import scalings
 from lastro.analysis.selected import TableChoice
 from lastro.analysis.verdicts import verdict
 from lastro.builders.decision import answer
-from lastro.builders.results_grid import scaling_grid
 from lastro.builders.search_tables import tables_of
 from lastro.builders.tables import doses_table, levels_of
 from lastro.document import Block, Grid, GridCell, GridRow, Items, Span, Table, Title
@@ -53,7 +51,6 @@ def screen_blocks(report: CampaignResults, choice: TableChoice | None = None) ->
     shown = f"{len(rows)} of {count(len(report.rows), 'treatment')} shown"
     yield Items((_tally(report), *premises(report, ENGLISH), *([shown] if len(rows) < len(report.rows) else [])))
     yield _results(report, rows)
-    yield from (scaling_grid(report, scaling, ENGLISH) for scaling in scalings(report))
     if found := growth_of(report):
         yield _growths(report, found)
     if doses := doses_table(report, ENGLISH):

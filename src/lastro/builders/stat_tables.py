@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from lastro.builders.baseline_tables import comparisons_table, expected_table, quantiles_table
+from lastro.builders.baseline_tables import comparisons_table
 from lastro.document import Table
 from lastro.figures.effects import judged, mark_words
 from lastro.stats.anova import TYPE
 from lastro.stats.notes import N_
-from lastro.units import significant
 from lastro.words import claims as claim_words
 from lastro.words.claims_text import measured_text
 from lastro.words.estimates import difference_text, number_text, numeric, p_text, share_text
 from lastro.words.language import Language
-from lastro.words.numbers import MINUS, VERDICT_MARKS, metric_heading, ratio_text
+from lastro.words.numbers import VERDICT_MARKS, metric_heading, ratio_text
 from lastro.words.pairs import with_aliases
 from lastro.words.remarks import signs_of
 
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
     from lastro.stats.anova import Anova, Effect
     from lastro.stats.contrasts import MeanComparison
     from lastro.stats.intervals import Estimate
-    from lastro.stats.randomisation import Randomisation
-    from lastro.stats.usl import Parameter
 
 LEAST_LEVELS, MOST_LEVELS = 3, 8  # of a factor with a table of all pairs
 
@@ -34,8 +31,7 @@ LEAST_LEVELS, MOST_LEVELS = 3, 8  # of a factor with a table of all pairs
 def tables_behind(metric: MetricAnalysis, say: Language) -> list[Table]:
     """Return the tables of the statistics section of one metric, variance first; those without rows are left out."""
     pairs = [pairs_table(metric, one, say) for one in metric.pairs if LEAST_LEVELS <= len(one.levels) <= MOST_LEVELS]
-    against = [comparisons_table(metric, say), quantiles_table(metric, say), expected_table(metric, say)]
-    found = [anova_table(metric, say), *against, *pairs, usl_table(metric, say)]
+    found = [anova_table(metric, say), comparisons_table(metric, say), *pairs]
     return [table for table in found if table or table.name.startswith("anova")]
 
 
@@ -158,43 +154,6 @@ def _pair_texts(found: MeanComparison, say: Language) -> tuple[str, str, str]:
     return ratio_text(found.ratio, say), difference_text(found.difference, say), p_text(found.p_adjusted, say)
 
 
-def usl_table(metric: MetricAnalysis, say: Language) -> Table:
-    """Return the parameters of the Universal Scalability Law for each combination of the other factors, if any fits."""
-    factor = metric.scaling[0].factor if metric.scaling else ""
-    columns = (say("treatment"), "λ", "σ", "κ", say("peak at"), "n")
-    rows = tuple(
-        (
-            " · ".join(one.levels.values()) or say("all"),
-            *(_parameter(found, say) for found in (one.fit.lambda_, one.fit.sigma, one.fit.kappa)),
-            number_text(one.fit.peak.n, say) if one.fit.peak else say(_NO_PEAK[one.fit.no_peak_because or ""]),
-            str(one.fit.n),
-        )
-        for one in metric.scaling
-    )
-    return Table(
-        f"usl-{metric.metric.name}",
-        say("Scalability law of {metric} by {factor}", metric=metric.metric.name, factor=factor),
-        columns,
-        rows,
-        frozenset({5}),
-        note=say("λ per unit of the factor, σ contention, κ coherency, with their intervals; no peak beyond the data."),
-    )
-
-
-_NO_PEAK = {
-    "coherency may be zero": N_("none: coherency may be zero"),
-    "beyond the measured range": N_("beyond the measured range"),
-    "": "",
-}
-
-
-def _parameter(found: Parameter, say: Language) -> str:
-    if found.interval is None:
-        return f"{number_text(found.value, say)} ({say('no interval')})"
-    low, high = (significant(end, 3) for end in (found.interval.low, found.interval.high))
-    return say.number(f"{significant(found.value, 3)} [{low}, {high}]".replace("-", MINUS))
-
-
 def claims_table(judgements: Sequence[Judgement], note: str, say: Language) -> Table:
     """Return the table of claims: the claim, the published and the measured effect, and the verdict with its reason."""
     columns = (say("claim"), say("published"), say("measured"), "p", say("p corrected"), "n", say("verdict"))
@@ -226,8 +185,7 @@ def anova_table(metric: MetricAnalysis, say: Language) -> Table:
     name = f"anova-{metric.metric.name}"
     if anova is None:
         why = say.note(metric.why_none) if metric.why_none else ""
-        notes = (say("No analysis of variance: {why}.", why=why), *_orders_notes(metric.randomisation, say))
-        return Table(name, title, columns, (), note=" ".join(notes))
+        return Table(name, title, columns, (), note=say("No analysis of variance: {why}.", why=why))
     rows = [_anova_row(metric, effect, say) for effect in (*anova.effects, anova.residual)]
     df = sum(effect.df for effect in (*anova.effects, anova.residual))
     rows.append((say("total"), say.integer(df), number_text(anova.total_ss, say), share_text(1.0, say)))
@@ -254,24 +212,4 @@ def _anova_row(metric: MetricAnalysis, effect: Effect, say: Language) -> tuple[s
 def _anova_notes(metric: MetricAnalysis, anova: Anova, say: Language) -> Sequence[str]:
     kind = say("Type {kind}, n = {n}.", kind=TYPE, n=say.integer(anova.n))
     notes = dict.fromkeys(say.note(note) for note in (*metric.notes, *anova.notes))
-    return (kind, *(f"{note[:1].upper()}{note[1:]}." for note in notes), *_orders_notes(metric.randomisation, say))
-
-
-def _orders_notes(orders: Randomisation | None, say: Language) -> Iterator[str]:
-    """Yield notes on whether the treatments differ at all, by a test with fewer assumptions than the ANOVA."""
-    if orders is None:
-        return
-    if orders.f is not None:
-        yield say(
-            "All treatments, adjusted for blocks: F = {f} with {df1} and {df2} degrees of freedom (p {p}).",
-            f=number_text(orders.f, say),
-            df1=say.integer(orders.df1),
-            df2=say.integer(orders.df2),
-            p=p_text(orders.p_of_f, say, sign=True),
-        )
-    how = N_("Randomisation within blocks: p {p}, of {n} orders at random.")
-    if orders.exact:
-        how = N_("Randomisation within blocks: p {p}, of all {n} orders.")
-        if orders.p == orders.least:
-            how = N_("Randomisation within blocks: p {p}, of all {n} orders, the least that they allow.")
-    yield say(how, p=p_text(orders.p, say, sign=True), n=say.integer(orders.orders))
+    return (kind, *(f"{note[:1].upper()}{note[1:]}." for note in notes))

@@ -1,7 +1,7 @@
 """The statistics of each metric in sentences, which precede their tables.
 
-They report the factor that explains most, the widest effect, comparisons without a significant difference, tests that
-disagree, and the smallest difference that is distinguishable on this host."""
+They report the factor that explains most, the widest effect, comparisons without a significant difference, and
+the smallest difference that is distinguishable on this host."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ EFFECT_WORDS: dict[Verdict, str] = {
 }
 
 
-def statistics_sentences(metric: MetricAnalysis, alpha: float, say: Language) -> tuple[str, ...]:
+def statistics_sentences(metric: MetricAnalysis, say: Language) -> tuple[str, ...]:
     """Return sentences on one metric: the leading factor, the widest effect, and interactions.
 
     First comes what restricts the use of its means: a second mode, and lost trials."""
     return (
         *mode_sentences(metric, say),
         *lost_sentences(metric, say),
-        *_of_metric(metric, alpha, say),
+        *_of_metric(metric, say),
         *_compared(metric, say),
     )
 
 
-def _of_metric(metric: MetricAnalysis, alpha: float, say: Language) -> Iterator[str]:
+def _of_metric(metric: MetricAnalysis, say: Language) -> Iterator[str]:
     if metric.anova is None and metric.why_none is not None:
         yield say("The effects of its factors cannot be estimated: {why}.", why=say.note(metric.why_none))
     if metric.bounded:
@@ -52,7 +52,6 @@ def _of_metric(metric: MetricAnalysis, alpha: float, say: Language) -> Iterator[
         yield say("Left out of effects and comparisons, because only a lower bound is known: {n}.", n=treatments)
     yield from _leading(metric, say)
     yield from _widest(metric, say)
-    yield from _disagreeing_orders(metric, alpha, say)
     for interaction in metric.interactions:
         yield say(
             "The effect of {shown} depends on {given}: their interaction{aliases} explains {share} {of_variation}.",
@@ -61,20 +60,6 @@ def _of_metric(metric: MetricAnalysis, alpha: float, say: Language) -> Iterator[
             aliases=with_aliases(interaction.aliases, say),
             share=share_text(interaction.explained, say),
             of_variation=of_variation(metric, say),
-        )
-
-
-def _disagreeing_orders(metric: MetricAnalysis, alpha: float, say: Language) -> Iterator[str]:
-    """Yield a sentence if the F test of all treatments and the randomisation test decide differently."""
-    orders = metric.randomisation
-    if orders is None or orders.p_of_f is None or not orders.can_reject(alpha):
-        return
-    if (orders.p < alpha) != (orders.p_of_f < alpha):
-        yield say(
-            "Whether any treatment differs, the F test (p {f}) and the randomisation test (p {p}) decide differently: "
-            "the F test assumes normal and independent noise, the randomisation test does not.",
-            f=p_text(orders.p_of_f, say, sign=True),
-            p=p_text(orders.p, say, sign=True),
         )
 
 

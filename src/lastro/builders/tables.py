@@ -12,7 +12,6 @@ from lastro.analysis.doses import doses_of
 from lastro.analysis.growth import Growth
 from lastro.analysis.properties import ALL, PropertyTable, column_of
 from lastro.analysis.remarks import Mark
-from lastro.analysis.scaling import Scaling
 from lastro.analysis.verdicts import verdict
 from lastro.builders.content import Content
 from lastro.document import Table
@@ -34,7 +33,7 @@ from lastro.words.numbers import (
     metric_heading,
     ratio_text,
 )
-from lastro.words.numeric import against_text, level_text, sizes_text, slope_text, slopes_note, why_missing
+from lastro.words.numeric import against_text, level_text, sizes_text, why_missing
 from lastro.words.reasons import grouped
 from lastro.words.remarks import short, sign, signs
 
@@ -182,18 +181,6 @@ def _mean(cell: Cell, say: Language) -> str:
     assert cell.summary is not None
     mean = mean_text(cell.summary, say) + signs(cell.marks)
     return mean if cell.summary.interval is not None else f"{mean} ({interval_text(cell.summary, say)})"
-
-
-def scaling_table(report: CampaignResults, scaling: Scaling, say: Language) -> Table:
-    first = scaling.others or (say("treatment"),)
-    units = tuple(say("{unit} for 1 more", unit=metric_heading(metric)) for metric in report.metrics)
-    rows = tuple(
-        ((*row.levels,) or (say("the only treatment"),)) + tuple(slope_text(line, say) for line in row.lines)
-        for row in scaling.rows
-    )
-    right = frozenset(range(len(first), len(first) + len(units)))
-    title = say("Scaling with {factor}", factor=scaling.factor)
-    return Table(f"scaling-{scaling.factor}", title, first + units, rows, right, note=slopes_note(scaling, say))
 
 
 def growth_tables(report: CampaignResults, say: Language) -> tuple[Table, ...]:

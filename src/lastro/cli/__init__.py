@@ -35,7 +35,7 @@ COMMANDS = {
         "report": "write the self-contained HTML report",
         "claims": "judge published claims against a campaign, one by one",
         "decide": "say which candidate keeps the service levels, at what cost, and how sure that is",
-        "advise-replicates": "estimate how many blocks the next campaign needs, and whether longer trials help",
+        "advise-replicates": "estimate how many blocks the next campaign needs",
         "compare": "compare one study on two hosts or two days; --fail-over 5% makes it a CI gate",
         "pool": "pool one study over several hosts: mean, spread, and what a new host will see",
         "bundle": "write a campaign as one archive that others can cite and verify: an RO-Crate",

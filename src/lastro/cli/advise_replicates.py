@@ -7,8 +7,7 @@ requires; and the time that the blocks take here.
   lastro advise-replicates DIR                    for the service levels of its study, or else as with 5%
   lastro advise-replicates DIR --precision 2%
 
-If the samples of a metric were stored, it also shows whether longer trials would help, or only more blocks
-(Kalibera and Jones 2013). Use a pilot campaign of at least five blocks. Needs no root."""
+Use a pilot campaign of at least five blocks. Needs no root."""
 
 from __future__ import annotations
 
@@ -22,11 +21,6 @@ from lastro.words.language import language
 
 if TYPE_CHECKING:
     from lastro.analysis.advice import DecisionAdvice
-    from lastro.analysis.campaign import CampaignResults
-    from lastro.results.samples import Series
-    from lastro.results.store import Store
-
-_MOST_SERIES = 3000  # trials whose samples are read: more would add nothing
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -52,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
         report = build_report(load_campaign(store))
         if not args.precision and (decision := decision_of(report)):
             return _for_the_decision(advice.for_the_decision(decision), args)
-        found = advice.advise(report, precision, _series(store, report))
+        found = advice.advise(report, precision)
     if args.json:
         print(document_text(found))
     else:
@@ -70,8 +64,3 @@ def _for_the_decision(found: DecisionAdvice, args: argparse.Namespace) -> int:
         say = language(args.lang)
         print_blocks(decision_advice_blocks(found, say), say)
     return 0
-
-
-def _series(store: Store, report: CampaignResults) -> dict[tuple[int, int], list[Series]]:
-    trials = sorted({(p.trial, p.attempt) for row in report.rows for cell in row.cells for p in cell.points})
-    return {key: store.series(*key) for key in trials[:_MOST_SERIES]}

@@ -13,20 +13,16 @@ from lastro.analysis.as_published import MatchedBars
 from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.curves import curves
 from lastro.analysis.model import Analysis
-from lastro.analysis.scaling import scalings
 from lastro.figures.aligned import draw_aligned
 from lastro.figures.checks import draw_checks
 from lastro.figures.claims import draw_claims
 from lastro.figures.curve import draw_curve
 from lastro.figures.distribution import draw_distribution
 from lastro.figures.effects import draw_effects, draw_interaction
-from lastro.figures.floor import draw_floor
 from lastro.figures.milestones import draw_milestones
 from lastro.figures.paired import draw_paired
 from lastro.figures.published_bars import draw_bars
 from lastro.figures.published_lines import draw_lines
-from lastro.figures.resources import draw_resources
-from lastro.figures.scaling import draw_scaling
 from lastro.figures.scenario_additions import figures_of
 from lastro.figures.style import NARROW_IN, WIDE_IN, Picture, file_stem, style
 from lastro.figures.time_course import draw_course
@@ -46,9 +42,8 @@ if TYPE_CHECKING:
 __all__ = ["NARROW_IN", "WIDE_IN", "FigurePlan", "Kind", "Picture", "pictures", "plans"]
 
 Kind = Literal[
-    "curve", "variation", "effects", "interaction", "distribution", "scaling", "checks", "claims", "floor", "course",
-    "published", "scenario", "resources", "topology", "forest",
-    "decision",
+    "curve", "variation", "effects", "interaction", "distribution", "checks", "claims", "course",
+    "published", "scenario", "topology", "forest", "decision",
 ]  # fmt: skip
 
 
@@ -109,16 +104,16 @@ def _plans(
     yield from _effects(report, analysis, say)
     title = say("Variation explained by each effect")
     yield FigurePlan("variation", None, "variation", title, partial(draw_variation, analysis, say))
-    yield from _models(report, analysis, say)
+    for at, metric in enumerate(analysis.metrics):
+        name = metric.metric.name
+        title = say("Residuals of {metric}", metric=name)
+        yield FigurePlan("checks", at, file_stem("checks", name), title, partial(draw_checks, metric, say))
     yield from _published(report, published, say)
     draw: Callable[[], Figure | None] = partial(draw_claims, judgements, say, report.metrics)
     yield FigurePlan("claims", None, "claims", say("Published and measured"), draw)
-    yield FigurePlan("floor", None, "floor", say("Noise floor of this host"), partial(draw_floor, report, say))
     yield from _of_scenario(report, say)
     draw = partial(draw_course, report, say, analysis)
     yield FigurePlan("course", None, "course", say("Time course of the campaign"), draw)
-    title = say("Resources that each role used in a trial")
-    yield FigurePlan("resources", None, "resources", title, partial(draw_resources, report, say))
     yield FigurePlan("topology", None, "topology", say("What a trial consisted of"), partial(draw_shown, report, say))
 
 
@@ -151,19 +146,6 @@ def _effects(report: CampaignResults, analysis: Analysis, say: Language) -> Iter
             title = say("{shown} under each {given}, on {metric}", shown=shown, given=given, metric=name)
             draw = partial(draw_interaction, metric, found, say, confidence)
             yield FigurePlan("interaction", at, file_stem("interaction", name, given, shown), title, draw)
-
-
-def _models(report: CampaignResults, analysis: Analysis, say: Language) -> Iterator[FigurePlan]:
-    """Yield laws of scalability (a line alone is a slope, which is in the table), and how well models fit."""
-    for view, metric in zip(report.views, analysis.metrics, strict=True):
-        name = view.metric.name
-        for scaling in scalings(report):
-            if any(law.factor == scaling.factor for law in metric.scaling):
-                title = say("{metric} by {factor}", metric=name, factor=scaling.factor)
-                draw = partial(draw_scaling, view, scaling, metric, say)
-                yield FigurePlan("scaling", view.index, file_stem("scaling", name, scaling.factor), title, draw)
-        title = say("Residuals of {metric}", metric=name)
-        yield FigurePlan("checks", view.index, file_stem("checks", name), title, partial(draw_checks, metric, say))
 
 
 def _published(report: CampaignResults, published: AsPublished | None, say: Language) -> Iterator[FigurePlan]:

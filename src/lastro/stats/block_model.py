@@ -164,16 +164,13 @@ class BlockModel:
         fit, own = self._fitted(weights)
         return fit.estimate(own)
 
-    def ratio(
-        self, of: Weights, to: Weights, critical: float, *, campaigns: int = 1
-    ) -> tuple[float | None, Interval | None]:
+    def ratio(self, of: Weights, to: Weights, critical: float) -> tuple[float | None, Interval | None]:
         """Return the ratio of two weighted sums, not on logarithms, and its interval, by Fieller's method.
 
         The interval is the set of ratios r for which `of` - r `to` is within `critical` standard errors of zero, with
-        what rounding may have added; with two `campaigns`, those of two independent ones. None for a `to` of zero, or
-        one that is not distinguishable from zero."""
+        what rounding may have added. None for a `to` of zero, or one that is not distinguishable from zero."""
         fit, _ = self._fitted(less(of, to))
-        value, ends = fit.ratio(fit.sum_of(of), fit.sum_of(to), critical, campaigns)
+        value, ends = fit.ratio(fit.sum_of(of), fit.sum_of(to), critical)
         bounded = ends is not None and self.bounded_by_zero(of) and self.bounded_by_zero(to)
         return value, ends.above_zero() if ends is not None and bounded else ends
 
@@ -351,14 +348,14 @@ class _Fit:
         bias = self._bias(own) * self.data.scale
         return CellEstimate(value, error * self.data.scale, self.freedom_of(own), unit, bias, least, n, paired)
 
-    def ratio(self, a: _Sum, b: _Sum, critical: float, campaigns: int) -> tuple[float | None, Interval | None]:
+    def ratio(self, a: _Sum, b: _Sum, critical: float) -> tuple[float | None, Interval | None]:
         if b.value == 0:
             return None, None
         if not (self._known(a) and self._known(b)):
             return a.value / b.value, None
         x, y = self._loads(a), self._loads(b)
-        covariances = [campaigns * float(x @ x), campaigns * float(y @ y), campaigns * float(x @ y)]
-        biases = campaigns * self._bias(a), campaigns * self._bias(b)
+        covariances = [float(x @ x), float(y @ y), float(x @ y)]
+        biases = self._bias(a), self._bias(b)
         ends = ends_of_ratio(a.value, b.value, covariances, critical, biases)
         return a.value / b.value, None if ends is None else Interval(*ends, math.nan)
 

@@ -3,8 +3,7 @@
 A search that found something found a cell of its grid: the truth is in between (interval-censored).
 
 The mean of lower bounds is a lower bound of the mean, and has no interval: the values do not say how far above it the
-truth lies. A median, or an end of its interval, is a rank, and known where no value that is a bound could move it.
-Source: Helsel, Statistics for Censored Environmental Data (2nd ed., 2012)."""
+truth lies. Source: Helsel, Statistics for Censored Environmental Data (2nd ed., 2012)."""
 
 from __future__ import annotations
 
@@ -13,10 +12,7 @@ from dataclasses import replace
 
 from lastro.stats.intervals import Bound, Estimate, Interval, Summary, describe
 from lastro.stats.notes import Note
-from lastro.stats.order import median_interval
 
-MEDIAN_IS_BOUND = "the median itself is only a lower bound"
-END_IS_BOUND = "the upper end of the interval of the median is only a lower bound"
 RATIO_IS_BOUND = "one of the means is only a lower bound, so the ratio is also only a bound"
 BOTH_ARE_BOUNDS = "both means are only lower bounds, so their ratio is not known"
 
@@ -46,23 +42,6 @@ def describe_bounded(
     assert other is not None, "there are as many values"
     ends = min(found.interval.low, other.low), max(found.interval.high, other.high)
     return replace(found, interval=Interval(*ends, confidence))
-
-
-def median_of_bounded(values: Sequence[float], bounded: Sequence[bool], confidence: float) -> Estimate:
-    """Return the median, exact where no bounded value can move it, else a lower bound; likewise its interval.
-
-    A rank can only rise when values do. So a result that stays the same with every bounded value above all others is
-    the same wherever they truly lie in between. The lower end is always kept: it would only rise too.
-
-    Raises: ValueError when there are no values, or not as many of both."""
-    found = median_interval(values, confidence)
-    beyond = 2 * max(map(abs, values)) + 1
-    lifted = median_interval([beyond if bound else v for v, bound in zip(values, bounded, strict=True)], confidence)
-    if lifted.value != found.value:
-        return replace(found.without(Note(MEDIAN_IS_BOUND)), bound="≥")
-    if found.interval and lifted.interval and lifted.interval.high != found.interval.high:
-        return found.without(Note(END_IS_BOUND))
-    return found
 
 
 def ratio_of_bounded(ratio: Estimate, *, of: bool, to: bool) -> Estimate:

@@ -77,22 +77,6 @@ def compare_one(model: BlockModel, of: Mapping[K, float], to: Mapping[K, float],
     return compare(model, [(of, to)], confidence)[0]
 
 
-def replicated(model: BlockModel, of: Mapping[K, float], to: Mapping[K, float], confidence: float) -> Estimate:
-    """Return the ratio of two means, with the interval in which that of another campaign like this one will lie.
-
-    The ratios of both campaigns are uncertain, so the variance is doubled; its degrees of freedom are those of this
-    one. What varies between campaigns alone is not in it: on logarithms, its variance would be added here."""
-    gap = _gap(model, of, to)
-    if gap.apart:
-        return _absent(Note(APART))
-    (judged,) = judge([gap], confidence)
-    judged = replace(judged, p=None)
-    if not model.log:
-        return _ratio(model, of, to, judged, gap, confidence, campaigns=2)
-    error = None if gap.error is None else math.sqrt(2) * gap.error
-    return _sum(replace(gap, error=error, bias=2 * gap.bias), judged, confidence).mapped(exponential)
-
-
 def log_ratio(model: BlockModel, of: Mapping[K, float], to: Mapping[K, float]) -> CellEstimate | None:
     """Estimate the logarithm of the ratio of two means; None where one of the two is not above zero.
 
@@ -197,12 +181,10 @@ def _ratio(
     judged: JudgedEstimate,
     gap: CellEstimate,
     confidence: float,
-    *,
-    campaigns: int = 1,
 ) -> Estimate:
     critical = judged.critical
     known = critical is not None and math.isfinite(critical)
-    value, ends = model.linear.ratio(of, to, critical if critical and known else 0.0, campaigns=campaigns)
+    value, ends = model.linear.ratio(of, to, critical if critical and known else 0.0)
     interval = None if ends is None or not known else replace(ends, confidence=confidence)
     found = _contrast(gap, judged, value, interval)
     if value is None:

@@ -6,7 +6,6 @@ from types import MappingProxyType
 
 # Used by several statistics.
 FEWER_THAN_TWO = "n = {n}: an interval needs 2 trials or more"
-STEPS_TOO_COARSE = "n = {n}: the widest interval has {achieved} % confidence, less than {wished} %"
 
 
 def N_(message: str) -> str:  # noqa: N802 (gettext's own name for it)
@@ -46,8 +45,3 @@ class Note(str):
 
     message: str
     values: MappingProxyType[str, object]
-
-
-def steps_too_coarse(n: object, achieved: float, wished: float) -> Note:
-    """Return the note that order statistics of few values give no interval; both confidences are between 0 and 1."""
-    return Note(STEPS_TOO_COARSE, n=n, achieved=f"{100 * achieved:.1f}", wished=f"{100 * wished:.4g}")

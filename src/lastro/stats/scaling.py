@@ -60,23 +60,6 @@ def fit_line(x: Sequence[float], y: Sequence[float], confidence: float) -> Fitte
     )
 
 
-def mean_band(
-    line: FittedLine, x: Sequence[float], y: Sequence[float], at: Sequence[float], confidence: float
-) -> list[tuple[float, float]]:
-    """Return the ends of the band of the mean of a fitted line at some places.
-
-    They are y ± t s sqrt(1/n + (x - mean)² / Sxx) (Jain, section 14.5); there must be three points or more."""
-    n, centre = line.n, sample_mean(x)
-    squares = math.fsum((b - line.intercept - line.slope * a) ** 2 for a, b in zip(x, y, strict=True))
-    spread = math.fsum((each - centre) ** 2 for each in x)
-    half = t_quantile(confidence, n - 2) * math.sqrt(squares / (n - 2))
-    found = []
-    for each in at:
-        fitted, around = line.intercept + line.slope * each, half * math.sqrt(1 / n + (each - centre) ** 2 / spread)
-        found.append((fitted - around, fitted + around))
-    return found
-
-
 _ROUNDING = 1e-9  # a bend that moves no value by more of the largest is an artefact of arithmetic
 
 

@@ -121,8 +121,8 @@ def _several_campaigns(report: CampaignResults, say: Language) -> Iterator[str]:
     if fleet:
         yield say(
             "Each block was measured on one testbed, so ratios compare treatments within testbeds. The intervals hold "
-            "for these testbeds; `lastro pool` estimates what another one will show. Trends, lines and predictions are "
-            "not computed over several testbeds."
+            "for these testbeds; `lastro pool` estimates what another one will show. Trends are not computed over "
+            "several testbeds."
         )
         return
     if not found.links:
@@ -130,8 +130,8 @@ def _several_campaigns(report: CampaignResults, say: Language) -> Iterator[str]:
         return
     yield say(
         "Treatments of different campaigns are compared through what several campaigns measured: {treatments}. "
-        "No interval covers a change between the campaigns that affected only some treatments. Trends, lines and "
-        "predictions are in the report of each campaign.",
+        "No interval covers a change between the campaigns that affected only some treatments. Trends are in "
+        "the report of each campaign.",
         treatments="; ".join(treatment.label for treatment in found.links[:_MOST_LINKS])
         + (f"; … ({len(found.links)})" if len(found.links) > _MOST_LINKS else ""),
     )

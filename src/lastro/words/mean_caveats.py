@@ -54,7 +54,7 @@ def mode_sentences(metric: MetricAnalysis, say: Language) -> Iterator[str]:
     ]
     yield say(
         "These trials are: {treatments}. A mean describes neither group, and in simulations 95 % intervals of such "
-        "means hold the truth in 62 to 95 %: look at the points, and use medians and quantiles.",
+        "means hold the truth in 62 to 95 %: look at the points.",
         treatments="; ".join((*named, *_more(len(apart), say))),
     )
 

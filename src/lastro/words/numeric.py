@@ -1,4 +1,4 @@
-"""The wording of numeric factors and of sizes: curves, slopes and growth. Pure."""
+"""The wording of numeric factors and of sizes: curves and growth. Pure."""
 
 from __future__ import annotations
 
@@ -6,20 +6,14 @@ from collections.abc import Iterator
 
 from lastro.analysis.campaign import MetricView, Row
 from lastro.analysis.growth import Growth, SizeRelation, Verdict
-from lastro.analysis.scaling import Scaling
 from lastro.stats.intervals import Summary
 from lastro.stats.notes import N_
-from lastro.stats.scaling import FittedLine
 from lastro.study.model import Level
 from lastro.units import significant
-from lastro.words.language import ENGLISH, Language
+from lastro.words.language import Language
 from lastro.words.numbers import WHY_MISSING, interval_text, mean_text
 from lastro.words.remarks import signs
 
-_SLOPES = N_(
-    "What 1 more of {factor} adds: the slope of the least-squares line through the valid trials, ± half its interval. "
-    "≈ marks an interval that holds 0. A line says nothing beyond the levels measured."
-)
 _GROWS: dict[Verdict, str] = {
     "in proportion": N_("yes: in proportion, ×{ratio}"),
     "slower": N_("no: more slowly than ×{ratio}"),
@@ -46,19 +40,6 @@ def why_missing(row: Row | None, view: MetricView, say: Language) -> str:
     if row is None or view.of(row).summary is not None:
         return ""
     return say(WHY_MISSING.get(row.status, WHY_MISSING["valueless"])) + signs(view.of(row).marks)
-
-
-def slopes_note(scaling: Scaling, say: Language = ENGLISH) -> str:
-    """Return a paragraph on how to read the slopes over one factor."""
-    return say(_SLOPES, factor=scaling.factor)
-
-
-def slope_text(line: FittedLine | None, say: Language = ENGLISH) -> str:
-    """Format a slope: '1.23 ± 0.11', with '≈' in front if its interval contains 0."""
-    if line is None:
-        return "—"
-    text = mean_text(Summary(line.n, line.slope, None, line.slope_interval), say)
-    return text if line.grows else f"≈ {text}"
 
 
 def against_text(against: SizeRelation, say: Language) -> str:

@@ -175,46 +175,6 @@ def test_a_noise_floor_changes_no_decision(tmp_path: Path) -> None:
     assert all(comparison.under_floor for comparison in metric.comparisons)
 
 
-def test_the_order_of_trials_decides_beside_f(tmp_path: Path) -> None:
-    def value(levels: Levels, rng: random.Random) -> float:
-        cost = 0.9 if levels["anomaly"] == "memory" else 1.0
-        return 1000 * cost * (1 + rng.gauss(0, 0.01))
-
-    metric = made(tmp_path / "c", value, replicates=8)
-    orders = metric.randomisation
-    assert orders is not None and orders.p == orders.least == 1e-4 and not orders.exact
-    assert (orders.df1, orders.df2) == (8, 56)
-
-
-def test_what_to_expect_next_is_of_every_measured_treatment(tmp_path: Path) -> None:
-    def value(levels: Levels, rng: random.Random) -> float:
-        return 1000 * (0.9 if levels["anomaly"] == "memory" else 1.0) * (1 + rng.gauss(0, 0.01))
-
-    metric = made(tmp_path / "c", value, replicates=6)
-    assert len(metric.expected) == 9
-    ratios = {one.treatment.index: one.ratio for one in metric.expected}
-    assert list(ratios.values()).count(None) == 1, "that of the baseline"
-    for found in metric.comparisons:
-        ratio = ratios[found.treatment.index]
-        assert ratio is not None and ratio.interval is not None and found.ratio is not None and found.ratio.interval
-        assert ratio.value == found.ratio.value and ratio.interval.holds(found.ratio.value or 0.0)
-        assert ratio.interval.half_width > found.ratio.interval.half_width
-    for one in metric.expected:
-        assert one.trial.interval is not None and 10 < one.trial.interval.half_width < 50
-
-
-def test_no_ratio_is_expected_more_precisely_than_this_campaign_knows_its_own(tmp_path: Path) -> None:
-    """The interval of one ratio among nineteen is wider than that of the next campaign's ratio for itself."""
-    study = make_study({"platform": [f"p{n}" for n in range(20)]}, replicates=5, metrics=METRICS[:1],
-                       baseline={"platform": "p0"})  # fmt: skip
-    rng = random.Random(5)
-    make_campaign(tmp_path / "c", study, value=lambda levels, block, metric: rng.gauss(100, 1))
-    ratios = [one.ratio for one in analysis_of(tmp_path / "c").metrics[0].expected if one.ratio]
-    assert len(ratios) == 19
-    for ratio in ratios:
-        assert ratio.interval is None and ratio.absent_because == "the ratio of this campaign is not known that well"
-
-
 def test_effects_that_multiply_are_analysed_on_logarithms(tmp_path: Path) -> None:
     def value(levels: Levels, rng: random.Random) -> float:
         scale = {"none": 1, "memory": 10, "disk": 100}[str(levels["anomaly"])]

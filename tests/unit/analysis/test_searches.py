@@ -19,7 +19,6 @@ from lastro.analysis.claims import Judgement, judge
 from lastro.analysis.claims.load import parse_claims
 from lastro.analysis.compare import compare
 from lastro.analysis.noise_floor import noise_floors
-from lastro.analysis.scaling import scalings
 from lastro.analysis.searches import searches
 from lastro.builders.content import Content
 from lastro.builders.data.claims import claims_document
@@ -135,8 +134,6 @@ def test_the_document_says_it_for_programs(report: CampaignResults) -> None:
     ]  # fmt: skip
     assert docker["bounded"] == 1 and docker["interval"] is None and docker["sd"] is None and docker["mean"]
     assert sum(each["at_least"] for each in docker["values"]) == 1
-    assert (docker["median"]["value"], docker["median"]["at_least"]) == (60.5, False)
-    assert (runc["median"]["value"], runc["median"]["at_least"]) == (64, True)
     assert runc["ratio"]["bound"] == ">=" and runc["ratio"]["interval"] is None and runc["ratio"]["verdict"] is None
     assert found["native"]["capacity"]["bounded"] == 0 and found["native"]["capacity"]["interval"]
     assert found["native"]["request_time"]["ended"] == []
@@ -159,7 +156,7 @@ def test_what_is_only_a_bound_stays_out_of_every_test(report: CampaignResults) -
     assert (capacity.bounded, times.bounded) == (2, 0)
     assert {one.treatment.levels["platform"] for one in capacity.comparisons} == {"kvm"}
     assert {effect.level for effect in capacity.effects} == {"kvm"} and len(times.comparisons) == 3
-    said = " ".join(statistics_sentences(capacity, 0.05, ENGLISH))
+    said = " ".join(statistics_sentences(capacity, ENGLISH))
     assert "Left out of effects and comparisons, because only a lower bound is known: 2 treatments" in said
     ratio = cells(report)["runc"].ratio
     assert ratio is not None and not ratio.differs
@@ -185,15 +182,10 @@ def test_where_all_is_bounded_the_analysis_says_why_there_is_none(tmp_path: Path
     assert not capacity.effects and not capacity.comparisons and capacity.headline.same == 0
 
 
-def test_a_line_and_a_floor_are_not_drawn_from_bounds(tmp_path: Path) -> None:
+def test_a_floor_is_not_drawn_from_bounds(tmp_path: Path) -> None:
     def notes(levels: Levels, block: int) -> dict[str, Any]:
-        return ended({"platform": "runc" if levels["clients"] == 4 else "native"}, block)
+        return ended({"platform": "runc"}, block)
 
-    study = make_study({"clients": (1, 2, 4)}, metrics=(CAPACITY,), replicates=4, baseline={"clients": 1})
-    found = report_of(
-        make_campaign(tmp_path / "c", study, value=lambda levels, block, _: 60.0 + block % 2, notes=notes)
-    )
-    assert not scalings(found), "a fit through what is only a bound is no fit"
     alone = make_study({"clients": (4,)}, metrics=(CAPACITY,), replicates=4)
     aa = report_of(make_campaign(tmp_path / "aa", alone, value=lambda levels, block, _: 64.0, notes=notes))
     assert noise_floors([aa], alone).metrics[0].found.floor is None, (

@@ -10,6 +10,7 @@ import pytest
 
 from lastro import registry
 from lastro.attachments.base import Segment
+from lastro.attachments.veth_direct import VethDirect
 from lastro.errors import InputError, Unavailable
 from lastro.platforms.base import Port
 from lastro.testing.attachments import unstarted
@@ -276,7 +277,9 @@ def test_the_ports_of_a_machine_end_in_the_duts_namespace(name: str) -> None:
 
 def test_two_taps_hand_on_to_each_other_without_a_bridge() -> None:
     tapped = chain_of(takes_taps=True)[:1]
-    assert attachment("veth-direct").compile_tc(tapped) == [
+    direct = attachment("veth-direct")
+    assert isinstance(direct, VethDirect)
+    assert direct.compile_tc(tapped) == [
         "qdisc add dev hub-aa clsact",
         "filter add dev hub-aa ingress protocol all u32 match u32 0 0 action mirred egress redirect dev hub-ab",
         "qdisc add dev hub-ab clsact",

@@ -17,7 +17,7 @@ from lastro.analysis.build import build_report
 from lastro.analysis.claims import judge
 from lastro.analysis.claims.load import parse_claims
 from lastro.app import contents
-from lastro.builders.baseline_tables import comparisons_table, expected_table
+from lastro.builders.baseline_tables import comparisons_table
 from lastro.builders.content import Content
 from lastro.builders.data.results import document
 from lastro.builders.plates import planned
@@ -69,7 +69,7 @@ def content_of(directory: Path, noise_floor: dict[str, object] | None = None, co
 
 def said_of(content: Content) -> str:
     """What the statistics say of the first metric."""
-    return " ".join(statistics_sentences(content.analysis.metrics[0], content.analysis.alpha, content.say))
+    return " ".join(statistics_sentences(content.analysis.metrics[0], content.say))
 
 
 @pytest.fixture(scope="module")
@@ -258,67 +258,11 @@ def test_terminal_page_claims_and_json_give_one_verdict_whatever_the_noise_floor
     assert key_findings(content.report, ENGLISH)[0].endswith("native, less than the noise floor of this host.")
 
 
-@pytest.mark.usefixtures("undrawn")
-def test_what_assumes_no_distribution_reaches_the_page_folded(known: Path) -> None:
-    content = content_of(known)
-    metric = content.analysis.metrics[0]
-    note = anova_table(metric, ENGLISH).note
-    assert "All treatments, adjusted for blocks: F = " in note
-    assert "with 3 and 21 degrees of freedom (p < 0.001). Randomisation within blocks: p < 0.001, of 10,000" in note
-    page, statistics = render_html(content), '<h2 id="statistics">'
-    folded = page[page.index(statistics) :]
-    assert "Randomisation within blocks" in folded
-    for text in (render_markdown(content), render_latex(content)):
-        assert "Randomisation within blocks" in text
-
-
-def test_what_to_expect_next_has_intervals_for_trials_and_campaigns(known: Path) -> None:
-    metric = content_of(known).analysis.metrics[0]
-    table = expected_table(metric, ENGLISH)
-    assert table in tables_behind(metric, ENGLISH)
-    assert table.columns == ("treatment", "next trial (Mbit/s)", "ratio to the baseline in the next campaign")
-    rows = {row[0]: row[1:] for row in table.rows}
-    assert rows["native · none"][1] == "—" and re.match(r"×0\.7996 \[0\.791\d, 0\.808\d\]", rows["runc · none"][1])
-    assert re.fullmatch(r"\[98\d\.\d+, 101\d\.\d\]", rows["native · none"][0])
-    assert "with a probability of 95\xa0%, for itself" in table.note and "No interval" not in table.note
-    portuguese = expected_table(metric, language("pt-BR"))
-    assert portuguese.columns[1] == "próximo ensaio (Mbit/s)" and "A máquina deve permanecer" in portuguese.note
-
-
-def test_where_nothing_can_be_predicted_there_is_no_table_and_part_of_it_has_reasons(tmp_path: Path) -> None:
-    def once(levels: Levels, block: int, metric: str) -> float | None:
-        return truth(levels, block, metric) if levels["platform"] == "native" or block == 1 else None
-
-    study = make_study(PLATFORMS, replicates=3, metrics=METRICS[:1], baseline={"platform": "native"})
-    (metric,) = content_of(make_campaign(tmp_path / "once", study, value=once)).analysis.metrics
-    table = expected_table(metric, ENGLISH)
-    assert [row[2] for row in table.rows] == ["—"] * 4
-    assert [row[1] == "—" for row in table.rows] == [False, False, True, True]
-    assert "No interval: a cell with one value: an interval needs 2 trials or more in each" in table.note
-    (single,) = content_of(CAMPAIGNS["one-replicate"](tmp_path / "one")).analysis.metrics[:1]
-    assert not expected_table(single, ENGLISH)
-
-
-def test_tests_that_disagree_are_explained(tmp_path: Path) -> None:
-    """One outlier of eight: F drowns in it, the order of trials does not."""
-
-    def value(levels: Levels, block: int, metric: str) -> float:
-        own = 100 + random.Random(f"{levels}{block}").gauss(0, 1)
-        return own + (60 if block == 4 else 3) * (levels["platform"] == "runc")
-
-    study = make_study(
-        {"platform": ("native", "runc")}, replicates=8, metrics=METRICS[:1], baseline={"platform": "native"}
-    )
-    content = content_of(make_campaign(tmp_path, study, value=value))
-    said = said_of(content)
-    assert "assumes normal and independent noise, the randomisation test does not" in said
-
-
 @pytest.mark.parametrize("make", CAMPAIGNS.values(), ids=CAMPAIGNS)
 def test_every_campaign_has_an_answer_or_a_reason(make: Callable[[Path], Path], tmp_path: Path) -> None:
     content = content_of(make(tmp_path / "c"))
     for metric, say in itertools.product(content.analysis.metrics, (ENGLISH, language("pt-BR"))):
-        said = " ".join(statistics_sentences(metric, content.analysis.alpha, say))
+        said = " ".join(statistics_sentences(metric, say))
         assert said and "{" not in said.replace("{{ 7*7 }}", "")
         assert metric.anova is not None or metric.why_none is not None
         lines = [*check_sentences(metric, say), drift_sentence(metric, content.analysis.alpha, say)]

@@ -42,6 +42,11 @@ class Client:
         self.status = "closed"
 
 
+def client_of(pool: DaskWorkerPool) -> Client:
+    assert isinstance(pool._client, Client)
+    return pool._client
+
+
 @pytest.fixture
 def pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[DaskWorkerPool]:
     for name, value in (("_ANSWER_S", 0.2), ("_LOOK_S", 0.0), ("END_S", 0.2)):
@@ -49,7 +54,7 @@ def pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[DaskWorkerPool]:
     monkeypatch.setitem(sys.modules, "distributed", SimpleNamespace(Client=Client))
     made = DaskWorkerPool("tcp://scheduler:1", TestbedOrder(load_study("kagami2017"), "tests"))
     yield made
-    made._client.goes_on.set()
+    client_of(made).goes_on.set()
 
 
 def soon(action: Callable[[], object]) -> object:
@@ -64,8 +69,8 @@ def soon(action: Callable[[], object]) -> object:
 
 def test_a_new_worker_that_hangs_does_not_hold_up_the_others(pool: DaskWorkerPool) -> None:
     assert soon(pool.names) == ["ada"]
-    assert soon(pool.names) == ["ada"] and pool._client.asked.count(["tcp://bea:1"]) == 1, "it is asked once"
-    pool._client.goes_on.set()
+    assert soon(pool.names) == ["ada"] and client_of(pool).asked.count(["tcp://bea:1"]) == 1, "it is asked once"
+    client_of(pool).goes_on.set()
     for _ in range(100):
         if soon(pool.names) == ["ada", "bea"]:
             return
@@ -74,13 +79,13 @@ def test_a_new_worker_that_hangs_does_not_hold_up_the_others(pool: DaskWorkerPoo
 
 
 def test_a_worker_that_hangs_does_not_keep_a_campaign_from_its_end(pool: DaskWorkerPool) -> None:
-    pool._client.hung = set()
+    client_of(pool).hung = set()
     assert soon(pool.names) == ["ada", "bea"]
-    pool._client.hung = {"tcp://bea:1"}
+    client_of(pool).hung = {"tcp://bea:1"}
 
     def end() -> str:
         pool.close()
-        return str(pool._client.status)
+        return str(client_of(pool).status)
 
     assert soon(end) == "closed"
 
@@ -105,14 +110,14 @@ def test_a_worker_of_dask_answers_while_it_releases_a_testbed(monkeypatch: pytes
 
 
 def test_a_worker_whose_testbed_is_left_out_releases_its_host_at_once(pool: DaskWorkerPool) -> None:
-    pool._client.hung = set()
+    client_of(pool).hung = set()
     assert soon(pool.names) == ["ada", "bea"]
     pool._spoken_s["bea"] = 0.0
-    pool._client.asked.clear()
+    client_of(pool).asked.clear()
     pool.release("bea")
     pool.release("cid")  # which is gone
     for _ in range(200):
-        if pool._client.asked:
+        if client_of(pool).asked:
             break
         threading.Event().wait(0.05)
-    assert pool._client.asked == [["tcp://bea:1"]] and "bea" not in pool._spoken_s, "and it is not kept alive"
+    assert client_of(pool).asked == [["tcp://bea:1"]] and "bea" not in pool._spoken_s, "and it is not kept alive"

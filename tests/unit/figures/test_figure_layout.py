@@ -219,7 +219,7 @@ def test_no_number_has_an_exponent_and_no_axis_an_offset(magnitudes: CampaignRes
             with style():
                 said = "\n".join(text.get_text() for text in labels(figure))
             assert not re.search(r"\d[eE][+-]?\d", said), plan.name
-    assert kinds >= {"variation", "effects", "curve", "checks", "floor", "course", "resources"}
+    assert kinds >= {"variation", "effects", "curve", "checks", "course"}
 
 
 def test_the_svg_says_what_the_axis_says(magnitudes: CampaignResults) -> None:

@@ -147,7 +147,7 @@ def test_a_page_names_the_guest_of_its_noise_floor_and_no_unknown_one_of_a_host(
 def test_advice_from_a_guest_gives_no_time_of_this_host(tmp_path: Path) -> None:
     study = make_study({"platform": ("native", "runc")}, replicates=5, metrics=METRICS[:1])
     for name, provenance, guest in (("tcg", TCG, EMULATED), ("host", PROVENANCE, None)):
-        advice = advise(report_of(make_campaign(tmp_path / name, study, provenance=provenance)), 0.05, {})
+        advice = advise(report_of(make_campaign(tmp_path / name, study, provenance=provenance)), 0.05)
         assert advised.document(advice)["guest"] == guest
         said = shown(advised.advice_blocks(advice, ENGLISH))
         where = "in an emulated guest" if guest else "here"

@@ -19,7 +19,7 @@ from lastro.host._remote_files import RemoteFiles
 from lastro.host._remote_shell import Query, Shell
 from lastro.host.connections import SshTarget
 from lastro.host.files import LocalFiles
-from lastro.host.ledger import HOST_LOCK, Ledger
+from lastro.host.ledger import HOST_LOCK, Ledger, OwnedObject
 from lastro.host.local import LocalHost
 from lastro.host.lock import LockHolder
 from lastro.host.ssh import SshHost
@@ -173,7 +173,7 @@ def test_a_busy_host_keeps_no_other_from_being_cleaned(tmp_path: Path, monkeypat
     errors = {"a": HostBusy("a is in use by another"), "b": ConnectionLost("b", "gone"), "c": HostError("c is away")}
     tried = []
 
-    def cleaned(reach: SshTarget, ledger: Ledger) -> list[remote.Owned]:
+    def cleaned(reach: SshTarget, ledger: Ledger) -> list[OwnedObject]:
         tried.append(reach.name)
         if reach.name in errors:
             raise errors[reach.name]

@@ -31,7 +31,7 @@ def answers(argv: Sequence[str]) -> Completed | None:
     return answer('{"pid": 4711}') if "query" in argv and argv[-1].endswith("/state") else None
 
 
-def launched(host: RecordingHost) -> dict[str, dict[str, str]]:
+def launched(host: StdinHost) -> dict[str, dict[str, str]]:
     """The settings that an instance was launched with."""
     return json.loads(host.stdin["launch"])  # type: ignore[no-any-return]
 

@@ -16,6 +16,7 @@ from lastro.host.cgroups import Usage
 from lastro.host.moments import FileReadings, OwnCpu
 from lastro.meters.host import HostMeter
 from lastro.platforms._docker_instances import DockerInstance, KataInstance, RunscInstance
+from lastro.platforms.base import Instance
 from lastro.platforms.gvisor import GvisorInstance
 from lastro.platforms.hypervisor import HypervisorInstance
 from lastro.platforms.oci import OciInstance
@@ -185,7 +186,14 @@ def test_instances_that_start_on_their_links_tell_of_neither_when_it_was_done(st
 
 
 def test_what_has_a_kernel_of_its_own_starts_on_its_links() -> None:
-    kinds = [DockerInstance, GvisorInstance, HypervisorInstance, KataInstance, OciInstance, RunscInstance]
+    kinds: list[type[Instance]] = [
+        DockerInstance,
+        GvisorInstance,
+        HypervisorInstance,
+        KataInstance,
+        OciInstance,
+        RunscInstance,
+    ]
     assert [kind for kind in kinds if kind.starts_on_links] == [kind for kind in kinds if not kind.shares_kernel]
 
 

@@ -250,9 +250,9 @@ def test_however_much_there_is_to_say_six_sentences_say_it(tmp_path: Path) -> No
     assert not re.search(r"\bp [<=]", " ".join(sentences))
 
 
-def check_one_story(metric: MetricAnalysis, found: MetricFindings, alpha: float) -> None:
+def check_one_story(metric: MetricAnalysis, found: MetricFindings) -> None:
     """The effects, the key findings, their intervals and the sentences agree exactly."""
-    text = " ".join(statistics_sentences(metric, alpha, ENGLISH))
+    text = " ".join(statistics_sentences(metric, ENGLISH))
     effects = {(effect.factor, effect.level): effect for effect in metric.effects}
     pairs = {(factor.factor, level): factor.of(level) for factor in found.factors for level in factor.others}
     assert effects.keys() == pairs.keys()
@@ -290,6 +290,6 @@ def test_no_report_contradicts_itself(tmp_path: Path) -> None:
         assert found is not None
         of_metric = {each.metric: each for each in (found.first, *found.others)}
         for metric in analysis.metrics:
-            check_one_story(metric, of_metric[metric.metric], analysis.alpha)
+            check_one_story(metric, of_metric[metric.metric])
             decisions |= {effect.decision for effect in metric.effects}
     assert decisions == {"different", "same"}, "campaigns of one answer prove nothing"

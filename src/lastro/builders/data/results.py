@@ -21,15 +21,13 @@
                  dose {quantity: {mean, least, greatest}}: what the neighbour really did in valid trials; null without
                  one. cpus; memory_peak_bytes; held (units of a resource of the kernel); each per second of the
                  measurement: written_bytes, used (units), refused, moved_bytes (on a link of its own, or in memory)
-                 metrics {name: {n, bounded, mean, sd, interval {low, high, confidence}, median, ratio,
+                 metrics {name: {n, bounded, mean, sd, interval {low, high, confidence}, ratio,
                  generator_limited, marks, ended, values}}
                  bounded: how many of the n values are only lower bounds, because the study ended the search for them;
                  with any, the mean is a lower bound too, and has neither sd nor interval
                  ended [{limit, trials, least, greatest, text}]: for a metric that is searched for, what ended the
                  search: a limit that was found (limit is true) or the study; text is from the first of these trials
                  marks [{kind, trials, text}]: the remarks of valid trials on the metric; text is from the first trial
-                 median {value, at_least, interval, absent_because}: the confidence of its interval is the one that n
-                 allows; at_least: the value is only a lower bound
                  ratio {value, bound, interval, pairing, n [treatment, baseline], unbounded, absent_because, verdict}
                  bound is ">=" or "<=" where only a bound of the true ratio is known: ratio >= value or ratio <= value
                  verdict and interval are corrected for the number of ratios of the metric
@@ -40,8 +38,6 @@
     curves       [{factor, lines (the factor that provides the lines, or null), panel {factor: level}, line,
                  is_baseline, points [{level, number, treatment (id)}]}], for each numeric factor or option; the values
                  are those of the treatments
-    scaling      [{factor, levels (of the other factors), metrics {name: line}}], for factors of three numbers or more
-                 line {slope, slope_interval, intercept, intercept_interval, r2, n}
     growth       [{levels (of the other factors), metrics {name: growth}}], where a factor of the scenario has sizes
                  growth {sizes {level: {measure}}, ratio, and each measure, such as routers and links}
                  ratio {value, interval, pairing, n}: for two sizes, the mean of the larger to that of the smaller
@@ -50,14 +46,14 @@
                  "line", "grows", "bends up", "bends down" or "unknown"
     as_published {tables, figures}: what the source of the study printed, with this campaign beside it; null without
                  either; the docstring of `report.published_document` describes each key
-    analysis     {metric: {anova, effects, interactions, comparisons, pairs, checks, drift, scaling, headline ...}}; the
+    analysis     {metric: {anova, effects, interactions, comparisons, pairs, checks, drift, headline ...}}; the
                  docstring of `report.analysis_document` describes each key
 
 A value that does not exist is null, never absent and never NaN."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -67,11 +63,9 @@ from lastro.analysis.compare import facts
 from lastro.analysis.curves import Curve, CurveLine, Panel, curves
 from lastro.analysis.doses import Spread, spreads_of
 from lastro.analysis.growth import Growth
-from lastro.analysis.measured import median_of
 from lastro.analysis.model import Analysis
 from lastro.analysis.properties import ABSENT
 from lastro.analysis.remarks import Mark
-from lastro.analysis.scaling import scalings
 from lastro.analysis.searches import SearchEnding, endings
 from lastro.analysis.verdicts import verdict
 from lastro.builders.data.encoder import Forms, encode, only, own
@@ -156,7 +150,6 @@ def document(
         "curves": [
             _curve(curve, panel, line) for curve in curves(report) for panel in curve.panels for line in panel.lines
         ],
-        "scaling": list(_scaling(report)),
         "growth": list(_growth(report)),
         "as_published": _as_published(published) if published else None,
         "analysis": analysis_document(analysis or analyse(report)),
@@ -181,8 +174,7 @@ def _study(study: Study) -> dict[str, Any]:
 def _treatment(
     row: Row, report: CampaignResults, kept: Mapping[tuple[int, int], Attempt], dose: Mapping[str, Spread]
 ) -> dict[str, Any]:
-    confidence = report.study.design.confidence
-    metrics = {cell.metric.name: _cell(cell, confidence) | {"ended": endings(cell, kept)} for cell in row.cells}
+    metrics = {cell.metric.name: _cell(cell) | {"ended": endings(cell, kept)} for cell in row.cells}
     return (
         only(row.treatment, "id label levels")
         | own(row, "treatment cells")
@@ -190,16 +182,14 @@ def _treatment(
     )
 
 
-def _cell(cell: Cell, confidence: float) -> dict[str, Any]:
+def _cell(cell: Cell) -> dict[str, Any]:
     summary = cell.summary
-    median = median_of(cell, confidence) if summary else None
     return {
         "n": summary.n if summary else 0,
         "bounded": cell.bounded,
         "mean": summary.mean if summary else None,
         "sd": summary.sd if summary else None,
         "interval": summary.interval if summary else None,
-        "median": median and only(median, "value interval absent_because") | {"at_least": median.bound == "≥"},
         "ratio": _ratio(cell, cell.ratio) if cell.ratio else None,
         "generator_limited": cell.limited,
         "marks": cell.marks,
@@ -234,19 +224,9 @@ def _curve(curve: Curve, panel: Panel, line: CurveLine) -> dict[str, Any]:
     }
 
 
-def _scaling(report: CampaignResults) -> Iterator[dict[str, Any]]:
-    for scaling in scalings(report):
-        for row in scaling.rows:
-            levels = dict(zip(scaling.others, row.levels, strict=True))
-            yield {"factor": scaling.factor, "levels": levels, "metrics": _by_metric(report, row.lines)}
-
-
 def _growth(report: CampaignResults) -> Iterator[dict[str, Any]]:
     if found := growth_of(report):
         for row in found.rows:
             levels = dict(zip(found.others, row.levels, strict=True))
-            yield {"levels": levels, "metrics": _by_metric(report, row.metrics)}
-
-
-def _by_metric(report: CampaignResults, found: Sequence[object]) -> dict[str, object]:
-    return {metric.name: each for metric, each in zip(report.metrics, found, strict=True)}
+            metrics = {metric.name: each for metric, each in zip(report.metrics, row.metrics, strict=True)}
+            yield {"levels": levels, "metrics": metrics}

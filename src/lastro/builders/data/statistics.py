@@ -1,7 +1,7 @@
 """The analysis as JSON-serializable data: the value of `analysis` in the output of `lastro results --json`.
 
 {metric: {n, log, anova, why_no_anova, notes [text], effects, interactions, comparisons, correction, pairs, checks,
-drift, serial, second_mode, lost, scaling, randomisation, noise_floor, headline, bounded, expected, fraction}}
+drift, serial, second_mode, lost, noise_floor, headline, bounded, fraction}}
 
 anova        {type, log (whether of logarithms), effects [{name, factors, df, ss, ms, f, p, explained}], residual,
              total_ss, n, notes [text]}; explained is the fraction of the total variation
@@ -23,27 +23,17 @@ checks       {shapiro_w, shapiro_p, outliers}; outliers is their number
 drift        {tau, p, slope_per_hour, interval, relative, n, absent_because}, from block means
 serial       {lag1, p, n, trials, counts_as}: the autocorrelation of neighbouring trials, or null; for the mean of the
              treatment that it affects most, its trials count as this many independent ones
-second_mode  {n, trials, distance, relative, sds, treatments [{treatment (id), n, trials}], contrasts}, or null: n of
+second_mode  {n, trials, distance, relative, sds, treatments [{treatment (id), n, trials}]}, or null: n of
              the trials lie apart from the others of their treatment and block, by distance: a ratio if relative, else
              in the unit of the metric; sds is its size in standard deviations of the noise
-             contrasts [{treatment, baseline (ids), middle, within {value, interval, absent_because}, low, high}]:
-             ratios of the medians, of the 10 % quantiles (low) and the 90 % quantiles (high); within is the median of
-             the ratios within blocks, or null
 lost         [{treatment (id), lost, trials, baseline_lost, mean, bounds, holds}]: treatments that lost more than a
              tenth of their finished trials, or whose baseline did. mean, and bounds of the ratio, are intervals
              for lost trials anywhere within the range of the valid ones of their treatment; holds is whether the
              verdict is the same in both extreme cases, or null
-scaling      [{factor, levels, n, lambda, sigma, kappa, peak, no_peak_because}], the Universal Scalability Law;
-             a parameter is {value, interval, at_bound}, the peak {n, throughput, interval}
-randomisation {f, df1, df2, p_of_f, p, least, orders, exact}, or null: F of all treatments, adjusted for blocks, with
-             the p of its distribution, and p as the fraction of the orders within blocks with at least this F. least is
-             the least p that they allow; they are all if exact
 noise_floor  the relative difference (0.03: 3 %) that two equal treatments rarely exceed here, with the campaign's
              number of blocks; or null. It changes no decision
 headline     {factor, explained, widest, different, same, unknown}
-bounded      the number of treatments left out of the analysis because only a lower bound is known for them
-expected     [{treatment (id), trial, ratio}], each {value, interval, absent_because}: where a trial in a further block
-             will lie, and the ratio to the baseline in another campaign like this one; it is null without a baseline"""
+bounded      the number of treatments left out of the analysis because only a lower bound is known for them"""
 
 from __future__ import annotations
 
@@ -53,13 +43,10 @@ from typing import Any
 from lastro.analysis.model import (
     Analysis,
     BaselineComparison,
-    CountScaling,
-    Expectation,
     FactorPairs,
     LevelEffect,
     LostTrials,
     MetricAnalysis,
-    QuantileContrast,
     TwoModes,
 )
 from lastro.builders.data.encoder import Forms, encode, only, own
@@ -68,7 +55,6 @@ from lastro.stats.drift import Drift
 from lastro.stats.intervals import Estimate
 from lastro.stats.residual_checks import ResidualChecks
 from lastro.stats.simultaneous import Pair
-from lastro.stats.usl import Parameter
 from lastro.study.design import Treatment
 from lastro.study.fraction import Fraction
 
@@ -85,8 +71,6 @@ _FORMS: Forms = {
     BaselineComparison: lambda found: (
         own(found, under_floor="under_noise_floor") | {"ratio": found.ratio and only(found.ratio, "value interval")}
     ),
-    Expectation: lambda found: own(found) | {"trial": _brief(found.trial), "ratio": _brief(found.ratio)},
-    QuantileContrast: lambda found: own(found) | {"within": _brief(found.within)},
     Treatment: attrgetter("id"),
     FactorPairs: lambda factor: (
         only(factor, "factor strata all_strata left_out")
@@ -94,22 +78,13 @@ _FORMS: Forms = {
     ),
     ResidualChecks: lambda checks: own(checks, "points alpha notes") | {"outliers": len(checks.outliers)},
     TwoModes: lambda modes: (
-        own(modes, "counts contrasts")
+        own(modes, "counts")
         | {"treatments": [dict(zip(("treatment", "n", "trials"), each, strict=True)) for each in modes.counts]}
-        | only(modes, "contrasts")
     ),
     LostTrials: lambda lost: own(lost, "summary ratio"),
     Drift: lambda drift: own(drift, "points"),
-    CountScaling: lambda scaling: (
-        own(scaling, "points fit") | own(scaling.fit, "residuals residual_sd covariance", lambda_="lambda")
-    ),
     Fraction: lambda fraction: fraction.document() if fraction else None,
-    Parameter: lambda parameter: own(parameter, "standard_error"),
 }
-
-
-def _brief(found: Estimate | None) -> dict[str, Any] | None:
-    return only(found, "value interval absent_because") if found else None
 
 
 def _pair(levels: tuple[str, str], pair: Pair) -> dict[str, Any]:
