@@ -30,7 +30,6 @@ from lastro.analysis.properties import build_properties
 from lastro.analysis.remarks import (
     FEWER_BLOCKS,
     LOST_TRIALS,
-    SECOND_MODE,
     Mark,
     bounded_by,
     lost_by_its_size,
@@ -51,7 +50,6 @@ if TYPE_CHECKING:
     from lastro.results.read import CampaignData
     from lastro.results.rows import Attempt, TreatmentRow
     from lastro.stats.block_model import BlockModel
-    from lastro.stats.modes import SecondMode
 
 MANY_LOST = 0.10  # a larger fraction of the finished trials of a cell may bias its mean
 
@@ -70,7 +68,6 @@ def build_report(data: CampaignData, *, all_metrics: bool = False) -> CampaignRe
         varying=tuple(factor for factor in study.factors if len(factor.levels) > 1),
         metrics=metrics,
         models=tuple(fit.model for fit in fits),
-        second_modes=tuple(fit.second_mode for fit in fits),
         rows=rows,
         progress=progress_of(data),
         invalid_attempts=_invalid_attempts(data),
@@ -119,11 +116,10 @@ class _Trials:
 
 
 class _MetricFit(NamedTuple):
-    """What the values of one metric have in common: the comparisons with the baseline, the model, the second mode."""
+    """What the values of one metric have in common: the comparisons with the baseline, the model."""
 
     compared: Mapping[int, MeanComparison]
     model: BlockModel | None
-    second_mode: SecondMode[int] | None
 
 
 def _rows(data: CampaignData, metrics: Sequence[Metric]) -> tuple[tuple[Row, ...], tuple[_MetricFit, ...]]:
@@ -194,9 +190,8 @@ def _cells(
         elif reference != index and values[index] and values[reference] and not campaigns:
             ratio = ratio_to_baseline(values[index], values[reference], confidence)
             ratio = ratio and ratio_of_bounded(ratio, of=index in bounded, to=reference in bounded)
-        apart = fit.second_mode.trials.get(index, frozenset()) if fit.second_mode else frozenset()
         most = max(len(values[side]) for side in (index, reference))
-        own_marks = own.marks.get(metric.name, ()), _own_marks(own, len(found), ratio, most, len(apart))
+        own_marks = own.marks.get(metric.name, ()), _own_marks(own, len(found), ratio, most)
         step = fit.model.step if fit.model else 0.0
         summary = describe_points(metric, found, confidence, step) if found else None
         cells[index] = Cell(
@@ -212,15 +207,13 @@ def _cells(
     return cells, fit
 
 
-def _own_marks(own: _Trials, n: int, ratio: Estimate | None, most: int, apart: int) -> Iterator[Mark]:
-    """Yield the remarks of the analysis on `n` values, some of them `apart`; `most` is n, or that of the baseline."""
+def _own_marks(own: _Trials, n: int, ratio: Estimate | None, most: int) -> Iterator[Mark]:
+    """Yield the remarks of the analysis on `n` values; `most` is n, or that of the baseline."""
     if ratio and ratio.pairing == "paired" and ratio.sides[0] < most:
         yield Mark(FEWER_BLOCKS, ratio.sides[0], "with a trial of the baseline in the same block")
     finished = len(own.valid) + own.invalid
     if n and finished - n > MANY_LOST * finished:
         yield Mark(LOST_TRIALS, finished - n, f"without a valid value, of {finished}")
-    if apart:
-        yield Mark(SECOND_MODE, apart, f"apart from the others, of {n}")
 
 
 def _fit(
@@ -231,15 +224,13 @@ def _fit(
     campaigns: Mapping[int, int] | None,
 ) -> _MetricFit:
     """Fit exact values; the comparisons with the baselines are one family."""
-    from lastro.stats.modes import second_mode
-
     model = fit_model(metric, exact, campaigns)
     pairs = [(index, references[index]) for index in exact if references[index] != index]
     pairs = [(index, reference) for index, reference in pairs if reference in exact]
     sides = [({index: 1.0}, {reference: 1.0}) for index, reference in pairs]
     found = compare(model, sides, confidence, planned=len(pairs) <= MOST_PLANNED) if model else ()
     compared = {index: comparison for (index, _), comparison in zip(pairs, found, strict=True)}
-    return _MetricFit(compared, model, second_mode({index: by_block(points) for index, points in exact.items()}))
+    return _MetricFit(compared, model)
 
 
 def fit_model(

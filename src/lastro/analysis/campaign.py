@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from lastro.results.read import LaterHistograms, LaterSeries
     from lastro.results.rows import Attempt
     from lastro.stats.block_model import BlockModel
-    from lastro.stats.modes import SecondMode
 
 Status = Literal["measured", "partly", "invalid", "unavailable", "pending"]
 Decision = Literal["different", "same", "unknown"]
@@ -190,11 +189,6 @@ class MetricView:
         return self.report.models[self.index]
 
     @property
-    def second_mode(self) -> SecondMode[int] | None:
-        """The second mode of the exact values of the metric, by treatment; None without one."""
-        return self.report.second_modes[self.index]
-
-    @property
     def step(self) -> float:
         """The resolution of the values of the metric; 0 if they are exact, or if there are none."""
         return self.model.step if self.model else 0.0
@@ -266,7 +260,6 @@ class CampaignResults:
     varying: tuple[Factor, ...]
     metrics: tuple[Metric, ...]
     models: tuple[BlockModel | None, ...]
-    second_modes: tuple[SecondMode[int] | None, ...]
     rows: tuple[Row, ...]
     progress: Progress
     invalid_attempts: tuple[InvalidAttempt, ...]
@@ -296,7 +289,6 @@ class CampaignResults:
             self,
             metrics=self.metrics[:n],
             models=self.models[:n],
-            second_modes=self.second_modes[:n],
             rows=tuple(replace(row, cells=row.cells[:n]) for row in self.rows),
         )
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from lastro.stats.drift import Drift
     from lastro.stats.intervals import Estimate, Interval, Summary
     from lastro.stats.notes import Note
-    from lastro.stats.residual_checks import ResidualChecks
     from lastro.stats.simultaneous import Pair
     from lastro.study.design import Treatment
 
@@ -170,22 +169,6 @@ class SerialDependence:
 
 
 @dataclass(frozen=True, slots=True)
-class TwoModes:
-    """A second mode of a metric: `n` of its `trials` lie apart from the others of their treatment and block.
-
-    `distance` is how far: where `relative`, a ratio (0.8 is 20 % lower), else in the metric's unit; `sds` is its size
-    in standard deviations of the noise. `counts` are (treatment, its trials apart, its trials), the largest fraction
-    first."""
-
-    n: int
-    trials: int
-    distance: float
-    relative: bool
-    sds: float
-    counts: tuple[tuple[Treatment, int, int], ...]
-
-
-@dataclass(frozen=True, slots=True)
 class LostTrials:
     """A treatment of which many trials have no valid value: `lost` of `trials` finished ones.
 
@@ -240,10 +223,8 @@ class MetricAnalysis:
     comparisons: tuple[BaselineComparison, ...]
     correction: Correction
     pairs: tuple[FactorPairs, ...]
-    checks: ResidualChecks | None
     drift: Drift | None
     serial: SerialDependence | None
-    second_mode: TwoModes | None
     lost: tuple[LostTrials, ...]
     floor: float | None
     floor_note: Note | None

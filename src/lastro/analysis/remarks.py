@@ -25,9 +25,8 @@ if TYPE_CHECKING:
 # The analysis itself makes these remarks.
 FEWER_BLOCKS = "fewer blocks"
 LOST_TRIALS = "lost trials"
-SECOND_MODE = "second mode"
 
-KINDS = (*KINDS_OF_REMARKS, FEWER_BLOCKS, LOST_TRIALS, SECOND_MODE)  # in the order of their marks
+KINDS = (*KINDS_OF_REMARKS, FEWER_BLOCKS, LOST_TRIALS)  # in the order of their marks
 _BY_SIZE = {TOO_SHORT, TOO_FEW, GENERATOR_DELAY, AMONG_LOST, GOAL_NOT_MET, AT_LEAST, GIVEN_BACK}
 BY_SIZE_OF_POOLED = _BY_SIZE - {TOO_FEW}  # for the packets of all trials together, which may be enough
 

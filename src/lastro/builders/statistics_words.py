@@ -17,7 +17,7 @@ from lastro.stats.notes import N_
 from lastro.units import human_duration, significant
 from lastro.words.estimates import p_text, share_text
 from lastro.words.language import Language
-from lastro.words.mean_caveats import lost_sentences, mode_sentences
+from lastro.words.mean_caveats import lost_sentences
 from lastro.words.numbers import MINUS, ratio_text
 
 if TYPE_CHECKING:
@@ -34,9 +34,8 @@ EFFECT_WORDS: dict[Verdict, str] = {
 def statistics_sentences(metric: MetricAnalysis, say: Language) -> tuple[str, ...]:
     """Return sentences on one metric: the leading factor, the widest effect, and interactions.
 
-    First comes what restricts the use of its means: a second mode, and lost trials."""
+    First comes what restricts the use of its means: lost trials."""
     return (
-        *mode_sentences(metric, say),
         *lost_sentences(metric, say),
         *_of_metric(metric, say),
         *_compared(metric, say),
@@ -146,17 +145,6 @@ NO_FLOOR = N_(
     "The noise floor of this host is not known; the command lastro noise-floor measures it by comparing the baseline "
     "with itself."
 )
-
-
-def check_sentences(metric: MetricAnalysis, say: Language) -> Iterator[str]:
-    """Yield whether the residuals look normal."""
-    checks = metric.checks
-    if checks is None:
-        return
-    if checks.shapiro_p is not None:
-        words = say("residuals look normal") if checks.looks_normal else say("residuals are not normal")
-        yield f"{words[:1].upper()}{words[1:]} (Shapiro–Wilk, p {p_text(checks.shapiro_p, say, sign=True)})."
-    yield from (f"{text[:1].upper()}{text[1:]}." for text in map(say.note, checks.notes))
 
 
 def time_sentences(metric: MetricAnalysis, alpha: float, say: Language) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Sentences on what restricts the use of the means of a metric: a second mode, and trials that were lost."""
+"""Sentences on what restricts the use of the means of a metric: trials that were lost."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING
 
 from lastro.stats.notes import N_
 from lastro.units import significant
-from lastro.words.estimates import share_text
 from lastro.words.language import Language
 from lastro.words.numbers import MINUS, mean_text, ratio_text
-from lastro.words.phrases import behind_number
 
 if TYPE_CHECKING:
     from lastro.analysis.model import LostTrials, MetricAnalysis
@@ -22,41 +20,6 @@ _HOLDS = {
     True: N_("The verdict is the same at both ends."),
     False: N_("The verdict is not the same at both ends: it depends on the lost trials."),
 }
-
-
-def mode_sentences(metric: MetricAnalysis, say: Language) -> Iterator[str]:
-    """Yield that some trials lie apart, how far and in which treatments; nothing without a second mode."""
-    modes, name = metric.second_mode, metric.metric.name
-    if modes is None:
-        return
-    size = {"n": say.integer(modes.n), "trials": say.count(modes.trials, "trial"), "metric": name}
-    size["share"] = share_text(modes.n / modes.trials, say)
-    size["sds"] = say.number(f"{modes.sds:.1f}")
-    distance = significant(modes.distance, 2).replace("-", MINUS)
-    if modes.relative:
-        yield say(
-            "A second mode: in {n} of {trials} ({share}), {metric} is about {ratio} times that of the others of "
-            "the same treatment and block, {sds} standard deviations of the noise away.",
-            ratio=say.number(distance),
-            **size,
-        )
-    else:
-        yield say(
-            "A second mode: in {n} of {trials} ({share}), {metric} differs by about {difference} from the others of "
-            "the same treatment and block, {sds} standard deviations of the noise.",
-            difference=say.number(distance) + behind_number(metric.metric.unit, say),
-            **size,
-        )
-    apart = [(treatment, n, trials) for treatment, n, trials in modes.counts if n]
-    named = [
-        say("{treatment} {n} of {all}", treatment=treatment.label, n=n, all=trials)
-        for treatment, n, trials in apart[:MOST]
-    ]
-    yield say(
-        "These trials are: {treatments}. A mean describes neither group, and in simulations 95 % intervals of such "
-        "means hold the truth in 62 to 95 %: look at the points.",
-        treatments="; ".join((*named, *_more(len(apart), say))),
-    )
 
 
 def lost_sentences(metric: MetricAnalysis, say: Language) -> Iterator[str]:

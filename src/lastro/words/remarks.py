@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from lastro.analysis.remarks import FEWER_BLOCKS, LOST_TRIALS, SECOND_MODE, Mark
+from lastro.analysis.remarks import FEWER_BLOCKS, LOST_TRIALS, Mark
 from lastro.analysis.remarks import KINDS as KNOWN
 from lastro.results.samples import (
     AMONG_LOST,
@@ -28,13 +28,13 @@ from lastro.stats.notes import N_
 from lastro.words.language import Language
 
 _UNKNOWN = "*"
-_SIGNS = dict(zip(KNOWN, "†‡§¶°↻‖⁺≫⊘⊕⊖∞≠⊗⊙∩∅⁑", strict=True))
+_SIGNS = dict(zip(KNOWN, "†‡§¶°↻‖⁺≫⊘⊕⊖∞≠⊗⊙∩∅", strict=True))
 KINDS = (
     N_("generator-limited"), N_("through a cache"), N_("wrong clock"), N_("clock not verified"),
     N_("too short to time"), N_("closed loop"), N_("peak of a whole life"), N_("at least"),
     N_("overloaded"), N_("generator delay"), N_("segments beyond the MTU"), N_("too few packets"),
     N_("among lost packets"), N_("other traffic"), N_("goal not met"), N_("memory given back"), N_("fewer blocks"),
-    N_("lost trials"), N_("second mode"),
+    N_("lost trials"),
 )  # fmt: skip
 MEANINGS = {
     GENERATOR_LIMITED: N_(
@@ -117,10 +117,6 @@ MEANINGS = {
         "more than a tenth of the finished trials have no valid value: if they were lost because of what they "
         "measured, the mean and its ratio are biased. The statistics of a report give bounds."
     ),
-    SECOND_MODE: N_(
-        "some trials lie far apart from the others of the same treatment and block, as if the host had been in another "
-        "state: a mean then describes neither group. The statistics of a report give medians and quantiles."
-    ),
 }
 SHORT = {
     GENERATOR_LIMITED: N_("generator-limited: a lower bound"),
@@ -141,7 +137,6 @@ SHORT = {
     GIVEN_BACK: N_("other programs gave back more memory than the network took"),
     FEWER_BLOCKS: N_("the ratio is over fewer blocks than the mean"),
     LOST_TRIALS: N_("more than a tenth of the trials lost"),
-    SECOND_MODE: N_("some trials lie apart, a second mode: the interval of the mean holds less often than it says"),
 }
 
 

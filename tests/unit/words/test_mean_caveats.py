@@ -1,4 +1,4 @@
-"""What restricts the use of means: a second mode and lost trials, from a campaign to the pages of its report."""
+"""What restricts the use of means: lost trials, from a campaign to the pages of its report."""
 
 from __future__ import annotations
 
@@ -67,50 +67,10 @@ def by_platform(lost: tuple[LostTrials, ...]) -> dict[str, LostTrials]:
     return {str(each.treatment.levels["platform"]): each for each in lost}
 
 
-# A second mode
-
-
-def test_a_campaign_with_one_mode_and_every_trial_says_nothing(tmp_path: Path) -> None:
+def test_a_campaign_with_every_trial_says_nothing(tmp_path: Path) -> None:
     report = report_of(tmp_path / "c")
-    metric = analysed(report)
-    assert metric.second_mode is None and metric.lost == () and not report.kinds_of_marks
-    page = render_markdown(content(report))
-    assert "second mode" not in page and "lost" not in page
-    assert document(report)["analysis"]["throughput"]["second_mode"] is None
-
-
-def test_a_second_mode_is_counted_for_each_treatment_and_marked(tmp_path: Path) -> None:
-    report = report_of(tmp_path / "c", slow=0.7)
-    modes = analysed(report).second_mode
-    assert modes is not None and (modes.n, modes.trials) == (6, 40) and modes.distance == pytest.approx(0.7, abs=0.02)
-    counts = [(treatment.levels["platform"], n, trials) for treatment, n, trials in modes.counts]
-    assert counts == [("docker", 3, 10), ("runc", 2, 10), ("kvm", 1, 10), ("native", 0, 10)]
-    marks = {row.treatment.levels["platform"]: row.cells[0].marks for row in report.rows}
-    assert not marks["native"] and [(mark.kind, mark.n) for mark in marks["docker"]] == [("second mode", 3)]
-
-
-@pytest.mark.usefixtures("undrawn")
-def test_every_document_reports_a_second_mode(tmp_path: Path) -> None:
-    report = report_of(tmp_path / "c", slow=0.7)
-    said = sentences(report)
-    assert said.startswith(
-        "A second mode: in 6 of 40 trials (15.0\xa0%), throughput is about 0.71 times that of the others"
-    )
-    assert "docker 3 of 10; runc 2 of 10; kvm 1 of 10." in said
-    page = render_markdown(content(report))
-    assert " ⁑" in page
-    assert "A second mode: in 6 of 40 trials" in render_html(content(report))
-    assert "A second mode: in 6 of 40 trials" in render_latex(content(report))
-    assert "Uma segunda moda: em 6 de 40 ensaios (15,0\xa0%)" in sentences(report, "pt-BR")
-    found = document(report)["analysis"]["throughput"]["second_mode"]
-    assert (found["n"], found["trials"], found["relative"]) == (6, 40, True)
-    assert [each["n"] for each in found["treatments"]] == [3, 2, 1, 0]
-
-
-def test_without_a_baseline_a_second_mode_has_no_table(tmp_path: Path) -> None:
-    report = report_of(tmp_path / "c", slow=0.7, baseline="")
-    assert "A second mode" in sentences(report)
-    assert "Medians and quantiles against" not in render_markdown(content(report))
+    assert analysed(report).lost == () and not report.kinds_of_marks
+    assert "lost" not in render_markdown(content(report))
 
 
 # Lost trials
