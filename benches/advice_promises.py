@@ -23,7 +23,7 @@ from lastro.stats.blocks_needed import MOST, blocks_needed
 from lastro.stats.contrasts import compare
 from lastro.stats.families import MOST_PLANNED
 from lastro.stats.future_widths import RatioIntervals
-from lastro.stats.noise_posterior import drawn_population
+from lastro.stats.noise_posterior import SPREAD
 from lastro.stats.stopping import relative_half_width
 
 Values = npt.NDArray[np.float64]
@@ -32,8 +32,16 @@ ASSURANCES, PROBABLE, PILOTS = (0.5, 0.8), 0.9, (2, 3, 5, 10)
 _MOST_SIMULATED = 300  # trials of each cell; the spread that more of them show hardly varies
 _DRAWS = 250  # so that it is faster: the average rate does not depend on their number
 _MOST_NOISE = 1e4  # where more would need far over a million blocks, and values beyond the range of a float
+
+
+def drawn_population(cells: int, rng: np.random.Generator) -> Values:
+    """Noises of cells of the population that the advice assumes, with a median of 1."""
+    spread = SPREAD * np.abs(rng.standard_normal())
+    return np.asarray(np.exp(spread * rng.standard_normal(cells)))
+
+
 NOISES: dict[str, Callable[[np.random.Generator, int], Values]] = {
-    "as assumed": lambda rng, cells: np.minimum(drawn_population(cells, 1, rng)[0], _MOST_NOISE),
+    "as assumed": lambda rng, cells: np.minimum(drawn_population(cells, rng), _MOST_NOISE),
     "equal": lambda rng, cells: np.ones(cells),
     "evenly to 5 times": lambda rng, cells: rng.permutation(np.geomspace(1, 5, cells)),
     "one 5 times": lambda rng, cells: np.where(np.arange(cells) == cells - 1, 5.0, 1.0),

@@ -15,13 +15,13 @@ from lastro.stats.blocks_needed import MOST, BlocksNeeded, blocks_needed
 from lastro.stats.contrasts import compare
 from lastro.stats.future_widths import MeanIntervals, RatioIntervals, model_noise
 from lastro.stats.intervals import t_quantile
-from lastro.stats.noise_posterior import SPREAD, Residuals, drawn_noise, drawn_population
+from lastro.stats.noise_posterior import SPREAD, Residuals, drawn_noise
 
 from ..support.products import combinations
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benches"))
 
-from advice_promises import ASSURANCES, PILOTS, PROBABLE, rates
+from advice_promises import ASSURANCES, PILOTS, PROBABLE, drawn_population, rates
 
 
 def logs(*steps: float) -> RatioIntervals:
@@ -69,7 +69,7 @@ def test_widths_are_those_of_a_report(log: bool, cells: int, blocks: int) -> Non
     rng, off = np.random.default_rng([log, cells, blocks]), []
     pairs = [(cell, 0) for cell in range(1, cells)]
     for _ in range(5):
-        noise = 0.02 * np.minimum(drawn_population(cells, 1, rng)[0], 5)
+        noise = 0.02 * np.minimum(drawn_population(cells, rng), 5)
         values = rng.uniform(50, 100, cells)[:, None] * np.exp(noise[:, None] * rng.standard_normal((cells, blocks)))
         values *= 1 + 0.05 * rng.standard_normal(blocks)
         model = BlockModel.of({cell: dict(enumerate(row)) for cell, row in enumerate(values.tolist())}, log=log)

@@ -17,9 +17,7 @@ from lastro.analysis.modes import two_modes
 from lastro.analysis.noise_floor import floor_here
 from lastro.analysis.pairs import factor_pairs
 from lastro.analysis.trends import drift_of, serial_dependence
-from lastro.stats.intervals import alpha_of
 from lastro.stats.notes import N_, Note
-from lastro.stats.residual_checks import check_residuals
 
 __all__ = ["analyse", "analyse_metric"]
 
@@ -52,7 +50,6 @@ def analyse_metric(view: MetricView) -> MetricAnalysis:
         comparisons=comparisons,
         correction=correction,
         pairs=factor_pairs(data, effects, floor),
-        checks=check_residuals(anova, alpha=alpha_of(data.confidence)) if anova else None,
         drift=drift_of(view),
         serial=serial_dependence(view),
         second_mode=two_modes(view),

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lastro.results.rows import Attempt
 
 NOTE = "doses"
-_MOST = 1e18  # of any quantity: more is no reading, and sums must not overflow
+_MOST = 1e18  # of any quantity: more is not a reading, and sums must not overflow
 _PLATFORM = "platform"
 _PLACE = ("anomaly", _PLATFORM, "isolation")  # what decides how a neighbour runs
 _UNEQUAL = 2.0  # the ratio of two doses above which they are not the same neighbour

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from functools import partial
 from itertools import combinations
 from typing import TYPE_CHECKING
 
@@ -23,12 +22,10 @@ def variance_of(data: MetricValues) -> tuple[Anova | None, Note | None, tuple[No
     """Return the analysis of variance (or None), the reason why there is none (or None), and notes on it.
 
     It is of Type II, with blocks as a factor where there are several, and with interactions up to the highest order
-    that the data allow. It is on the scale of the model of the metric; where that has no noise to choose by, it uses
-    logarithms where all values are positive and logarithms fit better."""
+    that the data allow, and on the scale of the model of the metric."""
     if why := _why_none(data):
         return None, why, ()
     from lastro.stats.anova import anova
-    from lastro.stats.residual_checks import LOGS_FIT_BETTER, log_advantage
 
     treatments, blocks, values = zip(*data.trials(), strict=True)
     factors = {name: [data.levels[index][name] for index in treatments] for name in data.factors}
@@ -36,14 +33,8 @@ def variance_of(data: MetricValues) -> tuple[Anova | None, Note | None, tuple[No
     order = _order(data)
     if order < 1:
         return None, Note(N_("too few trials to distinguish the effects of the factors from noise")), ()
-    fitted = partial(anova, values, factors, block=block, order=order, repeats=data.fraction.repeats)
-    if data.model is not None and data.model.has_noise:
-        found = fitted(log=data.model.log)
-        return found, None, tuple(_notes(data, order, found))
-    found = fitted()
-    if min(values) > 0:
-        of_logs = fitted(log=True)
-        found = of_logs if (log_advantage(found, of_logs, values) or 0.0) > LOGS_FIT_BETTER else found
+    log = data.model is not None and data.model.log
+    found = anova(values, factors, block=block, order=order, repeats=data.fraction.repeats, log=log)
     return found, None, tuple(_notes(data, order, found))
 
 

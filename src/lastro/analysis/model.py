@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from lastro.stats.drift import Drift
     from lastro.stats.intervals import Estimate, Interval, Summary
     from lastro.stats.notes import Note
-    from lastro.stats.residual_checks import ResidualChecks
     from lastro.stats.simultaneous import Pair
     from lastro.study.design import Treatment
 
@@ -247,7 +246,6 @@ class MetricAnalysis:
     comparisons: tuple[BaselineComparison, ...]
     correction: Correction
     pairs: tuple[FactorPairs, ...]
-    checks: ResidualChecks | None
     drift: Drift | None
     serial: SerialDependence | None
     second_mode: TwoModes | None

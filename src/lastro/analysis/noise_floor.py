@@ -6,11 +6,9 @@ The format in which a campaign stores them:
     directory    of the A/A campaign; at_utc, when its floors were computed
     blocks       of the study that is judged; confidence
     pairs        the number that the A/A campaign planned; apart, the blocks from one trial of a pair to the other
-    metrics      {name: {floor, treatment, absent_because, n_pairs, ratio, interval, observed, resampled}}
+    metrics      {name: {floor, treatment, absent_because, n_pairs, ratio, interval}}
                  of the baseline treatment with the highest floor, a fraction (0.03: 3 %)
-                 observed, resampled: false positives {count, n, interval}
-    observed     the same over all metrics and treatments; metrics of one trial depend on each other
-    between      the spread between several A/A campaigns, as `analysis.between` describes it; null for one
+    between      the spread between several A/A campaigns, as `analysis.campaign_spread` describes it; null for one
     guest        the virtual machine that was the host {title, emulated, partly}, as in `lastro results --json`; null
                  for a real host"""
 
@@ -25,7 +23,7 @@ from lastro.analysis.campaign_spread import BetweenCampaigns, between_campaigns
 from lastro.analysis.campaign_spread import to_dict as between_dict
 from lastro.results.samples import Metric
 from lastro.stats.intervals import Interval
-from lastro.stats.noise_floor import FORMAT, NoiseFloor, Rate, distance, noise_floor, pairs_of, rate, rescaled
+from lastro.stats.noise_floor import FORMAT, NoiseFloor, distance, noise_floor, pairs_of, rescaled
 from lastro.stats.notes import N_, Note
 from lastro.study.design import treatments
 from lastro.study.model import Study
@@ -54,9 +52,8 @@ class MetricFloor:
 class NoiseFloors:
     """The noise floors of an A/A campaign; the two trials of a pair are `apart` blocks from each other.
 
-    `metrics` has the noisiest treatment of each metric; `observed` counts false positives over all metrics and
-    treatments. `between` is None for a single A/A campaign. `guest` is where all A/A campaigns ran; None for real
-    hosts."""
+    `metrics` has the noisiest treatment of each metric. `between` is None for a single A/A campaign. `guest` is where
+    all A/A campaigns ran; None for real hosts."""
 
     directory: str
     blocks: int
@@ -64,7 +61,6 @@ class NoiseFloors:
     apart: int
     confidence: float
     metrics: tuple[MetricFloor, ...]
-    observed: Rate
     between: BetweenCampaigns | None = None
     guest: MeasuredIn | None = None
 
@@ -77,7 +73,7 @@ def noise_floors(reports: Sequence[CampaignResults], study: Study) -> NoiseFloor
     found: list[MetricFloor] = []
     for view in report.views:
         for row, cell in view:
-            # Where the study ended a search, equal values are no evidence of low noise.
+            # Where the study ended a search, equal values do not show low noise.
             pairs = pairs_of(by_block(() if cell.bounded else cell.points), design.replicates, apart)
             # Seed by treatment, not by metric: all metrics of a trial are tossed together.
             seed = f"{design.seed}:{row.treatment.label}"
@@ -87,7 +83,6 @@ def noise_floors(reports: Sequence[CampaignResults], study: Study) -> NoiseFloor
             found.append(MetricFloor(view.metric, row.treatment.label, floor))
     found.sort(key=lambda each: -1.0 if each.found.floor is None else each.found.floor, reverse=True)
     noisiest = tuple(next(each for each in found if each.metric == metric) for metric in report.metrics)
-    observed = [each.found.observed for each in found]
     return NoiseFloors(
         directory=report.directory,
         blocks=blocks,
@@ -95,7 +90,6 @@ def noise_floors(reports: Sequence[CampaignResults], study: Study) -> NoiseFloor
         apart=apart,
         confidence=design.confidence,
         metrics=noisiest,
-        observed=rate(sum(each.count for each in observed), sum(each.n for each in observed), design.confidence),
         between=between_campaigns(reports),
         guest=MeasuredIn.among([report.guest for report in reports], CAMPAIGNS_IN),
     )
@@ -140,7 +134,6 @@ def to_dict(floors: NoiseFloors, at_utc: str) -> dict[str, Any]:
         "apart": floors.apart,
         "confidence": floors.confidence,
         "metrics": {each.metric.name: _metric(each) for each in floors.metrics},
-        "observed": _rate(floors.observed),
         "between": between_dict(floors.between),
         "guest": floors.guest and floors.guest.to_dict(),
     }
@@ -155,13 +148,7 @@ def _metric(each: MetricFloor) -> dict[str, Any]:
         "n_pairs": each.found.pairs,
         "ratio": ratio.value if ratio else None,
         "interval": _interval(ratio.interval if ratio else None),
-        "observed": _rate(each.found.observed),
-        "resampled": _rate(each.found.resampled),
     }
-
-
-def _rate(found: Rate) -> dict[str, Any]:
-    return {"count": found.count, "n": found.n, "interval": _interval(found.interval)}
 
 
 def _interval(interval: Interval | None) -> dict[str, float] | None:

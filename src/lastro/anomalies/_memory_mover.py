@@ -51,7 +51,7 @@ class MemoryMover(Anomaly):
         return ["perl", _PROGRAM.name, self.does, *each, f"{demand.timeout_s:.0f}", str(_COUNTS)]
 
     def fitted(self, demand: Demand, neighbour: Instance) -> Demand:
-        """Return the demand with the memory of all workers: so many times the cache, or half of what there is."""
+        """Return the demand with the memory of all workers: a multiple of the cache, or half of what there is."""
         resources = neighbour.testbed.on_own_cpus(neighbour.spec.resources)
         cache_bytes = last_level_cache_bytes(neighbour.testbed.host, resources.cpuset) or _USUAL_CACHE_BYTES
         most = min(_available_bytes(neighbour), resources.memory_bytes or float("inf")) // _SHARE

@@ -1,6 +1,6 @@
 """Offloads of links switched off, so that each frame is one that a wire could carry.
 
-With offloads, a link hands over segments of up to 64 kB, whose checksums nobody has computed. Source: ethtool(8), and
+With offloads, a link hands over segments of up to 64 kB, whose checksums are not computed. Source: ethtool(8), and
 networking/segmentation-offloads.rst of Linux."""
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from lastro.testbed import Testbed
 
 UNFINISHED = "ethtool --offload $link tx off tso off gso off"  # what a sender leaves to the next device
 # Some links, such as macvlan, keep segmentation. There, the kernel's segments get the size of one frame. What cannot be
-# switched off is no error here: each trial checks the size of its frames.
+# switched off is not an error here: each trial checks the size of its frames.
 EVERYTHING = (
     "ethtool --offload $link tx off rx off tso off gso off gro off || true; "
     'ethtool --show-offload $link | grep -q "^tcp-segmentation-offload: off" || '

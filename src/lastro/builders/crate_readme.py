@@ -1,6 +1,6 @@
 """The texts of a bundle for people: its README, and how to cite it.
 
-They are in English, as file names are, whatever the language of the report."""
+They are in English, as file names are, also where the report is in another language."""
 
 from __future__ import annotations
 

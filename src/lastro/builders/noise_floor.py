@@ -8,7 +8,6 @@ from lastro.analysis.campaign_spread import BetweenCampaigns
 from lastro.analysis.noise_floor import MetricFloor, NoiseFloors
 from lastro.document import Block, Items, Table
 from lastro.stats.intervals import alpha_of
-from lastro.stats.noise_floor import Rate
 from lastro.stats.notes import N_
 from lastro.units import human_duration, significant
 from lastro.words.campaign import of_guest, place_of
@@ -21,7 +20,7 @@ KEPT_WITH, KEPT_IN = N_("kept with {place}, for its report"), N_("kept in {place
 def noise_floor_blocks(floors: NoiseFloors, say: Language) -> Iterator[Block]:
     """Yield the guest that has the floors, if any, their table and an explanation."""
     yield Items(tuple(of_guest(floors.guest, say)))
-    columns = (say("metric"), say("noise floor"), say("A/A ratio"), say("excludes 1"), say("noisiest baseline"))
+    columns = (say("metric"), say("noise floor"), say("A/A ratio"), say("noisiest baseline"))
     yield Table("noise-floor", "", columns, tuple(_row(each, say) for each in floors.metrics))
     yield Items(tuple(_explanation(floors, say)))
 
@@ -32,7 +31,6 @@ def _row(each: MetricFloor, say: Language) -> tuple[str, ...]:
         each.metric.name,
         _share(found.floor, say),
         ratio_text(found.ratio, say) if found.ratio else "—",
-        _share(found.resampled.share, say),
         each.treatment,
     )
 
@@ -41,8 +39,7 @@ def _explanation(floors: NoiseFloors, say: Language) -> Iterator[str]:
     place = place_of([floors.guest], say)
     yield say(
         "Noise floor: with {blocks} blocks, the baseline differs from itself{where} by more than that in {rate} of "
-        "campaigns. Excludes 1: how often an interval shows a difference that is not there, in pseudo-experiments on "
-        "the pairs; the stated rate is {rate}.",
+        "campaigns.",
         blocks=floors.blocks,
         where=f", {place}," if place else f" {say('on this host')}",
         rate=say.number(f"{100 * alpha_of(floors.confidence):.4g} %"),
@@ -50,12 +47,6 @@ def _explanation(floors: NoiseFloors, say: Language) -> Iterator[str]:
     yield say(
         "The two trials of a pair were as far apart as in a block of the study: {blocks} of the A/A campaign.",
         blocks=say.count(floors.apart, "block"),
-    )
-    yield say(
-        "Of {n} comparisons within the A/A campaign itself, {rate} excluded 1 (metrics of one trial depend on each "
-        "other).",
-        n=floors.observed.n,
-        rate=_rate(floors.observed, say),
     )
     for each in floors.metrics:
         if each.found.absent_because:
@@ -84,11 +75,3 @@ def _between(found: BetweenCampaigns, say: Language) -> str:
 
 def _share(value: float | None, say: Language) -> str:
     return "—" if value is None else say.number(f"{significant(100 * value, 3)} %")
-
-
-def _rate(found: Rate, say: Language) -> str:
-    if found.interval is None:
-        return str(found.count)
-    return (
-        f"{found.count} ({say('{low} to {high}', low=f'{found.interval.low:.0%}', high=f'{found.interval.high:.0%}')})"
-    )

@@ -70,7 +70,8 @@ def _on_a_new_host(pooled: Sequence[PooledEffect], say: Language) -> Iterator[st
 def notes(found: PooledStudy, say: Language) -> Iterator[str]:
     """Yield how to read the tables."""
     confidence = percent(found.confidence)
-    n_pooled, n_apart = (sum(map(bool, each)) for each in _both(found.effects))
+    n_pooled = sum(bool(effect.pooled) for effect in found.effects)
+    n_apart = sum(bool(effect.apart) for effect in found.effects)
     if n_pooled:
         yield say(
             "Mean over hosts: of the logarithms of the ratios, by random effects ({method}), with its {confidence} "
@@ -212,7 +213,3 @@ def _label(effect: PooledEffect, say: Language) -> str:
     if effect.strata == effect.all_strata:
         return effect.label
     return f"{effect.label} ({say('{n} of {all} combinations', n=effect.strata, all=effect.all_strata)})"
-
-
-def _both(effects: Sequence[PooledEffect]) -> tuple[list[bool], list[bool]]:
-    return [bool(effect.pooled) for effect in effects], [bool(effect.apart) for effect in effects]

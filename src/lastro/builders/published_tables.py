@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,6 @@ from lastro.builders.tables import captioned
 from lastro.document import Block, Figures, Fold, Paragraph, Table, section
 from lastro.stats.intervals import Interval
 from lastro.stats.notes import N_
-from lastro.study.model import Levels
 from lastro.units import significant
 from lastro.words.campaign import percent, place, titled
 from lastro.words.estimates import estimate_text, number_text
@@ -62,7 +61,7 @@ def published_blocks(content: Content, plates: Plates) -> Iterator[Block]:
 
 def printed_table(found: MatchedTable, confidence: float, say: Language) -> Table:
     """Return a printed table with two columns for each of its own: as printed, and measured here."""
-    names = _names([row.at for row in found.table.rows])
+    names = tuple(dict.fromkeys(name for row in found.table.rows for name in row.at))
     heads: list[str] = []
     for column, metric in zip(found.table.columns, found.metrics, strict=True):
         name = column.heading or column.metric
@@ -141,10 +140,6 @@ def bars_table(found: MatchedBars, confidence: float, say: Language, *, noted: b
         ),
         dense=True,
     )
-
-
-def _names(sides: Sequence[Levels]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(name for side in sides for name in side))
 
 
 def here_text(here: MatchedMean, say: Language) -> str:

@@ -15,7 +15,6 @@ from lastro.builders.results_grid import results_grid
 from lastro.builders.search_tables import tables_of
 from lastro.builders.stat_tables import claims_table, effects_table, interaction_table, tables_behind
 from lastro.builders.statistics_words import (
-    check_sentences,
     metric_summary,
     noise_floor_sentence,
     statistics_sentences,
@@ -241,14 +240,12 @@ def _statistics(content: Content, plates: Plates) -> Iterator[Block]:
     yield Heading(say("The statistics behind it"), "statistics", say("Statistics"))
     yield Paragraph(say(words.HOW_TO_READ), dim=True)
     yield Paragraph(noise_floor_sentence(content.analysis, say))
-    for at, metric in enumerate(content.analysis.metrics):
+    for metric in content.analysis.metrics:
         tables = (captioned(table, content.report, say) for table in tables_behind(metric, say))
         first, *others = (table if table else Paragraph(table.note, dim=True) for table in tables)
         body = (
             Paragraph(" ".join(statistics_sentences(metric, say))),
             first,
-            Paragraph(" ".join(check_sentences(metric, say))),
-            Figures(plates.of("checks", metric=at)),
             *others,
         )
         summary = (Span(metric.metric.name, "strong"), Span(f": {metric_summary(metric, say)}"))

@@ -10,7 +10,7 @@ from lastro.analysis.campaign import CampaignResults, Cell, MetricView, Row
 from lastro.analysis.verdicts import Verdict, verdict
 from lastro.builders.content import Content
 from lastro.builders.tables import captioned, levels_of, n_text, results_table
-from lastro.document import Grid, GridCell, GridRow, Span, Text
+from lastro.document import Grid, GridCell, GridRow, Span
 from lastro.stats.intervals import Estimate
 from lastro.words import campaign as words
 from lastro.words.absences import DASH, absences, has_ratios, is_alone, lacks_ratio
@@ -50,7 +50,7 @@ def results_grid(content: Content) -> Grid:
         tuple(_rows(content, hoisted, len(head))),
         tables,
         note=" ".join(_note(report, say)),
-        legend=tuple(_meanings(report, say)),
+        legend=tuple((Span(say(kind), "warning"), Span(f" {meaning(kind, say)}")) for kind in report.kinds_of_marks),
         summary=say("Show all {n} treatments", n=say.integer(len(report.rows))) if many else "",
     )
 
@@ -72,10 +72,6 @@ def _note(report: CampaignResults, say: Language) -> Iterator[str]:
     yield from absences(report, say)
     if report.on_logs:
         yield f"{', '.join(report.on_logs)}: {say(GEOMETRIC)}."
-
-
-def _meanings(report: CampaignResults, say: Language) -> Iterator[Text]:
-    return ((Span(say(kind), "warning"), Span(f" {meaning(kind, say)}")) for kind in report.kinds_of_marks)
 
 
 def _rows(content: Content, hoisted: int, width: int) -> Iterator[GridRow]:

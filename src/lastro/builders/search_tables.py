@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lastro.analysis.campaign import CampaignResults, Row
+from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.searches import Search, SearchEnding, searches
 from lastro.builders.tables import levels_of
 from lastro.document import Table
@@ -20,7 +20,13 @@ def searches_table(report: CampaignResults, search: Search, say: Language) -> Ta
     factors = tuple(factor.name for factor in report.varying) or (say("treatment"),)
     columns = (*factors, search.metric.name, say("kind"), say("trials"), say("what ended the search"))
     rows = tuple(
-        (*levels_of(report, row, say), values_text(each, say), say(_kind(each)), _trials(each, row, say), each.text)
+        (
+            *levels_of(report, row, say),
+            values_text(each, say),
+            say(LIMIT if each.limit else BOUND),
+            say("{n} of {all}", n=len(each.values), all=row.n_valid),
+            each.text,
+        )
         for row, ended in search.rows
         for each in ended
     )
@@ -38,19 +44,11 @@ NOTE = N_(
 )
 
 
-def _kind(each: SearchEnding) -> str:
-    return LIMIT if each.limit else BOUND
-
-
 def values_text(each: SearchEnding, say: Language) -> str:
     """Format the smallest and the largest value: '37', '36 to 38' or '≥ 64'."""
     low, high = (f"{end(each.values):.6g}".replace("-", MINUS) for end in (min, max))
     text = say.number(low) if low == high else say("{low} to {high}", low=say.number(low), high=say.number(high))
     return text if each.limit else f"≥ {text}"
-
-
-def _trials(each: SearchEnding, row: Row, say: Language) -> str:
-    return say("{n} of {all}", n=len(each.values), all=row.n_valid)
 
 
 def tables_of(report: CampaignResults, say: Language) -> Sequence[Table]:

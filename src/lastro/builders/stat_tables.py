@@ -63,7 +63,10 @@ def interaction_table(metric: MetricAnalysis, interaction: Interaction, say: Lan
         f"interaction-{metric.metric.name}-{given}-{shown}",
         say("{shown} under each {given}, on {metric}", shown=shown, given=given, metric=metric.metric.name),
         (given, *_effect_columns(metric, say)),
-        tuple((_given(effect), *_effect_row(metric, effect, say)) for effect in interaction.effects),
+        tuple(
+            (", ".join(level for _, level in effect.given), *_effect_row(metric, effect, say))
+            for effect in interaction.effects
+        ),
         numeric(3, 10),
         note=_notes(explains, metric, interaction.effects, say),
     )
@@ -91,10 +94,6 @@ def _floor_notes(metric: MetricAnalysis, say: Language) -> Iterator[str]:
     if metric.floor_note is not None:
         note = say.note(metric.floor_note)
         yield f"{note[:1].upper()}{note[1:]}."
-
-
-def _given(effect: LevelEffect) -> str:
-    return ", ".join(level for _, level in effect.given)
 
 
 def _effect_columns(metric: MetricAnalysis, say: Language) -> tuple[str, ...]:

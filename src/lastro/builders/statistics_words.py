@@ -150,17 +150,6 @@ NO_FLOOR = N_(
 )
 
 
-def check_sentences(metric: MetricAnalysis, say: Language) -> Iterator[str]:
-    """Yield whether the residuals look normal."""
-    checks = metric.checks
-    if checks is None:
-        return
-    if checks.shapiro_p is not None:
-        words = say("residuals look normal") if checks.looks_normal else say("residuals are not normal")
-        yield f"{words[:1].upper()}{words[1:]} (Shapiro–Wilk, p {p_text(checks.shapiro_p, say, sign=True)})."
-    yield from (f"{text[:1].upper()}{text[1:]}." for text in map(say.note, checks.notes))
-
-
 def time_sentences(metric: MetricAnalysis, alpha: float, say: Language) -> Iterator[str]:
     """Yield what is known of the metric over time: its drift, and the correlation of neighbouring trials."""
     yield from filter(None, (drift_sentence(metric, alpha, say), _serial_sentence(metric, alpha, say)))

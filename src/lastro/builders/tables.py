@@ -290,7 +290,7 @@ def _why(attempts: Sequence[InvalidAttempt]) -> str:
 
 
 def property_table(name: str, title: str, table: PropertyTable, say: Language, *, ours: bool) -> Table:
-    """Return a table of properties. With `ours`, its numbers are Lastro's, and get the separators of the language."""
+    """Return a table of properties. With `ours`, Lastro wrote its numbers: they get the separators of the language."""
     columns = (table.factor, *(say(ALL) if column == ALL else column for column in table.columns))
     rows = tuple((row.name, *(say.number(text) if ours else text for text in row.values)) for row in table.rows)
     return Table(name, title, columns, rows, whole=True)

@@ -13,7 +13,7 @@ from lastro.results.columns import Record
 _CGROUPS = "/sys/fs/cgroup/"
 _CONTROLLER_DEPTH = 4  # of CONTROLLER among the parts of the path /sys/fs/cgroup/CONTROLLER/…
 _FIRST_PIPE = 3  # of the descriptors that a shell leaves to scripts; at most 9 for all shells
-_PAUSE_S = 0.1  # shorter pauses between two commands are Lastro's own work, not part of the procedure
+_PAUSE_S = 0.1  # shorter pauses between two commands are work of Lastro, not part of the procedure
 _PREAMBLE = """#!/bin/sh
 # {title}
 # Every command that Lastro ran for this trial, in order. Run it as root on the host of the trial, or on a similar one.

@@ -291,7 +291,7 @@ class WorkerParent:
             self._answer(call.on(executor))
 
     def _next(self) -> Call | None:
-        """Wait for the next call. Return None when the parent has ended, whatever it asked for before."""
+        """Wait for the next call. Return None when the parent has ended, regardless of its earlier calls."""
         with self._state:
             if self._ended:
                 return None

@@ -76,7 +76,7 @@ def _ask(args: argparse.Namespace) -> int:
     from lastro.app import first_study as first
     from lastro.units import human_duration, parse_duration_s
 
-    if args.file != "-" and os.path.lexists(args.file) and not args.force:  # before anybody answers
+    if args.file != "-" and os.path.lexists(args.file) and not args.force:  # before the user answers
         raise InputError(f"{args.file} already exists", "choose another name, or overwrite it with --force")
     answers = first.Answers(
         _asked("What runs? `lastro parts function` lists functions.", "firewall",
@@ -136,7 +136,7 @@ def built_in_text(source: str, name: str | None) -> str:
 
     built_in = papers.built_in(source)
     if built_in is None:
-        raise InputError(f"{source} is no built-in study", "see them with `lastro studies`, or copy the file")
+        raise InputError(f"{source} is not a built-in study", "see them with `lastro studies`, or copy the file")
     text = papers.find(built_in).read_text(encoding="utf-8")
     return text if name is None else _renamed(text, name)
 

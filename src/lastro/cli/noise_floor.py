@@ -87,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _directories(first: Path, asked: int | None) -> list[Path]:
-    """Return the places of the A/A campaigns: as many as asked for, and those that exist already."""
+    """Return the directories of the A/A campaigns: those asked for, and those that exist already."""
     if asked is not None and not 1 <= asked <= _MOST_CAMPAIGNS:
         raise InputError(f"--campaigns {asked} is not from 1 to {_MOST_CAMPAIGNS}", "five is a good number")
     places = [first, *(first.with_name(f"{first.name}-{at}") for at in range(2, _MOST_CAMPAIGNS + 1))]

@@ -94,7 +94,7 @@ def _choice(args: argparse.Namespace) -> TableChoice:
     if (args.where or args.sort or args.top is not None) and (args.json or args.csv or args.parquet):
         raise InputError("--where, --sort and --top are for the table", "select in your program, or in SQL by DuckDB")
     if args.top is not None and args.top < 1:
-        raise InputError(f"--top: {args.top} is no number of treatments", "give 1 or more")
+        raise InputError(f"--top: {args.top} is not a number of treatments", "give 1 or more")
     metric = args.sort or ""
     return TableChoice(levels_named(args.where, "--where"), metric.removeprefix("-"), metric.startswith("-"), args.top)
 

@@ -14,7 +14,6 @@ from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.curves import curves
 from lastro.analysis.model import Analysis
 from lastro.figures.aligned import draw_aligned
-from lastro.figures.checks import draw_checks
 from lastro.figures.claims import draw_claims
 from lastro.figures.curve import draw_curve
 from lastro.figures.distribution import draw_distribution
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
 __all__ = ["NARROW_IN", "WIDE_IN", "FigurePlan", "Kind", "Picture", "pictures", "plans"]
 
 Kind = Literal[
-    "curve", "variation", "effects", "interaction", "distribution", "checks", "claims", "course",
+    "curve", "variation", "effects", "interaction", "distribution", "claims", "course",
     "published", "scenario", "topology", "forest", "decision",
 ]  # fmt: skip
 
@@ -104,10 +103,6 @@ def _plans(
     yield from _effects(report, analysis, say)
     title = say("Variation explained by each effect")
     yield FigurePlan("variation", None, "variation", title, partial(draw_variation, analysis, say))
-    for at, metric in enumerate(analysis.metrics):
-        name = metric.metric.name
-        title = say("Residuals of {metric}", metric=name)
-        yield FigurePlan("checks", at, file_stem("checks", name), title, partial(draw_checks, metric, say))
     yield from _published(report, published, say)
     draw: Callable[[], Figure | None] = partial(draw_claims, judgements, say, report.metrics)
     yield FigurePlan("claims", None, "claims", say("Published and measured"), draw)

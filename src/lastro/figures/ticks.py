@@ -36,7 +36,7 @@ _RATIOS: tuple[tuple[float, ...], ...] = (
 
 
 class Ticks(Locator):
-    """The most ticks of a ladder whose labels do not touch on the axis, whatever its final length."""
+    """The most ticks of a ladder whose labels do not touch on the axis, for any final length of it."""
 
     def __init__(self, text: Callable[[Sequence[float]], list[str]], ladder: Ladder) -> None:
         self.text, self.ladder = text, ladder

@@ -115,7 +115,7 @@ cache_log stdio:{_PLACE}/cache.log
 cache_store_log none
 logfile_rotate 0
 
-# one process that asks nobody for names, keeps no other files, and ends at once
+# one process that resolves no names, keeps no other files, and ends at once
 visible_hostname proxy
 dns_nameservers 127.0.0.1
 pid_filename none

@@ -197,7 +197,7 @@ def start_time(pid: int) -> int | None:
 def stat_fields(pid: int) -> list[str]:
     """Return what /proc/PID/stat says of a local process after its name, from its state on; nothing if it has ended.
 
-    Anybody may have chosen the name, in any bytes."""
+    Any user may have chosen the name, in any bytes."""
     try:
         return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
     except OSError:

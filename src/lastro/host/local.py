@@ -18,7 +18,7 @@ from lastro.host._child import GRACE_S, ended_within, exit_code, kill_group, mem
 from lastro.host.base import ENVIRONMENT, Completed, Host, Process
 from lastro.host.files import OWNER_VARIABLE
 
-# Of everything that is made on a host, whatever the user's own is: other users inside an instance must read its files.
+# For all that is made on a host, regardless of the user's umask: other users inside an instance must read its files.
 UMASK = 0o022
 _CANNOT_RUN = 126  # the exit code of shells for this: POSIX, Shell Command Language, 2.8.2
 

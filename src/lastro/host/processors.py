@@ -1,4 +1,4 @@
-"""Which CPUs of a host are threads of one core, and so take from each other whatever runs on them.
+"""Which CPUs of a host are threads of one core, and so share its execution units.
 
 The kernel's topology says it. In a virtual machine it may say nothing: each virtual CPU then looks like a core of its
 own. There, a loop on one CPU beside a loop on another shows it by its speed. Source: sysfs-devices-system-cpu."""

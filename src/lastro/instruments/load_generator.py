@@ -127,7 +127,7 @@ class LoadGenerator(Instrument):
     `packages` are Debian packages that it needs in the image. `most_flows`, `mixes` and `least_payload_bytes` say what
     traffic it can send; `step_s` is the unit of its durations (0: any), `starts_s` what it takes besides them, and
     `spins` is true if it waits by keeping a CPU busy: it then reports this time in `SentLoad`. `bound_to` is the CPU to
-    which it binds itself, whatever it may use; None if it does not."""
+    which it binds itself, regardless of what it may use; None if it does not."""
 
     metrics = (FRAMES_OFFERED,)
     packages: ClassVar[tuple[str, ...]] = ()

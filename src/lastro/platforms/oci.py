@@ -82,7 +82,7 @@ class OciPlatform(Platform):
     confines = frozenset({"apparmor", "drop_capabilities", "read_only_root", "seccomp", "selinux", "user_namespace"})
 
     def runtime_argv(self, testbed: Testbed, spec: InstanceSpec) -> tuple[str, ...]:
-        # A root for each instance is gone with it, whatever the runtime failed to delete. And in a common one, runsc
+        # A root for each instance is gone with it, even if the runtime failed to delete it. And in a common one, runsc
         # takes `many-1` for an abbreviation of `many-10` too.
         return (self.binary, "--root", str(testbed.run_dir / spec.name / self.binary))
 

@@ -1,4 +1,4 @@
-"""The jinja2 environments of the documents made from `templates`; whatever a template inserts is escaped."""
+"""The jinja2 environments of the documents made from `templates`; all that a template inserts is escaped."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class CampaignData:
     Raw series may be larger than all other data, so `later_series` opens the campaign again and returns the series of
     the given (trial, attempt) pairs, in that order; `later_histograms` does so for histograms. `attempts` are in
     running order; `events` are (UTC time, kind, text). `members` are the campaigns if there are several
-    (`results.together`), or the testbeds of a fleet if several measured. `segments` begin where the campaign continued
+    (`results.merge`), or the testbeds of a fleet if several measured. `segments` begin where the campaign continued
     on a changed host. `looks` are those of a single campaign that runs until a decision is made."""
 
     directory: str
@@ -94,7 +94,10 @@ def _of_fleet(
     for trial in trials:
         of_block[trial.block].append(trial.number)
     numbers = {row.name: [n for block in blocks[row.name] for n in of_block[block]] for row in rows}
-    members = tuple(_testbed(row, blocks[row.name], numbers[row.name]) for row in rows)
+    members = tuple(
+        Member(row.name, row.provenance, frozenset(blocks[row.name]), frozenset(numbers[row.name]), testbed=True)
+        for row in rows
+    )
     return replace(
         data,
         trials=trials,
@@ -102,10 +105,6 @@ def _of_fleet(
         calibrations={name: found for name, found in calibrations.items() if found},
         members=members if len(members) > 1 else (),
     )
-
-
-def _testbed(row: TestbedRow, blocks: Iterable[int], trials: Iterable[int]) -> Member:
-    return Member(row.name, row.provenance, frozenset(blocks), frozenset(trials), testbed=True)
 
 
 def testbeds_apart(data: CampaignData) -> list[CampaignData]:

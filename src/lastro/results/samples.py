@@ -130,7 +130,7 @@ class Reading:
 class Outcome:
     """The result of a trial: its values, and why they are invalid. The trial is valid if there is no such reason.
 
-    `notes` are a record for people. `results.noted` has the types of those that programs read."""
+    `notes` are a record for people. `results.trial_notes` has the types of those that programs read."""
 
     measurements: dict[str, float] = field(default_factory=dict)
     series: list[Series] = field(default_factory=list)

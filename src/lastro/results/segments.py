@@ -51,13 +51,9 @@ def apart(attempts: Sequence[Attempt], segments: Sequence[HostSegment]) -> tuple
     first: dict[int, int] = {}
     highest = max((attempt.block for attempt in attempts), default=0)
     for at, attempt in enumerate(attempts if segments else ()):
-        segment = _number(at, attempt, segments)
+        segment = sum(at >= each.after and each.testbed in ("", attempt.testbed) for each in segments)
         if segment == first.setdefault(attempt.block, segment):
             continue
         number = new.setdefault((attempt.block, segment), highest + len(new) + 1)
         found[at] = replace(attempt, block=number)
     return found, {number: block for (block, _), number in new.items()}
-
-
-def _number(at: int, attempt: Attempt, segments: Iterable[HostSegment]) -> int:
-    return sum(at >= each.after and each.testbed in ("", attempt.testbed) for each in segments)

@@ -54,18 +54,15 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class Anova:
-    """The table, and the fitted value and residual of each value, in the order given.
+    """The table. `effects` holds the block first, then factors, then interactions.
 
-    `effects` holds the block first, then factors, then interactions. For a log model `fitted` and `residuals` are in
-    natural logarithms. `notes` says in English what the table cannot: aliased or untestable effects, and why."""
+    `notes` says in English what the table cannot: aliased or untestable effects, and why."""
 
     log: bool
     effects: tuple[Effect, ...]
     residual: Effect
     total_ss: float
     n: int
-    residuals: tuple[float, ...]
-    fitted: tuple[float, ...]
     notes: tuple[Note, ...]
 
     def effect(self, *factors: str) -> Effect:
@@ -102,25 +99,16 @@ def anova(
     model = plan.model(data.y)
     unit = data.scale**2
     total = float(data.y @ data.y)
-    left = data.y - model.fitted
     residual_df = len(values) - model.rank
-    rss = varying(left) if residual_df else 0.0
+    rss = varying(data.y - model.fitted) if residual_df else 0.0
     found = [(0, 0.0) if term is None else model.effect(term, plan.given(term)) for term in plan.fitted]
     effects = tuple(
         _effect(names, df, ss, (residual_df, rss), total, unit)
         for names, (df, ss) in zip(plan.names, found, strict=True)
     )
     residual = _effect(("residual",), residual_df, rss, (0, 0.0), total, unit)
-    return Anova(
-        log,
-        effects,
-        residual,
-        total * unit,
-        len(values),
-        tuple((left * data.scale).tolist()),
-        tuple((data.mean + data.scale * model.fitted).tolist()),
-        (*plan.notes, *_notes(effects, plan, residual, total)),
-    )
+    notes = (*plan.notes, *_notes(effects, plan, residual, total))
+    return Anova(log, effects, residual, total * unit, len(values), notes)
 
 
 @dataclass(frozen=True, slots=True)

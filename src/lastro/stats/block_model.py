@@ -31,7 +31,6 @@ from lastro.stats._fieller import ends_of_ratio
 from lastro.stats._projections import ALIASED, ROUNDING, CentredValues, Codes, Floats, coded, varying
 from lastro.stats.intervals import Interval, t_quantile
 from lastro.stats.noise_posterior import Residuals
-from lastro.stats.residual_checks import LOGS_FIT_BETTER
 from lastro.stats.resolution import resolution, rounding
 from lastro.stats.student import least_paired_p, least_unpaired_p
 from lastro.stats.weights import less
@@ -40,6 +39,8 @@ K = TypeVar("K", bound=Hashable)
 Weights = Mapping[Any, float]
 Cells = Mapping[K, Mapping[int, float]]
 
+# Half the 95 % quantile of chi-squared with one degree of freedom: an advantage of logarithms that is not chance.
+LOGS_FIT_BETTER = 1.92
 # Blocks are left out where they would take more than this many times the variance that equal noise has without them.
 _COST_OF_BLOCKS = 2.0
 _CONFIDENCE = 0.95  # of an interval of a mean that shows its sign, and so does not ask for logarithms
@@ -199,9 +200,12 @@ class BlockModel:
 
 
 def _gain_of_logs(linear: _Fit, logs: _Fit, values: Sequence[float]) -> float:
-    """Return by how much the profile of Box and Cox prefers logarithms, as `residual_checks.log_advantage` explains.
+    """Return by how much better logarithms fit than values: the difference of the log-likelihoods at lambda 0 and 1.
 
-    It is minus infinity where nothing varies on either scale."""
+    Above `LOGS_FIT_BETTER`, lambda 1 lies outside of its 95 % interval: effects and errors multiply rather than add. It
+    is minus infinity where nothing varies on either scale.
+
+    Source: Box and Cox, An analysis of transformations, J. R. Stat. Soc. B 26 (1964) 211-252, section 3."""
     squares = [fit.squares for fit in (linear, logs)]
     if linear.df == 0 or min(squares) == 0:
         return -math.inf
@@ -374,7 +378,7 @@ class _Fit:
     def _bias(self, own: _Sum) -> float:
         """Return how far rounding may have moved a sum: half a step for cells whose noise does not reach that far.
 
-        A search moves it by half a cell of its grid, whatever the noise: it may miss on the same side each time."""
+        A search moves it by half a cell of its grid for any noise: it may miss on the same side each time."""
         moved = rounding(np.sqrt(self.variances[own.cells]), self.steps[own.cells] / self.data.scale)
         return float(np.abs(own.weights) @ np.maximum(moved, self.grid[own.cells] / self.data.scale))
 

@@ -34,7 +34,7 @@ def drawn_to_pooled(variances: Sequence[float], df: Sequence[float], most: float
     """Return each variance, drawn towards the pooled one, which counts as at most `most` degrees of freedom.
 
     It counts as fewer where the variances differ by far more than chance explains. This keeps the mean of equally
-    certain variances, so that a mean over many cells has the pooled error, whatever the distribution of the noise. A
+    certain variances, so that a mean over many cells has the pooled error for any distribution of the noise. A
     single one stays as it is. Zeros, which rounded values give, contain no information on how the others scatter, and
     count in the pooled variance alone.
 

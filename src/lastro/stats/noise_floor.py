@@ -14,11 +14,6 @@ With d the differences B - A of m pairs, whose mean the coin makes zero, and M t
 A floor shows how large differences without a cause are. It decides nothing: a campaign has its own noise, inside its
 own blocks, in every p and interval.
 
-*False positives*: how often Fieller's interval of the ratio B / A excludes 1 although nothing differs. `observed`
-counts the experiments of n consecutive pairs that the A/A campaign really holds; they are few, and their interval says
-so. `resampled` counts pseudo-experiments: many, but made of the same pairs, so that their interval is that of the
-resampling alone. A spread far from normal in few blocks can raise the rate.
-
 A floor holds for one treatment against one, in n blocks. `scaled` gives it for means over several treatments,
 `rescaled` for another number of blocks."""
 
@@ -29,12 +24,11 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from lastro.stats.intervals import Estimate, Interval, alpha_of, sample_mean, t_quantile
+from lastro.stats.intervals import Estimate, sample_mean, t_quantile
 from lastro.stats.notes import Note
 from lastro.stats.ratios import paired_ratio
 
 FORMAT = 2  # of floors that a campaign stores; those of format 1 had another definition
-RESAMPLINGS = 4000
 NO_PAIR = "0 complete pairs: a floor needs 2 or more"
 ONE_PAIR = "1 complete pair: a floor needs 2 or more"
 NEAR_ZERO = "the mean is not distinguishable from zero with so few blocks"
@@ -43,44 +37,17 @@ Pair = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Rate:
-    """`count` of `n`, with an exact interval (Clopper and Pearson); `share` is None for n = 0."""
-
-    count: int
-    n: int
-    interval: Interval | None
-
-    @property
-    def share(self) -> float | None:
-        return self.count / self.n if self.n else None
-
-
-@dataclass(frozen=True, slots=True)
 class NoiseFloor:
     """The noise floor of one metric of one treatment; `floor` is a fraction of the mean: 0.03 is 3 %.
 
     It is None, with the reason, when fewer than two pairs are whole or the mean is not distinguishable from zero.
-    `ratio` is B / A over all pairs. `pairs` counts the pairs that there were; `blocks` is the n of every experiment."""
+    `ratio` is B / A over all pairs, of which `pairs` counts those that there were; the floor is for `blocks` blocks."""
 
     floor: float | None
     ratio: Estimate | None
-    observed: Rate
-    resampled: Rate
     pairs: int
     blocks: int
     absent_because: Note | None = None
-
-
-def rate(count: int, n: int, confidence: float) -> Rate:
-    """Return a fraction of n cases with its interval. Source: Clopper and Pearson, Biometrika 26 (1934) 404-413."""
-    if not n:
-        return Rate(0, 0, None)
-    from scipy.special import betaincinv
-
-    alpha = alpha_of(confidence)
-    low = float(betaincinv(count, n - count + 1, alpha / 2)) if count else 0.0
-    high = float(betaincinv(count + 1, n - count, 1 - alpha / 2)) if count < n else 1.0
-    return Rate(count, n, Interval(low, high, confidence))
 
 
 def distance(trials: int, aa_trials: int) -> int:
@@ -110,30 +77,20 @@ def toss(pairs: Sequence[Pair], rng: random.Random) -> tuple[list[float], list[f
     return [a for a, _ in tossed], [b for _, b in tossed]
 
 
-def noise_floor(
-    pairs: Sequence[Pair], blocks: int, confidence: float, seed: str, resamplings: int = RESAMPLINGS
-) -> NoiseFloor:
-    """Return the noise floor of one metric from A/A pairs, for experiments of `blocks` blocks.
+def noise_floor(pairs: Sequence[Pair], blocks: int, confidence: float, seed: str) -> NoiseFloor:
+    """Return the noise floor of one metric from A/A pairs, for campaigns of `blocks` blocks.
 
     The same seed gives the same answer. Raises: ValueError for blocks < 2, which give no interval."""
     if blocks < 2:
         raise ValueError(f"{blocks} blocks give no interval, and so no floor")
-    nothing = rate(0, 0, confidence)
     if len(pairs) < 2:
         absent = Note(ONE_PAIR) if pairs else Note(NO_PAIR)
-        return NoiseFloor(None, None, nothing, nothing, len(pairs), blocks, absent)
+        return NoiseFloor(None, None, len(pairs), blocks, absent)
     rng = random.Random(f"{seed}:coins")
     a, b = toss(pairs, rng)
-    experiments = [
-        paired_ratio(b[at : at + blocks], a[at : at + blocks], confidence)
-        for at in range(0, max(1, len(a) - blocks + 1), blocks)
-    ]
-    known = [ratio for ratio in experiments if ratio.interval is not None]
-    observed = rate(sum(ratio.differs for ratio in known), len(known), confidence)
-    resampled = rate(*_pseudo_experiments(pairs, blocks, confidence, seed, resamplings), confidence)
     floor = critical_level(pairs, blocks, confidence)
     why = Note(NEAR_ZERO) if floor is None else None
-    return NoiseFloor(floor, paired_ratio(b, a, confidence), observed, resampled, len(pairs), blocks, why)
+    return NoiseFloor(floor, paired_ratio(b, a, confidence), len(pairs), blocks, why)
 
 
 def critical_level(pairs: Sequence[Pair], blocks: int, confidence: float) -> float | None:
@@ -166,32 +123,3 @@ def within(share: float | None, deviation: float | None, weights: Iterable[float
 def rescaled(share: float, made_for: int, blocks: int) -> float:
     """Return a floor for another number of blocks than it was made for."""
     return share * math.sqrt(made_for / blocks)
-
-
-def _pseudo_experiments(
-    pairs: Sequence[Pair], blocks: int, confidence: float, seed: str, resamplings: int
-) -> tuple[int, int]:
-    """Return how many intervals of pseudo-experiments exclude 1, and how many there are.
-
-    The formulas are those of `stats.ratios`, on whole arrays."""
-    import numpy as np
-
-    rng = np.random.default_rng([*seed.encode(), blocks])
-    chosen = np.asarray(pairs, dtype=float)[rng.integers(len(pairs), size=(resamplings, blocks))]
-    coins = rng.random((resamplings, blocks)) < 0.5
-    x, y = np.where(coins, chosen[..., 0], chosen[..., 1]), np.where(coins, chosen[..., 1], chosen[..., 0])
-    a, b = x.mean(axis=1), y.mean(axis=1)
-    dx, dy = x - a[:, None], y - b[:, None]
-    freedom = blocks * (blocks - 1)
-    var_a, var_b, cov = ((p * q).sum(axis=1) / freedom for p, q in ((dx, dx), (dy, dy), (dx, dy)))
-    t2 = t_quantile(confidence, blocks - 1) ** 2
-    with np.errstate(divide="ignore", invalid="ignore"):
-        square = b**2 - t2 * var_b
-        linear = a * b - t2 * cov
-        root = np.sqrt(np.maximum(0.0, linear**2 - square * (a**2 - t2 * var_a)))
-        known = (square > 0) & (a != 0)
-        low, high = (linear - root) / square, (linear + root) / square
-    # Rounding alone must not make values differ that are equal but for the last digits.
-    slack = 1e-12
-    excluded = known & ((low > 1 + slack) | (high < 1 - slack))
-    return int(excluded.sum()), int(known.sum())

@@ -135,12 +135,6 @@ def drawn_noise(pilot: Residuals, draws: int, rng: np.random.Generator) -> Float
     return np.asarray(shape * np.sqrt(pilot.fit(shape**2)[1] / chance)[:, None])
 
 
-def drawn_population(cells: int, draws: int, rng: np.random.Generator) -> Floats:
-    """Return noises of cells of the assumed population, with a median of 1: draws x cells."""
-    spread = SPREAD * np.abs(rng.standard_normal((draws, 1)))
-    return np.asarray(np.exp(spread * rng.standard_normal((draws, cells))))
-
-
 def _noises(pilot: Residuals, state: Floats) -> Floats:
     """Return the noises of the cells, up to a common factor, for rows whose prior is standard normal.
 

@@ -56,7 +56,7 @@ def read_document(text: str, problems: Problems) -> dict[str, Any]:
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """Return the tables of a TOML text, which may be from anybody.
+    """Return the tables of a TOML text, which is untrusted.
 
     Raises: TOMLDecodeError; another ValueError for a text whose tables would take too much memory or time."""
     if sum(map(text.count, ",=[")) > _MOST_VALUES:

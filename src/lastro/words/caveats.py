@@ -16,7 +16,20 @@ _CALIBRATION = "calibration"  # as `host.processors` writes it
 
 def caveats(report: CampaignResults, say: Language) -> tuple[str, ...]:
     """Return sentences to be read with the key findings; none where there is nothing to add."""
-    return (*_shared_cores(report, say), *_idle_cpus(report, say), *_unequal_doses(report, say))
+    return (
+        *_shared_cores(report, say), *_idle_cpus(report, say), *_unequal_doses(report, say), *_conditions(report, say),
+    )  # fmt: skip
+
+
+def _conditions(report: CampaignResults, say: Language) -> Iterator[str]:
+    measured = sum(row.n_valid > 0 for row in report.rows)
+    if len(report.varying) > 1 and 0 < measured < len(report.rows):
+        yield say(
+            "{n} of {all} treatments have a valid trial. Levels are compared over the conditions in which both have "
+            "one.",
+            n=say.integer(measured),
+            all=say.integer(len(report.rows)),
+        )
 
 
 def _shared_cores(report: CampaignResults, say: Language) -> Iterator[str]:

@@ -65,7 +65,7 @@ class _Sentences:
             text = say("With the {neighbour} neighbour, {metric} is {amount} better", amount=better, **words)
         if one.distinguishable and one.part.under_floor:
             text += ", " + say("less than the noise floor of this host")
-        return text + self._over(one)
+        return text
 
     def _nothing_words(self, one: TestedLevel, amount: Amount, words: Mapping[str, object]) -> str:
         say = self.say
@@ -87,12 +87,6 @@ class _Sentences:
             return ""
         say = self.say
         return say("after correction for {comparisons}", comparisons=say.count(tested[0].family, "comparison"))
-
-    def _over(self, one: TestedLevel) -> str:
-        assert one.effects is not None
-        n, total = one.effects.strata, one.effects.all_strata
-        text = self.say("over {n} of {all} conditions of the design", n=n, all=total)
-        return f" ({text})" if n < total else ""
 
     def _only_with(self) -> str:
         """Return the isolation under which all trials were measured; empty if one was measured without isolation."""
@@ -128,22 +122,19 @@ class _Sentences:
     def _nothing(self, text: str, tested: Sequence[tuple[TestedLevel, Amount]]) -> str:
         """Say in `text`, with the levels and their amounts, that these are not distinguishable from zero."""
         say, several, found = self.say, len(tested) > 1, [one for one, _ in tested]
-        shares = ", ".join(
-            (f"{one.level} " if several else "") + amount.text(say) + self._over(one) for one, amount in tested
-        )
+        shares = ", ".join((f"{one.level} " if several else "") + amount.text(say) for one, amount in tested)
         levels = joined([str(one.level) for one in found], say)
         return say(text, levels=levels, shares="; ".join(filter(None, (shares, self._by_correction(found)))))
 
     def _listed(self, first: str, shares: Sequence[tuple[TestedLevel, str]], **words: str) -> str:
         """Return a list such as 'isolation by cgroups recovers 71 % [50, 90] of it, by apparmor 3 % [1, 5]'."""
         say = self.say
-        parts = [
+        return ", ".join(
             say("by {level} {share}", level=one.level, share=share)
             if at
             else say(first, level=one.level, share=share, **words)
             for at, (one, share) in enumerate(shares)
-        ]
-        return ", ".join(part + self._over(one) for part, (one, _) in zip(parts, shares, strict=True))
+        )
 
     def _cost(self) -> str:
         """Return the cost or gain of isolation without a neighbour; empty if the study does not compare isolations."""

@@ -46,7 +46,7 @@ class PairPhrases:
                 text = N_("with {level}, {metric} is {change} that with {reference}")
             change = self._average([pair]) + self._change(pair)
             changed = say(text, level=name, metric=metric, change=change, reference=self.name(reference))
-            return changed + self._floor(levels, reference) + self._part([pair])
+            return changed + self._floor(levels, reference) + self._aliases()
         parts = []
         for name, pair in changes[:_MOST_LEVELS]:
             text = N_("{change} as high with {level}") if _is_multiple(pair) else N_("{change} with {level}")
@@ -57,7 +57,7 @@ class PairPhrases:
         pairs = [pair for _, pair in changes]
         joined = self._average(pairs) + ", ".join(parts)
         changed = say(text, reference=self.name(reference), metric=metric, changes=joined)
-        return changed + self._floor(levels, reference) + self._part(pairs)
+        return changed + self._floor(levels, reference) + self._aliases()
 
     def _floor(self, levels: Sequence[str], reference: str) -> str:
         """Return a remark if all of these differences are below the noise floor; otherwise empty."""
@@ -70,7 +70,7 @@ class PairPhrases:
         text = N_("between {levels}, {metric} differs {average}by less than {most}")
         names = joined([self.name(level) for level in levels], self.say)
         most, average = self.limit(widest), self._average([widest])
-        return self.say(text, levels=names, metric=self.metric.name, average=average, most=most) + self._part([widest])
+        return self.say(text, levels=names, metric=self.metric.name, average=average, most=most) + self._aliases()
 
     def undecided(self, levels: Sequence[str]) -> str:
         """Say what is undecided: 'whether throughput with lxc differs from that with native is undecided with …'."""
@@ -82,7 +82,7 @@ class PairPhrases:
             average=self._average(pairs),
             reference=self.name(self.factor.reference),
         )
-        return undecided(what + self._part(pairs), pairs, self.say)
+        return undecided(what + self._aliases(), pairs, self.say)
 
     def unknown(self) -> str:
         """Say why nothing is known about the factor."""
@@ -135,11 +135,8 @@ class PairPhrases:
         """Return 'on average ' if a number is a mean over levels of other factors; otherwise empty."""
         return self.say("on average") + " " if any(pair.strata > 1 for pair in pairs) else ""
 
-    def _part(self, pairs: Sequence[Pair]) -> str:
-        """Return which part of the design is covered, by the least of the pairs, and what is measured together."""
-        n, total = min(pair.strata for pair in pairs), self.factor.all_strata
-        part = f" ({self.say('over {n} of {all} conditions of the design', n=n, all=total)})" if n < total else ""
-        return part + with_aliases(self.factor.aliases, self.say)
+    def _aliases(self) -> str:
+        return with_aliases(self.factor.aliases, self.say)
 
 
 def with_aliases(aliases: Sequence[str], say: Language) -> str:

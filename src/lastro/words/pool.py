@@ -11,7 +11,7 @@ from lastro.words.numbers import ratio_text
 
 
 def place(found: PooledStudy, say: Language) -> str:
-    """Return whether guests measured, for captions: as `words.place`."""
+    """Return whether guests measured, for captions: as `words.campaign.place`."""
     return place_of([host.report.guest for host in found.hosts], say)
 
 

@@ -119,7 +119,7 @@ MEANINGS = {
     ),
     SECOND_MODE: N_(
         "some trials lie far apart from the others of the same treatment and block, as if the host had been in another "
-        "state: a mean then describes neither group. The statistics of a report give medians and quantiles."
+        "state: a mean then describes neither group. The statistics of a report name the treatments."
     ),
     ALIASED: N_(
         "the study is a fraction of its factorial design, in which this effect is measured together with others: the "

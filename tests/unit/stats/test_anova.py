@@ -133,16 +133,6 @@ def test_without_blocks_one_factor_gives_the_f_test_of_scipy() -> None:
     assert (effect.f, effect.p) == (pytest.approx(expected.statistic), pytest.approx(expected.pvalue))
 
 
-def test_fitted_and_residuals_give_the_values_back() -> None:
-    rng = random.Random(2)
-    rows = crossed(2, 3, blocks=4)
-    values = [1e9 + value for value in noisy(rows, rng)]
-    table = fit(rows, values)
-    back = [f + r for f, r in zip(table.fitted, table.residuals, strict=True)]
-    assert back == pytest.approx(values, rel=1e-15)
-    assert sum(r * r for r in table.residuals) == pytest.approx(table.residual.ss)
-
-
 def test_effects_that_multiply_are_additive_in_logarithms() -> None:
     rows = crossed(3, 3, blocks=4)
     rng = random.Random(8)

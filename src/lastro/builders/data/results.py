@@ -45,9 +45,9 @@
                  quadratic coefficient; verdict is "in proportion", "slower", "slower or not", "faster", "shrinks",
                  "line", "grows", "bends up", "bends down" or "unknown"
     as_published {tables, figures}: what the source of the study printed, with this campaign beside it; null without
-                 either; the docstring of `report.published_document` describes each key
-    analysis     {metric: {anova, effects, interactions, comparisons, pairs, checks, drift, headline ...}}; the
-                 docstring of `report.analysis_document` describes each key
+                 either; the docstring of `builders.data.published` describes each key
+    analysis     {metric: {anova, effects, interactions, comparisons, pairs, drift, headline ...}}; the
+                 docstring of `builders.data.statistics` describes each key
 
 A value that does not exist is null, never absent and never NaN."""
 

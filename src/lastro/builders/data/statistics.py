@@ -1,7 +1,7 @@
 """The analysis as JSON-serializable data: the value of `analysis` in the output of `lastro results --json`.
 
-{metric: {n, log, anova, why_no_anova, notes [text], effects, interactions, comparisons, correction, pairs, checks,
-drift, serial, second_mode, lost, noise_floor, headline, bounded, fraction}}
+{metric: {n, log, anova, why_no_anova, notes [text], effects, interactions, comparisons, correction, pairs, drift,
+serial, second_mode, lost, noise_floor, headline, bounded, fraction}}
 
 anova        {type, log (whether of logarithms), effects [{name, factors, df, ss, ms, f, p, explained}], residual,
              total_ss, n, notes [text]}; explained is the fraction of the total variation
@@ -19,7 +19,6 @@ pairs        [{factor, strata, all_strata, left_out, comparisons [{level, refere
              strata}]}]: every two levels. The intervals of effects, comparisons and pairs are corrected as p_adjusted
 log          whether the model is of logarithms: ratios are then of geometric means, and a difference is what the ratio
              amounts to at the mean of the reference
-checks       {shapiro_w, shapiro_p, outliers}; outliers is their number
 drift        {tau, p, slope_per_hour, interval, relative, n, absent_because}, from block means
 serial       {lag1, p, n, trials, counts_as}: the autocorrelation of neighbouring trials, or null; for the mean of the
              treatment that it affects most, its trials count as this many independent ones
@@ -53,14 +52,13 @@ from lastro.builders.data.encoder import Forms, encode, only, own
 from lastro.stats.anova import TYPE, Anova, Effect
 from lastro.stats.drift import Drift
 from lastro.stats.intervals import Estimate
-from lastro.stats.residual_checks import ResidualChecks
 from lastro.stats.simultaneous import Pair
 from lastro.study.design import Treatment
 from lastro.study.fraction import Fraction
 
 _FORMS: Forms = {
     MetricAnalysis: lambda metric: own(metric, "metric floor_note", why_none="why_no_anova", floor="noise_floor"),
-    Anova: lambda anova: {"type": TYPE} | own(anova, "residuals fitted"),
+    Anova: lambda anova: {"type": TYPE} | own(anova),
     Effect: lambda effect: {"name": effect.name} | own(effect),
     LevelEffect: lambda effect: (
         own(effect, "all_cells comparison", kinds="marks", floor="noise_floor", under_floor="under_noise_floor")
@@ -76,7 +74,6 @@ _FORMS: Forms = {
         only(factor, "factor strata all_strata left_out")
         | {"comparisons": [_pair(levels, factor.pairs[levels]) for levels in factor.in_order]}
     ),
-    ResidualChecks: lambda checks: own(checks, "points alpha notes") | {"outliers": len(checks.outliers)},
     TwoModes: lambda modes: (
         own(modes, "counts")
         | {"treatments": [dict(zip(("treatment", "n", "trials"), each, strict=True)) for each in modes.counts]}

@@ -73,7 +73,7 @@ class Footprint:
 
 
 def _disk(testbed: Testbed) -> tuple[int, int]:
-    """Return bytes in Lastro's directories without the image, and bytes used on the file system of the instances."""
+    """Return bytes in the state directories without the image, and bytes used on the file system of the instances."""
     state = testbed.session.state
     count = ["du", "-cskx", f"--exclude={state}/rootfs", str(state), str(testbed.run_dir)]
     counted = testbed.host.run(count, check=False)  # files may vanish meanwhile

@@ -43,7 +43,7 @@ def _found(
 ) -> list[Property]:
     """Return what one instance with `n` interfaces shows; `refused` is why it has not more.
 
-    Raises: LastroError when it does not start with so many."""
+    Raises: LastroError when it does not start with that number."""
     with ExitStack() as stack:
         peer = stack.enter_context(native.start(testbed, instance_spec(testbed, "peer")))
         names = tuple(f"eth{number}" for number in range(n))

@@ -48,7 +48,7 @@ def expected_cpus(config: Config) -> float:
 
 
 def cpus_and_memory(config: Config, testbed: Testbed) -> Resources:
-    """Return the limits, equal on every platform. Raises: Unavailable when this host does not have so many CPUs."""
+    """Return the limits, equal on every platform. Raises: Unavailable when this host has fewer CPUs."""
     usable = len(testbed.usable_cpus)
     if (wanted := CPUS.of(config) or usable) > usable:
         raise Unavailable(f"this host has {usable} CPUs, but the study requires {wanted}", "set fewer `cpus`")

@@ -118,7 +118,7 @@ class Meters(Watch):
         """Return the CPU seconds of the host without the neighbour, other programs, and `apparatus_s` of Lastro's own.
 
         What remains is the work of the chain: its programs, its monitors, the daemons of its links, and what the kernel
-        does for its packets in the name of whatever it interrupts."""
+        does for its packets in the name of the process that it interrupts."""
         return max(0.0, self.host.busy_s - max(apparatus_s, self.host.own_cpu_s) - self.beside_s)
 
 
