@@ -9,7 +9,7 @@ from lastro.analysis.campaign import CampaignResults
 from lastro.figures.scale import from_zero
 from lastro.figures.style import PALETTE
 from lastro.figures.text import lines_of, wrapped
-from lastro.figures.xy import Item, Plot, PlotAxis, PlotLine, PlotNote, PlotPanel, Whisker, drawn
+from lastro.figures.xy import Item, Plot, PlotAxis, PlotLine, PlotNote, PlotPanel, Whiskers, drawn
 from lastro.stats.intervals import Summary, describe
 from lastro.stats.notes import N_
 from lastro.words.language import Language
@@ -104,7 +104,7 @@ def _items(
             yield PlotNote(0.02, y, "✕")
         else:
             if summary.interval is not None:
-                yield Whisker(y, (summary.interval.low, summary.interval.high), PALETTE[0], "x", 1.8)
+                yield Whiskers({y: (summary.interval.low, summary.interval.high)}, PALETTE[0], "x", 1.8)
             dot = {"marker": "o", "ms": 4.2, "color": PALETTE[0], "mec": "white", "mew": 0.5, "zorder": 4}
             yield PlotLine([summary.mean], [y], dot)
             yield PlotNote(1.03, y, say("n = {n}", n=say.integer(summary.n)))

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from lastro.stats._block_columns import BlockColumns
     from lastro.stats._projections import Floats
 
     Orders = NDArray[np.uint16]
@@ -92,20 +93,20 @@ class _Blocks:
     """The values of each block without its mean, and the cells that they belong to.
 
     `totals` are the sums of the cells, as a row. The sum of squares that the treatments explain beside the blocks is
-    the squared length of totals times `weights`, and at most `within`, which is the same for all orders."""
+    that of the totals over the `columns` of the blocks, and at most `within`, which is the same for all orders."""
 
     values: tuple[Floats, ...]
     cells: tuple[list[int], ...]
-    n_cells: int
     totals: Floats
-    weights: Floats
+    columns: BlockColumns
     within: float
 
     @classmethod
     def of(cls, cells: Mapping[Any, Mapping[int, float]], log: bool) -> _Blocks:
         import numpy as np
 
-        from lastro.stats._projections import ALIASED, CentredValues, varying
+        from lastro.stats._block_columns import BlockColumns
+        from lastro.stats._projections import CentredValues, varying
 
         by_block: dict[int, list[int]] = {}
         for at, cell in enumerate(cells.values()):
@@ -116,26 +117,25 @@ class _Blocks:
         y = CentredValues.of([math.log(own[at][block]) if log else own[at][block] for at, block in places]).y
         ends = np.cumsum([len(found) for found in by_block.values()])
         values = tuple(part - part.mean() for part in np.split(y, ends[:-1]))
-        totals = np.zeros((1, len(own)))
-        information = np.zeros((len(own), len(own)))
-        for found, part in zip(by_block.values(), values, strict=True):
+        totals, table = np.zeros((1, len(own))), np.zeros((len(own), len(by_block)))
+        for at, (found, part) in enumerate(zip(by_block.values(), values, strict=True)):
             totals[0, found] += part
-            information[np.ix_(found, found)] += np.eye(len(found)) - 1 / len(found)
-        sizes, vectors = np.linalg.eigh(information)
-        kept = sizes > ALIASED * max(1.0, sizes[-1])
-        weights = vectors[:, kept] / np.sqrt(sizes[kept])
-        return cls(values, tuple(by_block.values()), len(own), totals, weights, varying(np.concatenate(values)))
+            table[found, at] = 1
+        within = varying(np.concatenate(values))
+        return cls(values, tuple(by_block.values()), totals, BlockColumns.of(table), within)
 
     @property
     def freedom(self) -> tuple[int, int]:
         """The degrees of freedom of the treatments, and those that they and the blocks leave."""
-        df1 = self.weights.shape[1]
-        return df1, sum(map(len, self.values)) - len(self.values) - df1
+        n_cells, n_blocks = self.columns.table.shape
+        df1 = n_cells - n_blocks + self.columns.whiten.shape[1]
+        return df1, sum(map(len, self.values)) - n_blocks - df1
 
     def explained(self, totals: Floats) -> Floats:
         import numpy as np
 
-        return np.asarray(np.sum((totals @ self.weights) ** 2, axis=1))
+        alone = np.sum(totals**2 / self.columns.counts, axis=1)
+        return np.asarray(alone + np.sum((totals @ self.columns.centre) ** 2, axis=1))
 
     def of_orders(self) -> tuple[Floats, bool]:
         """Return what the treatments explain in every order, or in a sample of them and the true one; true if all."""
@@ -148,19 +148,19 @@ class _Blocks:
     def _all(self) -> Floats:
         import numpy as np
 
-        totals = np.zeros((1, self.n_cells))
+        totals = np.zeros_like(self.totals)
         for cells, part in zip(self.cells, self.values, strict=True):
             orders = part[list(permutations(range(len(part))))]
-            own = np.zeros((len(orders), self.n_cells))
+            own = np.zeros((len(orders), totals.shape[1]))
             own[:, cells] = orders
-            totals = (totals[:, None, :] + own).reshape(-1, self.n_cells)
+            totals = (totals[:, None, :] + own).reshape(-1, totals.shape[1])
         return totals
 
     def _drawn(self) -> Iterator[Floats]:
         import numpy as np
 
         for chunk in _orders(tuple(map(len, self.values))):
-            totals = np.zeros((len(chunk[0]), self.n_cells))
+            totals = np.zeros((len(chunk[0]), self.totals.shape[1]))
             for cells, part, orders in zip(self.cells, self.values, chunk, strict=True):
                 totals[:, cells] += part[orders]
             yield totals
