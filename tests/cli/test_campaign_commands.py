@@ -270,21 +270,33 @@ def test_what_is_ignored_stays_ignored(bench: Bench, name: str, number: signal.S
     assert finish(process).code == 0
 
 
-def test_a_terminal_that_is_gone_ends_a_campaign_cleanly(bench: Bench) -> None:
-    """As when an SSH session drops: each write to the terminal fails, that of the progress included."""
+def _drop_terminal(bench: Bench, *prefix: str) -> int:
+    """Run a campaign of four trials on a terminal that is gone after the first, and return its exit code.
+
+    The kernel sends SIGHUP to the leader of the session, as `setsid` makes it, and each write to the terminal fails."""
     file = bench.write({"level": ["a", "b"]}, trial_s=0.2, replicates=2)
     ours, theirs = os.openpty()
-    argv = command("run", file, "-o", bench.directory, "--no-report")
-    process = subprocess.Popen(
-        argv, env=ENVIRONMENT, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True
-    )
+    argv = ["setsid", "--wait", "--ctty", *prefix, *command("run", file, "-o", bench.directory, "--no-report")]
+    process = subprocess.Popen(argv, env=ENVIRONMENT, stdin=theirs, stdout=theirs, stderr=theirs, cwd=bench.home)
     os.close(theirs)
     bench.wait_until_done(1)
     os.close(ours)
-    interrupt(process, signal.SIGHUP)
-    assert process.wait(20) == 129
+    return process.wait(60)
+
+
+def test_a_terminal_that_is_gone_ends_a_campaign_cleanly(bench: Bench) -> None:
+    """As when an SSH session drops."""
+    assert _drop_terminal(bench) == 129
     assert lastro("status", bench.directory, "--json").json["last_event"]["kind"] == "interrupted"
+    assert any(row[3] == "pending" for row in rows(bench.directory))
     assert lastro("resume", bench.directory, "--no-report").code == 0
+    assert all(row[3:] == ("valid", 1) for row in rows(bench.directory)), "each trial ran exactly once"
+
+
+def test_nohup_keeps_a_campaign_that_loses_its_terminal(bench: Bench) -> None:
+    assert _drop_terminal(bench, "nohup") == 0
+    assert [row[3:] for row in rows(bench.directory)] == [("valid", 1)] * 4
+    assert "4 valid" in (bench.home / "nohup.out").read_text(encoding="utf-8")
 
 
 def test_an_early_interrupt_is_no_traceback(bench: Bench) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +13,7 @@ from lastro.functions.dpi import SIGNATURE
 from lastro.scenarios.chain import ChainScenario
 from lastro.scenarios.shared.chain import Chain, deployed
 from lastro.scenarios.shared.pools import PlatformPool
-from lastro.testbed import Testbed
+from lastro.testbed import QUIET, Testbed
 
 from ..support.products import one_of
 from ..support.scenarios import SHORT, attempted, configured
@@ -36,6 +37,15 @@ def chain(request: pytest.FixtureRequest, testbed: Testbed, pool: PlatformPool) 
     links, function = registry.get("attachment", "veth-direct")(), registry.get("function", request.param)()
     with deployed(testbed, pool.get("native"), links, function, ip="6") as made:
         yield made
+
+
+def test_no_frame_on_a_bridge_of_the_testbed_passes_netfilter(testbed: Testbed) -> None:
+    """Of no family: else `ip = "6"` is measured with a hook that `ip = "4"` lacks."""
+    names = [name for name in QUIET if name.startswith("net.bridge.")]
+    argv = ["ip", "netns", "exec", testbed.dut, "sysctl", "-n", "-e", *names]
+    found = testbed.host.run(argv).text.split()
+    assert len(names) == 3 and found == ["0"] * len(found)
+    assert found or not Path("/proc/sys/net/bridge").exists(), "the host has br_netfilter, and the namespace does not"
 
 
 @pytest.mark.parametrize("chain", ["firewall"], indirect=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from lastro.analysis.build import decide
 from lastro.analysis.campaign import Cell, MetricView, Row
@@ -25,7 +26,7 @@ _MOST_INTERACTIONS = 6
 
 def main_effects(data: MetricValues, floor: float | None = None) -> tuple[LevelEffect, ...]:
     """Compare every level of every factor that varied with the factor's reference level, as one family."""
-    return _effects(data, [(factor, level, {}) for factor in data.factors for level in _others(data, factor)], floor)
+    return _effects(data, [(factor, {}) for factor in data.factors], floor)
 
 
 def interactions(data: MetricValues, anova: Anova | None, floor: float | None = None) -> tuple[Interaction, ...]:
@@ -40,58 +41,52 @@ def interactions(data: MetricValues, anova: Anova | None, floor: float | None = 
     for effect, p_adjusted in zip(pairs, adjusted, strict=True):
         if effect.explained >= LEAST_SHARE and p_adjusted is not None and p_adjusted < alpha_of(data.confidence):
             given, shown = _roles(data, effect.factors)
-            wanted = [(shown, level, {given: at}) for at in data.factors[given] for level in _others(data, shown)]
-            simple = _effects(data, wanted, floor)
+            simple = _effects(data, [(shown, {given: at}) for at in data.factors[given]], floor)
             aliases = data.aliases(*effect.factors)
             found.append(Interaction(given, shown, effect.explained, effect.p, p_adjusted, simple, aliases))
     return tuple(sorted(found, key=lambda interaction: -interaction.explained)[:_MOST_INTERACTIONS])
 
 
 def _effects(
-    data: MetricValues, wanted: Sequence[tuple[str, str, dict[str, str]]], floor: float | None
+    data: MetricValues, wanted: Sequence[tuple[str, dict[str, str]]], floor: float | None
 ) -> tuple[LevelEffect, ...]:
-    """Compare levels with the references of their factors, each given as (factor, level, levels of other factors)."""
+    """Compare all levels of factors with their references, each factor given with levels of other factors."""
     if data.model is None:
         return ()
-    sides = [
-        each
-        for factor, level, given in wanted
-        for each in data.sides(factor, [(level, data.references[factor])], given)
-    ]
+    of, sides = list[_Of](), list[Sides]()
+    for factor, given in wanted:
+        reference, all_cells = data.references[factor], len(data.combinations(factor, given))
+        others = [level for level in data.factors[factor] if level != reference]
+        of += [_Of(factor, level, reference, tuple(given.items()), all_cells) for level in others]
+        sides += data.sides(factor, [(level, reference) for level in others], given)
     found = compare(data.model, sides, data.confidence)
-    return tuple(_effect(data, *each, floor) for each in zip(wanted, sides, found, strict=True))
+    return tuple(_effect(data, *each, floor) for each in zip(of, sides, found, strict=True))
 
 
-def _effect(
-    data: MetricValues,
-    of: tuple[str, str, dict[str, str]],
-    sides: Sides,
-    comparison: MeanComparison,
-    floor: float | None,
-) -> LevelEffect:
-    factor, level, given = of
+class _Of(NamedTuple):
+    factor: str
+    level: str
+    reference: str
+    given: tuple[tuple[str, str], ...]
+    all_cells: int
+
+
+def _effect(data: MetricValues, of: _Of, sides: Sides, comparison: MeanComparison, floor: float | None) -> LevelEffect:
     weights = less(*sides).values()
     ratio = comparison.ratio.value
-    aliases = [*data.aliases(factor), *(alias for name in given for alias in data.aliases(factor, name))]
+    names = [name for name, _ in of.given]
+    aliases = [*data.aliases(of.factor), *(alias for name in names for alias in data.aliases(of.factor, name))]
     return LevelEffect(
-        factor=factor,
-        level=level,
-        reference=data.references[factor],
-        given=tuple(given.items()),
+        **of._asdict(),
         comparison=comparison,
         decision=decide(comparison.p_adjusted, alpha_of(data.confidence)),
         cells=len(sides[0]),
-        all_cells=len(data.combinations(factor, given)),
         n=(_values(data, sides[0]), _values(data, sides[1])),
         floor=None if floor is None else scaled(floor, weights),
         under_floor=within(floor, None if ratio is None else ratio - 1, weights),
         kinds=(ALIASED,) if aliases else (),
         aliases=tuple(dict.fromkeys(aliases)),
     )
-
-
-def _others(data: MetricValues, factor: str) -> list[str]:
-    return [level for level in data.factors[factor] if level != data.references[factor]]
 
 
 def _values(data: MetricValues, treatments: dict[int, float]) -> int:

@@ -147,7 +147,8 @@ class FactorPairs:
     @property
     def in_order(self) -> tuple[tuple[str, str], ...]:
         """Every two compared levels once, the later one first."""
-        return tuple((level, to) for to, level in combinations(self.levels, 2) if (level, to) in self.pairs)
+        every = combinations(self.levels, 2) if self.pairs else ()
+        return tuple((level, to) for to, level in every if (level, to) in self.pairs)
 
     def under_floor(self, level: str, to: str = "") -> bool:
         """Return whether the difference between two levels is smaller than the noise floor."""

@@ -12,7 +12,8 @@ from lastro.units import human_bytes
 Facts = Mapping[str, str | None]
 
 _OF_HOST = {
-    "distribution": "distribution", "microcode": "microcode", "governor": "CPU governor", "virtual_machine": "in a VM",
+    "distribution": "distribution", "microcode": "microcode", "governor": "CPU governor", "boost": "CPU boost",
+    "smt": "SMT", "virtual_machine": "in a VM",
 }  # fmt: skip
 _OF_ISOLATION = {
     "cgroup_version": "cgroup version", "security_modules": "security modules", "apparmor": "AppArmor",

@@ -82,7 +82,7 @@ def results_blocks(content: Content, plates: Plates = NOT_DRAWN) -> Iterator[Blo
     report, say = content.report, content.say
     title = report.study.title or report.study.name
     tiles = tiles_of([report], say)
-    yield Title(title, opening(report, say), words.summary(report, say), say("Lastro report"), tiles)
+    yield Title(title, opening(report, say, content.analysis), words.summary(report, say), say("Lastro report"), tiles)
     yield from notices(report, say)
     yield from decision_section(report, say, plates.of("decision"))
     yield from _effects(content, plates)

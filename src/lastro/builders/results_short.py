@@ -36,7 +36,9 @@ _REST = N_("The whole report, with the statistics, the provenance and the comman
 def short_results_blocks(content: Content, links: Mapping[str, str]) -> Iterator[Block]:
     """Yield the short form. `links` are those to figures that were written, {title: address}."""
     report, say = content.report, content.say
-    yield Title(report.study.title or report.study.name, opening(report, say), words.summary(report, say))
+    yield Title(
+        report.study.title or report.study.name, opening(report, say, content.analysis), words.summary(report, say)
+    )
     yield from notices(report, say)
     yield from decision_section(report, say)
     if content.claims_tally:

@@ -99,7 +99,7 @@ def _study(section: StudySection, say: Language) -> Iterator[Block]:
     if (content := section.content) is None:
         yield Paragraph(say("It has not started."))
         return
-    yield from map(Paragraph, opening(content.report, say))
+    yield from map(Paragraph, opening(content.report, say, content.analysis))
     yield Figures(tuple(_key_figure(content)))
     if content.judgements:
         yield Paragraph(tally_text(content.judgements, say))

@@ -8,7 +8,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lastro.analysis.campaign import MetricView, Row
 from lastro.analysis.curves import MOST_PANELS, Curve, CurveLine, Panel
@@ -16,7 +16,7 @@ from lastro.analysis.remarks import in_order
 from lastro.figures.scale import AxisEnds, reach
 from lastro.figures.style import GREY, MARKERS, PALETTE, STROKES, axis_title, metric_title
 from lastro.figures.text import safe
-from lastro.figures.xy import Look, Plot, PlotAxis, PlotLine, PlotPanel, Whisker, dots, drawn
+from lastro.figures.xy import Look, Plot, PlotAxis, PlotLine, PlotPanel, Whiskers, dots, drawn
 from lastro.stats.intervals import Summary
 from lastro.words.language import Language
 from lastro.words.numeric import level_text, why_missing
@@ -117,7 +117,7 @@ def _ends(panels: Sequence[Panel], view: MetricView) -> AxisEnds:
 
 def _items(
     panel: Panel, view: MetricView, curve: Curve, x: PlotAxis, looks: Mapping[str, Look], *, aside: bool
-) -> Iterator[PlotLine | Whisker]:
+) -> Iterator[PlotLine | Whiskers]:
     """Yield what a panel shows; lines are moved `aside`, except where lines are steep and one would look lower."""
     places = [math.log10(number) if x.log else number for number in curve.numbers]
     length = (places[-1] - places[0]) or 1.0
@@ -130,23 +130,26 @@ def _items(
             yield from _line(lines[name], view, [10**place if x.log else place for place in moved], look)
 
 
-def _line(line: CurveLine, view: MetricView, x: Sequence[float], look: Look) -> Iterator[PlotLine | Whisker]:
+def _line(line: CurveLine, view: MetricView, x: Sequence[float], look: Look) -> Iterator[PlotLine | Whiskers]:
     """Yield the means, joined where neighbours were measured (gaps stay gaps), their intervals, and every trial."""
     cells = [None if row is None else view.of(row) for row in line.rows]
     means = [cell.summary.mean if cell and cell.summary else math.nan for cell in cells]
     yield PlotLine(x, means, {**look, "marker": "", "zorder": 3})
-    for place, cell in zip(x, cells, strict=True):
-        if cell is None or cell.summary is None:
-            continue
-        values = [point.value for point in cell.points]
-        yield PlotLine([place] * len(values), values, dots(look["color"], 2.6, 0.35, zorder=2.5))
-        if (interval := cell.summary.interval) is not None:
-            yield Whisker(place, (interval.low, interval.high), look["color"])
-        mean: dict[str, Any] = {"marker": look["marker"], "ms": 5.4, "linestyle": "none", "zorder": 4}
-        face, edge = ("white", look["color"]) if cell.marks else (look["color"], "white")
-        yield PlotLine(
-            [place], [cell.summary.mean], {**mean, "color": face, "mec": edge, "mew": 1.1 if cell.marks else 0.4}
-        )
+    known = [(place, cell, cell.summary) for place, cell in zip(x, cells, strict=True) if cell and cell.summary]
+    points = [(place, point.value) for place, cell, _ in known for point in cell.points]
+    yield PlotLine(*_across(points), dots(look["color"], 2.6, 0.35, zorder=2.5))
+    bars = {place: (each.interval.low, each.interval.high) for place, _, each in known if each.interval is not None}
+    yield Whiskers(bars, look["color"])
+    for marked, face, edge, edge_pt in ((False, look["color"], "white", 0.4), (True, "white", look["color"], 1.1)):
+        centres = [(place, each.mean) for place, cell, each in known if bool(cell.marks) is marked]
+        if centres:
+            mean = {"marker": look["marker"], "ms": 5.4, "linestyle": "none", "zorder": 4}
+            yield PlotLine(*_across(centres), {**mean, "color": face, "mec": edge, "mew": edge_pt})
+
+
+def _across(points: Sequence[tuple[float, float]]) -> tuple[Sequence[float], Sequence[float]]:
+    """Return all x, and all y."""
+    return [x for x, _ in points], [y for _, y in points]
 
 
 def _missing(curve: Curve, panels: Sequence[Panel], view: MetricView, say: Language) -> Iterator[str]:

@@ -9,7 +9,7 @@ from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.decision import SlaDecision, decision_of
 from lastro.figures.scale import AxisEnds, Ends, reach
 from lastro.figures.style import DASHED, FAINT, GREY, PALETTE, axis_title
-from lastro.figures.xy import Item, Look, PanelRule, Plot, PlotAxis, PlotLine, PlotNote, PlotPanel, Whisker, drawn
+from lastro.figures.xy import Item, Look, PanelRule, Plot, PlotAxis, PlotLine, PlotNote, PlotPanel, Whiskers, drawn
 from lastro.results.samples import Metric
 from lastro.stats.notes import N_
 from lastro.words.language import Language
@@ -82,8 +82,8 @@ def _panel(
         look = _LOOKS[decision.choice.verdict(at)][1]
         cost, low, high = costs[at]
         items += [
-            Whisker(cost, (odds.low, odds.high), look["color"], width_pt=width_pt),
-            Whisker(odds.mean, (low, high), look["color"], along="x", width_pt=width_pt),
+            Whiskers({cost: (odds.low, odds.high)}, look["color"], width_pt=width_pt),
+            Whiskers({odds.mean: (low, high)}, look["color"], along="x", width_pt=width_pt),
             PlotLine([cost], [odds.mean], {**look, "linestyle": "none", "ms": 6, "zorder": 4}),
         ]
         if at in numbers:

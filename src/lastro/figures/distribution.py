@@ -28,7 +28,19 @@ from lastro.figures.style import (
     page_in,
 )
 from lastro.figures.text import chars, lines_of, safe, wrapped
-from lastro.figures.xy import Item, Look, PanelRule, Plot, PlotAxis, PlotLine, PlotNote, PlotPanel, Whisker, dots, drawn
+from lastro.figures.xy import (
+    Item,
+    Look,
+    PanelRule,
+    Plot,
+    PlotAxis,
+    PlotLine,
+    PlotNote,
+    PlotPanel,
+    Whiskers,
+    dots,
+    drawn,
+)
 from lastro.words.language import Language
 from lastro.words.numbers import WHY_MISSING
 from lastro.words.remarks import short, signs
@@ -41,6 +53,7 @@ _SLOT_IN = 0.155  # height of one place
 _LINE_IN = 0.135  # height of a line of a level's label
 _GAP_SLOTS = 0.8  # between two levels of the factor on the axis
 _MOST_COLOURS = 8
+_MOST_LEVELS = 200
 _FEW = 15  # points of one place: up to this many are drawn larger
 
 
@@ -146,13 +159,14 @@ def _grid(view: MetricView, analysis: MetricAnalysis) -> _Grid:
 def _roles(report: CampaignResults, analysis: MetricAnalysis) -> _Roles:
     """Put the factor with most levels on the axis, the next into colours (if they suffice), the others into panels.
 
-    If that makes more than sixty places, the factors that explain least, or have fewest levels, share places."""
+    If that makes more than sixty places, the factors that explain least, or have fewest levels, share places, as does
+    one with levels that no page can show."""
     sizes = {factor.name: len(factor.levels) for factor in report.varying}
     kept = list(sizes)
     if math.prod(sizes.values()) > MOST_PLACES:
         kept = []
         for name in sorted(sizes, key=lambda name: (-_explained(analysis, name), -sizes[name])):
-            if not kept or math.prod(sizes[other] for other in kept) * sizes[name] <= MOST_PLACES:
+            if math.prod(sizes[other] for other in kept) * sizes[name] <= (MOST_PLACES if kept else _MOST_LEVELS):
                 kept.append(name)
     pooled = tuple(name for name in sizes if name not in kept)
     kept.sort(key=lambda name: -sizes[name])
@@ -234,7 +248,7 @@ def _place(
     places = [y + (0.0 if n == 1 else 0.32 * (2 * at / (n - 1) - 1)) for at in range(n)]
     yield PlotLine(values, places, dots(colour, 3.4 if few else 2.2, 0.65 if few else 0.5, zorder=3.6))
     if summary.interval is not None:
-        yield Whisker(y, (summary.interval.low, summary.interval.high), colour, "x", 1.5)
+        yield Whiskers({y: (summary.interval.low, summary.interval.high)}, colour, "x", 1.5)
     median = statistics.median(values)
     yield PlotLine([median, median], [y - 0.38, y + 0.38], {"color": "black", "linewidth": 0.9, "zorder": 3.8})
     mean = {"marker": marker_of(colour_at), "ms": 4.4, "color": colour, "mec": "white", "mew": 0.6, "zorder": 4}

@@ -20,6 +20,7 @@ from lastro.words.remarks import short, signs_of
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+_MOST_ROWS = 100
 COLOURS: dict[Verdict, str] = {"better": PALETTE[0], "worse": PALETTE[1], "higher": "black", "lower": "black"}
 
 
@@ -79,10 +80,17 @@ def _drawn(
 ) -> Figure:
     """Draw groups of effects below each other, each under its heading, with ratio, interval and n in words."""
     metric, rows = analysis.metric, []
+    effects = [effect for _, found in groups for effect in found]
+    some = ""
+    if len(effects) > _MOST_ROWS:
+        some = say("the {n} largest of {all} effects; the table has all", n=_MOST_ROWS, all=say.integer(len(effects)))
+        least = sorted(effect.distance for effect in effects)[-_MOST_ROWS]
+        effects = [effect for effect in effects if effect.distance >= least]
+        groups = [(heading, [one for one in found if one.distance >= least]) for heading, found in groups]
+        groups = [(heading, found) for heading, found in groups if found]
     for heading, found in groups:
         rows.append(FigureRow(heading, heading=True))
         rows += [FigureRow(each.level, _words(metric, each, say), _marks(metric, each)) for each in found]
-    effects = [effect for _, found in groups for effect in found]
     ends = _ends(effects)
     axis = {
         "neither": say("ratio to the reference level"),
@@ -95,7 +103,7 @@ def _drawn(
         floor = say(
             "grey: noise floor of this host, ± {share} % for one treatment, less for means over several", share=share
         )
-    lines = [how, floor, *ends.words(metric.name, say), *mark_words(effects, say)]
+    lines = [how, some, floor, *ends.words(metric.name, say), *mark_words(effects, say)]
     return drawn_rows([RowPanel(rows, ends, axis, 1.0)], title, lines, say)
 
 

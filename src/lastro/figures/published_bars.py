@@ -18,7 +18,7 @@ from lastro.figures.xy import (
     PlotLine,
     PlotNote,
     PlotPanel,
-    Whisker,
+    Whiskers,
     drawn,
 )
 from lastro.words.language import Language
@@ -88,7 +88,7 @@ def _bar(each: PublishedBar, bar: int, at: float, width: float, say: Language) -
         return
     yield PlotBar(at, (0.0, mean.value), width * 0.92, _filled(bar))
     if mean.interval is not None:
-        yield Whisker(at, (mean.interval.low, mean.interval.high), "black")
+        yield Whiskers({at: (mean.interval.low, mean.interval.high)}, "black")
 
 
 def _filled(bar: int) -> Look:

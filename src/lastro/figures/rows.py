@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lastro.figures.scale import AxisEnds, Ends, interval_bar
+from lastro.figures.scale import AxisEnds, Ends, interval_bars
 from lastro.figures.style import (
     FAINT,
     GRID,
@@ -58,7 +58,7 @@ class RowDot:
             axes.fill(corners, [y, y - _DIAMOND_IN, y, y + _DIAMOND_IN], color=self.colour, linewidth=0.8, zorder=4)
             return
         if self.ends is not None:
-            interval_bar(axes, self.ends, y, self.colour, width_pt=self.width_pt)
+            interval_bars(axes, {y: self.ends}, self.colour, width_pt=self.width_pt)
         if self.value is not None and low <= self.value <= high:
             look: dict[str, Any] = {"marker": "o", "ms": 5, "mec": "white", "mew": 0.6, "zorder": 4} | dict(self.look)
             axes.plot([self.value], [y], **{"color": self.colour, "linestyle": "none"} | look)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 Ends = tuple[float, float]
 
 _DECADE = 10.0
+_TIP: dict[str, Any] = {"linestyle": "none", "clip_on": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,24 +73,30 @@ def over(intervals: Sequence[Ends], found: AxisEnds, bounded: bool = False) -> A
     return AxisEnds(found.low, found.high, found.log, cut, beyond)
 
 
-def interval_bar(
-    axes: Axes, ends: Ends, at: float, colour: str, *, along: Literal["x", "y"] = "x", width_pt: float = 1.8,
+def interval_bars(
+    axes: Axes, bars: Mapping[float, Ends], colour: str, *, along: Literal["x", "y"] = "x", width_pt: float = 1.8,
     caps: bool = False,
 ) -> None:  # fmt: skip
-    """Draw a bar from end to end, with an arrow head where it extends beyond the axis. Set the axis before."""
+    """Draw bars, {place: ends}, with an arrow head where one extends beyond the axis. Set the axis before."""
     limits: Ends = axes.get_xlim() if along == "x" else axes.get_ylim()
-    inside = [min(max(end, limits[0]), limits[1]) for end in ends]
+    inside = {at: [min(max(end, limits[0]), limits[1]) for end in ends] for at, ends in bars.items()}
     bar = {"color": colour, "linewidth": width_pt, "solid_capstyle": "butt", "zorder": 3.2}
-    _plot(axes, inside, [at, at], along, **bar)
-    heads = "<>" if along == "x" else "v^"
-    for end, limit, head in zip(ends, inside, heads, strict=True):
-        if end != limit:
-            _plot(axes, [limit], [at], along, marker=head, ms=4.5, mew=0, color=colour, clip_on=False, zorder=3.3)
-        elif caps:
-            _plot(axes, [limit], [at], along, marker="_" if along == "y" else "|", ms=4.5, mew=1.0, color=colour,
-                  clip_on=False, zorder=3.2)  # fmt: skip
+    # One line with gaps: a line for each of thousands of bars would take minutes.
+    gaps = [(value, at) for at, ends in inside.items() for value in (*ends, math.nan)]
+    _plot(axes, gaps[:-1], along, **bar)
+    tips = [
+        (end, limit, at, side)
+        for at in bars
+        for side, (end, limit) in enumerate(zip(bars[at], inside[at], strict=True))
+    ]
+    for side, head in enumerate("<>" if along == "x" else "v^"):
+        beyond = [(limit, at) for end, limit, at, own in tips if end != limit and own == side]
+        _plot(axes, beyond, along, marker=head, ms=4.5, mew=0, **_TIP, color=colour, zorder=3.3)
+    ended = [(limit, at) for end, limit, at, _ in tips if end == limit and caps]
+    _plot(axes, ended, along, marker="_" if along == "y" else "|", ms=4.5, mew=1.0, **_TIP, color=colour, zorder=3.2)
 
 
-def _plot(axes: Axes, values: Iterable[float], at: Sequence[float], along: str, **look: Any) -> None:
-    places = (list(values), list(at))
-    axes.plot(*(places if along == "x" else places[::-1]), **look)
+def _plot(axes: Axes, points: Sequence[tuple[float, float]], along: str, **look: Any) -> None:
+    if points:
+        values, at = zip(*points, strict=True)
+        axes.plot(*((values, at) if along == "x" else (at, values)), **look)

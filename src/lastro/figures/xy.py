@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from lastro.figures.scale import AxisEnds, Ends, interval_bar
+from lastro.figures.scale import AxisEnds, Ends, interval_bars
 from lastro.figures.style import GREY, GRID, SMALL_PT, fit, headed, is_narrow, legend, new_figure, numbers_in, width_of
 from lastro.figures.text import chars, em, wrapped
 from lastro.words.language import Language
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 Look = Mapping[str, Any]  # what matplotlib's `plot` takes: color, marker, linestyle and so on
 ACROSS = 3  # small panels beside each other; two on a narrow figure
 _TITLE_PT = 8.5
+_MOST_TICKS = 200  # without labels
 _TICK_IN = 7.5 / 72  # the size of a tick's label
 _IN_PANEL = frozenset({"alpha", "gid", "zorder"})  # what a legend leaves out of a look
 
@@ -49,18 +50,17 @@ class PlotLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Whisker:
-    """An interval along one axis, which needs both ends, at a place of the other."""
+class Whiskers:
+    """Intervals along one axis, which needs both ends, at places of the other: {place: ends}."""
 
-    at: float
-    ends: Ends
+    bars: Mapping[float, Ends]
     colour: str
     along: Literal["x", "y"] = "y"
     width_pt: float = 1.2
 
     def draw(self, axes: Axes) -> None:
         caps = self.along == "y"
-        interval_bar(axes, self.ends, self.at, self.colour, along=self.along, width_pt=self.width_pt, caps=caps)
+        interval_bars(axes, self.bars, self.colour, along=self.along, width_pt=self.width_pt, caps=caps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ class PanelRule:
             (axes.axvline if self.axis == "x" else axes.axhline)(self.at, label=self.name or None, **self.look)
 
 
-Item = PlotLine | PlotBar | Whisker | PanelRule | PlotNote
+Item = PlotLine | PlotBar | Whiskers | PanelRule | PlotNote
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +239,10 @@ def _end(axes: Axes, panel: PlotPanel, plot: Plot, width_in: float, say: Languag
             (math.log10(place / low) / math.log10(high / low) if x.log else (place - low) / (high - low)) * width_in
             for place, _ in inside
         ]
-        axes.set_xticks([place for place, _ in inside], _staggered(at, [text for _, text in inside]))
+        labels = _staggered(at, [text for _, text in inside])
+        # Thousands of ticks take a minute, and cover the axis.
+        shown = [each for each in zip(inside, labels, strict=True) if each[1] or len(inside) <= _MOST_TICKS]
+        axes.set_xticks([place for (place, _), _ in shown], [label for _, label in shown])
         axes.xaxis.set_minor_locator(NullLocator())
     if y.ticks is not None:
         axes.set_yticks([place for place, _ in y.ticks], [text for _, text in y.ticks])

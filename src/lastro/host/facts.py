@@ -21,7 +21,9 @@ _HOSTNAME, _KERNEL = "/proc/sys/kernel/hostname", "/proc/sys/kernel/osrelease"
 _MACHINE_ID, _BOOT_ID = "/etc/machine-id", "/proc/sys/kernel/random/boot_id"
 _ARCHITECTURE = "/proc/sys/kernel/arch"  # from Linux 6.1 on
 _OS, _CPUS, _MEMORY = "/etc/os-release", "/proc/cpuinfo", "/proc/meminfo"
-_GOVERNOR = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"
+_SMT = "/sys/devices/system/cpu/smt/control"
+_POLICIES = "/sys/devices/system/cpu/cpufreq"
+_BOOST, _NO_TURBO = f"{_POLICIES}/boost", "/sys/devices/system/cpu/intel_pstate/no_turbo"
 _VULNERABILITIES = "/sys/devices/system/cpu/vulnerabilities"
 _NETWORK = (
     "ipv4.tcp_congestion_control", "ipv4.tcp_rmem", "ipv4.tcp_wmem", "core.rmem_max", "core.wmem_max",
@@ -79,7 +81,7 @@ def collect(host: Host, commands: Mapping[str, tuple[str, ...]] = TOOLS) -> dict
 
 def machine(host: Host) -> dict[str, Any]:
     """Return the chapter that identifies a host, without running any command; and `not_read`, as for `collect`."""
-    seen = _texts(host, _HOSTNAME, _KERNEL, _OS, _CPUS, _ARCHITECTURE, _GOVERNOR, _MEMORY)
+    seen = _texts(host, _HOSTNAME, _KERNEL, _OS, _CPUS, _ARCHITECTURE, _MEMORY)
     problems: dict[str, str] = {}
 
     def parsed(what: str, parse: Callable[[str], T], path: str, otherwise: T) -> T:
@@ -95,7 +97,7 @@ def machine(host: Host) -> dict[str, Any]:
         "kernel": seen[_KERNEL],
         "distribution": parsed("distribution", _distribution, _OS, ""),
         **parsed("processor", _cpu, _CPUS, _cpu("")),
-        "governor": seen[_GOVERNOR] or "unknown (no cpufreq)",
+        **_speeds(host),
         "memory_bytes": memory.get("MemTotal", 0),
         "swap_bytes": memory.get("SwapTotal", 0),
     }
@@ -186,6 +188,26 @@ def _cpu(cpuinfo: str) -> dict[str, Any]:
         "cpus": sum(line.startswith("processor") for line in cpuinfo.splitlines()),
         "microcode": first.get("microcode", ""),
         "virtual_machine": "hypervisor" in first.get("flags", "").split(),
+    }
+
+
+def _speeds(host: Host) -> dict[str, str]:
+    """Return what decides how fast CPUs run: the governor, by CPUs where they differ, boost, and threads of one core.
+
+    Sources: the kernel's admin-guide/pm/cpufreq and admin-guide/pm/intel_pstate, sysfs-devices-system-cpu."""
+    names = [name for name in host.view.names(_POLICIES) if name.startswith("policy")]
+    policies = [f"{_POLICIES}/{name}" for name in sorted(names, key=lambda name: (len(name), name))]
+    files = [f"{policy}/{name}" for policy in policies for name in ("scaling_governor", "affected_cpus")]
+    seen = _texts(host, _SMT, _BOOST, _NO_TURBO, *files)
+    governors: dict[str, list[str]] = {}
+    for policy in policies:
+        if governor := seen[f"{policy}/scaling_governor"]:
+            governors.setdefault(governor, []).append(seen[f"{policy}/affected_cpus"])
+    each = [f"{governor} (CPUs {' '.join(cpus)})" for governor, cpus in governors.items()]
+    return {
+        "governor": ", ".join(governors if len(governors) == 1 else each) or "unknown (no cpufreq)",
+        "boost": {"0": "on", "1": "off"}.get(seen[_NO_TURBO]) or {"1": "on", "0": "off"}.get(seen[_BOOST], ""),
+        "smt": seen[_SMT],
     }
 
 

@@ -32,6 +32,7 @@ MOST_PLANNED = 20  # a larger family of comparisons is a screening, not planned 
 
 _DIRECTIONS = 16_384  # at random on the sphere: the critical values of Tukey's tables to 0.1 %, of Dunnett's to 0.4 %
 _NODES = 128
+_MANY = 512  # estimates: independent directions of more would take seconds to find, and more memory than a reader has
 _ALIASED = 1e-8
 _DF_DIGITS = 3  # so that few critical values need to be found; fewer degrees of freedom are on the safe side
 _SEED = 1953
@@ -117,12 +118,15 @@ class Family:
         loads = np.zeros((len(self._errors), max(map(len, self._errors))))  # those of fits without blocks are shorter
         for row, error in zip(loads, self._errors, strict=True):
             row[: len(error)] = error
-        coordinates = loads @ _basis(loads).T
-        rank = coordinates.shape[1]
-        if rank == 1:
-            return 1, np.ones(1)
-        largest = np.sort(np.abs(_directions(rank) @ coordinates.T).max(axis=1))
-        return rank, largest.reshape(_NODES, -1).mean(axis=1)
+        if len(loads) > _MANY:
+            rank, largest = loads.shape[1], _largest_of_many(loads)
+        else:
+            coordinates = loads @ _basis(loads).T
+            rank = coordinates.shape[1]
+            if rank == 1:
+                return 1, np.ones(1)
+            largest = np.abs(_directions(rank) @ coordinates.T).max(axis=1)
+        return rank, np.sort(largest).reshape(_NODES, -1).mean(axis=1)
 
     def p(self, t: float, df: float) -> float:
         """Return the probability that the largest |t| of the family exceeds this one, if nothing differs."""
@@ -149,6 +153,20 @@ def _directions(rank: int) -> Floats:
 
     drawn = np.random.RandomState(_SEED).standard_normal((_DIRECTIONS, rank))
     return np.asarray(drawn / np.linalg.norm(drawn, axis=1)[:, None])
+
+
+def _largest_of_many(loads: Floats) -> Floats:
+    """Return the largest coordinate of each direction at random in the space of the noise itself, as cells have it.
+
+    Each estimate has noise of few cells, so that the scalar products are cheap without independent directions."""
+    import numpy as np
+    from scipy.sparse import csr_array
+
+    draw, sparse, largest = np.random.RandomState(_SEED), csr_array(loads), []
+    for _ in range(_NODES):
+        drawn = draw.standard_normal((_DIRECTIONS // _NODES, loads.shape[1]))
+        largest.append(np.abs(sparse @ drawn.T).max(axis=0) / np.linalg.norm(drawn, axis=1))
+    return np.concatenate(largest)
 
 
 def _basis(loads: Floats) -> Floats:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.findings import Findings, MetricFindings, MissingTreatments, findings, level_groups
-from lastro.analysis.model import FactorPairs
+from lastro.analysis.model import Analysis, FactorPairs
 from lastro.stats.notes import N_
 from lastro.words.interference import interference_sentences
 from lastro.words.language import Language
@@ -25,9 +25,9 @@ _MOST_REASONS = 2
 _REASON = 160  # characters of a reason in a sentence
 
 
-def key_findings(report: CampaignResults, say: Language) -> tuple[str, ...]:
-    """Return at most `MOST` sentences; none before anything was measured."""
-    if (found := findings(report)) is None:
+def key_findings(report: CampaignResults, say: Language, analysis: Analysis | None = None) -> tuple[str, ...]:
+    """Return at most `MOST` sentences; none before anything was measured. `analysis` is as in `findings`."""
+    if (found := findings(report, analysis)) is None:
         return ()
     missing = _missing(found.missing, say)
     others = list(filter(None, (_KeySentences(metric, say).in_one() for metric in found.others)))

@@ -11,14 +11,15 @@ from lastro.words.key_findings import key_findings
 from lastro.words.language import Language
 
 if TYPE_CHECKING:
+    from lastro.analysis.model import Analysis
     from lastro.results.columns import State
 
 MANY_INVALID = 0.10  # a larger fraction of the runnable trials is reported before anything else
 
 
-def opening(report: CampaignResults, say: Language) -> tuple[str, ...]:
-    """Return the key findings with caveats, after warnings."""
-    return warnings(report, say) + key_findings(report, say) + caveats(report, say)
+def opening(report: CampaignResults, say: Language, analysis: Analysis | None = None) -> tuple[str, ...]:
+    """Return the key findings with caveats, after warnings. `analysis` is that of the report, where it is known."""
+    return warnings(report, say) + key_findings(report, say, analysis) + caveats(report, say)
 
 
 def warnings(report: CampaignResults, say: Language) -> tuple[str, ...]:

@@ -92,9 +92,52 @@ CPUINFO = {
 def files(**texts: str) -> RecordingHost:
     host = RecordingHost()
     paths = {"os": facts._OS, "cpus": facts._CPUS, "memory": facts._MEMORY, "arch": facts._ARCHITECTURE}
-    known = {paths[name]: text for name, text in texts.items()}
-    host.view = SimpleNamespace(read=lambda wanted: {p: known[p] for p in wanted if p in known})  # type: ignore[assignment]
+    return reading({paths[name]: text for name, text in texts.items()}, host)
+
+
+def reading(known: dict[str, str], host: RecordingHost | None = None) -> RecordingHost:
+    """A host with these files alone."""
+    host = host or RecordingHost()
+    host.view = SimpleNamespace(  # type: ignore[assignment]
+        read=lambda wanted: {path: known[path] for path in wanted if path in known},
+        names=lambda place: sorted(
+            {path.removeprefix(f"{place}/").split("/")[0] for path in known if path.startswith(place)}
+        ),
+    )
     return host
+
+
+CPUS = "/sys/devices/system/cpu"
+
+
+def policies(*governors: tuple[str, str]) -> dict[str, str]:
+    """Return the files of cpufreq for (affected CPUs, governor) of each policy, named by its first CPU."""
+    places = {f"{CPUS}/cpufreq/policy{cpus.split()[0]}": (cpus, governor) for cpus, governor in governors}
+    return {
+        f"{place}/{name}": f"{text}\n"
+        for place, texts in places.items()
+        for name, text in zip(("affected_cpus", "scaling_governor"), texts, strict=True)
+    }
+
+
+@pytest.mark.parametrize(
+    ("files_of_cpus", "governor", "boost", "smt"),
+    [
+        (policies(("0", "performance"), ("1", "performance")), "performance", "", ""),
+        (
+            policies(("0 1", "powersave"), ("10", "performance"), ("2", "performance"))
+            | {f"{CPUS}/cpufreq/boost": "0\n", f"{CPUS}/smt/control": "on\n"},
+            "powersave (CPUs 0 1), performance (CPUs 2 10)", "off", "on",
+        ),
+        ({f"{CPUS}/intel_pstate/no_turbo": "0\n", f"{CPUS}/smt/control": "off\n"}, "unknown (no cpufreq)", "on", "off"),
+        (policies(("0", "")), "unknown (no cpufreq)", "", ""),
+    ],
+)  # fmt: skip
+def test_what_decides_how_fast_any_cpu_runs_is_recorded(
+    files_of_cpus: dict[str, str], governor: str, boost: str, smt: str
+) -> None:
+    found = facts.machine(reading(files_of_cpus))["host"]
+    assert (found["governor"], found["boost"], found["smt"]) == (governor, boost, smt)
 
 
 def test_the_model_of_a_cpu_is_that_of_the_host_and_never_of_the_controller() -> None:

@@ -231,7 +231,7 @@ def make_host(directory: Path) -> Path:
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_tables_of_resources_and_scaling_in_html_have_the_caption_of_markdown(tmp_path: Path) -> None:
+def test_tables_of_resources_in_html_have_the_caption_of_markdown(tmp_path: Path) -> None:
     factors = {"platform": ("native", "runc"), "streams": (1, 2, 4)}
     study = make_study(factors, replicates=2, metrics=METRICS[:1], baseline={"platform": "native"})
     heads = {}
@@ -239,7 +239,7 @@ def test_tables_of_resources_and_scaling_in_html_have_the_caption_of_markdown(tm
         made = make_campaign(tmp_path / name, study, provenance=provenance)
         page = render_html(content_of([made], ENGLISH, all_metrics=False))
         heads[name] = set(re.findall(r"<h4>(.*?)</h4>", page))
-    tables = {"Used by each instance, from its own cgroup", "Disturbances of the host", "Scaling with streams"}
+    tables = {"Used by each instance, from its own cgroup", "Disturbances of the host"}
     assert tables <= heads["host"] and not tables & heads["tcg"]
     assert {f"{title}, in an emulated guest" for title in tables} <= heads["tcg"]
 

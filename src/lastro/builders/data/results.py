@@ -115,6 +115,7 @@ def document(
     """Return the report as JSON-serializable data, with the keys of this module's docstring.
 
     `analysis` is that of the report; without it, it is made here, which takes seconds."""
+    analysis = analysis or analyse(report)
     progress = report.progress
     valid = report.valid_attempts()
     kept = {(attempt.trial, attempt.attempt): attempt for attempt in report.attempts}
@@ -138,7 +139,7 @@ def document(
             for each in report.segments
         ],
         "finished": progress.finished,
-        "key_findings": key_findings(report, ENGLISH),
+        "key_findings": key_findings(report, ENGLISH, analysis),
         "caveats": caveats(report, ENGLISH),
         "metrics": report.metrics,
         "treatments": [
@@ -152,7 +153,7 @@ def document(
         ],
         "growth": list(_growth(report)),
         "as_published": _as_published(published) if published else None,
-        "analysis": analysis_document(analysis or analyse(report)),
+        "analysis": analysis_document(analysis),
     }
     return encode(found, _FORMS)
 
