@@ -203,5 +203,5 @@ def test_every_format_shows_it_in_both_languages(tmp_path: Path, capsys: Any) ->
             assert main(["report", str(directory), "--format", form, *full, "--lang", code]) == 0
             text = (directory / file).read_text(encoding="utf-8")
             assert said in text and text.count(language(code)(TOPOLOGIES.explanation)) == 1
-        assert ('<h2 id="scaling">') in (directory / "report.html").read_text(encoding="utf-8")
+        assert ('<h2 id="growth">') in (directory / "report.html").read_text(encoding="utf-8")
         assert main(["report", str(directory), "--format", "latex", "--lang", code]) == 0
