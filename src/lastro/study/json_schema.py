@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lastro.study.levels import NONE, options_named, options_of_one
+from lastro.study.levels import MOST_HOPS, NONE, options_named, options_of_one
 from lastro.study.model import ScenarioSchema, Setting
 from lastro.study.schema import StudyFile
 
@@ -67,6 +67,9 @@ def _list_of(value: dict[str, Any]) -> dict[str, Any]:
 
 def _part(schema: ScenarioSchema, kind: str) -> dict[str, Any]:
     names = sorted(schema.parts[kind])
+    if kind in schema.chainable:
+        hop = rf"({'|'.join(map(re.escape, names))})(:[^>]+)?"
+        return {"anyOf": [{"enum": names}, {"type": "string", "pattern": rf"^{hop}( *> *{hop}){{0,{MOST_HOPS - 1}}}$"}]}
     if kind not in schema.combinable:
         optional = "|".join(re.escape(name) for name in schema.options.get(kind, {}))
         pattern = {"type": "string", "pattern": rf"^({optional}):[a-z_]+=[^,]+(,[a-z_]+=[^,]+)*$"}
