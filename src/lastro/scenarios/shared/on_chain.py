@@ -15,6 +15,7 @@ from lastro.host.cgroups import Usage, block_device_of, parse_cpus
 from lastro.image.rootfs import ImageAdditions
 from lastro.isolation.base import NEIGHBOUR, MeasuredUse, Profile, isolate, not_in_force, parts_of
 from lastro.platforms.base import AVAILABLE, Availability, Instance, InstanceSpec, Platform, Port
+from lastro.results.additions import HOPS
 from lastro.results.samples import Outcome
 from lastro.scenarios.base import (
     Config,
@@ -94,6 +95,7 @@ class OnChain(OnLinks):
     parts: ClassVar[tuple[str, ...]] = ("platform", "attachment", "isolation", "function", "anomaly")
     combinable = frozenset({"isolation"})
     chainable = frozenset({"function"})
+    sized = HOPS
 
     def __init__(self, testbed: Testbed | None) -> None:
         super().__init__(testbed)
