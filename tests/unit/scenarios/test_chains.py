@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
+import jsonschema
 import pytest
 
 from lastro.attachments.base import BatchLinks
@@ -23,6 +24,7 @@ from lastro.scenarios.shared.chain import _segments, hops_of
 from lastro.scenarios.shared.flow import crossings
 from lastro.scenarios.shared.function_row import EACH, TOGETHER, FunctionRow, in_row
 from lastro.scenarios.shared.on_chain import OnChain, functions_level, starts_s
+from lastro.study.json_schema import json_schema
 from lastro.study.load import parse
 from lastro.study.model import Study
 from lastro.testing.attachments import unstarted
@@ -93,6 +95,15 @@ def test_an_option_of_a_function_is_that_of_each_hop_with_its_name() -> None:
 def test_a_study_with_an_impossible_chain_is_refused(factors: str, message: str) -> None:
     with pytest.raises(StudyError, match=message):
         read(factors)
+
+
+def test_editors_know_chains() -> None:
+    parts = json_schema(SCHEMAS)["$defs"]["chain"]["$defs"]["DesignTable"]["properties"]["baseline"]["properties"]
+    validator = jsonschema.Draft202012Validator(parts["function"])
+    for level in ("none", "dpi", "firewall:rules=5", "firewall>dpi", "firewall:rules=5 > nat>dpi:signatures=3"):
+        assert validator.is_valid(level), level
+    for level in ("firewal>dpi", "firewall>", "nat:rules=1>dpi", "firewall:rules>dpi", ">".join(9 * ["nat"])):
+        assert not validator.is_valid(level), level
 
 
 def test_a_scenario_without_chains_refuses_one() -> None:
