@@ -319,8 +319,8 @@ def make_part(kind: type[registry.P], level: str) -> registry.P:
     return part(**{option: option_value(known[option], text) for option, text in texts.items()})
 
 
-def made_parts(kind: type[registry.P], level: str) -> list[registry.P]:
-    """Return the parts of a level that may be a chain, in their order. Raises: as `make_part`."""
+def make_parts(kind: type[registry.P], level: str) -> list[registry.P]:
+    """Return the parts of a level in their order; it may be a chain. Raises: as `make_part`."""
     return [make_part(kind, hop) for hop in hops(level)]
 
 

@@ -16,7 +16,7 @@ from lastro.functions.base import PATHS, CounterReading, Function
 from lastro.functions.dpi import Dpi
 from lastro.meters.interfaces import Counters
 from lastro.platforms.base import configuration
-from lastro.scenarios.base import made_parts, schemas
+from lastro.scenarios.base import make_parts, schemas
 from lastro.scenarios.chain import ChainScenario
 from lastro.scenarios.load import LoadScenario
 from lastro.scenarios.load.probing import _Hops
@@ -44,7 +44,7 @@ def read(factors: str, scenario: str = "chain") -> Study:
 
 
 def row(level: str, placement: str = EACH, ip: str = "4", n_routers: int = 0) -> FunctionRow:
-    return in_row(made_parts(Function, level), PATHS[ip], placement, "kernel", n_routers=n_routers)
+    return in_row(make_parts(Function, level), PATHS[ip], placement, "kernel", n_routers=n_routers)
 
 
 def config(scenario: type[OnChain] = ChainScenario, **chosen: Any) -> dict[str, Any]:
@@ -128,8 +128,8 @@ def test_functions_that_cannot_be_in_a_row_have_a_reason_and_a_remedy(level: str
 
 def test_functions_in_a_row_run_in_the_kernel() -> None:
     with pytest.raises(Unavailable, match="run in the kernel, not in click: nat>nat"):
-        in_row(made_parts(Function, "nat>nat"), PATHS["4"], EACH, "click", n_routers=0)
-    assert in_row(made_parts(Function, "nat"), PATHS["4"], EACH, "click", n_routers=0).roles == ["function"]
+        in_row(make_parts(Function, "nat>nat"), PATHS["4"], EACH, "click", n_routers=0)
+    assert in_row(make_parts(Function, "nat"), PATHS["4"], EACH, "click", n_routers=0).roles == ["function"]
 
 
 # Links and rules

@@ -15,7 +15,7 @@ from lastro.instruments.iperf3_tcp import Iperf3Tcp
 from lastro.isolation.base import NEIGHBOUR, Isolation
 from lastro.meters.interfaces import InterfaceMeter
 from lastro.platforms.base import AVAILABLE, Availability, InstanceSpec, Platform, unavailable
-from lastro.scenarios.base import made_parts, make_part
+from lastro.scenarios.base import make_part, make_parts
 from lastro.scenarios.shared.chain import deployed, joined
 from lastro.scenarios.shared.flow import difference
 from lastro.scenarios.shared.frames import frames_of
@@ -134,7 +134,7 @@ class ChainProbes(PartProbes):
         self, platform: Platform, name: str, implementation: str, ip: str, placement: str
     ) -> Availability:
         """Send a ping through the function, over the shortest links."""
-        direct, functions = self._attachments.get("veth-direct"), made_parts(Function, name)
+        direct, functions = self._attachments.get("veth-direct"), make_parts(Function, name)
         with deployed(
             self._testbed, platform, direct, *functions, implementation=implementation, placement=placement, ip=ip
         ) as chain:
