@@ -55,12 +55,14 @@ def path_reasons(
     return reasons
 
 
-def crossing_reasons(phase: str, crossed_bytes: int | None, payload_bytes: int) -> list[str]:
-    """Check that the function's own counter accounts for the flow; None means that it could not be read."""
+def crossing_reasons(
+    phase: str, crossed_bytes: int | None, payload_bytes: int, whose: str = "the function"
+) -> list[str]:
+    """Check that the own counter of a function accounts for the flow; None means that it could not be read."""
     if crossed_bytes is None:
-        return [f"{phase}: the function's own counter could not be read"]
+        return [f"{phase}: {whose}'s own counter could not be read"]
     if crossed_bytes < payload_bytes * (1 - _TOLERANCE) or crossed_bytes == 0:
-        return [f"{phase}: the function's own counter saw {crossed_bytes} bytes of a flow of {payload_bytes}"]
+        return [f"{phase}: {whose}'s own counter saw {crossed_bytes} bytes of a flow of {payload_bytes}"]
     return []
 
 

@@ -85,7 +85,7 @@ def test_built_in_studies_are_listed(capsys: pytest.CaptureFixture[str]) -> None
     assert suites == {"trindade2018", "mendes2019", "eiras2018"}
     assert all(listed[name]["scenario"] == loaded(name).scenario for name in papers.names())
     assert {name for name in papers.names() if "/" not in name and not listed[name]["claims"]} == {
-        "demo", "edge", "internal-dos", "lifecycle", "load",
+        "chains", "demo", "edge", "internal-dos", "lifecycle", "load",
     }  # fmt: skip
     assert main(["studies"]) == 0
     lines = capsys.readouterr().out.splitlines()

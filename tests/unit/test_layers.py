@@ -79,6 +79,7 @@ PURE = (
     "figures.svg",
     "figures.text",
     "figures.ticks",
+    "words.hops",
     "words.interference",
     "words.key_findings",
     "words.pairs",

@@ -16,11 +16,13 @@ from itertools import combinations
 from lastro.analysis.build import common_levels
 from lastro.analysis.campaign import CampaignResults, Gap, MetricView
 from lastro.analysis.effects import main_effects
+from lastro.analysis.growth import SizeRelation, growths
 from lastro.analysis.interference import ISOLATION, NEIGHBOUR, Interference, interference, reports_isolation
 from lastro.analysis.measured import MetricValues, measured
 from lastro.analysis.model import Analysis, FactorPairs
 from lastro.analysis.noise_floor import floor_here
 from lastro.analysis.pairs import LEAST_BLOCKS, factor_pairs
+from lastro.results.additions import HOPS
 from lastro.results.samples import Metric
 from lastro.stats.simultaneous import Pair
 
@@ -116,11 +118,13 @@ class MissingTreatments:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """The key findings. `covered` are the factors on which `interference` reports.
+    """The key findings. `covered` are the factors on which `interference` and `hops` report.
 
-    `others` has the further metrics, those with a better direction first."""
+    `hops` has the lines of the first metric over the length of a chain, by the levels of the other factors. `others`
+    has the further metrics, those with a better direction first."""
 
     interference: Interference | None
+    hops: tuple[tuple[tuple[str, ...], SizeRelation], ...]
     covered: frozenset[str]
     first: MetricFindings
     others: tuple[MetricFindings, ...]
@@ -135,9 +139,12 @@ def findings(report: CampaignResults, analysis: Analysis | None = None) -> Findi
         return None
     found = interference(report)
     covered = {NEIGHBOUR} | ({ISOLATION} if reports_isolation(report) else set()) if found else set()
+    lines = _hops(report)
+    covered |= {HOPS.factor} if lines else set()
     first, *others = report.views
     return Findings(
         interference=found,
+        hops=lines,
         covered=frozenset(covered),
         first=_metric_findings(first, analysis),
         others=tuple(
@@ -146,6 +153,12 @@ def findings(report: CampaignResults, analysis: Analysis | None = None) -> Findi
         ),
         missing=_missing(report),
     )
+
+
+def _hops(report: CampaignResults) -> tuple[tuple[tuple[str, ...], SizeRelation], ...]:
+    found = ((row.levels, row.metrics[0]) for row in growths(report, HOPS).rows)
+    relations = ((levels, growth.against["hops"]) for levels, growth in found if growth)
+    return tuple((levels, relation) for levels, relation in relations if relation.line)
 
 
 def _metric_findings(view: MetricView, analysis: Analysis | None) -> MetricFindings:

@@ -37,7 +37,7 @@ from lastro.scenarios.chain import ChainScenario
 from lastro.scenarios.shared.pools import AttachmentPool, PlatformPool
 from lastro.scenarios.shared.probes import ChainProbes
 from lastro.scenarios.shared.properties import probe_properties
-from lastro.study.levels import NONE, split_options
+from lastro.study.levels import NONE, hops, split_options
 from lastro.study.model import Study
 
 _WIDTH = 80
@@ -178,7 +178,13 @@ def _wanted(args: argparse.Namespace) -> PartsToTry:
     return PartsToTry(
         platforms,
         {
-            kind: sorted({part for part in parts if split_options(part)[0] in ChainScenario.part_names(kind)})
+            kind: sorted(
+                {
+                    part
+                    for part in parts
+                    if ChainScenario.part_names(kind).issuperset(split_options(hop)[0] for hop in hops(part))
+                }
+            )
             for kind, parts in split.items()
         },
     )

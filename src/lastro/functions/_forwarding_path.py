@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 
@@ -10,7 +10,9 @@ from typing import NamedTuple
 class ForwardingPath:
     """The path through a function: its two interfaces with their addresses, and the ends of the flow.
 
-    All addresses are of one version of IP."""
+    All addresses are of one version of IP. Of several functions in a row, `source` and `sink` are the neighbours.
+    `ttl` is then the least and the most TTL with which this function forwards a packet that has passed the functions
+    before it and no other. `place` counts the functions in one instance from 1."""
 
     inside: str = "in0"
     outside: str = "out0"
@@ -18,6 +20,8 @@ class ForwardingPath:
     inside_address: str = "198.18.0.1"
     outside_address: str = "198.18.1.1"
     sink: str = "198.18.1.10"
+    ttl: tuple[int, int] | None = None
+    place: int = 1
 
     @property
     def version(self) -> str:
@@ -38,6 +42,36 @@ class ForwardingPath:
     def whole(self) -> int:
         """The length of the prefix of a single address."""
         return 128 if self.version == "6" else 32
+
+    @property
+    def table(self) -> str:
+        """The name of the table of nftables."""
+        return "lastro" if self.place == 1 else f"lastro{self.place}"
+
+    @property
+    def priority(self) -> str:
+        """The priority of a chain that filters: the kernel calls the functions of one instance in their order."""
+        return "filter" if self.place == 1 else f"filter + {self.place - 1}"
+
+    @property
+    def in_order(self) -> str:
+        """The condition in nftables that a packet has passed the functions before this one, with a space behind it."""
+        if self.ttl is None:
+            return ""
+        least, most = self.ttl
+        return f"{'ip6 hoplimit' if self.version == '6' else 'ip ttl'} {least}-{most} "
+
+    def through(self, n: int) -> list[ForwardingPath]:
+        """Return the paths through each of `n` functions in a row, between the same ends."""
+        network = "2001:2:0:{}::{}" if self.version == "6" else "198.18.{}.{}"
+        between = [(network.format(10 + number, 1), network.format(10 + number, 2)) for number in range(1, n)]
+        enter = [self.inside_address, *(there for _, there in between)]
+        leave = [*(here for here, _ in between), self.outside_address]
+        ends = zip([self.source, *leave], enter, leave, [*enter[1:], self.sink], strict=False)
+        return [
+            replace(self, source=before, inside_address=inside, outside_address=outside, sink=after)
+            for before, inside, outside, after in ends
+        ]
 
 
 class CounterReading(NamedTuple):

@@ -18,7 +18,6 @@ from lastro.platforms.base import Instance
 from lastro.study.parts import Part
 from lastro.testbed import IN_A_GUEST
 
-_TABLE = "lastro"
 _USUAL_PATH = PATHS["4"]
 
 
@@ -33,16 +32,20 @@ class Step:
 class Function(Part):
     """A network function; a new one defines its rules in the kernel and, if it can, as a Click configuration.
 
-    `rules` are statements of nftables inside the table `lastro` of the path's address family. Each may count in
-    counters of its own.
-    `remedy` is what to do on a host whose kernel refuses the rules."""
+    `rules` are statements of nftables inside the table of the path, in its address family. Each may count in counters
+    of its own.
+    `remedy` is what to do on a host whose kernel refuses the rules. `hook` is where all of its rules act, "forward" or,
+    later in the kernel, "postrouting". If it is empty, the function needs an instance for itself."""
 
     kind = "function"
     remedy: ClassVar[str] = f"use a kernel with nftables, {IN_A_GUEST}"
     capabilities: ClassVar[tuple[str, ...]] = ("CAP_NET_ADMIN",)
+    crossings: ClassVar[tuple[str, ...]] = ("crossed",)  # counters of all packets of a flow
     witnesses: ClassVar[tuple[str, ...]] = ()  # counters of its own that every new flow must move
     per_packet: ClassVar[bool] = False  # whether its work on each packet, besides forwarding it, may limit the rate
     tracks: ClassVar[bool] = False  # whether its rules keep each connection in the table of its network namespace
+    hook: ClassVar[str] = ""
+    passes: ClassVar[int] = 1  # how often its kernel forwards a packet, at most
 
     def rules(self, path: ForwardingPath) -> str:
         """Return the chains, sets and counters to put in the table; without any, it is plain forwarding."""
@@ -85,11 +88,11 @@ class Function(Part):
 
     def ruleset(self, path: ForwardingPath) -> str:
         """Return the whole table. `crossed` counts every packet that the kernel forwards from inside to outside."""
-        return f"""table {path.family} {_TABLE} {{
+        return f"""table {path.family} {path.table} {{
     counter crossed {{ }}
     chain witness {{
         type filter hook forward priority -300; policy accept;
-        iifname "{path.inside}" oifname != "{path.inside}" counter name crossed
+        iifname "{path.inside}" oifname != "{path.inside}" {path.in_order}counter name crossed
     }}
 {self.rules(path)}}}
 """
@@ -98,7 +101,7 @@ class Function(Part):
         """Return the named counters of the function in the kernel; empty where none can be read (a dead instance)."""
         if not instance.has_nftables:
             return {"crossed": _carried(instance, path)}
-        done = instance.run(["nft", "-j", "list", "counters", "table", path.family, _TABLE], check=False)
+        done = instance.run(["nft", "-j", "list", "counters", "table", path.family, path.table], check=False)
         try:
             items = json.loads(done.text)["nftables"]
             counters = (item["counter"] for item in items if "counter" in item)

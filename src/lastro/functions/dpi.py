@@ -37,12 +37,15 @@ class Dpi(Function):
     summary = "searches every payload for a signature, and redirects packets that have it"
     remedy = f"use a kernel with nftables and the string match of iptables (xt_string), {IN_A_GUEST}"
     per_packet = True
+    passes = 2
     options = (_SIGNATURES,)
 
     @staticmethod
-    def detoured(moved: Mapping[str, Mapping[str, int]], seen: Mapping[str, CounterReading]) -> int:
+    def detoured(
+        moved: Mapping[str, Mapping[str, int]], seen: Mapping[str, CounterReading], role: str = "function"
+    ) -> int:
         """Return how many packets were redirected: by counters of the links of its instance, or by those of Click."""
-        link = moved.get(f"function.{DETOUR[0]}", {}).get("tx_packets", 0)
+        link = moved.get(f"{role}.{DETOUR[0]}", {}).get("tx_packets", 0)
         return seen[_DETOURED].packets if _DETOURED in seen else link
 
     @property

@@ -21,6 +21,7 @@ class Firewall(Function):
     name = "firewall"
     summary = "drops packets by fixed patterns of address and port, without state"
     per_packet = True
+    hook = "forward"
     options = (_RULES,)
 
     def rules(self, path: ForwardingPath) -> str:
@@ -30,7 +31,7 @@ class Firewall(Function):
     set ports {{ type inet_service; elements = {{ {ports} }} }}
     set sources {{ type ipv{path.version}_addr; flags interval; elements = {{ {sources} }} }}
     chain filter {{
-        type filter hook forward priority filter; policy accept;
+        type filter hook forward priority {path.priority}; policy accept;
         {path.family} saddr @sources counter name blocked drop
         tcp dport @ports counter name blocked drop
         udp dport @ports counter name blocked drop

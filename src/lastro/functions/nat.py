@@ -13,6 +13,7 @@ class NatFunction(Function):
     witnesses = ("translated",)
     per_packet = True
     tracks = True
+    hook = "postrouting"
 
     def rules(self, path: ForwardingPath) -> str:
         # The chain sees the first packet of a flow; conntrack rewrites the header of each one after it. Everything that

@@ -50,7 +50,7 @@ class UsageMeter(Meter):
         chain = {role: used for role, used in self.used.items() if role != _NEIGHBOUR}
         return {
             "chain_cpus": sum(used.cpu_s for used in chain.values()) / elapsed_s,
-            "function_cpus": self.used["function"].cpu_s / elapsed_s,
+            "function_cpus": sum(used.cpu_s for role, used in chain.items() if role.startswith("function")) / elapsed_s,
             "chain_memory": sum(used.memory_peak_bytes for used in chain.values()) / MIB,
         }
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from lastro.stats.notes import N_
+
 
 @dataclass(frozen=True, slots=True)
 class Milestones:
@@ -130,3 +132,17 @@ class SizedFactor:
     heading: str
     explanation: str
     of_level: Callable[[str], tuple[int, ...] | None]
+
+
+HOPS = SizedFactor(
+    "length",
+    ("hops",),
+    (N_("with the hops"),),
+    N_("{factor} (hops)"),
+    N_(
+        "What does one more hop add? Three lengths or more: the least-squares line through the valid trials, its "
+        "parameters ± half their intervals. It is a line if the interval of a bend (the quadratic coefficient) "
+        "contains 0. Each interval is for one metric alone, uncorrected."
+    ),
+    lambda level: (int(level),),
+)

@@ -18,7 +18,7 @@ from lastro.platforms.base import Availability, Platform
 from lastro.requirements import NOTHING, Requirements
 from lastro.results.additions import ScenarioFigure, SizedFactor
 from lastro.results.samples import Metric, Outcome
-from lastro.study.levels import option_value, part_level, part_name, split_options
+from lastro.study.levels import hops, option_value, part_level, part_name, split_options
 from lastro.study.model import NAME_PATTERN, Level, ScenarioSchema, Setting, Study
 
 if TYPE_CHECKING:
@@ -71,6 +71,7 @@ class Declaration(ABC):
     parts: ClassVar[tuple[str, ...]] = ()
     usable: ClassVar[Mapping[str, tuple[type[Any], ...]]] = {}
     combinable: ClassVar[frozenset[str]] = frozenset()
+    chainable: ClassVar[frozenset[str]] = frozenset()
     settings: ClassVar[tuple[Setting[Any], ...]] = ()
     metrics: ClassVar[tuple[Metric, ...]] = ()
     leads: ClassVar[tuple[str, ...]] = ()
@@ -318,6 +319,11 @@ def make_part(kind: type[registry.P], level: str) -> registry.P:
     return part(**{option: option_value(known[option], text) for option, text in texts.items()})
 
 
+def make_parts(kind: type[registry.P], level: str) -> list[registry.P]:
+    """Return the parts of a level in their order; it may be a chain. Raises: as `make_part`."""
+    return [make_part(kind, hop) for hop in hops(level)]
+
+
 def schema(scenario: type[Scenario]) -> ScenarioSchema:
     return ScenarioSchema(
         name=scenario.name,
@@ -325,6 +331,7 @@ def schema(scenario: type[Scenario]) -> ScenarioSchema:
         parts={kind: scenario.part_names(kind) for kind in scenario.parts},
         options={kind: _options(kind, scenario.part_names(kind)) for kind in scenario.parts},
         combinable=scenario.combinable,
+        chainable=scenario.chainable,
         settings={setting.name: setting for setting in scenario.settings},
         metrics={metric.name: metric for metric in scenario.known_metrics()},
         metrics_of={kind: found for kind in scenario.parts if (found := _metrics_of(kind, scenario))},

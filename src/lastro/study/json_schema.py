@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lastro.study.levels import NONE, options_named, options_of_one
+from lastro.study.levels import MOST_HOPS, NONE, options_named, options_of_one
 from lastro.study.model import ScenarioSchema, Setting
 from lastro.study.schema import StudyFile
 
@@ -69,8 +69,12 @@ def _part(schema: ScenarioSchema, kind: str) -> dict[str, Any]:
     names = sorted(schema.parts[kind])
     if kind not in schema.combinable:
         optional = "|".join(re.escape(name) for name in schema.options.get(kind, {}))
-        pattern = {"type": "string", "pattern": rf"^({optional}):[a-z_]+=[^,]+(,[a-z_]+=[^,]+)*$"}
-        return {"anyOf": [{"enum": names}, pattern]} if optional else {"enum": names}
+        pattern = rf"({optional}):[a-z_]+=[^,>]+(,[a-z_]+=[^,>]+)*"
+        if kind in schema.chainable:
+            hop = f"({'|'.join(map(re.escape, names))}|{pattern})"
+            pattern = rf"{hop}( *> *{hop}){{0,{MOST_HOPS - 1}}}"
+        with_options = {"type": "string", "pattern": f"^{pattern}$"}
+        return {"anyOf": [{"enum": names}, with_options]} if optional else {"enum": names}
     word = "|".join(re.escape(name) for name in names if name != NONE)
     return {"anyOf": [{"enum": names}, {"type": "string", "pattern": rf"^({word})(\+({word}))+$"}]}
 

@@ -16,6 +16,8 @@ from lastro.study.model import Level, ScenarioSchema, Setting
 from lastro.study.problems import FieldError, kind_of, shown
 
 NONE = "none"
+MOST_HOPS = 8
+_THEN = ">"  # between functions in a row
 
 
 def check_level(schema: ScenarioSchema, name: str, raw: Level | list[Level]) -> Level:
@@ -78,19 +80,31 @@ def part_level(config: Mapping[str, Level], kind: str) -> str:
 
     Options are in the level, or in separate constants and factors named `platform.OPTION`. A constant for one part
     only, `platform.docker.OPTION`, applies if the option has neither."""
-    level = str(config[kind])
-    name, written = split_options(level)
-    chosen = []
-    for key in sorted(key for key in config if key.startswith(f"{kind}.")):
-        *part, option = key.removeprefix(f"{kind}.").split(".")
-        if not part or (part == [name] and option not in written and f"{kind}.{option}" not in config):
-            chosen.append(f"{option}={config[key]}")
-    return join_options(level, chosen)
+    parts = []
+    for level in hops(str(config[kind])):
+        name, written = split_options(level)
+        chosen = []
+        for key in sorted(key for key in config if key.startswith(f"{kind}.")):
+            *part, option = key.removeprefix(f"{kind}.").split(".")
+            if not part or (part == [name] and option not in written and f"{kind}.{option}" not in config):
+                chosen.append(f"{option}={config[key]}")
+        parts.append(join_options(level, chosen))
+    return in_row(parts)
 
 
 def part_name(config: Mapping[str, Level], kind: str) -> str:
     """Return the name of a treatment's part of a kind, without its options."""
     return split_options(str(config[kind]))[0]
+
+
+def hops(level: str) -> list[str]:
+    """Split a level into the functions of a chain, such as 'firewall>nat'; most levels are one part."""
+    return [hop.strip() for hop in level.split(_THEN)]
+
+
+def in_row(levels: Sequence[str]) -> str:
+    """Return the level of these parts in a row."""
+    return _THEN.join(levels)
 
 
 def split_options(level: str) -> tuple[str, dict[str, str]]:
@@ -169,6 +183,8 @@ def _part(schema: ScenarioSchema, kind: str, raw: Level) -> str:
     known = schema.parts[kind]
     if raw in known:
         return raw
+    if len(row := hops(raw)) > 1:
+        return _row(schema, kind, raw, row)
     if ":" in raw:
         return _part_with_options(schema, kind, raw)
     words = raw.split("+")
@@ -182,6 +198,14 @@ def _part(schema: ScenarioSchema, kind: str, raw: Level) -> str:
         if words.count(word) > 1:
             raise FieldError(f"{shown(raw)} names '{word}' more than once")
     return raw
+
+
+def _row(schema: ScenarioSchema, kind: str, raw: str, row: Sequence[str]) -> str:
+    if kind not in schema.chainable:
+        raise FieldError(f"{shown(raw)} is a chain, and scenario {schema.name} has one {kind} in a trial")
+    if len(row) > MOST_HOPS:
+        raise FieldError(f"{shown(raw)} has {len(row)} hops, but a chain has at most {MOST_HOPS}")
+    return in_row([_part(schema, kind, hop) for hop in row])
 
 
 def _part_with_options(schema: ScenarioSchema, kind: str, raw: str) -> str:

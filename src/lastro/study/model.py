@@ -65,6 +65,7 @@ class ScenarioSchema:
     metrics_by: Callable[[Mapping[str, object]], tuple[Metric, ...]] = lambda chosen: ()
     leads: tuple[str, ...] = ()
     placed: Mapping[str, Setting[Any]] = field(default_factory=dict)
+    chainable: frozenset[str] = frozenset()  # part factors whose levels may be chains, such as 'firewall>nat'
 
     def metrics_for(self, chosen: Mapping[str, object]) -> dict[str, Metric]:
         """Return the metrics of a study; `chosen` has its constants, and its factors with their levels as keys."""

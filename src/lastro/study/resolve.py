@@ -16,6 +16,7 @@ from lastro.study.design import combinations, factorial_size, why_no_fraction
 from lastro.study.levels import (
     NONE,
     check_level,
+    hops,
     identity,
     listed_level,
     options_named,
@@ -109,8 +110,9 @@ def _require_its_part(file: StudyFile, name: str) -> None:
     if f"{kind}.{option}" in {*file.factors, *file.settings}:
         raise FieldError(f"has no effect beside {kind}.{option}, which sets the same option", "keep one of them")
     levels = file.factors.get(kind) or [file.settings.get(kind, NONE)]
-    others = sorted({str(level) for level in levels if split_options(str(level))[0] != part})
-    if fixed := next((level for level in levels if option in split_options(str(level))[1]), None):
+    split = {str(level): dict(map(split_options, hops(str(level)))) for level in levels}
+    others = sorted(level for level, parts in split.items() if part not in parts)
+    if fixed := next((level for level, parts in split.items() if option in parts.get(part, {})), None):
         raise FieldError(
             f"has no effect in the {kind} {shown(fixed)}, which sets the option itself", "keep one of them"
         )

@@ -157,6 +157,19 @@ class AttachmentContract:
                 assert counted["crossed"].packets >= counted_before["crossed"].packets + 2
                 assert counted["translated"].packets > counted_before["translated"].packets
 
+    def test_functions_in_a_row_count_what_has_passed_those_before(
+        self, testbed: Testbed, links: Attachment, platform: Platform
+    ) -> None:
+        if links.no_transit:
+            return
+        functions = [registry.get(Function, name)() for name in ("nat", "none", "nat")]
+        with deployed(testbed, platform, links, *functions) as chain:
+            before = chain.counted()
+            chain.source.run(["ping", "-n", "-c", "2", "-i", "0.05", "-W", "1", chain.path.sink])
+            after = chain.counted()
+            assert len(chain.function.crossings) == len(functions)
+            assert all(after[each].packets >= before[each].packets + 2 for each in chain.function.crossings)
+
     def test_a_third_instance_joins_the_chains_link_or_is_told_why_it_cannot(
         self, testbed: Testbed, links: Attachment, platform: Platform
     ) -> None:

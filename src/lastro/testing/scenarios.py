@@ -65,7 +65,7 @@ class ScenarioContract:
             _assert_complete(setting)
         for part in kind.parts:
             assert found.parts[part] and found.parts[part] <= registry.names(part)
-        assert found.combinable <= found.parts.keys()
+        assert found.combinable | found.chainable <= found.parts.keys()
         metrics = kind.known_metrics()
         assert set(kind.metrics) <= set(metrics)
         assert len({metric.name for metric in metrics}) == len(metrics) == len(found.metrics)

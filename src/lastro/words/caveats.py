@@ -8,16 +8,19 @@ from typing import Any
 from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.doses import doses_of, unequal_doses
 from lastro.results.trial_notes import is_number
+from lastro.study.levels import hops
 from lastro.words.language import Language
 
 _CPU_NEIGHBOUR = 0.1  # CPUs, above which a neighbour takes execution units from the other thread of its core
+_ENDS = 2  # of a chain: its source and its sink
 _CALIBRATION = "calibration"  # as `host.processors` writes it
 
 
 def caveats(report: CampaignResults, say: Language) -> tuple[str, ...]:
     """Return sentences to be read with the key findings; none where there is nothing to add."""
     return (
-        *_shared_cores(report, say), *_idle_cpus(report, say), *_unequal_doses(report, say), *_conditions(report, say),
+        *_shared_cores(report, say), *_idle_cpus(report, say), *_few_cpus(report, say), *_unequal_doses(report, say),
+        *_conditions(report, say),
     )  # fmt: skip
 
 
@@ -65,6 +68,23 @@ def _idle_cpus(report: CampaignResults, say: Language) -> Iterator[str]:
             "CPUs halt between paced packets, and a neighbour that keeps them busy spares these the wake-up. What "
             "neighbours and limits on them change in {metrics} is in part that, and nothing of the function.",
             metrics=", ".join(names),
+        )
+
+
+def _few_cpus(report: CampaignResults, say: Language) -> Iterator[str]:
+    """Several functions in a row have a kernel that works for each, and take turns where CPUs are fewer."""
+    study, most = report.study, 1
+    for row in report.rows:
+        config = {**study.settings, **row.treatment.levels}
+        if row.n_valid and config.get("placement", "each") == "each":
+            most = max(most, len(hops(str(config.get("function", "")))) * int(config.get("length", 1)))
+    noted = report.provenance.get("host", {}).get("cpu", {}).get("cpus")
+    if most > 1 and is_number(noted) and most + _ENDS > noted:
+        yield say(
+            "Up to {n} instances in a row share {cpus} CPUs. What a further hop costs includes that they take turns, "
+            "so it also measures the scheduler; with more CPUs, it may be less.",
+            n=most + _ENDS,
+            cpus=say.integer(int(noted)),
         )
 
 

@@ -1,8 +1,8 @@
 """The key findings of a campaign, in at most six plain sentences. Pure: a report in, sentences out.
 
-The cost of neighbours and the recovery by isolation come first. Then comes the effect of every other factor on the
-first metric, a sentence for each, largest difference first; then a sentence for each further metric; last, what is
-missing. `analysis.findings` computes the data of the sentences."""
+The cost of a hop of a chain, the cost of neighbours and the recovery by isolation come first. Then comes the effect of
+every other factor on the first metric, a sentence for each, largest difference first; then a sentence for each further
+metric; last, what is missing. `analysis.findings` computes the data of the sentences."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from lastro.analysis.campaign import CampaignResults
 from lastro.analysis.findings import Findings, MetricFindings, MissingTreatments, findings, level_groups
 from lastro.analysis.model import Analysis, FactorPairs
 from lastro.stats.notes import N_
+from lastro.words.hops import hop_sentences
 from lastro.words.interference import interference_sentences
 from lastro.words.language import Language
 from lastro.words.numbers import mean_text
@@ -31,12 +32,13 @@ def key_findings(report: CampaignResults, say: Language, analysis: Analysis | No
         return ()
     missing = _missing(found.missing, say)
     others = list(filter(None, (_KeySentences(metric, say).in_one() for metric in found.others)))
-    room = MOST - len(missing) - bool(others)
+    hops = hop_sentences(found.hops, found.first.metric, say)
+    room = MOST - len(missing) - bool(others) - len(hops)
     neighbours = interference_sentences(found.interference, say, room)
     first = list(_first(found, say, named=len(report.rows) > 1))
     if first and neighbours:
         neighbours = interference_sentences(found.interference, say, max(_FEWEST_NEIGHBOURS, room - len(first)))
-    leading = [*neighbours, *first][:room]
+    leading = [*hops, *[*neighbours, *first][:room]]
     return (*leading, *others[: MOST - len(missing) - len(leading)], *missing)
 
 

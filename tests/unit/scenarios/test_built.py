@@ -34,6 +34,7 @@ from lastro.scenarios.uplink.ends import FlowEnd
 from lastro.scenarios.uplink.ends import note_topology as note_joined
 from lastro.study.topology import grid
 from lastro.testbed import Testbed
+from lastro.words.topology_text import topology_lines
 
 from ...support.recording import RecordingHost, answer, recording_testbed
 
@@ -220,6 +221,26 @@ def test_a_chain_has_its_neighbour_beside_it(testbed: Testbed) -> None:
     }  # fmt: skip
     assert links == ["source veth-bridge function", "function veth-bridge sink"]
     assert noted(outcome).way("source", "sink") == ["source", "function", "sink"]
+
+
+def test_functions_in_a_row_are_drawn_in_a_row(testbed: Testbed) -> None:
+    instances = {role: stood(testbed, role) for role in ("source", "function", "function2", "sink")}
+    chain = Chain(
+        instances, VethBridge(), cast(Any, None), ForwardingPath(), _segments(instances, ForwardingPath()), dict
+    )
+    config = {"platform": "runc", "isolation": "none", "function": "firewall:rules=9>nat", "implementation": "kernel"}
+    scenario, outcome = object.__new__(ChainScenario), Outcome()
+    scenario._testbed = testbed
+    scenario._note_topology(config, chain, None, outcome)
+    nodes, links = shape(outcome)
+    assert nodes == {
+        "source": "runc", "function": "runc firewall:rules=9 (kernel)", "function2": "runc nat (kernel)",
+        "sink": "runc",
+    }  # fmt: skip
+    assert links == ["source veth-bridge function", "function veth-bridge function2", "function2 veth-bridge sink"]
+    drawn = [line.strip("│ ") for line in topology_lines(noted(outcome), {}, 80)]
+    assert [line for line in drawn if line in instances] == [*instances]
+    assert "runc · nat (kernel)" in drawn
 
 
 def test_a_flow_to_the_host_ends_at_the_routers_own_device(testbed: Testbed) -> None:

@@ -16,6 +16,7 @@ import lastro.analysis
 import lastro.builders
 import lastro.figures
 import lastro.render
+import lastro.results.additions
 import lastro.scenarios
 import lastro.stats
 import lastro.words
@@ -27,6 +28,7 @@ from lastro.words.language import ENGLISH, LANGUAGES, language, plural
 WORDS, FIGURES = (Path(package.__path__[0]) for package in (lastro.words, lastro.figures))
 BUILDERS, RENDER = (Path(package.__path__[0]) for package in (lastro.builders, lastro.render))
 ANALYSIS, SCENARIOS = (Path(package.__path__[0]) for package in (lastro.analysis, lastro.scenarios))
+ADDITIONS = Path(lastro.results.additions.__file__)
 PAGES, DOCUMENTS = (sorted((RENDER / "templates").glob(f"*.{kind}.j2")) for kind in ("html", "tex"))
 OTHERS = [code for code in LANGUAGES if code != "en"]
 
@@ -34,9 +36,8 @@ OTHERS = [code for code in LANGUAGES if code != "en"]
 def spoken() -> set[str]:
     """Literal messages given to `say(...)`, or `say.count(n, ...)`, and those marked by `N_`, and notes of `stats`."""
     found: set[str] = set()
-    for file in (
-        file for folder in (WORDS, FIGURES, BUILDERS, RENDER, ANALYSIS, SCENARIOS) for file in folder.rglob("*.py")
-    ):
+    folders = (WORDS, FIGURES, BUILDERS, RENDER, ANALYSIS, SCENARIOS)
+    for file in (ADDITIONS, *(file for folder in folders for file in folder.rglob("*.py"))):
         found.update(_in_code(ast.parse(file.read_text())))
     for file in Path(lastro.stats.__file__).parent.glob("*.py"):
         found.update(*(messages(ast.parse(file.read_text())) for messages in (_in_notes, _in_code)))

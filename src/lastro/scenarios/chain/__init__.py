@@ -20,7 +20,7 @@ from lastro.instruments.ping import PING_S, Ping
 from lastro.isolation.base import Profile
 from lastro.platforms.base import Availability
 from lastro.results.samples import Metric, Outcome
-from lastro.scenarios.base import CalibrationKind, Config, links_level, start_s
+from lastro.scenarios.base import CalibrationKind, Config, links_level
 from lastro.scenarios.chain.latency import LOADED_METRICS, image_packages, signable
 from lastro.scenarios.chain.latency import SETTINGS as LATENCY_SETTINGS
 from lastro.scenarios.chain.measuring import GAP_S, METRICS, measure
@@ -29,8 +29,17 @@ from lastro.scenarios.shared.chain import SOURCE_PORT, deployed
 from lastro.scenarios.shared.disturbance import NEIGHBOUR_SETTINGS
 from lastro.scenarios.shared.flow import rest
 from lastro.scenarios.shared.frames import FRAME_SIZE, KERNEL, OFF, OFFLOADS
+from lastro.scenarios.shared.function_row import LENGTH, PLACEMENT
 from lastro.scenarios.shared.host_limits import HOST_LIMITS, MAX_DRIFT_PERCENT, clock_kept
-from lastro.scenarios.shared.on_chain import CALIBRATED_FOR, IMPLEMENTATION, IP, NO_DIFFERENCE, PROFILE, OnChain
+from lastro.scenarios.shared.on_chain import (
+    CALIBRATED_FOR,
+    IMPLEMENTATION,
+    IP,
+    NO_DIFFERENCE,
+    PROFILE,
+    OnChain,
+    starts_s,
+)
 from lastro.study.levels import NONE, part_name
 from lastro.study.model import DAY_S, Setting
 
@@ -60,8 +69,8 @@ class ChainScenario(OnChain):
         PROFILE: CalibrationKind(Profile),  # without it, isolation has no meaning
     }
     settings = (
-        SETTLE_S, TCP_S, UDP_S, GAP_S, UDP_RATE, TCP_STREAMS, *LATENCY_SETTINGS, IMPLEMENTATION, OFFLOADS, IP,
-        *NEIGHBOUR_SETTINGS, *HOST_LIMITS, MAX_DRIFT_PERCENT,
+        SETTLE_S, TCP_S, UDP_S, GAP_S, UDP_RATE, TCP_STREAMS, *LATENCY_SETTINGS, IMPLEMENTATION, LENGTH, PLACEMENT,
+        OFFLOADS, IP, *NEIGHBOUR_SETTINGS, *HOST_LIMITS, MAX_DRIFT_PERCENT,
     )  # fmt: skip
     metrics = (*Iperf3Tcp.metrics, FRAME_SIZE, *Iperf3Udp.metrics, *Ping.metrics, *METRICS)
 
@@ -72,7 +81,7 @@ class ChainScenario(OnChain):
         gaps = 1 + (UDP_S.of(config) > 0) + loaded
         waits_s = gaps * GAP_S.of(config) + SETTLE_S.of(config) + loaded * _LOADED_AROUND_S
         around_s = _AROUND_S + (_NEIGHBOURS_S if IP.of(config) == "6" else 0.0)
-        return measured_s + waits_s + around_s + 2 * start_s(config)
+        return measured_s + waits_s + around_s + starts_s(config)
 
     @classmethod
     def metrics_by(cls, chosen: Mapping[str, object]) -> tuple[Metric, ...]:

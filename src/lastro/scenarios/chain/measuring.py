@@ -18,6 +18,7 @@ from lastro.results.samples import Metric, Outcome, Reading
 from lastro.scenarios.base import Config
 from lastro.scenarios.chain.latency import BesideTcp, idle_instrument, load_reasons, signed, undetoured
 from lastro.scenarios.shared.awake import AWAKE, CPUS_IDLE, AwakeCpus, awake_cpus
+from lastro.scenarios.shared.chain import hops_of
 from lastro.scenarios.shared.flow import difference, judge_crossings, rest
 from lastro.scenarios.shared.frames import OFFLOADS, frames_of, judge_frames
 from lastro.scenarios.shared.on_chain import IMPLEMENTATION, StandingChain
@@ -91,8 +92,9 @@ def _instruments(
         outcome.add(reading)
         note_load(outcome, instrument.name, chain.source.spec.role, chain.sink.spec.role)
         note_meter(outcome, counters)
+        ports = [(port, f"{way}_bytes") for port, way in hops_of(chain)]
         reasons = validity.path_reasons(
-            instrument.name, counters.moved, reading.payload_bytes, also_sent=standing.also_sent
+            instrument.name, counters.moved, reading.payload_bytes, ports, also_sent=standing.also_sent
         )
         outcome.invalidate(reasons)
         seen = difference(counted, chain.counted())
@@ -101,8 +103,9 @@ def _instruments(
             judge_frames(frames, chain, OFFLOADS.of(config), outcome)
             carrying = _carrying(testbed, watch, reading)
             outcome.notes["carrying_cpus"] = _work_s(testbed, watch) / watch.host.elapsed_s
-        if instrument is latency and isinstance(chain.function, Dpi):
-            outcome.invalidate(undetoured(reading, chain.function.detoured(counters.moved, seen), config))
+        for hop in chain.function.hops if instrument is latency else ():
+            if isinstance(hop.function, Dpi):
+                outcome.invalidate(undetoured(reading, hop.function.detoured(counters.moved, seen, hop.role), config))
         if instrument in beside:
             received = counters.moved.get("sink.in0", {}).get("rx_bytes", 0)
             outcome.invalidate(load_reasons(received, watch.host.elapsed_s, outcome.measurements["throughput"]))

@@ -30,7 +30,6 @@ from lastro.scenarios.base import (
     links_level,
     platform_level,
     shares_kernel,
-    start_s,
 )
 from lastro.scenarios.load.additions import figures_of
 from lastro.scenarios.load.addresses import keep_addresses
@@ -52,8 +51,17 @@ from lastro.scenarios.load.steering import GENERATOR_CPU, SHARED_CPU, STEERING, 
 from lastro.scenarios.shared.calibration import calibrated, calibration_key
 from lastro.scenarios.shared.disturbance import NEIGHBOUR_SETTINGS, require_own_link
 from lastro.scenarios.shared.flow import rest
+from lastro.scenarios.shared.function_row import LENGTH, PLACEMENT
 from lastro.scenarios.shared.host_limits import HOST_LIMITS, MAX_DRIFT_PERCENT, clock_kept
-from lastro.scenarios.shared.on_chain import CALIBRATED_FOR, IMPLEMENTATION, IP, NO_DIFFERENCE, PROFILE, OnChain
+from lastro.scenarios.shared.on_chain import (
+    CALIBRATED_FOR,
+    IMPLEMENTATION,
+    IP,
+    NO_DIFFERENCE,
+    PROFILE,
+    OnChain,
+    starts_s,
+)
 from lastro.study.levels import part_name
 from lastro.study.model import DAY_S, Setting, Study
 from lastro.testbed import Testbed
@@ -76,7 +84,7 @@ class LoadScenario(OnChain):
     }
     settings = (
         SIZE, FLOWS, IP, DIRECTION, STEERING, GENERATOR_CPU, *SEARCH_SETTINGS, COST_S, *LATENCY_SETTINGS, SETTLE_S,
-        IMPLEMENTATION, *NEIGHBOUR_SETTINGS, *HOST_LIMITS, MAX_DRIFT_PERCENT,
+        IMPLEMENTATION, LENGTH, PLACEMENT, *NEIGHBOUR_SETTINGS, *HOST_LIMITS, MAX_DRIFT_PERCENT,
     )  # fmt: skip
     metrics = (*METRICS, *metrics_at(DEFAULT_AT), *UsageMeter.metrics, *HostMeter.metrics)
     leads = ("pdr", "latency_p99_at_50pct", "ndr", "ndr_exceed")
@@ -116,7 +124,7 @@ class LoadScenario(OnChain):
         around_s = generator.starts_s + _PROBE_S
         searching_s = (3 + per_goal * n_goals) * (bounds.sum_s / 2 + around_s)
         waits_s = SETTLE_S.of(config) + generator.step_s + COST_S.of(config) + 2 * around_s + latency_s(config)
-        return searching_s + waits_s + _AROUND_S + 2 * start_s(config)
+        return searching_s + waits_s + _AROUND_S + starts_s(config)
 
     def placed(self, spec: InstanceSpec, config: Config) -> InstanceSpec:
         """Keep the function and the neighbour off the generator's CPU: on a wire, it would be another machine."""

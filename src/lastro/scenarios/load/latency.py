@@ -25,7 +25,7 @@ from lastro.scenarios.load.loads import LatencyLoad, all_loads, loads_of
 from lastro.scenarios.load.one_way import Ends, both_ends, have_one_clock
 from lastro.scenarios.load.probing import DIRECTION, FORWARD
 from lastro.scenarios.load.search import REACHED
-from lastro.scenarios.shared.chain import SINK_PORT, SOURCE_PORT, Chain
+from lastro.scenarios.shared.chain import SINK_PORT, SOURCE_PORT, Chain, hops_of
 from lastro.scenarios.shared.topology import note_load
 from lastro.study.model import DAY_S, Setting
 from lastro.testbed import Testbed
@@ -129,7 +129,8 @@ def measure_latency(
             measure = partial(tool.round_trips, way, traffic, rate_fps, trips_s)
             trips, moved = _undisturbed(partial(_counted, counters, tool.answering, way, ends, measure))
             answered_bytes = int(len(trips.due_ns) * (traffic.counted_bytes - _ETHERNET_BYTES))
-            outcome.invalidate(path_reasons(f"{tool.name} at {load.text}", moved, answered_bytes))
+            ports = [(port, f"{sent}_bytes") for port, sent in hops_of(chain)]
+            outcome.invalidate(path_reasons(f"{tool.name} at {load.text}", moved, answered_bytes, ports))
             lost = _lost_by_receiver(trips, moved, tool.answers_every)
             _record_own(load, rate_fps, own, outcome)
             _record(load, rate_fps, trips, own, outcome, lost)

@@ -10,10 +10,12 @@ that stops for longer than `_PAUSE_S` after the last frame was sent, and then co
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 
 from lastro import registry
 from lastro.errors import InstrumentError
@@ -23,7 +25,7 @@ from lastro.instruments.load_generator import Direction, LoadGenerator, SentLoad
 from lastro.meters.interfaces import Counters, InterfaceMeter, moved
 from lastro.platforms.base import AVAILABLE, Availability, Platform
 from lastro.scenarios.load.search import Probe
-from lastro.scenarios.shared.chain import SINK_PORT, SOURCE_PORT, Chain, deployed
+from lastro.scenarios.shared.chain import Chain, deployed, hops_of
 from lastro.scenarios.shared.probes import ChainProbes
 from lastro.study.levels import NONE
 from lastro.study.model import Setting
@@ -83,17 +85,42 @@ class TooManyFrames(InstrumentError):
 
 @dataclass(frozen=True, slots=True)
 class _Hops:
-    """The ports on a direction: of the sender, of the function where frames come in and go out, of the receiver."""
+    """The ports on a direction with what they count of it, "tx" or "rx", as `hops_of`."""
 
-    sender: str
-    entry: str
-    exit: str
-    receiver: str
+    ports: Sequence[tuple[str, str]]
+
+    @property
+    def sender(self) -> str:
+        return self.ports[0][0]
+
+    @property
+    def entry(self) -> str:
+        """The port at which frames reach the first function."""
+        return self.ports[1][0]
+
+    @property
+    def receiver(self) -> str:
+        return self.ports[-1][0]
+
+    @property
+    def back(self) -> _Hops:
+        return _Hops([(port, "rx" if way == "tx" else "tx") for port, way in reversed(self.ports)])
 
     def frames(self, counted: Counters) -> tuple[int, ...]:
-        """Return the frames that a reading has of this direction: out of the sender, in, out, into the receiver."""
-        ways = ((self.sender, "tx"), (self.entry, "rx"), (self.exit, "tx"), (self.receiver, "rx"))
-        return tuple(counted[port][f"{way}_packets"] for port, way in ways if port in counted)
+        """Return the frames that a reading has of this direction, at each port."""
+        return tuple(counted[port][f"{way}_packets"] for port, way in self.ports if port in counted)
+
+    def lost_at(self, counted: Counters) -> dict[str, int]:
+        """Return the frames that were lost on the way to each function, in it, and on the way from the last one."""
+        # What a port drops was lost behind it.
+        seen = [
+            counted[port][f"{way}_packets"] + (counted[port]["tx_dropped"] if way == "tx" else 0)
+            for port, way in self.ports
+        ]
+        through = [(port.partition(".")[0], way) for port, way in self.ports[1:-1]]
+        places = [f"{'to' if way == 'rx' else 'in'} the {role}" for role, way in through]
+        places.append(f"from the {through[-1][0]}")
+        return {place: max(0, came - left) for place, (came, left) in zip(places, pairwise(seen), strict=True)}
 
 
 class Prober:
@@ -103,14 +130,10 @@ class Prober:
         self, testbed: Testbed, chain: Chain, generator: LoadGenerator, traffic: Traffic, directions: str = FORWARD
     ) -> None:
         self._testbed, self._chain, self._generator, self._traffic = testbed, chain, generator, traffic
-        path = chain.path
-        there = _Hops(
-            f"source.{SOURCE_PORT}", f"function.{path.inside}", f"function.{path.outside}", f"sink.{SINK_PORT}"
-        )
+        path, there = chain.path, _Hops(hops_of(chain))
         self.ways = {Direction(chain.source, chain.sink, path.sink): there}
         if directions == BOTH:
-            back = _Hops(there.receiver, there.exit, there.entry, there.sender)
-            self.ways[Direction(chain.sink, chain.source, path.source)] = back
+            self.ways[Direction(chain.sink, chain.source, path.source)] = there.back
         self._meter = InterfaceMeter(testbed, chain.instances)
         self._ended: Counters | None = None  # the reading at the end of the last probe
         self.moved: Counters = {}  # in the last probe
@@ -184,8 +207,8 @@ class Prober:
         """Return whether all frames that the generators report as sent have left, and have arrived."""
         counted = [hops.frames(moved(before, now)) for hops in self.ways.values()]
         return all(
-            len(frames) == 4 and frames[0] >= own.sent and frames[3] >= frames[0]
-            for frames, own in zip(counted, offered, strict=True)
+            len(frames) == len(hops.ports) and frames[0] >= own.sent and frames[-1] >= frames[0]
+            for hops, frames, own in zip(self.ways.values(), counted, offered, strict=True)
         )
 
     def size_reasons(self) -> list[str]:
@@ -221,7 +244,7 @@ def _seen(
     """Return a probe in one direction as the interfaces counted it; `late` is what moved after the generator's end.
 
     Raises: InstrumentError when they contradict the generator."""
-    missing = [port for port in (hops.sender, hops.entry, hops.exit, hops.receiver) if port not in counted]
+    missing = [port for port, _ in hops.ports if port not in counted]
     if missing:
         raise InstrumentError(f"no counters for {', '.join(missing)}")
     left, refused = counted[hops.sender]["tx_packets"], counted[hops.sender]["tx_dropped"]
@@ -229,22 +252,17 @@ def _seen(
         raise InstrumentError(
             f"the generator reports {offered.sent:,} frames sent, but its interface {hops.sender} counted {left:,}"
         )
-    came, gone = counted[hops.entry]["rx_packets"], counted[hops.exit]["tx_packets"]
-    kept, received = counted[hops.exit]["tx_dropped"], counted[hops.receiver]["rx_packets"]
+    received = counted[hops.receiver]["rx_packets"]
     if received > left + _OTHERS + _OTHERS_PER_S * duration_s:  # more would hide as many lost frames
         raise TooManyFrames(
             f"{hops.receiver} received {received:,} frames of {left:,} sent: foreign traffic, or frames of an earlier"
             " probe that the function held",
             "keep other traffic off the links of the chain",
         )
-    lost_at = {
-        "to the function": max(0, left + refused - came),
-        "in the function": max(0, came - gone - kept),
-        "from the function": max(0, gone + kept - received),
-    }
     left_late, *_, came_late = hops.frames(late)
     queued = max(0, came_late - left_late)
     sent, waited_s = left + refused, offered.waited_s
+    lost_at = hops.lost_at(counted)
     return Probe(rate_fps, duration_s, sent, received, offered.lasted_s, lost_at, queued, waited_s=waited_s)
 
 
@@ -257,7 +275,9 @@ def _together(probes: Sequence[Probe], rate_fps: float) -> Probe:
     first, *others = probes
     if not others:
         return first
-    lost_at = {place: sum(probe.lost_at[place] for probe in probes) for place in first.lost_at}
+    lost_at: Counter[str] = Counter()
+    for probe in probes:
+        lost_at.update(probe.lost_at)
     return Probe(
         rate_fps,
         first.duration_s,

@@ -16,6 +16,7 @@ from lastro.isolation.base import NEIGHBOUR
 from lastro.platforms.base import Instance, InstanceSpec
 from lastro.scenarios.base import Config, platform_of
 from lastro.scenarios.shared.chain import Chain
+from lastro.scenarios.shared.instance_spec import FUNCTION
 from lastro.scenarios.shared.resources import ranges
 from lastro.study.model import Setting
 from lastro.testbed import Testbed
@@ -34,7 +35,6 @@ GENERATOR_CPU = Setting(
     "CPU of the generator: its own, on which neither function nor neighbour run, or shared with them",
     choices=(OWN_CPU, SHARED_CPU),
 )
-_ON_OTHERS = ("function", NEIGHBOUR)
 _LARGEST_BUFFER, _LONGEST_QUEUE = "/proc/sys/net/core/wmem_max", "/proc/sys/net/core/netdev_max_backlog"
 _FRAME_IN_KERNEL_BYTES = 768  # of the smallest
 # A runtime that gives its container a read-only /sys makes the file system of this namespace read-only everywhere.
@@ -56,7 +56,7 @@ def apart(spec: InstanceSpec, testbed: Testbed, config: Config) -> InstanceSpec:
 
     Virtual machines stay on all CPUs: the generator is a process inside of one, and has no CPU of its own."""
     others = testbed.usable_cpus[1:]
-    if not others or spec.role not in _ON_OTHERS or platform_of(config).guests:
+    if not others or not spec.role.startswith((FUNCTION, NEIGHBOUR)) or platform_of(config).guests:
         return spec
     return replace(spec, resources=replace(spec.resources, cpuset=ranges(others)))
 
@@ -70,8 +70,9 @@ def steer(chain: Chain, steering: str) -> dict[str, str]:
     if steering == SENDER or not others:
         return {"CPUs of the function's kernel": "the one that sends"}
     files = [f"/sys/class/net/{port}/queues/rx-*/rps_cpus" for port in (chain.path.inside, chain.path.outside)]
-    enter = ["nsenter", f"--net={NETNS_DIR / function.netns}", "unshare", "--mount", "sh", "-e"]
-    function.testbed.host.run(enter, stdin=_SCRIPT.format(mask=_mask(others), files=" ".join(files)))
+    for each in (each for role, each in chain.instances.items() if role.startswith(FUNCTION)):
+        enter = ["nsenter", f"--net={NETNS_DIR / each.netns}", "unshare", "--mount", "sh", "-e"]
+        each.testbed.host.run(enter, stdin=_SCRIPT.format(mask=_mask(others), files=" ".join(files)))
     return {"CPUs of the function's kernel": f"{', '.join(map(str, others))}, by receive packet steering"}
 
 

@@ -1,19 +1,24 @@
-"""A running chain of instances: source, function and sink, joined by an attachment, with the function installed."""
+"""A running chain of instances: source, function and sink, joined by an attachment, with the function installed.
+
+There may be several functions in a row, each in an instance of its own or all in one. The roles of their instances are
+`function`, `function2`, `function3` …"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from string import ascii_lowercase
 
 from lastro.attachments.base import Attachment, Segment
 from lastro.errors import PlatformError, Unavailable
 from lastro.functions.base import PATHS, CounterReading, ForwardingPath, Function
 from lastro.platforms.base import Instance, InstanceSpec, Platform, Port, start_all
-from lastro.scenarios.shared.instance_spec import instance_spec
+from lastro.scenarios.shared.function_row import EACH, FunctionRow, in_row
+from lastro.scenarios.shared.instance_spec import FUNCTION, instance_spec
 from lastro.testbed import Testbed
 
-ROLES = ("source", "function", "sink")
+ROLES = ("source", FUNCTION, "sink")
 SOURCE_PORT, SINK_PORT = "out0", "in0"
 _MEMBER_PORT, _MEMBER = "load0", "198.18.0.20"
 
@@ -22,11 +27,11 @@ _MEMBER_PORT, _MEMBER = "load0", "198.18.0.20"
 class Chain:
     """A deployed chain. `path` has its addresses and interfaces; `segments` are its links.
 
-    `counted` returns what the function's own counters have seen."""
+    `instances` are in the order of the path. `counted` returns what the functions' own counters have seen."""
 
     instances: Mapping[str, Instance]
     attachment: Attachment
-    function: Function
+    function: FunctionRow
     path: ForwardingPath
     segments: Sequence[Segment]
     counted: Callable[[], dict[str, CounterReading]]
@@ -45,32 +50,31 @@ def deployed(
     testbed: Testbed,
     platform: Platform,
     attachment: Attachment,
-    function: Function,
-    *,
+    *functions: Function,
     implementation: str = "kernel",
+    placement: str = EACH,
     offloads: bool = True,
     ip: str = "4",
     isolate: Callable[[InstanceSpec], InstanceSpec] = lambda spec: spec,
 ) -> Iterator[Chain]:
-    """Deploy a chain inside the block, and prove it by a ping from end to end.
+    """Deploy a chain of these functions inside the block, and prove it by a ping from end to end.
 
     `offloads` are those of its links; `ip` is the version of IP.
-    Raises: PlatformError when the ends do not reach each other."""
+    Raises: Unavailable for functions that cannot be in a row; PlatformError when the ends do not reach each other."""
     path = PATHS[ip]
-    names = {"source": (SOURCE_PORT,), "function": (path.inside, path.outside), "sink": (SINK_PORT,)}
-    specs = [
-        isolate(instance_spec(testbed, role, function.capabilities if role == "function" else (), names[role], ip))
-        for role in ROLES
-    ]
+    row = in_row(functions, path, placement, implementation, n_routers=int(attachment.router_prefix is not None))
+    source, _, sink = ROLES
+    ports = {source: (SOURCE_PORT,), **dict.fromkeys(row.roles, (path.inside, path.outside)), sink: (SINK_PORT,)}
+    specs = [isolate(instance_spec(testbed, role, row.capabilities(role), names, ip)) for role, names in ports.items()]
     with ExitStack() as stack:
-        instances = dict(zip(ROLES, start_all(stack, platform, testbed, specs), strict=True))
+        instances = dict(zip(ports, start_all(stack, platform, testbed, specs), strict=True))
         segments = _segments(instances, path, offloads)
         stack.enter_context(attachment.connect(testbed, segments))
         if implementation == "click":
-            for role, port in (("source", SOURCE_PORT), ("sink", SINK_PORT)):
+            for role, port in ((source, SOURCE_PORT), (sink, SINK_PORT)):
                 instances[role].send_single_segments(port)
-        counted = stack.enter_context(function.installed(instances["function"], path, implementation))
-        chain = Chain(instances, attachment, function, path, segments, counted)
+        counted = stack.enter_context(row.installed(instances, implementation))
+        chain = Chain(instances, attachment, row, path, segments, counted)
         _prove(chain)
         yield chain
 
@@ -93,19 +97,34 @@ def joined(chain: Chain, third: Instance) -> Iterator[Port]:
 
 
 def _segments(instances: Mapping[str, Instance], path: ForwardingPath, offloads: bool = True) -> list[Segment]:
-    """Return the links. The only path from one end to the other is through the function."""
-    source, function, sink = (instances[role] for role in ROLES)
-    there = f"{path.sink}/{path.whole} via {path.inside_address}"
-    back = f"{path.source}/{path.whole} via {path.outside_address}"
-    inside = (
-        Port(source, SOURCE_PORT, f"{path.source}/{path.prefix}", (there,)),
-        Port(function, path.inside, f"{path.inside_address}/{path.prefix}"),
-    )
-    outside = (
-        Port(function, path.outside, f"{path.outside_address}/{path.prefix}"),
-        Port(sink, SINK_PORT, f"{path.sink}/{path.prefix}", (back,)),
-    )
-    return [Segment("a", inside, offloads), Segment("b", outside, offloads)]
+    """Return the links. The only path from one end to the other is through the functions.
+
+    What a function translates comes back to its own address, so routes lead there, too."""
+    source, *functions, sink = instances.values()
+    hops = list(zip(functions, path.through(len(functions)), strict=True))
+    near = [(source, SOURCE_PORT, path.source), *((each, own.outside, own.outside_address) for each, own in hops)]
+    far = [*((each, own.inside, own.inside_address) for each, own in hops), (sink, SINK_PORT, path.sink)]
+    segments = []
+    for number, ((here, out, leaves), (there, into, arrives)) in enumerate(zip(near, far, strict=True)):
+        onwards = () if there is sink else (f"{path.sink}/{path.whole} via {arrives}",)
+        back = tuple(f"{address}/{path.whole} via {leaves}" for _, _, address in near[:number])
+        ends = (
+            Port(here, out, f"{leaves}/{path.prefix}", onwards),
+            Port(there, into, f"{arrives}/{path.prefix}", back),
+        )
+        segments.append(Segment(ascii_lowercase[number], ends, offloads))
+    return segments
+
+
+def hops_of(chain: Chain) -> list[tuple[str, str]]:
+    """Return each (port, "tx" or "rx") where a flow leaves or enters an instance, in the order of the path."""
+    roles = [role for role in chain.instances if role.startswith(FUNCTION)]
+    ways = [
+        (f"{role}.{port}", way)
+        for role in roles
+        for port, way in ((chain.path.inside, "rx"), (chain.path.outside, "tx"))
+    ]
+    return [(f"source.{SOURCE_PORT}", "tx"), *ways, (f"sink.{SINK_PORT}", "rx")]
 
 
 def _prove(chain: Chain) -> None:

@@ -49,14 +49,16 @@ def judge_crossings(
 ) -> None:
     """Invalidate the trial unless the function's counters account for a flow of this many bytes. `phase` names it."""
     counts = "its elements" if implementation == "click" else "its rules"
-    note_witness(outcome, "counters", f"packets that {counts} counted: {', '.join(sorted(seen))}", ("function",))
+    note_witness(outcome, "counters", f"packets that {counts} counted: {', '.join(sorted(seen))}", chain.function.roles)
     outcome.invalidate(crossings(phase, chain, seen, payload_bytes))
 
 
 def crossings(phase: str, chain: Chain, seen: Mapping[str, CounterReading], payload_bytes: int) -> list[str]:
-    """Return why the function's counters do not account for a flow of this many bytes."""
-    crossed = seen.get("crossed")
-    reasons = validity.crossing_reasons(phase, crossed.bytes if crossed else None, payload_bytes)
+    """Return why the counters of each function do not account for a flow of this many bytes."""
+    reasons = []
+    for name in chain.function.crossings:
+        crossed, whose = seen.get(name), name.rpartition(".")[0] or "the function"
+        reasons += validity.crossing_reasons(phase, crossed.bytes if crossed else None, payload_bytes, whose)
     if broken := seen.get(BROKEN, CounterReading(0, 0)).packets:
         reasons.append(
             f"{phase}: {broken} packets were longer than a frame or had a wrong header, and the function dropped them"

@@ -15,6 +15,7 @@ _NO_IPV6 = {"net.ipv6.conf.all.disable_ipv6": "1", "net.ipv6.conf.default.disabl
 _NO_DAD = {"net.ipv6.conf.all.accept_dad": "0", "net.ipv6.conf.default.accept_dad": "0"}  # RFC 4862: takes a second
 _IPV6 = {**dict.fromkeys(_NO_IPV6, "0"), **_NO_DAD}
 _IPV6_ROUTER = {"net.ipv6.conf.all.forwarding": "1", "net.ipv6.conf.default.forwarding": "1"}
+FUNCTION = "function"  # the role of a function, or its beginning where there are several
 ROUTER = {
     "net.ipv4.ip_forward": "1",
     **_NO_RP_FILTER,
@@ -29,7 +30,7 @@ def instance_spec(
     """Return the specification of an instance whose links carry this version of IP.
 
     Raises: Unavailable when the kernel does not have it."""
-    router = role == "function"
+    router = role.startswith(FUNCTION)
     sysctls = {**_PRECISE_ARP, **_NO_RP_FILTER, **(ROUTER if router else {})}
     if ip == "6":
         if not testbed.has_ipv6:

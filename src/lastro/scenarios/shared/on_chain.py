@@ -15,29 +15,32 @@ from lastro.host.cgroups import Usage, block_device_of, parse_cpus
 from lastro.image.rootfs import ImageAdditions
 from lastro.isolation.base import NEIGHBOUR, MeasuredUse, Profile, isolate, not_in_force, parts_of
 from lastro.platforms.base import AVAILABLE, Availability, Instance, InstanceSpec, Platform, Port
+from lastro.results.additions import HOPS
 from lastro.results.samples import Outcome
 from lastro.scenarios.base import (
     Config,
-    chosen_part,
     isolation_level,
     isolations_of,
     links_level,
     make_part,
+    make_parts,
     platform_level,
     platform_of,
+    start_s,
 )
 from lastro.scenarios.shared.bases import OnLinks, first_unavailable
 from lastro.scenarios.shared.calibration import calibrated, calibration_key
 from lastro.scenarios.shared.chain import Chain, deployed, joined
 from lastro.scenarios.shared.disturbance import ANOMALY_TOOL, Disturbance, bounded, demanded
 from lastro.scenarios.shared.frames import OFF, OFFLOADS
-from lastro.scenarios.shared.instance_spec import instance_spec
+from lastro.scenarios.shared.function_row import EACH, LENGTH, PLACEMENT, TOGETHER
+from lastro.scenarios.shared.instance_spec import FUNCTION, instance_spec
 from lastro.scenarios.shared.probes import ChainProbes
 from lastro.scenarios.shared.resources import limits_of
 from lastro.scenarios.shared.topology import BuiltTopology
 from lastro.scenarios.shared.window import MeasuredWindow
 from lastro.shapes import made
-from lastro.study.levels import NONE, part_level, part_name
+from lastro.study.levels import NONE, hops, in_row, part_level, part_name
 from lastro.study.model import Level, Setting
 from lastro.testbed import Testbed
 
@@ -47,6 +50,7 @@ CALIBRATED_FOR = ("platform", "attachment", "function")  # parts that are named 
 IMPLEMENTATION = Setting(
     "implementation", "kernel", "implementation of the function", choices=("kernel", "click"), by_profile=True
 )
+_FURTHER = 0.5  # of the start of an instance, for each one beyond three that start at the same time
 IP = Setting("ip", "4", "version of IP of the flows", choices=tuple(PATHS))
 
 
@@ -90,6 +94,8 @@ class OnChain(OnLinks):
 
     parts: ClassVar[tuple[str, ...]] = ("platform", "attachment", "isolation", "function", "anomaly")
     combinable = frozenset({"isolation"})
+    chainable = frozenset({"function"})
+    sized = HOPS
 
     def __init__(self, testbed: Testbed | None) -> None:
         super().__init__(testbed)
@@ -132,7 +138,7 @@ class OnChain(OnLinks):
             *([] if self.offloads_of(config) else [probes.offloads_off(links, level)]),
             *([probes.ipv6(links, level)] if ip == "6" else ()),
             *(probes.isolation(part, level) for part in parts_of(isolation_level(config))),
-            probes.function(part_level(config, "function"), level, IMPLEMENTATION.of(config), ip),
+            probes.function(functions_level(config), level, IMPLEMENTATION.of(config), ip, PLACEMENT.of(config)),
             *self._anomaly_probes(config, level, links, ip),
         )
 
@@ -167,7 +173,9 @@ class OnChain(OnLinks):
     def plain_forwarding(cls, config: Config) -> dict[str, Level]:
         """Return the configuration of a treatment without its function, isolation and anomaly."""
         kept = {key: value for key, value in config.items() if not key.startswith("function.")}
-        return {**kept, "isolation": NONE, "anomaly": NONE, "function": NONE, "implementation": "kernel"}
+        n = 1 if PLACEMENT.of(config) == TOGETHER else len(hops(functions_level(config)))
+        alike: dict[str, Level] = {LENGTH.name: n, PLACEMENT.name: EACH}
+        return {**kept, **alike, "isolation": NONE, "anomaly": NONE, "function": NONE, "implementation": "kernel"}
 
     @contextmanager
     def standing(self, config: Config, calibrations: Mapping[str, Any], outcome: Outcome) -> Iterator[StandingChain]:
@@ -187,8 +195,9 @@ class OnChain(OnLinks):
                     self.testbed,
                     platform,
                     links,
-                    chosen_part(Function, config),
+                    *make_parts(Function, functions_level(config)),
                     implementation=IMPLEMENTATION.of(config),
+                    placement=PLACEMENT.of(config),
                     offloads=self.offloads_of(config),
                     ip=self.ip_of(config),
                     isolate=isolated,
@@ -207,7 +216,9 @@ class OnChain(OnLinks):
 
     def _note_topology(self, config: Config, chain: Chain, neighbour: Disturbance | None, outcome: Outcome) -> None:
         built, same = BuiltTopology(self.testbed), {"isolation": isolation_level(config)}
-        work = {"function": f"{part_level(config, 'function')} ({IMPLEMENTATION.of(config)})"}
+        levels, roles = hops(functions_level(config)), [role for role in chain.instances if role.startswith(FUNCTION)]
+        shown = levels if len(roles) > 1 else [" > ".join(levels)]
+        work = {role: f"{does} ({IMPLEMENTATION.of(config)})" for role, does in zip(roles, shown, strict=True)}
         for role, instance in chain.instances.items():
             built.add(role, instance, platform_level(config), does=work.get(role, ""), **same)
         if neighbour:
@@ -226,8 +237,8 @@ class OnChain(OnLinks):
             yield None
             return
         anomaly, demand = asked
-        tracked = chain.function.tracks and IMPLEMENTATION.of(config) != "click"
-        crossing = anomaly.through(chain.instances["function"]) if tracked else None
+        tracked = chain.function.tracks if IMPLEMENTATION.of(config) != "click" else ""
+        crossing = anomaly.through(chain.instances[tracked]) if tracked else None
         anomaly = crossing or anomaly
         spec = isolated(instance_spec(self.testbed, NEIGHBOUR))
         if spec.resources.cpuset:
@@ -240,7 +251,18 @@ class OnChain(OnLinks):
             with link as port:
                 anomaly = anomaly.over(port.name, chain.path.inside_address) if port else anomaly
                 with anomaly.at_work(instance, demand) as neighbour:
-                    yield Disturbance(neighbour, anomaly, "function" if crossing else "", port)
+                    yield Disturbance(neighbour, anomaly, tracked if crossing else "", port)
+
+
+def functions_level(config: Config) -> str:
+    """Return the level of all functions of a treatment in a row, with their options."""
+    return in_row([part_level(config, "function")] * int(config.get(LENGTH.name, LENGTH.default)))
+
+
+def starts_s(config: Config) -> float:
+    """Estimate how long the instances of a treatment take to start and to stop; each further function takes a part."""
+    n = len(hops(functions_level(config))) if PLACEMENT.of(config) == EACH else 1
+    return start_s(config) * (2 + (n - 1) * _FURTHER)
 
 
 def _on_kernel(config: Config) -> Availability:

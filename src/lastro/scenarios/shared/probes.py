@@ -15,10 +15,11 @@ from lastro.instruments.iperf3_tcp import Iperf3Tcp
 from lastro.isolation.base import NEIGHBOUR, Isolation
 from lastro.meters.interfaces import InterfaceMeter
 from lastro.platforms.base import AVAILABLE, Availability, InstanceSpec, Platform, unavailable
-from lastro.scenarios.base import make_part
+from lastro.scenarios.base import make_part, make_parts
 from lastro.scenarios.shared.chain import deployed, joined
 from lastro.scenarios.shared.flow import difference
 from lastro.scenarios.shared.frames import frames_of
+from lastro.scenarios.shared.function_row import EACH
 from lastro.scenarios.shared.instance_spec import instance_spec
 from lastro.scenarios.shared.pools import AttachmentPool, PlatformPool
 from lastro.study.levels import NONE, split_options
@@ -66,8 +67,11 @@ def _not_once_more(found: Availability) -> Availability:
 
 
 class ChainProbes(PartProbes):
-    def function(self, name: str, platform: str, implementation: str = "kernel", ip: str = "4") -> Availability:
-        return self._once(("function", platform, name, implementation, ip), self._probe_function)
+    def function(
+        self, name: str, platform: str, implementation: str = "kernel", ip: str = "4", placement: str = EACH
+    ) -> Availability:
+        """Return whether a function, or several in a row such as 'firewall>nat', carries a ping."""
+        return self._once(("function", platform, name, implementation, ip, placement), self._probe_function)
 
     def anomaly(self, level: str, platform: str, tool: str = "stress-ng") -> Availability:
         """Return whether its program is in the image, and what it needs can be set up, except on the links of a chain.
@@ -126,11 +130,16 @@ class ChainProbes(PartProbes):
             'measure this combination with offloads = "kernel"',
         )
 
-    def _probe_function(self, platform: Platform, name: str, implementation: str, ip: str) -> Availability:
+    def _probe_function(
+        self, platform: Platform, name: str, implementation: str, ip: str, placement: str
+    ) -> Availability:
         """Send a ping through the function, over the shortest links."""
-        direct, function = self._attachments.get("veth-direct"), make_part(Function, name)
-        with deployed(self._testbed, platform, direct, function, implementation=implementation, ip=ip) as chain:
-            if not chain.counted().get("crossed", CounterReading(1, 0)).packets:
+        direct, functions = self._attachments.get("veth-direct"), make_parts(Function, name)
+        with deployed(
+            self._testbed, platform, direct, *functions, implementation=implementation, placement=placement, ip=ip
+        ) as chain:
+            seen = chain.counted()
+            if not all(seen.get(each, CounterReading(1, 0)).packets for each in chain.function.crossings):
                 return Availability(f"a ping reached the sink without crossing function '{name}'")
         return AVAILABLE
 

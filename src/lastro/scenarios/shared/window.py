@@ -14,13 +14,13 @@ from lastro.attachments.base import Attachment
 from lastro.errors import InstrumentError
 from lastro.host.cgroups import Usage
 from lastro.instruments.base import Watch
+from lastro.isolation.base import NEIGHBOUR
 from lastro.meters.host import HostMeter
 from lastro.meters.usage import UsageMeter
 from lastro.platforms.base import Instance
 from lastro.results.samples import WHOLE_LIFE, Outcome, Reading, Remark
 from lastro.scenarios.base import Config
 from lastro.scenarios.shared.accounts import BY_HOST, SINCE_START, GuestAccount, with_account
-from lastro.scenarios.shared.chain import ROLES
 from lastro.scenarios.shared.clock_policy import MAX_TOOL_DRIFT, judge_clock, note_unverified_clock
 from lastro.scenarios.shared.disturbance import Disturbance
 from lastro.scenarios.shared.flow import judge_links
@@ -108,8 +108,8 @@ class Meters(Watch):
         So of the system time of a neighbour's processes, at most that is taken which the host counts as system time,
         apart from interrupts, and which is not the chain's."""
         host, used = self.host, self.usage.used
-        others = [each for role, each in used.items() if role not in ROLES]
-        chain_system_s = sum(each.system_s for role, each in used.items() if role in ROLES)
+        others = [each for role, each in used.items() if role == NEIGHBOUR]
+        chain_system_s = sum(each.system_s for role, each in used.items() if role != NEIGHBOUR)
         left_s = max(0.0, host.totals.cpu_s["system"] - (host.own_cpu_s - host.own_user_s) - chain_system_s)
         found_s = host.others_user_s(self.usage.user_s) + sum(each.user_s + each.hidden_s for each in others)
         return found_s + min(left_s, sum(each.system_s for each in others))

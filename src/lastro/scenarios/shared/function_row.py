@@ -1,0 +1,132 @@
+"""The functions of a chain in the order of the path: where each one runs, and the counters that prove its place.
+
+A counter counts only packets whose header has the TTL of that place: each hop takes one from it, as each router does
+between two hops. So packets that took another way, or the same hops in another order, are not counted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+
+from lastro.errors import Unavailable
+from lastro.functions.base import CounterReading, ForwardingPath, Function
+from lastro.platforms.base import Instance
+from lastro.scenarios.shared.instance_spec import FUNCTION
+from lastro.study.levels import MOST_HOPS
+from lastro.study.model import Setting
+
+EACH, TOGETHER = "each", "together"
+LENGTH = Setting("length", 1, "how often the function, or the chain of functions, comes in a row", 1, MOST_HOPS)
+PLACEMENT = Setting(
+    "placement", EACH, "each function of a chain in an instance of its own, or all in one", choices=(EACH, TOGETHER)
+)
+_FIRST_TTL = 64  # of Linux and of gVisor, for both versions of IP
+
+
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """A function of a chain under a name of its own; `role` is that of its instance."""
+
+    name: str
+    role: str
+    function: Function
+    path: ForwardingPath
+
+    def counter(self, name: str) -> str:
+        """Return the name of one of its counters among those of all functions."""
+        return name if self.name == FUNCTION else f"{self.name}.{name}"
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionRow:
+    """The functions of a chain, and what they have in common with one function."""
+
+    hops: tuple[Hop, ...]
+
+    @property
+    def roles(self) -> list[str]:
+        """The roles of the instances in which they run."""
+        return list(dict.fromkeys(hop.role for hop in self.hops))
+
+    @property
+    def per_packet(self) -> bool:
+        return any(hop.function.per_packet for hop in self.hops)
+
+    @property
+    def tracks(self) -> str:
+        """The role of the first instance that tracks connections; empty if none does."""
+        return next((hop.role for hop in self.hops if hop.function.tracks), "")
+
+    @property
+    def crossings(self) -> tuple[str, ...]:
+        return tuple(hop.counter(name) for hop in self.hops for name in hop.function.crossings)
+
+    @property
+    def witnesses(self) -> tuple[str, ...]:
+        return tuple(hop.counter(name) for hop in self.hops for name in hop.function.witnesses)
+
+    def capabilities(self, role: str) -> tuple[str, ...]:
+        """Return what the functions in an instance need; nothing for a source or a sink."""
+        needed = (name for hop in self.hops if hop.role == role for name in hop.function.capabilities)
+        return tuple(dict.fromkeys(needed))
+
+    @contextmanager
+    def installed(
+        self, instances: Mapping[str, Instance], implementation: str
+    ) -> Iterator[Callable[[], dict[str, CounterReading]]]:
+        """Run the functions for as long as the block lasts; yield what reads the counters of all."""
+        with ExitStack() as stack:
+            readers = [
+                (hop, stack.enter_context(hop.function.installed(instances[hop.role], hop.path, implementation)))
+                for hop in self.hops
+            ]
+            yield lambda: {hop.counter(name): seen for hop, read in readers for name, seen in read().items()}
+
+
+def in_row(
+    functions: Sequence[Function], path: ForwardingPath, placement: str, implementation: str, *, n_routers: int
+) -> FunctionRow:
+    """Return functions in a row, over links that each have this number of routers.
+
+    Raises: Unavailable for functions that cannot be in such a row."""
+    _require_able(functions, placement, implementation)
+    names = [FUNCTION, *(f"{FUNCTION}{number}" for number in range(2, len(functions) + 1))]
+    if placement == TOGETHER:
+        hops = (
+            Hop(name, FUNCTION, function, replace(path, place=place))
+            for place, (name, function) in enumerate(zip(names, functions, strict=True), 1)
+        )
+        return FunctionRow(tuple(hops))
+    found: list[Hop] = []
+    most = least = _FIRST_TTL
+    for name, function, own in zip(names, functions, path.through(len(functions)), strict=True):
+        most, least = most - 1 - n_routers, least - 1 - n_routers
+        alone = len(functions) == 1
+        found.append(Hop(name, name, function, own if alone else replace(own, ttl=(least, most))))
+        least -= function.passes - 1
+    return FunctionRow(tuple(found))
+
+
+def _require_able(functions: Sequence[Function], placement: str, implementation: str) -> None:
+    names = ">".join(function.name for function in functions)
+    if len(functions) > MOST_HOPS:
+        raise Unavailable(
+            f"a chain has at most {MOST_HOPS} hops, and this one has {len(functions)}: {names}", "lower `length`"
+        )
+    if len(functions) > 1 and implementation != "kernel":
+        raise Unavailable(
+            f"functions in a row run in the kernel, not in {implementation}: {names}", 'use implementation = "kernel"'
+        )
+    if placement == EACH or len(functions) == 1:
+        return
+    hooks = [function.hook for function in functions]
+    if "" in hooks:
+        raise Unavailable(
+            f"{functions[hooks.index('')].name} needs an instance for itself: {names}", 'use placement = "each"'
+        )
+    if hooks != sorted(hooks) or hooks.count("postrouting") > 1:
+        raise Unavailable(
+            f"one kernel cannot pass these functions in this order: {names}",
+            'put one function that translates at the end, or use placement = "each"',
+        )

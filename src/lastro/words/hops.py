@@ -1,0 +1,48 @@
+"""The sentence on what a hop of a chain costs, by the line over lengths. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lastro.analysis.growth import SizeRelation
+from lastro.results.samples import Metric
+from lastro.stats.notes import N_
+from lastro.words.language import Language
+from lastro.words.phrases import Amount, behind_number, joined, sentence
+
+_MOST = 4  # conditions with an amount each; of more, the least and the most
+
+
+def hop_sentences(
+    found: Sequence[tuple[tuple[str, ...], SizeRelation]], metric: Metric, say: Language
+) -> tuple[str, ...]:
+    """Return a sentence on what each further hop costs, with its interval, and where hops do not cost the same."""
+    sign = -1 if metric.better == "higher" else 1
+    costs: list[tuple[float, str]] = []
+    dearer: list[str] = []
+    cheaper: list[str] = []
+    for levels, relation in found:
+        line, bend, where = relation.line, relation.bend, " · ".join(levels)
+        if line is None or line.slope_interval is None:
+            continue
+        ends = sorted((sign * line.slope_interval.low, sign * line.slope_interval.high))
+        amount = Amount(sign * line.slope, ends[0], ends[1], behind_number(metric.unit, say)).text(say)
+        costs.append(
+            (sign * line.slope, say("{amount} with {levels}", amount=amount, levels=where) if where else amount)
+        )
+        if bend is not None and not bend.holds(0.0):
+            (dearer if sign * bend.low > 0 else cheaper).append(where or say("here"))
+    if not costs:
+        return ()
+    text = N_("each further hop costs {amounts} of {metric}")
+    if metric.better == "neither":
+        text = N_("each further hop changes {metric} by {amounts}")
+    if len(costs) > _MOST:
+        costs = [min(costs), max(costs)]
+        text = N_("what each further hop changes in {metric} lies between {amounts}")
+    clauses = [say(text, amounts=joined([words for _, words in costs], say), metric=metric.name)]
+    if dearer:
+        clauses.append(say("of more hops, each costs more ({levels})", levels=joined(dearer, say)))
+    if cheaper:
+        clauses.append(say("of more hops, each costs less ({levels})", levels=joined(cheaper, say)))
+    return (sentence(clauses),)

@@ -1,0 +1,149 @@
+"""Several functions in a row on real links: packets pass all of them in order, and a trial knows when they do not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from lastro.functions.base import Function
+from lastro.platforms.base import Instance
+from lastro.results.samples import Outcome
+from lastro.results.topology import Topology
+from lastro.scenarios.base import make_parts
+from lastro.scenarios.chain import ChainScenario, measuring
+from lastro.scenarios.load import LoadScenario
+from lastro.scenarios.shared.chain import Chain, deployed
+from lastro.scenarios.shared.flow import crossings, difference
+from lastro.scenarios.shared.on_chain import StandingChain
+from lastro.scenarios.shared.pools import AttachmentPool, PlatformPool
+from lastro.testbed import Testbed
+
+from ..support.products import one_of
+from ..support.scenarios import SHORT, attempted, configured, image_needs
+
+pytestmark = pytest.mark.root
+__all__ = ["image_needs"]  # what `testbed` builds
+
+PLACES = [("native", "veth-bridge"), ("runc", "veth-direct"), ("docker", "macvlan-bridge"), ("native", "nat")]
+PLACES += [("runc", "routed"), ("native", "ovs"), ("native", "vxlan"), ("docker", "veth-bridge")]
+SINK, PINGS = "198.18.1.10", 20
+
+
+@pytest.fixture(scope="module")
+def running(testbed: Testbed) -> Iterator[ChainScenario]:
+    with closing(ChainScenario(testbed)) as made:
+        yield made
+
+
+def config(place: tuple[str, str], function: str, **chosen: Any) -> dict[str, Any]:
+    parts = {"platform": place[0], "attachment": place[1], "function": function}
+    return configured(ChainScenario, isolation="none", anomaly="none", **{**SHORT["chain"], **parts, **chosen})
+
+
+@pytest.mark.parametrize("place", one_of(PLACES), ids="+".join)
+@pytest.mark.parametrize("function", ["firewall>dpi>nat", "nat>nat>firewall"])
+def test_a_chain_carries_flows_over_every_link(running: ChainScenario, place: tuple[str, str], function: str) -> None:
+    wanted = config(place, function, ping_suspect_percent=20.0)
+    found = running.availability(wanted)
+    assert found, found.reason
+    outcome = attempted(running, wanted)
+    assert outcome.valid, outcome.invalid_because
+    drawn = Topology.of(outcome.notes)
+    assert drawn is not None and drawn.way("source", "sink") == ["source", "function", "function2", "function3", "sink"]
+    assert [node.does for node in drawn.nodes[1:-1]] == [f"{each} (kernel)" for each in function.split(">")]
+
+
+def test_functions_in_one_instance_all_work(running: ChainScenario) -> None:
+    wanted = config(("runc", "veth-bridge"), "firewall>firewall:rules=10>nat", placement="together")
+    assert running.availability(wanted)
+    outcome = attempted(running, wanted)
+    assert outcome.valid, outcome.invalid_because
+    drawn = Topology.of(outcome.notes)
+    assert drawn is not None and [node.role for node in drawn.nodes] == ["source", "function", "sink"]
+    assert drawn.nodes[1].does == "firewall > firewall:rules=10 > nat (kernel)"
+
+
+@pytest.mark.parametrize("length", [8])
+def test_the_longest_chain_carries_ipv6(running: ChainScenario, length: int) -> None:
+    wanted = config(("native", "veth-bridge"), "firewall", length=length, ip="6")
+    outcome = attempted(running, wanted)
+    assert outcome.valid, outcome.invalid_because
+
+
+def test_a_load_crosses_every_hop(testbed: Testbed) -> None:
+    parts = {"platform": "native", "function": "firewall>nat", "isolation": "none", "anomaly": "none"}
+    with closing(LoadScenario(testbed)) as scenario:
+        wanted = configured(LoadScenario, **{**SHORT["load"], **parts})
+        outcome = attempted(scenario, wanted)
+    assert outcome.valid, outcome.invalid_because
+    probes: Any = outcome.notes["probes"]
+    assert list(probes[0]["lost_at"]) == [
+        "to the function", "in the function", "to the function2", "in the function2", "from the function2"
+    ]  # fmt: skip
+
+
+# Chains that are not what they should be
+
+
+def ip(instance: Instance, *lines: str) -> None:
+    """Change the addresses or routes of an instance from outside."""
+    instance.testbed.host.run(["ip", "-n", instance.netns, "-batch", "-"], stdin="\n".join(lines) + "\n")
+
+
+def bypassed(chain: Chain) -> None:
+    """The first function sends directly to the third: the second is left out."""
+    ip(chain.instances["function"], "address add 198.18.12.9/24 dev out0", f"route replace {SINK}/32 via 198.18.12.2")
+
+
+def reordered(chain: Chain) -> None:
+    """Packets pass the third function before the second, through the ports of each."""
+    first, second, third = (chain.instances[role] for role in ("function", "function2", "function3"))
+    ip(first, "address add 198.18.12.9/24 dev out0", f"route replace {SINK}/32 via 198.18.12.2")
+    ip(third, "address add 198.18.11.9/24 dev out0", f"route replace {SINK}/32 via 198.18.11.2")
+    ip(second, "address add 198.18.1.9/24 dev out0", f"route replace {SINK}/32 dev out0")
+
+
+def removed(chain: Chain) -> None:
+    """The rules of the second function are gone, and it forwards all the same."""
+    second = chain.instances["function2"]
+    second.testbed.host.run(["ip", "netns", "exec", second.netns, "nft", "delete", "table", "ip", "lastro"])
+
+
+@pytest.mark.parametrize("change", [bypassed, reordered, removed], ids=lambda each: each.__name__)
+def test_a_chain_that_was_changed_is_never_valid(
+    running: ChainScenario, monkeypatch: pytest.MonkeyPatch, change: Callable[[Chain], None]
+) -> None:
+    """Right after its proof by a ping, and before the measurement: flows still arrive, with plausible numbers."""
+    measure = measuring.measure
+
+    def changed(testbed: Testbed, config: Any, standing: StandingChain, outcome: Outcome) -> None:
+        change(standing.chain)
+        measure(testbed, config, standing, outcome)
+
+    monkeypatch.setattr("lastro.scenarios.chain.measure", changed)
+    with running.attempt():
+        outcome = running.run(config(("native", "veth-bridge"), "firewall>firewall>firewall"), {})
+    assert outcome.measurements["throughput"] > 0
+    reasons = [reason for reason in outcome.invalid_because if "own counter" in reason]
+    for phase in ("iperf3-tcp", "iperf3-udp", "ping"):
+        assert any(reason.startswith(f"{phase}: function2's own counter") for reason in reasons), (
+            outcome.invalid_because
+        )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("change", [bypassed, reordered, removed], ids=lambda each: each.__name__)
+def test_a_changed_chain_is_noticed_each_of_a_hundred_times(
+    testbed: Testbed, pool: PlatformPool, attachments: AttachmentPool, change: Callable[[Chain], None]
+) -> None:
+    functions = make_parts(Function, "none>none>none")
+    for _ in range(100):
+        with deployed(testbed, pool.get("native"), attachments.get("veth-bridge"), *functions) as chain:
+            before = chain.counted()
+            assert crossings("ping", chain, before, 0) == [], "its proof passed every function"
+            change(chain)
+            chain.source.run(["ping", "-n", "-q", "-c", str(PINGS), "-i", "0.002", SINK])
+            assert crossings("ping", chain, difference(before, chain.counted()), PINGS * 84)
