@@ -170,7 +170,7 @@ def test_addresses_of_ipv6_are_like_those_of_ipv4() -> None:
 @pytest.mark.parametrize("name", ["veth-bridge", "veth-direct", "macvlan-bridge", "ovs", "routed", "nat", "vxlan"])
 def test_every_attachment_joins_all_hops(name: str) -> None:
     """The exact commands are those of its own tests: here, each port is made once, and no name twice."""
-    part = cast(BatchLinks, attachment(name))
+    part = attachment(name)
     segments = _segments({role: unstarted(role) for role in THREE}, PATHS["4"])
     batches = part.batches(cast(Any, SimpleNamespace(dut="dut")), segments)
     lines = [line for _, batch in batches for line in batch]
