@@ -10,7 +10,6 @@ from typing import Any, cast
 import jsonschema
 import pytest
 
-from lastro.attachments.base import BatchLinks
 from lastro.errors import StudyError, Unavailable
 from lastro.functions.base import PATHS, CounterReading, Function
 from lastro.functions.dpi import Dpi
