@@ -5,7 +5,9 @@
 
 Each world has eight candidates in two conditions, a level on a throughput (noise 5 %), one on a latency (noise 30 %)
 and a cost (noise 5 %). Half of the candidates hold each level, more or less far from it. In a third of the worlds, the
-cheapest that holds lies exactly on a limit. A violator is a candidate whose true mean breaks a level in a condition."""
+cheapest that holds lies exactly on a limit. A violator is a candidate whose true mean breaks a level in a condition.
+*Caution* is by how much stated probabilities are nearer to 50 % than they should be: a factor of their normal
+quantiles, over all of them, which is 1 if they are right."""
 
 from __future__ import annotations
 
@@ -16,6 +18,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
+from scipy.optimize import minimize_scalar
+from scipy.stats import norm
 
 from lastro.stats import decision
 from lastro.stats.cell_means import MetricTrials
@@ -109,13 +113,30 @@ def reliability(stated: list[tuple[float, bool]]) -> Iterator[tuple[float, float
             yield float(ps[here].mean()), share, float(np.sqrt(max(share * (1 - share), 1 / n) / n)), n
 
 
+def caution(stated: list[tuple[float, bool]]) -> float:
+    """Return the factor of the normal quantiles of stated probabilities that makes the outcomes most likely."""
+    quantiles, true = norm.ppf([p for p, _ in stated]), np.array([true for _, true in stated])
+    inside = np.isfinite(quantiles)
+    signed = np.where(true, 1, -1)[inside] * quantiles[inside]
+    found = minimize_scalar(lambda factor: -norm.logcdf(factor * signed).sum(), bounds=(0.1, 5.0), method="bounded")
+    return float(found.x)
+
+
 def main() -> None:
     decision.DRAWS = 2000  # a share of them is uncertain by less than what the worlds leave
     worlds = int(sys.argv[1]) if len(sys.argv) > 1 else 2000
-    print(
-        "| noise | blocks | recommends | a violator | the truly cheapest | 95 % of means | of costs | stated → true |"
+    columns = (
+        "noise",
+        "blocks",
+        "recommends",
+        "a violator",
+        "the truly cheapest",
+        "95 % of means",
+        "of costs",
+        "caution",
     )
-    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |")
+    print(f"| {' | '.join(columns)} | stated → true |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |")
     for kind in KINDS:
         for n in (2, 3, 5, 10):
             found = tally(n, kind, worlds)
@@ -123,6 +144,7 @@ def main() -> None:
             shares = [100 * each / found.worlds for each in (found.recommended, found.violators, found.best)]
             held = [f"{100 * np.mean(each):.0f} %" for each in (found.intervals, found.costs)]
             rates = [f"{shares[0]:.0f} %", f"{shares[1]:.1f} %", f"{shares[2]:.0f} %", *held]
+            rates.append(f"{caution(found.stated):.2f}")
             print(f"| {kind} | {n} | {' | '.join(rates)} | {pairs} |", flush=True)
 
 

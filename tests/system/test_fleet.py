@@ -80,7 +80,7 @@ def test_blocks_are_divided_among_hosts_and_nothing_is_left(four_hosts: list[Fle
 def test_a_fleet_runs_until_its_decision(four_hosts: list[FleetHost], tmp_path: Path) -> None:
     words = write(tmp_path, four_hosts[:2], replicates=6)
     with open(tmp_path / "study.toml", "a") as file:
-        file.write('[sla]\nstart = "< 1 min"\n')
+        file.write('[sla]\nstart = "< 60 s"\n')
     done = lastro("run", *words, "--until", "decided")
     assert done.code == 0, done.err
     found = lastro("decide", tmp_path / "campaign", "--json").json
