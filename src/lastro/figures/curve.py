@@ -141,10 +141,10 @@ def _line(line: CurveLine, view: MetricView, x: Sequence[float], look: Look) -> 
     bars = {place: (each.interval.low, each.interval.high) for place, _, each in known if each.interval is not None}
     yield Whiskers(bars, look["color"])
     for marked, face, edge, edge_pt in ((False, look["color"], "white", 0.4), (True, "white", look["color"], 1.1)):
-        means = [(place, each.mean) for place, cell, each in known if bool(cell.marks) is marked]
-        if means:
+        own = [(place, each.mean) for place, cell, each in known if bool(cell.marks) is marked]
+        if own:
             mean = {"marker": look["marker"], "ms": 5.4, "linestyle": "none", "zorder": 4}
-            yield PlotLine(*_across(means), {**mean, "color": face, "mec": edge, "mew": edge_pt})
+            yield PlotLine(*_across(own), {**mean, "color": face, "mec": edge, "mew": edge_pt})
 
 
 def _across(points: Sequence[tuple[float, float]]) -> tuple[Sequence[float], Sequence[float]]:
