@@ -6,6 +6,7 @@ import math
 import re
 
 from lastro.errors import InputError
+from lastro.shapes import MOST_MEASURED
 
 MIB = 1 << 20
 _DECIMAL = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
@@ -16,8 +17,8 @@ def parse_rate_bps(text: str) -> float:
     """Parse a rate, '10M' -> 1e7 bit/s, with decimal prefixes as in iperf3 and ethtool.
 
     Raises: InputError when the text is not a rate."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kKmMgGtT]?)(?:bit/s|bps)?", text.strip())
-    if not match:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kKmMgGtT]?)(?:bit/s|bps)?", text.strip(), re.ASCII)
+    if not match or float(match[1]) > MOST_MEASURED:
         raise InputError(f"'{text}' is not a rate", "write bits per second with a prefix, such as 10M or 1.5G")
     return float(match[1]) * _DECIMAL[match[2].lower()]
 
@@ -26,8 +27,8 @@ def parse_size_bytes(text: str) -> int:
     """Parse a size, '128M' -> 134217728 bytes, with binary prefixes as in cgroups and stress-ng.
 
     Raises: InputError when the text is not a size."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kKmMgGtT]?)i?[bB]?", text.strip())
-    if not match:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kKmMgGtT]?)i?[bB]?", text.strip(), re.ASCII)
+    if not match or float(match[1]) > MOST_MEASURED:
         raise InputError(f"'{text}' is not a size", "write bytes with a prefix, such as 128M or 2G")
     return int(float(match[1]) * _BINARY[match[2].lower()])
 
@@ -37,8 +38,8 @@ _SECONDS = {"s": 1.0, "min": 60.0, "h": 3600.0}
 
 def parse_duration_s(text: str) -> float:
     """Parse a duration, '30min' -> 1800 s; '90 s', '1.5h'. Raises: InputError when the text is not a duration."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|min|h)", text.strip())
-    if not match or not float(match[1]):
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|min|h)", text.strip(), re.ASCII)
+    if not match or not 0 < float(match[1]) <= MOST_MEASURED:
         raise InputError(f"'{text}' is not a duration", "write it as in 30min, 90s or 1.5h")
     return float(match[1]) * _SECONDS[match[2]]
 
@@ -55,8 +56,8 @@ def in_unit(text: str, unit: str) -> float:
     """Return a quantity as a number in the `unit` of a metric: '2 Gbit/s' in Mbit/s is 2000; alone, as it is.
 
     Raises: InputError when the text is not a quantity, or is one of another kind."""
-    match = re.fullmatch(r"([-+]?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?)\s*(.*)", text.strip())
-    if not match:
+    match = re.fullmatch(r"([-+]?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?)\s*(.*)", text.strip(), re.ASCII)
+    if not match or abs(float(match[1])) > MOST_MEASURED:
         raise InputError(f"'{text}' is not a number with a unit", f"write it as in '2 {unit}'")
     value, written = float(match[1]), match[2].strip()
     if not written or written == unit:

@@ -85,6 +85,56 @@ def test_one_block_decides_nothing(tmp_path: Path, n: int) -> None:
     is_error(lastro("decide", directory, "--sla", "throughput > 1"), 2, "at least two blocks")
 
 
+HOSTILE = [
+    (("--sla", "throughput >= 1e400"), "is not a number with a unit"),
+    (("--sla", "throughput <= 1" + "0" * 400 + " Gbit/s"), "is not a number with a unit"),
+    (("--sla", "throughput >= nan"), "is not a number with a unit"),
+    (("--sla", "throughput >= ١٥ Gbit/s"), "is not a number with a unit"),
+    (("--sla", ""), "is not a service level"),
+    (("--cost", ""), "is not a cost"),
+    (("--cost", "1e400*jitter"), "a weight is above 1e+30"),
+    (("--cost", "1e30*jitter + 1e30*jitter"), "a weight is above 1e+30"),
+    (("--prices", ""), "is not the price of a resource"),
+    (("--prices", "cpu_hour"), "--prices cpu_hour=0.04"),
+    (("--prices", "cpu_hour=-1"), "--prices cpu_hour=0.04"),
+    (("--prices", "cpu_hour=1,cpu_hour=2"), "--prices cpu_hour=0.04"),
+    (("--under", ""), "is not FACTOR=LEVEL"),
+    (("--require", ""), "is not a requirement"),
+    (("--require", "95%", "--require", "50%"), "several confidences: 95%, 50%"),
+    (("--require", "٩٥%"), "is not a fraction"),
+    (("--weights", ""), "--weights is for the studies of a suite"),
+]
+
+
+def test_each_hostile_option_is_one_error_that_names_it(tmp_path: Path) -> None:
+    directory = campaign(tmp_path)
+    for options, words in HOSTILE:
+        is_error(lastro("decide", directory, *LEVELS, *options), 2, words)
+
+
+@pytest.mark.parametrize("form", [(), ("--json",), ("--cost", "jitter")])
+def test_a_metric_without_any_value_leaves_every_candidate_unmeasured(tmp_path: Path, form: tuple[str, ...]) -> None:
+    levels = {"jitter": "< 0.5 ms", "throughput": "> 1 Mbit/s"}
+    study = make_study({"platform": tuple(RATES)}, replicates=3, metrics=METRICS[:2], sla=levels)
+    directory = make_campaign(
+        tmp_path / "c", study, value=lambda levels, block, metric: None if metric == "jitter" else 5.0 + block
+    )
+    done = lastro("decide", directory, *form)
+    assert (done.code, done.err) == (0, "")
+    if form == ("--json",):
+        assert done.json["verdict"] == "undecided" and all(each["missing"] for each in done.json["candidates"])
+    else:
+        assert "No candidate was measured in every condition." in done.out
+    for command in ("results", "report"):
+        again = lastro(command, directory, *(("-o", "-", "--format", "md") if command == "report" else ()))
+        assert (again.code, again.err) == (0, "")
+
+
+def test_a_level_that_is_given_twice_counts_once(tmp_path: Path) -> None:
+    found = lastro("decide", campaign(tmp_path), *LEVELS, *LEVELS, "--json").json
+    assert [each["metric"] for each in found["levels"]] == ["throughput", "latency_mean"]
+
+
 def test_it_answers_in_portuguese(tmp_path: Path) -> None:
     done = lastro("decide", campaign(tmp_path), *LEVELS, "--cost", "jitter", "--lang", "pt-BR")
     assert "runc cumpre throughput ≥ 15000 Mbit/s" in " ".join(done.out.split())

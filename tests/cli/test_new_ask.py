@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import pty
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -78,6 +81,10 @@ def test_a_wrong_answer_is_one_clear_error_and_nothing_is_written(tmp_path: Path
         (("nat", "docker", "memory", "", "soon"), "write it as in 30min"),
         (("nat", "docker", "memory", "", "10 s"), "at the least"),
         (("nat", "docker"), "there is no answer"),
+        (("firewall:rulse=5",), "did you mean 'rules'?"),
+        (("nat", 'docker:storage="\\n[study]'), "is not a valid storage"),
+        (("nat", "docker", "memory", "jitter < 1 ms, jitter < 2 ms"), "jitter has two service levels"),
+        (("nat", "docker", "memory", "throughput > 1e400"), "is not a number with a unit"),
     ):
         done = ask(file, *answers)
         assert done.returncode == 2 and words in done.stderr and "Traceback" not in done.stderr, answers
@@ -85,6 +92,49 @@ def test_a_wrong_answer_is_one_clear_error_and_nothing_is_written(tmp_path: Path
     file.write_text("mine")
     assert "already exists" in ask(file).stderr and file.read_text() == "mine"
     assert "leave out --part" in ask("-", more=("--from", "demo")).stderr
+
+
+@pytest.mark.parametrize("name", ["", "a b", "../x", "é"])
+def test_a_wrong_name_is_refused_before_the_first_question(name: str) -> None:
+    done = ask("-", more=("--name", name))
+    assert done.returncode == 2 and "is not a valid study name" in done.stderr and "What runs?" not in done.stderr
+
+
+def test_an_answer_in_another_encoding_is_one_error() -> None:
+    done = subprocess.run(
+        [sys.executable, "-X", "utf8=0", "-m", "lastro", "new", "--ask", "-"], input=b"firewall\n\xff\n",
+        capture_output=True, timeout=60, check=False, env={**os.environ, "PYTHONIOENCODING": "utf-8:strict"},
+    )  # fmt: skip
+    assert done.returncode == 2 and b"the answer is not UTF-8 text" in done.stderr and done.stdout == b""
+
+
+def test_on_a_terminal_a_wrong_answer_costs_no_other_one(tmp_path: Path) -> None:
+    """The time is the last question: too short a one is asked again, too. Ctrl-C ends it."""
+    file = tmp_path / "s.toml"
+    said = on_terminal(file, "nat", "dokcer", "docker", "", "", "10 s", "15 min")
+    assert said.count("On what could it run?") == 2 and said.count("How long may it take?") == 2
+    assert "at the least" in said and load(file, schemas()).settings["function"] == "nat"
+    assert "Traceback" not in on_terminal(tmp_path / "t.toml", "nat", "\x03", code=130)
+    assert not (tmp_path / "t.toml").exists()
+
+
+def on_terminal(file: Path, *answers: str, code: int = 0) -> str:
+    """Answer on a terminal, each question once it is there, and return what it shows."""
+    said, ours = "", -1
+    pid, ours = pty.fork()
+    if pid == 0:
+        os.execv(sys.executable, [sys.executable, "-m", "lastro", "new", "--ask", str(file)])
+    for answer in answers:
+        before = said.count("] ")
+        while said.count("] ") == before:
+            said += os.read(ours, 4096).decode()
+        os.write(ours, answer.encode() if answer == "\x03" else f"{answer}\n".encode())
+    with suppress(OSError):  # the end of a terminal
+        while more := os.read(ours, 4096).decode():
+            said += more
+    os.close(ours)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == code, said
+    return said
 
 
 def test_one_platform_alone_and_a_level_of_jitter_make_a_study_too() -> None:

@@ -268,6 +268,7 @@ def test_the_table_shows_what_is_chosen_the_best_first(tmp_path: Path) -> None:
     for args, words in (
         (["--sort", "sped"], "has no metric 'sped'"), (["--where", "platform=dokcer"], "did you mean 'docker'?"),
         (["--where", "platform"], "--where: 'platform' is not FACTOR=LEVEL"), (["--top", "0"], "give 1 or more"),
-        (["--top", "2", "--json"], "are for the table"),
+        (["--top", "2", "--json"], "are for the table"), (["--sort=", "--json"], "are for the table"),
+        (["--sort="], "has no metric ''"), (["--sort=-"], "has no metric ''"),
     ):  # fmt: skip
         is_error(lastro("results", directory, *args), 2, words)

@@ -180,4 +180,6 @@ def test_options_that_do_not_belong_together(bench: Bench) -> None:
     is_error(run(bench, study(bench, sla=""), "--until", "decided"), 2, "--until decided needs service levels", "[sla]")
     is_error(run(bench, study(bench), "--within", "30min"), 2, "--within is for --until")
     is_error(run(bench, study(bench), "--until", "decided", "--within", "soon"), 2, "'soon' is not a duration", "30min")
+    for text in ("", "0s", "1e400h", "9" * 400 + "h", "٣s"):
+        is_error(run(bench, study(bench), "--until", "decided", "--within", text), 2, "is not a duration")
     is_error(lastro("run", "mendes2019", "--until", "decided"), 2, "--until is for one study")

@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from io import BytesIO
 from pathlib import Path
 from random import Random
@@ -24,12 +24,16 @@ import pytest
 import lastro.papers
 from lastro import figures
 from lastro.analysis.claims.load import parse_claims
+from lastro.app import first_study
 from lastro.app.bundle import BundleOptions, write_bundle
 from lastro.app.contents import report_of
 from lastro.app.verify import verify
 from lastro.builders import plates
+from lastro.cli import decide
+from lastro.cli._common import levels_named, share
 from lastro.errors import InputError, LastroError, StoreError, StudyError
 from lastro.host import fleet_file, testbed_file
+from lastro.plain import plain
 from lastro.results import hdr
 from lastro.results.samples import PackedHistogram
 from lastro.results.store import Store
@@ -38,8 +42,11 @@ from lastro.study import topology
 from lastro.study.design import treatments, trials
 from lastro.study.load import parse
 from lastro.study.model import Study
+from lastro.study.requirement import Requirement
+from lastro.study.service_level import Cost, ServiceLevel
+from lastro.units import in_unit, parse_duration_s, parse_rate_bps, parse_size_bytes
 
-from ..support.campaigns import make_campaign, make_study
+from ..support.campaigns import METRICS, make_campaign, make_study
 from ..support.study_schemas import SCHEMAS
 from . import outputs
 from .mutation import mutated
@@ -143,6 +150,36 @@ def _topologies() -> Iterator[bytes]:
         b'<graphml xmlns="http://graphml.graphdrawing.org/xmlns"><graph edgedefault="undirected"><node id="a"/>'
         b'<node id="b"/><edge source="a" target="b"/></graph></graphml>'
     )
+
+
+_MOST_TYPED = 300  # characters of a value that somebody types
+
+
+def _option(data: bytes) -> None:
+    """A value of an option, or an answer of `lastro new --ask`: each line, by each reader of such text."""
+    for line in map(plain, _text(data)[:_MOST_TYPED].split("\n")):
+        for read in _TYPED:
+            with refusing(InputError):
+                found = read(line)
+                limit = getattr(found, "limit", None)
+                numbers = [found] if isinstance(found, float) else [] if limit is None else [limit]
+                numbers += found.weights.values() if isinstance(found, Cost) else ()
+                assert all(map(math.isfinite, numbers)), (line, found)
+
+
+_TYPED: tuple[Callable[[str], object], ...] = (
+    lambda text: ServiceLevel.parse(text, METRICS), lambda text: Cost.parse(text, METRICS), Requirement.parse,
+    decide._prices, decide._weights, lambda text: share(text, "--require"),
+    lambda text: levels_named([text], "--where"), parse_duration_s, parse_rate_bps, parse_size_bytes,
+    lambda text: in_unit(text, "Mbit/s"), first_study.levels_named,
+    *(partial(first_study.parts_named, kind) for kind in ("function", "platform", "anomaly")),
+)  # fmt: skip
+
+
+def _options() -> Iterator[bytes]:
+    yield b"throughput >= 2 Gbit/s, latency_p95 < 1 ms\n0.04*jitter + 1e-3*throughput\nno daemon\ninterfaces >= 8\n"
+    yield b"cpu_hour=0.04,gib_hour=0.005\ncpu=2,disk=0\n95%\nanomaly=cpu,memory\n1.5h\n10M\n128Mi\n"
+    yield b"firewall:rules=5, nat\ndocker:storage=vfs, native\nmemory\n"
 
 
 # Campaigns of others
@@ -253,6 +290,7 @@ TARGETS = {
     "testbed": Target(_testbed, _files(EXAMPLES / "testbeds", "t*.toml")),
     "fleet": Target(_fleet, _files(EXAMPLES / "testbeds", "fleet.toml")),
     "topology": Target(_topology, _topologies),
+    "option": Target(_option, _options),
     "bundle": Target(_bundle, lambda: [_bundle_seed()], _other_member),
     "database": Target(_database, lambda: [_database_seed()], _other_cell),
     "histogram": Target(_histogram, _histograms),

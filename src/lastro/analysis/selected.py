@@ -16,14 +16,14 @@ class TableChoice:
     Without a metric, the order is that of the study; `worst_first` turns that of a metric round."""
 
     where: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    sort: str = ""
+    sort: str | None = None
     worst_first: bool = False
     top: int | None = None
 
     def rows(self, report: CampaignResults) -> list[Row]:
         """Raises: InputError for a factor, a level or a metric that the campaign does not have."""
         rows = [row for row in report.rows if is_under(report, row, self.where)]
-        if self.sort:
+        if self.sort is not None:
             names = [metric.name for metric in report.metrics]
             if self.sort not in names:
                 raise InputError(f"this campaign has no metric '{self.sort}'", did_you_mean(self.sort, names))

@@ -14,8 +14,9 @@ from lastro.campaign.duration import forecast
 from lastro.errors import InputError, did_you_mean
 from lastro.scenarios.base import Scenario, schemas
 from lastro.study import design
-from lastro.study.levels import NONE, split_options
+from lastro.study.levels import NONE, check_level, split_options
 from lastro.study.load import parse
+from lastro.study.problems import FieldError
 from lastro.study.service_level import ServiceLevel
 from lastro.units import human_duration
 
@@ -57,12 +58,17 @@ class _Effort:
 
 
 def parts_named(kind: str, text: str) -> tuple[str, ...]:
-    """Return the parts of a list such as 'runc, docker'. Raises: InputError for one that does not exist."""
+    """Return the parts of a list such as 'runc, docker'. Raises: InputError for one that no study can have."""
     known = registry.names(kind)
     names = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
     for name in names:
         if split_options(name)[0] not in known:
             raise InputError(f"there is no {kind} '{name}'", did_you_mean(name, known) or f"see `lastro parts {kind}`")
+        try:
+            check_level(schemas()[_SCENARIO], kind, name)
+        except FieldError as wrong:
+            hint = wrong.hint if isinstance(wrong.hint, str) else wrong.hint()
+            raise InputError(f"'{name}': {wrong.message}", hint or None) from None
     if not names:
         raise InputError(f"name at least one {kind}", f"see `lastro parts {kind}`")
     return names
@@ -72,8 +78,9 @@ def levels_named(text: str) -> tuple[str, ...]:
     """Return the service levels of a list such as 'throughput >= 2 Gbit/s, latency_p95 < 1 ms'. Raises: InputError."""
     metrics = tuple(schemas()[_SCENARIO].metrics.values())
     texts = tuple(part.strip() for part in text.split(",") if part.strip())
-    for each in texts:
-        ServiceLevel.parse(each, metrics)
+    named = [ServiceLevel.parse(each, metrics).metric.name for each in texts]
+    if twice := next((name for name in named if named.count(name) > 1), None):
+        raise InputError(f"{twice} has two service levels", "a study has one for each metric")
     if not texts:
         raise InputError("name at least one service level", "write it as in 'throughput >= 2 Gbit/s'")
     return texts

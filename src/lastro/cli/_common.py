@@ -106,7 +106,7 @@ def collector_paused() -> Iterator[None]:
 
 def share(text: str, option: str, *, above_zero: bool = False) -> float:
     """Return '5%' or '0.05' as 0.05. Raises: InputError unless it is below 1 and at least (`above_zero`: above) 0."""
-    match = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(%?)\s*", text)
+    match = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(%?)\s*", text, re.ASCII)
     value = float(match[1]) / (100 if match[2] else 1) if match else math.nan
     if not 0 <= value < 1 or (above_zero and not value):
         raise InputError(

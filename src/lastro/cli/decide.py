@@ -24,10 +24,11 @@ from lastro.campaign import suite as suites
 from lastro.cli._common import campaign_argument, language_argument, levels_named, share
 from lastro.cli._terminal import print_blocks
 from lastro.errors import InputError, did_you_mean
+from lastro.shapes import MOST_MEASURED
 from lastro.words.language import language
 
 _NONE_HOLDS, _UNDECIDED = 4, 8  # exit codes
-_WEIGHT = re.compile(r"\d+(\.\d*)?")
+_NUMBER = re.compile(r"\d+(\.\d*)?([eE][-+]?\d+)?", re.ASCII)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -75,11 +76,13 @@ def run(args: argparse.Namespace) -> int:
     from lastro.study.service_level import Cost, ServiceLevel
 
     shares = [text for text in args.require if text.strip()[:1].isdigit()]
-    required = share(shares[-1], "--require", above_zero=True) if shares else None
+    if len(shares) > 1:
+        raise InputError(f"--require has several confidences: {', '.join(shares)}", "give one")
+    required = share(shares[0], "--require", above_zero=True) if shares else None
     properties = [Requirement.parse(text) for text in args.require if text not in shares]
     if suites.is_suite(args.dir):
         return _run_suite(args, required)
-    if args.weights:
+    if args.weights is not None:
         raise InputError("--weights is for the studies of a suite", f"{args.dir} is a single campaign")
     with open_campaign(args.dir) as store:
         report = build_report(load_campaign(store))
@@ -91,11 +94,11 @@ def run(args: argparse.Namespace) -> int:
             "`lastro run STUDY --properties` does, as a table [require] or [wish] does",
         )
     levels = args.service_levels or [f"{name} {level}" for name, level in study.sla.items()]
-    priced = " + ".join(filter(None, (args.cost, _prices(args.prices))))
-    cost = Cost.parse(priced, metrics) if priced else study_cost(report)
+    priced = [sum_ for sum_ in (args.cost, _prices(args.prices)) if sum_ is not None]
+    cost = Cost.parse(" + ".join(priced), metrics) if priced else study_cost(report)
     found = decide(
         report,
-        [ServiceLevel.parse(level, metrics) for level in levels],
+        list(dict.fromkeys(ServiceLevel.parse(level, metrics) for level in levels)),
         cost,
         properties or study_requirements(report),
         levels_named(args.under, "--under"),
@@ -119,7 +122,7 @@ def _run_suite(args: argparse.Namespace, required: float | None) -> int:
     from lastro.builders.suite_decision import suite_decision_blocks
     from lastro.results.read import load_campaign
 
-    only = [option for option in ("cost", "prices", "under", "wish") if getattr(args, option)]
+    only = [option for option in ("cost", "prices", "under", "wish") if getattr(args, option) not in (None, [])]
     if only or len(args.require) > (required is not None):
         refuse_suite(args.dir, f"--{only[0] if only else 'require'}")
     suite, reports = suites.read(args.dir), {}
@@ -142,24 +145,32 @@ def _run_suite(args: argparse.Namespace, required: float | None) -> int:
 
 def _weights(text: str | None) -> dict[str, float]:
     found = {}
-    for pair in (text or "").split(",") if text else ():
+    for pair in () if text is None else text.split(","):
         name, sign, weight = (part.strip() for part in pair.partition("="))
-        if not (name and sign and _WEIGHT.fullmatch(weight)):
+        if not (name and sign and _NUMBER.fullmatch(weight)) or float(weight) > MOST_MEASURED:
             hint = "write it as in --weights cpu=2,disk=0; others count as 1"
             raise InputError(f"--weights: '{pair.strip()}' is not STUDY=WEIGHT", hint)
+        if name in found:
+            raise InputError(f"--weights: {name} has two weights", "give one")
         found[name] = float(weight)
     return found
 
 
-def _prices(text: str | None) -> str:
+def _prices(text: str | None) -> str | None:
     """Return prices as a sum: 'cpu_hour=0.04,gib_hour=0.005' is '0.04*cpu_hour + 0.005*gib_hour'."""
     from lastro.study.service_level import RESOURCES
 
-    terms = []
-    for pair in (text or "").split(",") if text else ():
+    if text is None:
+        return None
+    terms: dict[str, str] = {}
+    for pair in text.split(","):
         name, sign, price = (part.strip() for part in pair.partition("="))
-        if name not in RESOURCES or not sign:
-            known = did_you_mean(name, RESOURCES) or "write it as in --prices cpu_hour=0.04,gib_hour=0.005"
-            raise InputError(f"--prices: '{pair.strip()}' is not the price of a resource", known)
-        terms.append(f"{price}*{name}")
-    return " + ".join(terms)
+        if name not in RESOURCES:
+            raise InputError(
+                f"--prices: '{pair.strip()}' is not the price of a resource", did_you_mean(name, RESOURCES)
+            )
+        if not (sign and _NUMBER.fullmatch(price)) or name in terms:
+            hint = "write each once, as in --prices cpu_hour=0.04,gib_hour=0.005"
+            raise InputError(f"--prices: '{pair.strip()}' is not the one price of {name}", hint)
+        terms[name] = f"{price}*{name}"
+    return " + ".join(terms.values())

@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
         return _write_part(args.part, args.file, overwrite=args.force)
     if args.source and (members := _members(args.source)):
         return _write_suite(args, members)
-    text = built_in_text(args.source, args.name) if args.source else study_text(args.name or _name_from(args.file))
+    text = built_in_text(args.source, args.name) if args.source else study_text(_name(args))
     if args.file == "-":
         print_document(text)
         return 0
@@ -78,7 +78,8 @@ def _ask(args: argparse.Namespace) -> int:
 
     if args.file != "-" and os.path.lexists(args.file) and not args.force:  # before the user answers
         raise InputError(f"{args.file} already exists", "choose another name, or overwrite it with --force")
-    answers = first.Answers(
+    name = _name(args)
+    answers = (
         _asked("What runs? `lastro parts function` lists functions.", "firewall",
                partial(first.parts_named, "function")),
         _asked("On what could it run? `lastro doctor --quick` says what this host has.", "native, docker",
@@ -86,9 +87,12 @@ def _ask(args: argparse.Namespace) -> int:
         _asked("Who is next to it? `lastro parts anomaly` lists neighbours.", "memory",
                lambda text: first.with_none(first.parts_named("anomaly", text))),
         _asked("What must hold?", "throughput >= 2 Gbit/s, latency_p95 < 1 ms", first.levels_named),
-        _asked("How long may it take?", "15 min", parse_duration_s),
     )  # fmt: skip
-    found = first.first_study(args.name or _name_from(args.file), answers)
+    found = _asked(
+        "How long may it take?",
+        "15 min",
+        lambda text: first.first_study(name, first.Answers(*answers, parse_duration_s(text))),
+    )
     if args.file == "-":
         print_document(found.text)
     else:
@@ -108,7 +112,11 @@ def _asked(question: str, usual: str, read: Callable[[str], T]) -> T:
     Raises: InputError for a wrong answer elsewhere, and where there is no answer."""
     while True:
         print(f"{question} [{usual}] ", end="" if sys.stdin.isatty() else "\n", file=sys.stderr, flush=True)
-        if not (line := sys.stdin.readline()):
+        try:
+            line = sys.stdin.readline()
+        except UnicodeDecodeError as error:
+            raise InputError("the answer is not UTF-8 text", "answer in a terminal that writes UTF-8") from error
+        if not line:
             raise InputError(
                 "there is no answer", "answer each question with a line; an empty one takes what is in [ ]"
             )
@@ -163,10 +171,7 @@ def _write_suite(args: argparse.Namespace, members: list[Path]) -> int:
 
 
 def _renamed(text: str, name: str) -> str:
-    if not re.fullmatch(NAME_PATTERN, name):
-        raise InputError(
-            f"'{name}' is not a valid study name", "use a-z, 0-9, '.', '_' and '-', and begin with a letter or digit"
-        )
+    _check_name(name)
     return re.sub(r'^name = "[^"]*"', f'name = "{name}"', text, count=1, flags=re.MULTILINE)
 
 
@@ -210,8 +215,19 @@ class Test{class_name}({contract}):
 '''
 
 
-def _name_from(file: str) -> str:
-    stem = Path(file).stem
+def _check_name(name: str) -> None:
+    if not re.fullmatch(NAME_PATTERN, name):
+        raise InputError(
+            f"'{name}' is not a valid study name", "use a-z, 0-9, '.', '_' and '-', and begin with a letter or digit"
+        )
+
+
+def _name(args: argparse.Namespace) -> str:
+    """Return the name of the study, by default that of its file. Raises: InputError for an invalid one."""
+    if args.name is not None:
+        _check_name(args.name)
+        return str(args.name)
+    stem = Path(args.file).stem
     return stem if stem != "study" and re.fullmatch(NAME_PATTERN, stem) else _TEMPLATE_NAME
 
 

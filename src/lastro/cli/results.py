@@ -91,12 +91,14 @@ def _choice(args: argparse.Namespace) -> TableChoice:
     """Return what the arguments choose for the table. Raises: InputError where there is no table, and for no rows."""
     from lastro.analysis.selected import TableChoice
 
-    if (args.where or args.sort or args.top is not None) and (args.json or args.csv or args.parquet):
+    chosen = args.where or args.sort is not None or args.top is not None
+    if chosen and (args.json or args.csv or args.parquet):
         raise InputError("--where, --sort and --top are for the table", "select in your program, or in SQL by DuckDB")
     if args.top is not None and args.top < 1:
         raise InputError(f"--top: {args.top} is not a number of treatments", "give 1 or more")
-    metric = args.sort or ""
-    return TableChoice(levels_named(args.where, "--where"), metric.removeprefix("-"), metric.startswith("-"), args.top)
+    metric = None if args.sort is None else args.sort.removeprefix("-")
+    worst_first = metric != args.sort
+    return TableChoice(levels_named(args.where, "--where"), metric, worst_first, args.top)
 
 
 def _run_suite(args: argparse.Namespace, directory: Path) -> int:

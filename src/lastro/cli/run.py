@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _selection(args: argparse.Namespace) -> Selection:
     """Return what is selected of a study, and until when it runs. Raises: InputError for a time that is none."""
-    if args.within and not args.until:
+    if args.within is not None and not args.until:
         raise InputError("--within is for --until", "add --until decided")
-    within_s = parse_duration_s(args.within) if args.within else 0.0
+    within_s = 0.0 if args.within is None else parse_duration_s(args.within)
     return replace(selection(args), until_decided=args.until is not None, within_s=within_s)

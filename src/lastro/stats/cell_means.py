@@ -103,7 +103,7 @@ class _FittedMetric:
         noise = noise + (step / np.exp(means) if log else step) ** 2 / 12  # equal values are equal to the resolution
         between = float(blocked.effects.var(ddof=1)) if len(blocks) > 1 else 0.0
         found = {(int(a), int(b), int(c)): float(residuals[a, b, c]) for a, b, c in np.argwhere(there)}
-        return cls(log, means, noise, df, blocked.error, between, blocked.inner, len(blocks), found)
+        return cls(log, means, noise, df, blocked.error, between, blocked.inner, grid.shape[2], found)
 
     def drawn(self, errors: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
         """Return draws of all means, and of one more trial each, by standard normal errors of the cells."""
@@ -112,7 +112,9 @@ class _FittedMetric:
         df = max(self.n_blocks - 1, 1)
         between = self.between * df / rng.chisquare(df, (size[0], 1, 1))
         shift = rng.standard_normal((size[0], 1, 1))
-        share = float(np.nanmean(self.noise)) * self.inner  # the noise of few cells moves the effects of blocks, too
+        known = self.noise[~np.isnan(self.noise)]
+        # The noise of few cells moves the effects of blocks, too.
+        share = float(known.mean()) * self.inner if known.size else 0.0
         own = np.maximum(self.error - self.inner / self.n_blocks, 0.0)
         means = self._near_additive(errors * np.sqrt(own * noise), noise, rng)
         means = means + shift * np.sqrt(np.maximum(between, share) / self.n_blocks)

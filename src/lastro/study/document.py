@@ -10,6 +10,7 @@ from typing import Any
 
 from lastro.errors import StudyError, did_you_mean
 from lastro.files import read_regular
+from lastro.shapes import MOST
 from lastro.study.problems import FieldError, Key, Problems, shown
 
 MAX_BYTES = 2**20
@@ -101,8 +102,9 @@ def _check_values(document: dict[str, Any], problems: Problems) -> None:
         elif isinstance(value, dict | list):
             items = value.items() if isinstance(value, dict) else enumerate(value)
             todo += reversed([((*keys, key), item) for key, item in items])
-        elif isinstance(value, float) and not math.isfinite(value):
-            problems.add(keys, FieldError(f"must be a finite number, but is {shown(value)}"))
+        elif isinstance(value, float) and not abs(value) <= MOST:
+            kind = f"number up to {MOST:g}" if math.isfinite(value) else "finite number"
+            problems.add(keys, FieldError(f"must be a {kind}, but is {shown(value)}"))
         elif isinstance(value, int) and abs(value) > MAX_INTEGER:
             problems.add(keys, FieldError("is too large: an integer has at most 64 bits"))
 

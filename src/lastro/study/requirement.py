@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lastro.errors import InputError, did_you_mean
+from lastro.shapes import MOST_MEASURED
 
 OF_PLATFORM = (
     "own_kernel", "daemon", "interfaces", "interface_added_ms", "interface_removed_ms", "unprivileged", "packages",
@@ -15,7 +16,7 @@ OF_PLATFORM = (
 )  # fmt: skip
 OF_LINK = ("members", "vlan_frame", "tunnel", "seen_by_third")
 PROPERTIES = {**dict.fromkeys(OF_PLATFORM, "platform"), **dict.fromkeys(OF_LINK, "attachment")}  # {name: kind of part}
-_FORM = re.compile(r"\s*(no\s+|no-)?([\w-]+?)\s*(?:(<=|>=|<|>|≤|≥)\s*(\d+(?:\.\d*)?)\s*(?:ms|MiB)?\s*)?")
+_FORM = re.compile(r"\s*(no\s+|no-)?([\w-]+?)\s*(?:(<=|>=|<|>|≤|≥)\s*(\d+(?:\.\d*)?)\s*(?:ms|MiB)?\s*)?", re.ASCII)
 _HINT = "write it as in 'own-kernel', 'no daemon' or 'interfaces >= 8'"
 
 
@@ -48,6 +49,8 @@ class Requirement:
         if name not in PROPERTIES:
             raise InputError(f"no probe finds a property '{match[2]}'", did_you_mean(name, PROPERTIES) or _HINT)
         if match[3]:
+            if float(match[4]) > MOST_MEASURED:
+                raise InputError(f"a limit of '{match[2]}' is above {MOST_MEASURED:g}", _HINT)
             return cls(name, limit=float(match[4]), at_least=match[3] in (">", ">=", "≥"))
         return cls(name, wanted=not match[1])
 

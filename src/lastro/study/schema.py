@@ -52,6 +52,16 @@ _LEVEL_SCHEMA: dict[str, Any] = {"type": ["string", "number", "boolean"], "minLe
 _LEVELS_SCHEMA = {"anyOf": [_LEVEL_SCHEMA, {"type": "array", "items": _LEVEL_SCHEMA, "minItems": 1}]}
 
 
+def _requirement(value: Any) -> Any:
+    if not isinstance(value, bool | str):
+        found = {
+            "found": shown(value),
+            "hint": f'write a number as in ">= {value}"' if isinstance(value, int | float) else "",
+        }
+        raise PydanticCustomError("requirement", "must be true, false or a string, but is {found}", found)
+    return value if isinstance(value, bool) else _level(value)
+
+
 def _setting(value: Any) -> Any:
     """Return a value, or a list of values for a setting that has several (`levels.check_level`)."""
     return list(map(_level, value)) if isinstance(value, list) and value else _level(value)
@@ -66,6 +76,9 @@ OneOrMoreLevels = Annotated[
 ]
 ASetting = Annotated[Any, PlainValidator(_setting), WithJsonSchema(_LEVELS_SCHEMA)]
 OneLine = Annotated[str, BeforeValidator(_one_line), Field(max_length=200)]
+ARequirement = Annotated[
+    Any, PlainValidator(_requirement), WithJsonSchema({"type": ["boolean", "string"], "maxLength": MAX_LEVEL_CHARS})
+]
 Prose = Annotated[str, BeforeValidator(_prose), Field(max_length=10_000)]
 Replicates = Annotated[int, Field(ge=1, le=10_000, description="Number of blocks; each holds every treatment once.")]
 
@@ -176,7 +189,7 @@ class StudyFile(StrictTable):
         default_factory=dict,
         description="What a candidate costs, if several hold: a sum of metric = weight; also cpu_hour = price.",
     )
-    require: dict[str, bool | OneLine] = Field(
+    require: dict[str, ARequirement] = Field(
         default_factory=dict, description="What a candidate must have: property = true, false or '>= 8'."
     )
     wish: dict[str, bool | OneLine] = Field(

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 
 from lastro.errors import InputError, did_you_mean
 from lastro.results.samples import Metric
+from lastro.shapes import MOST_MEASURED
 from lastro.units import in_unit
 
 # The factors that a user chooses; the others are conditions, in each of which service levels must hold.
 CHOICES = ("platform", "attachment", "isolation", "placement", "implementation")
-_LEVEL = re.compile(r"\s*(\w+)\s*(<=|>=|<|>|≤|≥)\s*(.+?)\s*")
-_TERM = re.compile(r"\s*(?:(\d+(?:\.\d*)?(?:[eE][-+]?\d+)?)\s*\*\s*)?(\w+)\s*")
+_LEVEL = re.compile(r"(\w+)\s*(<=|>=|<|>|≤|≥)\s*(.+)")
+_TERM = re.compile(r"\s*(?:(\d+(?:\.\d*)?(?:[eE][-+]?\d+)?)\s*\*\s*)?(\w+)\s*", re.ASCII)
 
 
 def is_choice(factor: str) -> bool:
@@ -33,7 +34,7 @@ class ServiceLevel:
     @classmethod
     def parse(cls, text: str, metrics: Sequence[Metric]) -> ServiceLevel:
         """Raises: InputError for what is no level, or one of a metric that is not among these."""
-        if not (match := _LEVEL.fullmatch(text)):
+        if not (match := _LEVEL.fullmatch(text.strip())):
             raise InputError(f"'{text}' is not a service level", "write it as in 'latency_p99 < 1 ms'")
         metric = _named(match[1], metrics)
         limit = in_unit(match[3], metric.unit)
@@ -93,6 +94,8 @@ class Cost:
                     f"'{text}' is not a cost", "write a metric, or a sum as in '0.04*chain_cpus + 0.01*latency_p99'"
                 )
             weights[match[2]] = weights.get(match[2], 0.0) + float(match[1] or 1)
+        if max(weights.values()) > MOST_MEASURED:
+            raise InputError(f"--cost: a weight is above {MOST_MEASURED:g}", "write it in other units")
         return cls.of(weights, metrics)
 
 

@@ -172,6 +172,7 @@ def test_bytes_that_are_not_utf8_are_named_with_their_line(tmp_path: Path) -> No
         ("a = 0x" + "f" * 5000, "a", "is too large: an integer has at most 64"),
         ("a = [1, nan]", "a[1]", "must be a finite number, but is nan"),
         ("a.b = -inf", "a.b", "must be a finite number, but is -inf"),
+        ("[cost]\na = 1e308", "cost.a", "must be a number up to 1e+100, but is 1e+308"),
     ],
 )
 def test_what_is_not_usable_toml(text: str, where: str, message: str) -> None:
@@ -272,6 +273,13 @@ _QUICK_EXCLUDE = _EXCLUDE.replace("exclude", "profiles.quick.exclude")
         (SMALL + "[design]\nconfidence = 95\n", "design.confidence", "must be at most 0.9999", ""),
         (SMALL + "[design]\nconfidence = 0.05\n", "design.confidence", "must be at least 0.5", ""),
         (SMALL + "[design]\nconfidence = nan\n", "design.confidence", "must be a finite number", ""),
+        (
+            SMALL + "[require]\ninterfaces = 8\n",
+            "require.interfaces",
+            "must be true, false or a string, but is 8",
+            'write a number as in ">= 8"',
+        ),
+        (SMALL + "[require]\ninterfaces = []\n", "require.interfaces", "must be true, false or a string", ""),
         (SMALL + '[design]\norder = "random"\n', "design.order", "must be 'randomised-blocks'", ""),
         (
             SMALL + '[design]\nbaseline = { platfrm = "runc" }\n',
