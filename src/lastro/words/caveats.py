@@ -78,7 +78,8 @@ def _few_cpus(report: CampaignResults, say: Language) -> Iterator[str]:
         config = {**study.settings, **row.treatment.levels}
         if row.n_valid and config.get("placement", "each") == "each":
             most = max(most, len(hops(str(config.get("function", "")))) * int(config.get("length", 1)))
-    noted = report.provenance.get("host", {}).get("cpu", {}).get("cpus")
+    host = report.provenance.get("host")
+    noted = host.get("cpus") if isinstance(host, Mapping) else None
     if most > 1 and is_number(noted) and most + _ENDS > noted:
         yield say(
             "Up to {n} instances in a row share {cpus} CPUs. What a further hop costs includes that they take turns, "

@@ -34,12 +34,12 @@ def hop_sentences(
             (dearer if sign * bend.low > 0 else cheaper).append(where or say("here"))
     if not costs:
         return ()
-    text = N_("each further hop costs {amounts} of {metric}")
+    text = N_("in {metric}, each further hop costs {amounts}")
     if metric.better == "neither":
         text = N_("each further hop changes {metric} by {amounts}")
     if len(costs) > _MOST:
         costs = [min(costs), max(costs)]
-        text = N_("what each further hop changes in {metric} lies between {amounts}")
+        text = N_("in {metric}, each further hop costs between {amounts}")
     clauses = [say(text, amounts=joined([words for _, words in costs], say), metric=metric.name)]
     if dearer:
         clauses.append(say("of more hops, each costs more ({levels})", levels=joined(dearer, say)))

@@ -39,29 +39,29 @@ def reported(
 ) -> CampaignResults:
     settings = {"function": "firewall", "placement": "each", "platform": "native", "anomaly": "none", **more}
     study = make_study(factors, metrics=(metric,), settings=settings)
-    host = PROVENANCE["host"] | {"cpu": {"model": "a CPU", "cpus": cpus}}
+    host = PROVENANCE["host"] | {"cpus": cpus}
     return report_of(make_campaign(tmp_path / "c", study, value=value, provenance=PROVENANCE | {"host": host}))
 
 
 def test_the_opening_sentence_says_what_a_hop_costs_and_where_it_costs_more(tmp_path: Path) -> None:
     report = reported(tmp_path, {"platform": ("native", "docker"), "length": (1, 2, 4)})
     first, *rest = key_findings(report, ENGLISH)
-    assert first.startswith("Each further hop costs 0.10") and "s/Gbit [" in first
-    assert " with native and " in first and " with docker of cpu_per_gbit; " in first
+    assert first.startswith("In cpu_per_gbit, each further hop costs 0.10") and "s/Gbit [" in first
+    assert " with native and " in first and " with docker; " in first
     assert first.endswith("of more hops, each costs more (docker).")
     assert not any("length" in each for each in rest), "the sentence of the hops is that of the factor"
-    assert opening(report, language("pt-BR"))[0].startswith("Cada salto a mais custa 0,10")
+    assert opening(report, language("pt-BR"))[0].startswith("Em cpu_per_gbit, cada salto a mais custa 0,10")
 
 
 def test_a_rate_that_falls_is_a_cost(tmp_path: Path) -> None:
     first, *_ = key_findings(reported(tmp_path, {"length": (1, 2, 4)}, RATE), ENGLISH)
-    assert first.startswith(("Each further hop costs 30", "Each further hop costs 29"))
-    assert first.endswith("] of throughput.")
+    assert first.startswith(("In throughput, each further hop costs 30", "In throughput, each further hop costs 29"))
+    assert first.endswith("].")
 
 
 def test_of_many_conditions_the_least_and_the_most_are_told(tmp_path: Path) -> None:
     first, *_ = key_findings(reported(tmp_path, {"platform": tuple(EACH_S), "length": (1, 2, 3)}), ENGLISH)
-    assert first.startswith("What each further hop changes in cpu_per_gbit lies between 0.1")
+    assert first.startswith("In cpu_per_gbit, each further hop costs between 0.1")
     assert "with native and " in first and "with docker" in first and "lxc" not in first
 
 
