@@ -34,7 +34,7 @@ _SPECIAL = {
     "σ": r"\ensuremath{\sigma}", "κ": r"\ensuremath{\kappa}", "λ": r"\ensuremath{\lambda}", "✕": r"\texttimes{}",
     "→": r"\ensuremath{\rightarrow}", "\xa0": "~", "↻": r"\ensuremath{\hookleftarrow}", "‖": r"\ensuremath{\parallel}",
     "≫": r"\ensuremath{\gg}", "⊘": r"\ensuremath{\oslash}", "∩": r"\ensuremath{\cap}", "∅": r"\ensuremath{\emptyset}",
-    "⊕": r"\ensuremath{\oplus}", "⊖": r"\ensuremath{\ominus}",
+    "⁑": r"\ensuremath{^{*}_{*}}", "⊕": r"\ensuremath{\oplus}", "⊖": r"\ensuremath{\ominus}",
     "⊗": r"\ensuremath{\otimes}", "⊙": r"\ensuremath{\odot}",
     "∞": r"\ensuremath{\infty}", "≠": r"\ensuremath{\neq}", "≡": r"\ensuremath{\equiv}",
 }  # fmt: skip
