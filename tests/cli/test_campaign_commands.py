@@ -245,6 +245,17 @@ def test_an_interruption_ends_cleanly_and_says_how_to_resume(
     assert all(row[3:] == ("valid", 1) for row in after), "each trial ran exactly once"
 
 
+def test_the_number_of_a_progress_line_is_that_of_its_trial_or_the_line_names_it(bench: Bench) -> None:
+    done = bench.run({"fault": ["none", "invalid-once"]}, replicates=3)
+    lines = [line for line in done.err.splitlines() if line.startswith("[")]
+    assert len(lines) == 7
+    for line in lines:
+        found = re.match(r"\[(\d+)/6\] (?:trial (\d+)  )?block (\d)  ([\w-]+)", line)
+        assert found, line
+        shown = lastro("show", bench.directory, found[2] or found[1]).out
+        assert f"block {found[3]}" in shown.splitlines()[0] and f"fault  {found[4]}" in shown, (line, shown)
+
+
 def test_further_signals_do_no_harm(bench: Bench) -> None:
     process = _slow(bench)
     bench.wait_until_done(1)

@@ -113,7 +113,9 @@ class PlainProgress:
         if state != "pending":
             self.done += 1
         done, total = self.overall
-        self._say(f"[{done}/{total}] {self._trials[at]}  {self._result(outcome, state)}  {self._left(remaining_s)}")
+        number = "" if trial.number == done else f"trial {trial.number}  "  # as `lastro show` takes it
+        line = f"{number}{self._trials[at]}  {self._result(outcome, state)}  {self._left(remaining_s)}"
+        self._say(f"[{done}/{total}] {line}")
 
     @property
     def overall(self) -> tuple[int, int]:
