@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from lastro.analysis import analyse
 from lastro.analysis.build import build_report
-from lastro.analysis.model import Analysis
 from lastro.builders.content import Content
 from lastro.render.fitting import LIMIT
 from lastro.results.read import load_campaign
@@ -53,7 +53,7 @@ def wordy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def short(directory: Path, code: str, figures: dict[str, str] | None = None) -> str:
     with Store.open(directory, readonly=True) as store:
         report = build_report(load_campaign(store))
-    return render_short(Content(report, Analysis((), 0.95), language(code)), figures)
+    return render_short(Content(report, analyse(report), language(code)), figures)
 
 
 @pytest.mark.parametrize("code", LANGUAGES)
