@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import pty
+import select
+import signal
 import subprocess
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -120,18 +123,26 @@ def test_on_a_terminal_a_wrong_answer_costs_no_other_one(tmp_path: Path) -> None
 
 def on_terminal(file: Path, *answers: str, code: int = 0) -> str:
     """Answer on a terminal, each question once it is there, and return what it shows."""
-    said, ours = "", -1
+    said, deadline_s = "", time.monotonic() + 60
     pid, ours = pty.fork()
     if pid == 0:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # a job in the background ignores it
         os.execv(sys.executable, [sys.executable, "-m", "lastro", "new", "--ask", str(file)])
+
+    def more() -> str:
+        if not select.select([ours], [], [], max(0.0, deadline_s - time.monotonic()))[0]:
+            os.kill(pid, signal.SIGKILL)
+            raise AssertionError(f"nothing more was said after {said!r}")
+        return os.read(ours, 4096).decode()
+
     for answer in answers:
         before = said.count("] ")
         while said.count("] ") == before:
-            said += os.read(ours, 4096).decode()
+            said += more()
         os.write(ours, answer.encode() if answer == "\x03" else f"{answer}\n".encode())
     with suppress(OSError):  # the end of a terminal
-        while more := os.read(ours, 4096).decode():
-            said += more
+        while text := more():
+            said += text
     os.close(ours)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == code, said
     return said
