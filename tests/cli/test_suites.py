@@ -68,6 +68,7 @@ def test_progress_counts_the_trials_of_all_studies(tmp_path: Path) -> None:
     assert [n for n, _ in counts] == list(range(1, 23)), "one count over all studies"
     assert counts[0] == (1, 28) and counts[-1] == (22, 22), "six trials turn out to be unavailable"
     assert [line.split()[1] for line in lines] == ["cpu"] * 12 + ["disk"] * 6 + ["uplink"] * 4
+    assert "disk  trial 1  block 1" in lines[12], "the number that `lastro show` takes"
     assert all(line.endswith(" left") for line in lines[:-1]) and lines[-1].endswith("done")
 
 

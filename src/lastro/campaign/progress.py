@@ -105,8 +105,7 @@ class PlainProgress:
     def started(self, trial: TrialRow, treatment: Treatment, remaining_s: float, at: str = "") -> None:
         self._waiting.discard(at)
         again = f" (attempt {trial.attempts + 1})" if trial.attempts else ""
-        study = f"{self._among.study}  " if self._among.study else ""
-        self._trials[at] = f"{study}{_named(at)}block {trial.block}  {treatment.label}{again}"
+        self._trials[at] = f"{self._study}{_named(at)}block {trial.block}  {treatment.label}{again}"
         self._remaining = self._left(remaining_s)
 
     def finished(self, trial: TrialRow, outcome: Outcome, state: State, remaining_s: float, at: str = "") -> None:
@@ -114,8 +113,13 @@ class PlainProgress:
             self.done += 1
         done, total = self.overall
         number = "" if trial.number == done else f"trial {trial.number}  "  # as `lastro show` takes it
-        line = f"{number}{self._trials[at]}  {self._result(outcome, state)}  {self._left(remaining_s)}"
-        self._say(f"[{done}/{total}] {line}")
+        what = f"{self._study}{number}{self._trials[at].removeprefix(self._study)}"
+        self._say(f"[{done}/{total}] {what}  {self._result(outcome, state)}  {self._left(remaining_s)}")
+
+    @property
+    def _study(self) -> str:
+        """The name of the study in its suite, in front of what a line says; empty without a suite."""
+        return f"{self._among.study}  " if self._among.study else ""
 
     @property
     def overall(self) -> tuple[int, int]:
