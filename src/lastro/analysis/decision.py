@@ -42,12 +42,12 @@ class Deployment:
 
 @dataclass(frozen=True, slots=True)
 class SlaDecision:
-    """The choice among `candidates`, in the order of the study. `conditions` are labelled, like candidates.
+    """The choice among `candidates`, in the order of the study. `conditions` have labels, as candidates do.
 
-    `lacking` are no candidates, since a requirement is not met, or not known to be.
+    `lacking` are those that are not candidates, because a requirement is not met or it is not known whether it is.
     `given` are the factors with one level in every condition: {name: level}. `metrics` are the names to which numbers
-    in `choice` refer. Of accepted candidates whose costs cannot be told apart, the recommended one has most of what is
-    `wished`; `cheapest` is that of the least cost."""
+    in `choice` refer. Of accepted candidates whose costs cannot be told apart, the recommended one meets the most
+    wishes (`wished`); `cheapest` is the one that costs the least."""
 
     report: CampaignResults
     levels: tuple[ServiceLevel, ...]
@@ -199,7 +199,7 @@ def decide(
 
 
 def _by_wishes(choice: Choice, n_met: Sequence[int], *, priced: bool) -> Choice:
-    """Return the choice with the candidate that has most wishes first, of those whose costs cannot be told apart."""
+    """Return the choice, in which the candidate that meets the most wishes leads those of costs that are alike."""
     if choice.recommended is None:
         return choice
     near = (choice.recommended, *choice.alike)

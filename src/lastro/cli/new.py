@@ -107,7 +107,7 @@ T = TypeVar("T")
 
 
 def _asked(question: str, usual: str, read: Callable[[str], T]) -> T:
-    """Ask, and return what was read; an empty answer is the usual one. On a terminal, a wrong answer is asked again.
+    """Ask, and return what was read; an empty answer is the usual one. On a terminal, a wrong one is asked for again.
 
     Raises: InputError for a wrong answer elsewhere, and where there is no answer."""
     while True:
@@ -137,7 +137,7 @@ def study_text(name: str) -> str:
 
 
 def built_in_text(source: str, name: str | None) -> str:
-    """Return the text of a built-in study. If `name` is given, the study has that name in it.
+    """Return the text of a built-in study. If `name` is given, it becomes the name of the study.
 
     Raises: InputError when there is no such study, or no study can have this name."""
     from lastro import papers

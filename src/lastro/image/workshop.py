@@ -25,6 +25,7 @@ _PREFIX = "building"
 _NAME = re.compile(rf"{_PREFIX}-(\d+)-(\d+)-\w{{8}}")
 _PROXIES = ("http_proxy", "https_proxy", "no_proxy")
 _FULL = "No space left on device"
+_NOT_FOUND = 127  # exit code of a shell that found no such program
 _SNAPSHOTS = "https://snapshot.debian.org/archive"
 _ANY_AGE = '--aptopt=Acquire::Check-Valid-Until "false"'
 ROLLING = "sid"
@@ -130,6 +131,8 @@ def _remedy(error: CommandFailed | CommandTimeout, store: Path, snapshot: str) -
     words = error.stderr if isinstance(error, CommandFailed) else ""
     if _FULL in words:
         return f"free some space on the disk of {store}, or choose another one with LASTRO_STATE"
+    if isinstance(error, CommandFailed) and error.returncode == _NOT_FOUND:
+        return "install the program that it names, and repeat the command"
     return _unreachable(snapshot)
 
 

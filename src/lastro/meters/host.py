@@ -92,7 +92,10 @@ class HostMeter(Meter):
 
     @property
     def steal_percent(self) -> float:
-        """Time that other machines took. The kernel counts as stolen what the trial's own instances took, too."""
+        """Time that other machines took. The kernel counts as stolen what the trial's own instances took, too.
+
+        How much of the stolen time was theirs is not known, so all that they used is taken off. Beside them, other
+        domains of Xen may have taken as much without being noticed."""
         own_percent = 100 * self.hidden_s / (sum(self.totals.cpu_s.values()) or 1.0)
         under_percent = self._under.totals.steal_percent if self._under else 0.0
         return max(self.totals.steal_percent - own_percent, under_percent, 0.0)

@@ -35,15 +35,16 @@ def test_packages_are_fetched_as_the_users_proxies_say(name: str, monkeypatch: p
 
 
 @pytest.mark.parametrize(
-    ("stderr", "hint"),
+    ("code", "stderr", "hint"),
     [
-        ("tar: ./usr: Cannot write: No space left on device", "free some space on the disk of /store"),
-        ("E: Failed to fetch", "is the Debian mirror reachable"),
+        (1, "tar: ./usr: Cannot write: No space left on device", "free some space on the disk of /store"),
+        (1, "E: Failed to fetch", "is the Debian mirror reachable"),
+        (127, "tree: 1: mount: not found", "install the program that it names"),
     ],
 )
-def test_a_full_disk_is_not_the_fault_of_the_mirror(stderr: str, hint: str) -> None:
+def test_a_full_disk_or_a_missing_program_is_not_the_fault_of_the_mirror(code: int, stderr: str, hint: str) -> None:
     with pytest.raises(ImageError) as caught, building("the root filesystem", Path("/store"), ""):
-        raise CommandFailed(["mmdebstrap"], 1, stderr)
+        raise CommandFailed(["mmdebstrap"], code, stderr)
     assert str(caught.value.hint).startswith(hint)
 
 
