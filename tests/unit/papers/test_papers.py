@@ -150,6 +150,16 @@ def _loops(platform: str, levels: Levels) -> float:
 # What the files say
 
 
+def test_the_comments_of_studies_and_claims_fit_on_a_screen() -> None:
+    long = [
+        f"{path.name}:{number}"
+        for path in Path(papers.__file__).parent.rglob("*.toml")
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if line.startswith("#") and len(line) > 120
+    ]
+    assert not long
+
+
 @pytest.mark.parametrize("member", MEMBERS)
 def test_a_study_of_a_paper_names_itself_and_has_claims(member: str) -> None:
     study = study_of(member)
