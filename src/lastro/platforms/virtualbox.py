@@ -1,7 +1,10 @@
 """VirtualBox: guests without a window, each with a VBoxHeadless of its own, all under a private VirtualBox service.
 
 The service is selected by VBOX_USER_HOME and VBOX_IPC_SOCKETID, and has its sockets in a private /tmp, so it does not
-see the user's machines. VirtualBox cannot start a kernel directly: the guest boots from a small disc with GRUB.
+see the user's machines. It is started here and runs until the last machine has ended: one that VBoxManage starts ends
+five seconds after its last client, and a client that comes at that moment waits for ever (VirtualBox 7.2).
+
+VirtualBox cannot start a kernel directly: the guest boots from a small disc with GRUB.
 
 A card that is bridged to a tap gives the tap its carrier: VirtualBox's kernel module passes frames between the two, in
 the network namespace of the process. The tap must also pass on frames for other addresses, so it is promiscuous.
@@ -50,6 +53,13 @@ _CARDS = {"virtio": "virtio", "e1000": "82540EM"}
 _MOST_CARDS = 8
 _RESETS = 5
 _MAKES_DISCS = ("grub-common", "grub-pc-bin", "xorriso", "mtools")
+# Oracle's packages say in a file where they are.
+_SERVICE = """
+INSTALL_DIR=/usr/lib/virtualbox
+[ ! -r /etc/vbox/vbox.cfg ] || . /etc/vbox/vbox.cfg
+exec "$INSTALL_DIR/VBoxSVC"
+"""
+_LISTENS = "n=0; until [ -S {socket} ]; do [ $((n += 1)) -lt 300 ]; sleep 0.1; done"
 _GRUB = "set timeout=0\nmenuentry lastro {{\n  linux /boot/vmlinuz {words}\n  initrd /boot/initramfs\n}}\n"
 
 
@@ -149,14 +159,32 @@ class VirtualBox(Hypervisor):
 
     @contextmanager
     def prepare(self, testbed: Testbed) -> Iterator[None]:
-        """Make a private /tmp for the service's sockets, and the disc to boot from."""
+        """Run the service, with a private /tmp for its sockets, and make the disc to boot from."""
         with super().prepare(testbed):
             home = _home(testbed)
             ports = [f"ttyS{number}" for number in range(len(_UARTS))]
             words = guest.command_line("guest", ports, "console=tty0", *self.mitigation_words, "quiet")
             testbed.host.write_text(str(home / "disc/boot/grub/grub.cfg"), _GRUB.format(words=words))
             testbed.host.run(["sh", "-e"], stdin=self._preparing(home), timeout_s=120)
-            yield
+            with self._service(testbed):
+                yield
+
+    @contextmanager
+    def _service(self, testbed: Testbed) -> Iterator[None]:
+        group = f"{testbed.session.cgroup}/virtualbox"
+        (socket,) = quoted(_home(testbed) / f"tmp/.vbox-{_service_id(testbed)}-ipc/ipcd")
+        with testbed.session.owned("cgroup", group):
+            testbed.cgroups.make(testbed.host, group)
+            argv = [*testbed.cgroups.entering(group), *self.inside(testbed), "sh", "-ec", _SERVICE]
+            service = testbed.host.spawn(argv)
+            try:
+                done = testbed.host.run(["sh", "-ec", _LISTENS.format(socket=socket)], timeout_s=60, check=False)
+                if done.returncode != 0:
+                    words = service.stop().error_text.strip().splitlines()[-2:]
+                    raise PlatformError(f"VirtualBox's service did not start: {' / '.join(words)}", self.remedy)
+                yield
+            finally:
+                service.stop()
 
     def _preparing(self, place: Path) -> str:
         home, kernel, initramfs = quoted(place, self.guest.image, self.guest.initramfs)
@@ -174,7 +202,7 @@ class VirtualBox(Hypervisor):
     def inside(self, testbed: Testbed, *namespaces: str) -> list[str]:
         """Return the beginning of a VirtualBox command: in the private /tmp, for the private service."""
         home = _home(testbed)
-        user = [f"VBOX_USER_HOME={home / 'user'}", f"VBOX_IPC_SOCKETID=lastro-{testbed.session.token}"]
+        user = [f"VBOX_USER_HOME={home / 'user'}", f"VBOX_IPC_SOCKETID={_service_id(testbed)}"]
         return ["nsenter", *namespaces, f"--mount={home / 'mnt'}", "env", *user]
 
     def manage(self, testbed: Testbed) -> list[str]:
@@ -237,6 +265,10 @@ def _behind_nat(port: Port, number: int) -> Port:
 
 def _nat_network(number: int) -> str:
     return f"198.18.{_NAT_NETWORKS + number}"
+
+
+def _service_id(testbed: Testbed) -> str:
+    return f"lastro-{testbed.session.token}"
 
 
 def _home(testbed: Testbed) -> Path:

@@ -397,7 +397,9 @@ def test_virtualbox_boots_from_a_disc_of_ours(tmp_path: Path, boots: guest.Guest
     host, testbed = bed(tmp_path)
     with VirtualBox().prepare(testbed):
         home = testbed.run_dir / "virtualbox"
-        script = str(host.stdins[-1])
+        script = next(str(text) for text in host.stdins if text and "grub-mkrescue" in str(text))
+        service = host.command("VBoxSVC")
+        waits = host.command(f"until [ -S {home}/tmp/.vbox-lastro-0a1b2c-ipc/ipcd ]")
     assert script.splitlines()[-3:] == [
         f"cp {boots.image} {home}/disc/boot/vmlinuz",
         f"cp {boots.initramfs} {home}/disc/boot/initramfs",
@@ -405,7 +407,15 @@ def test_virtualbox_boots_from_a_disc_of_ours(tmp_path: Path, boots: guest.Guest
     ]
     assert f"kept {home} private mount --bind {home}/tmp /tmp" in script
     menu = host.files[f"{home}/disc/boot/grub/grub.cfg"]
+    assert f"VBOX_USER_HOME={home}/user" in service and service[-3:-1] == ["sh", "-ec"]
+    assert host.commands.index(service) < host.commands.index(waits)
     assert "linux /boot/vmlinuz lastro.hostname=guest lastro.ports=ttyS0,ttyS1,ttyS2,ttyS3 " in menu
+
+
+def test_the_service_of_virtualbox_must_listen(tmp_path: Path) -> None:
+    _, testbed = bed(tmp_path, lambda argv: answer(code=1) if "-ipc/ipcd" in argv[-1] else answers(argv))
+    with pytest.raises(PlatformError, match="service did not start"), VirtualBox().prepare(testbed):
+        pass
 
 
 def test_a_boot_that_hangs_in_an_emulated_bios_begins_again(tmp_path: Path) -> None:
