@@ -92,8 +92,7 @@ class VirtualBoxInstance(HypervisorInstance):
     def wait_ready(self, timeout_s: float) -> None:
         """Wait for the guest's serial ports first, which VBoxHeadless makes when it has loaded.
 
-        On an emulated host, a boot may hang or crash in GRUB, in 16-bit mode (VirtualBox 7.2 in QEMU: one of
-        several). There the machine is reset, and begins again."""
+        On an emulated host, a boot may hang or crash. There the machine is reset, and begins again."""
         (last,) = quoted(self.sockets / SOCKET_PATTERN.format(number=len(_UARTS) - 1))
         made = ["sh", "-ec", f"n=0; until [ -S {last} ]; do [ $((n += 1)) -lt 20 ]; sleep 0.1; done"]
         deadline_s = time.monotonic() + timeout_s
@@ -227,8 +226,10 @@ class VirtualBox(Hypervisor):
         for number, (port, interrupt) in enumerate(_UARTS):
             socket = str(instance.sockets / SOCKET_PATTERN.format(number=number))
             modify += [f"--uart{number + 1}", port, interrupt, f"--uartmode{number + 1}", "server", socket]
-        if runs_emulated(instance.testbed):  # Linux does not boot with the clock of the usual interface, KVM's
-            modify += ["--paravirt-provider", "none"]
+        if runs_emulated(instance.testbed):
+            # In QEMU, Linux does not boot with the clock of the usual interface, KVM's. With nested paging, most boots
+            # hang or crash in 16-bit mode, in GRUB.
+            modify += ["--paravirt-provider", "none", "--nested-paging", "off"]
         if not cards:
             modify += ["--nic1", "none"]  # a new machine has one
         for number, (tap, mac) in enumerate(cards, start=1):

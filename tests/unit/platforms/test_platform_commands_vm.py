@@ -418,7 +418,7 @@ def test_the_service_of_virtualbox_must_listen(tmp_path: Path) -> None:
         pass
 
 
-def test_a_boot_that_hangs_in_an_emulated_bios_begins_again(tmp_path: Path) -> None:
+def test_a_boot_that_hangs_on_an_emulated_host_begins_again(tmp_path: Path) -> None:
     hangs = iter([True, True, False])
 
     def says(argv: Sequence[str]) -> Completed | None:
@@ -428,6 +428,8 @@ def test_a_boot_that_hangs_in_an_emulated_bios_begins_again(tmp_path: Path) -> N
 
     host, testbed = bed(tmp_path, says)
     start(VirtualBox(), replace(testbed, guest={"emulated": True}), ALONE)
+    modify = " ".join(host.command("modifyvm"))
+    assert " --paravirt-provider none --nested-paging off " in modify
     waits = [argv[-2:] for argv in host.commands if argv[-1] == "reset" or "--wait-ready" in argv]
     assert waits == [["--wait-ready", "180"], ["one", "reset"]] * 2 + [["--wait-ready", "180"]]
 
