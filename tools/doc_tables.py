@@ -114,7 +114,10 @@ def limits_table() -> str:
         ("generator", "the duration of iperf3 was wrong by more than 20 %, and by more than 0.5 s"),
         ("dose", "the neighbour's load ended before the measurement did"),
         ("dose of `cpu`", f"less than {cpu._LEAST_SHARE:g} of the CPU time that was available to it"),
-        ("dose of `cpu:dose=50`, `membw:dose=50`", f"over {100 * base._OFF:g} % off what was asked, or a limit allows"),
+        (
+            "dose of `cpu:dose=50`, `membw:dose=50`, `diskbw`, `frames`",
+            f"over {100 * base._OFF:g} % off what was asked, or a limit allows",
+        ),
         ("dose of `memory`", f"less than {memory._LEAST_SHARE:g} of the memory that it wanted, or of its limit"),
         ("dose of `disk`", f"less than {disk._LEAST_BPS // 2**20} MiB written in a second"),
         ("dose of `io`", f"less than {io._LEAST_CPUS:g} CPUs used: almost no calls of sync()"),

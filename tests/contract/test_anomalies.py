@@ -97,6 +97,21 @@ class TestMembwAtQuarter(AnomalyContract):
         assert 0.9 * (1 << 29) <= dose.moved_bytes / dose.elapsed_s <= 1.1 * (1 << 29)
 
 
+class TestDiskbw(AnomalyContract):
+    anomaly = "diskbw:dose=25"
+
+    def check(self, dose: Dose) -> None:
+        assert 0.9 * 8 * MIB <= dose.written_bytes / dose.elapsed_s <= 1.1 * 8 * MIB, "a quarter of what is stated"
+
+
+class TestFrames(AnomalyContract):
+    anomaly = "frames:dose=20"
+
+    def check(self, dose: Dose) -> None:
+        assert 9_000 <= dose.used / dose.elapsed_s <= 11_000, "a fifth of what is stated"
+        assert 45 < dose.moved_bytes / dose.used < 75, "not the smallest frames"
+
+
 class TestCache(AnomalyContract):
     anomaly = "cache"
 
@@ -106,7 +121,7 @@ class TestCache(AnomalyContract):
 
 ANOMALIES = (
     TestCpu, TestMemory, TestDisk, TestIo, TestFork, TestNetwork, TestFiles, TestSockets, TestConntrack, TestMembw,
-    TestCache, TestCpuAtHalf, TestMembwAtQuarter,
+    TestCache, TestCpuAtHalf, TestMembwAtQuarter, TestDiskbw, TestFrames,
 )  # fmt: skip
 
 

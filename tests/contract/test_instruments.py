@@ -32,6 +32,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "ping": {"ping_s": 0.5, "ping_interval_ms": 10},
     "sockperf": {"offered_fps": 1000, "probe_s": 1, "frame_size": "64", "flows": 1},
     "trafgen": {"offered_fps": 1000, "probe_s": 0.5, "frame_size": "imix", "flows": 100},
+    "sockperf-rr": {"tcp_rr_s": 1},
     "sockperf-latency": {"frame_size": "64", "offered_fps": 2200, "latency_s": 1},
     "vegeta": {"rate_per_s": 50, "open_s": 1, "timeout_s": 5},
 }

@@ -26,6 +26,7 @@ from lastro.instruments.load_generator import SentLoad
 from lastro.instruments.ping import Ping
 from lastro.instruments.sockperf import Sockperf
 from lastro.instruments.sockperf_latency import SockperfLatency
+from lastro.instruments.sockperf_rr import SockperfRr
 from lastro.instruments.trafgen import Trafgen
 from lastro.instruments.vegeta import Vegeta
 from lastro.results.samples import Reading
@@ -44,6 +45,10 @@ MOST_WORDS = 1000  # characters of a message
 _PAGE = RequestedPage.of("http://198.18.200.1:8080/object", BODY)
 _CURL = "0 200 16384 0.001 0\n0 200 16384 0.002 0\n1700000000.1 1700000000.2\n"
 _SOCKPERF = "sockperf: Total of 100013 messages sent in 1.000 sec\n"
+_SOCKPERF_RR = (
+    "sockperf: [Total Run] RunTime=2.000 sec; Warm up time=400 msec; SentMessages=35410; ReceivedMessages=35409\n"
+    "sockperf: [Valid Duration] RunTime=1.550 sec; SentMessages=29226; ReceivedMessages=29226\n"
+)
 _TRAFGEN = "50000 packets outgoing\n 0 sec, 993211 usec on CPU0 (50000 packets)\n backlog 15780b 263p requeues 0\n"
 _IRTT = json.dumps({"round_trips": [_trip(n) for n in range(5)]})
 
@@ -107,6 +112,7 @@ def _readers() -> dict[str, tuple[str, Numbers]]:
         "curl": (_CURL, _reading(lambda text: Curl().read(pair, text))),
         "irtt": (_IRTT, _reading(lambda text: loaded(Irtt().read(text, 10, 0.05)))),
         "sockperf": (_SOCKPERF, lambda text: _of_load(Sockperf().read(text, 100_000, 1))),
+        "sockperf-rr": (_SOCKPERF_RR, _reading(lambda text: SockperfRr().read(text, 2))),
         "trafgen": (_TRAFGEN, lambda text: _of_load(Trafgen().read(text, 50_000, 1))),
     }
 

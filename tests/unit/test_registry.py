@@ -26,7 +26,8 @@ class Noise(Anomaly):
 """
 
 ANOMALIES = {
-    "none", "cpu", "memory", "membw", "cache", "disk", "io", "fork", "network", "files", "sockets", "conntrack",
+    "none", "cpu", "memory", "membw", "cache", "disk", "diskbw", "io", "fork", "frames", "network", "files", "sockets",
+    "conntrack",
 }  # fmt: skip
 
 

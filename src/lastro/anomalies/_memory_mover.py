@@ -19,8 +19,8 @@ from lastro.platforms.base import Instance
 from lastro.units import human_bytes
 
 LEAST_SHARE = 0.5
-_PROGRAM = Path(__file__).with_name("move.pl")
-_COUNTS = PurePosixPath("/run/moved")  # writable in every instance; each worker has a file, with a number behind
+PROGRAM = Path(__file__).with_name("move.pl")
+COUNTS = PurePosixPath("/run/moved")  # writable in every instance; each worker has a file, with a number behind
 _SHARE = (
     2  # of the memory that the neighbour may have, it takes at most one half: above a limit, the kernel would end it
 )
@@ -48,7 +48,7 @@ class MemoryMover(Anomaly):
     def argv(self, demand: Demand) -> list[str]:
         n = demand.n_workers
         each = [str(n), str(demand.memory_bytes // n), str(self.rate(demand) // n)]
-        return ["perl", _PROGRAM.name, self.does, *each, f"{demand.timeout_s:.0f}", str(_COUNTS)]
+        return ["perl", PROGRAM.name, self.does, *each, f"{demand.timeout_s:.0f}", str(COUNTS)]
 
     def fitted(self, demand: Demand, neighbour: Instance) -> Demand:
         """Return the demand with the memory of all workers: a multiple of the cache, or half of what there is."""
@@ -59,7 +59,7 @@ class MemoryMover(Anomaly):
 
     @contextmanager
     def prepared(self, neighbour: Instance) -> Iterator[Callable[[], KernelUse]]:
-        put_program(neighbour, _PROGRAM)
+        put_program(neighbour, PROGRAM)
         with super().prepared(neighbour) as taken:
             yield taken
 
@@ -69,12 +69,12 @@ class MemoryMover(Anomaly):
         The files are read through a process of the neighbour, so that nothing is started in it; a kernel of its own
         must be asked from inside."""
         if not instance.shares_kernel:
-            text = instance.run(["sh", "-c", f"cat {_COUNTS}.* 2>/dev/null"], check=False).text
+            text = instance.run(["sh", "-c", f"cat {COUNTS}.* 2>/dev/null"], check=False).text
             return KernelUse(moved_bytes=_total(text))
         view = instance.testbed.host.view
         for pid in sorted(instance.pids(), reverse=True):  # the youngest is a worker, unless it has ended
-            directory = f"/proc/{pid}/root{_COUNTS.parent}"
-            files = [f"{directory}/{name}" for name in view.names(directory) if name.startswith(f"{_COUNTS.name}.")]
+            directory = f"/proc/{pid}/root{COUNTS.parent}"
+            files = [f"{directory}/{name}" for name in view.names(directory) if name.startswith(f"{COUNTS.name}.")]
             if files:
                 return KernelUse(moved_bytes=_total("\n".join(view.read(files).values())))
         return KernelUse()

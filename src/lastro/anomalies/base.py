@@ -37,7 +37,9 @@ class Demand:
     workers: int
     memory_bytes: int
     timeout_s: float
-    bandwidth_bps: int = 1 << 31  # bytes per second
+    bandwidth_bps: int = 1 << 31  # bytes per second, in memory
+    writes_bps: int = 32 << 20  # bytes per second, to the disk
+    frames_per_s: int = 50_000
     usable_cpus: int = field(default_factory=lambda: len(os.sched_getaffinity(0)))
 
     @property
@@ -209,14 +211,14 @@ class Neighbour:
 
 
 DOSE = Setting("dose", 100, "percent of that load, within 10 % or the trial is invalid; 100: all it gets", 0, 100)
-_WHOLE = 100
+WHOLE = 100
 _OFF = 0.1  # of a dose that is asked for in percent
 
 
 def share_of(chosen: Mapping[str, Level]) -> float | None:
     """Return the dose that a study asks for, from 0 to below 1; None if that is all that the neighbour gets."""
     dose = DOSE.of(chosen)
-    return dose / _WHOLE if dose < _WHOLE else None
+    return dose / WHOLE if dose < WHOLE else None
 
 
 def off_dose(did: float, asked: float, text: Callable[[float], str]) -> str | None:

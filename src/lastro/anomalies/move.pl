@@ -1,10 +1,12 @@
-# Moves memory in each of its workers at a rate or without pause, and counts the bytes in a file of each worker.
+# Moves memory, or writes to the disk, in each of its workers at a rate or without pause, and counts the bytes in a file
+# of each worker.
 #
-# Arguments: "copy" (reads and writes) or "compare" (reads), workers, bytes of memory for each worker, bytes that each
-# worker moves per second (0: without pause), seconds until the end, and where the counts are: PREFIX.NUMBER. Modules of
-# Debian's perl-base only.
+# Arguments: "copy" (reads and writes memory), "compare" (reads it) or "write" (to a file in the working directory, which
+# has no name), workers, bytes of memory or of the file for each worker, bytes that each worker moves per second (0:
+# without pause), seconds until the end, and where the counts are: PREFIX.NUMBER. Modules of Debian's perl-base only.
 use strict;
 use warnings;
+use Fcntl qw(O_CREAT O_EXCL O_WRONLY SEEK_SET);
 use POSIX ();
 
 my ($kind, $workers, $bytes, $per_s, $timeout_s, $prefix) = @ARGV;
@@ -27,11 +29,26 @@ sub mover {
   };
 }
 
+# Each write is on the disk when it returns: what waits in memory when the file ends would never get there. Perl's Fcntl
+# has no O_DSYNC; its number is that of Linux on every processor but Alpha, MIPS, PA-RISC and SPARC.
+sub writer {
+  my ($name, $O_DSYNC, $block) = ("load.$$", 010000, "\1" x $CHUNK);
+  sysopen(my $file, $name, O_WRONLY | O_CREAT | O_EXCL | $O_DSYNC, 0600) or die "$name: $!\n";
+  unlink $name or die "$name: $!\n";
+  my $at = 0;
+  return sub {
+    sysseek($file, $at = 0, SEEK_SET) if $at >= $bytes;
+    my $n = syswrite($file, $block) // die "writing: $!\n";
+    $at += $n;
+    return $n;
+  };
+}
+
 sub worker {
   my ($number, $parent) = @_;
   $SIG{$_} = "DEFAULT" for qw(TERM ALRM);
   open(my $count, ">", "$prefix.$number") or die "$prefix.$number: $!\n";
-  my ($move, $moved, $due, $last_s) = (mover(), 0, 0, now_s());
+  my ($move, $moved, $due, $last_s) = ($kind eq "write" ? writer() : mover(), 0, 0, now_s());
   while (getppid == $parent) {
     my $now_s = now_s();
     $due += $per_s * ($now_s - $last_s);

@@ -24,7 +24,7 @@ FLOOD = Path(__file__).with_name("flood.pl")
 LEAST_PER_S = 2000  # frames; one worker sends about 100,000 with a whole CPU
 LEAST_SHARE = 0.5  # of the rate that its limit allows
 _OWN, _CHAIN = "own", "chain"
-_LINK = Setting("link", _OWN, "its own link, or the chain's from source to function", choices=(_OWN, _CHAIN))
+LINK = Setting("link", _OWN, "its own link, or the chain's from source to function", choices=(_OWN, _CHAIN))
 
 
 class Network(Anomaly):
@@ -32,18 +32,23 @@ class Network(Anomaly):
     summary = f"floods a link with frames of 64 bytes, at most {MOST_BPS / 1e6:,.0f} Mbit/s or its limit"
     program = "perl"
     prepares = True
-    options: ClassVar[tuple[Setting[Any], ...]] = (_LINK,)
+    options: ClassVar[tuple[Setting[Any], ...]] = (LINK,)
 
     def __init__(self, device: str = "", target: str = BEYOND, **chosen: Level) -> None:
         super().__init__(**chosen)
-        self.on_chain = _LINK.of(self.chosen) == _CHAIN
+        self.on_chain = LINK.of(self.chosen) == _CHAIN
         self._device, self._target = device, target
 
     def over(self, device: str, target: str) -> Network:
-        return Network(device, target, **self.chosen)
+        return type(self)(device, target, **self.chosen)
+
+    def per_s(self, demand: Demand) -> float:
+        """Return the frames per second that all workers send together; 0 if they send without pause."""
+        return 0
 
     def argv(self, demand: Demand) -> list[str]:
-        return ["perl", FLOOD.name, self._target, str(demand.n_workers), "1", "0", f"{demand.timeout_s:.0f}"]
+        n, per_s = demand.n_workers, self.per_s(demand)
+        return ["perl", FLOOD.name, self._target, str(n), "1", f"{per_s / n:g}", f"{demand.timeout_s:.0f}"]
 
     @contextmanager
     def prepared(self, neighbour: Instance) -> Iterator[Callable[[], KernelUse]]:

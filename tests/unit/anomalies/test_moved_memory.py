@@ -85,13 +85,14 @@ def test_what_was_moved_is_read_through_a_process_of_the_neighbour() -> None:
 
 
 @pytest.mark.processes
-@pytest.mark.parametrize(("does", "per_s"), [("copy", 50 * MIB), ("compare", 0)])
+@pytest.mark.parametrize(("does", "per_s"), [("copy", 50 * MIB), ("compare", 0), ("write", 4 * MIB)])
 def test_the_program_counts_what_it_moves(does: str, per_s: int, tmp_path: Path) -> None:
     program = Path(_moved.__file__).with_name("move.pl")
     argv = ["perl", str(program), does, "2", str(2 * MIB), str(per_s), "1", str(tmp_path / "moved")]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=30)
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=30, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     counts = [int(path.read_text()) for path in sorted(tmp_path.glob("moved.*"))]
     assert len(counts) == 2 and all(counts)
+    assert not list(tmp_path.glob("load*")), "a file stays"
     if per_s:
         assert sum(counts) <= 2 * 1.2 * per_s, "it makes up for what it missed"

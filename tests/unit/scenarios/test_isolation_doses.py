@@ -54,6 +54,14 @@ MIB = 1 << 20
         ("cpu", {"cpus": 0.6}, Resources(), None),
         ("membw:dose=25", {"moved_bytes": 1 << 29}, Resources(), None),
         ("membw:dose=25", {"moved_bytes": 1 << 30}, Resources(), "more than 512.0 MiB/s"),
+        ("diskbw:dose=25", {"written_bytes": 8 * MIB}, Resources(), None),
+        ("diskbw", {"written_bytes": 28 * MIB}, Resources(), "did 28.0 MiB/s, less than 32.0 MiB/s"),
+        ("diskbw", {"written_bytes": 8 * MIB}, Resources(write_bps=8 * MIB), None),  # its limit allows no more
+        ("frames:dose=50", {"used": 24_000}, Resources(), None),
+        ("frames:dose=50", {"used": 28_000}, Resources(), "did 28,000 frames/s, more than 25,000 frames/s"),
+        ("frames:dose=50", {"used": 24_000}, Resources(link_bps=20_000_000), None),  # its limit allows more
+        ("frames", {"used": 9_000, "moved_bytes": 540_000}, Resources(link_bps=5_000_000), None),
+        ("frames", {"used": 2_000, "moved_bytes": 120_000}, Resources(link_bps=5_000_000), "less than half"),
     ],
 )
 def test_a_dose_in_percent_is_reached_within_a_tenth(
@@ -67,7 +75,8 @@ def test_a_dose_in_percent_is_reached_within_a_tenth(
 
 def test_a_dose_of_none_is_no_neighbour_and_a_part_of_it_is_made_by_stress_ng() -> None:
     demand = demand_of("stress")
-    assert [make_part(Anomaly, f"{name}:dose=0").argv(demand) for name in ("cpu", "membw")] == [[], []]
+    for name in ("cpu", "membw", "diskbw", "frames"):
+        assert make_part(Anomaly, f"{name}:dose=0").argv(demand) == []
     assert make_part(Anomaly, "cpu:dose=30").argv(demand)[:5] == ["stress-ng", "--cpu", "2", "--cpu-load", "30"]
     assert make_part(Anomaly, "cpu").argv(demand)[0] == "stress"
     assert make_part(Anomaly, "membw:dose=50").argv(demand)[5] == str((1 << 30) // 2)
@@ -171,6 +180,8 @@ def test_no_anomaly_has_nothing_to_run() -> None:
         ("sockets", "stress", "perl hold.pl sockets 2 8000 20"),
         ("membw", "stress", "perl move.pl copy 2 16777216 1073741824 20 /run/moved"),
         ("cache", "stress", "perl move.pl compare 2 16777216 0 20 /run/moved"),
+        ("diskbw", "stress", "perl move.pl write 2 67108864 16777216 20 /run/moved"),
+        ("frames", "stress", "perl flood.pl 198.19.255.1 2 1 25000 20"),
     ],
 )
 def test_each_tool_is_told_the_same_in_its_own_options(name: str, tool: str, argv: str) -> None:

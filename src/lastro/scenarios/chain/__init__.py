@@ -17,6 +17,7 @@ from lastro.instruments.iperf3_tcp import TCP_S, TCP_STREAMS, Iperf3Tcp
 from lastro.instruments.iperf3_udp import UDP_RATE, UDP_S, Iperf3Udp
 from lastro.instruments.irtt import LOADED_S
 from lastro.instruments.ping import PING_S, Ping
+from lastro.instruments.sockperf_rr import RR_S, SockperfRr
 from lastro.isolation.base import Profile
 from lastro.platforms.base import Availability
 from lastro.results.samples import Metric, Outcome
@@ -51,6 +52,7 @@ _CEILING = "ceiling"  # of plain forwarding
 _THROUGHPUT = "throughput"
 _OPTIONAL = {
     UDP_S.name: Iperf3Udp.metrics,
+    RR_S.name: SockperfRr.metrics,
     LOADED_S.name: LOADED_METRICS,
 }  # measurements by their length, which may be 0
 
@@ -69,16 +71,16 @@ class ChainScenario(OnChain):
         PROFILE: CalibrationKind(Profile),  # without it, isolation has no meaning
     }
     settings = (
-        SETTLE_S, TCP_S, UDP_S, GAP_S, UDP_RATE, TCP_STREAMS, *LATENCY_SETTINGS, IMPLEMENTATION, LENGTH, PLACEMENT,
-        OFFLOADS, IP, *NEIGHBOUR_SETTINGS, *HOST_LIMITS, MAX_DRIFT_PERCENT,
+        SETTLE_S, TCP_S, UDP_S, RR_S, GAP_S, UDP_RATE, TCP_STREAMS, *LATENCY_SETTINGS, IMPLEMENTATION, LENGTH,
+        PLACEMENT, OFFLOADS, IP, *NEIGHBOUR_SETTINGS, *HOST_LIMITS, MAX_DRIFT_PERCENT,
     )  # fmt: skip
     metrics = (*Iperf3Tcp.metrics, FRAME_SIZE, *Iperf3Udp.metrics, *Ping.metrics, *METRICS)
 
     @classmethod
     def duration_s(cls, config: Config) -> float:
-        measured_s = TCP_S.of(config) + UDP_S.of(config) + PING_S.of(config) + LOADED_S.of(config)
+        measured_s = sum(length.of(config) for length in (TCP_S, UDP_S, RR_S, PING_S, LOADED_S))
         loaded = LOADED_S.of(config) > 0
-        gaps = 1 + (UDP_S.of(config) > 0) + loaded
+        gaps = 1 + (UDP_S.of(config) > 0) + (RR_S.of(config) > 0) + loaded
         waits_s = gaps * GAP_S.of(config) + SETTLE_S.of(config) + loaded * _LOADED_AROUND_S
         around_s = _AROUND_S + (_NEIGHBOURS_S if IP.of(config) == "6" else 0.0)
         return measured_s + waits_s + around_s + starts_s(config)
@@ -126,8 +128,11 @@ class ChainScenario(OnChain):
 
     def version_commands(self, configs: Sequence[Config]) -> Mapping[str, Sequence[str]]:
         commands = [Iperf3Tcp.version_argv, Ping.version_argv, ("stress-ng", "--version"), ("stress", "--version")]
-        click = any(IMPLEMENTATION.of(config) == "click" for config in configs)
-        return {argv[0]: argv for argv in (*commands, *([("click", "--version")] if click else []))}
+        if any(IMPLEMENTATION.of(config) == "click" for config in configs):
+            commands.append(("click", "--version"))
+        if any(RR_S.of(config) for config in configs):
+            commands.append(SockperfRr.version_argv)
+        return {argv[0]: argv for argv in commands}
 
     def told(self, configs: Sequence[Config]) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """Yield also the offloads of the study's links on the platform native."""

@@ -11,6 +11,7 @@ from lastro.instruments.base import UNWATCHED, Instrument, Watch
 from lastro.instruments.iperf3_tcp import TCP_STREAMS
 from lastro.instruments.irtt import LOADED, LOADED_LOSS, LOADED_S, PROBE_INTERVAL_MS, Irtt, without_own_lateness
 from lastro.instruments.ping import MARKED_PERCENT, PATTERN, PING_INTERVAL_MS, PING_S, Ping, idle, requests
+from lastro.instruments.sockperf_rr import RR_S, SockperfRr
 from lastro.platforms.base import AVAILABLE, Availability, Instance
 from lastro.results.samples import Metric, Reading
 from lastro.scenarios.base import Config
@@ -80,7 +81,8 @@ def undetoured(reading: Reading, redirected: int, config: Config) -> list[str]:
 
 def image_packages(config: Config) -> tuple[str, ...]:
     """Return the Debian packages that a treatment needs in its root filesystem."""
-    return Irtt.packages if LATENCY_TOOL.of(config) == IRTT or LOADED_S.of(config) else ()
+    irtt = Irtt.packages if LATENCY_TOOL.of(config) == IRTT or LOADED_S.of(config) else ()
+    return (*irtt, *(SockperfRr.packages if RR_S.of(config) else ()))
 
 
 class BesideTcp(Instrument):

@@ -22,10 +22,16 @@ ANOMALY_MEMORY = Setting(
 ANOMALY_BANDWIDTH = Setting(
     "anomaly_bandwidth", "2G", "bytes per second that the anomaly `membw` moves in memory", check=parse_size_bytes
 )
+ANOMALY_WRITES = Setting(
+    "anomaly_writes", "32M", "bytes per second that the anomaly `diskbw` writes to its disk", check=parse_size_bytes
+)
+ANOMALY_FRAMES = Setting("anomaly_frames", 50_000, "frames per second that the anomaly `frames` sends", 1, 10_000_000)
 ANOMALY_TOOL = Setting(
     "anomaly_tool", "stress-ng", "tool that makes the anomaly", choices=("stress-ng", "stress"), by_profile=True
 )
-NEIGHBOUR_SETTINGS = (ANOMALY_WORKERS, ANOMALY_MEMORY, ANOMALY_BANDWIDTH, ANOMALY_TOOL)
+NEIGHBOUR_SETTINGS = (
+    ANOMALY_WORKERS, ANOMALY_MEMORY, ANOMALY_BANDWIDTH, ANOMALY_WRITES, ANOMALY_FRAMES, ANOMALY_TOOL,
+)  # fmt: skip
 MOST_PROCESSES = 2000  # of a neighbour that no isolation limits
 _SHARE = 4  # a neighbour has at most this part of the processes that the host has left: one quarter
 _PER_WORKER, _BESIDES = 2, 16  # processes of a load; stress-ng has two for each worker
@@ -68,6 +74,8 @@ def demanded(config: Config, testbed: Testbed, timeout_s: float) -> tuple[Anomal
         memory_bytes=parse_size_bytes(ANOMALY_MEMORY.of(config)),
         timeout_s=timeout_s,
         bandwidth_bps=parse_size_bytes(ANOMALY_BANDWIDTH.of(config)),
+        writes_bps=parse_size_bytes(ANOMALY_WRITES.of(config)),
+        frames_per_s=ANOMALY_FRAMES.of(config),
         usable_cpus=len(testbed.usable_cpus),
     )
     return (anomaly, demand) if anomaly.argv(demand) else None

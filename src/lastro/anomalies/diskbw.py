@@ -1,0 +1,45 @@
+"""A neighbour that writes to its own disk at a stated rate.
+
+The load `disk` writes as fast as it can, into the kernel's memory: how much of it reaches the disk, and when, is for
+the kernel to choose. Here each write waits until it is on the disk (O_DSYNC of open(2)), as a database's does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+from lastro.anomalies._memory_mover import COUNTS, PROGRAM
+from lastro.anomalies.base import DOSE, WHOLE, Anomaly, Demand, Dose, KernelUse, off_dose, put_program
+from lastro.host.cgroups import Resources
+from lastro.platforms.base import Instance
+from lastro.study.model import Setting
+from lastro.units import human_bytes
+
+_FILE_BYTES = 128 << 20  # of all workers
+
+
+class DiskBandwidth(Anomaly):
+    name = "diskbw"
+    summary = "writes to its own disk at a stated rate (setting `anomaly_writes`); each write waits for the disk"
+    program = "perl"
+    options: ClassVar[tuple[Setting[Any], ...]] = (DOSE,)
+
+    def rate(self, demand: Demand) -> float:
+        """Return the bytes per second that all workers write together."""
+        return DOSE.of(self.chosen) / WHOLE * demand.writes_bps
+
+    def argv(self, demand: Demand) -> list[str]:
+        n, rate = demand.n_workers, self.rate(demand)
+        each = [str(n), str(_FILE_BYTES // n), str(int(rate / n)), f"{demand.timeout_s:.0f}"]
+        return ["perl", PROGRAM.name, "write", *each, str(COUNTS)] if rate else []
+
+    @contextmanager
+    def prepared(self, neighbour: Instance) -> Iterator[Callable[[], KernelUse]]:
+        put_program(neighbour, PROGRAM)
+        with super().prepared(neighbour) as taken:
+            yield taken
+
+    def too_little(self, dose: Dose, demand: Demand, limits: Resources) -> str | None:
+        asked = min(self.rate(demand), limits.write_bps or float("inf"))
+        return off_dose(dose.written_bytes / dose.elapsed_s, asked, lambda rate: f"{human_bytes(rate)}/s")

@@ -1,0 +1,72 @@
+"""TCP requests and responses by sockperf, one after the other over one connection, as in netperf's TCP_RR.
+
+Both ends sleep until a packet comes, so a transaction has two wake-ups beside the path. The loop is closed: a late
+response delays all later requests, which percentiles would hide (coordinated omission: Tene 2013), so there are none.
+Written for 3.7 to 3.10; source: sockperf(1)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from lastro.errors import CommandFailed, InstrumentError
+from lastro.instruments.base import UNWATCHED, Instrument, Watch
+from lastro.instruments.bounds import bounded
+from lastro.instruments.load_generator import PORT
+from lastro.platforms.base import Instance
+from lastro.results.samples import Metric, Reading
+from lastro.study.model import DAY_S, Level, Setting
+
+RR_S = Setting(
+    "tcp_rr_s", 0, "length of the measurement of TCP requests and responses, in whole seconds; 0: none", 0, DAY_S
+)
+MESSAGE_BYTES = 64
+_PATIENCE_S = 15.0
+_CLOCK = 0.02  # a fraction: sockperf calibrates its clock, and is wrong by more when it is interrupted meanwhile
+_TIMER_S = 0.05
+_RUN = re.compile(r"\[Total Run\] RunTime=(\d{1,9}\.\d{1,9}) sec;.* ReceivedMessages=(\d{1,15})\b")
+_VALID = re.compile(
+    r"\[Valid Duration\] RunTime=(\d{1,9}\.\d{1,9}) sec; SentMessages=(\d{1,15}); ReceivedMessages=(\d{1,15})\b"
+)
+
+
+class SockperfRr(Instrument):
+    name = "sockperf-rr"
+    summary = "TCP requests and responses of 64 bytes over one connection, by sockperf: transactions a second"
+    packages = ("sockperf",)
+    version_argv = ("sockperf", "--version")
+    metrics = (Metric("tcp_transactions", "1/s", "higher", "TCP requests with their responses, one after the other"),)
+
+    def measure(
+        self, client: Instance, server: Instance, target: str, settings: Mapping[str, Level], watch: Watch = UNWATCHED
+    ) -> Reading:
+        duration_s = RR_S.of(settings)
+        address = ["--tcp", "--ip", target, "--port", str(PORT)]
+        argv = ["sockperf", "ping-pong", *address, "--time", str(duration_s), "--msg-size", str(MESSAGE_BYTES)]
+        with server.during(["stdbuf", "-oL", "sockperf", "server", *address], "block on socket", _PATIENCE_S):
+            done = client.measure(argv, timeout_s=duration_s + _PATIENCE_S, check=False, watch=watch).done
+        if done.returncode != 0:
+            raise CommandFailed(argv, done.returncode, done.error_text or done.text)
+        return self.read(done.text, duration_s)
+
+    def read(self, text: str, duration_s: float) -> Reading:
+        """Parse the summary. A pure function. Raises: InstrumentError."""
+        run, valid = _RUN.findall(text), _VALID.findall(text)
+        if len(run) != 1 or len(valid) != 1:
+            raise InstrumentError(f"sockperf printed no summary of requests and responses: {text.strip()[-80:]!r}")
+        lasted_s, answered = float(run[0][0]), int(run[0][1])
+        valid_s, sent, received = float(valid[0][0]), int(valid[0][1]), int(valid[0][2])
+        if not 0 < valid_s <= lasted_s or not received <= min(sent, answered):
+            raise InstrumentError(f"sockperf's numbers contradict each other: {text.strip()[-80:]!r}")
+        reasons = []
+        if abs(lasted_s - duration_s) > _CLOCK * duration_s + _TIMER_S:
+            reasons.append(f"sockperf ran for {duration_s:g} s, and measured {lasted_s:g} s: its clock is wrong")
+        if not received:
+            reasons.append("no TCP request was answered")
+        reading = Reading(
+            {self.metrics[0].name: received / valid_s},
+            payload_bytes=MESSAGE_BYTES * answered,
+            lasted_s=lasted_s,
+            invalid_because=tuple(reasons),
+        )
+        return bounded(self.metrics, reading, duration_s)
