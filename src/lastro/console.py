@@ -8,12 +8,9 @@ from collections.abc import Iterable, Sequence
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
-from rich.table import Table
 from rich.text import Text
 
 from lastro.plain import without_controls
-
-_AS_WIDE_AS_NEEDED = 100_000  # cells
 
 
 class PlainConsole(Console):
@@ -29,14 +26,22 @@ def grid(rows: Sequence[Sequence[Text | str]], right: Iterable[int] = (), widths
     """Lay out rows in columns two cells apart, and return the lines; a cell may have several.
 
     `right` are the positions of right-aligned columns; `widths` are in cells, by default those of the widest cells."""
-    table = Table.grid(padding=(0, 2, 0, 0))
-    for at, _ in enumerate(rows[0]):
-        width = widths[at] if widths else None
-        table.add_column(width=width, no_wrap=True, justify="right" if at in right else "left")
-    for row in rows:
-        table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
-    lines = PlainConsole(width=_AS_WIDE_AS_NEEDED).render_lines(table, pad=False)
-    found = [Text.assemble(*((part.text, part.style or "") for part in line)) for line in lines]
-    for line in found:
-        line.rstrip()
+    cells = [[_lines(cell) for cell in row] for row in rows]
+    widths = widths or [max(line.cell_len for lines in column for line in lines) for column in zip(*cells, strict=True)]
+    found, aligned = [], set(right)
+    for row in cells:
+        for number in range(max(map(len, row), default=0)):
+            line = Text()
+            for at, (lines, width) in enumerate(zip(row, widths, strict=True)):
+                own = lines[number] if number < len(lines) else Text()
+                blank = " " * (width - own.cell_len)
+                line.append(blank if at in aligned else "").append_text(own).append("" if at in aligned else blank)
+                line.append("  ")
+            line.rstrip()
+            found.append(line)
     return found
+
+
+def _lines(cell: Text | str) -> list[Text]:
+    text = Text(without_controls(cell)) if isinstance(cell, str) else cell
+    return list(text.split("\n", allow_blank=True))

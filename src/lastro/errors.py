@@ -188,7 +188,7 @@ _MOST_NAMES = 30
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return the names that may be meant, as a question: the one that the field calls so, those that begin with the
     word, or the nearest. Where there is none, return the valid names, or the nearest of many."""
-    names = sorted(known)
+    names = sorted(set(known))
     low = word.lower()
     begin = [name for name in names if len(low) > 2 and name.startswith(low)]
     meant = [name for name in names if low.removesuffix("s") in _SYNONYMS.get(name, ())]

@@ -3,7 +3,7 @@
 To add a part, add its module; no other file changes. Three places are scanned: the package of the kind
 (`lastro.platforms`), the folders in the environment variable LASTRO_PARTS (`FOLDER/platforms/*.py`), and the entry
 points of the group with the package's name. A module that cannot be imported is listed with the reason, which is raised
-when its part is requested."""
+when its part is requested. So is a module from elsewhere that fails in any way."""
 
 from __future__ import annotations
 
@@ -12,7 +12,11 @@ import importlib.util
 import inspect
 import os
 import pkgutil
+import re
+import reprlib
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib import metadata
@@ -21,6 +25,7 @@ from types import ModuleType
 from typing import Any, Protocol, TypeVar, overload
 
 from lastro.errors import InputError, Unavailable, did_you_mean
+from lastro.plain import plain
 
 KINDS = {
     "platform": "platforms",
@@ -34,9 +39,14 @@ KINDS = {
 }
 
 
+_NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
+_LONGEST = 300  # characters of a reason
+_foreign: dict[str, str] = {}  # {name of a module that is not Lastro's: where it is}
+
+
 @dataclass(frozen=True, slots=True)
 class PartInfo:
-    """A part, or the reason why its module could not be imported."""
+    """A part, or the reason why its module cannot be used, and what to do."""
 
     kind: str
     name: str
@@ -44,16 +54,20 @@ class PartInfo:
     origin: str
     cls: type[Any] | None = None
     broken: str | None = None
+    remedy: str | None = None
 
 
-def _modules(package: str) -> list[tuple[str, str, ModuleType | ImportError]]:
-    """List (default part name, origin, module or import error) for every module that may hold a part."""
-    found: list[tuple[str, str, ModuleType | ImportError]] = []
+def _scanned(kind: str) -> Iterator[PartInfo]:
+    """Yield what is in every module that may hold a part of a kind."""
+    package = KINDS[kind]
     home = importlib.import_module(f"lastro.{package}")
-    for info in pkgutil.iter_modules(home.__path__):
-        if info.name != "base" and not info.name.startswith("_"):
-            module_name = f"lastro.{package}.{info.name}"
-            found.append((info.name, module_name, _try(partial(importlib.import_module, module_name))))
+    for module in pkgutil.iter_modules(home.__path__):
+        if module.name != "base" and not module.name.startswith("_"):
+            origin = f"lastro.{package}.{module.name}"
+            try:
+                yield from _parts_in(kind, importlib.import_module(origin), origin)
+            except ImportError as error:
+                yield _broken(kind, module.name, origin, error)
     for folder in filter(None, os.environ.get("LASTRO_PARTS", "").split(os.pathsep)):
         if not Path(folder).is_dir():
             raise InputError(
@@ -61,18 +75,74 @@ def _modules(package: str) -> list[tuple[str, str, ModuleType | ImportError]]:
                 "name folders that hold parts, such as FOLDER/anomalies/mine.py, or unset it",
             )
         for file in sorted((Path(folder) / package).glob("*.py")):
-            found.append((file.stem, str(file), _try(partial(_load_file, package, file))))
+            yield from _from_elsewhere(kind, file.stem, str(file), partial(_load_file, package, file))
     for entry in metadata.entry_points(group=f"lastro.{package}"):
-        found.append((entry.name, entry.value, _try(partial(importlib.import_module, entry.module))))
-    return found
+        load = partial(importlib.import_module, entry.module)
+        yield from _from_elsewhere(kind, entry.name, entry.value, load)
 
 
-def _try(load: Any) -> ModuleType | ImportError:
+def _from_elsewhere(kind: str, name: str, origin: str, load: Callable[[], ModuleType]) -> list[PartInfo]:
+    """Return the parts of a module that is not Lastro's, or why it is broken, whatever it does.
+
+    What it prints, now and later, goes to standard error: standard output may be a document."""
     try:
-        module: ModuleType = load()
-    except ImportError as error:
-        return error
-    return module
+        with redirect_stdout(sys.stderr):
+            module = load()
+            vars(module).setdefault("print", _print)
+            _foreign[module.__name__] = origin
+            found = _parts_in(kind, module, origin)
+            if wrong := next((each for each in found if not _is_named(each)), None):
+                shown = f"{reprlib.repr(wrong.name)} and {reprlib.repr(wrong.summary)}"
+                raise TypeError(f"name and summary must be a short name and a line, and are {shown}")
+            return found
+    except (KeyboardInterrupt, MemoryError):
+        raise
+    except BaseException as error:  # sys.exit, too
+        return [_broken(kind, name, origin, error)]
+
+
+def _print(*values: object, file: Any = None, **options: Any) -> None:
+    """Print for a part, to standard error by default."""
+    print(*values, file=file or sys.stderr, **options)
+
+
+def _is_named(info: PartInfo) -> bool:
+    texts = all(isinstance(text, str) and text.isprintable() for text in (info.name, info.summary))
+    return texts and _NAME.fullmatch(info.name) is not None and len(info.name + info.summary) <= _LONGEST
+
+
+def _broken(kind: str, name: str, origin: str, error: BaseException) -> PartInfo:
+    if isinstance(error, ImportError):
+        reason, remedy = str(error), f"install what {origin} imports"
+    else:
+        reason, line = _told(error, origin)
+        remedy = f"correct {origin}{line}"
+    name = "-".join(re.findall(r"[a-z0-9.]+", name.lower()))
+    return PartInfo(kind, name, "cannot be imported", origin, broken=plain(reason)[:_LONGEST], remedy=remedy)
+
+
+def _told(error: BaseException, origin: str) -> tuple[str, str]:
+    """Return the kind and message of an error, and in which line of a file it is, if it is in one."""
+    import traceback  # which no other part needs
+
+    lines = [error.lineno] if isinstance(error, SyntaxError) else []
+    lines += [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == origin][::-1]
+    return traceback.format_exception_only(error)[-1].strip(), f", line {lines[0]}" if lines else ""
+
+
+def culprit(error: BaseException) -> str:
+    """Return the part from elsewhere whose code was running when an error was raised, and the line; or nothing."""
+    trace, modules = error.__traceback__, list[str]()
+    while trace is not None:
+        modules.append(trace.tb_frame.f_globals.get("__name__", ""))
+        trace = trace.tb_next
+    origin = next((_foreign[name] for name in reversed(modules) if name in _foreign), "")
+    return origin and origin + _told(error, origin)[1]
+
+
+def foreign() -> list[str]:
+    """Return where the parts are that are not Lastro's, as far as they were imported."""
+    return sorted(_foreign.values())
 
 
 def _load_file(package: str, file: Path) -> ModuleType:
@@ -96,25 +166,21 @@ def _load_file(package: str, file: Path) -> ModuleType:
 def parts(kind: str) -> dict[str, PartInfo]:
     """Return all parts of a kind, sorted by name."""
     found: dict[str, PartInfo] = {}
-    for default_name, origin, module in _modules(KINDS[kind]):
-        if isinstance(module, ImportError):
-            infos = [PartInfo(kind, default_name.replace("_", "-"), "cannot be imported", origin, broken=str(module))]
-        else:
-            infos = [PartInfo(kind, cls.name, cls.summary, origin, cls) for cls in _part_classes(kind, module)]
-        for info in infos:
-            if info.name in found and found[info.name].cls is not info.cls:
-                raise InputError(
-                    f"two parts of kind {kind} are named '{info.name}': {found[info.name].origin} and {origin}",
-                    "rename one of them, or take it out of LASTRO_PARTS",
-                )
-            found[info.name] = info
+    for info in _scanned(kind):
+        if info.name in found and found[info.name].cls is not info.cls:
+            raise InputError(
+                f"two parts of kind {kind} are named '{info.name}': {found[info.name].origin} and {info.origin}",
+                "rename one of them, or take it out of LASTRO_PARTS",
+            )
+        found[info.name] = info
     return dict(sorted(found.items()))
 
 
-def _part_classes(kind: str, module: ModuleType) -> list[type[Any]]:
+def _parts_in(kind: str, module: ModuleType, origin: str) -> list[PartInfo]:
+    found: list[tuple[str, type[Any]]] = inspect.getmembers(module, inspect.isclass)
     return [
-        cls
-        for _, cls in inspect.getmembers(module, inspect.isclass)
+        PartInfo(kind, cls.name, cls.summary, origin, cls)
+        for _, cls in found
         if cls.__module__ == module.__name__ and getattr(cls, "kind", None) == kind and "name" in vars(cls)
     ]
 
@@ -144,7 +210,7 @@ def get(kind: Any, name: str) -> Any:
         raise InputError(f"no {kind} is named '{name}'", did_you_mean(name, known))
     info = known[name]
     if info.cls is None:
-        raise Unavailable(f"{kind} '{name}' cannot be used: {info.broken}", f"install what {info.origin} imports")
+        raise Unavailable(f"{kind} '{name}' cannot be used: {info.broken}", info.remedy)
     return info.cls
 
 

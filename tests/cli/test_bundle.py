@@ -81,6 +81,13 @@ def test_the_query_in_the_readme_of_a_bundle_prints_values(unpacked: Path) -> No
 # What cannot be bundled
 
 
+@pytest.mark.parametrize("reader", ["results", "decide", "report", "claims", "show", "status"])
+def test_a_reader_of_campaigns_says_where_that_of_a_bundle_is(zipped: Path, unpacked: Path, reader: str) -> None:
+    more = ["1"] if reader == "show" else []
+    is_error(lastro(reader, zipped, *more), 2, "holds no campaign", "unpack it and give its directory campaign")
+    is_error(lastro(reader, unpacked, *more), 2, "holds no campaign", f"give {unpacked / 'campaign'}")
+
+
 def test_a_campaign_that_runs_is_one_error(bench: Bench) -> None:
     process = bench.begin({"level": ["a", "b"]}, replicates=50, trial_s=0.2)
     bench.wait_until_done(1)

@@ -197,7 +197,8 @@ def test_a_defect_of_a_part_is_one_line_and_loses_nothing(bench: Bench) -> None:
     done = bench.run({"fault": ["defect"], "level": ["a"]}, replicates=1)
     assert done.code == 1
     error, hint = done.err.splitlines()[-2:]
-    assert error == "lastro: this is a bug in Lastro: ZeroDivisionError: a defect on purpose"
+    place = r"/parts/scenarios/synthetic\.py, line \d+"
+    assert re.fullmatch(rf"lastro: a part has failed, in .*{place}: ZeroDivisionError: a defect on purpose", error)
     file = Path(hint.split()[-1])
     assert "Traceback" in file.read_text()
     file.unlink()

@@ -62,6 +62,26 @@ def test_only_the_conditions_that_are_asked_for_count(tmp_path: Path) -> None:
     is_error(lastro("decide", directory, *LEVELS, "--under", "cpu"), 2, "is not FACTOR=LEVEL")
 
 
+@pytest.mark.parametrize(
+    ("choices", "under", "candidates"),
+    [
+        ({"platform": ("runc", "lxc", "docker")}, "platform=runc", ["runc"]),
+        ({"platform": ("runc", "lxc", "docker")}, "platform=runc,lxc", ["runc", "lxc"]),
+        ({"platform": ("runc", "lxc"), "attachment": ("nat", "routed")}, "platform=runc", ["nat", "routed"]),
+        ({"platform": ("runc",)}, "anomaly=none,cpu", ["runc"]),
+    ],
+)
+def test_a_candidate_has_the_name_of_its_levels_though_they_are_asked_for(
+    tmp_path: Path, choices: dict[str, tuple[str, ...]], under: str, candidates: list[str]
+) -> None:
+    """A platform is a condition where a link is left to choose; where nothing is, the question is about platforms."""
+    study = make_study({**choices, "anomaly": ("none", "cpu")}, replicates=6, metrics=METRICS[:3])
+    directory = make_campaign(tmp_path / "c", study, value=value)
+    found = lastro("decide", directory, *LEVELS, "--under", under, "--json").json
+    assert [each["label"] for each in found["candidates"]] == candidates
+    assert found["given"] == ({"platform": "runc"} if "attachment" in choices else {})
+
+
 def test_a_gate_fails_where_none_holds_and_where_nothing_is_decided(tmp_path: Path) -> None:
     directory = campaign(tmp_path)
     for level, code in (("15 Gbit/s", 0), ("40 Gbit/s", 4), ("20.3 Gbit/s", 8)):
@@ -75,7 +95,7 @@ def test_levels_and_cost_are_those_of_the_study_unless_others_are_given(tmp_path
     directory = campaign(tmp_path)
     is_error(lastro("decide", directory), 2, "no service level to decide by")
     is_error(lastro("decide", directory, "--sla", "throughput >= 2 ms"), 2, "is not in Mbit/s")
-    is_error(lastro("decide", directory, "--sla", "speed > 2"), 2, "has no metric 'speed'")
+    is_error(lastro("decide", directory, "--sla", "speed > 2"), 2, "no metric is named 'speed'")
 
 
 @pytest.mark.parametrize("n", [1])

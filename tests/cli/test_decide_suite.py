@@ -87,7 +87,8 @@ def test_service_levels_hold_in_every_study_that_has_their_metric(tmp_path: Path
         assert found.code == code, found.err
         assert [each["label"] for each in found.json["candidates"] if each["keeps_all_levels"]] == kept
     assert "surely keeps the levels of all studies" in lastro(*args).out
-    is_error(lastro("decide", place, "--sla", "speed > 3"), 2, "has no metric 'speed'")
+    every = {each["metric"] for each in lastro("decide", place, "--json").json["studies"]}
+    is_error(lastro("decide", place, "--sla", "speed > 3"), 2, "no metric is named 'speed'", *every)
 
 
 @pytest.mark.parametrize("n", [1])

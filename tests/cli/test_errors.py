@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from lastro.cli import main
+from lastro.cli import COMMANDS, command_parser, main
 from lastro.results.connection import FLEET_FORMAT as NEWEST
 from lastro.results.store import Store
 
@@ -128,6 +128,17 @@ def test_bad_arguments() -> None:
     done = lastro("show", ".", "first")
     assert done.code == 2 and "invalid int value: 'first'" in done.err
     assert lastro("plan").code == 2
+    error = is_error(lastro("results", "x" * 5_000), 2, "xxx…", "name too long")
+    assert len(error) < 400
+
+
+@pytest.mark.parametrize("command", [name for group in COMMANDS.values() for name in group])
+def test_two_hyphens_are_not_a_value_of_any_option(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of which argparse makes an empty list, whatever the type of the option."""
+    parser, _ = command_parser(command)
+    for option in (text for action in parser._actions for text in action.option_strings if text.startswith("--")):
+        assert main([command, f"{option}=--"]) == 2
+        assert f"argument {option}: '--' is not a value" in capsys.readouterr().err
 
 
 # Campaigns that are none, or no longer

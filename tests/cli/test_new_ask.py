@@ -79,7 +79,7 @@ def test_a_wrong_answer_is_one_clear_error_and_nothing_is_written(tmp_path: Path
     for answers, words in (
         (("fierwall",), "did you mean 'firewall'?"),
         (("nat", "dokcer"), "did you mean 'docker'?"),
-        (("nat", "docker", "memory", "speed > 3"), "has no metric 'speed'"),
+        (("nat", "docker", "memory", "speed > 3"), "no metric is named 'speed'"),
         (("nat", "docker", "memory", "throughput > 3 ms"), "is not in Mbit/s"),
         (("nat", "docker", "memory", "", "soon"), "write it as in 30min"),
         (("nat", "docker", "memory", "", "10 s"), "at the least"),

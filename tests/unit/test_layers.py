@@ -61,6 +61,7 @@ PURE = (
     "study",
     "stats",
     "builders.advice",
+    "campaign.outcomes",
     "builders.compare",
     "builders.decision",
     "builders.gate_plan",

@@ -141,8 +141,9 @@ def decide(
 ) -> SlaDecision:
     """Judge every candidate by its valid trials under these levels of the conditions; all that were measured if empty.
 
-    `chosen` are the factors of which a candidate is a choice, by default all that users choose. If the campaign has
-    looked at them by the same levels, its looks have decided, and nothing is tested again.
+    `chosen` are the factors of which a candidate is a choice, by default all that users choose and that are not in
+    `under`; if none is left, those in `under` and those with one level, which then name the candidates. If the campaign
+    has looked at them by the same levels, its looks have decided, and nothing is tested again.
 
     Raises: InputError without a service level, for a level that the study does not have, and with fewer than two
     blocks."""
@@ -151,6 +152,7 @@ def decide(
     rows = [row for row in report.rows if is_under(report, row, under)]
     factors = [factor.name for factor in report.varying]
     usual = [name for name in factors if is_choice(name) and name not in under]
+    usual = usual or [factor.name for factor in report.study.factors if is_choice(factor.name)]
     chosen = chosen or usual
     rest = [name for name in factors if name not in chosen]
     rows, lacking = _meeting(report, rows, required, chosen)

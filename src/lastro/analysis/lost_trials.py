@@ -11,12 +11,13 @@ Sources: Horowitz and Manski, J. Am. Stat. Assoc. 95 (2000) 77-84; Imbens and Ma
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
 
 from lastro.analysis.build import MANY_LOST, decide, describe_points, fit_model
-from lastro.analysis.campaign import Cell, MetricView, Point, Row
+from lastro.analysis.campaign import CampaignResults, Cell, MetricView, Point, Row
 from lastro.analysis.model import LostTrials
 from lastro.results.members import campaigns_of_blocks
 from lastro.stats.contrasts import MeanComparison, compare
@@ -49,8 +50,14 @@ def lost_trials(view: MetricView) -> tuple[LostTrials, ...]:
     """Return bounds for every treatment that lost more than a tenth of its finished trials, or whose baseline did.
 
     The largest fraction of lost trials is first."""
+    ended = _ended(view.report)
     known = {
-        row.treatment.index: _Known(row, cell, {p.block: p for p in cell.points}, _lost_blocks(view, row, cell))
+        row.treatment.index: _Known(
+            row,
+            cell,
+            values := {p.block: p for p in cell.points},
+            frozenset(ended[row.treatment.index] - values.keys()),
+        )
         for row, cell in view
         if cell.points and not cell.bounded
     }
@@ -65,13 +72,16 @@ def lost_trials(view: MetricView) -> tuple[LostTrials, ...]:
     return tuple(sorted(found, key=lambda each: -each.lost / each.trials))
 
 
-def _lost_blocks(view: MetricView, row: Row, cell: Cell) -> frozenset[int]:
-    """Return the blocks of the trials that stayed invalid, and of valid trials without a value of the metric."""
-    index = row.treatment.index
-    found = {a.block for a in view.report.attempts if a.treatment == index and a.valid}
-    invalid = view.report.invalid_attempts
-    found |= {a.block for a in invalid if a.treatment.index == index and a.trial_state == "invalid"}
-    return frozenset(found - {point.block for point in cell.points})
+def _ended(report: CampaignResults) -> Mapping[int, set[int]]:
+    """Return for each treatment the blocks of its valid trials, and of those that stayed invalid."""
+    found = defaultdict[int, set[int]](set)
+    for attempt in report.attempts:
+        if attempt.valid:
+            found[attempt.treatment].add(attempt.block)
+    for invalid in report.invalid_attempts:
+        if invalid.trial_state == "invalid":
+            found[invalid.treatment.index].add(invalid.block)
+    return found
 
 
 def _compared(

@@ -129,15 +129,16 @@ def _platform(row: Row) -> str:
 
 def _levels_of(reports: Mapping[str, CampaignResults], texts: Sequence[str]) -> dict[str, list[ServiceLevel]]:
     found: dict[str, list[ServiceLevel]] = {name: [] for name in reports}
+    metrics = [metric for report in reports.values() for metric in report.metrics]
     for text in texts:
-        refused = []
+        n_refused = 0
         for name, report in reports.items():
             try:
                 found[name].append(ServiceLevel.parse(text, report.metrics))
-            except InputError as error:
-                refused.append(error)
-        if len(refused) == len(reports):
-            raise refused[0]
+            except InputError:
+                n_refused += 1
+        if n_refused == len(reports):
+            ServiceLevel.parse(text, metrics)  # the error names the metrics of all studies
     for name, report in reports.items():
         own = [f"{metric} {level}" for metric, level in report.study.sla.items()]
         found[name] = found[name] or [ServiceLevel.parse(text, report.metrics) for text in own]

@@ -102,6 +102,7 @@ class Anomaly(Part):
         """Refuse a part that has the hook's former name: its trials would be valid without a check of the dose.
 
         Raises: ImportError, which keeps the part out with its reason."""
+        super().__init_subclass__()
         if "_too_little" in vars(cls):
             raise ImportError(f"{cls.__module__}.{cls.__name__}: rename _too_little to too_little")
 

@@ -20,7 +20,7 @@ from lastro import __version__
 from lastro.analysis.campaign import MeasuredIn
 from lastro.analysis.claims.load import claims_copy
 from lastro.app.contents import claims_of
-from lastro.app.documents import CAMPAIGN, documents
+from lastro.app.documents import documents
 from lastro.app.private import private
 from lastro.builders import crate_readme as crate_words
 from lastro.builders.crate import METADATA, Author, Crate, CrateCampaign, CrateFile, metadata
@@ -30,6 +30,7 @@ from lastro.errors import InputError, OutputError
 from lastro.files import open_directory
 from lastro.results.bundle_archive import MANIFEST, write_zip
 from lastro.results.copied import Clean, cleaned, copy_store
+from lastro.results.database import IN_BUNDLE
 from lastro.results.read import CampaignData, load_campaign, shared
 from lastro.results.rows import Attempt
 from lastro.results.store import Store
@@ -85,10 +86,10 @@ def write_bundle(directory: Path, output: Path, wanted: BundleOptions) -> Finish
     _check_output(output, as_zip=as_zip)
     with _staged(output) as stage:
         whole = stage / "crate"
-        copies = (_copy(directory, member, whole / CAMPAIGN, wanted) for member in _members(directory))
+        copies = (_copy(directory, member, whole / IN_BUNDLE, wanted) for member in _members(directory))
         campaigns = [copy for copy in copies if copy is not None]
         if suites.is_suite(directory):
-            _copy_index(directory, whole / CAMPAIGN, wanted)
+            _copy_index(directory, whole / IN_BUNDLE, wanted)
         crate = _crate(directory, campaigns, wanted)
         files = _fill(whole, crate)
         size = sum((whole / name).stat().st_size for name in files)
@@ -166,7 +167,7 @@ def _copy(directory: Path, member: SuiteStudy | None, target: Path, wanted: Bund
     _copy_study(directory, source, data.study.name, data.study.source, target)
     states = [trial.state for trial in data.trials]
     return CrateCampaign(
-        folder=f"{CAMPAIGN}/{member.name}" if member else CAMPAIGN,
+        folder=f"{IN_BUNDLE}/{member.name}" if member else IN_BUNDLE,
         name=data.study.name,
         title=data.study.title,
         trials=len(states),
@@ -201,7 +202,7 @@ def _places(directory: Path, store: Store) -> dict[str, str]:
     files = [provenance.get(key, {}).get("file", "") for provenance in recorded for key in _FILES]
     named = (store.study.file, floor, *files)
     places = {place: Path(place).name for place in map(str, named) if Path(place).is_absolute()}
-    return places | {str(directory.resolve()): CAMPAIGN, str(directory.absolute()): CAMPAIGN}
+    return places | {str(directory.resolve()): IN_BUNDLE, str(directory.absolute()): IN_BUNDLE}
 
 
 def _copy_study(whole: Path, source: Path, name: str, text: str, target: Path) -> None:
@@ -213,7 +214,7 @@ def _copy_study(whole: Path, source: Path, name: str, text: str, target: Path) -
 
 def _copy_index(directory: Path, target: Path, wanted: BundleOptions) -> None:
     suite = suites.read(directory)
-    found = [private({}, {str(directory.resolve()): CAMPAIGN}, anonymous=wanted.anonymous)]
+    found = [private({}, {str(directory.resolve()): IN_BUNDLE}, anonymous=wanted.anonymous)]
     for member in suite.studies:
         if suites.begun(directory, member):
             with Store.open(directory / member.name, readonly=True) as store:

@@ -15,6 +15,7 @@ from lastro.app.contents import content_from, suite_section
 from lastro.builders.data.encoder import encode
 from lastro.campaign import suite as suites
 from lastro.plain import json_text, without_controls
+from lastro.results.database import IN_BUNDLE
 from lastro.results.read import CampaignData, load_campaign
 from lastro.results.store import Store
 from lastro.words.language import Language
@@ -22,7 +23,6 @@ from lastro.words.language import Language
 if TYPE_CHECKING:
     from lastro.builders.content import Content
 
-CAMPAIGN = "campaign"
 REPORT = "report"
 RECORD = "record"
 _DIGITS = 5
@@ -36,7 +36,7 @@ def documents(bundle: Path, say: Language) -> Iterator[Document]:
     """Yield (name, contents) of every file that follows from the campaign or the suite in a bundle.
 
     Raises: StoreError when its database is damaged."""
-    home = bundle / CAMPAIGN
+    home = bundle / IN_BUNDLE
     if not suites.is_suite(home):
         yield from _of_campaign(home, "", say)
         return
@@ -49,14 +49,14 @@ def documents(bundle: Path, say: Language) -> Iterator[Document]:
         if suites.begun(home, member):
             content = yield from _of_campaign(home / member.name, f"{member.name}/", say)
         sections.append(suite_section(home, member, content, f"{member.name}/report.html"))
-    page = html(suite_blocks(suite.label, suite.description, sections, say), say, CAMPAIGN)
+    page = html(suite_blocks(suite.label, suite.description, sections, say), say, IN_BUNDLE)
     yield f"{REPORT}/report.html", _text(page)
 
 
 def _of_campaign(directory: Path, inner: str, say: Language) -> Generator[Document, None, Content]:
     """Yield the documents of one campaign, and return the content of its report. `inner` is its folder in a suite."""
     with Store.open(directory, readonly=True) as store:
-        data = replace(load_campaign(store), directory=f"{CAMPAIGN}/{inner}".rstrip("/"))
+        data = replace(load_campaign(store), directory=f"{IN_BUNDLE}/{inner}".rstrip("/"))
         yield from _records(data, store, f"{RECORD}/{inner}")
     claims = directory / "claims.toml"
     content = content_from(data, claims if claims.is_file() else None, say)

@@ -12,10 +12,11 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from lastro.app.bundle import versions
-from lastro.app.documents import CAMPAIGN, RECORD, REPORT, documents
+from lastro.app.documents import RECORD, REPORT, documents
 from lastro.builders.crate import METADATA, software_id
 from lastro.errors import InputError, OutputError
 from lastro.results.bundle_archive import MANIFEST, BundleArchive, DamagedFile, chunks, content, digest, opened
+from lastro.results.database import DB_NAME, IN_BUNDLE
 from lastro.shapes import MOST_VALUES, n_values, parsed
 from lastro.words.language import LANGUAGES, Language, language
 
@@ -67,7 +68,7 @@ def verify(place: Path) -> Verification:
         description = _description(place, bundle)
         found = Verification(_versions(description), versions())
         expected = _check_hashes(bundle, description, found)
-        if expected and not any(_is_in(finding.file, CAMPAIGN) for finding in found.damaged):
+        if expected and not any(_is_in(finding.file, IN_BUNDLE) for finding in found.damaged):
             with _campaign_of(place, bundle) as folder:
                 _rebuild(bundle, folder, _language(description), expected, found)
     return found
@@ -85,7 +86,7 @@ def _description(place: Path, bundle: BundleArchive) -> dict[str, dict[str, Any]
     for name in (METADATA, MANIFEST):
         if name not in bundle.sizes:
             raise InputError(f"{place} is not a Lastro bundle: it has no {name}", _HINT)
-    if not any(PurePosixPath(name).name == "campaign.db" for name in bundle.sizes if _is_in(name, CAMPAIGN)):
+    if not any(PurePosixPath(name).name == DB_NAME for name in bundle.sizes if _is_in(name, IN_BUNDLE)):
         raise InputError(f"{place} is not a Lastro bundle: it has no campaign", _HINT)
     if bundle.sizes[METADATA] > _MOST_TEXT_BYTES:
         raise InputError(f"{place}: {METADATA} has {bundle.sizes[METADATA]} bytes", "do not use this bundle")
@@ -194,7 +195,7 @@ def _campaign_of(place: Path, bundle: BundleArchive) -> Iterator[Path]:
         try:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="lastro-verify-")))
             for name in bundle.sizes:
-                if _is_in(name, CAMPAIGN):
+                if _is_in(name, IN_BUNDLE):
                     (folder / name).parent.mkdir(parents=True, exist_ok=True)
                     with (folder / name).open("wb") as target:
                         target.writelines(chunks(bundle, name))

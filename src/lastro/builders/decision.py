@@ -327,12 +327,12 @@ def _left_out(decision: SlaDecision) -> Iterator[str]:
 
 def _unanswered(decision: SlaDecision, say: Language) -> Iterator[str]:
     fraction = Fraction.of(decision.report.study)
-    chosen = decision.candidates[0].levels
-    of_study = math.prod(len(factor.levels) for factor in decision.report.study.factors if factor.name in chosen)
-    if fraction and (absent := of_study - len(decision.candidates) - len(decision.lacking)):
+    known = [each.levels for each in (*decision.candidates, *decision.lacking)]
+    of_study = math.prod(len({own[name] for own in known}) for name in known[0])
+    if fraction and (absent := of_study - len(known)):
         yield say(
             "{n} of {all} combinations of {factors} are not in the fraction",
-            n=absent, all=of_study, factors=joined(list(chosen), say),
+            n=absent, all=of_study, factors=joined(list(known[0]), say),
         )  # fmt: skip
     for candidate, odds in zip(decision.candidates, decision.choice.odds, strict=True):
         if odds.missing:

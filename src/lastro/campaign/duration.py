@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lastro import registry
-from lastro.errors import LastroError
+from lastro.errors import LastroError, Unavailable
 from lastro.results.store import Store
 from lastro.scenarios.base import Config, Scenario
 from lastro.study import design
@@ -28,6 +28,7 @@ _SESSION_S = 1.5  # approximate: lock the host, collect facts about it and its t
 EMULATED_TRIAL_S = 15.0  # measured with chains on a processor of 2.6 GHz: 12 to 17 s
 _EMULATED_BOOT_S = 60.0  # approximate: of each guest, one after the other
 _REPORT_S = 6.0  # approximate: results, figures and the page
+_LONGEST_S = 1e9  # of a trial
 _KINDS = ("platform", "instrument")  # of parts that a study may find missing on this host
 
 
@@ -69,10 +70,17 @@ def forecast(
     return Forecast(
         session_s=emulated * _EMULATED_BOOT_S + (_SESSION_S if scenario.needs_root else 0.0),
         probing_s=scenario.probing_s(configs) if probing_s is None else probing_s,
-        calibrations_s=sum(scenario.duration_s(config) + more_s for config in calibrations.values()),
-        trials_s=study.design.replicates * sum(scenario.duration_s(config) + more_s for config in configs),
+        calibrations_s=sum(_duration_s(scenario, config) + more_s for config in calibrations.values()),
+        trials_s=study.design.replicates * sum(_duration_s(scenario, config) + more_s for config in configs),
         report_s=_REPORT_S if scenario.needs_root else 0.0,
     )
+
+
+def _duration_s(scenario: type[Scenario], config: Config) -> float:
+    found = scenario.duration_s(config)
+    if isinstance(found, int | float) and 0 <= found <= _LONGEST_S:
+        return found
+    raise Unavailable(f"scenario {scenario.name} expects a trial to last {found!r} s", "correct its duration_s")
 
 
 def missing(store: Store) -> set[str]:
@@ -119,7 +127,7 @@ def expected_s(
     if scenario is None:
         return dict.fromkeys((row.index for row in treatments), 0.0)
     more_s = EMULATED_TRIAL_S if emulated else 0.0
-    return {row.index: scenario.duration_s(configuration(study, row)) + more_s for row in treatments}
+    return {row.index: _duration_s(scenario, configuration(study, row)) + more_s for row in treatments}
 
 
 def scenario_of(study: Study) -> type[Scenario] | None:

@@ -4,19 +4,18 @@ A call is plain data, so it may come from another process (`campaign.testbed_wor
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
+from lastro.campaign.outcomes import storable
 from lastro.campaign.quiet import QuietHosts
 from lastro.errors import HostError, TrialError
 from lastro.platforms.base import Availability
 from lastro.results.samples import Outcome
 from lastro.scenarios.base import Config, Scenario
-from lastro.shapes import MOST_MEASURED, is_measurable
 
 Event = tuple[str, str, str]  # UTC time, kind, text
 
@@ -170,20 +169,6 @@ def _outcome(scenario: Scenario, config: Config, calibrations: Mapping[str, Any]
         if isinstance(error.__context__, TrialError) and error.__context__ is not error.__cause__:
             reasons.append(f"after: {error.__context__}")  # what went wrong first, when the clean-up failed too
         return Outcome(invalid_because=reasons)
+    outcome = storable(outcome)
     scenario.judge_apparatus(outcome)
-    _drop_impossible(outcome)
     return outcome
-
-
-def _drop_impossible(outcome: Outcome) -> None:
-    """Invalidate a trial with a number that a broken tool has made up: one would make a mean meaningless.
-
-    Numbers that no campaign can hold are not stored."""
-    for name, value in outcome.measurements.items():
-        if not is_measurable(value):
-            outcome.invalidate([f"{name} is {value}"])
-            outcome.measurements[name] = value if math.isinf(value) else math.nan
-    for series in [*outcome.series]:
-        if worst := [value for value in series.values if math.isfinite(value) and abs(value) > MOST_MEASURED]:
-            outcome.invalidate([f"the series {series.name} has {worst[0]}"])
-            outcome.series.remove(series)

@@ -85,8 +85,11 @@ def main(argv: list[str] | None = None) -> int:
 
 def _complain(message: str, hint: str | None = None) -> None:
     """Print an error and its hint. If standard error cannot be written, the exit code alone reports the error."""
+    import re
+
+    text = "\n        ".join([f"lastro: {message}", *(hint or "").splitlines()])
     try:
-        print("\n        ".join([f"lastro: {message}", *(hint or "").splitlines()]), file=sys.stderr)
+        print(re.sub(r"(\S{200})\S{200,}", r"\1…", text), file=sys.stderr)
     except OSError:
         return
 
@@ -153,6 +156,7 @@ def module_name(command: str) -> str:
 
 
 def _run_command(name: str, rest: list[str]) -> int:
+    from lastro.cli._failures import failure
     from lastro.errors import LastroError
     from lastro.interrupts import exit_code, raise_interrupts
 
@@ -171,16 +175,9 @@ def _run_command(name: str, rest: list[str]) -> int:
     except (BrokenPipeError, UnwritableOutput):
         raise
     except Exception as error:
-        if _lacks_memory(error):
-            _complain("out of memory")
-            return 1
-        if ended_by := _hidden_interrupt(error):
-            _complain("interrupted")
-            return ended_by
-        if refused := _refused(error):
-            _complain(refused, "finished trials are safe: see what the host lacks, and run the command again")
-            return 3
-        return _unexpected(error)
+        code, message, hint = failure(error)
+        _complain(message, hint)
+        return code
 
 
 def _check_surroundings() -> None:
@@ -199,6 +196,9 @@ def _check_surroundings() -> None:
 
 def _parse_and_run(name: str, rest: list[str]) -> int:
     parser, module = command_parser(name)
+    for option, _, value in (word.partition("=") for word in rest):
+        if option.startswith("--") and value == "--":  # of which argparse would make an empty list
+            parser.error(f"argument {option}: '--' is not a value")
     args, unknown = parser.parse_known_args(rest)
     if unknown:
         from lastro.errors import did_you_mean
@@ -207,12 +207,17 @@ def _parse_and_run(name: str, rest: list[str]) -> int:
         option = unknown[0].partition("=")[0]
         hint = f"; {did_you_mean(option, known)}" if option.startswith("--") else ""
         parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
-    if getattr(args, "trust", False):
-        from lastro.files import trusting
+    from contextlib import ExitStack
 
-        with trusting():
+    with ExitStack() as stack:
+        if getattr(args, "trust", False):
+            from lastro.files import trusting
+
+            stack.enter_context(trusting())
+        try:
             return int(module.run(args))
-    return int(module.run(args))
+        except SystemExit as error:  # no command of Lastro ends so, but a part may
+            raise RuntimeError("it ended the program") from error
 
 
 def _discard_output() -> None:
@@ -240,62 +245,3 @@ def command_parser(name: str) -> tuple[argparse.ArgumentParser, ModuleType]:
             "--trust", action="store_true", help="as root, also write to directories that other users own or can change"
         )
     return parser, module
-
-
-def _lacks_memory(error: BaseException | None) -> bool:
-    """Return whether an error means that memory ran out.
-
-    For threads and modules that fail to load, only the text of the error shows it."""
-    words = ("failed to map segment", "Cannot allocate memory", "can't start new thread")
-    while error is not None:
-        if isinstance(error, MemoryError) or any(word in str(error) for word in words):
-            return True
-        error = error.__cause__ or error.__context__
-    return False
-
-
-def _refused(error: BaseException | None) -> str:
-    """Describe what the host has run out of, or cannot do any more; empty for any other error.
-
-    Any call may fail so, also in a library, and none of them is a defect of Lastro."""
-    import errno
-
-    of_host = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EMFILE, errno.ENFILE, errno.EAGAIN}
-    while error is not None:
-        if isinstance(error, OSError) and error.errno in of_host:
-            return f"{error.filename or 'this host'}: {error.strerror}"
-        error = error.__cause__ or error.__context__
-    return ""
-
-
-def _hidden_interrupt(error: BaseException | None) -> int:
-    """Return the exit code of an interrupt that a library turned into an error of its own, or 0.
-
-    A library in another language may keep no more than the name of the interrupt, in the text of its error; Python
-    makes it the cause of another error while it creates a class. An error that has an interrupt as its context is a
-    defect of the clean-up."""
-    from lastro.interrupts import EXIT_CODES, exit_code
-
-    while error is not None:
-        if isinstance(error.__cause__, KeyboardInterrupt):
-            return exit_code(error.__cause__)
-        for kind, code in EXIT_CODES.items():
-            if f"{kind.__name__}:" in str(error):
-                return code
-        error = error.__cause__ or error.__context__
-    return 0
-
-
-def _unexpected(error: Exception) -> int:
-    """Report a defect of Lastro: one line for the user, and the traceback in a file to attach to a bug report."""
-    import tempfile
-    import traceback
-
-    try:
-        with tempfile.NamedTemporaryFile("w", prefix="lastro-defect-", suffix=".txt", delete=False) as file:
-            traceback.print_exception(error, file=file)
-        hint = f"please report it and attach {file.name}"
-    except OSError as full:
-        hint = f"please report it; its details cannot be written: {full.strerror}"
-    _complain(f"this is a bug in Lastro: {type(error).__name__}: {error}", hint)
-    return 1

@@ -20,7 +20,7 @@ from typing import Any
 from lastro.errors import InputError, StoreError
 from lastro.files import has_plain
 from lastro.results.columns import META, wrong
-from lastro.results.database import DB_NAME, FLEET_SCHEMA, SCHEMA, damaged, translated
+from lastro.results.database import DB_NAME, FLEET_SCHEMA, IN_BUNDLE, SCHEMA, damaged, translated
 
 FORMAT = 3  # 2: a study may stop sequentially, and then grows by blocks; 3: a series may be a histogram
 FLEET_FORMAT = 4  # of a campaign with several testbeds, which has more tables
@@ -169,7 +169,12 @@ def _require_file(file: Path) -> None:
         if stat.S_ISREG(found.st_mode):
             return
         why = "is a symbolic link" if stat.S_ISLNK(found.st_mode) else "is not a regular file"
-    raise InputError(f"{file.parent} holds no campaign ({DB_NAME} {why})", "give the directory that `lastro run` named")
+    hint, bundled = "give the directory that `lastro run` named", file.parent / IN_BUNDLE
+    if file.parent.is_file():
+        hint = f"it is a file: of a bundle, unpack it and give its directory {IN_BUNDLE}"
+    elif os.path.lexists(bundled / DB_NAME):
+        hint = f"of this bundle, give {bundled}"
+    raise InputError(f"{file.parent} holds no campaign ({DB_NAME} {why})", hint)
 
 
 def _require_plain_beside(directory: Path) -> None:

@@ -15,6 +15,7 @@ from lastro.plain import plain
 from lastro.study.design import Treatment, Trial
 
 DB_NAME = "campaign.db"
+IN_BUNDLE = "campaign"  # the directory of the campaign in a bundle
 _LONGEST = 400  # characters of a reason
 
 SCHEMA = """

@@ -308,10 +308,10 @@ def _minute(at_utc: str) -> str:
 
 def _readable(notes: dict[str, object]) -> str:
     """Format notes as JSON, or a replacement if no reader would accept them: the campaign must remain readable."""
-    text = json.dumps(notes)
     try:
+        text = json.dumps(notes)
         parsed(text)
-    except ValueError as error:
+    except (ValueError, TypeError, RecursionError) as error:  # the last two: what is no JSON, from a part
         text = json.dumps({"notes": f"were not kept: their JSON {error}"})
     return text
 

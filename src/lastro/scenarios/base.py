@@ -20,6 +20,7 @@ from lastro.results.additions import ScenarioFigure, SizedFactor
 from lastro.results.samples import Metric, Outcome
 from lastro.study.levels import hops, option_value, part_level, part_name, split_options
 from lastro.study.model import NAME_PATTERN, Level, ScenarioSchema, Setting, Study
+from lastro.study.parts import check_declared
 
 if TYPE_CHECKING:
     from lastro.host.ledger import Session
@@ -80,6 +81,14 @@ class Declaration(ABC):
     figures: ClassVar[tuple[ScenarioFigure, ...]] = ()
     sized: ClassVar[SizedFactor | None] = None
     roles: ClassVar[tuple[str, ...]] = ("dut",)  # of the testbed that it uses; a three-node testbed has more
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        texts = dict.fromkeys(("parts", "leads", "roles"), str)
+        tuples = {"settings": Setting, "metrics": Metric, "figures": ScenarioFigure, **texts}
+        check_declared(cls, tuples, {"requirements": Requirements, "sized": SizedFactor | None})
+        if unknown := set(cls.parts) - registry.KINDS.keys():
+            raise TypeError(f"{cls.__name__}.parts: there are no parts of kind {', '.join(sorted(unknown))}")
 
     @classmethod
     def part_names(cls, kind: str) -> frozenset[str]:
@@ -206,7 +215,11 @@ class Scenario(Declaration, OnTestbed):
         """Return whether the host of the treatment can run it."""
         if self.guests and (name := guest_of(config)) not in self.guests:
             return Availability(f"the testbed has no guest named '{name}'", f"add a table [guests.{name}] to its file")
-        return self.at(config).availability(config)
+        found: object = self.at(config).availability(config)
+        texts = (found.reason, found.remedy) if isinstance(found, Availability) else (found,)
+        if isinstance(found, Availability) and all(isinstance(text, str | None) for text in texts):
+            return found
+        return Availability(f"scenario {self.name} does not say whether it can run: {texts!r}", "correct the scenario")
 
     @abstractmethod
     def availability(self, config: Config) -> Availability:
@@ -356,6 +369,22 @@ def _options(kind: str, names: frozenset[str]) -> dict[str, dict[str, Setting[An
     return {name: {option.name: option for option in options} for name, options in offered.items() if options}
 
 
-def schemas() -> dict[str, ScenarioSchema]:
-    """Return the schema of every known scenario by its name."""
-    return {name: schema(registry.get(Scenario, name)) for name in registry.parts("scenario")}
+class Schemas(Mapping[str, ScenarioSchema]):
+    """The schemas of all scenarios by name, each made when it is asked for. One that is broken hides no other.
+
+    Raises: as `registry.get`, for a scenario whose module cannot be used."""
+
+    def __getitem__(self, name: str) -> ScenarioSchema:
+        if name not in registry.parts("scenario"):
+            raise KeyError(name)
+        return schema(registry.get(Scenario, name))
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name, info in registry.parts("scenario").items() if info.cls)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def schemas() -> Mapping[str, ScenarioSchema]:
+    return Schemas()

@@ -19,8 +19,12 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import NormalDist
+from typing import TYPE_CHECKING
 
 from lastro.stats.intervals import sample_mean
+
+if TYPE_CHECKING:
+    from lastro.stats._projections import Floats
 
 LEAST_FACTOR = 1.1  # of a variance that is worth mentioning
 LEAST = 8  # trials in a row: with fewer, there is no estimate
@@ -84,9 +88,11 @@ def p_within_blocks(
 
     n = min(len(values), _MOST)
     whole = [treatments[:n], blocks[:n]] if len(set(blocks[:n])) < n else [treatments[:n]]
-    columns = np.array([[name == own for own in each] for each in whole for name in dict.fromkeys(each)], dtype=float)
-    basis, sizes, _ = np.linalg.svd(columns.T, full_matrices=False)
-    basis = basis[:, sizes > _ALIASED * sizes[0]]
+    columns, *others = sorted(map(_indicators, whole), key=lambda each: -each.shape[1])
+    basis = columns / np.sqrt(columns.sum(axis=0))
+    for other in others:  # the fewer columns; the singular vectors of a matrix of all would take seconds
+        more, sizes, _ = np.linalg.svd(other - basis @ (basis.T @ other), full_matrices=False)
+        basis = np.hstack([basis, more[:, sizes > _ALIASED * math.sqrt(n)]])
     y, df = np.array(values[:n]), n - basis.shape[1]
     y = y - y.mean()
     left = y - basis @ (basis.T @ y)
@@ -98,6 +104,14 @@ def p_within_blocks(
     first, second = float(np.trace(steps)), float(np.sum(steps**2))
     sd = math.sqrt(2 * (df * second - first**2) / (df**2 * (df + 2)))
     return NormalDist().cdf((float(np.sum(np.diff(left) ** 2)) / squares - first / df) / sd)
+
+
+def _indicators(names: Sequence[Hashable]) -> Floats:
+    """Return a column for each name, which is 1 where it stands and else 0."""
+    import numpy as np
+
+    codes = {name: at for at, name in enumerate(dict.fromkeys(names))}
+    return np.eye(len(codes))[[codes[name] for name in names]]
 
 
 def variance_factor(lag1: float, places: Sequence[int]) -> float:

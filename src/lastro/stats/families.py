@@ -34,7 +34,7 @@ _DIRECTIONS = 16_384  # at random on the sphere: the critical values of Tukey's 
 _NODES = 128
 _MANY = 512  # estimates: independent directions of more would take seconds to find, and more memory than a reader has
 _ALIASED = 1e-8
-_DF_DIGITS = 3  # so that few critical values need to be found; fewer degrees of freedom are on the safe side
+_DF_DIGITS = 3  # so that few critical values need to be found: they change by a thousandth at most, to the safe side
 _SEED = 1953
 
 
@@ -93,9 +93,9 @@ def _p(one: CellEstimate) -> float:
 
 
 def _in_few_digits(df: float) -> float:
-    """Return degrees of freedom rounded down, where they are so many that it hardly matters."""
-    step = 10.0 ** (math.floor(math.log10(df)) + 1 - _DF_DIGITS) if df >= 10**_DF_DIGITS else 0
-    return math.floor(df / step) * step if step else df
+    """Return degrees of freedom rounded down; whole numbers stay, whatever rounding has made of their last digits."""
+    scale = 10.0 ** (_DF_DIGITS - 1 - math.floor(math.log10(df)))
+    return math.floor(df * scale + _ALIASED) / scale
 
 
 class Family:

@@ -215,7 +215,8 @@ def _part_with_options(schema: ScenarioSchema, kind: str, raw: str) -> str:
         raise FieldError(f"no {kind} is named {shown(name)}", partial(did_you_mean, name, schema.parts[kind]))
     known = schema.options.get(kind, {}).get(name, {})
     if not texts or "" in texts.values():
-        raise FieldError(f"{shown(raw)} needs OPTION=VALUE after the colon", ", ".join(known))
+        offered = f"options of {name}: {', '.join(known) or 'none'}"
+        raise FieldError(f"{shown(raw)} needs OPTION=VALUE after the colon", offered)
     for option, text in texts.items():
         if option not in known:
             raise FieldError(f"{kind} {name} has no option {shown(option)}", partial(did_you_mean, option, known))

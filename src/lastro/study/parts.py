@@ -3,10 +3,47 @@
 from __future__ import annotations
 
 from abc import ABC
+from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any, ClassVar
 
 from lastro.requirements import NOTHING, Requirements
+from lastro.results.samples import Metric
+from lastro.shapes import MisshapenData, made
 from lastro.study.model import Level, Setting
+
+
+def check_declared(cls: type, tuples: Mapping[str, Any], single: Mapping[str, Any]) -> None:
+    """Check what a class declares, {name: type}, since whoever reads it relies on its type. Raises: TypeError."""
+    own = vars(cls)
+    for name in tuples.keys() & own.keys():
+        if isinstance(values := own[name], property):
+            continue
+        if not isinstance(values, tuple) or not all(isinstance(each, tuples[name]) for each in values):
+            raise TypeError(f"{cls.__name__}.{name} must be a tuple of {_name(tuples[name])}, and is {values!r}")
+        for each in values:
+            if isinstance(each, Metric | Setting) and (wrong := _wrong(each)):
+                raise TypeError(f"{cls.__name__}.{name}: {each.name!r}: {wrong}")
+    for name in single.keys() & own.keys():
+        if not isinstance(own[name], single[name]):
+            raise TypeError(f"{cls.__name__}.{name} must be {_name(single[name])}, and is {own[name]!r}")
+
+
+def _name(kind: Any) -> str:
+    return getattr(kind, "__name__", str(kind))
+
+
+def _wrong(declared: Metric | Setting[Any]) -> str:
+    """Return what is wrong with the types in a metric or a setting; empty if nothing is."""
+    try:
+        if isinstance(declared, Metric):
+            made(Metric, asdict(declared))
+            return ""
+        made(tuple[str, ...], [declared.name, declared.summary, *declared.choices])
+        made(bool | int | float | str, declared.default)
+        return "" if declared.check is None or callable(declared.check) else "its check cannot be called"
+    except (MisshapenData, TypeError) as error:
+        return str(error)
 
 
 class Part(ABC):
@@ -19,6 +56,10 @@ class Part(ABC):
     summary: ClassVar[str]
     requirements: ClassVar[Requirements] = NOTHING  # of the host; `lastro setup` installs them
     options: ClassVar[tuple[Setting[Any], ...]] = ()
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        check_declared(cls, {"options": Setting, "metrics": Metric}, {"requirements": Requirements})
 
     def __init__(self, **chosen: Level) -> None:
         self.chosen: dict[str, Level] = {option.name: option.default for option in self.options} | chosen

@@ -192,7 +192,7 @@ class StudyFile(StrictTable):
     require: dict[str, ARequirement] = Field(
         default_factory=dict, description="What a candidate must have: property = true, false or '>= 8'."
     )
-    wish: dict[str, bool | OneLine] = Field(
+    wish: dict[str, ARequirement] = Field(
         default_factory=dict, description="What decides between candidates of like cost: as in [require]."
     )
     profiles: ProfilesTable = Field(default_factory=ProfilesTable)
@@ -202,6 +202,7 @@ _WANTED = {
     "string_type": "a string",
     "int_type": "a whole number",
     "float_type": "a number",
+    "bool_type": "true or false",
     "list_type": "a list",
     "tuple_type": "a list",
     "dict_type": "a table",

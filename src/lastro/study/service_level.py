@@ -102,5 +102,5 @@ class Cost:
 def _named(name: str, metrics: Sequence[Metric]) -> Metric:
     names = [metric.name for metric in metrics]
     if name not in names:
-        raise InputError(f"this campaign has no metric '{name}'", did_you_mean(name, names))
+        raise InputError(f"no metric is named '{name}'", did_you_mean(name, names))
     return metrics[names.index(name)]

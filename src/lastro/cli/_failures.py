@@ -1,0 +1,89 @@
+"""What an exception means that no command expects: for the user, for the author of a part, or for Lastro."""
+
+from __future__ import annotations
+
+import errno
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+
+from lastro.interrupts import EXIT_CODES, exit_code
+from lastro.plain import plain
+
+_NO_MEMORY = ("failed to map segment", "Cannot allocate memory", "can't start new thread")
+_OF_HOST = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EMFILE, errno.ENFILE, errno.EAGAIN}
+
+
+def failure(error: Exception) -> tuple[int, str, str | None]:
+    """Return the exit code, the message and the hint. A traceback goes to a file, to be attached to a report."""
+    if _lacks_memory(error):
+        return 1, "out of memory", None
+    if ended_by := _hidden_interrupt(error):
+        return ended_by, "interrupted", None
+    if refused := _refused(error):
+        return 3, refused, "finished trials are safe: see what the host lacks, and run the command again"
+    registry = sys.modules.get("lastro.registry")
+    what = f"{type(error).__name__}: {plain(_text(error))}"
+    if registry and (place := next(filter(None, map(registry.culprit, _chain(error))), "")):
+        return 1, f"a part has failed, in {place}: {what}", f"correct it; {_written(error)}"
+    if registry and (elsewhere := ", ".join(registry.foreign())):  # what they return may be nonsense
+        hint = f"try it without {elsewhere}; if it fails again, please report it; {_written(error)}"
+        return 1, f"this is a bug in Lastro, or in a part from elsewhere: {what}", hint
+    return 1, f"this is a bug in Lastro: {what}", f"please report it; {_written(error)}"
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _text(error: BaseException) -> str:
+    with suppress(Exception):  # the error of a part may fail to say what it is
+        return str(error)
+    return ""
+
+
+def _lacks_memory(error: BaseException) -> bool:
+    """Return whether an error means that memory ran out.
+
+    For threads and modules that fail to load, only the text of the error shows it."""
+    return any(isinstance(e, MemoryError) or any(word in _text(e) for word in _NO_MEMORY) for e in _chain(error))
+
+
+def _refused(error: BaseException) -> str:
+    """Describe what the host has run out of, or cannot do any more; empty for any other error.
+
+    Any call may fail so, also in a library, and none of them is a defect of Lastro."""
+    found = (each for each in _chain(error) if isinstance(each, OSError) and each.errno in _OF_HOST)
+    return next((f"{each.filename or 'this host'}: {each.strerror}" for each in found), "")
+
+
+def _hidden_interrupt(error: BaseException) -> int:
+    """Return the exit code of an interrupt that a library turned into an error of its own, or 0.
+
+    A library in another language may keep no more than the name of the interrupt, in the text of its error; Python
+    makes it the cause of another error while it creates a class. An error that has an interrupt as its context is a
+    defect of the clean-up."""
+    for each in _chain(error):
+        if isinstance(each.__cause__, KeyboardInterrupt):
+            return exit_code(each.__cause__)
+        for kind, code in EXIT_CODES.items():
+            if f"{kind.__name__}:" in _text(each):
+                return code
+    return 0
+
+
+def _written(error: BaseException) -> str:
+    """Write the traceback of an error to a new file; return where it is, or why there is none."""
+    import tempfile
+    import traceback
+
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", prefix="lastro-defect-", suffix=".txt", delete=False, encoding="utf-8", errors="replace"
+        ) as file:
+            traceback.print_exception(error, file=file)
+    except OSError as full:
+        return f"the traceback cannot be written: {full.strerror}"
+    return f"the traceback is in {file.name}"
