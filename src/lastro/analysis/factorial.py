@@ -78,11 +78,7 @@ def _order(data: MetricValues) -> int:
 
 def spread_notes(data: MetricValues) -> tuple[Note, ...]:
     """Return a note on the ratio of the largest spread of a treatment to the smallest; empty without one."""
-    if data.model is None or not data.model.has_noise:
-        return ()
-    residuals = data.model.residuals
-    known = residuals.freedom > 0
-    variances = residuals.squares[known] / residuals.freedom[known]
+    variances = data.model.own_variances if data.model is not None else ()
     if len(variances) < 2 or min(variances) <= 0:
         return ()
     ratio, blocks = f"{math.sqrt(max(variances) / min(variances)):.1f}", len(data.blocks)

@@ -77,10 +77,9 @@ def _planned(advice: Advice, where: str, say: Language) -> Iterator[str]:
 def _legend(what: str, say: Language) -> str:
     return say(
         "Blocks needed: with the first number, all {what} of a metric are this precise in the report with a "
-        "probability of {likely}; with the second, of {sure}. Both allow for chance in this campaign and in the next, "
-        "and for treatments that differ in noise by an unknown factor. On average: the number that the true noise "
-        "requires lies within these limits with a probability of {probable}. Half width: the largest half width in "
-        "this campaign.",
+        "probability of {likely}; with the second, of {sure}. Both allow for chance in this campaign and in the next. "
+        "On average: the number that the true noise requires lies within these limits with a probability of "
+        "{probable}. Half width: the largest half width in this campaign.",
         what=what,
         likely=_whole(LIKELY, say),
         sure=_whole(SURE, say),

@@ -30,7 +30,6 @@ from lastro.stats._block_columns import BlockColumns, noise_of_cells
 from lastro.stats._fieller import ends_of_ratio
 from lastro.stats._projections import ALIASED, ROUNDING, CentredValues, Codes, Floats, coded, varying
 from lastro.stats.intervals import Interval, t_quantile
-from lastro.stats.noise_posterior import Residuals
 from lastro.stats.resolution import resolution, rounding
 from lastro.stats.student import least_paired_p, least_unpaired_p
 from lastro.stats.weights import less
@@ -138,23 +137,9 @@ class BlockModel:
         return self.raw or self
 
     @property
-    def has_noise(self) -> bool:
-        """True if the residuals have degrees of freedom, from which noise can be estimated."""
-        return self.blocked.df > 0
-
-    @property
-    def unit(self) -> float:
-        """The unit of `residuals`: 1 for logarithms, else one in which squares lose no digits."""
-        return 1.0 if self.log else self.blocked.data.scale
-
-    @property
-    def residuals(self) -> Residuals:
-        """The residuals of each cell, from which its noise is estimated, in the order of `means`."""
-        fit = self.blocked
-        sizes = np.ones(len(fit.index)) if self.log else np.abs(fit.all_means) / self.unit
-        sizes = np.where(sizes == 0, sizes.max() or 1.0, sizes)
-        freedom = np.where(fit.free < ALIASED, 0.0, fit.free)
-        return Residuals.in_blocks(fit.residuals * (fit.data.scale / self.unit), fit.table, freedom, sizes)
+    def own_variances(self) -> Floats:
+        """The variance of each cell by its own residuals alone, in a unit that does not matter, where it is known."""
+        return self.blocked.own_variances
 
     def bounded_by_zero(self, weights: Weights) -> bool:
         """Return whether a weighted sum of cell means cannot be negative."""
@@ -244,13 +229,12 @@ class _Sum:
 class _Fit:
     """Means of cells and effects of blocks, in units of the centred values.
 
-    The block columns are orthogonal to the cells, and of length one over all values. `residuals` has a row for each
-    cell and a column for each block, where no block has a cell twice; `squares` is their sum of squares. `variances`
-    and `freedom` are those of a value of each cell, and `free` the degrees of freedom of its own residuals. `complete`:
-    every block has all cells, so that no comparison needs an adjustment for blocks. Otherwise `root` times its
-    transpose is the covariance of the block columns. `of_blocks` is the variance of the mean of the blocks, `steps`
-    the resolution of the readings of each cell, and `grid` how far a search may have missed its mean, in the unit of
-    the values."""
+    The block columns are orthogonal to the cells, and of length one over all values. `squares` is the sum of squares of
+    the residuals. `variances` and `freedom` are those of a value of each cell, and `free` the degrees of freedom of its
+    own residuals; where there are any, `own_variances` has its variance by these alone. `complete`: every block has all
+    cells, so that no comparison needs an adjustment for blocks. Otherwise `root` times its transpose is the covariance
+    of the block columns. `of_blocks` is the variance of the mean of the blocks, `steps` the resolution of the readings
+    of each cell, and `grid` how far a search may have missed its mean, in the unit of the values."""
 
     index: dict[Hashable, int]
     means: Floats
@@ -259,12 +243,12 @@ class _Fit:
     whiten: Floats
     effects: Floats
     squares: float
-    residuals: Floats
     df: int
     data: CentredValues
     variances: Floats
     freedom: Floats
     free: Floats
+    own_variances: Floats
     complete: bool
     root: Floats
     of_blocks: float
@@ -284,16 +268,17 @@ class _Fit:
         left = data.y - means[rows] - effects[columns]
         df = len(values) - len(index) - whiten.shape[1]
         squares = varying(left) if df > 0 else 0.0
-        squares_of, residuals = np.zeros(len(index)), np.zeros_like(table)
+        squares_of = np.zeros(len(index))
         if squares:
             squares_of += np.bincount(rows, weights=left**2, minlength=len(index))
-            residuals[rows, columns] = left
         variances, freedom, free = noise_of_cells(squares_of, design)
+        known = free > ALIASED
         of_blocks = float(np.var(effects, ddof=1)) / len(effects) if len(effects) > 1 else 0.0
         steps = np.full(len(index), step)
         return cls(
-            index, means, counts, table, whiten, effects, squares, residuals, df, data, variances, freedom, free,
-            design.complete, design.root(variances), of_blocks, steps, np.zeros(len(index)),
+            index, means, counts, table, whiten, effects, squares, df, data, variances, freedom, free,
+            squares_of[known] / free[known], design.complete, design.root(variances), of_blocks, steps,
+            np.zeros(len(index)),
         )  # fmt: skip
 
     @property
