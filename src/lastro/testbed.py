@@ -175,17 +175,10 @@ def local_testbed(session: Session, image: Image) -> Iterator[Testbed]:
 
 
 @contextmanager
-def guest_testbed(near: Session, image: Image, plan: GuestPlan, purpose: str) -> Iterator[Testbed]:
-    """A testbed with all roles in a virtual machine that boots now and ends after the block.
-
-    Raises: HostError when no guest boots, or when it ends inside the block."""
-    with guest_testbeds(near, image, [plan], purpose) as bed:
-        yield bed
-
-
-@contextmanager
 def guest_testbeds(near: Session, image: Image, plans: Sequence[GuestPlan], purpose: str) -> Iterator[Testbed]:
-    """The testbed of the first of several guests, which has those of all; as `guest_testbed`.
+    """A testbed with all roles in a virtual machine: the first of several guests, which has the testbeds of all.
+
+    They boot now and end after the block. Raises: HostError when one does not boot, or ends inside the block.
 
     While one guest is measured, the others are idle, not paused: an idle guest uses 0.4 % of a CPU even in
     software, and a paused one would lose its time and its connections. The meter of the host counts what they use as

@@ -141,7 +141,7 @@ def _effects(content: Content, plates: Plates) -> Iterator[Block]:
     )
     yield from section(say("Every trial"), Figures(tuple(trials)), anchor="trials", short=say("Trials"))
     effects = _captioned((effects_table(metric, say) for metric in metrics), content)
-    numbers = _in_numbers(plates.of("effects", "variation"), effects, say)
+    numbers = _in_numbers(plates.of("effects"), effects, say)
     yield from section(say("What each factor does"), *numbers, anchor="effects", short=say("Effects"))
     found = _captioned((interaction_table(each, one, say) for each in metrics for one in each.interactions), content)
     if found:

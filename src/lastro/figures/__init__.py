@@ -26,7 +26,6 @@ from lastro.figures.scenario_additions import figures_of
 from lastro.figures.style import NARROW_IN, WIDE_IN, Picture, file_stem, style
 from lastro.figures.time_course import draw_course
 from lastro.figures.topology import draw_shown
-from lastro.figures.variation import draw_variation
 from lastro.results.additions import AlignedSeries, Milestones, PairedSeries, QuantileCurves, QuantilesByLoad
 from lastro.words.campaign import place, titled
 from lastro.words.language import ENGLISH, Language
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["NARROW_IN", "WIDE_IN", "FigurePlan", "Kind", "Picture", "pictures", "plans"]
 
 Kind = Literal[
-    "curve", "variation", "effects", "interaction", "distribution", "claims", "course",
+    "curve", "effects", "interaction", "distribution", "claims", "course",
     "published", "scenario", "topology", "forest", "decision",
 ]  # fmt: skip
 
@@ -101,8 +100,6 @@ def _plans(
         yield FigurePlan("decision", None, "decision", title, partial(draw_decision, report, say))
     yield from _values(report, analysis, say)
     yield from _effects(report, analysis, say)
-    title = say("Variation explained by each effect")
-    yield FigurePlan("variation", None, "variation", title, partial(draw_variation, analysis, say))
     yield from _published(report, published, say)
     draw: Callable[[], Figure | None] = partial(draw_claims, judgements, say, report.metrics)
     yield FigurePlan("claims", None, "claims", say("Published and measured"), draw)
