@@ -233,25 +233,25 @@ def spread_testbed(
 
 
 @contextmanager
-def _guarded(held: Session, image: Image) -> Iterator[None]:
+def _guarded(session: Session, image: Image) -> Iterator[None]:
     """Mount the image read-only and nosuid on the host; instances mount layers over it that are neither."""
-    with held.host.recorded():  # not part of a trial
+    with session.host.recorded():  # not part of a trial
         tree = str(image.tree)
-        place = mount_point(held.host, tree)
-    if place in mounts_below(held.host, place):  # for another role, or by a session with the same state directory
+        place = mount_point(session.host, tree)
+    if place in mounts_below(session.host, place):  # for another role, or by a session with the same state directory
         yield
         return
-    with held.owned("mount", tree):
-        with held.host.recorded():
-            held.host.run(["mount", "--bind", place, place])
-            held.host.run(["mount", "-o", "remount,bind,ro,nosuid,nodev", place])
+    with session.owned("mount", tree):
+        with session.host.recorded():
+            session.host.run(["mount", "--bind", place, place])
+            session.host.run(["mount", "-o", "remount,bind,ro,nosuid,nodev", place])
         yield
 
 
-def _counting(held: Session, groups: Cgroups) -> Cgroups:
+def _counting(session: Session, groups: Cgroups) -> Cgroups:
     """Make the groups count what instances write to the disk of the scratch directory, and return them."""
-    if device := block_device_of(held.scratch_dir, held.host):
-        groups.count_io(held.host, held.cgroup, device)
+    if device := block_device_of(session.scratch_dir, session.host):
+        groups.count_io(session.host, session.cgroup, device)
     return groups
 
 

@@ -160,14 +160,14 @@ def for_the_decision(decision: SlaDecision) -> DecisionAdvice:
     choice = decision.choice
     undecided = [at for at in decision.order() if choice.verdict(at) == "open"]
     matter = undecided if choice.recommended is None else [at for at in undecided if at in choice.open_cheaper]
-    found = [
+    candidates = [
         OpenCandidate(
             decision.candidates[at].label, choice.odds[at].holds,
             *(decision.more_blocks(chance, at) for chance in (LIKELY, SURE)),
         )
         for at in matter
     ]  # fmt: skip
-    return DecisionAdvice(decision, tuple(found), _block_s(decision.report))
+    return DecisionAdvice(decision, tuple(candidates), _block_s(decision.report))
 
 
 # By a precision

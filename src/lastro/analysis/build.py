@@ -237,8 +237,8 @@ def _fit(
     pairs = [(index, references[index]) for index in exact if references[index] != index]
     pairs = [(index, reference) for index, reference in pairs if reference in exact]
     sides = [({index: 1.0}, {reference: 1.0}) for index, reference in pairs]
-    found = compare(model, sides, confidence, planned=len(pairs) <= MOST_PLANNED) if model else ()
-    compared = {index: comparison for (index, _), comparison in zip(pairs, found, strict=True)}
+    comparisons = compare(model, sides, confidence, planned=len(pairs) <= MOST_PLANNED) if model else ()
+    compared = {index: comparison for (index, _), comparison in zip(pairs, comparisons, strict=True)}
     return _MetricFit(compared, model, second_mode({index: by_block(points) for index, points in exact.items()}))
 
 

@@ -59,8 +59,8 @@ def _effects(
         others = [level for level in data.factors[factor] if level != reference]
         of += [_Of(factor, level, reference, tuple(given.items()), all_cells) for level in others]
         sides += data.sides(factor, [(level, reference) for level in others], given)
-    found = compare(data.model, sides, data.confidence)
-    return tuple(_effect(data, *each, floor) for each in zip(of, sides, found, strict=True))
+    comparisons = compare(data.model, sides, data.confidence)
+    return tuple(_effect(data, *each, floor) for each in zip(of, sides, comparisons, strict=True))
 
 
 class _Of(NamedTuple):

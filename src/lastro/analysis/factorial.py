@@ -34,17 +34,17 @@ def variance_of(data: MetricValues) -> tuple[Anova | None, Note | None, tuple[No
     if order < 1:
         return None, Note(N_("too few trials to distinguish the effects of the factors from noise")), ()
     log = data.model is not None and data.model.log
-    found = anova(values, factors, block=block, order=order, repeats=data.fraction.repeats, log=log)
-    return found, None, tuple(_notes(data, order, found))
+    table = anova(values, factors, block=block, order=order, repeats=data.fraction.repeats, log=log)
+    return table, None, tuple(_notes(data, order, table))
 
 
-def _notes(data: MetricValues, order: int, found: Anova) -> Iterator[Note]:
+def _notes(data: MetricValues, order: int, anova: Anova) -> Iterator[Note]:
     if order < len(data.factors):
         why = N_("interactions of more than {order} factors are left in the residual: combinations are missing")
         if data.complete:
             why = N_("interactions of more than {order} factors are left in the residual: too few trials for them")
         yield Note(why, order=order)
-    if found.log:
+    if anova.log:
         yield Note(N_("on the logarithms of the values, which fit better: effects multiply"))
 
 

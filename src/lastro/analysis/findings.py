@@ -137,13 +137,13 @@ def findings(report: CampaignResults, analysis: Analysis | None = None) -> Findi
     A plain table does without, which takes a fraction of the time."""
     if not any(cell.points for row in report.rows for cell in row.cells):
         return None
-    found = interference(report)
-    covered = {NEIGHBOUR} | ({ISOLATION} if reports_isolation(report) else set()) if found else set()
+    neighbours = interference(report)
+    covered = {NEIGHBOUR} | ({ISOLATION} if reports_isolation(report) else set()) if neighbours else set()
     lines = _hops(report)
     covered |= {HOPS.factor} if lines else set()
     first, *others = report.views
     return Findings(
-        interference=found,
+        interference=neighbours,
         hops=lines,
         covered=frozenset(covered),
         first=_metric_findings(first, analysis),

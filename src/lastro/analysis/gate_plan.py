@@ -143,8 +143,8 @@ class GatePlan:
         return found
 
     def _least_found(self, cell: Noise, blocks: int) -> float:
-        found = cell.precision(blocks).least_found(self.margin, self._alpha)
-        return math.inf if found is None else found
+        loss = cell.precision(blocks).least_found(self.margin, self._alpha)
+        return math.inf if loss is None else loss
 
     def _finds_twice(self, cells: Sequence[Noise], blocks: int) -> bool:
         return all(cell.precision(blocks).finds(2 * self.margin, self.margin, self._alpha) >= POWER for cell in cells)

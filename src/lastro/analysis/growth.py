@@ -126,8 +126,8 @@ def _ratio(small: Sequence[Point], large: Sequence[Point], view: MetricView) -> 
     """Return the ratio of the means; None if the mean of the smaller size is not above zero."""
     if sample_mean([point.value for point in small]) <= 0:
         return None
-    found = ratio_to_baseline(by_block(large), by_block(small), view.confidence)
-    return found.above_zero() if found and view.metric.non_negative else found
+    ratio = ratio_to_baseline(by_block(large), by_block(small), view.confidence)
+    return ratio.above_zero() if ratio and view.metric.non_negative else ratio
 
 
 Sized = Sequence[tuple[Size, Sequence[Point]]]

@@ -132,5 +132,5 @@ def _holds(cell: Cell, cases: list[MeanComparison], alpha: float) -> bool | None
     )
 
 
-def _above(found: MeanComparison) -> bool:
-    return found.difference.value is not None and found.difference.value > 0
+def _above(comparison: MeanComparison) -> bool:
+    return comparison.difference.value is not None and comparison.difference.value > 0

@@ -58,8 +58,8 @@ class SuiteDecision:
 
     def keeps_all(self, at: int) -> bool:
         """Return whether a candidate surely keeps the levels of every study that has some."""
-        found = [surest_variant(column.decision, self.candidates[at]) for column in self.columns if column.decision]
-        return bool(found) and all(each is not None and each[0] == "accepted" for each in found)
+        verdicts = [surest_variant(column.decision, self.candidates[at]) for column in self.columns if column.decision]
+        return bool(verdicts) and all(each is not None and each[0] == "accepted" for each in verdicts)
 
 
 def surest_variant(decision: SlaDecision, platform: str) -> tuple[str, float] | None:
@@ -99,14 +99,14 @@ def decide_suite(
         studies.append(_study_trials(report, names, weights.get(name, 1.0)))
         levels_here = by_study[name]
         decisions.append(decide(report, levels_here, None, (), {}, 1 - alpha, (PLATFORM,)) if levels_here else None)
-    found = score(studies, len(names), reference, 1 - confidence)
+    scores = score(studies, len(names), reference, 1 - confidence)
     columns = tuple(
         SuiteColumn(name, _counted(report), study.weight, goodness, decision)
         for (name, report), study, goodness, decision in zip(
-            used.items(), studies, found.goodness, decisions, strict=True
+            used.items(), studies, scores.goodness, decisions, strict=True
         )
     )
-    return SuiteDecision(tuple(names), reference, columns, found.scores, found.best, left_out, confidence)
+    return SuiteDecision(tuple(names), reference, columns, scores.scores, scores.best, left_out, confidence)
 
 
 def _unusable(report: CampaignResults) -> str:

@@ -159,10 +159,10 @@ def _copy(directory: Path, member: SuiteStudy | None, target: Path, wanted: Bund
             )
         data = load_campaign(store)
         places, testbeds = _places(source, store), store.testbeds()
-        found = private(
+        facts = private(
             store.provenance, places, anonymous=wanted.anonymous, testbeds=testbeds, segments=store.segments()
         )
-        copy_store(store, target / "campaign.db", found.clean, found.provenance, found.testbeds)
+        copy_store(store, target / "campaign.db", facts.clean, facts.provenance, facts.testbeds)
     _copy_study(directory, source, data.study.name, data.study.source, target)
     states = [trial.state for trial in data.trials]
     return CrateCampaign(
@@ -174,8 +174,8 @@ def _copy(directory: Path, member: SuiteStudy | None, target: Path, wanted: Bund
         waiting=states.count("pending") + states.count("running"),
         began=data.attempts[0].started_utc if data.attempts else "",
         ended=_end(data.attempts[-1]) if data.attempts else "",
-        provenance=found.provenance | shared([row.provenance for row in found.testbeds.values()]),
-        guest=_guest(data, found.clean),
+        provenance=facts.provenance | shared([row.provenance for row in facts.testbeds.values()]),
+        guest=_guest(data, facts.clean),
     )
 
 

@@ -91,8 +91,8 @@ def part_properties(study: Study, bed: Testbed) -> dict[str, Any]:
 def provenance_of(bed: Testbed, file: TestbedFile) -> dict[str, Any]:
     """Return the facts of the hosts of a testbed, apart from any study."""
     own = facts.collect(bed.host, version_commands())
-    found = {**own, **_identity_of(bed), "testbed": _roles(bed, file), "cores": _cores(bed, own)}
-    return {**found, "machines": machines(bed)}
+    chapters = {**own, **_identity_of(bed), "testbed": _roles(bed, file), "cores": _cores(bed, own)}
+    return {**chapters, "machines": machines(bed)}
 
 
 def _cores(bed: Testbed, own: Mapping[str, Any], *, with_neighbour: bool = True) -> dict[str, Any]:

@@ -51,8 +51,8 @@ def screen_blocks(report: CampaignResults, choice: TableChoice | None = None) ->
     shown = f"{len(rows)} of {count(len(report.rows), 'treatment')} shown"
     yield Items((_tally(report), *premises(report, ENGLISH), *([shown] if len(rows) < len(report.rows) else [])))
     yield _results(report, rows)
-    if found := growth_of(report):
-        yield _growths(report, found)
+    if growths := growth_of(report):
+        yield _growths(report, growths)
     if doses := doses_table(report, ENGLISH):
         yield _doses(doses)
     yield from tables_of(report, ENGLISH)
@@ -137,27 +137,27 @@ def _absent(gap: Gap, number: int) -> str:
     return f"{what}: {status} [{number}]" if what else f"{status} [{number}]"
 
 
-def _growths(report: CampaignResults, found: Growths) -> Grid:
+def _growths(report: CampaignResults, growths: Growths) -> Grid:
     """Return how each metric grows with sizes, in sentences, because columns of numbers would not fit."""
-    measured = [growth for row in found.rows for growth in row.metrics if growth is not None]
+    measured = [growth for row in growths.rows for growth in row.metrics if growth is not None]
     widest = max(measured, key=lambda growth: len(growth.sizes))
-    heading = ENGLISH(found.sized.heading, factor=found.sized.factor)
+    heading = ENGLISH(growths.sized.heading, factor=growths.sized.factor)
     rows = (
         GridRow((
             *(_lines((level, ""), head=True) for level in row.levels or ("all",)),
-            *(_growth(growth, widest, found.sized.columns) for growth in row.metrics),
+            *(_growth(growth, widest, growths.sized.columns) for growth in row.metrics),
         ))
-        for row in found.rows
+        for row in growths.rows
     )  # fmt: skip
     return Grid(
         (
-            *(_lines((name, "strong"), head=True) for name in found.others or ("treatment",)),
+            *(_lines((name, "strong"), head=True) for name in growths.others or ("treatment",)),
             *(_lines((view.metric.name, "strong"), (view.metric.unit, "dim")) for view in report.views),
         ),
         tuple(rows),
         (),
         title=f"Growth with {heading}: {'; '.join(sizes_text(widest))}",
-        legend=(found.sized.explanation,),
+        legend=(growths.sized.explanation,),
     )
 
 

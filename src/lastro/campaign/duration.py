@@ -103,8 +103,8 @@ def _named(parts: Mapping[str, str]) -> set[str]:
 
 def emulated_guests(store: Store) -> int:
     """Return the number of guests in software that were the hosts of a campaign, or of one testbed of its fleet."""
-    found = [store.provenance, *(row.provenance for row in store.testbeds())]
-    return max(map(_emulated, found))
+    provenances = [store.provenance, *(row.provenance for row in store.testbeds())]
+    return max(map(_emulated, provenances))
 
 
 def _emulated(provenance: Mapping[str, Any]) -> int:

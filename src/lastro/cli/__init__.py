@@ -177,7 +177,7 @@ def _run_command(name: str, rest: list[str]) -> int:
         if ended_by := _hidden_interrupt(error):
             _complain("interrupted")
             return ended_by
-        if refused := _refused(error):
+        if refused := _exhausted(error):
             _complain(refused, "finished trials are safe: see what the host lacks, and run the command again")
             return 3
         return _unexpected(error)
@@ -254,7 +254,7 @@ def _lacks_memory(error: BaseException | None) -> bool:
     return False
 
 
-def _refused(error: BaseException | None) -> str:
+def _exhausted(error: BaseException | None) -> str:
     """Describe what the host has run out of, or cannot do any more; empty for any other error.
 
     Any call may fail so, also in a library, and none of them is a defect of Lastro."""

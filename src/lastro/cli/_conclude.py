@@ -31,9 +31,9 @@ def conclude(directory: Path, *, report: bool, most_invalid: float | None) -> in
     if report:
         write([directory], ReportOptions())
     with collector_paused():
-        found = report_of(directory)
-        print_table(found)
-    return _exit_code(invalid_fraction(found.progress.counts), most_invalid)
+        results = report_of(directory)
+        print_table(results)
+    return _exit_code(invalid_fraction(results.progress.counts), most_invalid)
 
 
 def _conclude_suite(directory: Path, report: bool, most_invalid: float | None) -> int:

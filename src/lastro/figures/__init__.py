@@ -111,14 +111,14 @@ def _plans(
 
 def _values(report: CampaignResults, analysis: Analysis, say: Language) -> Iterator[FigurePlan]:
     """Yield the figures with every trial: against numbers that the study varies, or else treatment by treatment."""
-    found = curves(report)
+    all_curves = curves(report)
     for view, metric in zip(report.views, analysis.metrics, strict=True):
         name = view.metric.name
-        for curve in found:
+        for curve in all_curves:
             title, stem = say("{metric} against {factor}", metric=name, factor=curve.factor), curve.factor
             draw = partial(draw_curve, view, curve, say)
             yield FigurePlan("curve", view.index, file_stem("curve", name, stem), title, draw, curve.factor)
-        if not any(curve.shows_all(view) for curve in found):
+        if not any(curve.shows_all(view) for curve in all_curves):
             title, each = say("Every trial of {metric}", metric=name), partial(draw_distribution, view, say, metric)
             yield FigurePlan("distribution", view.index, file_stem(name), title, each)
 

@@ -134,22 +134,22 @@ def _host_panels(report: CampaignResults, clock: _Clock, say: Language) -> Itera
         [(at, m.duration_s, m.valid) for m in report.timeline if (at := clock.at(m.started_utc)) is not None],
     )
     for name, label in HOST_READINGS.items():
-        found = [
+        amounts = [
             (at, value, attempt.valid)
             for attempt in report.attempts
             if (value := attempt.noted.host.get(name)) is not None and (at := clock.at(attempt.started_utc)) is not None
         ]
-        if found:
-            yield _amounts(say(label), found)
+        if amounts:
+            yield _amounts(say(label), amounts)
 
 
-def _amounts(label: str, found: Sequence[tuple[float, float, bool]]) -> PlotPanel:
+def _amounts(label: str, points: Sequence[tuple[float, float, bool]]) -> PlotPanel:
     """Return a panel from 0 on, in which invalid attempts are crosses."""
-    invalid = [(at, value) for at, value, valid in found if not valid]
+    invalid = [(at, value) for at, value, valid in points if not valid]
     cross: Look = {"linestyle": "none", "marker": "X", "ms": 4.5, "mew": 0, "color": PALETTE[1]}
-    items = [_attempts([(at, value) for at, value, valid in found if valid])]
+    items = [_attempts([(at, value) for at, value, valid in points if valid])]
     items.append(PlotLine([at for at, _ in invalid], [value for _, value in invalid], cross))
-    highest = max(value for _, value, _ in found)
+    highest = max(value for _, value, _ in points)
     return PlotPanel(items, [label], y=PlotAxis(low=0, high=1.12 * highest if highest > 0 else 1.0))
 
 

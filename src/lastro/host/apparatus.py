@@ -64,9 +64,9 @@ class ApparatusWitness:
         yield
         elapsed_s = time.monotonic() - began_s
         killed = self._kills() - kills
-        found = _window(before, self._threads(killed > 0), elapsed_s)
+        window = _window(before, self._threads(killed > 0), elapsed_s)
         expected = by_messages + idle_per_s * elapsed_s
-        self.apparatus.windows.append(replace(found, expected=expected, killed=killed))
+        self.apparatus.windows.append(replace(window, expected=expected, killed=killed))
 
     def _kills(self) -> int:
         return self.groups.memory_kills(self.apparatus.instances) if self.daemon else 0

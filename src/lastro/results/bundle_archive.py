@@ -42,7 +42,7 @@ class BundleArchive(Protocol):
     def sizes(self) -> Mapping[str, int]: ...
 
     def open(self, name: str) -> IO[bytes]:
-        """Open a file. Raises: Damaged, also while it is read by `chunks`."""
+        """Open a file. Raises: DamagedFile, also while it is read by `chunks`."""
         ...
 
     def damage(self) -> str:
@@ -51,7 +51,7 @@ class BundleArchive(Protocol):
 
 
 def chunks(container: BundleArchive, name: str) -> Iterator[bytes]:
-    """Yield the contents of a file, a piece at a time. Raises: Damaged."""
+    """Yield the contents of a file, a piece at a time. Raises: DamagedFile."""
     try:
         with container.open(name) as file:
             while piece := file.read(_CHUNK):
@@ -62,7 +62,7 @@ def chunks(container: BundleArchive, name: str) -> Iterator[bytes]:
 
 
 def digest(container: BundleArchive, name: str) -> str:
-    """Return the SHA-256 of a file in hexadecimal. Raises: Damaged."""
+    """Return the SHA-256 of a file in hexadecimal. Raises: DamagedFile."""
     found = hashlib.sha256()
     for piece in chunks(container, name):
         found.update(piece)
@@ -70,7 +70,7 @@ def digest(container: BundleArchive, name: str) -> str:
 
 
 def content(container: BundleArchive, name: str, most: int) -> bytes:
-    """Return the contents of a file. Raises: Damaged, also if it is longer than `most` bytes."""
+    """Return the contents of a file. Raises: DamagedFile, also if it is longer than `most` bytes."""
     if container.sizes[name] > most:
         raise DamagedFile(f"has {container.sizes[name]} bytes, and at most {most} are valid")
     return b"".join(chunks(container, name))

@@ -195,10 +195,10 @@ def _process(value: object) -> list[Any]:
 
 def _noise_floor(value: object) -> Any:
     """Read a noise floor; None for one of another format."""
-    found = _json(Any)(value)
-    if not isinstance(found, dict) or found.get("format") != noise_floor.FORMAT:
+    stored = _json(Any)(value)
+    if not isinstance(stored, dict) or stored.get("format") != noise_floor.FORMAT:
         return None
-    floor: dict[str, Any] = {"blocks": 0, "metrics": {}} | made(_NoiseFloor, found)
+    floor: dict[str, Any] = {"blocks": 0, "metrics": {}} | made(_NoiseFloor, stored)
     return floor | {"metrics": {name: _NO_FLOOR | metric for name, metric in floor["metrics"].items()}}
 
 

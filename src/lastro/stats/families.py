@@ -80,16 +80,16 @@ def _without_spread(p: float, corrected: float, alpha: float) -> JudgedEstimate:
     return JudgedEstimate(p, corrected, 0.0 if corrected < alpha else math.inf)
 
 
-def _t(one: CellEstimate) -> float:
+def _t(estimate: CellEstimate) -> float:
     """Return the distance from zero in standard errors, less what rounding may have added."""
-    assert one.error
-    return max(0.0, abs(one.value) - one.bias) / one.error
+    assert estimate.error
+    return max(0.0, abs(estimate.value) - estimate.bias) / estimate.error
 
 
-def _p(one: CellEstimate) -> float:
+def _p(estimate: CellEstimate) -> float:
     """Return the p of one estimate alone."""
-    assert one.error is not None
-    return t_p(max(0.0, abs(one.value) - one.bias), one.error, one.df, one.least)
+    assert estimate.error is not None
+    return t_p(max(0.0, abs(estimate.value) - estimate.bias), estimate.error, estimate.df, estimate.least)
 
 
 def _in_few_digits(df: float) -> float:

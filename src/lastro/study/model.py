@@ -206,7 +206,7 @@ class Study:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Study:
-        """Return the study from data of `to_dict`. Raises: Misshapen for other data."""
+        """Return the study from data of `to_dict`. Raises: MisshapenData for other data."""
         study: Study = made(cls, data)
         design = study.design
         sound = {

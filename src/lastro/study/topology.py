@@ -170,8 +170,8 @@ def grid(rows: int, columns: int, what: str = "") -> RouterTopology:
 
 def grid_size(text: str) -> tuple[int, int] | None:
     """Return the rows and columns of a grid that a text names, or None."""
-    found = _GRID.fullmatch(text.strip())
-    return (int(found[1]), int(found[2])) if found else None
+    match = _GRID.fullmatch(text.strip())
+    return (int(match[1]), int(match[2])) if match else None
 
 
 def parse(text: str, name: str) -> RouterTopology:

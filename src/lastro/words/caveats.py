@@ -117,5 +117,5 @@ def _has_cpu_neighbour(report: CampaignResults) -> bool:
 
 def _least_speed(cores: Mapping[str, Any]) -> float | None:
     speeds = cores.get("speed_beside")
-    found = [value for value in speeds.values() if is_number(value)] if isinstance(speeds, Mapping) else []
-    return min(found, default=None)
+    known_speeds = [value for value in speeds.values() if is_number(value)] if isinstance(speeds, Mapping) else []
+    return min(known_speeds, default=None)

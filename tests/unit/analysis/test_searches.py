@@ -188,7 +188,7 @@ def test_a_floor_is_not_drawn_from_bounds(tmp_path: Path) -> None:
 
     alone = make_study({"clients": (4,)}, metrics=(CAPACITY,), replicates=4)
     aa = report_of(make_campaign(tmp_path / "aa", alone, value=lambda levels, block, _: 64.0, notes=notes))
-    assert noise_floors([aa], alone).metrics[0].found.floor is None, (
+    assert noise_floors([aa], alone).metrics[0].floor.floor is None, (
         "that all were ended at 64 says nothing of the noise"
     )
 

@@ -166,8 +166,8 @@ def too_few_blocks(n: int) -> Note:
 
 def why_absent(*effects: Estimate | None) -> Note:
     """Return why an effect has no p or no interval: the reason of the first effect that has one."""
-    found = (effect.absent_because for effect in effects if effect is not None)
-    return next(filter(None, found), Note(N_("there is no interval")))
+    reasons = (effect.absent_because for effect in effects if effect is not None)
+    return next(filter(None, reasons), Note(N_("there is no interval")))
 
 
 def _judgement(one: Judgement, p_adjusted: float | None, report: CampaignResults, n_blocks: int) -> Judgement:
@@ -181,16 +181,20 @@ def _judgement(one: Judgement, p_adjusted: float | None, report: CampaignResults
     return replace(one, verdict=verdict)
 
 
-def _verdict(one: Judgement, alpha: float) -> Verdict:
-    if one.part is None or one.p is None or one.p_adjusted is None:
+def _verdict(judgement: Judgement, alpha: float) -> Verdict:
+    if judgement.part is None or judgement.p is None or judgement.p_adjusted is None:
         return "untestable here"
-    if one.p_adjusted >= alpha:
+    if judgement.p_adjusted >= alpha:
         return "not distinguishable here"
-    if not one.so:
+    if not judgement.so:
         return "contradicted"
-    if magnitude_agrees(one.claim, one.part):
+    if magnitude_agrees(judgement.claim, judgement.part):
         return "reproduced"
-    return "same direction, another size" if magnitude_differs(one.claim, one.part) else "same direction, too imprecise"
+    return (
+        "same direction, another size"
+        if magnitude_differs(judgement.claim, judgement.part)
+        else "same direction, too imprecise"
+    )
 
 
 _LOWER_BOUND = N_(
@@ -198,13 +202,15 @@ _LOWER_BOUND = N_(
 )
 
 
-def _undecided(one: Judgement, verdict: Verdict) -> bool:
+def _undecided(judgement: Judgement, verdict: Verdict) -> bool:
     """Return whether the true value beyond a lower bound could change the verdict.
 
     It could make an effect distinguishable that is not distinguishable here."""
-    if one.effects is None or one.p is None:
+    if judgement.effects is None or judgement.p is None:
         return False
-    return one.open or (verdict == "not distinguishable here" and any(part.open for part in one.effects.parts))
+    return judgement.open or (
+        verdict == "not distinguishable here" and any(part.open for part in judgement.effects.parts)
+    )
 
 
 def magnitude_agrees(claim: Claim, part: ClaimContrast) -> bool:
@@ -214,15 +220,15 @@ def magnitude_agrees(claim: Claim, part: ClaimContrast) -> bool:
     if claim.statement.states_figure:
         return True
     low, high = tolerated(claim)
-    found = judged_interval(claim, part)
-    return not has_magnitude(claim) or (found is not None and low <= found.low and found.high <= high)
+    interval = judged_interval(claim, part)
+    return not has_magnitude(claim) or (interval is not None and low <= interval.low and interval.high <= high)
 
 
 def magnitude_differs(claim: Claim, part: ClaimContrast) -> bool:
     """Return whether the whole interval of the effect lies outside of the tolerance of the published figure."""
     low, high = tolerated(claim)
-    found = judged_interval(claim, part)
-    return found is not None and (found.high < low or found.low > high)
+    interval = judged_interval(claim, part)
+    return interval is not None and (interval.high < low or interval.low > high)
 
 
 def has_magnitude(claim: Claim) -> bool:

@@ -95,7 +95,7 @@ class ChainScenario(OnChain):
         return super().image_needs(host, configs).and_of(ImageAdditions(packages=tuple(sorted(packages))))
 
     def availability(self, config: Config) -> Availability:
-        return super().availability(config) if (found := signable(config)) else found
+        return super().availability(config) if (refusal := signable(config)) else refusal
 
     # Calibrations
 

@@ -129,8 +129,8 @@ class ProxyScenario(OnLinks):
     def availability(self, config: Config) -> Availability:
         level, links, isolation = platform_level(config), links_level(config), isolation_level(config)
         parts = [self._probes.isolation(part, level) for part in parts_of(isolation)]
-        if not (found := first_unavailable(self.pool.availability(level), *parts)):
-            return found
+        if not (usable := first_unavailable(self.pool.availability(level), *parts)):
+            return usable
         try:
             without_limits(isolations_of(config))
             load_of(config).require(self.testbed.at(CLIENT).host)

@@ -261,8 +261,8 @@ def _account_dut(standing: Standing, window: MeasuredWindow, outcome: Outcome) -
 
 def _rate_per_s(outcome: Outcome, otherwise: float) -> float:
     """Return the rate while requests were sent, without the start of the instrument, when proxies are idle."""
-    found = (outcome.measurements.get(name) for name in ("requests_per_s", "open_requests_per_s"))
-    return next((rate for rate in found if rate is not None), otherwise)
+    rates = (outcome.measurements.get(name) for name in ("requests_per_s", "open_requests_per_s"))
+    return next((rate for rate in rates if rate is not None), otherwise)
 
 
 def rates(outcome: Outcome) -> dict[str, float]:

@@ -28,7 +28,7 @@ def platform_properties(testbed: Testbed, platform: Platform, native: Platform, 
     refused, n = "", MOST_INTERFACES
     while n:
         try:
-            found = _found(testbed, platform, native, links, n, refused)
+            found = _properties_with(testbed, platform, native, links, n, refused)
             break
         except LastroError as error:
             refused = refused or f"with {n}: {error.message}"
@@ -38,7 +38,7 @@ def platform_properties(testbed: Testbed, platform: Platform, native: Platform, 
     return [*found, _unprivileged(testbed, platform), *footprint(testbed, platform)]
 
 
-def _found(
+def _properties_with(
     testbed: Testbed, platform: Platform, native: Platform, links: Attachment, n: int, refused: str
 ) -> list[Property]:
     """Return what one instance with `n` interfaces shows; `refused` is why it has not more.
