@@ -148,8 +148,10 @@ class OpenCandidate:
 
 @dataclass(frozen=True, slots=True)
 class DecisionAdvice:
-    """What the decision by service levels still needs. `open` has the candidates that matter: without a recommended
-    one, all that are undecided, and else those that may cost less. `block_s` is the time of a block of all."""
+    """The blocks that a decision by service levels still needs.
+
+    `open` has the undecided candidates: all of them, or only those that may cost less than a recommended one. `block_s`
+    is the time of a block of all candidates."""
 
     decision: SlaDecision
     open: tuple[OpenCandidate, ...]

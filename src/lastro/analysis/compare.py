@@ -42,10 +42,11 @@ _WORST_FIRST: tuple[Verdict, ...] = ("worse", "higher", "lower", "same", "better
 
 
 class Uncertainty(NamedTuple):
-    """What makes means vary more than independent trials: {metric: correlated trials} of A and B, and a shift.
+    """What makes means vary more than independent trials do, by metric.
 
-    `between` is {metric: the spread between equal campaigns}, and `steps` {metric: the resolution of its readings}.
-    `other_speed` is true if only one campaign ran on emulated processors, so that no time is comparable."""
+    `order_a` and `order_b` have the order of the trials of A and of B where neighbouring trials correlate. `between` is
+    the spread between equal campaigns, and `steps` the resolution of the readings. `other_speed` is true if only one
+    campaign ran on emulated processors, so that no time is comparable."""
 
     order_a: Mapping[str, TrialOrder]
     order_b: Mapping[str, TrialOrder]

@@ -57,26 +57,26 @@ class HostCells:
         self.metric, self.confidence, self.factors = first.metric, first.confidence, first.factors
 
     def sides(self, sides: Sequence[Levels], at: Levels) -> tuple[list[Weights], int, int]:
-        """Return the weights for the mean of each side over the strata that every host with data measured.
+        """Return the weights for the mean of each side, the number of strata that they use, and that of all strata.
 
-        Return their number and that of all, too. Raises: Untestable when there is none."""
-        found: dict[int, Strata] = {}
+        The strata are those that every host with data measured. Raises: Untestable when there is none."""
+        by_host: dict[int, Strata] = {}
         total = 0
         for host, cells in self._cells.items():
             try:
                 strata, n = cells.strata(sides, at)
-                found[host], total = _exact(strata, cells), max(n, total)
+                by_host[host], total = _exact(strata, cells), max(n, total)
             except Untestable as untestable:
                 self._lacking[host] = untestable.why
-        if not found:
+        if not by_host:
             raise Untestable(*dict.fromkeys(note for why in self._lacking.values() for note in why))
-        common = [key for key in next(iter(found.values())) if all(key in strata for strata in found.values())]
+        common = [key for key in next(iter(by_host.values())) if all(key in strata for strata in by_host.values())]
         if not common:
             raise Untestable(Note(N_("no combination of the other factors was measured on all hosts")))
         weights: list[dict[tuple[int, int], float]] = [{} for _ in sides]
-        for host, strata in found.items():
-            for side, own in zip(weights, mean_weights([strata[key] for key in common]), strict=True):
-                side.update({(host, index): weight for index, weight in own.items()})
+        for host, strata in by_host.items():
+            for side, on_host in zip(weights, mean_weights([strata[key] for key in common]), strict=True):
+                side.update({(host, index): weight for index, weight in on_host.items()})
         return list(weights), len(common), total
 
     def on_each(self, of: Weights, to: Weights) -> tuple[HostEffect, ...]:

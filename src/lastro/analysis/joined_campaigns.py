@@ -16,8 +16,10 @@ MACHINE = ("host", "CPU model", "CPUs", *USUAL)  # the facts by which hosts diff
 
 @dataclass(frozen=True, slots=True)
 class AcrossCampaigns:
-    """The campaigns of a report. `differing` is {fact: its value in each campaign}, `more` are the names of all other
-    facts that differ, and `links` are treatments that several campaigns measured."""
+    """How the campaigns of a report differ, and what they have in common.
+
+    `differing` is {fact: its value in each campaign}, `more` are the names of all other facts that differ, and `links`
+    are treatments that several campaigns measured."""
 
     differing: Mapping[str, tuple[str | None, ...]]
     more: tuple[str, ...]

@@ -180,9 +180,9 @@ def _levels(reports: Sequence[CampaignResults]) -> Iterator[tuple[str, Level, Le
 
 
 def _effect(
-    reports: Sequence[CampaignResults], metric: Metric, one: tuple[str, Level, Level], estimator: Estimator
+    reports: Sequence[CampaignResults], metric: Metric, compared: tuple[str, Level, Level], estimator: Estimator
 ) -> PooledEffect:
-    factor, level, reference = one
+    factor, level, reference = compared
     effect = PooledEffect(metric, factor, str(level), str(reference), ())
     sides: list[Levels] = [{factor: (level,)}, {factor: (reference,)}]
     try:
@@ -192,7 +192,7 @@ def _effect(
         nowhere = tuple(HostEffect(at, None, None, untestable.why) for at in range(len(reports)))
         return replace(effect, hosts=nowhere, absent_because=untestable.why)
     hosts = cells.on_each(of, to)
-    there = [one.effect for one in hosts if one.effect is not None]
+    measured = [host.effect for host in hosts if host.effect is not None]
     pooled = cells.pooled(hosts)
     return replace(
         effect,
@@ -200,7 +200,7 @@ def _effect(
         strata=strata,
         all_strata=all_strata,
         pooled=pooled,
-        apart=_between_two_hosts(there[0], there[1], cells.confidence) if len(there) == 2 else None,
+        apart=_between_two_hosts(measured[0], measured[1], cells.confidence) if len(measured) == 2 else None,
         absent_because=() if pooled else (too_few_hosts(hosts),),
     )
 

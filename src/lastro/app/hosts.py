@@ -119,7 +119,7 @@ def _needs_on(session: Session, needs: NeedsOn) -> rootfs.ImageAdditions:
 
 
 def image_of(session: Session, needs: rootfs.ImageAdditions | None = None, snapshot: str | None = None) -> rootfs.Image:
-    """Return the root filesystem, built now if there is none yet. `snapshot`: as for `Recipe.of_this_host`."""
+    """Return the root filesystem, built now if there is none yet. `snapshot`: as for `ImageRecipe.of_this_host`."""
     recipe, store = rootfs.ImageRecipe.of_this_host(session.host, needs, snapshot), STATE_DIR / "rootfs"
     if rootfs.find(recipe, store) is None:
         say("building the root filesystem, once (about half a minute) …")

@@ -70,8 +70,10 @@ class StudyPlan:
 def plan_of(
     study: Study, probing: ProbeOptions, missing: dict[str, MissingPlatform] | None = None, place: str = ""
 ) -> StudyPlan:
-    """Return the plan of a study. `missing`: platforms that this command found missing so far; this plan adds its own.
-    `place`: which study of a suite it is, for the line that says what is being probed.
+    """Return the plan of a study.
+
+    `missing` has the platforms that this command found missing so far, and gets those of this plan. `place` names the
+    study within a suite, for the line that says what is being probed.
 
     Raises: HostError when this host cannot be probed, for example without a root filesystem; TrialError when a probe
     loses the connection to a host."""

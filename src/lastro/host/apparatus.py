@@ -57,8 +57,10 @@ class ApparatusWitness:
 
     @contextmanager
     def watching(self, by_messages: int = 0, idle_per_s: float = 0.0) -> Iterator[None]:
-        """Add the window of the block, unless the block fails. The arguments are the wake-ups that are expected in it:
-        by the messages that begin and end it, and by timers in a second."""
+        """Add the window of the block, unless the block fails.
+
+        The arguments are the expected wake-ups: by the messages that begin and end the block, and by timers in each
+        second."""
         kills, before = self._kills(), self._threads()
         began_s = time.monotonic()
         yield

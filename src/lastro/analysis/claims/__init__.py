@@ -90,18 +90,21 @@ def judge(claims: Claims, report: CampaignResults) -> tuple[Judgement, ...]:
 
 
 def _effects(claim: Claim, report: CampaignResults) -> ClaimEffects:
-    """Return the effects of a claim here. A guest in software has no figures of a host, neither levels nor times."""
+    """Return the effects of a claim in this campaign.
+
+    An emulated guest shows nothing of how fast a host is. So a claim on a level is untestable there, and the effects of
+    a metric that depends on the speed of a processor are marked as incomparable."""
     emulated = None
     if report.guest is not None and report.guest.emulated:
         emulated = Note(_PARTLY_EMULATED if report.guest.partly else _EMULATED)
     statement = claim.statement
     if statement.limits and emulated:
         raise Untestable(emulated)
-    found = measured_effects(report, statement.metrics, partial(statement.effects, claim))
+    effects = measured_effects(report, statement.metrics, partial(statement.effects, claim))
     unit = next(metric.unit for metric in report.metrics if metric.name == statement.metric)
     if emulated and depends_on_speed(unit):
-        return replace(found, parts=tuple(replace(part, incomparable=emulated) for part in found.parts))
-    return found
+        return replace(effects, parts=tuple(replace(part, incomparable=emulated) for part in effects.parts))
+    return effects
 
 
 _EMULATED = N_("it is about a figure of a host, and the host was a guest emulated in software")
@@ -111,8 +114,9 @@ _PARTLY_EMULATED = N_("it is about a figure of a host, and some of it was measur
 def judge_by(
     claims: Claims, reports: Sequence[CampaignResults], effects: Callable[[Claim], ClaimEffects]
 ) -> tuple[Judgement, ...]:
-    """Judge each claim by its effects, which raise Untestable without the data; the rule is the same for any number of
-    reports of one study."""
+    """Judge each claim by its effects; the rule is the same for any number of reports of one study.
+
+    `effects` raises Untestable if the data for a claim is missing."""
     blocks = {(at, block) for at, report in enumerate(reports) for block in _blocks(report)}
     tested = [_tested(claim, reports, effects, len(blocks)) for claim in claims.claims]
     adjusted = holm([one.p for one in tested])
