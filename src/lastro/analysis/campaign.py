@@ -137,17 +137,6 @@ class Progress:
         return not (self.counts.get("pending", 0) or self.counts.get("running", 0))
 
 
-@dataclass(frozen=True, slots=True)
-class TimedAttempt:
-    """One attempt on the time axis of the campaign."""
-
-    trial: int
-    block: int
-    started_utc: str
-    duration_s: float
-    valid: bool
-
-
 def by_block(points: Iterable[Point]) -> dict[int, float]:
     """Return {block: value}."""
     return {point.block: point.value for point in points}
@@ -274,12 +263,11 @@ class CampaignResults:
     later_properties: Callable[[], PropertyTables]  # built on first use: a plain table does not need them
     later_series: LaterSeries  # read on use: only figures of series need them
     later_histograms: LaterHistograms
-    timeline: tuple[TimedAttempt, ...]
     events: tuple[tuple[str, str, str], ...]
     provenance: Mapping[str, Any]
     calibrations: Mapping[str, Any]
     noise_floor: Any = None  # as `analysis.noise_floor` reads it
-    attempts: Sequence[Attempt] = ()  # with their notes, for figures
+    attempts: Sequence[Attempt] = ()  # in running order
     segments: tuple[HostSegment, ...] = ()
     looks: tuple[Look, ...] = ()  # of a campaign that runs until a decision is made
     members: tuple[Member, ...] = ()  # the campaigns, or the testbeds of a fleet, if there are several

@@ -126,8 +126,9 @@ def _check_same_study(a: Study, b: Study) -> None:
 
 def _check_two_campaigns(a: CampaignResults, b: CampaignResults) -> None:
     """Reject a copy of a campaign: it has the same attempts at the same times, with the same values."""
+    starts = [[(attempt.trial, attempt.started_utc) for attempt in report.attempts] for report in (a, b)]
     points = [[cell.points for row in report.rows for cell in row.cells] for report in (a, b)]
-    if a.timeline and a.timeline == b.timeline and points[0] == points[1] and a.directory != b.directory:
+    if a.attempts and starts[0] == starts[1] and points[0] == points[1] and a.directory != b.directory:
         raise InputError(f"{b.directory} is a copy of {a.directory}", "give two different campaigns of the same study")
 
 

@@ -24,8 +24,7 @@ from lastro.campaign.executor import (
 from lastro.campaign.executor import utc_now as utc_now
 from lastro.errors import HostError
 from lastro.platforms.base import Availability
-from lastro.results.columns import State
-from lastro.results.rows import TrialRow
+from lastro.results.rows import State, TrialRow
 from lastro.results.samples import MAX_ATTEMPTS, Outcome
 from lastro.results.store import Store
 from lastro.scenarios.base import Config, Scenario

@@ -14,7 +14,7 @@ from lastro.cli._common import MANY_INVALID_TRIALS, collector_paused
 from lastro.cli._terminal import print_blocks
 from lastro.cli.report import ReportOptions, write
 from lastro.cli.results import print_table
-from lastro.results.columns import State
+from lastro.results.rows import State
 from lastro.results.store import Store
 from lastro.words.language import ENGLISH
 from lastro.words.opening import incomplete, invalid_fraction

@@ -42,7 +42,7 @@ from lastro.figures.xy import (
     drawn,
 )
 from lastro.words.language import Language
-from lastro.words.numbers import WHY_MISSING
+from lastro.words.numbers import WHY_MISSING, margin_text
 from lastro.words.remarks import short, signs
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def draw_distribution(view: MetricView, say: Language, analysis: MetricAnalysis)
 
 
 def _how_to_read(view: MetricView, grid: _Grid, usual_n: int | None, say: Language) -> Iterator[str]:
-    confidence = say.number(f"{100 * view.confidence:g}") + " %"
+    confidence = margin_text(view.confidence, say)
     yield say("mean with its {confidence} interval, median (thin line) and every trial", confidence=confidence)
     if grid.roles.pooled:
         names = " × ".join(grid.roles.pooled)

@@ -15,7 +15,7 @@ from lastro.figures.scale import AxisEnds, over
 from lastro.figures.style import FAINT, GREY, file_stem, metric_title
 from lastro.words.campaign import titled
 from lastro.words.language import Language
-from lastro.words.numbers import VERDICT_MARKS, no_exponent, ratio_range, ratio_text
+from lastro.words.numbers import VERDICT_MARKS, margin_text, no_exponent, ratio_range, ratio_text
 from lastro.words.pool import place, ratio_on
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def draw_forest(pooled: PooledStudy, effects: Sequence[PooledEffect], say: Langu
         return None
     first, ends = effects[0], _ends(effects)
     rows = [row for effect in effects for row in _rows(pooled, effect, say)]
-    percent = say.number(f"{100 * pooled.confidence:g}") + " %"
+    percent = margin_text(pooled.confidence, say)
     how = [say("dot: one host, with its {confidence} interval", confidence=percent)]
     if any(effect.pooled for effect in effects):
         how.append(say("diamond: mean over hosts, as wide as its interval; grey bar: the ratio on a new host"))

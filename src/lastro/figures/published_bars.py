@@ -22,6 +22,7 @@ from lastro.figures.xy import (
     drawn,
 )
 from lastro.words.language import Language
+from lastro.words.numbers import margin_text
 from lastro.words.published import marks_of, side_text, title_of
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def draw_bars(matched: MatchedBars, confidence: float, say: Language) -> Figure 
     ticks = [(float(at), wrapped(text, room)) for at, text in enumerate(texts)]
     x = PlotAxis(names, -0.6, n_groups - 0.4, ticks=ticks, grid=False)
     panels = [_panel(panel, x, len(matched.figure.bars), say) for panel in matched.panels]
-    percent = say.number(f"{100 * confidence:g}") + " %"
+    percent = margin_text(confidence, say)
     missing = any(each.here.mean is None for panel in matched.panels for each in panel.bars)
     how = [
         say("bar: mean of this campaign with its {confidence} interval", confidence=percent),

@@ -61,7 +61,7 @@ def draw_course(report: CampaignResults, say: Language, analysis: Analysis) -> F
     clock = _clock(report)
     if clock is None:
         return None
-    last = max(at for moment in report.timeline if (at := clock.at(moment.started_utc)) is not None)
+    last = max(at for moment in report.attempts if (at := clock.at(moment.started_utc)) is not None)
     room = _ROOM * last or 1.0
     x = PlotAxis(
         say("hours since the first trial") if clock.unit_s == 3600 else say("minutes since the first trial"),
@@ -75,13 +75,13 @@ def draw_course(report: CampaignResults, say: Language, analysis: Analysis) -> F
         for at, panel in enumerate((*metrics, *_host_panels(report, clock, say)))
     ]
     invalid = report.progress.n_invalid_attempts
-    how = say("{n} attempts, of which {invalid} invalid (✕)", n=say.integer(len(report.timeline)), invalid=invalid)
+    how = say("{n} attempts, of which {invalid} invalid (✕)", n=say.integer(len(report.attempts)), invalid=invalid)
     trend = say(TREND) if any(len(panel.items) > len(_ZERO) + 1 for panel in metrics) else ""
     return drawn(Plot(panels, how, [trend], x, PlotAxis(), 0.85), say)
 
 
 def _clock(report: CampaignResults) -> _Clock | None:
-    moments = [at for moment in report.timeline if (at := parse_utc(moment.started_utc)) is not None]
+    moments = [at for moment in report.attempts if (at := parse_utc(moment.started_utc)) is not None]
     if not moments:
         return None
     hours = (max(moments) - min(moments)).total_seconds() > 3 * 3600
@@ -131,7 +131,7 @@ def _host_panels(report: CampaignResults, clock: _Clock, say: Language) -> Itera
     """Yield the durations of attempts, and each reading of the host that some attempt has."""
     yield _amounts(
         say("duration of the trial (s)"),
-        [(at, m.duration_s, m.valid) for m in report.timeline if (at := clock.at(m.started_utc)) is not None],
+        [(at, m.duration_s, m.valid) for m in report.attempts if (at := clock.at(m.started_utc)) is not None],
     )
     for name, label in HOST_READINGS.items():
         amounts = [

@@ -16,12 +16,11 @@ from typing import Any
 from lastro.errors import HostBusy, InputError
 from lastro.files import require_own_directory
 from lastro.host.files import boot_id, start_time
-from lastro.results.columns import State
 from lastro.results.connection import FLEET_FORMAT, FORMAT, connect
 from lastro.results.database import DB_NAME, new_campaign, pack, translated
 from lastro.results.files import write_atomically
 from lastro.results.looks import Look
-from lastro.results.rows import TestbedRow
+from lastro.results.rows import State, TestbedRow
 from lastro.results.samples import MAX_ATTEMPTS, Outcome
 from lastro.results.segments import HostSegment
 from lastro.results.store_reader import StoreReader

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from lastro.errors import InputError, StoreError
 from lastro.host.files import boot_id, start_time
-from lastro.results.columns import META, STATES, Record, State, is_histogram, samples_of, transcript_of, typed, wrong
+from lastro.results.columns import META, Record, is_histogram, samples_of, transcript_of, typed, wrong
 from lastro.results.connection import BoundedConnection
 from lastro.results.database import DB_NAME, damaged, translated
-from lastro.results.rows import Attempt, BlockPlace, Runner, TestbedRow, TreatmentRow, TrialRow
+from lastro.results.rows import STATES, Attempt, BlockPlace, Runner, State, TestbedRow, TreatmentRow, TrialRow
 from lastro.results.samples import Series
 from lastro.results.segments import HostSegment
 from lastro.shapes import n_values
@@ -115,7 +115,7 @@ class StoreReader:
     def segments(self) -> tuple[HostSegment, ...]:
         """Return the changes of the host after which the campaign continued, in order."""
         values = self._values("SELECT key, value FROM meta WHERE key = 'segments'", "segments")
-        return tuple(HostSegment(**each) for each in values[0]) if values else ()
+        return tuple(values[0]) if values else ()
 
     def looks(self) -> tuple[Look, ...]:
         """Return the looks at a campaign that runs until a decision is made, in order."""

@@ -333,7 +333,7 @@ def commands(report: CampaignResults, say: Language) -> list[tuple[str, str]]:
     study = shlex.quote(f"{report.directory}/study.toml")
     chosen = ("--profile", report.study.profile) if report.study.profile else ()
     options = "".join(f" {shlex.quote(word)}" for word in (*chosen, *report.study.changes))
-    first = report.timeline[0].trial if report.timeline else 1
+    first = report.attempts[0].trial if report.attempts else 1
     return [
         (say("What this host can run of the study"), f"lastro plan {study}{options}"),
         (say("The whole campaign again, in the same order"), f"sudo lastro run {study}{options} -o again"),

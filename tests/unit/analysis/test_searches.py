@@ -194,7 +194,7 @@ def test_a_floor_is_not_drawn_from_bounds(tmp_path: Path) -> None:
 
 
 def test_campaigns_are_not_compared_by_bounds(report: CampaignResults, tmp_path: Path) -> None:
-    found = compare(report, replace(campaign(tmp_path), timeline=()))  # with its times, it would be a copy
+    found = compare(report, replace(campaign(tmp_path), attempts=()))  # with its times, it would be a copy
     untested = {dict(c.levels)["platform"]: not_compared(c) for c in found.cells if c.test is None}
     assert untested == {
         "docker": "A: only a lower bound in 1 of 4 trials; B: only a lower bound in 1 of 4 trials",
