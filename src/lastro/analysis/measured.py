@@ -64,7 +64,7 @@ class MetricValues:
                 yield index, block, value
 
     def planned_combinations(self, factor: str) -> int:
-        """Return how many combinations of the other factors' levels the design has with each level, or a fraction."""
+        """Return with how many combinations of the other factors' levels the design has each level of this factor."""
         if factor in self.fraction.halved:
             return len(self.planned) // 2
         others = [{name: level for name, level in at.items() if name != factor} for at in self.planned]

@@ -1,4 +1,4 @@
-"""The ends of an axis of values, and intervals that do not go beyond them."""
+"""The ends of an axis of values, and intervals that are cut there."""
 
 from __future__ import annotations
 

@@ -48,7 +48,10 @@ def due_times(sent_ns: Times, period_ns: float, gaps: bool, slack_ns: tuple[floa
 
 
 def _slope(places: Times, early_ns: Times, low: float, high: float) -> float:
-    """Return the correction of the period with which the packets on time are the most alike."""
+    """Return how much longer than its nominal value the period is, in nanoseconds, from `low` to `high`.
+
+    With the right period, the packets that were sent on time are the closest to their schedule: the shortest interval
+    that holds their deviations is the narrowest."""
     best, every = (low + high) / 2, math.ceil(len(places) / _ENOUGH)
     places, early_ns = places[::every], early_ns[::every]
     rounds = math.ceil(math.log10(max(1.0, (high - low) * float(places[-1]) / _CLOSE_NS)))

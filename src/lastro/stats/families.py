@@ -156,9 +156,10 @@ def _directions(rank: int) -> Floats:
 
 
 def _largest_of_many(loads: Floats) -> Floats:
-    """Return the largest coordinate of each direction at random in the space of the noise itself, as cells have it.
+    """Return the same for very many estimates: the largest coordinate of each random direction.
 
-    Each estimate has noise of few cells, so that the scalar products are cheap without independent directions."""
+    The directions lie in the space of the noise of all cells. Each estimate has the noise of few cells, so its scalar
+    products are cheap there, and no independent directions are needed."""
     import numpy as np
     from scipy.sparse import csr_array
 
