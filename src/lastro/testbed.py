@@ -97,8 +97,8 @@ class Testbed:
     @property
     def sessions(self) -> list[Session]:
         """One session per host, the DUT's first."""
-        found = {bed.session.token: bed.session for bed in (self, *self.others.values())}
-        return [*found.values()]
+        by_token = {bed.session.token: bed.session for bed in (self, *self.others.values())}
+        return [*by_token.values()]
 
     @property
     def watched(self) -> list[Session]:

@@ -154,8 +154,8 @@ def _figure(figure: BarFigure | LineFigure, claims: Claims, report: CampaignResu
 def _panel(
     figure: BarFigure, metric: Metric, marked: Sequence[Claim], claims: Claims, report: CampaignResults
 ) -> PublishedPanel:
-    found = [_mark(claim, claims, report) for claim in marked if claim.statement.metric == metric.name]
-    marks = [mark for mark in found if mark is not None]
+    of_panel = [_mark(claim, claims, report) for claim in marked if claim.statement.metric == metric.name]
+    marks = [mark for mark in of_panel if mark is not None]
     separated = {name for bar in figure.bars for name in bar}
     places = list(itertools.product(range(len(figure.groups)), range(len(figure.bars))))
     sides = [{**figure.groups[group], **figure.bars[bar]} for group, bar in places]

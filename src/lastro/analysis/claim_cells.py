@@ -124,9 +124,9 @@ class MetricCells:
         every = [dict(stratum) for stratum in strata]
         varied = [name for name in self.factors if len({levels.get(name) for levels in every}) > 1]
         labels = [" · ".join(str(self.factors[name][levels[name]]) for name in varied) for levels in every]
-        found = {label: mean_weights([rows])[0] for label, rows in zip(labels, strata.values(), strict=True)}
-        self.used.update(*found.values())
-        return {label or self.metric.name: weights for label, weights in found.items()}, total
+        by_label = {label: mean_weights([rows])[0] for label, rows in zip(labels, strata.values(), strict=True)}
+        self.used.update(*by_label.values())
+        return {label or self.metric.name: weights for label, weights in by_label.items()}, total
 
     def strata(self, sides: Sequence[Levels], at: Levels) -> tuple[Strata, int]:
         """Return {stratum: the treatments of each side} of the measured strata, and the number of all.

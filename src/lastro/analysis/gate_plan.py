@@ -235,8 +235,8 @@ def _noises(view: MetricView, study: Study, treatments: Iterable[Treatment]) -> 
     between = spreads_of(view.report).get(view.metric.name)
     measured: dict[frozenset[tuple[str, object]], tuple[float, int]] = {}
     for row, cell in view:
-        unit = unit_of(found := [point.value for point in cell.points])
-        values = [value / unit for value in found]
+        unit = unit_of(readings := [point.value for point in cell.points])
+        values = [value / unit for value in readings]
         if not cell.bounded and len(values) > 1 and (mean := sample_mean(values)) > 0:
             factor = order.variance_factor(cell) if order else 1.0
             variance = sample_covariance(values, values) * factor / mean**2

@@ -230,9 +230,9 @@ _NO_DIFFERENCE = N_("the published figure is a difference, and only ratios are p
 def _judged(claims: Claims, reports: Sequence[CampaignResults], estimator: Estimator) -> tuple[JudgedClaim, ...]:
     def effects(claim: Claim) -> ClaimEffects:
         every = [HostCells(reports, metric, estimator) for metric in claim.statement.metrics]
-        found = claim.statement.effects(claim, *every)
+        measured = claim.statement.effects(claim, *every)
         why = Note(_NO_DIFFERENCE)
-        return replace(found, parts=tuple(replace(part, beside=None, incomparable=why) for part in found.parts))
+        return replace(measured, parts=tuple(replace(part, beside=None, incomparable=why) for part in measured.parts))
 
     pooled = judge_by(claims, reports, effects)
     on_each = zip(*(judge(claims, report) for report in reports), strict=True)

@@ -213,14 +213,14 @@ def _copy_study(whole: Path, source: Path, name: str, text: str, target: Path) -
 
 def _copy_index(directory: Path, target: Path, wanted: BundleOptions) -> None:
     suite = suites.read(directory)
-    found = [private({}, {str(directory.resolve()): CAMPAIGN}, anonymous=wanted.anonymous)]
+    cleaners = [private({}, {str(directory.resolve()): CAMPAIGN}, anonymous=wanted.anonymous)]
     for member in suite.studies:
         if suites.begun(directory, member):
             with Store.open(directory / member.name, readonly=True) as store:
-                found.append(private(store.provenance, {}, anonymous=wanted.anonymous))
+                cleaners.append(private(store.provenance, {}, anonymous=wanted.anonymous))
 
     def clean(text: str | None) -> str | None:
-        return text and reduce(lambda words, each: each.clean(words), found, text)
+        return text and reduce(lambda words, each: each.clean(words), cleaners, text)
 
     studies = tuple(replace(each, stopped=clean(each.stopped), remedy=clean(each.remedy)) for each in suite.studies)
     source, testbed, fleet = (Path(place).name for place in (suite.source, suite.testbed, suite.fleet))

@@ -60,12 +60,12 @@ def provenance(study: Study, scenario: Scenario, file: TestbedFile | None = None
         own = facts.collect(scenario.testbed.host, commands)
         for what, why in own.get("not_read", {}).items():
             say(f"not recorded: {what} of the host, since it cannot be read: {why}")
-        found = {**own, **identity(scenario), **scenario.facts(configs), **_in_guests(scenario, commands)}
+        chapters = {**own, **identity(scenario), **scenario.facts(configs), **_in_guests(scenario, commands)}
         cores = _cores(
             scenario.testbed, own, with_neighbour=any(config.get("anomaly", NONE) != NONE for config in configs)
         )
-        found |= {**_places(scenario, file), "cores": cores, "controller": facts.controller()}
-        return {**found, "machines": machines(scenario.testbed)}
+        chapters |= {**_places(scenario, file), "cores": cores, "controller": facts.controller()}
+        return {**chapters, "machines": machines(scenario.testbed)}
 
 
 def part_properties(study: Study, bed: Testbed) -> dict[str, Any]:

@@ -101,8 +101,8 @@ def _description(place: Path, bundle: BundleArchive) -> dict[str, dict[str, Any]
 
 def _versions(description: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     here = versions()
-    found = {name: description.get(software_id(name), {}).get("version") for name in here}
-    return {name: version for name, version in found.items() if isinstance(version, str)}
+    recorded_versions = {name: description.get(software_id(name), {}).get("version") for name in here}
+    return {name: version for name, version in recorded_versions.items() if isinstance(version, str)}
 
 
 def _language(description: Mapping[str, Mapping[str, Any]]) -> Language:
@@ -268,8 +268,8 @@ def _shown(text: bytes, line: int, at: int) -> str:
     """Return the part around `at` of the line that begins at `line`; empty if the text has no such line."""
     if line >= len(text):
         return ""
-    found = text.find(b"\n", at)
-    end = len(text) if found < 0 else found + 1
+    end_of_line = text.find(b"\n", at)
+    end = len(text) if end_of_line < 0 else end_of_line + 1
     start = max(line, at - _SHOWN // 3)
     part = text[start : min(end, start + _SHOWN)].decode("utf-8", "ignore").rstrip("\n")
     return f"{'…' * (start > line)}{part!r}{'…' * (start + _SHOWN < end)}"

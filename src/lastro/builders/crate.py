@@ -230,14 +230,14 @@ def _files(files: Sequence[CrateFile]) -> Iterator[dict[str, Any]]:
 def _software(crate: Crate) -> Iterator[dict[str, Any]]:
     """Yield Lastro and its libraries, and the tools and root filesystems of the campaigns, as provenance has them."""
     for name, version in crate.versions.items():
-        found = {"@id": software_id(name), "@type": "SoftwareApplication", "name": name, "version": version}
-        yield found | ({"license": "Apache-2.0"} if name == "Lastro" else {})
+        entity = {"@id": software_id(name), "@type": "SoftwareApplication", "name": name, "version": version}
+        yield entity | ({"license": "Apache-2.0"} if name == "Lastro" else {})
     seen = set()
     for campaign in crate.campaigns:
-        for found in (*_tools(campaign), *_image(campaign)):
-            if found["@id"] not in seen:
-                seen.add(found["@id"])
-                yield found
+        for entity in (*_tools(campaign), *_image(campaign)):
+            if entity["@id"] not in seen:
+                seen.add(entity["@id"])
+                yield entity
 
 
 def software_id(name: str) -> str:

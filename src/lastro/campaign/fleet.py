@@ -87,9 +87,9 @@ class Fleet:
             if not self._states and time.monotonic() - self._began_s > WORKERS_S:
                 message = "the scheduler of the fleet has no workers that answer"
                 raise HostError(message, "start them on the hosts to measure on")
-            if (found := self._answer()) is None:
+            if (received := self._answer()) is None:
                 continue
-            testbed, answer = found
+            testbed, answer = received
             match answer:
                 case WorkerEvent("said", (line,)):
                     said(testbed, line)
@@ -320,9 +320,9 @@ class Fleet:
 
     def _take_answer(self) -> None:
         """Wait for an answer, and let its testbed go on."""
-        if (found := self._answer()) is None:
+        if (received := self._answer()) is None:
             return
-        testbed, answer = found
+        testbed, answer = received
         state = self._states[testbed]
         match answer:
             case WorkerEvent("said", (line,)):

@@ -195,8 +195,8 @@ def _wanted(args: argparse.Namespace) -> PartsToTry:
 def _levels(study: Study, kind: str) -> list[str]:
     """Return all levels of a factor, or the one setting that all treatments share."""
     levels = next((factor.levels for factor in study.factors if factor.name == kind), None)
-    found = levels if levels is not None else filter(None, [study.settings.get(kind)])
-    return list(map(str, found))
+    chosen = levels if levels is not None else filter(None, [study.settings.get(kind)])
+    return list(map(str, chosen))
 
 
 def _platforms(chosen: Sequence[str] | None) -> list[str]:

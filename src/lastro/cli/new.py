@@ -88,17 +88,19 @@ def _ask(args: argparse.Namespace) -> int:
                lambda text: first.with_none(first.parts_named("anomaly", text))),
         _ask_for("What must hold?", "throughput >= 2 Gbit/s, latency_p95 < 1 ms", first.levels_named),
     )  # fmt: skip
-    found = _ask_for(
+    designed = _ask_for(
         "How long may it take?",
         "15 min",
         lambda text: first.first_study(name, first.Answers(*answers, parse_duration_s(text))),
     )
     if args.file == "-":
-        print_document(found.text)
+        print_document(designed.text)
     else:
-        _write(Path(args.file), found.text, overwrite=args.force)
-        print(f"wrote {args.file}; it is expected to take {human_duration(found.expected_s)}: `lastro run {args.file}`")
-    for what in found.left_out:
+        _write(Path(args.file), designed.text, overwrite=args.force)
+        print(
+            f"wrote {args.file}; it is expected to take {human_duration(designed.expected_s)}: `lastro run {args.file}`"
+        )
+    for what in designed.left_out:
         print(f"left out for the time: {what}", file=sys.stderr)
     return 0
 

@@ -81,10 +81,10 @@ def _places(turns: Times, slack: float) -> Times:
     place before it, which is too high if it is late by more than a period. But no two packets have the same place, so a
     burst that catches up is numbered from its end."""
     windows = [turns[start : start + _WINDOW] for start in range(0, len(turns), _WINDOW)]
-    found = [_phase(window) for window in windows]
-    likeness = np.array([each for _, each in found])
+    of_windows = [_phase(window) for window in windows]
+    likeness = np.array([each for _, each in of_windows])
     alike = likeness >= min(_ALIKE, likeness.max())  # in a burst that catches up, phases are not alike
-    phases = np.unwrap(np.array([phase for phase, _ in found])[alike], period=1.0)
+    phases = np.unwrap(np.array([phase for phase, _ in of_windows])[alike], period=1.0)
     middles = np.array([window.mean() for window in windows])[alike]
     drift = float(np.clip(np.polyfit(middles, phases, 1)[0], -slack, slack)) if len(phases) > 1 else 0.0
     steady = turns - drift * turns

@@ -63,10 +63,10 @@ def chunks(container: BundleArchive, name: str) -> Iterator[bytes]:
 
 def digest(container: BundleArchive, name: str) -> str:
     """Return the SHA-256 of a file in hexadecimal. Raises: DamagedFile."""
-    found = hashlib.sha256()
+    hashed = hashlib.sha256()
     for piece in chunks(container, name):
-        found.update(piece)
-    return found.hexdigest()
+        hashed.update(piece)
+    return hashed.hexdigest()
 
 
 def content(container: BundleArchive, name: str, most: int) -> bytes:
@@ -81,10 +81,10 @@ def opened(place: Path) -> Iterator[BundleArchive]:
     """Open a bundle. Raises: InputError when it is neither a zip nor a directory, or has names that are not safe."""
     with ExitStack() as stack:
         try:
-            found = _Directory(place) if place.is_dir() else _Zip(place, stack.enter_context(_zip_file(place)))
+            archive = _Directory(place) if place.is_dir() else _Zip(place, stack.enter_context(_zip_file(place)))
         except OSError as error:
             raise InputError(f"{place} cannot be read: {error.strerror}", "check its name and permissions") from error
-        yield found
+        yield archive
 
 
 def _zip_file(place: Path) -> zipfile.ZipFile:

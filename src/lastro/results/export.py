@@ -129,13 +129,13 @@ def _all_columns(data: Data) -> dict[str, str]:
     """Return the columns; for a suite, `suite_study` first and all factors, as text if campaigns differ in a type."""
     if isinstance(data, CampaignData):
         return columns(data)
-    found = {_STUDY: "VARCHAR", **_BEFORE}
+    all_columns = {_STUDY: "VARCHAR", **_BEFORE}
     more = {name: _MORE[name] for name in _MORE if any(name in _optional(each) for each in data.values())}
     for each in data.values():
         for name, kind in columns(each).items():
             if name not in _AFTER | _MORE:
-                found[name] = kind if found.get(name, kind) == kind else "VARCHAR"
-    return found | _AFTER | more
+                all_columns[name] = kind if all_columns.get(name, kind) == kind else "VARCHAR"
+    return all_columns | _AFTER | more
 
 
 def _all_rows(data: Data) -> Iterator[tuple[Value, ...]]:

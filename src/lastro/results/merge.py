@@ -163,13 +163,13 @@ def _key(levels: Mapping[str, Level]) -> Key:
 def _treatments(campaigns: Sequence[CampaignData]) -> dict[Key, TreatmentRow]:
     """Return the treatments of all campaigns in the order of the levels, numbered anew."""
     levels = _levels([campaign.study for campaign in campaigns])
-    found: dict[Key, TreatmentRow] = {}
+    by_levels: dict[Key, TreatmentRow] = {}
     for row in (row for campaign in campaigns for row in campaign.treatments):
         key = _key(row.treatment.levels)
-        if key not in found or row.unavailable is None:
-            found[key] = row
-    ordered = sorted(found, key=lambda key: [levels[name].index(level) for name, level in key])
-    return {key: replace(found[key], treatment=Treatment(at, dict(key))) for at, key in enumerate(ordered)}
+        if key not in by_levels or row.unavailable is None:
+            by_levels[key] = row
+    ordered = sorted(by_levels, key=lambda key: [levels[name].index(level) for name, level in key])
+    return {key: replace(by_levels[key], treatment=Treatment(at, dict(key))) for at, key in enumerate(ordered)}
 
 
 def _levels(studies: Sequence[Study]) -> dict[str, tuple[Level, ...]]:

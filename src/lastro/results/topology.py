@@ -133,8 +133,8 @@ class Topology:
     def main_way(self) -> list[str]:
         """Return the path of the first load that has one, or else the longest path from the first node."""
         loaded = [self.way(load.source, load.target) for load in self.loads]
-        found = next(filter(None, loaded), [])
-        return found or max((self.way(self.nodes[0].role, node.role) for node in self.nodes), key=len, default=[])
+        loaded_way = next(filter(None, loaded), [])
+        return loaded_way or max((self.way(self.nodes[0].role, node.role) for node in self.nodes), key=len, default=[])
 
 
 def _link(value: Mapping[str, Any]) -> Link:

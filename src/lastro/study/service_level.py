@@ -73,18 +73,18 @@ class Cost:
         """Return the sum of metrics, and of prices of resources by the hour.
 
         Raises: InputError for what is neither, and for a resource that no metric measures."""
-        found: dict[str, float] = {}
+        by_metric: dict[str, float] = {}
         names = [metric.name for metric in metrics]
         for name, weight in weights.items():
             if resource := RESOURCES.get(name):
                 if (used := resource.metric(names)) is None:
                     expected = " or ".join(resource.metrics)
                     raise InputError(f"this campaign does not measure what {name} prices", f"that is {expected}")
-                found[used] = found.get(used, 0.0) + weight * resource.share
+                by_metric[used] = by_metric.get(used, 0.0) + weight * resource.share
             else:
-                found[_named(name, metrics).name] = found.get(name, 0.0) + weight
+                by_metric[_named(name, metrics).name] = by_metric.get(name, 0.0) + weight
         terms = (name if weight == 1 else f"{weight:g}*{name}" for name, weight in weights.items())
-        return cls(found, " + ".join(terms))
+        return cls(by_metric, " + ".join(terms))
 
     @classmethod
     def parse(cls, text: str, metrics: Sequence[Metric]) -> Cost:

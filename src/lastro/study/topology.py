@@ -274,11 +274,11 @@ def _parse_edges(text: str, name: str) -> RouterTopology:
 
 def _once(pairs: Iterable[tuple[str, str, int]]) -> list[tuple[str, str, int]]:
     """Keep one link between two routers: collections list a link in both directions, or in parallel."""
-    found: dict[frozenset[str], tuple[str, str, int]] = {}
+    links_seen: dict[frozenset[str], tuple[str, str, int]] = {}
     for a, b, cost in pairs:
         if a != b:
-            found.setdefault(frozenset((a, b)), (a, b, cost))
-    return list(found.values())
+            links_seen.setdefault(frozenset((a, b)), (a, b, cost))
+    return list(links_seen.values())
 
 
 def _topology(

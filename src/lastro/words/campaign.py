@@ -51,8 +51,8 @@ def summary(report: CampaignResults, say: Language) -> str:
 def premises(report: CampaignResults, say: Language) -> tuple[str, ...]:
     """Return what a reader must know before any number: changes of the study, a guest, and several campaigns."""
     changes = report.study.changes
-    found = [say("The study was changed by {options}.", options=shlex.join(changes))] if changes else []
-    return (*found, *of_guest(report.guest, say), *_several_campaigns(report, say))
+    sentences = [say("The study was changed by {options}.", options=shlex.join(changes))] if changes else []
+    return (*sentences, *of_guest(report.guest, say), *_several_campaigns(report, say))
 
 
 def of_guest(guest: MeasuredIn | None, say: Language) -> Iterator[str]:
@@ -345,11 +345,11 @@ def commands(report: CampaignResults, say: Language) -> list[tuple[str, str]]:
 def resources(report: CampaignResults, say: Language) -> list[tuple[str, str, PropertyTable]]:
     """Return (name, title, table) for resource usage, and disturbances of the host."""
     properties = report.properties
-    found = [
+    tables_of_use = [
         ("usage", say("Used by each instance, from its own cgroup"), properties.usage),
         ("host", say("Disturbances of the host"), properties.host),
     ]
-    return [entry for entry in found if entry[2]]
+    return [entry for entry in tables_of_use if entry[2]]
 
 
 def waiting(report: CampaignResults) -> int:

@@ -30,9 +30,9 @@ class CgroupsV1(Cgroups):
         missing = []
         for group in above[1:] if any(values.values()) else ():
             for kind in kinds:
-                found = texts.get(str(group / kind), "").strip()
-                values[kind] = found or values[kind]
-                if not found:
+                texts_of_group = texts.get(str(group / kind), "").strip()
+                values[kind] = texts_of_group or values[kind]
+                if not texts_of_group:
                     missing.append((str(group / kind), values[kind]))
         return missing
 

@@ -137,5 +137,5 @@ class ChainScenario(OnChain):
             if self._probes.attachment(name, native.name):
                 links = self.attachments.get(name)
                 with deployed(self.testbed, native, links, forwarding, offloads=offloads != OFF) as chain:
-                    found = facts.offloads(self.testbed.host, chain.source.netns, SOURCE_PORT)
-                yield "offloads", {name if offloads == KERNEL else f"{name}, offloads {offloads}": found}
+                    offload_facts = facts.offloads(self.testbed.host, chain.source.netns, SOURCE_PORT)
+                yield "offloads", {name if offloads == KERNEL else f"{name}, offloads {offloads}": offload_facts}

@@ -233,8 +233,10 @@ class StartsWindow(Meters):
         return 0.0 if unknown else super().foreign_cpus(meter) * min(1.0, meter.elapsed_s / _LEAST_S)
 
     def judged(self, config: Config) -> Reading:
-        found = super().judged(config)
-        reasons = tuple(f"while the proxies started, {reason}" for reason in found.invalid_because)
+        judgement = super().judged(config)
+        reasons = tuple(f"while the proxies started, {reason}" for reason in judgement.invalid_because)
         return replace(
-            found, notes={f"{name} at start": note for name, note in found.notes.items()}, invalid_because=reasons
+            judgement,
+            notes={f"{name} at start": note for name, note in judgement.notes.items()},
+            invalid_because=reasons,
         )
