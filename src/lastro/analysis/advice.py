@@ -175,7 +175,7 @@ def for_the_decision(decision: SlaDecision) -> DecisionAdvice:
 # By a precision
 
 
-class _Asked(NamedTuple):
+class _Treatment(NamedTuple):
     """A treatment with the relative half width of its interval in this campaign, and what will make it narrower.
 
     `interval` is None if the noise of the treatment is not known."""
@@ -216,7 +216,7 @@ def _metric_advice(view: MetricView, precision: float, of_ratio: bool) -> Metric
     )
 
 
-def _ratios(view: MetricView) -> Iterator[_Asked]:
+def _ratios(view: MetricView) -> Iterator[_Treatment]:
     """Yield the ratios to the baselines, as logarithms, with the errors of the model of the report."""
     from lastro.stats.blocks_needed import PilotInterval
 
@@ -228,10 +228,10 @@ def _ratios(view: MetricView) -> Iterator[_Asked]:
         interval = None
         if gap is not None and gap.error is not None and ratio.df and critical is not None:
             interval = PilotInterval(gap.error, ratio.df, critical, gap.bias)
-        yield _Asked(row.treatment.label, relative_half_width(ratio.value, ratio.interval), interval)
+        yield _Treatment(row.treatment.label, relative_half_width(ratio.value, ratio.interval), interval)
 
 
-def _means(view: MetricView) -> Iterator[_Asked]:
+def _means(view: MetricView) -> Iterator[_Treatment]:
     """Yield the means, each with the error of its own values."""
     from lastro.stats.blocks_needed import PilotInterval
 
@@ -245,4 +245,4 @@ def _means(view: MetricView) -> Iterator[_Asked]:
             error = summary.sd / math.sqrt(summary.n)
             rounding = rounding_of_mean(summary.sd, view.step, summary.n, view.confidence)
             interval = PilotInterval(error / size, df, t_quantile(view.confidence, df), rounding / size)
-        yield _Asked(row.treatment.label, relative_half_width(summary.mean, summary.interval), interval)
+        yield _Treatment(row.treatment.label, relative_half_width(summary.mean, summary.interval), interval)
