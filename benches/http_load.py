@@ -33,7 +33,7 @@ from lastro.instruments.vegeta import Vegeta
 from lastro.results.samples import OVERLOADED, Outcome
 from lastro.scenarios.proxy import ProxyScenario
 from lastro.scenarios.proxy import measure as proxy_measure
-from lastro.scenarios.proxy.measure import Standing
+from lastro.scenarios.proxy.measure import RunningProxies
 
 N_PAIRS = 10
 _FIRST_PER_S, _CLOSE, _MOST_STEPS = 200.0, 1.05, 14  # a rate that was carried and one that was not, so close
@@ -68,7 +68,7 @@ def config(**more: Any) -> dict[str, Any]:
 
 
 @contextmanager
-def standing(chosen: dict[str, Any]) -> Iterator[Standing]:
+def standing(chosen: dict[str, Any]) -> Iterator[RunningProxies]:
     needs = partial(ProxyScenario.image_needs, configs=[chosen])
     with testbed("benches", wait=True, needs=needs) as bed, ExitStack() as stack:
         scenario = ProxyScenario(bed)
@@ -92,7 +92,7 @@ def ratios(n_pairs: int = N_PAIRS, **more: Any) -> list[Ratio]:
         ]  # fmt: skip
 
 
-def _ours(stood: Standing, chosen: dict[str, Any]) -> float:
+def _ours(stood: RunningProxies, chosen: dict[str, Any]) -> float:
     outcome = Outcome()
     proxy_measure.measure(stood, chosen, None, outcome)
     if not outcome.valid:
@@ -100,7 +100,7 @@ def _ours(stood: Standing, chosen: dict[str, Any]) -> float:
     return outcome.measurements["request_time"]
 
 
-def _raw(stood: Standing, load: ClosedLoad, way: Sequence[str]) -> float:
+def _raw(stood: RunningProxies, load: ClosedLoad, way: Sequence[str]) -> float:
     """The plan as a file, JMeter in the client's namespace, and the mean of a column of its results."""
     home = stood.client.testbed.scratch_dir / "by-hand"
     home.mkdir()
@@ -146,14 +146,14 @@ def ceilings(*, short: bool = False) -> list[Ceiling]:
     return found
 
 
-def _closed(stood: Standing, clients: int, short: bool) -> float:
+def _closed(stood: RunningProxies, clients: int, short: bool) -> float:
     requests, warm_up = (total // clients // (10 if short else 1) for total in (_REQUESTS, _WARM_UP))
     load = ClosedLoad(stood.origin.page, clients=clients, requests=requests, warm_up=warm_up)
     reading = Jmeter().measure(LoadOrigin.beside(stood.client), load)
     return reading.measurements.get("requests_per_s", 0.0)
 
 
-def _open(stood: Standing, short: bool) -> float:
+def _open(stood: RunningProxies, short: bool) -> float:
     """The most answers per second at a rate that was carried: found by doubling, then between the last two rates."""
     most, carried_per_s, broke_per_s, rate_per_s = 0.0, 0.0, math.inf, _FIRST_PER_S
     for _ in range(2 if short else _MOST_STEPS):
@@ -168,7 +168,7 @@ def _open(stood: Standing, short: bool) -> float:
     return most
 
 
-def _answered(stood: Standing, load: OpenLoad) -> float | None:
+def _answered(stood: RunningProxies, load: OpenLoad) -> float | None:
     """Answers per second; None where the generator, or the server, did not keep up with the rate."""
     reading = Vegeta().measure(LoadOrigin.beside(stood.client), load)
     found, kinds = reading.measurements, {remark.kind for remark in reading.remarks}

@@ -35,7 +35,7 @@ from lastro.results.samples import Outcome
 from lastro.scenarios.load import LoadScenario
 from lastro.scenarios.load.measuring import PDR, goals_of
 from lastro.scenarios.load.probing import Prober
-from lastro.scenarios.load.search import REACHED, Bounds, Found, search
+from lastro.scenarios.load.search import REACHED, Bounds, GoalInterval, search
 from lastro.scenarios.load.steering import APART, steer
 from lastro.testbed import Testbed
 
@@ -96,14 +96,14 @@ def _by_lastro(bed: Testbed, what: str, rules: int) -> Iterator[tuple[str, Calla
 @contextmanager
 def _searching(
     bed: Testbed, chosen: dict[str, Any], generator: LoadGenerator, bounds: Bounds
-) -> Iterator[tuple[str, Callable[[], Found]]]:
+) -> Iterator[tuple[str, Callable[[], GoalInterval]]]:
     """Yield the namespace of the function of a chain, and what searches its PDR once."""
     with closing(LoadScenario(bed)) as scenario, scenario.standing(chosen, {}, Outcome()) as standing:
         steer(standing.chain, APART)
         prober = Prober(bed, standing.chain, generator, Traffic.of(_FRAME))
         with prober.ready():
 
-            def once() -> Found:
+            def once() -> GoalInterval:
                 for _ in range(_TRIES):
                     found = search("mlrsearch", goals_of(chosen), bounds, prober.probe)
                     if (pdr := found.of(PDR)) and not found.limited:

@@ -186,8 +186,10 @@ _MOST_NAMES = 30
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return the names that may be meant, as a question: the one that the field calls so, those that begin with the
-    word, or the nearest. Where there is none, return the valid names, or the nearest of many."""
+    """Return the names that may be meant, as a question.
+
+    They are the name for which the word is another term of the field, those that begin with the word, or the nearest.
+    If there are none, return the valid names, or the nearest of many."""
     names = sorted(set(known))
     low = word.lower()
     begin = [name for name in names if len(low) > 2 and name.startswith(low)]

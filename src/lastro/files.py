@@ -54,10 +54,10 @@ def read_regular(path: Path, most: int, *, own: bool = False, base: Path | None 
     `own`: refuse a file that does not belong to the caller. No link below `base` is followed. FIFOs and devices are
     refused, since opening one may block or have side effects. Raises: OSError, ValueError."""
     with open(_opened(path, base), "rb") as file:
-        found = os.fstat(file.fileno())
-        require_regular(found)
-        if own and found.st_uid not in callers():
-            raise PermissionError(errno.EPERM, f"it belongs to {_user(found.st_uid)}")
+        status = os.fstat(file.fileno())
+        require_regular(status)
+        if own and status.st_uid not in callers():
+            raise PermissionError(errno.EPERM, f"it belongs to {_user(status.st_uid)}")
         return file.read(most + 1)
 
 
@@ -80,14 +80,14 @@ def _opened(path: Path, base: Path | None) -> int:
         os.close(at)
 
 
-def require_regular(found: os.stat_result) -> None:
+def require_regular(status: os.stat_result) -> None:
     """Raise OSError unless this is a regular file."""
-    require_kind(found, stat.S_IFREG)
+    require_kind(status, stat.S_IFREG)
 
 
-def require_kind(found: os.stat_result, wanted: int) -> None:
+def require_kind(status: os.stat_result, wanted: int) -> None:
     """Raise OSError unless this has the wanted type, such as `stat.S_IFDIR`."""
-    kind = stat.S_IFMT(found.st_mode)
+    kind = stat.S_IFMT(status.st_mode)
     if kind == wanted:
         return
     if kind == stat.S_IFDIR:
@@ -98,10 +98,10 @@ def require_kind(found: os.stat_result, wanted: int) -> None:
 def has_plain(path: Path) -> bool:
     """Return whether a file is at a path. Raises: OSError when something else is there, such as a link or a FIFO."""
     try:
-        found = path.lstat()
+        status = path.lstat()
     except (FileNotFoundError, NotADirectoryError):
         return False
-    require_regular(found)
+    require_regular(status)
     return True
 
 
@@ -130,8 +130,8 @@ def open_directory(directory: Path, *, base: Path | None = None, make: bool = Fa
     try:
         while todo:
             part, strict = todo.pop()
-            found = _look(at, part, make=make)
-            if not stat.S_ISLNK(found.st_mode):
+            status = _look(at, part, make=make)
+            if not stat.S_ISLNK(status.st_mode):
                 at = _stepped(at, part)
                 continue
             links += 1
@@ -139,7 +139,7 @@ def open_directory(directory: Path, *, base: Path | None = None, make: bool = Fa
                 raise OSError(errno.ELOOP, f"'{part}' is a symbolic link, which Lastro does not follow there")
             if links > _MOST_LINKS:
                 raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
-            _require_ours(found, at, part)
+            _require_ours(status, at, part)
             target = Path(os.readlink(part, dir_fd=at))
             todo += [(each, False) for each in reversed(target.parts) if each != target.root]
             at = _stepped(at, "/") if target.is_absolute() else at
@@ -173,9 +173,9 @@ def _stepped(at: int | None, part: str) -> int:
     return found
 
 
-def _require_ours(found: os.stat_result, at: int, part: str = "") -> None:
+def _require_ours(status: os.stat_result, at: int, part: str = "") -> None:
     """Raise InputError when root would rely on a directory, or a link in one, that other users can change."""
-    if os.geteuid() or _trusting.get() or (danger := _danger(found, f"/proc/self/fd/{at}")) is None:
+    if os.geteuid() or _trusting.get() or (danger := _danger(status, f"/proc/self/fd/{at}")) is None:
         return
     place = Path(f"/proc/self/fd/{at}").readlink() / part
     raise InputError(
@@ -184,17 +184,17 @@ def _require_ours(found: os.stat_result, at: int, part: str = "") -> None:
     )
 
 
-def _danger(found: os.stat_result, directory: str) -> str | None:
+def _danger(status: os.stat_result, directory: str) -> str | None:
     """Describe which other users can change a directory, or a link in it; None if no other user can."""
-    if found.st_uid not in callers():
-        return f"belongs to {_user(found.st_uid)}"
-    if stat.S_ISLNK(found.st_mode) or found.st_mode & stat.S_ISVTX:
+    if status.st_uid not in callers():
+        return f"belongs to {_user(status.st_uid)}"
+    if stat.S_ISLNK(status.st_mode) or status.st_mode & stat.S_ISVTX:
         return None
-    if found.st_mode & stat.S_IWOTH:
+    if status.st_mode & stat.S_IWOTH:
         return "is writable by everyone"
-    if found.st_mode & stat.S_IWGRP and not _is_private(found.st_gid):
-        return f"is writable by group {found.st_gid}"
-    if found.st_mode & stat.S_IWGRP and _has_list(directory):
+    if status.st_mode & stat.S_IWGRP and not _is_private(status.st_gid):
+        return f"is writable by group {status.st_gid}"
+    if status.st_mode & stat.S_IWGRP and _has_list(directory):
         return "is writable by others through its access control list"
     return None
 
@@ -216,10 +216,10 @@ def _is_private(group: int) -> bool:
         return True
     try:
         names = {pwd.getpwuid(user).pw_name for user in callers()}
-        found = grp.getgrgid(group)
+        members = grp.getgrgid(group)
     except KeyError:
         return False
-    return found.gr_name in names and set(found.gr_mem) <= names
+    return members.gr_name in names and set(members.gr_mem) <= names
 
 
 def _user(number: int) -> str:

@@ -42,8 +42,8 @@ def json_text(value: Any) -> str:
     import json
     import re
 
-    def escape(found: re.Match[str]) -> str:
-        return "\\u007f" if found[0] == "\x7f" else json.dumps(found[0])[1:-1]
+    def escape(match: re.Match[str]) -> str:
+        return "\\u007f" if match[0] == "\x7f" else json.dumps(match[0])[1:-1]
 
     return re.sub(_CONTROLS, escape, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
 

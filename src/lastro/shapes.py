@@ -33,7 +33,7 @@ class MisshapenData(ValueError):
 def made(kind: Any, value: Any, where: str = "") -> Any:
     """Return `value` as `kind`: a hint of plain types, Literal, tuple, dict, Mapping, dataclasses, TypedDicts.
 
-    Only the keys that a TypedDict names are checked. `where` names the value in errors. Raises: Misshapen."""
+    Only the keys that a TypedDict names are checked. `where` names the value in errors. Raises: MisshapenData."""
     if kind is Any:
         return value
     if isinstance(kind, type) and kind in _NAMES:
@@ -93,7 +93,7 @@ def is_measurable(value: float) -> bool:
 
 
 def number(value: object) -> float:
-    """Return a number that is measurable or infinite: a broken tool may report infinity. Raises: Misshapen."""
+    """Return a number that is measurable or infinite: a broken tool may report infinity. Raises: MisshapenData."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not (is_measurable(value) or math.isinf(value)):
         raise _wrong(value, "", f"0, or a number from {LEAST_MEASURED:g} to {MOST_MEASURED:g}")
     return value

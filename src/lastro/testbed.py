@@ -97,8 +97,8 @@ class Testbed:
     @property
     def sessions(self) -> list[Session]:
         """One session per host, the DUT's first."""
-        found = {bed.session.token: bed.session for bed in (self, *self.others.values())}
-        return [*found.values()]
+        by_token = {bed.session.token: bed.session for bed in (self, *self.others.values())}
+        return [*by_token.values()]
 
     @property
     def watched(self) -> list[Session]:
@@ -175,17 +175,10 @@ def local_testbed(session: Session, image: Image) -> Iterator[Testbed]:
 
 
 @contextmanager
-def guest_testbed(near: Session, image: Image, plan: GuestPlan, purpose: str) -> Iterator[Testbed]:
-    """A testbed with all roles in a virtual machine that boots now and ends after the block.
-
-    Raises: HostError when no guest boots, or when it ends inside the block."""
-    with guest_testbeds(near, image, [plan], purpose) as bed:
-        yield bed
-
-
-@contextmanager
 def guest_testbeds(near: Session, image: Image, plans: Sequence[GuestPlan], purpose: str) -> Iterator[Testbed]:
-    """The testbed of the first of several guests, which has those of all; as `guest_testbed`.
+    """A testbed with all roles in a virtual machine: the first of several guests, which has the testbeds of all.
+
+    They boot now and end after the block. Raises: HostError when one does not boot, or ends inside the block.
 
     While one guest is measured, the others are idle, not paused: an idle guest uses 0.4 % of a CPU even in
     software, and a paused one would lose its time and its connections. The meter of the host counts what they use as
@@ -240,25 +233,25 @@ def spread_testbed(
 
 
 @contextmanager
-def _guarded(held: Session, image: Image) -> Iterator[None]:
+def _guarded(session: Session, image: Image) -> Iterator[None]:
     """Mount the image read-only and nosuid on the host; instances mount layers over it that are neither."""
-    with held.host.recorded():  # not part of a trial
+    with session.host.recorded():  # not part of a trial
         tree = str(image.tree)
-        place = mount_point(held.host, tree)
-    if place in mounts_below(held.host, place):  # for another role, or by a session with the same state directory
+        place = mount_point(session.host, tree)
+    if place in mounts_below(session.host, place):  # for another role, or by a session with the same state directory
         yield
         return
-    with held.owned("mount", tree):
-        with held.host.recorded():
-            held.host.run(["mount", "--bind", place, place])
-            held.host.run(["mount", "-o", "remount,bind,ro,nosuid,nodev", place])
+    with session.owned("mount", tree):
+        with session.host.recorded():
+            session.host.run(["mount", "--bind", place, place])
+            session.host.run(["mount", "-o", "remount,bind,ro,nosuid,nodev", place])
         yield
 
 
-def _counting(held: Session, groups: Cgroups) -> Cgroups:
+def _counting(session: Session, groups: Cgroups) -> Cgroups:
     """Make the groups count what instances write to the disk of the scratch directory, and return them."""
-    if device := block_device_of(held.scratch_dir, held.host):
-        groups.count_io(held.host, held.cgroup, device)
+    if device := block_device_of(session.scratch_dir, session.host):
+        groups.count_io(session.host, session.cgroup, device)
     return groups
 
 

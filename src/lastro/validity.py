@@ -185,25 +185,25 @@ def drift(before: ClockSample, after: ClockSample) -> ClockDrift:
     return ClockDrift(ratio, uncertainty_s / elapsed_s)
 
 
-def unverified(found: ClockDrift | None, limit: float) -> str | None:
+def unverified(drift: ClockDrift | None, limit: float) -> str | None:
     """Return why the clock of a foreign kernel is not verified; None when it is. `limit` is a fraction.
 
     The clock is verified only if its drift is within the limit, including the uncertainty of the drift."""
-    if found is None:
+    if drift is None:
         return "its clock cannot be compared with the host's"
-    if found.uncertainty > limit:
-        return f"its clock was read too coarsely: ± {100 * found.uncertainty:.3f} % (limit {100 * limit:g} %)"
-    if abs(found.ratio - 1) + found.uncertainty > limit:
+    if drift.uncertainty > limit:
+        return f"its clock was read too coarsely: ± {100 * drift.uncertainty:.3f} % (limit {100 * limit:g} %)"
+    if abs(drift.ratio - 1) + drift.uncertainty > limit:
         return (
-            f"its clock drifted by {_drift(found)} relative to the host's, which may or may not be within the limit of"
+            f"its clock drifted by {_drift(drift)} relative to the host's, which may or may not be within the limit of"
             f" {100 * limit:g} %"
         )
     return None
 
 
-def _drift(found: ClockDrift) -> str:
+def _drift(drift: ClockDrift) -> str:
     """Format a drift: '+0.150 % (± 0.090 %)'."""
-    return f"{100 * (found.ratio - 1):+.3f} % (± {100 * found.uncertainty:.3f} %)"
+    return f"{100 * (drift.ratio - 1):+.3f} % (± {100 * drift.uncertainty:.3f} %)"
 
 
 def drift_reasons(drifts: Mapping[str, ClockDrift], limit: float, against: str = "the host's") -> list[str]:

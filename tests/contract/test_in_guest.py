@@ -19,7 +19,7 @@ from lastro.host.testbed_file import parse
 from lastro.isolation.base import Profile
 from lastro.platforms.base import InstanceSpec, Platform
 from lastro.scenarios.shared.pools import PlatformPool
-from lastro.testbed import Testbed, guest_testbed
+from lastro.testbed import Testbed, guest_testbeds
 from lastro.testing import AttachmentContract, IsolationContract
 from lastro.testing.commands import Commands
 from lastro.testing.ending import Ending
@@ -50,7 +50,7 @@ def in_guest(platforms: Sequence[str], *more: str) -> Iterator[Testbed]:
         lines = ['kind = "guest"', "cpus = 2", 'accelerator = "tcg"', f"platforms = {list(platforms)}", *more]
         plan = parse("\n".join(lines), "guest.toml").guest
         assert plan is not None
-        with guest_testbed(held, image_of(held), plan, "tests") as made:
+        with guest_testbeds(held, image_of(held), [plan], "tests") as made:
             assert made.cgroups.version == 2
             yield made
 

@@ -16,7 +16,7 @@ import pytest
 
 from lastro.errors import InputError, InstrumentError
 from lastro.scenarios.load.goals import Goal, own_goal
-from lastro.scenarios.load.search import METHODS, Bounds, Found, Probe, Searched, search
+from lastro.scenarios.load.search import METHODS, Bounds, GoalInterval, Probe, SearchResult, search
 
 PDR, NDR = Goal("pdr", 0.005), Goal("ndr", 0.0)
 GOALS = (PDR, NDR)
@@ -42,8 +42,8 @@ def step(capacity_fps: float, queue: int = 0) -> Curve:
     return lambda rate_fps, duration_s: max(0.0, 1 - (capacity_fps + queue / duration_s) / rate_fps)
 
 
-def of(found: Searched, name: str) -> Found:
-    return next(each for each in found.found if each.goal.name == name)
+def of(found: SearchResult, name: str) -> GoalInterval:
+    return next(each for each in found.intervals if each.goal.name == name)
 
 
 # Appendices A and B of RFC 9971, on the example of its appendix with four goals
@@ -138,13 +138,13 @@ def test_the_library_classifies_any_trials_by_the_rfc(seed: int) -> None:
 # Searches on functions of known loss
 
 
-def agrees_with_the_rfc(found: Searched, bounds: Bounds) -> None:
+def agrees_with_the_rfc(found: SearchResult, bounds: Bounds) -> None:
     """Assert that both ends of each interval are what the RFC calls them, by the probes of the last search alone."""
     at: dict[float, Trials] = defaultdict(list)
     for probe in found.probes:
         if probe.reached:
             at[probe.rate_fps].append((probe.duration_s, probe.loss_ratio))
-    for each in found.found:
+    for each in found.intervals:
         goal = Example(bounds.final_s, bounds.sum_s, each.goal.loss_ratio, each.goal.exceed_ratio)
         assert estimates(at[each.lower_fps], goal) == (True, True)
         conditional = each.lower_fps * (1 - quantile_loss(at[each.lower_fps], goal))
@@ -173,7 +173,7 @@ def test_the_capacity_of_a_bottleneck_lies_in_the_interval(method: str) -> None:
 def test_a_binary_search_has_no_exceed_ratio() -> None:
     """It decides by one probe: of the time at a load, it knows nothing."""
     found = search("binary", GOALS, BOUNDS, function(step(50_000)))
-    assert [each.exceed_ratio for each in found.found] == [None, None]
+    assert [each.exceed_ratio for each in found.intervals] == [None, None]
 
 
 def test_a_search_in_which_one_probe_decides_has_no_exceed_ratio() -> None:
@@ -181,7 +181,7 @@ def test_a_search_in_which_one_probe_decides_has_no_exceed_ratio() -> None:
     for sum_s, known in ((1, False), (2, False), (3, True)):
         bounds = Bounds(1_000, 1_000_000, sum_s=sum_s)
         found = search("mlrsearch", GOALS, bounds, function(step(50_000)))
-        assert [each.exceed_ratio is not None for each in found.found] == [known, known]
+        assert [each.exceed_ratio is not None for each in found.intervals] == [known, known]
     never = search("mlrsearch", (Goal("ndr", 0.0, 0.0),), Bounds(1_000, 1_000_000, sum_s=2), function(step(50_000)))
     assert of(never, "ndr").exceed_ratio == 0, "two probes had to meet it"
 
@@ -218,7 +218,7 @@ def test_rare_bursts_of_loss_are_borne_by_the_exceed_ratio_and_told_with_it(ofte
         near += of(found, "ndr").lower_fps >= 0.97 * 200_000
         exceeds += bool(of(found, "ndr").exceed_ratio)
         none = search("mlrsearch", (Goal("ndr", 0.0, 0.0),), bounds, function(bursts))
-        strict += any(each.lower_fps >= 0.97 * 200_000 for each in none.found)  # none: a burst at the smallest load
+        strict += any(each.lower_fps >= 0.97 * 200_000 for each in none.intervals)  # none: a burst at the smallest load
     assert near >= 85
     assert strict < near
     assert exceeds >= (5 if often < 0.1 else 20)
@@ -227,9 +227,9 @@ def test_rare_bursts_of_loss_are_borne_by_the_exceed_ratio_and_told_with_it(ofte
 def test_the_generator_s_limit_bounds_the_search_and_is_no_loss() -> None:
     found = search("mlrsearch", GOALS, BOUNDS, function(lambda *_: 0.0, generator_fps=250_000))
     assert found.limited and 0.9 * 250_000 < found.most_fps <= 250_000
-    assert all(each.upper_fps is None and each.lower_fps <= 250_000 for each in found.found)
+    assert all(each.upper_fps is None and each.lower_fps <= 250_000 for each in found.intervals)
     below = search("mlrsearch", GOALS, BOUNDS, function(step(50_000), generator_fps=250_000))
-    assert below.limited and all(each.upper_fps and each.upper_fps < 52_000 for each in below.found)
+    assert below.limited and all(each.upper_fps and each.upper_fps < 52_000 for each in below.intervals)
     free = search("mlrsearch", GOALS, BOUNDS, function(lambda *_: 0.0))
     assert not free.limited and free.most_fps == BOUNDS.most_fps
 
@@ -279,7 +279,7 @@ def test_one_stall_of_the_generator_does_not_bound_the_search_wherever_it_is(met
     for number in range(len(undisturbed.probes)):
         found = search(method, GOALS, BOUNDS, stalling(number, 1))
         assert [probe.reached for probe in found.probes].count(False) == 1
-        assert not found.limited and found.found == undisturbed.found, number
+        assert not found.limited and found.intervals == undisturbed.intervals, number
 
 
 def test_a_generator_that_stays_slower_than_before_is_a_limit() -> None:
@@ -292,7 +292,7 @@ def test_a_generator_that_stays_slower_than_before_is_a_limit() -> None:
 
     found = search("mlrsearch", GOALS, BOUNDS, measure)
     assert found.limited and 25_000 < found.most_fps <= 30_000
-    assert [each.upper_fps for each in found.found] == [None, None]
+    assert [each.upper_fps for each in found.intervals] == [None, None]
     with pytest.raises(InstrumentError, match="the generator did not hold a rate"):
         search("mlrsearch", GOALS, BOUNDS, stalling(4, 1_000))
 
@@ -309,7 +309,7 @@ def test_a_range_no_wider_than_the_interval_ends_the_search(method: str, most_fp
 @pytest.mark.parametrize("method", METHODS)
 def test_goals_that_no_rate_meets_are_a_result_and_no_error(method: str) -> None:
     found = search(method, GOALS, BOUNDS, function(lambda *_: 0.3))
-    assert found.found == () and found.of("pdr") is None
+    assert found.intervals == () and found.of("pdr") is None
     assert [each.reason for each in found.unmet] == [
         f"no rate meets the goal {name}: {what} at 1,000 frames a second, the smallest load of the search"
         for name, what in (("pdr", "more than 0.5 % lost"), ("ndr", "frames were lost"))
@@ -319,7 +319,7 @@ def test_goals_that_no_rate_meets_are_a_result_and_no_error(method: str) -> None
 @pytest.mark.parametrize("method", METHODS)
 def test_a_goal_that_no_rate_meets_leaves_the_first_its_interval(method: str) -> None:
     found = search(method, GOALS, BOUNDS, function(lambda fps, _: 0.001 if fps < 100_000 else 0.3))
-    assert [each.goal.name for each in found.found] == ["pdr"]
+    assert [each.goal.name for each in found.intervals] == ["pdr"]
     assert (pdr := found.of("pdr")) and pdr.lower_fps < 100_000 <= (pdr.upper_fps or 0)
     assert [(each.goal.name, each.rate_fps) for each in found.unmet] == [("ndr", 1_000)]
 

@@ -10,7 +10,7 @@ import pytest
 from lastro.results.samples import Metric
 from lastro.scenarios.load.goals import Goal
 from lastro.scenarios.load.measuring import METRICS
-from lastro.scenarios.load.search import Bounds, Found, Probe, binary
+from lastro.scenarios.load.search import Bounds, GoalInterval, Probe, binary
 from lastro.stats.block_model import BlockModel
 from lastro.stats.censored import describe_bounded
 from lastro.stats.contrasts import MeanComparison, compare_one
@@ -30,7 +30,7 @@ def searched(capacity_fps: float) -> tuple[float, float]:
         return Probe(rate_fps, duration_s, sent, min(sent, int(capacity_fps * duration_s)), duration_s, {})
 
     (found,) = binary((GOAL,), BOUNDS, measure)
-    assert isinstance(found, Found) and found.upper_fps is not None
+    assert isinstance(found, GoalInterval) and found.upper_fps is not None
     return found.lower_fps, found.upper_fps
 
 

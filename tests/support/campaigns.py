@@ -40,14 +40,17 @@ _COST = {
 PROVENANCE: dict[str, Any] = {
     "host": {
         "hostname": "edge-7",
-        "kernel": "Linux 6.1.0-27-amd64",
-        "cpu": {"model": "AMD EPYC 7B13", "cpus": 2, "governor": "performance", "mitigations": {"spectre_v2": "on"}},
+        "kernel": "6.1.0-27-amd64",
+        "cpu_model": "AMD EPYC 7B13",
+        "cpus": 2,
+        "virtual_machine": True,
+        "governor": "performance",
         "memory_bytes": 25_277_771_776,
-        "virtualization": "kvm",
     },
+    "kernel": {"mitigations": {"spectre_v2": "on"}},
     "tools": {"iperf3": {"version": "3.12", "sha256": "0f" * 32}, "runc": {"version": "1.1.5", "sha256": "a1" * 32}},
-    "rootfs": {"sha256": "7c" * 32, "packages": ["iperf3", "nftables", "stress-ng"]},
-    "lastro": "0.1.0",
+    "root_filesystem": {"sha256": "7c" * 32},
+    "lastro": {"version": "0.1.0", "python": "3.11.2"},
 }
 
 

@@ -26,7 +26,7 @@ from lastro.platforms.base import InstanceSpec
 from lastro.results.store import Store
 from lastro.scenarios.chain import ChainScenario
 from lastro.scenarios.routing import RoutingScenario
-from lastro.testbed import guest_testbed
+from lastro.testbed import guest_testbeds
 
 from ..cli.conftest import finish, lastro, no_stragglers, start, study_text, until
 from ..support.images import IN_A_GUEST
@@ -74,7 +74,7 @@ def test_apparmor_is_in_force_in_a_chain_a_machine_boots_on_kvm_and_nothing_is_l
     plan = parse(SMALL.replace("1G", "2G"), "guest.toml").guest
     assert plan is not None
     with session("tests", wait=silently) as held:
-        with guest_testbed(held, image_of(held), plan, "tests") as bed, closing(ChainScenario(bed)) as scenario:
+        with guest_testbeds(held, image_of(held), [plan], "tests") as bed, closing(ChainScenario(bed)) as scenario:
             assert bed.cgroups.version == 2 and bed.guest and bed.guest["emulated"]
             confined = AppArmor().apply(InstanceSpec("confined", "subject"), None)
             with scenario.pool.get("crun").start(bed, confined) as instance:
@@ -106,7 +106,7 @@ def test_routers_converge_in_a_guest_by_its_own_clock() -> None:
     wanted = configured(RoutingScenario, **parts)
     with session("tests", wait=silently) as held:
         image = image_of(held, RoutingScenario.image_needs(held.host, []))
-        with guest_testbed(held, image, plan, "tests") as bed, closing(RoutingScenario(bed)) as scenario:
+        with guest_testbeds(held, image, [plan], "tests") as bed, closing(RoutingScenario(bed)) as scenario:
             found = scenario.availability(wanted)
             assert found, found.reason
             outcome = attempted(scenario, wanted)

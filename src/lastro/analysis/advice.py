@@ -3,25 +3,26 @@
 Precision is half the width of an interval that the report of the next campaign prints, as a fraction of its estimate:
 of the ratios to the baseline, which hold together, or without a baseline of the means. The advice is for all ratios of
 a metric together, and takes into account how uncertain the spread of this campaign is (`stats.blocks_needed`). It
-assumes that means, effects of blocks, and the scale of the model stay as they are, and that no trial is lost."""
+assumes that means and the scale of the model stay as they are, and that trials are lost as often."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from lastro.analysis.campaign import CampaignResults, MeasuredIn, MetricView
 from lastro.results.samples import Metric
-from lastro.stats.intervals import unit_of
+from lastro.stats.contrasts import log_ratio
+from lastro.stats.intervals import t_quantile
 from lastro.stats.notes import N_, Note
+from lastro.stats.resolution import rounding_of_mean
 from lastro.stats.stopping import relative_half_width
 
 if TYPE_CHECKING:
     from lastro.analysis.decision import SlaDecision
-    from lastro.stats.blocks_needed import SufficientBlocks
-    from lastro.stats.future_widths import Intervals
-    from lastro.stats.noise_posterior import Residuals
+    from lastro.stats.blocks_needed import PilotInterval, SufficientBlocks
 
 LIKELY, SURE = 0.5, 0.8  # probabilities that the advised number of blocks is enough
 PROBABLE = 0.9  # that the interval holds the number which the true noise requires
@@ -147,8 +148,10 @@ class OpenCandidate:
 
 @dataclass(frozen=True, slots=True)
 class DecisionAdvice:
-    """What the decision by service levels still needs. `open` has the candidates that matter: without a recommended
-    one, all that are undecided, and else those that may cost less. `block_s` is the time of a block of all."""
+    """The blocks that a decision by service levels still needs.
+
+    `open` has the undecided candidates: all of them, or only those that may cost less than a recommended one. `block_s`
+    is the time of a block of all candidates."""
 
     decision: SlaDecision
     open: tuple[OpenCandidate, ...]
@@ -159,88 +162,87 @@ def for_the_decision(decision: SlaDecision) -> DecisionAdvice:
     choice = decision.choice
     undecided = [at for at in decision.order() if choice.verdict(at) == "open"]
     matter = undecided if choice.recommended is None else [at for at in undecided if at in choice.open_cheaper]
-    found = [
+    candidates = [
         OpenCandidate(
             decision.candidates[at].label, choice.odds[at].holds,
             *(decision.more_blocks(chance, at) for chance in (LIKELY, SURE)),
         )
         for at in matter
     ]  # fmt: skip
-    return DecisionAdvice(decision, tuple(found), _block_s(decision.report))
+    return DecisionAdvice(decision, tuple(candidates), _block_s(decision.report))
 
 
-# Blocks
+# By a precision
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """The intervals of a metric, the noise that its trials show, and the cells in the order of the intervals."""
+class _Treatment(NamedTuple):
+    """A treatment with the relative half width of its interval in this campaign, and what will make it narrower.
 
-    intervals: Intervals
-    pilot: Residuals
-    treatments: tuple[str, ...]
-    half_widths: tuple[float, ...]
+    `interval` is None if the noise of the treatment is not known."""
+
+    treatment: str
+    half_width: float
+    interval: PilotInterval | None
 
 
 def _metric_advice(view: MetricView, precision: float, of_ratio: bool) -> MetricAdvice:
-    asked = _ratios(view) if of_ratio else _means(view)
-    if asked is None or not asked.pilot.freedom.any():
-        return MetricAdvice(view.metric, None, Note(_NO_SPREAD))
-    if not asked.pilot.varied:
-        return MetricAdvice(view.metric, None, Note(_CONSTANT))
+    asked = list(_ratios(view) if of_ratio else _means(view))
+    known = [(one.treatment, one.interval) for one in asked if one.interval is not None]
+    varying = [(treatment, interval) for treatment, interval in known if interval.error > 0]
+    if not varying:
+        return MetricAdvice(view.metric, None, Note(_CONSTANT if known else _NO_SPREAD))
     from lastro.stats.blocks_needed import blocks_needed
 
-    found = blocks_needed(asked.pilot, asked.intervals, precision, (LIKELY, SURE), PROBABLE)
-    likely, sure = found.enough
+    needed = blocks_needed(
+        [interval for _, interval in varying],
+        view.n_blocks,
+        math.asinh(precision) if of_ratio else precision,
+        (LIKELY, SURE),
+        PROBABLE,
+    )
+    likely, sure = needed.enough
     return MetricAdvice(
         view.metric,
         BlocksAdvice(
-            intervals=len(asked.treatments),
+            intervals=len(asked),
             n=view.n_blocks,
-            now=max(asked.half_widths),
+            now=max(one.half_width for one in asked),
             likely=likely,
             sure=sure,
-            low=found.low,
-            high=found.high,
-            widest=asked.treatments[found.widest],
+            low=needed.low,
+            high=needed.high,
+            widest=varying[needed.widest][0],
         ),
     )
 
 
-def _ratios(view: MetricView) -> _Asked | None:
-    """Return the ratios to the baselines, as the model of the report compares them; None if there are none."""
-    model = view.model
-    found = [(row, cell) for row, cell in view if cell.comparison is not None and cell.comparison.ratio.value]
-    if model is None or not found:
-        return None
-    from lastro.stats.future_widths import RatioIntervals
+def _ratios(view: MetricView) -> Iterator[_Treatment]:
+    """Yield the ratios to the baselines, as logarithms, with the errors of the model of the report."""
+    from lastro.stats.blocks_needed import PilotInterval
 
-    pairs = [(row.treatment.index, row.baseline.index) for row, _ in found if row.baseline is not None]
-    different = sum(cell.decision == "different" for _, cell in found) / len(found)
-    return _Asked(
-        RatioIntervals.of_model(model, pairs, view.confidence, different),
-        model.residuals,
-        tuple(row.treatment.label for row, _ in found),
-        tuple(relative_half_width(ratio.value, ratio.interval) for _, cell in found if (ratio := cell.ratio)),
-    )
+    for row, cell in view:
+        if cell.comparison is None or not cell.comparison.ratio.value or view.model is None or row.baseline is None:
+            continue
+        ratio, critical = cell.comparison.ratio, cell.comparison.critical
+        gap = log_ratio(view.model, {row.treatment.index: 1.0}, {row.baseline.index: 1.0})
+        interval = None
+        if gap is not None and gap.error is not None and ratio.df and critical is not None:
+            interval = PilotInterval(gap.error, ratio.df, critical, gap.bias)
+        yield _Treatment(row.treatment.label, relative_half_width(ratio.value, ratio.interval), interval)
 
 
-def _means(view: MetricView) -> _Asked | None:
-    """Return the means, each with the interval of its own values; None if there are none."""
-    found = [(row, cell.summary) for row, cell in view if cell.summary and not cell.bounded and cell.summary.mean]
-    if not found:
-        return None
-    import numpy as np
+def _means(view: MetricView) -> Iterator[_Treatment]:
+    """Yield the means, each with the error of its own values."""
+    from lastro.stats.blocks_needed import PilotInterval
 
-    from lastro.stats.future_widths import MeanIntervals
-    from lastro.stats.noise_posterior import Residuals
-
-    unit = unit_of([own.mean for _, own in found])
-    means, sds = np.array([(own.mean / unit, (own.sd or 0.0) / unit) for _, own in found]).T
-    freedom = np.array([own.n - 1.0 for _, own in found])
-    return _Asked(
-        MeanIntervals(means, np.full(len(means), view.step / unit), view.confidence),
-        Residuals(sds**2 * freedom, freedom, np.abs(means)),
-        tuple(row.treatment.label for row, _ in found),
-        tuple(relative_half_width(own.mean, own.interval) for _, own in found),
-    )
+    for row, cell in view:
+        summary = cell.summary
+        if summary is None or cell.bounded or not summary.mean:
+            continue
+        interval = None
+        if summary.sd is not None:
+            size, df = abs(summary.mean), summary.n - 1
+            error = summary.sd / math.sqrt(summary.n)
+            rounding = rounding_of_mean(summary.sd, view.step, summary.n, view.confidence)
+            interval = PilotInterval(error / size, df, t_quantile(view.confidence, df), rounding / size)
+        yield _Treatment(row.treatment.label, relative_half_width(summary.mean, summary.interval), interval)

@@ -130,8 +130,8 @@ def _cell(table: PrintedTable, row: Levels, column: PrintedColumn, report: Campa
     moved, stand_in = as_measured(stated, table.stand_in, [report])
     own = {each.published for each in stand_in} & {level for levels in stated.at.values() for level in levels}
     used = tuple(each for each in stand_in if each.published in own)
-    found = mean_here(report, moved.metric, moved.at)
-    return replace(found, stand_in=used if found.mean else ())
+    mean = mean_here(report, moved.metric, moved.at)
+    return replace(mean, stand_in=used if mean.mean else ())
 
 
 # Figures
@@ -143,8 +143,8 @@ def _figure(figure: BarFigure | LineFigure, claims: Claims, report: CampaignResu
     by_id = {claim.id: claim for claim in claims.claims}
     marked = [by_id[name] for name in figure.marks if name in by_id]
     if not isinstance(figure, BarFigure):
-        found = [_mark(claim, claims, report) for claim in marked if claim.statement.limits]
-        return MatchedLines(figure, tuple(mark for mark in found if mark))
+        marks = [_mark(claim, claims, report) for claim in marked if claim.statement.limits]
+        return MatchedLines(figure, tuple(mark for mark in marks if mark))
     known = {metric.name: metric for metric in report.metrics}
     return MatchedBars(
         figure, tuple(_panel(figure, known[name], marked, claims, report) for name in figure.metrics if name in known)
@@ -154,8 +154,8 @@ def _figure(figure: BarFigure | LineFigure, claims: Claims, report: CampaignResu
 def _panel(
     figure: BarFigure, metric: Metric, marked: Sequence[Claim], claims: Claims, report: CampaignResults
 ) -> PublishedPanel:
-    found = [_mark(claim, claims, report) for claim in marked if claim.statement.metric == metric.name]
-    marks = [mark for mark in found if mark is not None]
+    of_panel = [_mark(claim, claims, report) for claim in marked if claim.statement.metric == metric.name]
+    marks = [mark for mark in of_panel if mark is not None]
     separated = {name for bar in figure.bars for name in bar}
     places = list(itertools.product(range(len(figure.groups)), range(len(figure.bars))))
     sides = [{**figure.groups[group], **figure.bars[bar]} for group, bar in places]

@@ -55,9 +55,9 @@ def _along(factor: Factor, decision: SlaDecision) -> Iterator[BrokenLevel]:
             trials = metric_trials(report, rows, at, level.metric.name)
             if not trials.cells:
                 continue
-            found = breaking_points(trials, doses, len(labels), level.limit, level.at_least, 1 - decision.confidence)
+            points = breaking_points(trials, doses, len(labels), level.limit, level.at_least, 1 - decision.confidence)
             named = ", ".join(f"{name} = {each}" for name, each in given.items())
-            for candidate, point in enumerate(found):
+            for candidate, point in enumerate(points):
                 yield BrokenLevel(factor.name, level, candidate, named, point)
 
 

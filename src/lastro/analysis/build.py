@@ -21,7 +21,6 @@ from lastro.analysis.campaign import (
     Progress,
     Row,
     Status,
-    TimedAttempt,
     by_block,
     centres,
     mean_width,
@@ -78,7 +77,6 @@ def build_report(data: CampaignData, *, all_metrics: bool = False) -> CampaignRe
         later_properties=cache(partial(build_properties, study, treatments, data.attempts)),
         later_series=data.later_series,
         later_histograms=data.later_histograms,
-        timeline=tuple(TimedAttempt(a.trial, a.block, a.started_utc, a.duration_s, a.valid) for a in data.attempts),
         events=tuple((at, kind, text) for at, kind, text in data.events),
         provenance=data.provenance,
         calibrations=data.calibrations,
@@ -237,8 +235,8 @@ def _fit(
     pairs = [(index, references[index]) for index in exact if references[index] != index]
     pairs = [(index, reference) for index, reference in pairs if reference in exact]
     sides = [({index: 1.0}, {reference: 1.0}) for index, reference in pairs]
-    found = compare(model, sides, confidence, planned=len(pairs) <= MOST_PLANNED) if model else ()
-    compared = {index: comparison for (index, _), comparison in zip(pairs, found, strict=True)}
+    comparisons = compare(model, sides, confidence, planned=len(pairs) <= MOST_PLANNED) if model else ()
+    compared = {index: comparison for (index, _), comparison in zip(pairs, comparisons, strict=True)}
     return _MetricFit(compared, model, second_mode({index: by_block(points) for index, points in exact.items()}))
 
 

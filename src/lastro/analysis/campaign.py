@@ -137,17 +137,6 @@ class Progress:
         return not (self.counts.get("pending", 0) or self.counts.get("running", 0))
 
 
-@dataclass(frozen=True, slots=True)
-class TimedAttempt:
-    """One attempt on the time axis of the campaign."""
-
-    trial: int
-    block: int
-    started_utc: str
-    duration_s: float
-    valid: bool
-
-
 def by_block(points: Iterable[Point]) -> dict[int, float]:
     """Return {block: value}."""
     return {point.block: point.value for point in points}
@@ -228,9 +217,9 @@ class MeasuredIn:
     @classmethod
     def of(cls, provenance: Mapping[str, Any]) -> MeasuredIn | None:
         """Return the guest of one campaign or testbed; None for a real host."""
-        found = provenance.get("guest", {})
-        title = found.get("full_title") or found.get("title")
-        return cls(title, found.get("emulated") is True, found.get("partly") is True) if title else None
+        guest = provenance.get("guest", {})
+        title = guest.get("full_title") or guest.get("title")
+        return cls(title, guest.get("emulated") is True, guest.get("partly") is True) if title else None
 
     @classmethod
     def of_data(cls, provenance: Mapping[str, Any], members: Sequence[Member]) -> MeasuredIn | None:
@@ -241,15 +230,15 @@ class MeasuredIn:
         return cls.among([cls.of(member.provenance) for member in members], counted)
 
     @classmethod
-    def among(cls, found: Sequence[MeasuredIn | None], counted: str) -> MeasuredIn | None:
+    def among(cls, places: Sequence[MeasuredIn | None], counted: str) -> MeasuredIn | None:
         """Return the guests among several places, `counted` by this note; None if all are real hosts."""
-        guests = [each for each in found if each is not None]
-        if not guests or set(found) == {guests[0]}:
+        guests = [each for each in places if each is not None]
+        if not guests or set(places) == {guests[0]}:
             return guests[0] if guests else None
         titles = "; ".join(dict.fromkeys(guest.title for guest in guests))
         emulated = sum(guest.emulated for guest in guests)
-        title = Note(counted, n=len(guests), all=len(found), guests=titles)
-        partly = (emulated or len(guests)) < len(found) or any(guest.partly for guest in guests)
+        title = Note(counted, n=len(guests), all=len(places), guests=titles)
+        partly = (emulated or len(guests)) < len(places) or any(guest.partly for guest in guests)
         return cls(title, emulated > 0, partly)
 
     def to_dict(self) -> dict[str, Any]:
@@ -274,12 +263,11 @@ class CampaignResults:
     later_properties: Callable[[], PropertyTables]  # built on first use: a plain table does not need them
     later_series: LaterSeries  # read on use: only figures of series need them
     later_histograms: LaterHistograms
-    timeline: tuple[TimedAttempt, ...]
     events: tuple[tuple[str, str, str], ...]
     provenance: Mapping[str, Any]
     calibrations: Mapping[str, Any]
     noise_floor: Any = None  # as `analysis.noise_floor` reads it
-    attempts: Sequence[Attempt] = ()  # with their notes, for figures
+    attempts: Sequence[Attempt] = ()  # in running order
     segments: tuple[HostSegment, ...] = ()
     looks: tuple[Look, ...] = ()  # of a campaign that runs until a decision is made
     members: tuple[Member, ...] = ()  # the campaigns, or the testbeds of a fleet, if there are several
@@ -313,8 +301,8 @@ class CampaignResults:
     @property
     def on_logs(self) -> tuple[str, ...]:
         """The metrics with ratios of geometric means, because their model is of logarithms."""
-        found = [view for view in self.views if view.model is not None and view.model.log]
-        return tuple(view.metric.name for view in found if any(cell.comparison for cell in view.cells))
+        views = [view for view in self.views if view.model is not None and view.model.log]
+        return tuple(view.metric.name for view in views if any(cell.comparison for cell in view.cells))
 
     @property
     def properties(self) -> PropertyTables:

@@ -47,9 +47,9 @@ def between_campaigns(reports: Sequence[CampaignResults]) -> BetweenCampaigns | 
     starts = sorted(report.progress.first_utc for report in reports if report.progress.first_utc)
     spreads = {}
     for index, metric in enumerate(reports[0].metrics):
-        found = between([_means(report, index) for report in reports])
-        if found is not None:
-            spreads[metric.name] = found
+        spread = between([_means(report, index) for report in reports])
+        if spread is not None:
+            spreads[metric.name] = spread
     first, last = (starts[0], starts[-1]) if starts else (None, None)
     return BetweenCampaigns(len(reports), first, last, spreads)
 
@@ -62,25 +62,30 @@ def _means(report: CampaignResults, index: int) -> dict[int, float]:
 
 def kept_between(kept: Any) -> BetweenCampaigns | None:
     """Return what `lastro noise-floor --campaigns` stored in a campaign; None when it stored nothing usable."""
-    found = (kept or {}).get("between")
-    if not found or found.get("campaigns", 0) < 2:
+    stored = (kept or {}).get("between")
+    if not stored or stored.get("campaigns", 0) < 2:
         return None
-    n = found["campaigns"]
+    n = stored["campaigns"]
     spreads = {
-        name: CampaignSpread(spread**2, n - 1) for name, spread in found.get("spreads", {}).items() if spread >= 0
+        name: CampaignSpread(spread**2, n - 1) for name, spread in stored.get("spreads", {}).items() if spread >= 0
     }
-    return BetweenCampaigns(n, found.get("first_utc"), found.get("last_utc"), spreads)
+    return BetweenCampaigns(n, stored.get("first_utc"), stored.get("last_utc"), spreads)
 
 
 def spreads_of(report: CampaignResults) -> Mapping[str, CampaignSpread]:
     """Return {metric: the spread between campaigns} that a campaign has stored; empty when it has none."""
-    found = kept_between(report.noise_floor)
-    return found.spreads if found else {}
+    stored = kept_between(report.noise_floor)
+    return stored.spreads if stored else {}
 
 
-def to_dict(found: BetweenCampaigns | None) -> dict[str, Any] | None:
+def to_dict(between: BetweenCampaigns | None) -> dict[str, Any] | None:
     """Return it as JSON-serializable data, with the keys of this module's docstring."""
-    if found is None:
+    if between is None:
         return None
-    spreads = {name: each.spread for name, each in found.spreads.items()}
-    return {"campaigns": found.campaigns, "first_utc": found.first_utc, "last_utc": found.last_utc, "spreads": spreads}
+    spreads = {name: each.spread for name, each in between.spreads.items()}
+    return {
+        "campaigns": between.campaigns,
+        "first_utc": between.first_utc,
+        "last_utc": between.last_utc,
+        "spreads": spreads,
+    }

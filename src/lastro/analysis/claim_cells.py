@@ -124,9 +124,9 @@ class MetricCells:
         every = [dict(stratum) for stratum in strata]
         varied = [name for name in self.factors if len({levels.get(name) for levels in every}) > 1]
         labels = [" · ".join(str(self.factors[name][levels[name]]) for name in varied) for levels in every]
-        found = {label: mean_weights([rows])[0] for label, rows in zip(labels, strata.values(), strict=True)}
-        self.used.update(*found.values())
-        return {label or self.metric.name: weights for label, weights in found.items()}, total
+        by_label = {label: mean_weights([rows])[0] for label, rows in zip(labels, strata.values(), strict=True)}
+        self.used.update(*by_label.values())
+        return {label or self.metric.name: weights for label, weights in by_label.items()}, total
 
     def strata(self, sides: Sequence[Levels], at: Levels) -> tuple[Strata, int]:
         """Return {stratum: the treatments of each side} of the measured strata, and the number of all.
@@ -136,7 +136,7 @@ class MetricCells:
         compared = set().union(*wanted)
         held = self._settled(at, condition=True)
         others = {name: held.get(name, tuple(levels)) for name, levels in self.factors.items() if name not in compared}
-        found: dict[Key, list[list[int]]] = {}
+        rows_of_sides: dict[Key, list[list[int]]] = {}
         lost = []
         for stratum in _combinations(others):
             keys = [[stratum | choice for choice in _combinations(side)] for side in wanted]
@@ -146,10 +146,10 @@ class MetricCells:
             if missing := [row for side in rows for row in side if row.treatment.index not in self.values]:
                 lost.append(missing)
                 continue
-            found[stratum] = [[row.treatment.index for row in side] for side in rows]
-        if not found:
+            rows_of_sides[stratum] = [[row.treatment.index for row in side] for side in rows]
+        if not rows_of_sides:
             raise Untestable(*self._why([row for rows in lost for row in rows]))
-        return found, len(found) + len(lost)
+        return rows_of_sides, len(rows_of_sides) + len(lost)
 
     def bounds_used(self) -> str:
         """Return the common levels of the compared treatments with lower bounds only; empty without any."""
@@ -160,8 +160,8 @@ class MetricCells:
         """Return whether the true contrast may lie above the measured one, and whether it may lie below.
 
         It may lie above if a mean that is only a lower bound has a positive weight, below if it has a negative one."""
-        found = [weight for index, weight in weights.items() if index in self.bounded]
-        return any(weight > 0 for weight in found), any(weight < 0 for weight in found)
+        unbounded = [weight for index, weight in weights.items() if index in self.bounded]
+        return any(weight > 0 for weight in unbounded), any(weight < 0 for weight in unbounded)
 
     def _settled(self, side: Levels, *, condition: bool = False) -> dict[str, tuple[object, ...]]:
         """Return the levels of a side in canonical form, without conditions that the study holds constant."""

@@ -80,8 +80,8 @@ def measured_effects(
 
     Raises: Untestable, with the reason, when the campaign lacks the data."""
     every = [MetricCells(report, metric, confidence) for metric in metrics]
-    found = effects(*every)
-    return replace(found, bounded=next(filter(None, (cells.bounds_used() for cells in every)), ""))
+    measured = effects(*every)
+    return replace(measured, bounded=next(filter(None, (cells.bounds_used() for cells in every)), ""))
 
 
 # Effects of one part
@@ -98,8 +98,8 @@ def recovery_of(ideal: Levels, without: Levels, protected: Levels, at: Levels, c
     """Test that a protection recovers a fraction of a loss."""
     sides, used, total = cells.sides([ideal, without, protected], at)
     best, worst, better = sides
-    found = cells.recovered(best, worst, better)
-    loss, gain = found.loss, found.gain
+    recovered = cells.recovered(best, worst, better)
+    loss, gain = recovered.loss, recovered.gain
     higher = (loss.value or 0) > 0
     lost = cells.metric.better == "neither" or higher == (cells.metric.better == "higher")
     name = cells.metric.name
@@ -113,7 +113,7 @@ def recovery_of(ideal: Levels, without: Levels, protected: Levels, at: Levels, c
     elif not lost:
         nothing = Note(N_("there is nothing to recover: {metric} is no worse without protection"), metric=name)
     label = f"{without_common(protected, without)} / {without_common(without, protected)}"
-    part = _signed(label, "share", found.fraction, gain, gain, higher)
+    part = _signed(label, "share", recovered.fraction, gain, gain, higher)
     if loss.p is not None and part.p_for is not None and part.p_against is not None:
         # A recovery needs a loss and a gain, and each must be significant (Berger 1982).
         p_loss = loss.p if lost else 1.0
@@ -222,8 +222,8 @@ def _signed(
 
 def equivalence(label: str, of: Weights, to: Weights, margin: float, cells: Comparisons) -> ClaimContrast:
     """Test by two one-sided tests that the ratio lies within 1/(1 + margin) and 1 + margin (Schuirmann 1987)."""
-    found = cells.compared(of, to)
-    return _bounded(label, found.ratio, found.difference, of, to, (1 / (1 + margin), 1 + margin), cells)
+    comparison = cells.compared(of, to)
+    return _bounded(label, comparison.ratio, comparison.difference, of, to, (1 / (1 + margin), 1 + margin), cells)
 
 
 def deviation(label: str, off: Weights, mean: Weights, margin: float, cells: Comparisons) -> ClaimContrast:

@@ -42,10 +42,11 @@ _WORST_FIRST: tuple[Verdict, ...] = ("worse", "higher", "lower", "same", "better
 
 
 class Uncertainty(NamedTuple):
-    """What makes means vary more than independent trials: {metric: correlated trials} of A and B, and a shift.
+    """What makes means vary more than independent trials do, by metric.
 
-    `between` is {metric: the spread between equal campaigns}, and `steps` {metric: the resolution of its readings}.
-    `other_speed` is true if only one campaign ran on emulated processors, so that no time is comparable."""
+    `order_a` and `order_b` have the order of the trials of A and of B where neighbouring trials correlate. `between` is
+    the spread between equal campaigns, and `steps` the resolution of the readings. `other_speed` is true if only one
+    campaign ran on emulated processors, so that no time is comparable."""
 
     order_a: Mapping[str, TrialOrder]
     order_b: Mapping[str, TrialOrder]
@@ -125,8 +126,9 @@ def _check_same_study(a: Study, b: Study) -> None:
 
 def _check_two_campaigns(a: CampaignResults, b: CampaignResults) -> None:
     """Reject a copy of a campaign: it has the same attempts at the same times, with the same values."""
+    starts = [[(attempt.trial, attempt.started_utc) for attempt in report.attempts] for report in (a, b)]
     points = [[cell.points for row in report.rows for cell in row.cells] for report in (a, b)]
-    if a.timeline and a.timeline == b.timeline and points[0] == points[1] and a.directory != b.directory:
+    if a.attempts and starts[0] == starts[1] and points[0] == points[1] and a.directory != b.directory:
         raise InputError(f"{b.directory} is a copy of {a.directory}", "give two different campaigns of the same study")
 
 
@@ -256,11 +258,11 @@ def facts(provenance: Mapping[str, Any]) -> dict[str, str | None]:
     """Return the facts by which two campaigns may differ, apart from their studies; None for those not recorded.
 
     All guests have the same name, and in software the same CPU model. So the host of one is the machine below it."""
-    found = {name: _at(provenance, keys) or USUAL.get(name) for name, keys in _PROVENANCE}
+    recorded_facts = {name: _at(provenance, keys) or USUAL.get(name) for name, keys in _PROVENANCE}
     if not provenance.get("guest"):
-        return found | dict.fromkeys(_OF_GUEST, USUAL["guest"])
+        return recorded_facts | dict.fromkeys(_OF_GUEST, USUAL["guest"])
     below = _at(provenance, ("controller", "hostname"))
-    return found | ({"host": below} if below else {})
+    return recorded_facts | ({"host": below} if below else {})
 
 
 def differing(found: Sequence[Mapping[str, str | None]]) -> dict[str, tuple[str | None, ...]]:
@@ -271,7 +273,7 @@ def differing(found: Sequence[Mapping[str, str | None]]) -> dict[str, tuple[str 
 
 
 def _unwanted(
-    a: CampaignResults, b: CampaignResults, found: Sequence[CampaignDifference], may_differ: Sequence[str]
+    a: CampaignResults, b: CampaignResults, differences: Sequence[CampaignDifference], may_differ: Sequence[str]
 ) -> tuple[CampaignDifference, ...]:
     """Return the differences between the hosts that are not expected. Another version of Lastro is not of the host."""
     known = [name for side in (a, b) for name in (*facts(side.provenance), *recorded(side.provenance))]
@@ -279,12 +281,12 @@ def _unwanted(
         if "*" not in name and name not in known:
             raise InputError(f"neither campaign recorded a fact '{name}'", did_you_mean(name, known))
     expected = ("Lastro", *APPARATUS, *may_differ)
-    return tuple(each for each in found if each.kind == "provenance" and not any_of(each.what, expected))
+    return tuple(each for each in differences if each.kind == "provenance" and not any_of(each.what, expected))
 
 
 def _differences(a: CampaignResults, b: CampaignResults) -> Iterator[CampaignDifference]:
     more = changed(recorded(a.provenance), recorded(b.provenance))
-    found = [
+    differences = [
         *(
             CampaignDifference("provenance", name, of_a, of_b)
             for (name, of_a), of_b in zip(facts(a.provenance).items(), facts(b.provenance).values(), strict=True)
@@ -299,7 +301,7 @@ def _differences(a: CampaignResults, b: CampaignResults) -> Iterator[CampaignDif
         CampaignDifference("design", "stopping", a.study.design.stopping, b.study.design.stopping),
         CampaignDifference("design", "replicates", str(a.study.design.replicates), str(b.study.design.replicates)),
     ]
-    return (each for each in found if each.a != each.b)
+    return (each for each in differences if each.a != each.b)
 
 
 def _at(data: Mapping[str, Any], keys: tuple[str, ...]) -> str | None:

@@ -215,8 +215,8 @@ class Comparison:
     @property
     def most_allowed(self) -> tuple[float, ComparedCell] | None:
         """The largest regression that an interval does not exclude, as a fraction, and its cell."""
-        found = [(loss, cell) for cell in self.cells if (loss := cell.allowed_loss) is not None and loss > 0]
-        return max(found, key=lambda one: one[0], default=None)
+        losses = [(loss, cell) for cell in self.cells if (loss := cell.allowed_loss) is not None and loss > 0]
+        return max(losses, key=lambda one: one[0], default=None)
 
     @property
     def sensitivity(self) -> tuple[ComparedCell, ...]:

@@ -61,9 +61,9 @@ class Curve:
     @property
     def line_names(self) -> tuple[str, ...]:
         """The names of the lines of all panels: the baseline first, lines that cannot run here last."""
-        found = {line.name: line for panel in self.panels for line in panel.lines}
+        lines = {line.name: line for panel in self.panels for line in panel.lines}
         running = {line.name for panel in self.panels for line in panel.lines if line.runs_here}
-        order = sorted(found, key=lambda name: (name not in running, not found[name].is_baseline))
+        order = sorted(lines, key=lambda name: (name not in running, not lines[name].is_baseline))
         return tuple(order)
 
     def measures(self, view: MetricView) -> bool:

@@ -114,12 +114,12 @@ def doses_of(report: CampaignResults) -> Doses:
     varying = {factor.name.partition(".")[0] for factor in report.varying}  # `platform.storage` varies the platform
     factors = tuple(name for name in _PLACE if name in varying or name == _PLACE[0])
     attempts = report.valid_attempts()
-    found: dict[tuple[str, ...], list[Dosed]] = {}
+    by_levels: dict[tuple[str, ...], list[Dosed]] = {}
     for row in report.rows:
         levels = tuple(column_of(report.study, row.treatment.levels, name) for name in factors)
         if dosed := _dosed(attempts.get(row.treatment.index, ())):
-            found.setdefault(levels, []).extend(dosed)
-    return Doses(factors, tuple(DoseRow(levels, len(dosed), _spreads(dosed)) for levels, dosed in found.items()))
+            by_levels.setdefault(levels, []).extend(dosed)
+    return Doses(factors, tuple(DoseRow(levels, len(dosed), _spreads(dosed)) for levels, dosed in by_levels.items()))
 
 
 def unequal_doses(doses: Doses) -> UnequalDoses | None:

@@ -53,17 +53,19 @@ def _effects(
     """Compare all levels of factors with their references, each factor given with levels of other factors."""
     if data.model is None:
         return ()
-    of, sides = list[_Of](), list[Sides]()
+    of, sides = list[_LevelPair](), list[Sides]()
     for factor, given in wanted:
         reference, all_cells = data.references[factor], len(data.combinations(factor, given))
         others = [level for level in data.factors[factor] if level != reference]
-        of += [_Of(factor, level, reference, tuple(given.items()), all_cells) for level in others]
+        of += [_LevelPair(factor, level, reference, tuple(given.items()), all_cells) for level in others]
         sides += data.sides(factor, [(level, reference) for level in others], given)
-    found = compare(data.model, sides, data.confidence)
-    return tuple(_effect(data, *each, floor) for each in zip(of, sides, found, strict=True))
+    comparisons = compare(data.model, sides, data.confidence)
+    return tuple(_effect(data, *each, floor) for each in zip(of, sides, comparisons, strict=True))
 
 
-class _Of(NamedTuple):
+class _LevelPair(NamedTuple):
+    """A level to compare with its reference, with levels of other factors given."""
+
     factor: str
     level: str
     reference: str
@@ -71,7 +73,9 @@ class _Of(NamedTuple):
     all_cells: int
 
 
-def _effect(data: MetricValues, of: _Of, sides: Sides, comparison: MeanComparison, floor: float | None) -> LevelEffect:
+def _effect(
+    data: MetricValues, of: _LevelPair, sides: Sides, comparison: MeanComparison, floor: float | None
+) -> LevelEffect:
     weights = less(*sides).values()
     ratio = comparison.ratio.value
     names = [name for name, _ in of.given]

@@ -34,17 +34,17 @@ def variance_of(data: MetricValues) -> tuple[Anova | None, Note | None, tuple[No
     if order < 1:
         return None, Note(N_("too few trials to distinguish the effects of the factors from noise")), ()
     log = data.model is not None and data.model.log
-    found = anova(values, factors, block=block, order=order, repeats=data.fraction.repeats, log=log)
-    return found, None, tuple(_notes(data, order, found))
+    table = anova(values, factors, block=block, order=order, repeats=data.fraction.repeats, log=log)
+    return table, None, tuple(_notes(data, order, table))
 
 
-def _notes(data: MetricValues, order: int, found: Anova) -> Iterator[Note]:
+def _notes(data: MetricValues, order: int, anova: Anova) -> Iterator[Note]:
     if order < len(data.factors):
         why = N_("interactions of more than {order} factors are left in the residual: combinations are missing")
         if data.complete:
             why = N_("interactions of more than {order} factors are left in the residual: too few trials for them")
         yield Note(why, order=order)
-    if found.log:
+    if anova.log:
         yield Note(N_("on the logarithms of the values, which fit better: effects multiply"))
 
 
@@ -78,11 +78,7 @@ def _order(data: MetricValues) -> int:
 
 def spread_notes(data: MetricValues) -> tuple[Note, ...]:
     """Return a note on the ratio of the largest spread of a treatment to the smallest; empty without one."""
-    if data.model is None or not data.model.has_noise:
-        return ()
-    residuals = data.model.residuals
-    known = residuals.freedom > 0
-    variances = residuals.squares[known] / residuals.freedom[known]
+    variances = data.model.own_variances if data.model is not None else ()
     if len(variances) < 2 or min(variances) <= 0:
         return ()
     ratio, blocks = f"{math.sqrt(max(variances) / min(variances)):.1f}", len(data.blocks)

@@ -90,13 +90,13 @@ class MetricFindings:
     def differing(self) -> list[Effect]:
         """Return the levels that differ from their reference; if none does, those that differ from each other."""
         effects = [(factor, level, factor.reference) for factor in self.compared for level in factor.others]
-        found = [effect for effect in effects if effect[0].of(effect[1]).differs] or [
+        effects_that_differ = [effect for effect in effects if effect[0].of(effect[1]).differs] or [
             (factor, level, to)
             for factor in self.compared
             for to, level in combinations(factor.others, 2)
             if (pair := factor.pairs.get((level, to))) is not None and pair.differs
         ]
-        return sorted(found, key=lambda effect: -effect[0].of(*effect[1:]).distance)
+        return sorted(effects_that_differ, key=lambda effect: -effect[0].of(*effect[1:]).distance)
 
     @property
     def undecided(self) -> list[Pair]:
@@ -137,13 +137,13 @@ def findings(report: CampaignResults, analysis: Analysis | None = None) -> Findi
     A plain table does without, which takes a fraction of the time."""
     if not any(cell.points for row in report.rows for cell in row.cells):
         return None
-    found = interference(report)
-    covered = {NEIGHBOUR} | ({ISOLATION} if reports_isolation(report) else set()) if found else set()
+    neighbours = interference(report)
+    covered = {NEIGHBOUR} | ({ISOLATION} if reports_isolation(report) else set()) if neighbours else set()
     lines = _hops(report)
     covered |= {HOPS.factor} if lines else set()
     first, *others = report.views
     return Findings(
-        interference=found,
+        interference=neighbours,
         hops=lines,
         covered=frozenset(covered),
         first=_metric_findings(first, analysis),
@@ -156,8 +156,8 @@ def findings(report: CampaignResults, analysis: Analysis | None = None) -> Findi
 
 
 def _hops(report: CampaignResults) -> tuple[tuple[tuple[str, ...], SizeRelation], ...]:
-    found = ((row.levels, row.metrics[0]) for row in growths(report, HOPS).rows)
-    relations = ((levels, growth.against["hops"]) for levels, growth in found if growth)
+    measured_rows = ((row.levels, row.metrics[0]) for row in growths(report, HOPS).rows)
+    relations = ((levels, growth.against["hops"]) for levels, growth in measured_rows if growth)
     return tuple((levels, relation) for levels, relation in relations if relation.line)
 
 

@@ -143,8 +143,8 @@ class GatePlan:
         return found
 
     def _least_found(self, cell: Noise, blocks: int) -> float:
-        found = cell.precision(blocks).least_found(self.margin, self._alpha)
-        return math.inf if found is None else found
+        loss = cell.precision(blocks).least_found(self.margin, self._alpha)
+        return math.inf if loss is None else loss
 
     def _finds_twice(self, cells: Sequence[Noise], blocks: int) -> bool:
         return all(cell.precision(blocks).finds(2 * self.margin, self.margin, self._alpha) >= POWER for cell in cells)
@@ -235,8 +235,8 @@ def _noises(view: MetricView, study: Study, treatments: Iterable[Treatment]) -> 
     between = spreads_of(view.report).get(view.metric.name)
     measured: dict[frozenset[tuple[str, object]], tuple[float, int]] = {}
     for row, cell in view:
-        unit = unit_of(found := [point.value for point in cell.points])
-        values = [value / unit for value in found]
+        unit = unit_of(readings := [point.value for point in cell.points])
+        values = [value / unit for value in readings]
         if not cell.bounded and len(values) > 1 and (mean := sample_mean(values)) > 0:
             factor = order.variance_factor(cell) if order else 1.0
             variance = sample_covariance(values, values) * factor / mean**2

@@ -105,15 +105,15 @@ def _sizes(report: CampaignResults, sized: SizedFactor) -> dict[str, Size]:
 
 
 def _growth(rows: Sequence[Row], sized: SizedFactor, sizes: Mapping[str, Size], view: MetricView) -> Growth | None:
-    found = {
+    points_of = {
         level: view.of(row).points
         for row in rows
         if (level := str(row.treatment.levels[sized.factor])) in sizes and view.of(row).points
     }
-    if not found or any(point.at_least for points in found.values() for point in points):
+    if not points_of or any(point.at_least for points in points_of.values() for point in points):
         return None
-    ordered = sorted(found, key=lambda level: sizes[level])
-    points = [(sizes[level], found[level]) for level in ordered]
+    ordered = sorted(points_of, key=lambda level: sizes[level])
+    points = [(sizes[level], points_of[level]) for level in ordered]
     ratio = _ratio(points[0][1], points[1][1], view) if len(points) == 2 else None
     against = {
         name: _by_ratio(points, at, ratio) if len(points) == 2 else _by_line(points, at, view.confidence)
@@ -126,8 +126,8 @@ def _ratio(small: Sequence[Point], large: Sequence[Point], view: MetricView) -> 
     """Return the ratio of the means; None if the mean of the smaller size is not above zero."""
     if sample_mean([point.value for point in small]) <= 0:
         return None
-    found = ratio_to_baseline(by_block(large), by_block(small), view.confidence)
-    return found.above_zero() if found and view.metric.non_negative else found
+    ratio = ratio_to_baseline(by_block(large), by_block(small), view.confidence)
+    return ratio.above_zero() if ratio and view.metric.non_negative else ratio
 
 
 Sized = Sequence[tuple[Size, Sequence[Point]]]

@@ -41,7 +41,7 @@ def pooled(report: CampaignResults, names: Collection[str]) -> dict[int, dict[st
     return {treatment: {name: _pool(each) for name, each in named.items()} for treatment, named in found.items()}
 
 
-def _pool(found: Collection[tuple[Attempt, Histogram]]) -> PooledHistogram:
+def _pool(histograms: Collection[tuple[Attempt, Histogram]]) -> PooledHistogram:
     return PooledHistogram(
-        Histogram.merged(histogram for _, histogram in found), tuple(attempt for attempt, _ in found)
+        Histogram.merged(histogram for _, histogram in histograms), tuple(attempt for attempt, _ in histograms)
     )

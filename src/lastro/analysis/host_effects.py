@@ -57,26 +57,26 @@ class HostCells:
         self.metric, self.confidence, self.factors = first.metric, first.confidence, first.factors
 
     def sides(self, sides: Sequence[Levels], at: Levels) -> tuple[list[Weights], int, int]:
-        """Return the weights for the mean of each side over the strata that every host with data measured.
+        """Return the weights for the mean of each side, the number of strata that they use, and that of all strata.
 
-        Return their number and that of all, too. Raises: Untestable when there is none."""
-        found: dict[int, Strata] = {}
+        The strata are those that every host with data measured. Raises: Untestable when there is none."""
+        by_host: dict[int, Strata] = {}
         total = 0
         for host, cells in self._cells.items():
             try:
                 strata, n = cells.strata(sides, at)
-                found[host], total = _exact(strata, cells), max(n, total)
+                by_host[host], total = _exact(strata, cells), max(n, total)
             except Untestable as untestable:
                 self._lacking[host] = untestable.why
-        if not found:
+        if not by_host:
             raise Untestable(*dict.fromkeys(note for why in self._lacking.values() for note in why))
-        common = [key for key in next(iter(found.values())) if all(key in strata for strata in found.values())]
+        common = [key for key in next(iter(by_host.values())) if all(key in strata for strata in by_host.values())]
         if not common:
             raise Untestable(Note(N_("no combination of the other factors was measured on all hosts")))
         weights: list[dict[tuple[int, int], float]] = [{} for _ in sides]
-        for host, strata in found.items():
-            for side, own in zip(weights, mean_weights([strata[key] for key in common]), strict=True):
-                side.update({(host, index): weight for index, weight in own.items()})
+        for host, strata in by_host.items():
+            for side, on_host in zip(weights, mean_weights([strata[key] for key in common]), strict=True):
+                side.update({(host, index): weight for index, weight in on_host.items()})
         return list(weights), len(common), total
 
     def on_each(self, of: Weights, to: Weights) -> tuple[HostEffect, ...]:
@@ -92,31 +92,31 @@ class HostCells:
     def _on(self, host: int, of: Weights, to: Weights) -> HostEffect:
         cells = self._cells[host]
         assert cells.exact is not None, "a stratum was measured"
-        found = log_ratio(cells.exact, of, to)
-        if found is None:
+        gap = log_ratio(cells.exact, of, to)
+        if gap is None:
             why = Note(NOT_ABOVE_ZERO, metric=cells.metric.name)
-        elif found.error is None:
-            why = Note(APART if found.apart else ONE_VALUE)
-        elif error := math.hypot(found.error, found.bias):
-            half = t_quantile(self.confidence, found.df) * error
-            ends = Interval(found.value - half, found.value + half, self.confidence).mapped(exponential)
-            return HostEffect(host, MeasuredEffect(found.value, error, found.df), ends)
+        elif gap.error is None:
+            why = Note(APART if gap.apart else ONE_VALUE)
+        elif error := math.hypot(gap.error, gap.bias):
+            half = t_quantile(self.confidence, gap.df) * error
+            ends = Interval(gap.value - half, gap.value + half, self.confidence).mapped(exponential)
+            return HostEffect(host, MeasuredEffect(gap.value, error, gap.df), ends)
         else:
             why = Note(NO_SPREAD)
         return HostEffect(host, None, None, (why,))
 
     def pooled(self, effects: Sequence[HostEffect]) -> PooledMean | None:
         """Return the pool of the effects that there are; None for fewer than three."""
-        found = [one.effect for one in effects if one.effect is not None]
-        return pool(found, self.confidence, self.estimator) if len(found) >= FEWEST else None
+        effects_there = [one.effect for one in effects if one.effect is not None]
+        return pool(effects_there, self.confidence, self.estimator) if len(effects_there) >= FEWEST else None
 
     def compared(self, of: Weights, to: Weights) -> MeanComparison:
         """Compare two means by their ratios on all hosts. `difference` is that of the logarithms.
 
         Raises: Untestable for fewer than three hosts."""
-        found = self._pool(of, to)
-        critical = t_quantile(self.confidence, found.df)
-        return MeanComparison(mean_ratio(found), found.estimate, found.p, found.p, found.error, critical, log=True)
+        pool = self._pool(of, to)
+        critical = t_quantile(self.confidence, pool.df)
+        return MeanComparison(mean_ratio(pool), pool.estimate, pool.p, pool.p, pool.error, critical, log=True)
 
     def one_sided_p(self, of: Weights, to: Weights, bound: float) -> float | None:
         """Return the p of the hypothesis that the mean ratio is at most `bound`. Raises: as `compared`."""
@@ -190,9 +190,9 @@ def _too_few(n: int) -> Note:
     )
 
 
-def mean_ratio(found: PooledMean) -> Estimate:
+def mean_ratio(pooled: PooledMean) -> Estimate:
     """Return the pooled mean of logarithms as a ratio; its n counts hosts."""
-    return found.estimate.mapped(exponential)
+    return pooled.estimate.mapped(exponential)
 
 
 def _exact(strata: Strata, cells: MetricCells) -> Strata:

@@ -198,9 +198,9 @@ class _Tests:
 
     def _tested(self, statements: Sequence[tuple[Level, _Effects]]) -> list[TestedLevel]:
         """Test the statements; those that can be tested are one family, by Bonferroni's method."""
-        found = [self._one(level, statement, 1) for level, statement in statements]
-        n = sum(one.raw_p is not None for one in found)
-        return [self._one(level, statement, n) for level, statement in statements] if n > 1 else found
+        tested = [self._one(level, statement, 1) for level, statement in statements]
+        n = sum(one.raw_p is not None for one in tested)
+        return [self._one(level, statement, n) for level, statement in statements] if n > 1 else tested
 
     def _one(self, level: Level, statement: _Effects, family: int) -> TestedLevel:
         def unknown(*why: Note) -> TestedLevel:
@@ -239,10 +239,10 @@ class _Tests:
         return sorted((one for one in self._tested(statements) if one.effects), key=_rank)
 
 
-def _rank(one: TestedLevel) -> tuple[bool, float]:
+def _rank(tested: TestedLevel) -> tuple[bool, float]:
     """Return a sort key: the worst first, then those that are not distinguishable."""
-    size = one.change.value
-    return not one.distinguishable, -abs(size) if one.metric.better == "neither" else -size
+    size = tested.change.value
+    return not tested.distinguishable, -abs(size) if tested.metric.better == "neither" else -size
 
 
 def _levels(report: CampaignResults, factor: str) -> list[Level]:

@@ -16,8 +16,10 @@ MACHINE = ("host", "CPU model", "CPUs", *USUAL)  # the facts by which hosts diff
 
 @dataclass(frozen=True, slots=True)
 class AcrossCampaigns:
-    """The campaigns of a report. `differing` is {fact: its value in each campaign}, `more` are the names of all other
-    facts that differ, and `links` are treatments that several campaigns measured."""
+    """How the campaigns of a report differ, and what they have in common.
+
+    `differing` is {fact: its value in each campaign}, `more` are the names of all other facts that differ, and `links`
+    are treatments that several campaigns measured."""
 
     differing: Mapping[str, tuple[str | None, ...]]
     more: tuple[str, ...]
@@ -32,9 +34,9 @@ def across_campaigns(report: CampaignResults) -> AcrossCampaigns | None:
     """Compare the campaigns of a report; None for a report of one campaign."""
     if not report.members:
         return None
-    found = [facts(member.provenance) for member in report.members]
+    named = [facts(member.provenance) for member in report.members]
     if report.of_fleet:  # testbeds have names of their own, which say nothing
-        found = [{name: value for name, value in each.items() if name != "host"} for each in found]
+        named = [{name: value for name, value in each.items() if name != "host"} for each in named]
     homes = campaigns_of_blocks(report.members) or {}
     measured: dict[int, set[int]] = {}
     for attempt in report.attempts:
@@ -42,4 +44,4 @@ def across_campaigns(report: CampaignResults) -> AcrossCampaigns | None:
             measured.setdefault(attempt.treatment, set()).add(homes[attempt.block])
     links = [row.treatment for row in report.rows if len(measured.get(row.treatment.index, ())) > 1]
     more = differing([recorded(member.provenance) for member in report.members])
-    return AcrossCampaigns(differing(found), tuple(name for name in more if name not in NAMED), tuple(links))
+    return AcrossCampaigns(differing(named), tuple(name for name in more if name not in NAMED), tuple(links))

@@ -64,12 +64,12 @@ def lost_trials(view: MetricView) -> tuple[LostTrials, ...]:
     if not any(each.many for each in known.values()):
         return ()
     cases = (_compared(known, view, min, max), _compared(known, view, max, min))
-    found = []
+    bounds = []
     for index, each in known.items():
         baseline = known[each.row.baseline.index] if each.row.baseline and each.cell.comparison else None
         if each.many or (baseline is not None and baseline.many):
-            found.append(_bounds(each, baseline, [case[index] for case in cases if index in case], view))
-    return tuple(sorted(found, key=lambda each: -each.lost / each.trials))
+            bounds.append(_bounds(each, baseline, [case[index] for case in cases if index in case], view))
+    return tuple(sorted(bounds, key=lambda each: -each.lost / each.trials))
 
 
 def _ended(report: CampaignResults) -> Mapping[int, set[int]]:
@@ -93,13 +93,13 @@ def _compared(
     comparisons = {index: each.cell.comparison for index, each in known.items() if each.cell.comparison}
     cells = {index: each.completed(baseline if each.row.is_baseline else treated) for index, each in known.items()}
     campaigns = campaigns_of_blocks(view.report.members)
-    model = fit_model(view.metric, cells, campaigns, any(found.log for found in comparisons.values()))
+    model = fit_model(view.metric, cells, campaigns, any(comparison.log for comparison in comparisons.values()))
     if model is None or not comparisons:
         return {}
     baselines = [(index, known[index].row.baseline) for index in comparisons]
     sides = [({index: 1.0}, {baseline.index: 1.0}) for index, baseline in baselines if baseline is not None]
-    found = compare(model, sides, view.confidence, planned=len(sides) <= MOST_PLANNED)
-    return dict(zip(comparisons, found, strict=True))
+    with_extremes = compare(model, sides, view.confidence, planned=len(sides) <= MOST_PLANNED)
+    return dict(zip(comparisons, with_extremes, strict=True))
 
 
 def _bounds(each: _Known, baseline: _Known | None, cases: list[MeanComparison], view: MetricView) -> LostTrials:
@@ -142,5 +142,5 @@ def _holds(cell: Cell, cases: list[MeanComparison], alpha: float) -> bool | None
     )
 
 
-def _above(found: MeanComparison) -> bool:
-    return found.difference.value is not None and found.difference.value > 0
+def _above(comparison: MeanComparison) -> bool:
+    return comparison.difference.value is not None and comparison.difference.value > 0

@@ -64,7 +64,7 @@ class MetricValues:
                 yield index, block, value
 
     def planned_combinations(self, factor: str) -> int:
-        """Return how many combinations of the other factors' levels the design has with each level, or a fraction."""
+        """Return with how many combinations of the other factors' levels the design has each level of this factor."""
         if factor in self.fraction.halved:
             return len(self.planned) // 2
         others = [{name: level for name, level in at.items() if name != factor} for at in self.planned]
@@ -109,14 +109,14 @@ def measured(view: MetricView) -> MetricValues:
 
     Treatments with a value that is only a lower bound are left out: no effect or test may treat it as exact."""
     report = view.report
-    found = [(row, cell) for row, cell in view if cell.points and not cell.bounded]
-    levels = {row.treatment.index: _texts(row) for row, _ in found}
+    exact = [(row, cell) for row, cell in view if cell.points and not cell.bounded]
+    levels = {row.treatment.index: _texts(row) for row, _ in exact}
     factors = {}
     for factor in report.varying:
-        here = {of[factor.name] for of in levels.values()}
-        if len(here) > 1:
-            factors[factor.name] = tuple(text for level in factor.levels if (text := str(level)) in here)
-    cells = {row.treatment.index: by_block(cell.points) for row, cell in found}
+        texts = {of[factor.name] for of in levels.values()}
+        if len(texts) > 1:
+            factors[factor.name] = tuple(text for level in factor.levels if (text := str(level)) in texts)
+    cells = {row.treatment.index: by_block(cell.points) for row, cell in exact}
     least = min(2, max(map(len, cells.values()), default=0))
     comparable = [levels[index] for index, cell in cells.items() if len(cell) >= least]
     return MetricValues(
@@ -128,7 +128,7 @@ def measured(view: MetricView) -> MetricValues:
         model=view.model,
         planned=tuple(_texts(row) for row in report.rows),
         step=view.step,
-        summaries={row.treatment.index: cell.summary for row, cell in found if cell.summary},
+        summaries={row.treatment.index: cell.summary for row, cell in exact if cell.summary},
         fraction=Fraction.of(report.study).within(factors, comparable),
     )
 

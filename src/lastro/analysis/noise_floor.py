@@ -45,7 +45,7 @@ class Floor:
 class MetricFloor:
     metric: Metric
     treatment: str
-    found: NoiseFloor
+    floor: NoiseFloor
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ def noise_floors(reports: Sequence[CampaignResults], study: Study) -> NoiseFloor
             if floor.ratio and view.metric.non_negative:
                 floor = replace(floor, ratio=floor.ratio.above_zero())
             found.append(MetricFloor(view.metric, row.treatment.label, floor))
-    found.sort(key=lambda each: -1.0 if each.found.floor is None else each.found.floor, reverse=True)
+    found.sort(key=lambda each: -1.0 if each.floor.floor is None else each.floor.floor, reverse=True)
     noisiest = tuple(next(each for each in found if each.metric == metric) for metric in report.metrics)
     return NoiseFloors(
         directory=report.directory,
@@ -139,13 +139,13 @@ def to_dict(floors: NoiseFloors, at_utc: str) -> dict[str, Any]:
     }
 
 
-def _metric(each: MetricFloor) -> dict[str, Any]:
-    ratio = each.found.ratio
+def _metric(metric_floor: MetricFloor) -> dict[str, Any]:
+    ratio = metric_floor.floor.ratio
     return {
-        "floor": each.found.floor,
-        "treatment": each.treatment,
-        "absent_because": each.found.absent_because,
-        "n_pairs": each.found.pairs,
+        "floor": metric_floor.floor.floor,
+        "treatment": metric_floor.treatment,
+        "absent_because": metric_floor.floor.absent_because,
+        "n_pairs": metric_floor.floor.pairs,
         "ratio": ratio.value if ratio else None,
         "interval": _interval(ratio.interval if ratio else None),
     }

@@ -35,11 +35,11 @@ def factor_pairs(
         for pair, sides in zip(of_factor, data.sides(factor, of_factor), strict=True)
         if sides[0]
     ]
-    found = compare(data.model, [sides for *_, sides in known], data.confidence)
+    comparisons = compare(data.model, [sides for *_, sides in known], data.confidence)
     means = {index: math.fsum(cell.values()) / len(cell) for index, cell in data.cells.items()}
     alpha = alpha_of(data.confidence)
     pairs: dict[str, dict[tuple[str, str], Pair]] = {factor: {} for factor in data.factors}
-    for (factor, level, other, sides), comparison in zip(known, found, strict=True):
+    for (factor, level, other, sides), comparison in zip(known, comparisons, strict=True):
         if comparison.error is not None:
             pairs[factor][level, other] = _pair(comparison, sides, means, alpha)
             pairs[factor][other, level] = _pair(comparison.reversed(), sides, means, alpha)

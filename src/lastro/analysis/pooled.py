@@ -132,10 +132,10 @@ def pool_hosts(
     reports = [host.report for host in hosts]
     chosen = [_metric(name, hosts) for name in dict.fromkeys(metrics) or [m.name for m in reports[0].study.metrics]]
     levels = list(_levels(reports))
-    found = [_effect(reports, metric, one, estimator) for metric in chosen for one in levels]
+    effects = [_effect(reports, metric, one, estimator) for metric in chosen for one in levels]
     judged = _judged(claims, reports, estimator) if claims else ()
     alpha = reports[0].study.design.alpha
-    return PooledStudy(tuple(hosts), tuple(chosen), tuple(_decided(found, alpha)), estimator, judged)
+    return PooledStudy(tuple(hosts), tuple(chosen), tuple(_decided(effects, alpha)), estimator, judged)
 
 
 def machine(provenance: Mapping[str, Any]) -> tuple[str | None, ...]:
@@ -180,32 +180,32 @@ def _levels(reports: Sequence[CampaignResults]) -> Iterator[tuple[str, Level, Le
 
 
 def _effect(
-    reports: Sequence[CampaignResults], metric: Metric, one: tuple[str, Level, Level], estimator: Estimator
+    reports: Sequence[CampaignResults], metric: Metric, compared: tuple[str, Level, Level], estimator: Estimator
 ) -> PooledEffect:
-    factor, level, reference = one
-    found = PooledEffect(metric, factor, str(level), str(reference), ())
+    factor, level, reference = compared
+    effect = PooledEffect(metric, factor, str(level), str(reference), ())
     sides: list[Levels] = [{factor: (level,)}, {factor: (reference,)}]
     try:
         cells = HostCells(reports, metric.name, estimator)
         (of, to), strata, all_strata = cells.sides(sides, {})
     except Untestable as untestable:
         nowhere = tuple(HostEffect(at, None, None, untestable.why) for at in range(len(reports)))
-        return replace(found, hosts=nowhere, absent_because=untestable.why)
+        return replace(effect, hosts=nowhere, absent_because=untestable.why)
     hosts = cells.on_each(of, to)
-    there = [one.effect for one in hosts if one.effect is not None]
+    measured = [host.effect for host in hosts if host.effect is not None]
     pooled = cells.pooled(hosts)
     return replace(
-        found,
+        effect,
         hosts=hosts,
         strata=strata,
         all_strata=all_strata,
         pooled=pooled,
-        apart=_apart(there[0], there[1], cells.confidence) if len(there) == 2 else None,
+        apart=_between_two_hosts(measured[0], measured[1], cells.confidence) if len(measured) == 2 else None,
         absent_because=() if pooled else (too_few_hosts(hosts),),
     )
 
 
-def _apart(first: MeasuredEffect, second: MeasuredEffect, confidence: float) -> Estimate:
+def _between_two_hosts(first: MeasuredEffect, second: MeasuredEffect, confidence: float) -> Estimate:
     """Return the ratio of the effect on the second host to that on the first."""
     value = second.value - first.value
     variances = [first.error**2, second.error**2]
@@ -230,9 +230,9 @@ _NO_DIFFERENCE = N_("the published figure is a difference, and only ratios are p
 def _judged(claims: Claims, reports: Sequence[CampaignResults], estimator: Estimator) -> tuple[JudgedClaim, ...]:
     def effects(claim: Claim) -> ClaimEffects:
         every = [HostCells(reports, metric, estimator) for metric in claim.statement.metrics]
-        found = claim.statement.effects(claim, *every)
+        measured = claim.statement.effects(claim, *every)
         why = Note(_NO_DIFFERENCE)
-        return replace(found, parts=tuple(replace(part, beside=None, incomparable=why) for part in found.parts))
+        return replace(measured, parts=tuple(replace(part, beside=None, incomparable=why) for part in measured.parts))
 
     pooled = judge_by(claims, reports, effects)
     on_each = zip(*(judge(claims, report) for report in reports), strict=True)

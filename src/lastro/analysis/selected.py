@@ -21,7 +21,9 @@ class TableChoice:
     top: int | None = None
 
     def rows(self, report: CampaignResults) -> list[Row]:
-        """Raises: InputError for a factor, a level or a metric that the campaign does not have."""
+        """Return the chosen rows in their order.
+
+        Raises: InputError for a factor, a level or a metric that the campaign does not have."""
         rows = [row for row in report.rows if is_under(report, row, self.where)]
         if self.sort is not None:
             names = [metric.name for metric in report.metrics]

@@ -25,9 +25,10 @@ PLATFORM, NATIVE = "platform", "native"
 
 @dataclass(frozen=True, slots=True)
 class SuiteColumn:
-    """A study: its metric that counts, its weight, how good each candidate is, and the decision by its levels, if any.
+    """What one study says of the candidates: how good each is in `metric`, and which keep its service levels.
 
-    `goodness` is None for a candidate that it does not have, or did not measure in every condition."""
+    `goodness` is None for a candidate that the study did not measure in every condition. `decision` is None without
+    service levels."""
 
     name: str
     metric: Metric
@@ -38,9 +39,10 @@ class SuiteColumn:
 
 @dataclass(frozen=True, slots=True)
 class SuiteDecision:
-    """`scores` are None for a candidate that some study with a weight has not measured; `best` is the probability that
-    it has the highest score of those beside the reference. `left_out` says of every other study why it does not
-    count."""
+    """The candidates compared over the studies of a suite.
+
+    `scores` are None for a candidate that some study with a weight has not measured. `best` is the probability that a
+    candidate has the highest score of all but the reference. `left_out` has the reason why a study does not count."""
 
     candidates: tuple[str, ...]
     reference: int
@@ -58,8 +60,8 @@ class SuiteDecision:
 
     def keeps_all(self, at: int) -> bool:
         """Return whether a candidate surely keeps the levels of every study that has some."""
-        found = [surest_variant(column.decision, self.candidates[at]) for column in self.columns if column.decision]
-        return bool(found) and all(each is not None and each[0] == "accepted" for each in found)
+        verdicts = [surest_variant(column.decision, self.candidates[at]) for column in self.columns if column.decision]
+        return bool(verdicts) and all(each is not None and each[0] == "accepted" for each in verdicts)
 
 
 def surest_variant(decision: SlaDecision, platform: str) -> tuple[str, float] | None:
@@ -76,8 +78,10 @@ def decide_suite(
     weights: Mapping[str, float],
     confidence: float,
 ) -> SuiteDecision:
-    """Compare the candidates over these studies, {name: its report}. `levels` are service levels as users write them,
-    each for the studies that have its metric; a study without one of these has those of its own file.
+    """Compare the candidates over these studies, {name: its report}.
+
+    `levels` are service levels as users write them. Each applies to the studies that have its metric; a study to which
+    none applies has the levels of its own file.
 
     Raises: InputError where no study can be used, for a level that fits none, and for a weight of an unknown study."""
     if unknown := next((name for name in weights if name not in reports), None):
@@ -99,14 +103,14 @@ def decide_suite(
         studies.append(_study_trials(report, names, weights.get(name, 1.0)))
         levels_here = by_study[name]
         decisions.append(decide(report, levels_here, None, (), {}, 1 - alpha, (PLATFORM,)) if levels_here else None)
-    found = score(studies, len(names), reference, 1 - confidence)
+    scores = score(studies, len(names), reference, 1 - confidence)
     columns = tuple(
         SuiteColumn(name, _counted(report), study.weight, goodness, decision)
         for (name, report), study, goodness, decision in zip(
-            used.items(), studies, found.goodness, decisions, strict=True
+            used.items(), studies, scores.goodness, decisions, strict=True
         )
     )
-    return SuiteDecision(tuple(names), reference, columns, found.scores, found.best, left_out, confidence)
+    return SuiteDecision(tuple(names), reference, columns, scores.scores, scores.best, left_out, confidence)
 
 
 def _unusable(report: CampaignResults) -> str:

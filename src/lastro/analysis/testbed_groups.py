@@ -52,11 +52,11 @@ class GroupedTestbeds:
 
 def grouped(testbeds: Sequence[AskedTestbed]) -> GroupedTestbeds:
     """Compare the testbeds that can be used."""
-    found: dict[frozenset[tuple[str, str | None]], list[AskedTestbed]] = {}
+    by_facts: dict[frozenset[tuple[str, str | None]], list[AskedTestbed]] = {}
     for testbed in testbeds:
         if testbed.provenance is not None:
-            found.setdefault(frozenset(comparable_facts(testbed.provenance).items()), []).append(testbed)
-    groups = sorted(map(tuple, found.values()), key=len, reverse=True)
+            by_facts.setdefault(frozenset(comparable_facts(testbed.provenance).items()), []).append(testbed)
+    groups = sorted(map(tuple, by_facts.values()), key=len, reverse=True)
     each = [comparable_facts(group[0].provenance or {}) for group in groups]
     apart = differing(each)
     same = {name: value for name, value in (each[0] if each else {}).items() if name not in apart}
@@ -67,7 +67,7 @@ def comparable_facts(provenance: Mapping[str, Any]) -> Facts:
     """Return the facts of a testbed that may change its results. Names of hosts and paths are not among them."""
     found = {name: value for name, value in facts(provenance).items() if name not in ("host", "Lastro")}
     found["root filesystem"] = (found["root filesystem"] or "")[:_DIGEST_CHARS] or None
-    return found | {name: _shown(value) for name, value in _more(provenance)}
+    return found | {name: _shown(value) for name, value in _more_facts(provenance)}
 
 
 def _shown(value: object) -> str | None:
@@ -76,7 +76,7 @@ def _shown(value: object) -> str | None:
     return None if value in (None, "") else str(value)
 
 
-def _more(provenance: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def _more_facts(provenance: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     host = provenance["host"]
     yield from ((label, host.get(key)) for key, label in _OF_HOST.items())
     yield "memory", human_bytes(host["memory_bytes"])
@@ -95,5 +95,5 @@ def _more(provenance: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 def _sharing(testbeds: Sequence[AskedTestbed]) -> Iterator[tuple[str, ...]]:
     """Yield the testbeds that share a kernel."""
     kernels = dict.fromkeys(kernel for testbed in testbeds for kernel in sorted(testbed.kernels))
-    found = (tuple(each.name for each in testbeds if kernel in each.kernels) for kernel in kernels)
-    yield from dict.fromkeys(names for names in found if len(names) > 1)
+    groups = (tuple(each.name for each in testbeds if kernel in each.kernels) for kernel in kernels)
+    yield from dict.fromkeys(names for names in groups if len(names) > 1)

@@ -39,7 +39,7 @@ class DrawnTopology:
     """The topology that a report draws: that of one treatment, and the neighbours that only other treatments have."""
 
     treatment: Treatment
-    found: RecordedTopology
+    recorded: RecordedTopology
     others: tuple[Node, ...]
 
 
@@ -53,12 +53,12 @@ def shown(report: CampaignResults) -> DrawnTopology | None:
             valid.setdefault(attempt.treatment, attempt)
     rows = sorted(report.rows, key=lambda row: not row.is_baseline)
     attempts = [(row.treatment, valid[row.treatment.index]) for row in rows if row.treatment.index in valid]
-    found = [(treatment, each) for treatment, attempt in attempts if (each := recorded([attempt]))]
-    if not found:
+    recorded_ones = [(treatment, each) for treatment, attempt in attempts if (each := recorded([attempt]))]
+    if not recorded_ones:
         return None
-    treatment, first = found[0]
+    treatment, first = recorded_ones[0]
     known = {node.role for node in first.topology.nodes}
-    alike = (each.topology.nodes for _, each in found if known <= {node.role for node in each.topology.nodes})
+    alike = (each.topology.nodes for _, each in recorded_ones if known <= {node.role for node in each.topology.nodes})
     others: dict[str, list[Node]] = {}
     for node in (node for nodes in alike for node in nodes if node.anomaly and node.role not in known):
         others.setdefault(node.role, []).append(node)

@@ -21,11 +21,11 @@ def drift_of(view: MetricView) -> Drift | None:
 
     It is relative to the means of the treatments if all means are above zero. None when no trial has both a value and
     a time, and for campaigns put together, of which each has a trend of its own."""
-    if view.report.members or not (found := _timed(view)):
+    if view.report.members or not (timed := _timed(view)):
         return None
     from lastro.stats.drift import drift
 
-    moments, rows, points = zip(*found, strict=True)
+    moments, rows, points = zip(*timed, strict=True)
     hours = [(at - moments[0]).total_seconds() / 3600 for at in moments]
     values, blocks = [point.value for point in points], [point.block for point in points]
     treatments = [row.treatment.index for row in rows]
@@ -36,44 +36,46 @@ def drift_of(view: MetricView) -> Drift | None:
 class TrialOrder:
     """The trials of a metric in the order of time: their autocorrelation, and {(trial, attempt): place}."""
 
-    found: Autocorrelation
+    autocorrelation: Autocorrelation
     places: Mapping[tuple[int, int], int]
 
     def variance_factor(self, cell: Cell) -> float:
         """Return by how much the variance of the mean of a cell exceeds that of independent trials."""
-        return variance_factor(self.found.lag1, [self.places[point.trial, point.attempt] for point in cell.points])
+        return variance_factor(
+            self.autocorrelation.lag1, [self.places[point.trial, point.attempt] for point in cell.points]
+        )
 
 
 def trial_order(view: MetricView) -> TrialOrder | None:
     """Return the order of a metric's trials; None where there are too few, or some have no time.
 
     Where all means are above zero, trials are fractions of their treatment's mean, so that all count alike."""
-    found = _timed(view)
-    alike = autocorrelation(_scaled(view, found), _cells_of(view, found))
-    if alike is None or len(found) < sum(len(cell.points) for cell in view.cells):
+    timed = _timed(view)
+    alike = autocorrelation(_scaled(view, timed), _cells_of(view, timed))
+    if alike is None or len(timed) < sum(len(cell.points) for cell in view.cells):
         return None
-    return TrialOrder(alike, {(point.trial, point.attempt): at for at, (_, _, point) in enumerate(found)})
+    return TrialOrder(alike, {(point.trial, point.attempt): at for at, (_, _, point) in enumerate(timed)})
 
 
-def _scaled(view: MetricView, found: Iterable[tuple[datetime, Row, Point]]) -> list[float]:
+def _scaled(view: MetricView, timed: Iterable[tuple[datetime, Row, Point]]) -> list[float]:
     """Return the values as fractions of their treatment's mean where all means are above zero, else as they are."""
     means = {row.treatment.index: cell.summary.mean for row, cell in view if cell.summary}
     relative = _all_above_zero(view)
-    return [point.value / (means[row.treatment.index] if relative else 1.0) for _, row, point in found]
+    return [point.value / (means[row.treatment.index] if relative else 1.0) for _, row, point in timed]
 
 
-def _cells_of(view: MetricView, found: Iterable[tuple[datetime, Row, Point]]) -> list[int]:
+def _cells_of(view: MetricView, timed: Iterable[tuple[datetime, Row, Point]]) -> list[int]:
     """Number the cells from which values deviate: their treatments, apart for each campaign if there are several."""
     campaigns = campaigns_of_blocks(view.report.members) or {}
     numbers: dict[tuple[int, int], int] = {}
-    cells = ((row.treatment.index, campaigns.get(point.block, 0)) for _, row, point in found)
+    cells = ((row.treatment.index, campaigns.get(point.block, 0)) for _, row, point in timed)
     return [numbers.setdefault(cell, len(numbers)) for cell in cells]
 
 
 def correlated_orders(views: Iterable[MetricView], alpha: float) -> dict[str, TrialOrder]:
     """Return {metric: the order of its trials} of the metrics whose neighbouring trials are correlated."""
-    found = ((view.metric.name, trial_order(view)) for view in views)
-    return {name: order for name, order in found if order and order.found.p < alpha}
+    orders = ((view.metric.name, trial_order(view)) for view in views)
+    return {name: order for name, order in orders if order and order.autocorrelation.p < alpha}
 
 
 def serial_dependence(view: MetricView) -> SerialDependence | None:
@@ -82,13 +84,13 @@ def serial_dependence(view: MetricView) -> SerialDependence | None:
     Its p is that of residuals without their blocks, so that blocks that differ do not count as such a correlation."""
     if (order := trial_order(view)) is None:
         return None
-    found = _timed(view)
-    p = p_within_blocks(_scaled(view, found), _cells_of(view, found), [point.block for _, _, point in found])
+    timed = _timed(view)
+    p = p_within_blocks(_scaled(view, timed), _cells_of(view, timed), [point.block for _, _, point in timed])
     if p is None:
         return None
     worst = max((cell for cell in view.cells if cell.points), key=order.variance_factor)
     n = len(worst.points)
-    return SerialDependence(order.found.lag1, p, order.found.n, n, n / order.variance_factor(worst))
+    return SerialDependence(order.autocorrelation.lag1, p, order.autocorrelation.n, n, n / order.variance_factor(worst))
 
 
 def _timed(view: MetricView) -> list[tuple[datetime, Row, Point]]:

@@ -61,12 +61,12 @@ class Fork(Anomaly):
 def _require_limit(neighbour: Instance) -> None:
     file = neighbour.testbed.cgroups.pids_directory(neighbour.cgroup) / "pids.max"
     try:
-        found = neighbour.testbed.host.read_text(str(file)).strip()
+        limit = neighbour.testbed.host.read_text(str(file)).strip()
     except OSError as error:
-        found = f"not readable ({error.strerror})"
-    if neighbour.spec.resources.pids is None or found != str(neighbour.spec.resources.pids):
+        limit = f"not readable ({error.strerror})"
+    if neighbour.spec.resources.pids is None or limit != str(neighbour.spec.resources.pids):
         raise PlatformError(
-            f"the anomaly 'fork' did not start: {file} is {found}, so the host could run out of processes",
+            f"the anomaly 'fork' did not start: {file} is {limit}, so the host could run out of processes",
             "use a platform and a kernel that limit the processes of a container (cgroup controller `pids`),"
             f" {IN_A_GUEST}",
         )

@@ -160,10 +160,10 @@ def _copy(directory: Path, member: SuiteStudy | None, target: Path, wanted: Bund
             )
         data = load_campaign(store)
         places, testbeds = _places(source, store), store.testbeds()
-        found = private(
+        facts = private(
             store.provenance, places, anonymous=wanted.anonymous, testbeds=testbeds, segments=store.segments()
         )
-        copy_store(store, target / "campaign.db", found.clean, found.provenance, found.testbeds)
+        copy_store(store, target / "campaign.db", facts.clean, facts.provenance, facts.testbeds)
     _copy_study(directory, source, data.study.name, data.study.source, target)
     states = [trial.state for trial in data.trials]
     return CrateCampaign(
@@ -175,8 +175,8 @@ def _copy(directory: Path, member: SuiteStudy | None, target: Path, wanted: Bund
         waiting=states.count("pending") + states.count("running"),
         began=data.attempts[0].started_utc if data.attempts else "",
         ended=_end(data.attempts[-1]) if data.attempts else "",
-        provenance=found.provenance | shared([row.provenance for row in found.testbeds.values()]),
-        guest=_guest(data, found.clean),
+        provenance=facts.provenance | shared([row.provenance for row in facts.testbeds.values()]),
+        guest=_guest(data, facts.clean),
     )
 
 
@@ -214,14 +214,14 @@ def _copy_study(whole: Path, source: Path, name: str, text: str, target: Path) -
 
 def _copy_index(directory: Path, target: Path, wanted: BundleOptions) -> None:
     suite = suites.read(directory)
-    found = [private({}, {str(directory.resolve()): IN_BUNDLE}, anonymous=wanted.anonymous)]
+    cleaners = [private({}, {str(directory.resolve()): IN_BUNDLE}, anonymous=wanted.anonymous)]
     for member in suite.studies:
         if suites.begun(directory, member):
             with Store.open(directory / member.name, readonly=True) as store:
-                found.append(private(store.provenance, {}, anonymous=wanted.anonymous))
+                cleaners.append(private(store.provenance, {}, anonymous=wanted.anonymous))
 
     def clean(text: str | None) -> str | None:
-        return text and reduce(lambda words, each: each.clean(words), found, text)
+        return text and reduce(lambda words, each: each.clean(words), cleaners, text)
 
     studies = tuple(replace(each, stopped=clean(each.stopped), remedy=clean(each.remedy)) for each in suite.studies)
     source, testbed, fleet = (Path(place).name for place in (suite.source, suite.testbed, suite.fleet))

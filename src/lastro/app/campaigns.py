@@ -81,7 +81,7 @@ def begin(
                 *schedule(study),
                 {**provenance(study, scenario, file), **marks, **_properties(study, scenario, wanted=properties)},
             ) as store,
-            _taken(store),
+            _running_alone(store),
         ):
             _run_trials(store, partial(runner.run, store, scenario), "started", place)
     except GuestLost as lost:
@@ -104,8 +104,8 @@ def _begin_on_fleet(
 
     with fleets.fleet_held(study, f"campaign {directory.resolve()}", file, wait=wait) as fleet:
         fleet.wait_for_first(fleets.said)
-        found = {**fleets.provenance(file), **marks}
-        with Store.create(directory, study, *schedule(study), found, fleet=True) as store, _taken(store):
+        provenance = {**fleets.provenance(file), **marks}
+        with Store.create(directory, study, *schedule(study), provenance, fleet=True) as store, _running_alone(store):
             _run_trials(store, partial(fleet.run, store, _kind(study)), "started", place)
 
 
@@ -168,7 +168,7 @@ def _carry_on(store: Store, how: ResumeOptions, place: Place) -> None:
         raise InputError(f"{store.directory} was not started with a fleet", "continue it without --fleet")
     study, file = store.study, load_testbed(how.testbed) or testbed_of(store)
     purpose = f"campaign {store.directory.resolve()}"
-    with scenario_on_host(study, purpose, wait=how.wait, file=file) as scenario, _taken(store, how):
+    with scenario_on_host(study, purpose, wait=how.wait, file=file) as scenario, _running_alone(store, how):
         _check_changes(store, provenance(study, scenario, file), how)
         _reopen(store, how)
         _run_trials(store, partial(runner.run, store, scenario), "resumed", place)
@@ -198,7 +198,7 @@ def _carry_on_with_fleet(store: Store, how: ResumeOptions, place: Place) -> None
     file = fleets.fleet_of(store, how.fleet)
     with (
         fleets.fleet_held(study, purpose, file, wait=how.wait, changed_host=how.changed_host, again=True) as fleet,
-        _taken(store, how),
+        _running_alone(store, how),
     ):
         fleet.wait_for_first(fleets.said)
         _reopen(store, how)
@@ -206,7 +206,7 @@ def _carry_on_with_fleet(store: Store, how: ResumeOptions, place: Place) -> None
 
 
 @contextmanager
-def _taken(store: Store, how: ResumeOptions | None = None) -> Iterator[None]:
+def _running_alone(store: Store, how: ResumeOptions | None = None) -> Iterator[None]:
     """Run a campaign as the only process that does. With a scheduler, no lock of this machine sees to that.
 
     Raises, before anything is written: HostBusy when another process runs it."""

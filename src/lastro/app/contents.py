@@ -139,11 +139,13 @@ def content_from(data: CampaignData, file: Path | None, say: Language, *, all_me
         return Content(report, analyse(report), say)
     from lastro.words.claims_text import explanation, source_text, tally_text
 
-    found = judged(data, file)
-    report = found.report if all_metrics else found.report.of_the_study()
-    tally = ": ".join(part for part in (source_text(found.claims.source), tally_text(found.judgements, say)) if part)
-    printed = _printed(found.claims, found.report)
-    return Content(report, analyse(report), say, found.judgements, tally, explanation(report, say), printed)
+    judged_claims = judged(data, file)
+    report = judged_claims.report if all_metrics else judged_claims.report.of_the_study()
+    tally = ": ".join(
+        part for part in (source_text(judged_claims.claims.source), tally_text(judged_claims.judgements, say)) if part
+    )
+    printed = _printed(judged_claims.claims, judged_claims.report)
+    return Content(report, analyse(report), say, judged_claims.judgements, tally, explanation(report, say), printed)
 
 
 def published_of(directory: Path, data: CampaignData) -> AsPublished | None:

@@ -66,14 +66,14 @@ def _of_campaign(directory: Path, inner: str, say: Language) -> Generator[Docume
 
 def _records(data: CampaignData, store: Store, folder: str) -> Iterator[Document]:
     testbeds = {member.directory: member.provenance for member in data.members}
-    found = {
+    chapters = {
         "provenance": data.provenance,
         **({"testbeds": testbeds} if testbeds else {}),
         "calibrations": data.calibrations,
         "noise_floor": data.noise_floor,
         "events": [dict(zip(("at_utc", "kind", "text"), event, strict=True)) for event in data.events],
     }
-    yield f"{folder}provenance.json", _json(found)
+    yield f"{folder}provenance.json", _json(chapters)
     levels = {row.treatment.index: dict(row.treatment.levels) for row in data.treatments}
     for attempt in data.attempts:
         head = {"trial": attempt.trial, "attempt": attempt.attempt, "started_utc": attempt.started_utc}

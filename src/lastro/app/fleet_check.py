@@ -33,7 +33,7 @@ def ask(fleet: FleetFile, *, wait: bool = False) -> list[AskedTestbed]:
         try:
             image = image_of(near)
             say(f"asking {len(fleet.testbeds)} testbeds; a new one receives the root filesystem …")
-            ask_one = partial(_asked, near, image, wait=wait)
+            ask_one = partial(_ask, near, image, wait=wait)
             with ThreadPoolExecutor(min(_AT_ONCE, len(fleet.testbeds))) as at_once:
                 try:
                     return each_once(list(at_once.map(ask_one, fleet.testbeds.keys(), fleet.testbeds.values())))
@@ -45,12 +45,14 @@ def ask(fleet: FleetFile, *, wait: bool = False) -> list[AskedTestbed]:
             ignore()
 
 
-def _asked(near: Session, image: Image, name: str, file: TestbedFile, *, wait: bool) -> AskedTestbed:
+def _ask(near: Session, image: Image, name: str, file: TestbedFile, *, wait: bool) -> AskedTestbed:
     try:
         with placed(near, image, file, guests_to_boot(file, tuple(file.guests)), _PURPOSE, wait_reporter(wait)) as bed:
             kernels = {held.host.read_text(_BOOT_ID).strip() for held in bed.sessions}
-            found = provenance_of(bed, file)
-            return AskedTestbed(name, hosts(file), found, frozenset(kernels), frozenset(found["machines"]))
+            facts_of_hosts = provenance_of(bed, file)
+            return AskedTestbed(
+                name, hosts(file), facts_of_hosts, frozenset(kernels), frozenset(facts_of_hosts["machines"])
+            )
     except LastroError as error:
         return _unusable(name, hosts(file), error)
 

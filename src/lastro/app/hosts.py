@@ -51,7 +51,7 @@ def testbed(
     with (
         one_interrupt() as ignore,
         session(purpose, wait=(on_wait := wait_reporter(wait)), beside=beside) as held,
-        placed(held, image_of(held, _found(held, needs)), file, plans, purpose, on_wait) as bed,
+        placed(held, image_of(held, _needs_on(held, needs)), file, plans, purpose, on_wait) as bed,
     ):
         try:
             yield bed
@@ -84,52 +84,52 @@ def guest_names(study: Study) -> list[str]:
 
 
 def placed(
-    held: Session,
+    session: Session,
     image: rootfs.Image,
     file: TestbedFile | None,
     plans: Sequence[GuestPlan],
     purpose: str,
     wait: OnWait | None,
 ) -> AbstractContextManager[Testbed]:
-    """Return the testbed of a file, in these guests if any; without a file, this machine, whose session is `held`."""
+    """Return the testbed of a file, in these guests if any; without a file, this machine, which `session` holds."""
     if file is None:
-        return local_testbed(held, image)
+        return local_testbed(session, image)
     if plans:
         what = "the guest" if len(plans) == 1 else f"{len(plans)} guests, one after the other"
-        announce_builds(held, image, plans)
+        announce_builds(session, image, plans)
         say(f"booting {what}; in software, each takes about a minute …")
-        return guest_testbeds(held, image, plans, purpose)
-    return spread_testbed(held, image, file, purpose, wait)
+        return guest_testbeds(session, image, plans, purpose)
+    return spread_testbed(session, image, file, purpose, wait)
 
 
-def announce_builds(held: Session, image: rootfs.Image, plans: Sequence[GuestPlan]) -> None:
+def announce_builds(session: Session, image: rootfs.Image, plans: Sequence[GuestPlan]) -> None:
     """Say what the first use of these guests has to build; nothing once it is there."""
     from lastro.image.guest_host import to_build
 
-    state = held.ledger.state
-    found = [to_build(image, state, each.release, each.kernel, each.platforms, each.hypervisor) for each in plans]
-    if names := dict.fromkeys(name for several in found for name in several):
+    state = session.ledger.state
+    builds = [to_build(image, state, each.release, each.kernel, each.platforms, each.hypervisor) for each in plans]
+    if names := dict.fromkeys(name for several in builds for name in several):
         say(f"building what the guest boots, once (takes minutes): {', '.join(names)} …")
 
 
-def _found(held: Session, needs: NeedsOn) -> rootfs.ImageAdditions:
+def _needs_on(session: Session, needs: NeedsOn) -> rootfs.ImageAdditions:
     """Return the requirements of the image; commands that compile for them do not enter the transcripts of trials."""
-    with held.host.recorded():
-        return needs(held.host)
+    with session.host.recorded():
+        return needs(session.host)
 
 
-def image_of(held: Session, needs: rootfs.ImageAdditions | None = None, snapshot: str | None = None) -> rootfs.Image:
-    """Return the root filesystem, built now if there is none yet. `snapshot`: as for `Recipe.of_this_host`."""
-    recipe, store = rootfs.ImageRecipe.of_this_host(held.host, needs, snapshot), STATE_DIR / "rootfs"
+def image_of(session: Session, needs: rootfs.ImageAdditions | None = None, snapshot: str | None = None) -> rootfs.Image:
+    """Return the root filesystem, built now if there is none yet. `snapshot`: as for `ImageRecipe.of_this_host`."""
+    recipe, store = rootfs.ImageRecipe.of_this_host(session.host, needs, snapshot), STATE_DIR / "rootfs"
     if rootfs.find(recipe, store) is None:
         say("building the root filesystem, once (about half a minute) …")
-    with held.host.recorded():
-        return rootfs.ensure(recipe, store, held.host)
+    with session.host.recorded():
+        return rootfs.ensure(recipe, store, session.host)
 
 
-def image_for(held: Session, study: Study) -> rootfs.Image:
+def image_for(session: Session, study: Study) -> rootfs.Image:
     """Return the root filesystem for the trials of a study, built now if there is none yet."""
-    return image_of(held, _found(held, needs_of(study)))
+    return image_of(session, _needs_on(session, needs_of(study)))
 
 
 def require_runnable(store: Store) -> None:
@@ -139,8 +139,8 @@ def require_runnable(store: Store) -> None:
     data = load_campaign(store)
     scenario = registry.get(Scenario, data.study.scenario)
     check_stored(data.study, schema(scenario), f"the study in {store.directory}")
-    found = [each for row in store.testbeds() for each in store.calibrations(row.name).items()]
-    for key, value in found if store.is_fleet else data.calibrations.items():
+    calibrations = [each for row in store.testbeds() for each in store.calibrations(row.name).items()]
+    for key, value in calibrations if store.is_fleet else data.calibrations.items():
         try:
             kind = scenario.calibration_kinds.get(key.partition("/")[0])
             made(kind.shape if kind else Any, value)

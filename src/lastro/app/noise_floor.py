@@ -145,12 +145,13 @@ def keep_with(judged: Path, directories: Sequence[Path], floors: NoiseFloors, *,
     changes: dict[str, None] = {}
     for directory in directories:
         facts = [_provenance(judged), _provenance(directory)]
-        if (found := [*changes_between(*facts), *_moved(*facts)]) and not changed_host:
+        if (differences := [*changes_between(*facts), *_moved(*facts)]) and not changed_host:
             raise InputError(
-                f"the A/A campaign in {directory} ran under different conditions than {judged}: {'; '.join(found)}",
+                f"the A/A campaign in {directory} ran under different conditions than {judged}: "
+                f"{'; '.join(differences)}",
                 "run it on the same host and image, or store the floors anyway with --changed-host",
             )
-        changes |= dict.fromkeys(found)
+        changes |= dict.fromkeys(differences)
     _keep(judged, {**to_dict(floors, utc_now()), "changed_host": list(changes)})
     with Store.open(judged) as store:
         store.log(utc_now(), "noise floor", f"from {', '.join(map(str, directories))}")

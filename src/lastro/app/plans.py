@@ -47,7 +47,7 @@ class StudyPlan:
 
     study: Study
     treatments: list[design.Treatment]
-    found: list[Availability]
+    availability: list[Availability]
     probed: bool
     forecast: Forecast
     busy: str = ""  # why it was not probed: another Lastro holds the host
@@ -60,7 +60,7 @@ class StudyPlan:
     @property
     def runnable(self) -> list[design.Treatment]:
         """The treatments that can run here."""
-        return [t for t, availability in zip(self.treatments, self.found, strict=True) if availability]
+        return [t for t, availability in zip(self.treatments, self.availability, strict=True) if availability]
 
     def total_s(self, blocks: int) -> float:
         """Return the expected duration of a campaign of this many blocks."""
@@ -70,8 +70,10 @@ class StudyPlan:
 def plan_of(
     study: Study, probing: ProbeOptions, missing: dict[str, MissingPlatform] | None = None, place: str = ""
 ) -> StudyPlan:
-    """Return the plan of a study. `missing`: platforms that this command found missing so far; this plan adds its own.
-    `place`: which study of a suite it is, for the line that says what is being probed.
+    """Return the plan of a study.
+
+    `missing` has the platforms that this command found missing so far, and gets those of this plan. `place` names the
+    study within a suite, for the line that says what is being probed.
 
     Raises: HostError when this host cannot be probed, for example without a root filesystem; TrialError when a probe
     loses the connection to a host."""
@@ -110,10 +112,10 @@ def _probe(
         if scenario.needs_root:
             say(f"{place}probing what this host can run …")
         began_s = time.monotonic()
-        found = [scenario.availability_at(configuration(study, treatment)) for treatment in treatments]
+        availability = [scenario.availability_at(configuration(study, treatment)) for treatment in treatments]
         took_s = time.monotonic() - began_s
         took_s += pool.spared_s - scenario.testbed.session.built_s if pool else 0.0
-        return found, took_s, _emulated(scenario)
+        return availability, took_s, _emulated(scenario)
 
 
 def _emulated(scenario: Scenario) -> int:
@@ -144,4 +146,4 @@ def plans_of(given: GivenSuite, probing: ProbeOptions) -> Sequence[Planned]:
 
 def reasons(plan: StudyPlan) -> dict[tuple[str, str | None], int]:
     """Return {(reason, remedy): number of treatments that cannot run because of it}."""
-    return Counter((str(found.reason), found.remedy) for found in plan.found if not found)
+    return Counter((str(found.reason), found.remedy) for found in plan.availability if not found)

@@ -49,18 +49,18 @@ def private(
     `places` are absolute paths and their replacements. If `anonymous`, names of hosts and users are replaced wherever
     they occur, testbeds get numbers, and the kernel's command line and the hashes of machines' IDs are left out."""
     words = {place: name for place, name in places.items() if place != "/"}
-    found = deepcopy(dict(provenance))
+    copy = deepcopy(dict(provenance))
     rows = {row.name: replace(row, provenance=deepcopy(row.provenance)) for row in testbeds}
     if anonymous:
         for each in (provenance, *(row.provenance for row in testbeds)):
             words |= {name: NAMELESS for name in _names(each) if len(name) >= _LEAST}
-        for chapter in (found, *(row.provenance for row in rows.values())):
+        for chapter in (copy, *(row.provenance for row in rows.values())):
             _hide(chapter)
         words |= _words_of_changes(segments)
         rows = {name: replace(row, name=f"testbed-{n}") for n, (name, row) in enumerate(rows.items(), 1)}
         words |= {name: row.name for name, row in rows.items() if len(name) >= _LEAST}
     clean = _cleaner(words)
-    return Redaction(clean, cleaned(found, clean), {name: _cleaned_row(row, clean) for name, row in rows.items()})
+    return Redaction(clean, cleaned(copy, clean), {name: _cleaned_row(row, clean) for name, row in rows.items()})
 
 
 def _cleaned_row(row: TestbedRow, clean: Clean) -> TestbedRow:

@@ -60,12 +60,12 @@ def provenance(study: Study, scenario: Scenario, file: TestbedFile | None = None
         own = facts.collect(scenario.testbed.host, commands)
         for what, why in own.get("not_read", {}).items():
             say(f"not recorded: {what} of the host, since it cannot be read: {why}")
-        found = {**own, **identity(scenario), **scenario.facts(configs), **_in_guests(scenario, commands)}
+        chapters = {**own, **identity(scenario), **scenario.facts(configs), **_in_guests(scenario, commands)}
         cores = _cores(
             scenario.testbed, own, with_neighbour=any(config.get("anomaly", NONE) != NONE for config in configs)
         )
-        found |= {**_places(scenario, file), "cores": cores, "controller": facts.controller()}
-        return {**found, "machines": machines(scenario.testbed)}
+        chapters |= {**_places(scenario, file), "cores": cores, "controller": facts.controller()}
+        return {**chapters, "machines": machines(scenario.testbed)}
 
 
 def part_properties(study: Study, bed: Testbed) -> dict[str, Any]:
@@ -91,8 +91,8 @@ def part_properties(study: Study, bed: Testbed) -> dict[str, Any]:
 def provenance_of(bed: Testbed, file: TestbedFile) -> dict[str, Any]:
     """Return the facts of the hosts of a testbed, apart from any study."""
     own = facts.collect(bed.host, version_commands())
-    found = {**own, **_identity_of(bed), "testbed": _roles(bed, file), "cores": _cores(bed, own)}
-    return {**found, "machines": machines(bed)}
+    chapters = {**own, **_identity_of(bed), "testbed": _roles(bed, file), "cores": _cores(bed, own)}
+    return {**chapters, "machines": machines(bed)}
 
 
 def _cores(bed: Testbed, own: Mapping[str, Any], *, with_neighbour: bool = True) -> dict[str, Any]:

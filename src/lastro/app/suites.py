@@ -142,7 +142,7 @@ class SuiteRun:
                 gone |= missing(store)
                 emulated = max(emulated, emulated_guests(store))
                 pace, counts = pace_of(store, scenario_of(store.study)), store.counts()
-            took_s, wanted_s = took_s + pace.seen_s[0], wanted_s + pace.seen_s[1]
+            took_s, wanted_s = took_s + pace.actual_and_expected_s[0], wanted_s + pace.actual_and_expected_s[1]
             if other != member:
                 begun_s += pace.remaining_s if other in later else 0.0
                 trials += sum(counts.values()) - counts["unavailable"]

@@ -102,8 +102,8 @@ def _description(place: Path, bundle: BundleArchive) -> dict[str, dict[str, Any]
 
 def _versions(description: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     here = versions()
-    found = {name: description.get(software_id(name), {}).get("version") for name in here}
-    return {name: version for name, version in found.items() if isinstance(version, str)}
+    recorded_versions = {name: description.get(software_id(name), {}).get("version") for name in here}
+    return {name: version for name, version in recorded_versions.items() if isinstance(version, str)}
 
 
 def _language(description: Mapping[str, Mapping[str, Any]]) -> Language:
@@ -115,31 +115,33 @@ def _language(description: Mapping[str, Mapping[str, Any]]) -> Language:
 
 
 def _check_hashes(
-    bundle: BundleArchive, description: Mapping[str, Mapping[str, Any]], found: Verification
+    bundle: BundleArchive, description: Mapping[str, Mapping[str, Any]], verification: Verification
 ) -> dict[str, str]:
     """Compare every file with its hash, and return the hashes by name; none if the list of hashes cannot be read."""
     expected: dict[str, str] = {}
-    lines = _lines(bundle, found)
+    lines = _lines(bundle, verification)
     for number, line in enumerate(lines, 1):
         match = _LINE.fullmatch(line)
         if match is None or not line.isprintable():
-            found.damaged.append(BundleFault(MANIFEST, f"line {number} is not a SHA-256 and a name: {line[:_SHOWN]!r}"))
+            verification.damaged.append(
+                BundleFault(MANIFEST, f"line {number} is not a SHA-256 and a name: {line[:_SHOWN]!r}")
+            )
         else:
             expected[match[2]] = match[1]
     for name in sorted({*expected, *bundle.sizes} - {MANIFEST}) if lines else ():
-        found.files += 1
+        verification.files += 1
         if name not in bundle.sizes:
-            found.damaged.append(BundleFault(name, f"is missing, but {MANIFEST} lists it"))
+            verification.damaged.append(BundleFault(name, f"is missing, but {MANIFEST} lists it"))
         elif name not in expected:
-            found.damaged.append(BundleFault(name, f"is not listed in {MANIFEST}"))
+            verification.damaged.append(BundleFault(name, f"is not listed in {MANIFEST}"))
         else:
-            found.damaged += _compared(bundle, name, expected[name], description)
+            verification.damaged += _compared(bundle, name, expected[name], description)
     if reason := bundle.damage():
-        found.damaged.append(BundleFault("the zip itself", reason))
+        verification.damaged.append(BundleFault("the zip itself", reason))
     return expected
 
 
-def _lines(bundle: BundleArchive, found: Verification) -> list[str]:
+def _lines(bundle: BundleArchive, verification: Verification) -> list[str]:
     """Return the lines of the list of hashes; none if it cannot be read, with a finding that says so."""
     try:
         data = content(bundle, MANIFEST, _MOST_TEXT_BYTES)
@@ -147,12 +149,12 @@ def _lines(bundle: BundleArchive, found: Verification) -> list[str]:
             raise DamagedFile(f"has {n} lines, but the bundle has only {len(bundle.sizes)} files")
         *lines, rest = data.decode().split("\n")
     except UnicodeDecodeError:
-        found.damaged.append(BundleFault(MANIFEST, "is not UTF-8"))
+        verification.damaged.append(BundleFault(MANIFEST, "is not UTF-8"))
     except DamagedFile as error:
-        found.damaged.append(BundleFault(MANIFEST, str(error)))
+        verification.damaged.append(BundleFault(MANIFEST, str(error)))
     else:
         if rest or not lines:
-            found.damaged.append(BundleFault(MANIFEST, "does not end with a newline"))
+            verification.damaged.append(BundleFault(MANIFEST, "does not end with a newline"))
         return [*lines, rest] if rest else lines
     return []
 
@@ -208,30 +210,30 @@ def _campaign_of(place: Path, bundle: BundleArchive) -> Iterator[Path]:
 
 
 def _rebuild(
-    bundle: BundleArchive, folder: Path, say: Language, expected: Mapping[str, str], found: Verification
+    bundle: BundleArchive, folder: Path, say: Language, expected: Mapping[str, str], verification: Verification
 ) -> None:
     """Make everything again that follows from the campaign, and compare it with the bundle."""
     made = set()
-    suspected, innocent = {finding.file for finding in found.damaged}, dict[BundleFault, BundleFault]()
-    found.was_rebuilt = True
+    suspected, innocent = {finding.file for finding in verification.damaged}, dict[BundleFault, BundleFault]()
+    verification.was_rebuilt = True
     for name, wanted in documents(folder, say):
         made.add(name)
-        found.rebuilt += 1
+        verification.rebuilt += 1
         if name not in bundle.sizes:
             if name not in expected:  # otherwise, it is already reported as missing
-                found.different.append(BundleFault(name, "is not in the bundle, but follows from its database"))
-        elif reason := _difference(bundle, name, wanted, found):
-            found.different.append(BundleFault(name, reason))
+                verification.different.append(BundleFault(name, "is not in the bundle, but follows from its database"))
+        elif reason := _difference(bundle, name, wanted, verification):
+            verification.different.append(BundleFault(name, reason))
         elif name in suspected and name in expected:
             pair = sha256(wanted).hexdigest(), expected[name]
             innocent[_mismatch(name, *pair)] = _list_is_wrong(name, *pair)
-    found.damaged = [innocent.get(finding, finding) for finding in found.damaged]
+    verification.damaged = [innocent.get(finding, finding) for finding in verification.damaged]
     for name in bundle.sizes:
         if (_is_in(name, REPORT) or _is_in(name, RECORD)) and name in expected and name not in made:
-            found.different.append(BundleFault(name, "does not follow from the database"))
+            verification.different.append(BundleFault(name, "does not follow from the database"))
 
 
-def _difference(bundle: BundleArchive, name: str, wanted: bytes, found: Verification) -> str:
+def _difference(bundle: BundleArchive, name: str, wanted: bytes, verification: Verification) -> str:
     """Describe how a file differs from what the database yields; empty if at most the version of Lastro differs."""
     try:
         if bundle.sizes[name] > len(wanted) + _MOST_TEXT_BYTES:
@@ -239,8 +241,8 @@ def _difference(bundle: BundleArchive, name: str, wanted: bytes, found: Verifica
         actual = content(bundle, name, len(wanted) + _MOST_TEXT_BYTES)
     except DamagedFile:
         return ""  # already reported with its hash
-    if "Lastro" in found.made_with:
-        there, here = (f"Lastro {each['Lastro']}".encode() for each in (found.made_with, found.here))
+    if "Lastro" in verification.made_with:
+        there, here = (f"Lastro {each['Lastro']}".encode() for each in (verification.made_with, verification.here))
         actual = actual.replace(there, here)
     if actual == wanted:
         return ""
@@ -267,8 +269,8 @@ def _shown(text: bytes, line: int, at: int) -> str:
     """Return the part around `at` of the line that begins at `line`; empty if the text has no such line."""
     if line >= len(text):
         return ""
-    found = text.find(b"\n", at)
-    end = len(text) if found < 0 else found + 1
+    end_of_line = text.find(b"\n", at)
+    end = len(text) if end_of_line < 0 else end_of_line + 1
     start = max(line, at - _SHOWN // 3)
     part = text[start : min(end, start + _SHOWN)].decode("utf-8", "ignore").rstrip("\n")
     return f"{'…' * (start > line)}{part!r}{'…' * (start + _SHOWN < end)}"

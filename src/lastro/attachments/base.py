@@ -47,7 +47,7 @@ class Attachment(Part):
     `remedy` is what to do on a host that cannot provide it. `no_transit` is the reason why an instance cannot forward
     packets over such links; empty if it can. If `router_prefix` is set, the link of each port ends at a device of the
     DUT, named as in `Segment.ends` but with this prefix. `apart` is true if links are made and removed together, each
-    with what it needs for itself; only a `Separable` attachment can do that."""
+    with what it needs for itself; only a `SeparableLinks` attachment can do that."""
 
     kind = "attachment"
     tap_kind: ClassVar[str] = "tap"  # the device that a virtual machine opens

@@ -54,7 +54,7 @@ def advice_blocks(advice: Advice, say: Language) -> Iterator[Block]:
     yield Paragraph(
         say(
             "Blocks for {confidence} intervals of at most ±{precision} around the {what}:",
-            confidence=_whole(advice.confidence, say),
+            confidence=_percent(advice.confidence, say),
             precision=percent(advice.precision, say),
             what=what,
         )
@@ -77,18 +77,17 @@ def _planned(advice: Advice, where: str, say: Language) -> Iterator[str]:
 def _legend(what: str, say: Language) -> str:
     return say(
         "Blocks needed: with the first number, all {what} of a metric are this precise in the report with a "
-        "probability of {likely}; with the second, of {sure}. Both allow for chance in this campaign and in the next, "
-        "and for treatments that differ in noise by an unknown factor. On average: the number that the true noise "
-        "requires lies within these limits with a probability of {probable}. Half width: the largest half width in "
-        "this campaign.",
+        "probability of {likely}; with the second, of {sure}. Both allow for chance in this campaign and in the next. "
+        "On average: the number that the true noise requires lies within these limits with a probability of "
+        "{probable}. Half width: the largest half width in this campaign.",
         what=what,
-        likely=_whole(LIKELY, say),
-        sure=_whole(SURE, say),
-        probable=_whole(PROBABLE, say),
+        likely=_percent(LIKELY, say),
+        sure=_percent(SURE, say),
+        probable=_percent(PROBABLE, say),
     )
 
 
-def _whole(share: float, say: Language) -> str:
+def _percent(share: float, say: Language) -> str:
     """Return 0.95 as '95 %', which no line break divides."""
     return say.number(f"{100 * share:.4g}\xa0%")
 
@@ -140,8 +139,8 @@ def _conclusion(advice: Advice, say: Language) -> Iterator[str]:
     if advice.unknown:
         what = N_("For each metric except {others}, with a probability of {sure} each: replicates = {blocks}{time}.")
     time = say(", about {time}", time=human_duration(seconds)) if seconds is not None else ""
-    found = say(what, others=", ".join(advice.unknown), sure=_whole(SURE, say), blocks=sure, time=time)
-    yield f"{found} {_without_the_worst(advice, say)}".rstrip()
+    recommended = say(what, others=", ".join(advice.unknown), sure=_percent(SURE, say), blocks=sure, time=time)
+    yield f"{recommended} {_without_the_worst(advice, say)}".rstrip()
 
 
 def _without_the_worst(advice: Advice, say: Language) -> str:
@@ -166,11 +165,17 @@ def decision_advice_blocks(advice: DecisionAdvice, say: Language) -> Iterator[Bl
         yield Paragraph(say("No more blocks are needed: nothing that is open could change the answer."))
         return
     columns = (
-        say("candidate"), say("holds"), say("more blocks, {chance}", chance=_whole(LIKELY, say)),
-        say("more blocks, {chance}", chance=_whole(SURE, say)), say("time"),
+        say("candidate"), say("holds"), say("more blocks, {chance}", chance=_percent(LIKELY, say)),
+        say("more blocks, {chance}", chance=_percent(SURE, say)), say("time"),
     )  # fmt: skip
     rows = tuple(
-        (each.label, odds_text(each.holds, say), _more(each.likely, say), _more(each.sure, say), _time(each, advice))
+        (
+            each.label,
+            odds_text(each.holds, say),
+            _further(each.likely, say),
+            _further(each.sure, say),
+            _time(each, advice),
+        )
         for each in advice.open
     )
     yield Table("decision-advice", "", columns, rows, frozenset({1, 2, 3, 4}))
@@ -183,24 +188,24 @@ def decision_advice_blocks(advice: DecisionAdvice, say: Language) -> Iterator[Bl
     )
 
 
-def _more(n: int | None, say: Language) -> str:
+def _further(n: int | None, say: Language) -> str:
     return say("over {n}", n=say.integer(MOST_BLOCKS)) if n is None else say.integer(n)
 
 
-def _time(each: OpenCandidate, advice: DecisionAdvice) -> str:
-    return "—" if each.sure is None or advice.block_s is None else human_duration(each.sure * advice.block_s)
+def _time(candidate: OpenCandidate, advice: DecisionAdvice) -> str:
+    return "—" if candidate.sure is None or advice.block_s is None else human_duration(candidate.sure * advice.block_s)
 
 
 def decision_advice_text(advice: DecisionAdvice) -> str:
     """Return {format, verdict, n_blocks, block_s, open [{label, holds, likely, sure}]} as JSON; null above 1,000."""
     decision = advice.decision
-    found = {
+    document = {
         "format": "lastro-decision-advice/1",
         "verdict": decision.choice.outcome,
         "n_blocks": decision.n_blocks,
         **only(advice, "block_s open"),
     }
-    return json_text(encode(found, {}))
+    return json_text(encode(document, {}))
 
 
 def document_text(advice: Advice) -> str:
@@ -210,7 +215,7 @@ def document_text(advice: Advice) -> str:
 def document(advice: Advice) -> dict[str, Any]:
     """Return the advice as JSON-serializable data, with the keys of this module's docstring."""
     likely, sure = advice.likely_blocks, advice.sure_blocks
-    found = {
+    chapters = {
         "format": "lastro-advice/1",
         **only(advice, "directory precision confidence guest"),
         "of": "ratio to the baseline" if advice.of_ratio else "mean",
@@ -220,4 +225,4 @@ def document(advice: Advice) -> dict[str, Any]:
         "duration_s": {"likely": advice.duration_s(likely), "sure": advice.duration_s(sure)},
         **only(advice, "metrics"),
     }
-    return encode(found, _FORMS)
+    return encode(chapters, _FORMS)

@@ -44,15 +44,19 @@ def claims_blocks(
         yield Paragraph(say("Study {study} has not started: its claims are not judged.", study=name))
 
 
-def _lines(one: Judgement, say: Language) -> Iterator[Text]:
+def _lines(judgement: Judgement, say: Language) -> Iterator[Text]:
     """Yield the verdict and the claim, its place in the source, the published and measured figures, and the reason."""
-    claim, evidence = one.claim, evidence_text(one, say)
-    yield Span(verdict_text(one, say), _KINDS[one.verdict]), Span(": "), Span(claim.text(say.code), "strong")
+    claim, evidence = judgement.claim, evidence_text(judgement, say)
+    yield (
+        Span(verdict_text(judgement, say), _KINDS[judgement.verdict]),
+        Span(": "),
+        Span(claim.text(say.code), "strong"),
+    )
     yield (Span(" · ".join(filter(None, (claim.statement.metric, claim.where))), "dim"),)
     for name, text in (
         (say("published"), published_text(claim.published, say)),
-        (say("measured"), measured_text(one, say)),
-        (say("why"), reason_text(one, say) + (f" ({evidence})" if evidence else "")),
+        (say("measured"), measured_text(judgement, say)),
+        (say("why"), reason_text(judgement, say) + (f" ({evidence})" if evidence else "")),
         (say("but"), contradiction_text(claim, say)),
         (say("note"), claim.noted(say.code)),
     ):

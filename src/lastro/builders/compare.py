@@ -53,13 +53,13 @@ def _headline(comparison: Comparison, say: Language) -> str:
 
 def _gate(comparison: Comparison, margin: float, say: Language) -> str:
     limit = margin_text(margin, say)
-    if found := comparison.regressions:
+    if regressions := comparison.regressions:
         # No figure: that of the worst regression, selected after the fact, would be too large, its interval too narrow.
         return say(
             "FAIL: {regressions} of more than {margin} ({metrics})",
-            regressions=say.count(len(found), "regression"),
+            regressions=say.count(len(regressions), "regression"),
             margin=limit,
-            metrics=", ".join(dict.fromkeys(cell.metric.name for cell in found)),
+            metrics=", ".join(dict.fromkeys(cell.metric.name for cell in regressions)),
         )
     if undecided := len(comparison.undecided):
         return say(

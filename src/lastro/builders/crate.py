@@ -66,13 +66,13 @@ class Author:
 
 def author(text: str) -> Author:
     """Read 'Ana Silva' or 'Ana Silva <0000-0002-1825-0097>'. Raises: InputError for any other form."""
-    found = _AUTHOR.fullmatch(text.strip())
-    if found is None or not text.isprintable():
+    match = _AUTHOR.fullmatch(text.strip())
+    if match is None or not text.isprintable():
         raise InputError(
             f"--author {text!r} is not a name",
             "such as 'Ana Silva', or with an ORCID: 'Ana Silva <0000-0002-1825-0097>'",
         )
-    return Author(found["name"], found["orcid"] or "")
+    return Author(match["name"], match["orcid"] or "")
 
 
 def licence_url(text: str) -> str:
@@ -154,8 +154,8 @@ def _ref(name: str) -> dict[str, str]:
 
 def _refs(names: Sequence[str]) -> Any:
     """Return references; a single one is not in a list, as the specification recommends in its section 'JSON-LD'."""
-    found = [_ref(name) for name in names]
-    return found[0] if len(found) == 1 else found
+    references = [_ref(name) for name in names]
+    return references[0] if len(references) == 1 else references
 
 
 def _id(name: str) -> str:
@@ -202,10 +202,10 @@ def _named(files: Sequence[CrateFile]) -> list[CrateFile]:
 
 def _folders(files: Sequence[CrateFile]) -> list[str]:
     """Return the directories of transcripts."""
-    found = {
+    folders = {
         file.name[: file.name.index(_TRANSCRIPTS) + len(_TRANSCRIPTS)] for file in files if _TRANSCRIPTS in file.name
     }
-    return sorted(map(_id, found))
+    return sorted(map(_id, folders))
 
 
 def _files(files: Sequence[CrateFile]) -> Iterator[dict[str, Any]]:
@@ -218,26 +218,26 @@ def _files(files: Sequence[CrateFile]) -> Iterator[dict[str, Any]]:
     for file in _named(files):
         path = PurePosixPath(file.name)
         kind = _TYPES.get(path.suffix) or mimetypes.types_map.get(path.suffix, "text/plain")
-        found = {
+        entity = {
             "@id": _id(file.name),
             "@type": "File",
             "name": _NAMES.get(path.name, path.stem),
             "encodingFormat": kind,
         }
-        yield found | ({} if file.size is None else {"contentSize": str(file.size), "sha256": file.sha256})
+        yield entity | ({} if file.size is None else {"contentSize": str(file.size), "sha256": file.sha256})
 
 
 def _software(crate: Crate) -> Iterator[dict[str, Any]]:
     """Yield Lastro and its libraries, and the tools and root filesystems of the campaigns, as provenance has them."""
     for name, version in crate.versions.items():
-        found = {"@id": software_id(name), "@type": "SoftwareApplication", "name": name, "version": version}
-        yield found | ({"license": "Apache-2.0"} if name == "Lastro" else {})
+        entity = {"@id": software_id(name), "@type": "SoftwareApplication", "name": name, "version": version}
+        yield entity | ({"license": "Apache-2.0"} if name == "Lastro" else {})
     seen = set()
     for campaign in crate.campaigns:
-        for found in (*_tools(campaign), *_image(campaign)):
-            if found["@id"] not in seen:
-                seen.add(found["@id"])
-                yield found
+        for entity in (*_tools(campaign), *_image(campaign)):
+            if entity["@id"] not in seen:
+                seen.add(entity["@id"])
+                yield entity
 
 
 def software_id(name: str) -> str:
@@ -247,8 +247,8 @@ def software_id(name: str) -> str:
 def _tools(campaign: CrateCampaign) -> Iterator[dict[str, Any]]:
     for name, facts in campaign.provenance.get("tools", {}).items():
         if isinstance(facts, Mapping) and (sha256 := str(facts.get("sha256", ""))):
-            found = {"@id": f"#tool-{_id(name)}-{sha256[:12]}", "@type": "SoftwareApplication", "name": name}
-            yield found | {"version": str(facts.get("version", "")), "sha256": sha256}
+            entity = {"@id": f"#tool-{_id(name)}-{sha256[:12]}", "@type": "SoftwareApplication", "name": name}
+            yield entity | {"version": str(facts.get("version", "")), "sha256": sha256}
 
 
 def _image(campaign: CrateCampaign) -> Iterator[dict[str, Any]]:
@@ -256,8 +256,8 @@ def _image(campaign: CrateCampaign) -> Iterator[dict[str, Any]]:
     if sha256 := str(facts.get("sha256", "")):
         name = "The root filesystem that every platform ran"
         snapshot = str(facts.get("debian_snapshot", "")) or "that of the day of its build"
-        found = {"@id": f"#root-filesystem-{sha256[:12]}", "@type": "SoftwareApplication", "name": name}
-        yield found | {"sha256": sha256, "description": f"Debian, snapshot: {snapshot}"}
+        entity = {"@id": f"#root-filesystem-{sha256[:12]}", "@type": "SoftwareApplication", "name": name}
+        yield entity | {"sha256": sha256, "description": f"Debian, snapshot: {snapshot}"}
 
 
 def _actions(crate: Crate, files: Sequence[CrateFile]) -> list[dict[str, Any]]:

@@ -131,10 +131,10 @@ def _chance(probability: float, say: Language) -> str:
 
 def gate_plan_document(plan: GatePlan) -> dict[str, Any]:
     """Return the plan as JSON-serializable data, with the keys of this module's docstring."""
-    found = {
+    planned = {
         "format": "lastro-gate-plan/1",
         **only(plan, "pilot margin confidence tests metrics n_treatments"),
         "noise": plan.cells,
         **only(plan, "powers blocks_to_find blocks_to_show unknown other_settings guest"),
     }
-    return encode(found, _FORMS)
+    return encode(planned, _FORMS)

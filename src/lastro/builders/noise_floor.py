@@ -25,13 +25,13 @@ def noise_floor_blocks(floors: NoiseFloors, say: Language) -> Iterator[Block]:
     yield Items(tuple(_explanation(floors, say)))
 
 
-def _row(each: MetricFloor, say: Language) -> tuple[str, ...]:
-    found = each.found
+def _row(metric_floor: MetricFloor, say: Language) -> tuple[str, ...]:
+    floor = metric_floor.floor
     return (
-        each.metric.name,
-        _share(found.floor, say),
-        ratio_text(found.ratio, say) if found.ratio else "—",
-        each.treatment,
+        metric_floor.metric.name,
+        _percent(floor.floor, say),
+        ratio_text(floor.ratio, say) if floor.ratio else "—",
+        metric_floor.treatment,
     )
 
 
@@ -49,9 +49,9 @@ def _explanation(floors: NoiseFloors, say: Language) -> Iterator[str]:
         blocks=say.count(floors.apart, "block"),
     )
     for each in floors.metrics:
-        if each.found.absent_because:
-            yield say("{metric}: no floor: {why}", metric=each.metric.name, why=say.note(each.found.absent_because))
-    least = min((each.found.pairs for each in floors.metrics), default=floors.blocks)
+        if each.floor.absent_because:
+            yield say("{metric}: no floor: {why}", metric=each.metric.name, why=say.note(each.floor.absent_because))
+    least = min((each.floor.pairs for each in floors.metrics), default=floors.blocks)
     if least < floors.blocks:
         yield say(
             "Only {n} of {pairs} pairs were complete for some metrics: their floors are uncertain.",
@@ -62,16 +62,16 @@ def _explanation(floors: NoiseFloors, say: Language) -> Iterator[str]:
         yield _between(floors.between, say)
 
 
-def _between(found: BetweenCampaigns, say: Language) -> str:
-    spreads = ", ".join(f"{name} {_share(each.spread, say)}" for name, each in found.spreads.items())
+def _between(between: BetweenCampaigns, say: Language) -> str:
+    spreads = ", ".join(f"{name} {_percent(each.spread, say)}" for name, each in between.spreads.items())
     return say(
         "Between {n} A/A campaigns, begun within {span}, means differ with a standard deviation of: {spreads}. "
         "`lastro compare` takes it into account.",
-        n=found.campaigns,
-        span=human_duration(found.span_s),
+        n=between.campaigns,
+        span=human_duration(between.span_s),
         spreads=spreads or say("not known, since means may be zero"),
     )
 
 
-def _share(value: float | None, say: Language) -> str:
+def _percent(value: float | None, say: Language) -> str:
     return "—" if value is None else say.number(f"{significant(100 * value, 3)} %")

@@ -17,8 +17,10 @@ _TITLES = {"platform": N_("Properties of platforms"), "attachment": N_("Properti
 
 def part_tables(report: CampaignResults, say: Language) -> list[Table]:
     """Return a table for each kind of part, with a row for each level; how each was found is in the provenance."""
-    found = _mapping(report.provenance.get("properties"))
-    return [Table(f"properties-{kind}", say(title), *_cells(kind, found.get(kind))) for kind, title in _TITLES.items()]
+    properties = _mapping(report.provenance.get("properties"))
+    return [
+        Table(f"properties-{kind}", say(title), *_cells(kind, properties.get(kind))) for kind, title in _TITLES.items()
+    ]
 
 
 def _cells(kind: str, levels: Any) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:

@@ -29,8 +29,8 @@ class Plates(tuple[Plate, ...]):
 
     def of(self, *kinds: Kind, metric: int | None = None) -> tuple[Figure, ...]:
         """Return the figures of these kinds, kind by kind; those of one metric, if it is given."""
-        found = [each for each in self if metric is None or each.metric == metric]
-        return tuple(each.figure for kind in kinds for each in found if each.kind == kind)
+        plates = [each for each in self if metric is None or each.metric == metric]
+        return tuple(each.figure for kind in kinds for each in plates if each.kind == kind)
 
 
 NOT_DRAWN = Plates()
@@ -38,14 +38,14 @@ NOT_DRAWN = Plates()
 
 def drawn(planned: Iterable[FigurePlan]) -> Plates:
     """Return every figure for which there is data, drawn for a page, in their order."""
-    found = ((plan, plate(plan)) for plan in planned)
-    return Plates(_plate(plan, Figure(plan.title, svgs)) for plan, svgs in found if svgs)
+    plates = ((plan, plate(plan)) for plan in planned)
+    return Plates(_plate(plan, Figure(plan.title, svgs)) for plan, svgs in plates if svgs)
 
 
 def linked(planned: Iterable[FigurePlan], links: Mapping[str, str]) -> Plates:
     """Return the figures that were written to files; `links` is {title: address}."""
-    found = [plan for plan in planned if plan.title in links] if links else []
-    return Plates(_plate(plan, Figure(plan.title, address=links[plan.title])) for plan in found)
+    plans = [plan for plan in planned if plan.title in links] if links else []
+    return Plates(_plate(plan, Figure(plan.title, address=links[plan.title])) for plan in plans)
 
 
 def planned(content: Content) -> Iterator[FigurePlan]:

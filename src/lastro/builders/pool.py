@@ -23,36 +23,36 @@ from lastro.words.language import Language
 from lastro.words.pool import place
 
 
-def pool_blocks(found: PooledStudy, say: Language, plates: Plates = NOT_DRAWN) -> Iterator[Block]:
+def pool_blocks(pooled: PooledStudy, say: Language, plates: Plates = NOT_DRAWN) -> Iterator[Block]:
     """Yield the answer, the hosts, the tables of each metric, the claims and the notes, with these figures.
 
     The ratios on each host are folded, unless there is nothing else."""
-    title, kicker = found.study.title or found.study.name, say("Lastro, over several hosts")
-    measured = place(found, say)
+    title, kicker = pooled.study.title or pooled.study.name, say("Lastro, over several hosts")
+    measured = place(pooled, say)
 
     def captioned(table: Table) -> Table:
         return replace(table, title=titled(table.title, measured), whole=True)
 
-    yield Title(title, tuple(opening(found, say)), kicker=kicker)
+    yield Title(title, tuple(opening(pooled, say)), kicker=kicker)
     if say.code != "en":
         yield Paragraph(say(AS_WRITTEN), dim=True)
-    yield Items(tuple(warnings(found, say)), tag=say("note"))
-    hosts = hosts_table(found, say)
+    yield Items(tuple(warnings(pooled, say)), tag=say("note"))
+    hosts = hosts_table(pooled, say)
     yield Heading(titled(hosts.title, measured), "hosts", hosts.title)
     yield replace(hosts, title="", whole=True)
-    for at, metric in enumerate(found.metrics):
+    for at, metric in enumerate(pooled.metrics):
         own = [
-            captioned(table) for table in (means_table(found, metric, say), apart_table(found, metric, say)) if table
+            captioned(table) for table in (means_table(pooled, metric, say), apart_table(pooled, metric, say)) if table
         ]
-        each = captioned(hosts_effects_table(found, metric, say))
+        each = captioned(hosts_effects_table(pooled, metric, say))
         yield Heading(metric.name, f"metric-{at + 1}")
         yield Paragraph(metric.summary, dim=True)
         yield Figures(plates.of("forest", metric=at))
         yield from own
         if each:
             yield Fold(each.title, (replace(each, title=""),)) if own else each
-    if found.claims:
+    if pooled.claims:
         yield Heading(say("Claims"), "claims")
-        yield captioned(pooled_claims_table(found.claims, say))
+        yield captioned(pooled_claims_table(pooled.claims, say))
     yield Heading(say("How to read it"), "reading")
-    yield Items(tuple(notes(found, say)))
+    yield Items(tuple(notes(pooled, say)))

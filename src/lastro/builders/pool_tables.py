@@ -67,17 +67,17 @@ def _on_a_new_host(pooled: Sequence[PooledEffect], say: Language) -> Iterator[st
         yield say(text, metric=effect.metric.name, range=ratio_range(found, say), label=effect.label)
 
 
-def notes(found: PooledStudy, say: Language) -> Iterator[str]:
+def notes(pooled: PooledStudy, say: Language) -> Iterator[str]:
     """Yield how to read the tables."""
-    confidence = percent(found.confidence)
-    n_pooled = sum(bool(effect.pooled) for effect in found.effects)
-    n_apart = sum(bool(effect.apart) for effect in found.effects)
+    confidence = percent(pooled.confidence)
+    n_pooled = sum(bool(effect.pooled) for effect in pooled.effects)
+    n_apart = sum(bool(effect.apart) for effect in pooled.effects)
     if n_pooled:
         yield say(
             "Mean over hosts: of the logarithms of the ratios, by random effects ({method}), with its {confidence} "
             "interval by Hartung, Knapp, Sidik and Jonkman, which holds for one ratio alone. p is corrected by Holm’s "
             "method for {n} ratios, and the verdict follows from the corrected p.",
-            method=say(ESTIMATORS[found.estimator]), confidence=confidence, n=n_pooled,
+            method=say(ESTIMATORS[pooled.estimator]), confidence=confidence, n=n_pooled,
         )  # fmt: skip
         yield say(
             "Spread τ: the standard deviation of the logarithms of the true ratios between hosts, with its interval by "
@@ -99,31 +99,31 @@ def notes(found: PooledStudy, say: Language) -> Iterator[str]:
     )
 
 
-def warnings(found: PooledStudy, say: Language) -> Iterator[str]:
+def warnings(pooled: PooledStudy, say: Language) -> Iterator[str]:
     """Yield what a reader must know of hosts before any number: unfinished or several campaigns, and missing names."""
-    for host in found.hosts:
+    for host in pooled.hosts:
         if len(host.campaigns) > 1:
             names = joined(host.campaigns, say)
             yield say("The campaigns {names} are of one host, {host}, and count as one.", names=names, host=host.name)
         if not host.report.progress.finished:
             yield say("The campaign of {host} is unfinished.", host=host.name)
-    if any(facts(host.report.provenance)["host"] == NAMELESS for host in found.hosts):
+    if any(facts(host.report.provenance)["host"] == NAMELESS for host in pooled.hosts):
         yield say("Hosts named anonymous are taken as different from each other and from all other hosts.")
     known: dict[str, list[str]] = {}
-    for host in found.hosts:
+    for host in pooled.hosts:
         for premise in premises(host.report, say):
             known.setdefault(premise, []).append(host.name)
     for premise, hosts in known.items():
-        yield premise if len(hosts) == len(found.hosts) else f"{joined(hosts, say)}: {premise}"
+        yield premise if len(hosts) == len(pooled.hosts) else f"{joined(hosts, say)}: {premise}"
 
 
 # Tables
 
 
-def hosts_table(found: PooledStudy, say: Language) -> Table:
+def hosts_table(pooled: PooledStudy, say: Language) -> Table:
     names = ("kernel", "CPU model", "CPUs", "Lastro")
     rows = []
-    for host in found.hosts:
+    for host in pooled.hosts:
         known = facts(host.report.provenance)
         trials = say.integer(host.report.progress.counts.get("valid", 0))
         rows.append((host.name, ", ".join(host.campaigns), *(known[name] or "—" for name in names), trials))
@@ -139,7 +139,7 @@ def hosts_table(found: PooledStudy, say: Language) -> Table:
     return Table("hosts", say("Hosts"), columns, tuple(rows), frozenset({4, 6}), frozenset({1}))
 
 
-def means_table(found: PooledStudy, metric: Metric, say: Language) -> Table:
+def means_table(pooled: PooledStudy, metric: Metric, say: Language) -> Table:
     """Return the pooled ratios of a metric: mean, what a new host will see, spread between hosts.
 
     The answers come first: on a narrow page, the last columns are out of sight."""
@@ -147,7 +147,7 @@ def means_table(found: PooledStudy, metric: Metric, say: Language) -> Table:
         say("level / reference"), say("mean over hosts"), say("verdict"), say("new host"), say("spread τ"), "p",
         say("p corrected"), say("hosts"),
     )  # fmt: skip
-    rows = tuple(_mean_row(effect, say) for effect in found.of(metric) if effect.pooled)
+    rows = tuple(_mean_row(effect, say) for effect in pooled.of(metric) if effect.pooled)
     title = say("{metric} over hosts", metric=metric_heading(metric))
     return Table(f"pooled-{metric.name}", title, columns, rows, numeric(1, 8) - {2}, note=direction_text(metric, say))
 
@@ -163,26 +163,26 @@ def _mean_row(effect: PooledEffect, say: Language) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def apart_table(found: PooledStudy, metric: Metric, say: Language) -> Table:
+def apart_table(pooled: PooledStudy, metric: Metric, say: Language) -> Table:
     """Return the ratios of a metric that two hosts have: on each, and how much they differ."""
     columns = (
         say("level / reference"), say("first host"), say("second host"), say("second / first"), "p", say("p corrected"),
     )  # fmt: skip
     rows = []
-    for effect in found.of(metric):
+    for effect in pooled.of(metric):
         if effect.apart:
-            both = [f"{found.hosts[one.host].name}: {ratio_on(one, say)}" for one in effect.hosts if one.effect]
+            both = [f"{pooled.hosts[one.host].name}: {ratio_on(one, say)}" for one in effect.hosts if one.effect]
             texts = p_text(effect.apart.p, say), p_text(effect.p_adjusted, say)
             rows.append((_label(effect, say), *both, ratio_text(effect.apart, say), *texts))
     title = say("{metric} on two hosts", metric=metric_heading(metric))
     return Table(f"apart-{metric.name}", title, columns, tuple(rows), numeric(3, 6), note=direction_text(metric, say))
 
 
-def hosts_effects_table(found: PooledStudy, metric: Metric, say: Language) -> Table:
+def hosts_effects_table(pooled: PooledStudy, metric: Metric, say: Language) -> Table:
     """Return the ratios of a metric on every host, or the reason why a host has none."""
     rows = tuple(
-        (_label(effect, say), found.hosts[one.host].name, ratio_on(one, say))
-        for effect in found.of(metric)
+        (_label(effect, say), pooled.hosts[one.host].name, ratio_on(one, say))
+        for effect in pooled.of(metric)
         for one in effect.hosts
     )
     columns = (say("level / reference"), say("host"), say("ratio"))

@@ -59,11 +59,11 @@ def published_blocks(content: Content, plates: Plates) -> Iterator[Block]:
         yield from section(say("As published"), Paragraph(say(INTRODUCTION)), *blocks, anchor="published")
 
 
-def printed_table(found: MatchedTable, confidence: float, say: Language) -> Table:
+def printed_table(matched: MatchedTable, confidence: float, say: Language) -> Table:
     """Return a printed table with two columns for each of its own: as printed, and measured here."""
-    names = tuple(dict.fromkeys(name for row in found.table.rows for name in row.at))
+    names = tuple(dict.fromkeys(name for row in matched.table.rows for name in row.at))
     heads: list[str] = []
-    for column, metric in zip(found.table.columns, found.metrics, strict=True):
+    for column, metric in zip(matched.table.columns, matched.metrics, strict=True):
         name = column.heading or column.metric
         heads.append(say("{name}: published ({unit})", name=name, unit=column.unit))
         heads.append(say("here ({unit})", unit=metric.unit if metric and metric.unit else "—"))
@@ -72,7 +72,7 @@ def printed_table(found: MatchedTable, confidence: float, say: Language) -> Tabl
             *(levels_text(row.at[name], say) if name in row.at else say("any") for name in names),
             *(text for cell, here in zip(row.cells, heres, strict=True) for text in (cell.text, here_text(here, say))),
         )
-        for row, heres in zip(found.table.rows, found.rows, strict=True)
+        for row, heres in zip(matched.table.rows, matched.rows, strict=True)
     )
     right = range(len(names), len(names) + len(heads))
     how = say(
@@ -80,7 +80,7 @@ def printed_table(found: MatchedTable, confidence: float, say: Language) -> Tabl
         "table does not name",
         confidence=percent(confidence),
     )
-    passage = found.table
+    passage = matched.table
     return Table(
         f"published-{passage.id}",
         title_of(passage, say),
@@ -88,32 +88,32 @@ def printed_table(found: MatchedTable, confidence: float, say: Language) -> Tabl
         rows,
         frozenset(right),
         frozenset(right if len(heads) > _MOST_NUMBERS else ()),
-        note=_notes(passage.notes(say.code), how, (here for heres in found.rows for here in heres), say),
+        note=_notes(passage.notes(say.code), how, (here for heres in matched.rows for here in heres), say),
         dense=True,
     )
 
 
-def bars_table(found: MatchedBars, confidence: float, say: Language, *, noted: bool = True) -> Table:
+def bars_table(matched: MatchedBars, confidence: float, say: Language, *, noted: bool = True) -> Table:
     """Return the bars of a figure in numbers, each with the published figure, as it would be here.
 
     Unless `noted`, the note of the figure is written elsewhere."""
-    figure = found.figure
+    figure = matched.figure
     groups, bars = (
         tuple(dict.fromkeys(name for side in sides for name in side)) for sides in (figure.groups, figure.bars)
     )
     heads: list[str] = []
-    for panel in found.panels:
+    for panel in matched.panels:
         heads.append(say("{metric}, here", metric=metric_heading(panel.metric)))
         if marks := marks_of(panel):
             relative = any(mark.relative for mark in marks)
             heads.append(say("published, as it would be here") if relative else say("published"))
-    places = dict.fromkeys((each.group, each.bar) for panel in found.panels for each in panel.bars)
+    places = dict.fromkeys((each.group, each.bar) for panel in matched.panels for each in panel.bars)
     rows = []
     for group, bar in sorted(places, key=lambda place: (place[0], place[1] is None, place[1] or 0)):
         own = figure.groups[group]
         labels = [levels_text(own.get(name, ()), say) for name in groups]
         labels += [say("all") if bar is None else levels_text(figure.bars[bar].get(name, ()), say) for name in bars]
-        texts = [text for panel in found.panels for text in _bar_texts(panel, group, bar, say)]
+        texts = [text for panel in matched.panels for text in _bar_texts(panel, group, bar, say)]
         rows.append((*labels, *texts))
     first = len(groups) + len(bars)
     how = say(
@@ -121,7 +121,7 @@ def bars_table(found: MatchedBars, confidence: float, say: Language, *, noted: b
         "figure does not name",
         confidence=percent(confidence),
     )
-    if any(mark.relative for panel in found.panels for mark in marks_of(panel)):
+    if any(mark.relative for panel in matched.panels for mark in marks_of(panel)):
         how += "; " + say(
             "published: the ratio or difference that the source prints, applied to the mean of this campaign that the "
             "source compares with"
@@ -135,7 +135,7 @@ def bars_table(found: MatchedBars, confidence: float, say: Language, *, noted: b
         note=_notes(
             figure.passage.notes(say.code) if noted else "",
             how,
-            (each.here for panel in found.panels for each in panel.bars),
+            (each.here for panel in matched.panels for each in panel.bars),
             say,
         ),
         dense=True,
@@ -176,8 +176,8 @@ def mark_text(mark: PublishedMark | None, say: Language) -> str:
 
 
 def _bar_texts(panel: PublishedPanel, group: int, bar: int | None, say: Language) -> list[str]:
-    found = next((each for each in panel.bars if (each.group, each.bar) == (group, bar)), None)
-    texts = [here_text(found.here, say), mark_text(found.mark, say)] if found else ["", ""]
+    published = next((each for each in panel.bars if (each.group, each.bar) == (group, bar)), None)
+    texts = [here_text(published.here, say), mark_text(published.mark, say)] if published else ["", ""]
     return texts if marks_of(panel) else texts[:1]
 
 

@@ -141,14 +141,16 @@ def _effects(content: Content, plates: Plates) -> Iterator[Block]:
     )
     yield from section(say("Every trial"), Figures(tuple(trials)), anchor="trials", short=say("Trials"))
     effects = _captioned((effects_table(metric, say) for metric in metrics), content)
-    numbers = _in_numbers(plates.of("effects", "variation"), effects, say)
+    numbers = _in_numbers(plates.of("effects"), effects, say)
     yield from section(say("What each factor does"), *numbers, anchor="effects", short=say("Effects"))
-    found = _captioned((interaction_table(each, one, say) for each in metrics for one in each.interactions), content)
-    if found:
+    interactions = _captioned(
+        (interaction_table(each, one, say) for each in metrics for one in each.interactions), content
+    )
+    if interactions:
         yield Heading(say("Where effects depend on each other"), "interactions", say("Interactions"))
         which = say("Interactions that explain at least 1 % of the variation and stay significant after correction.")
         yield Paragraph(which, dim=True)
-        yield from _in_numbers(plates.of("interaction"), found, say)
+        yield from _in_numbers(plates.of("interaction"), interactions, say)
 
 
 def _in_numbers(figures: tuple[Figure, ...], tables: tuple[Table, ...], say: Language) -> Iterator[Block]:

@@ -7,14 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from lastro.analysis.campaign import CampaignResults, Cell, Gap, MetricView, Row
 from lastro.analysis.decision import decision_of
-from lastro.analysis.growth import Growth, Growths
 from lastro.analysis.selected import TableChoice
 from lastro.analysis.verdicts import verdict
 from lastro.builders.decision import answer
 from lastro.builders.search_tables import tables_of
-from lastro.builders.tables import doses_table, levels_of
+from lastro.builders.tables import doses_table, growth_tables, levels_of
 from lastro.document import Block, Grid, GridCell, GridRow, Items, Span, Table, Title
-from lastro.figures.scenario_additions import growth_of
 from lastro.words.absences import DASH, NOT_RUN, absences, has_ratios, is_alone, lacks_ratio
 from lastro.words.campaign import legend, premises, sequential_note
 from lastro.words.caveats import caveats
@@ -32,14 +30,12 @@ from lastro.words.numbers import (
     interval_text,
     is_undecided,
     mean_text,
-    ratio_text,
 )
-from lastro.words.numeric import against_text, sizes_text
 from lastro.words.opening import incomplete, segment_sentences
 from lastro.words.reasons import grouped
 from lastro.words.remarks import signs
 
-_SENTENCE = 48  # characters of a line on growth
+_CELL = 32  # characters of a line in a cell with a long text
 
 
 def screen_blocks(report: CampaignResults, choice: TableChoice | None = None) -> Iterator[Block]:
@@ -51,10 +47,7 @@ def screen_blocks(report: CampaignResults, choice: TableChoice | None = None) ->
     shown = f"{len(rows)} of {count(len(report.rows), 'treatment')} shown"
     yield Items((_tally(report), *premises(report, ENGLISH), *([shown] if len(rows) < len(report.rows) else [])))
     yield _results(report, rows)
-    if found := growth_of(report):
-        yield _growths(report, found)
-    if doses := doses_table(report, ENGLISH):
-        yield _doses(doses)
+    yield from map(_as_grid, filter(None, (*growth_tables(report, ENGLISH), doses_table(report, ENGLISH))))
     yield from tables_of(report, ENGLISH)
     yield Items(tuple(_paragraphs(report)))
     if decision := decision_of(report):
@@ -137,49 +130,18 @@ def _absent(gap: Gap, number: int) -> str:
     return f"{what}: {status} [{number}]" if what else f"{status} [{number}]"
 
 
-def _growths(report: CampaignResults, found: Growths) -> Grid:
-    """Return how each metric grows with sizes, in sentences, because columns of numbers would not fit."""
-    measured = [growth for row in found.rows for growth in row.metrics if growth is not None]
-    widest = max(measured, key=lambda growth: len(growth.sizes))
-    heading = ENGLISH(found.sized.heading, factor=found.sized.factor)
-    rows = (
-        GridRow((
-            *(_lines((level, ""), head=True) for level in row.levels or ("all",)),
-            *(_growth(growth, widest, found.sized.columns) for growth in row.metrics),
-        ))
-        for row in found.rows
-    )  # fmt: skip
-    return Grid(
-        (
-            *(_lines((name, "strong"), head=True) for name in found.others or ("treatment",)),
-            *(_lines((view.metric.name, "strong"), (view.metric.unit, "dim")) for view in report.views),
-        ),
-        tuple(rows),
-        (),
-        title=f"Growth with {heading}: {'; '.join(sizes_text(widest))}",
-        legend=(found.sized.explanation,),
-    )
-
-
-def _growth(growth: Growth | None, widest: Growth, columns: Sequence[str]) -> GridCell:
-    if growth is None:
-        return _lines(("not measured", "dim"))
-    texts = [] if growth.sizes == widest.sizes else [f"of {'; '.join(sizes_text(growth))}"]
-    texts += [ratio_text(growth.ratio)] if growth.ratio is not None else []
-    for column, against in zip(columns, growth.against.values(), strict=True):
-        texts.append(f"{column}: {against_text(against, ENGLISH)}")
-    unknown = all(against.verdict == "unknown" for against in growth.against.values())
-    broken = (line for text in texts for line in textwrap.wrap(text, _SENTENCE, subsequent_indent="  "))
-    return _lines(*((line, "dim" if unknown else "") for line in broken))
-
-
-def _doses(table: Table) -> Grid:
-    """Return what the neighbour really did, as a grid: it may be wider than a screen."""
-    trials = min(table.right)  # after the factors
+def _as_grid(table: Table) -> Grid:
+    """Return a table as a grid, which may be wider than a screen, with its long texts broken into lines."""
+    first = min(table.right)  # the column behind those that name the rows, which is repeated with them
     head = (
-        _lines((name, "strong"), head=at <= trials, right=at in table.right) for at, name in enumerate(table.columns)
+        _lines((name, "strong"), head=at <= first, right=at in table.right) for at, name in enumerate(table.columns)
     )
-    rows = (GridRow(tuple(_lines((text, "")) for text in row)) for row in table.rows)
+    rows = (
+        GridRow(
+            tuple(_lines(*((line, "") for line in textwrap.wrap(text, _CELL, subsequent_indent="  "))) for text in row)
+        )
+        for row in table.rows
+    )
     return Grid(tuple(head), tuple(rows), (), title=table.title, legend=(table.note,))
 
 

@@ -51,7 +51,7 @@ def short_results_blocks(content: Content, links: Mapping[str, str]) -> Iterator
         legend = Items(tuple(f"{short(kind, say)}." for kind in marks))
         yield from section(title, Paragraph(" ".join(_legend(content))), legend, table)
     yield from section(say("What is missing, and why"), *_missing(report, say))
-    yield CommandLine(say(_REST).removesuffix(":"), _whole(report, say))
+    yield CommandLine(say(_REST).removesuffix(":"), _command_for_all(report, say))
 
 
 def _legend(content: Content) -> Iterator[str]:
@@ -79,8 +79,8 @@ def _missing(report: CampaignResults, say: Language) -> Iterator[Block]:
         + (f" {say('Remedy: {remedy}', remedy=gap.remedy)}" if gap.remedy else "")
         for gap in report.gaps
     ]
-    found = grouped((reason, attempt.trial) for attempt in report.invalid_attempts for reason in attempt.reasons)
-    largest_first = sorted(((reason, len(set(trials))) for reason, trials in found), key=lambda each: -each[1])
+    reasons = grouped((reason, attempt.trial) for attempt in report.invalid_attempts for reason in attempt.reasons)
+    largest_first = sorted(((reason, len(set(trials))) for reason, trials in reasons), key=lambda each: -each[1])
     invalid = [f"{reason} ({say.count(n, 'trial')})" for reason, n in largest_first]
     if not (gaps or invalid) and report.progress.finished:
         yield Paragraph(say(words.NOTHING_MISSING))
@@ -90,7 +90,7 @@ def _missing(report: CampaignResults, say: Language) -> Iterator[Block]:
         yield Paragraph(words.not_run_yet(report, say))
 
 
-def _whole(report: CampaignResults, say: Language) -> str:
+def _command_for_all(report: CampaignResults, say: Language) -> str:
     """Return the command that writes the whole report."""
     several = report.members and not report.of_fleet
     places = [member.directory for member in report.members] if several else [report.directory]

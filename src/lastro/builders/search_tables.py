@@ -44,11 +44,11 @@ NOTE = N_(
 )
 
 
-def values_text(each: SearchEnding, say: Language) -> str:
+def values_text(ending: SearchEnding, say: Language) -> str:
     """Format the smallest and the largest value: '37', '36 to 38' or '≥ 64'."""
-    low, high = (f"{end(each.values):.6g}".replace("-", MINUS) for end in (min, max))
+    low, high = (f"{end(ending.values):.6g}".replace("-", MINUS) for end in (min, max))
     text = say.number(low) if low == high else say("{low} to {high}", low=say.number(low), high=say.number(high))
-    return text if each.limit else f"≥ {text}"
+    return text if ending.limit else f"≥ {text}"
 
 
 def tables_of(report: CampaignResults, say: Language) -> Sequence[Table]:

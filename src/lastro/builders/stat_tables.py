@@ -31,8 +31,8 @@ LEAST_LEVELS, MOST_LEVELS = 3, 8  # of a factor with a table of all pairs
 def tables_behind(metric: MetricAnalysis, say: Language) -> list[Table]:
     """Return the tables of the statistics section of one metric, variance first; those without rows are left out."""
     pairs = [pairs_table(metric, one, say) for one in metric.pairs if LEAST_LEVELS <= len(one.levels) <= MOST_LEVELS]
-    found = [anova_table(metric, say), comparisons_table(metric, say), *pairs]
-    return [table for table in found if table or table.name.startswith("anova")]
+    tables = [anova_table(metric, say), comparisons_table(metric, say), *pairs]
+    return [table for table in tables if table or table.name.startswith("anova")]
 
 
 def effects_table(metric: MetricAnalysis, say: Language) -> Table:
@@ -121,12 +121,12 @@ def _effect_row(metric: MetricAnalysis, effect: LevelEffect, say: Language) -> t
     )
 
 
-def _n_text(found: Estimate, say: Language) -> str:
+def _n_text(estimate: Estimate, say: Language) -> str:
     """Format n and the degrees of freedom of a test: '12 blocks (11)'; trials where it is not paired."""
-    n = say.count(found.n, "block" if found.pairing == "paired" else "trial")
-    if found.df is None:
+    n = say.count(estimate.n, "block" if estimate.pairing == "paired" else "trial")
+    if estimate.df is None:
         return n
-    df = say.integer(round(found.df)) if found.df >= 100 else say.number(f"{found.df:.3g}")
+    df = say.integer(round(estimate.df)) if estimate.df >= 100 else say.number(f"{estimate.df:.3g}")
     return f"{n} ({df})"
 
 
@@ -149,8 +149,12 @@ def pairs_table(metric: MetricAnalysis, pairs: FactorPairs, say: Language) -> Ta
     )
 
 
-def _pair_texts(found: MeanComparison, say: Language) -> tuple[str, str, str]:
-    return ratio_text(found.ratio, say), difference_text(found.difference, say), p_text(found.p_adjusted, say)
+def _pair_texts(comparison: MeanComparison, say: Language) -> tuple[str, str, str]:
+    return (
+        ratio_text(comparison.ratio, say),
+        difference_text(comparison.difference, say),
+        p_text(comparison.p_adjusted, say),
+    )
 
 
 def claims_table(judgements: Sequence[Judgement], note: str, say: Language) -> Table:

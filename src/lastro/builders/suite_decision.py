@@ -103,11 +103,11 @@ def _levels_table(decision: SuiteDecision, say: Language) -> Table:
     columns = (say("study"), say("levels"), *decision.candidates)
     rows = []
     for column in (column for column in decision.columns if column.decision):
-        found = column.decision
-        assert found is not None
+        decided = column.decision
+        assert decided is not None
         cells = [
             f"{say(VERDICTS[surest[0]])} ({odds_text(surest[1], say)})" if surest else "—"
-            for surest in (surest_variant(found, name) for name in decision.candidates)
+            for surest in (surest_variant(decided, name) for name in decision.candidates)
         ]
-        rows.append((column.name, joined([level.text for level in found.levels], say), *cells))
+        rows.append((column.name, joined([level.text for level in decided.levels], say), *cells))
     return Table("suite-levels", say("Service levels"), columns, tuple(rows), long=frozenset({1}), whole=True)

@@ -123,11 +123,11 @@ def _result(row: Row, cell: Cell, say: Language, under_floor: bool) -> tuple[str
 
 def curve_tables(report: CampaignResults, say: Language) -> dict[tuple[int, str], Table]:
     """Return the means by number and line, as in papers: {(number of the metric, factor of the curve): table}."""
-    found = curves(report)
+    all_curves = curves(report)
     return {
         (view.index, curve.factor): _curve_table(view, curve, say)
         for view in report.views
-        for curve in found
+        for curve in all_curves
         if curve.measures(view)
     }
 
@@ -185,16 +185,16 @@ def _mean(cell: Cell, say: Language) -> str:
 
 def growth_tables(report: CampaignResults, say: Language) -> tuple[Table, ...]:
     """Return tables of how each metric grows with sizes; the note of the first explains all of them."""
-    if not (found := growth_of(report)):
+    if not (growths := growth_of(report)):
         return ()
-    sized, first = found.sized, found.others or (say("treatment"),)
+    sized, first = growths.sized, growths.others or (say("treatment"),)
     columns = (*first, say(sized.heading, factor=sized.factor), say("growth"), *map(say, sized.columns))
     tables: list[Table] = []
     for view in report.views:
         title = say("Growth of {metric}", metric=metric_heading(view.metric))
         rows = tuple(
             (*(row.levels or (say("the only treatment"),)), *_growth(row.metrics[view.index], len(sized.measures), say))
-            for row in found.rows
+            for row in growths.rows
         )
         right, long = frozenset({len(first) + 1}), frozenset(range(len(first) + 2, len(columns)))
         note = "" if tables else say(sized.explanation)
@@ -237,23 +237,23 @@ def doses_table(report: CampaignResults, say: Language) -> Table:
 
 def remarks_table(report: CampaignResults, say: Language) -> Table:
     """Return a table of the remarks of trials by kind and platform, with the text of the first remark."""
-    found: dict[tuple[str, str], list[tuple[str, Mark]]] = {}
+    by_kind: dict[tuple[str, str], list[tuple[str, Mark]]] = {}
     trials: Counter[tuple[str, str]] = Counter()
     for row in report.rows:
         here = column_of(report.study, row.treatment.levels, "platform")
         most: dict[str, int] = {}
         for cell in row.cells:
             for mark in cell.marks:
-                found.setdefault((mark.kind, here), []).append((cell.metric.name, mark))
+                by_kind.setdefault((mark.kind, here), []).append((cell.metric.name, mark))
                 most[mark.kind] = max(most.get(mark.kind, 0), mark.n)
         trials.update({(kind, here): n for kind, n in most.items()})
     rows = (
         (
             f"{sign(kind)} {say(kind)}", say(here) if here == ALL else here, say.integer(trials[kind, here]),
-            ", ".join(dict.fromkeys(name for name, _ in found[kind, here])),
-            next((mark.text for _, mark in found[kind, here] if mark.text), ""),
+            ", ".join(dict.fromkeys(name for name, _ in by_kind[kind, here])),
+            next((mark.text for _, mark in by_kind[kind, here] if mark.text), ""),
         )
-        for kind in report.kinds_of_marks for at, here in found if at == kind
+        for kind in report.kinds_of_marks for at, here in by_kind if at == kind
     )  # fmt: skip
     columns = (say("mark"), "platform", say("trials"), say("metrics"), say("first remark"))
     return Table("remarks", say("Remarks on numbers"), columns, tuple(rows), frozenset({2}), frozenset({3, 4}))
@@ -285,8 +285,8 @@ def invalid_table(report: CampaignResults, say: Language) -> Table:
 
 def _why(attempts: Sequence[InvalidAttempt]) -> str:
     """Return all reasons; a reason that not all attempts had is followed by its number of attempts."""
-    found = grouped((reason, attempt.attempt) for attempt in attempts for reason in attempt.reasons)
-    return "; ".join(text if len(set(of)) == len(attempts) else f"{text} ({len(set(of))}×)" for text, of in found)
+    reasons = grouped((reason, attempt.attempt) for attempt in attempts for reason in attempt.reasons)
+    return "; ".join(text if len(set(of)) == len(attempts) else f"{text} ({len(set(of))}×)" for text, of in reasons)
 
 
 def property_table(name: str, title: str, table: PropertyTable, say: Language, *, ours: bool) -> Table:

@@ -59,7 +59,7 @@ class DaskWorkerPool:
             raise HostError(
                 f"the Dask scheduler {address} does not answer: {error}", "does it run, and is the address right?"
             ) from error
-        self._client.subscribe_topic(self._topic, self._seen)
+        self._client.subscribe_topic(self._topic, self._take_event)
 
     @property
     def dashboard(self) -> str:
@@ -84,7 +84,7 @@ class DaskWorkerPool:
         present = self._client.scheduler_info(n_workers=-1)["workers"]
         new = [address for address in present if address not in self._hosts and address not in self._asked]
         self._asked.update(new)
-        asked = [_apart(self._ask_host, address) for address in new]
+        asked = [_in_thread(self._ask_host, address) for address in new]
         _join(asked, _ANSWER_S)
         for testbed, address in list(self._workers.items()):
             if address not in present:
@@ -121,11 +121,11 @@ class DaskWorkerPool:
     def release(self, testbed: str) -> None:
         self._spoken_s.pop(testbed, None)
         if (address := self._workers.get(testbed)) is not None:
-            _apart(self._release, [address])
+            _in_thread(self._release, [address])
 
     def close(self) -> None:
         if self._client.status == "running":
-            _join([_apart(self._release, list(self._workers.values()))], END_S)
+            _join([_in_thread(self._release, list(self._workers.values()))], END_S)
         with suppress(Exception):
             self._client.close(timeout=END_S)
 
@@ -155,12 +155,12 @@ class DaskWorkerPool:
             allow_other_workers=False, retries=0, pure=False,
         )  # fmt: skip
 
-    def _seen(self, event: tuple[float, dict[str, Any]]) -> None:
+    def _take_event(self, event: tuple[float, dict[str, Any]]) -> None:
         _, told = event
         self.answers.put((told["testbed"], WorkerEvent(told["method"], tuple(told["values"]))))
 
 
-def _apart(function: Callable[..., object], *values: object) -> threading.Thread:
+def _in_thread(function: Callable[..., object], *values: object) -> threading.Thread:
     """Call a function in a thread: it waits for workers, and one that hangs must not hold up the campaign."""
 
     def call() -> None:

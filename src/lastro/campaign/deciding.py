@@ -60,14 +60,14 @@ def next_step(store: Store, at_utc: str, passed_s: float) -> NextStep:
     return NextStep(bool(stop), why, tuple(_events(found, record, why, adaptive=bool(gone))), record, kept)
 
 
-def _events(found: SlaDecision | None, look: Look, why: str, *, adaptive: bool) -> Iterator[tuple[str, str]]:
+def _events(decision: SlaDecision | None, look: Look, why: str, *, adaptive: bool) -> Iterator[tuple[str, str]]:
     """Yield the events of a look, for the journal: (kind, text)."""
     ended = stop_text(look, ENGLISH)
     yield "look", f"{why}; {ended}" if ended else why
-    if found is not None:
+    if decision is not None:
         for each in look.dropped:
-            label = found.candidates[each.candidate].label
-            yield "dropped" if adaptive else "settled", f"{label}: {why_dropped(found, each, ENGLISH)}"
+            label = decision.candidates[each.candidate].label
+            yield "dropped" if adaptive else "settled", f"{label}: {why_dropped(decision, each, ENGLISH)}"
 
 
 def _block_s(store: Store, kept: frozenset[int]) -> float:

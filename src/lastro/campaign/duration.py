@@ -111,8 +111,8 @@ def _named(parts: Mapping[str, str]) -> set[str]:
 
 def emulated_guests(store: Store) -> int:
     """Return the number of guests in software that were the hosts of a campaign, or of one testbed of its fleet."""
-    found = [store.provenance, *(row.provenance for row in store.testbeds())]
-    return max(map(_emulated, found))
+    provenances = [store.provenance, *(row.provenance for row in store.testbeds())]
+    return max(map(_emulated, provenances))
 
 
 def _emulated(provenance: Mapping[str, Any]) -> int:
@@ -175,7 +175,7 @@ class EtaEstimator:
 
     @property
     def remaining_s(self) -> float:
-        (took_s, wanted_s), n_attempts = self.seen_s, self._attempts.total()
+        (took_s, wanted_s), n_attempts = self.actual_and_expected_s, self._attempts.total()
         ratio = took_s / wanted_s if wanted_s else 1.0
         mean_s = sum(self._took_s.values()) / n_attempts if n_attempts else 0.0
         return sum(n * self._trial_s(index, ratio, mean_s) for index, n in self.left.items() if n)
@@ -186,8 +186,8 @@ class EtaEstimator:
         return ratio * self._expected_s.get(treatment, 0.0) or mean_s
 
     @property
-    def seen_s(self) -> tuple[float, float]:
-        """Actual and expected seconds of the attempts so far, where a duration was expected."""
+    def actual_and_expected_s(self) -> tuple[float, float]:
+        """The actual and the expected seconds of the attempts so far that had an expected duration."""
         known = [
             (took_s, self._attempts[at] * wanted_s)
             for at, took_s in self._took_s.items()

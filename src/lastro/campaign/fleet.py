@@ -87,9 +87,9 @@ class Fleet:
             if not self._states and time.monotonic() - self._began_s > WORKERS_S:
                 message = "the scheduler of the fleet has no workers that answer"
                 raise HostError(message, "start them on the hosts to measure on")
-            if (found := self._answer()) is None:
+            if (received := self._answer()) is None:
                 continue
-            testbed, answer = found
+            testbed, answer = received
             match answer:
                 case WorkerEvent("said", (line,)):
                     said(testbed, line)
@@ -136,9 +136,9 @@ class Fleet:
 
     def _find_blocks(self) -> None:
         """Read from the database which blocks have trials to run: begun on a testbed, or on none yet."""
-        found = self.store.open_blocks()
-        self._begun = {block for block in found if block in self._where}
-        self._unplaced = deque(block for block in found if block not in self._where)
+        blocks = self.store.open_blocks()
+        self._begun = {block for block in blocks if block in self._where}
+        self._unplaced = deque(block for block in blocks if block not in self._where)
 
     def _take(self, state: TestbedState) -> int | None:
         """Return the next block of a testbed: its own, or one that is on no testbed."""
@@ -249,8 +249,8 @@ class Fleet:
 
     def _probe(self, state: TestbedState, opened: OpenedTestbed) -> Steps[None]:
         assert state.runner is not None
-        found = yield from state.runner.probe()
-        gaps = {index: (str(each.reason), each.remedy) for index, each in found.items() if not each}
+        availability = yield from state.runner.probe()
+        gaps = {index: (str(each.reason), each.remedy) for index, each in availability.items() if not each}
         before = next((row for row in self.store.testbeds() if row.name == state.name), None)
         self.store.save_testbed(TestbedRow(state.name, opened.provenance, gaps))
         self._report(state, "is back" if state.missed else "is ready")
@@ -259,7 +259,7 @@ class Fleet:
             self._find_blocks()
             self.observer.probed(self.campaign.runnable_trials())
             self._counted = True
-        require_any(found)
+        require_any(availability)
 
     def _leave_out(self, state: TestbedState, error: LastroError) -> None:
         state.phase, state.error = "out", error
@@ -320,9 +320,9 @@ class Fleet:
 
     def _take_answer(self) -> None:
         """Wait for an answer, and let its testbed go on."""
-        if (found := self._answer()) is None:
+        if (received := self._answer()) is None:
             return
-        testbed, answer = found
+        testbed, answer = received
         state = self._states[testbed]
         match answer:
             case WorkerEvent("said", (line,)):

@@ -11,8 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from lastro.plain import unfiltered
-from lastro.results.columns import State
-from lastro.results.rows import TrialRow
+from lastro.results.rows import State, TrialRow
 from lastro.results.samples import Outcome
 from lastro.study.design import Treatment
 from lastro.units import human_duration, significant

@@ -107,16 +107,20 @@ class _Glance:
         self._before, self._own_s = now, own_s
         elapsed_s, totals = now.at_s - before.at_s, now.totals.since(before.totals)
         if (totals.user_s - (own_s - own_before_s)) / elapsed_s <= limits.foreign_cpus:
-            found = validity.disturbances(totals.steal_percent, 0.0, limits)
+            disturbances = validity.disturbances(totals.steal_percent, 0.0, limits)
         else:
-            found = self._foreign(before, now, own_s - own_before_s, totals.steal_percent, limits)
-        found += [
+            disturbances = self._foreign(before, now, own_s - own_before_s, totals.steal_percent, limits)
+        disturbances += [
             f"processes waited for {name} {100 * seconds / elapsed_s:.0f} % of the time"
             f" (limit {MAX_PRESSURE_PERCENT:g} %)"
             for name, seconds in totals.stalled_s.items()
             if name != "cpu" and 100 * seconds / elapsed_s > MAX_PRESSURE_PERCENT
         ]
-        return [f"{self._session.host.name}: {reason}" for reason in found] if self._session.host.remote else found
+        return (
+            [f"{self._session.host.name}: {reason}" for reason in disturbances]
+            if self._session.host.remote
+            else disturbances
+        )
 
     def _foreign(
         self,

@@ -24,8 +24,7 @@ from lastro.campaign.executor import (
 from lastro.campaign.executor import utc_now as utc_now
 from lastro.errors import HostError
 from lastro.platforms.base import Availability
-from lastro.results.columns import State
-from lastro.results.rows import TrialRow
+from lastro.results.rows import State, TrialRow
 from lastro.results.samples import MAX_ATTEMPTS, Outcome
 from lastro.results.store import Store
 from lastro.scenarios.base import Config, Scenario
@@ -112,17 +111,17 @@ class Campaign:
             return False
         from lastro.campaign.growth import next_step
 
-        found = next_step(self.store, utc_now(), self._passed_s + time.monotonic() - self._began_s)
+        step = next_step(self.store, utc_now(), self._passed_s + time.monotonic() - self._began_s)
         most = self.study.design.most_blocks - self.store.study.design.replicates
         with self.store.as_one():
-            self.log([(utc_now(), kind, text) for kind, text in found.events])
-            if found.look is not None:
-                self.store.add_look(found.look)
-            for _ in range(0 if found.stop else min(max(1, self.runners), max(1, most))):
-                self.store.add_block(found.kept)
-        if not found.stop:
-            self.observer.extended(self.runnable_trials(), found.why)
-        return not found.stop
+            self.log([(utc_now(), kind, text) for kind, text in step.events])
+            if step.look is not None:
+                self.store.add_look(step.look)
+            for _ in range(0 if step.stop else min(max(1, self.runners), max(1, most))):
+                self.store.add_block(step.kept)
+        if not step.stop:
+            self.observer.extended(self.runnable_trials(), step.why)
+        return not step.stop
 
     def log(self, events: Sequence[Event]) -> None:
         for event in events:
@@ -164,7 +163,7 @@ class TrialRunner:
             self.measuring()
             done = AttemptResult(Outcome(invalid_because=[problem]), utc_now(), 0.0, [])
         else:
-            done = yield AttemptCall(config, self._known(config), trial.attempts)
+            done = yield AttemptCall(config, self._calibrations_of(config), trial.attempts)
         self.campaign.log(done.events)
         state = self.store.finish(
             trial.number,
@@ -176,7 +175,7 @@ class TrialRunner:
         self.campaign.pace.note(trial.treatment, done.duration_s, final=state != "pending")
         self.observer.finished(trial, done.outcome, state, self.campaign.remaining_s)
 
-    def _known(self, config: Config) -> dict[str, Any]:
+    def _calibrations_of(self, config: Config) -> dict[str, Any]:
         return {key: self.calibrations[key] for key in self.kind.calibrations(config) if key in self.calibrations}
 
     def _calibrate(self, config: Config, failed_attempts: int) -> Steps[str | None]:

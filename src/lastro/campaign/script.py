@@ -69,20 +69,20 @@ class _Writer:
                 self.lines.append(f"sleep {pause_s:.1f}")
 
     def _run(self, record: Record) -> None:
-        command = _there(record, shlex.join(record["argv"]))
+        command = _on_its_host(record, shlex.join(record["argv"]))
         if record["stdin"] is not None:
             command += _here_document(record["stdin"])
         comment = f"  # exited with {record['returncode']}" if record["returncode"] and record["stdin"] is None else ""
         self.lines.append(command + comment)
         if record["argv"][:2] == ["mkdir", "-p"]:
-            self.lines += [_there(record, line) for line in _with_cpus(record["argv"][2:])]
+            self.lines += [_on_its_host(record, line) for line in _with_cpus(record["argv"][2:])]
 
     def _spawn(self, record: Record) -> None:
         name = f"background_{len(self._background) + 1}"
         self._background[tuple(record["argv"])] = name
         if record.get("fed"):  # through a pipe, since it ends when it is told to
             pipe = self._pipes[name] = _FIRST_PIPE + len(self._pipes)
-            command = _there(record, shlex.join(record["argv"]))
+            command = _on_its_host(record, shlex.join(record["argv"]))
             self.lines += [
                 "fifo=$(mktemp -u) && mkfifo $fifo",
                 f"{command} <$fifo & {name}=$! && exec {pipe}>$fifo && rm $fifo",
@@ -90,7 +90,7 @@ class _Writer:
             ]
             return
         # On a remote host, a terminal makes it end with its ssh, as under Lastro.
-        command = _there(record, shlex.join(record["argv"]), "-tt")
+        command = _on_its_host(record, shlex.join(record["argv"]), "-tt")
         self.lines += [f"{command} & {name}=$!", "sleep 0.5"]
 
     def _stop(self, record: Record) -> None:
@@ -104,15 +104,15 @@ class _Writer:
     def _write(self, record: Record) -> None:
         path = shlex.quote(record["path"])
         if record["path"].endswith("/cgroup.clone_children"):  # children inherit CPUs, which the group itself must have
-            self.lines += [_there(record, line) for line in _with_cpus([record["path"]])]
-        command = _there(record, f'mkdir -p "$(dirname {path})"; cat > {path}')
+            self.lines += [_on_its_host(record, line) for line in _with_cpus([record["path"]])]
+        command = _on_its_host(record, f'mkdir -p "$(dirname {path})"; cat > {path}')
         self.lines.append(command + _here_document(record["text"]))
 
     def _rmdir(self, record: Record) -> None:
-        self.lines.append(_there(record, f"rmdir {shlex.join(record['paths'])} 2>/dev/null"))
+        self.lines.append(_on_its_host(record, f"rmdir {shlex.join(record['paths'])} 2>/dev/null"))
 
 
-def _there(record: Record, command: str, *options: str) -> str:
+def _on_its_host(record: Record, command: str, *options: str) -> str:
     """Return a shell command that runs where the record says: here, or on the remote host of its `ssh`."""
     return shlex.join(["ssh", *options, *record["ssh"], command]) if "ssh" in record else command
 

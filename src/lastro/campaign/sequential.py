@@ -33,8 +33,8 @@ class NextStep:
 
 def next_step(store: Store) -> NextStep:
     """Decide whether the ratios of a campaign are precise enough, or more blocks are needed."""
-    found = decision(store)
-    return NextStep(found.stop, "not precise enough yet", (("sequential", reason(found)),) if found.stop else ())
+    decided = decision(store)
+    return NextStep(decided.stop, "not precise enough yet", (("sequential", reason(decided)),) if decided.stop else ())
 
 
 def decision(store: Store) -> Decision:
@@ -74,7 +74,9 @@ def half_widths(study: Study, treatments: Sequence[Treatment], attempts: Iterabl
     return widths
 
 
-def reason(found: Decision) -> str:
+def reason(decision: Decision) -> str:
     """Describe a decision: '17 blocks: narrow enough; widest: jitter of runc, ±4.8 %'."""
-    widest = "" if found.widest is None else f"; widest: {found.widest}, ±{100 * (found.half_width or 0):.2g} %"
-    return f"{found.blocks} blocks: {found.reason}{widest}"
+    widest = (
+        "" if decision.widest is None else f"; widest: {decision.widest}, ±{100 * (decision.half_width or 0):.2g} %"
+    )
+    return f"{decision.blocks} blocks: {decision.reason}{widest}"

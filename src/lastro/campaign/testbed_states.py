@@ -48,7 +48,7 @@ def none_left(states: Collection[TestbedState]) -> LastroError:
 class Machines:
     """Which testbed uses which machine: one with two names would count as two, and measure twice at the same time.
 
-    Testbeds of campaigns from before the chapter `machines` of provenance have none."""
+    A testbed has no machines if its campaign is older than the chapter `machines` of provenance."""
 
     def __init__(self, rows: Iterable[TestbedRow] = ()) -> None:
         self._testbeds: dict[str, str] = {}

@@ -147,7 +147,7 @@ class TestbedWorker:
         return self._ask(self._order, tell)  # type: ignore[no-any-return]
 
     def ask(self, call: Call, tell: Tell) -> Any:
-        """Return the answer to a call, or Failed."""
+        """Return the answer to a call, or a WorkerFailure."""
         return self._ask(call, tell)
 
     def _ask(self, message: object, tell: Tell) -> Any:

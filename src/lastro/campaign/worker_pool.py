@@ -13,11 +13,11 @@ from lastro.campaign.executor import Call
 from lastro.campaign.testbed_worker import END_S, TestbedOrder, TestbedWorker, WorkerEvent, WorkerFailure
 from lastro.errors import LastroError
 
-Answers = queue.SimpleQueue[tuple[str, object]]  # the testbed, and Opened, Seen, Failed, or the answer to a call
+Answers = queue.SimpleQueue[tuple[str, object]]  # the testbed, and what it sent: an event, a failure, or an answer
 
 
 class WorkerPool(Protocol):
-    """Testbeds that execute one call at a time each. After Failed, a testbed must be opened again."""
+    """Testbeds that execute one call at a time each. After a WorkerFailure, a testbed must be opened again."""
 
     answers: Answers
     grows: bool  # testbeds may join later

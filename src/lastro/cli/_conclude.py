@@ -14,7 +14,7 @@ from lastro.cli._common import MANY_INVALID_TRIALS, collector_paused
 from lastro.cli._terminal import print_blocks
 from lastro.cli.report import ReportOptions, write
 from lastro.cli.results import print_table
-from lastro.results.columns import State
+from lastro.results.rows import State
 from lastro.results.store import Store
 from lastro.words.language import ENGLISH
 from lastro.words.opening import incomplete, invalid_fraction
@@ -31,9 +31,9 @@ def conclude(directory: Path, *, report: bool, most_invalid: float | None) -> in
     if report:
         write([directory], ReportOptions())
     with collector_paused():
-        found = report_of(directory)
-        print_table(found)
-    return _exit_code(invalid_fraction(found.progress.counts), most_invalid)
+        results = report_of(directory)
+        print_table(results)
+    return _exit_code(invalid_fraction(results.progress.counts), most_invalid)
 
 
 def _conclude_suite(directory: Path, report: bool, most_invalid: float | None) -> int:

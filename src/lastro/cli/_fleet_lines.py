@@ -14,17 +14,17 @@ _CELL = (16, 26)  # characters of a line in a cell, at least and at most
 _SUMMARY = ("distribution", "kernel", "CPUs", "CPU model", "memory", "cgroup version", "root filesystem")
 
 
-def lines(testbeds: Sequence[AskedTestbed], found: GroupedTestbeds, width: int) -> Iterator[str]:
+def lines(testbeds: Sequence[AskedTestbed], grouped: GroupedTestbeds, width: int) -> Iterator[str]:
     """Yield the groups with what differs between them, what is the same, and the testbeds that cannot be used."""
-    yield from textwrap.wrap(_headline(testbeds, found), width)
-    if len(found.groups) > 1:
-        heads = ["testbeds", *found.differing]
+    yield from textwrap.wrap(_headline(testbeds, grouped), width)
+    if len(grouped.groups) > 1:
+        heads = ["testbeds", *grouped.differing]
         least, most = _CELL
         room = max(least, min(most, (width - max(map(len, heads))) // 2 - 2))  # for two groups side by side
-        columns = [(str(n), _cells(found, n - 1, room)) for n in range(1, len(found.groups) + 1)]
+        columns = [(str(n), _cells(grouped, n - 1, room)) for n in range(1, len(grouped.groups) + 1)]
         yield ""
         yield from list(tables("group", heads, columns, width))[:-1]
-    for paragraph in _paragraphs(found):
+    for paragraph in _paragraphs(grouped):
         yield ""
         yield from textwrap.wrap(paragraph, width)
     for testbed in testbeds:
@@ -36,38 +36,38 @@ def lines(testbeds: Sequence[AskedTestbed], found: GroupedTestbeds, width: int) 
             yield from textwrap.wrap(remedy, width, initial_indent="  ", subsequent_indent="  ")
 
 
-def _cells(found: GroupedTestbeds, at: int, room: int) -> list[str]:
-    values = (", ".join(_names(found.groups[at])), *(several[at] for several in found.differing.values()))
+def _cells(grouped: GroupedTestbeds, at: int, room: int) -> list[str]:
+    values = (", ".join(_names(grouped.groups[at])), *(several[at] for several in grouped.differing.values()))
     spaced = (re.sub(r",(?=\S)", ", ", value or "—") for value in values)  # a list has places to break
     return ["\n".join(textwrap.wrap(value, room)) for value in spaced]
 
 
-def _paragraphs(found: GroupedTestbeds) -> Iterator[str]:
-    if found.groups:
-        shown = [f"{name} {found.same[name]}" for name in _SUMMARY if found.same.get(name)]
-        more = f"{len(found.same) - len(shown)} other facts (--json shows them)"
+def _paragraphs(grouped: GroupedTestbeds) -> Iterator[str]:
+    if grouped.groups:
+        shown = [f"{name} {grouped.same[name]}" for name in _SUMMARY if grouped.same.get(name)]
+        more = f"{len(grouped.same) - len(shown)} other facts (--json shows them)"
         yield f"The same on all: {'; '.join([*shown, more])}."
-    for names in found.sharing:
+    for names in grouped.sharing:
         yield f"{', '.join(names)} share a kernel, and so CPUs: trials on them at the same time disturb each other."
 
 
-def _headline(testbeds: Sequence[AskedTestbed], found: GroupedTestbeds) -> str:
-    n = sum(map(len, found.groups))
+def _headline(testbeds: Sequence[AskedTestbed], grouped: GroupedTestbeds) -> str:
+    n = sum(map(len, grouped.groups))
     usable = f"{n} of {len(testbeds)} testbeds can be used"
     if n < 2:
         return usable
-    if len(found.groups) == 1:
+    if len(grouped.groups) == 1:
         return f"{usable}, and they are alike"
-    return f"{usable}, in {len(found.groups)} groups that differ"
+    return f"{usable}, in {len(grouped.groups)} groups that differ"
 
 
 def _names(group: Sequence[AskedTestbed]) -> list[str]:
     return [testbed.name for testbed in group]
 
 
-def document(testbeds: Sequence[AskedTestbed], found: GroupedTestbeds) -> dict[str, Any]:
+def document(testbeds: Sequence[AskedTestbed], grouped: GroupedTestbeds) -> dict[str, Any]:
     """Return the same as JSON-able data, with all facts of each testbed."""
-    number = {testbed.name: n for n, group in enumerate(found.groups, 1) for testbed in group}
+    number = {testbed.name: n for n, group in enumerate(grouped.groups, 1) for testbed in group}
     return {
         "testbeds": [
             {
@@ -76,8 +76,8 @@ def document(testbeds: Sequence[AskedTestbed], found: GroupedTestbeds) -> dict[s
             }
             for each in testbeds
         ],
-        "groups": [_names(group) for group in found.groups],
-        "differs": found.differing,
-        "same": found.same,
-        "share_a_kernel": found.sharing,
+        "groups": [_names(group) for group in grouped.groups],
+        "differs": grouped.differing,
+        "same": grouped.same,
+        "share_a_kernel": grouped.sharing,
     }  # fmt: skip

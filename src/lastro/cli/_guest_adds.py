@@ -25,8 +25,8 @@ def added(bed: Testbed, probes: PartProbes, links: AttachmentPool) -> list[str]:
     if bed.near is None:
         return []
     here, inside = _links_below(bed.near), links_of(probes, links)
-    found = added_isolation(facts.isolation(bed.near.host), facts.isolation(bed.host))
-    return [*found, *(name for name, works in inside.items() if works and here.get(name) is False)]
+    more = added_isolation(facts.isolation(bed.near.host), facts.isolation(bed.host))
+    return [*more, *(name for name, works in inside.items() if works and here.get(name) is False)]
 
 
 def added_isolation(here: Mapping[str, Any], guest: Mapping[str, Any]) -> list[str]:

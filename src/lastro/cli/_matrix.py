@@ -42,12 +42,12 @@ def cells(findings: Sequence[ProbedPart]) -> list[dict[str, Any]]:
     ]
 
 
-def _plain(found: Availability) -> dict[str, Any]:
+def _plain(availability: Availability) -> dict[str, Any]:
     return {
-        "available": bool(found),
-        "mark": WORKS if found else FAILS,
-        "reason": found.reason,
-        "remedy": found.remedy,
+        "available": bool(availability),
+        "mark": WORKS if availability else FAILS,
+        "reason": availability.reason,
+        "remedy": availability.remedy,
     }
 
 

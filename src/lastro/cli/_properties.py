@@ -11,18 +11,18 @@ from typing import Any
 from lastro.scenarios.shared.properties import PartProperties
 
 
-def property_list(found: Sequence[PartProperties]) -> list[dict[str, Any]]:
+def property_list(parts: Sequence[PartProperties]) -> list[dict[str, Any]]:
     """Return one object for each property of each part."""
     return [
         {"kind": part.kind, "part": part.level, **asdict(each), "text": each.text}
-        for part in found
+        for part in parts
         for each in part.properties
     ]
 
 
-def property_lines(found: Sequence[PartProperties], width: int) -> Iterator[str]:
+def property_lines(parts: Sequence[PartProperties], width: int) -> Iterator[str]:
     """Yield each part with its properties, and how each was found. Those that are not known for one reason are one."""
-    for part in found:
+    for part in parts:
         yield f"{part.kind} {part.level}"
         for (text, how), alike in groupby(part.properties, key=lambda each: (each.text, each.how)):
             line = f"{', '.join(each.name for each in alike)}: {text} ({how})"

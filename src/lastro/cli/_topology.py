@@ -21,20 +21,20 @@ _LEAST_WIDTH = 60
 
 def show_topology(args: argparse.Namespace, store: Store, trial: TrialRow, chosen: Attempt | None) -> None:
     """Print or write the topology of a trial. Raises: InputError when none was recorded."""
-    found = _found(store, trial, chosen, only_that=args.attempt is not None)
+    topology = _recorded_topology(store, trial, chosen, only_that=args.attempt is not None)
     if args.output:
-        _write(args.output, store, trial, found)
+        _write(args.output, store, trial, topology)
     elif args.json:
-        print(json_text({"trial": found.trial, "attempt": found.attempt, **asdict(found.topology)}))
+        print(json_text({"trial": topology.trial, "attempt": topology.attempt, **asdict(topology.topology)}))
     else:
         from lastro.words.topology_text import topology_lines
 
         width = max(_LEAST_WIDTH, shutil.get_terminal_size((80, 24)).columns)
-        head = [_as_built(trial, found), *textwrap.wrap(_levels(store, trial), min(width, 80))]
-        print(*head, "", *topology_lines(found.topology, versions(store.provenance), width), sep="\n")
+        head = [_as_built(trial, topology), *textwrap.wrap(_levels(store, trial), min(width, 80))]
+        print(*head, "", *topology_lines(topology.topology, versions(store.provenance), width), sep="\n")
 
 
-def _found(store: Store, trial: TrialRow, chosen: Attempt | None, *, only_that: bool) -> RecordedTopology:
+def _recorded_topology(store: Store, trial: TrialRow, chosen: Attempt | None, *, only_that: bool) -> RecordedTopology:
     """Return the topology of this attempt, or, unless `only_that`, of another one of the same trial or treatment."""
     found = recorded([chosen]) if chosen else None
     if found is None and not only_that:
@@ -59,13 +59,13 @@ def _levels(store: Store, trial: TrialRow) -> str:
     return ", ".join(f"{name} = {level}" for name, level in levels.items())
 
 
-def _as_built(trial: TrialRow, found: RecordedTopology) -> str:
-    if found.trial == trial.number:
-        return f"Topology of trial {trial.number}, as attempt {found.attempt} built it"
-    return f"Topology of trial {trial.number}, as trial {found.trial} of the same treatment was built"
+def _as_built(trial: TrialRow, recorded: RecordedTopology) -> str:
+    if recorded.trial == trial.number:
+        return f"Topology of trial {trial.number}, as attempt {recorded.attempt} built it"
+    return f"Topology of trial {trial.number}, as trial {recorded.trial} of the same treatment was built"
 
 
-def _write(output: str, store: Store, trial: TrialRow, found: RecordedTopology) -> None:
+def _write(output: str, store: Store, trial: TrialRow, recorded: RecordedTopology) -> None:
     """Write a figure in the format of the file's suffix; "-" is SVG to standard output."""
     from lastro.figures.topology import topology_picture
     from lastro.results.files import write_atomically
@@ -76,7 +76,7 @@ def _write(output: str, store: Store, trial: TrialRow, found: RecordedTopology) 
             f"{output}: no figure format is named '{suffix}'", f"use {', '.join(_SUFFIXES)}, or - for stdout"
         )
     picture = topology_picture(
-        _as_built(trial, found), _levels(store, trial), found.topology, versions(store.provenance)
+        _as_built(trial, recorded), _levels(store, trial), recorded.topology, versions(store.provenance)
     )
     if output == "-":
         print_document(picture.svg())

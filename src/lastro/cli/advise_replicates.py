@@ -46,21 +46,21 @@ def run(args: argparse.Namespace) -> int:
         report = build_report(load_campaign(store))
         if not args.precision and (decision := decision_of(report)):
             return _for_the_decision(advice.for_the_decision(decision), args)
-        found = advice.advise(report, precision)
+        advised = advice.advise(report, precision)
     if args.json:
-        print(document_text(found))
+        print(document_text(advised))
     else:
         say = language(args.lang)
-        print_blocks(advice_blocks(found, say), say)
+        print_blocks(advice_blocks(advised, say), say)
     return 0
 
 
-def _for_the_decision(found: DecisionAdvice, args: argparse.Namespace) -> int:
+def _for_the_decision(advice: DecisionAdvice, args: argparse.Namespace) -> int:
     from lastro.builders.advice import decision_advice_blocks, decision_advice_text
 
     if args.json:
-        print(decision_advice_text(found))
+        print(decision_advice_text(advice))
     else:
         say = language(args.lang)
-        print_blocks(decision_advice_blocks(found, say), say)
+        print_blocks(decision_advice_blocks(advice, say), say)
     return 0

@@ -62,13 +62,13 @@ def run(args: argparse.Namespace) -> int:
 
     data = loaded_together(args.dirs)
     say = language(args.lang)
-    found = judged(data, args.claims or find_claims(first, data.study.name))
+    judged_claims = judged(data, args.claims or find_claims(first, data.study.name))
     if args.json:
-        print(claims_text(found.claims, found.judgements, found.report, say))
+        print(claims_text(judged_claims.claims, judged_claims.judgements, judged_claims.report, say))
     else:
-        title = source_text(found.claims.source) or found.claims.file
-        print_blocks(claims_blocks(title, {"": (found.judgements, found.report)}, say), say)
-    return _exit_code(args.fail_on, found.judgements)
+        title = source_text(judged_claims.claims.source) or judged_claims.claims.file
+        print_blocks(claims_blocks(title, {"": (judged_claims.judgements, judged_claims.report)}, say), say)
+    return _exit_code(args.fail_on, judged_claims.judgements)
 
 
 def _run_suite(args: argparse.Namespace, directory: Path) -> int:
@@ -103,12 +103,12 @@ def _run_suite(args: argparse.Namespace, directory: Path) -> int:
 
 
 def _suite_document(
-    directory: Path, suite: Suite, found: dict[str, JudgedClaims], waiting: list[str], say: Language
+    directory: Path, suite: Suite, judged: dict[str, JudgedClaims], waiting: list[str], say: Language
 ) -> dict[str, Any]:
     """Return the document of a suite: as that of a campaign, with the study of each claim and a list of `studies`."""
     from lastro.builders.data.claims import claims_document
 
-    documents = {name: claims_document(each.claims, each.judgements, each.report, say) for name, each in found.items()}
+    documents = {name: claims_document(each.claims, each.judgements, each.report, say) for name, each in judged.items()}
     tallies = [document["tally"] for document in documents.values()]
     return {
         "format": _SUITE_FORMAT,

@@ -102,7 +102,7 @@ def run(args: argparse.Namespace) -> int:
     if _is_same(args.a, args.b):
         raise InputError(f"{args.a} and {args.b} are the same campaign", "give two campaigns of one study")
     reports = [report_of(directory, all_metrics=bool(args.metric)) for directory in (args.a, args.b)]
-    found = compare(
+    comparison = compare(
         *reports,
         metrics=args.metric or (),
         margin=margin,
@@ -111,13 +111,13 @@ def run(args: argparse.Namespace) -> int:
         may_differ=args.may_differ or (),
     )
     if args.junit:
-        _write_junit(args.junit, found, fail_lost=args.fail_lost)
-    _print(args, found)
-    if margin is not None and not found.n_judged:
+        _write_junit(args.junit, comparison, fail_lost=args.fail_lost)
+    _print(args, comparison)
+    if margin is not None and not comparison.n_judged:
         raise InputError("the gate had nothing to judge", "`lastro compare` without --fail-over says why")
-    if found.regressions or found.changed_host or (args.fail_lost and found.lost):
+    if comparison.regressions or comparison.changed_host or (args.fail_lost and comparison.lost):
         return REGRESSION
-    return UNDECIDED if args.require and found.outcome == "undecided" else 0
+    return UNDECIDED if args.require and comparison.outcome == "undecided" else 0
 
 
 def _is_same(a: Path, b: Path) -> bool:
@@ -134,15 +134,15 @@ def _is_same(a: Path, b: Path) -> bool:
     return os.path.samestat(*found)
 
 
-def _write_junit(file: Path, found: Comparison, *, fail_lost: bool) -> None:
+def _write_junit(file: Path, comparison: Comparison, *, fail_lost: bool) -> None:
     from lastro.builders.data.comparison import junit
     from lastro.results.files import write_atomically
 
-    write_atomically(file, junit(found, fail_lost=fail_lost))
+    write_atomically(file, junit(comparison, fail_lost=fail_lost))
     print(f"wrote {file}", file=sys.stderr)
 
 
-def _print(args: argparse.Namespace, found: Comparison) -> None:
+def _print(args: argparse.Namespace, comparison: Comparison) -> None:
     from lastro.builders.compare import compare_blocks
     from lastro.builders.compare_github import workflow_commands
     from lastro.builders.data.comparison import document_text
@@ -151,12 +151,12 @@ def _print(args: argparse.Namespace, found: Comparison) -> None:
 
     say = language(args.lang)
     if args.json:
-        print(document_text(found))
+        print(document_text(comparison))
     elif args.format == "github":
-        print("".join(f"{line}\n" for line in workflow_commands(found, fail_lost=args.fail_lost)), end="")
+        print("".join(f"{line}\n" for line in workflow_commands(comparison, fail_lost=args.fail_lost)), end="")
     elif args.format == "text":
-        print_blocks(compare_blocks(found, say), say, everything=args.all)
+        print_blocks(compare_blocks(comparison, say), say, everything=args.all)
     elif args.all:
-        print(markdown(compare_blocks(found, say), say), end="")
+        print(markdown(compare_blocks(comparison, say), say), end="")
     else:
-        print(markdown_within(compare_blocks(found, say), say, "lastro compare --format md --all"), end="")
+        print(markdown_within(compare_blocks(comparison, say), say, "lastro compare --format md --all"), end="")

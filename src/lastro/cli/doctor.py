@@ -87,7 +87,9 @@ def run(args: argparse.Namespace) -> int:
             adds = added(bed, probes, links)
             findings = examine(probes, wanted, progress)
             works = [each.name for each in findings if each.kind == "platform" and each.availability]
-            found = probe_properties(bed, pool, links, works, wanted.linked, progress.finds) if args.properties else []
+            properties = (
+                probe_properties(bed, pool, links, works, wanted.linked, progress.finds) if args.properties else []
+            )
             versions = _versions(bed.host, findings) if args.json else {}
     except HostBusy as error:
         if not args.quick:
@@ -97,7 +99,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     if args.json:
         guest = {**bed.guest, "adds": adds} if bed.guest else None
-        print(json.dumps(document(host, guest, findings, versions, found), indent=2))
+        print(json.dumps(document(host, guest, findings, versions, properties), indent=2))
         return 0
     for role, other in bed.others.items():
         print(f"{role}: {other.host.name} is reachable and meets the requirements")
@@ -110,7 +112,7 @@ def run(args: argparse.Namespace) -> int:
         print(f"what this machine lacks and the guest has: {', '.join(adds) or 'nothing'}")
     print()
     if args.properties:
-        print("\n".join([*summary(findings, _width()), "", *property_lines(found, _width())]))
+        print("\n".join([*summary(findings, _width()), "", *property_lines(properties, _width())]))
         return 0
     everything = args.all and not args.quick
     print("\n".join(lines(findings, _width()) if everything else summary(findings, _width())))
@@ -155,12 +157,12 @@ def _run_fleet(args: argparse.Namespace) -> int:
         raise InputError(message, hint)
     require_root("doctor")
     testbeds = ask(fleet, wait=args.wait)
-    found = grouped(testbeds)
+    groups = grouped(testbeds)
     if args.json:
-        print(json.dumps(_fleet_lines.document(testbeds, found), indent=2))
+        print(json.dumps(_fleet_lines.document(testbeds, groups), indent=2))
     else:
-        print("\n".join(_fleet_lines.lines(testbeds, found, _width())))
-    return 0 if found.groups else HostError.exit_code
+        print("\n".join(_fleet_lines.lines(testbeds, groups, _width())))
+    return 0 if groups.groups else HostError.exit_code
 
 
 def _wanted(args: argparse.Namespace) -> PartsToTry:
@@ -193,8 +195,8 @@ def _wanted(args: argparse.Namespace) -> PartsToTry:
 def _levels(study: Study, kind: str) -> list[str]:
     """Return all levels of a factor, or the one setting that all treatments share."""
     levels = next((factor.levels for factor in study.factors if factor.name == kind), None)
-    found = levels if levels is not None else filter(None, [study.settings.get(kind)])
-    return list(map(str, found))
+    chosen = levels if levels is not None else filter(None, [study.settings.get(kind)])
+    return list(map(str, chosen))
 
 
 def _platforms(chosen: Sequence[str] | None) -> list[str]:

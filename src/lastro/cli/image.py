@@ -69,12 +69,14 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _build_guest(held: Session, image: Image) -> None:
+def _build_guest(session: Session, image: Image) -> None:
     from lastro.app.hosts import announce_builds
     from lastro.host.testbed_file import GUEST, load
     from lastro.image import guest_host
 
     plan = load(Path(GUEST)).guest
     assert plan is not None, "the word stands for a guest"
-    announce_builds(held, image, [plan])
-    guest_host.ensure(image, held.ledger.state, held.host, plan.release, plan.kernel, plan.platforms, plan.hypervisor)
+    announce_builds(session, image, [plan])
+    guest_host.ensure(
+        image, session.ledger.state, session.host, plan.release, plan.kernel, plan.platforms, plan.hypervisor
+    )

@@ -80,25 +80,27 @@ def _ask(args: argparse.Namespace) -> int:
         raise InputError(f"{args.file} already exists", "choose another name, or overwrite it with --force")
     name = _name(args)
     answers = (
-        _asked("What runs? `lastro parts function` lists functions.", "firewall",
+        _ask_for("What runs? `lastro parts function` lists functions.", "firewall",
                partial(first.parts_named, "function")),
-        _asked("On what could it run? `lastro doctor --quick` says what this host has.", "native, docker",
+        _ask_for("On what could it run? `lastro doctor --quick` says what this host has.", "native, docker",
                partial(first.parts_named, "platform")),
-        _asked("Who is next to it? `lastro parts anomaly` lists neighbours.", "memory",
+        _ask_for("Who is next to it? `lastro parts anomaly` lists neighbours.", "memory",
                lambda text: first.with_none(first.parts_named("anomaly", text))),
-        _asked("What must hold?", "throughput >= 2 Gbit/s, latency_p95 < 1 ms", first.levels_named),
+        _ask_for("What must hold?", "throughput >= 2 Gbit/s, latency_p95 < 1 ms", first.levels_named),
     )  # fmt: skip
-    found = _asked(
+    designed = _ask_for(
         "How long may it take?",
         "15 min",
         lambda text: first.first_study(name, first.Answers(*answers, parse_duration_s(text))),
     )
     if args.file == "-":
-        print_document(found.text)
+        print_document(designed.text)
     else:
-        _write(Path(args.file), found.text, overwrite=args.force)
-        print(f"wrote {args.file}; it is expected to take {human_duration(found.expected_s)}: `lastro run {args.file}`")
-    for what in found.left_out:
+        _write(Path(args.file), designed.text, overwrite=args.force)
+        print(
+            f"wrote {args.file}; it is expected to take {human_duration(designed.expected_s)}: `lastro run {args.file}`"
+        )
+    for what in designed.left_out:
         print(f"left out for the time: {what}", file=sys.stderr)
     return 0
 
@@ -106,7 +108,7 @@ def _ask(args: argparse.Namespace) -> int:
 T = TypeVar("T")
 
 
-def _asked(question: str, usual: str, read: Callable[[str], T]) -> T:
+def _ask_for(question: str, usual: str, read: Callable[[str], T]) -> T:
     """Ask, and return what was read; an empty answer is the usual one. On a terminal, a wrong one is asked for again.
 
     Raises: InputError for a wrong answer elsewhere, and where there is no answer."""

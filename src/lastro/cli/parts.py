@@ -33,11 +33,11 @@ def _singular(word: str) -> str:
 
 def run(args: argparse.Namespace) -> int:
     kinds = [args.kind] if args.kind else list(registry.KINDS)
-    found = {kind: registry.parts(kind).values() for kind in kinds}
+    parts = {kind: registry.parts(kind).values() for kind in kinds}
     if args.json:
-        print(json.dumps([_plain(info) for infos in found.values() for info in infos], indent=2))
+        print(json.dumps([_plain(info) for infos in parts.values() for info in infos], indent=2))
         return 0
-    for kind, infos in found.items():
+    for kind, infos in parts.items():
         print(f"{kind}:")
         for info in infos:
             print(f"  {info.name:<16} {info.broken or info.summary}")

@@ -200,7 +200,7 @@ def _document(plan: StudyPlan, schedule: bool, gate: GatePlan | None = None) -> 
         "expected": {name: round(seconds, 1) for name, seconds in asdict(plan.forecast).items()},
         "treatments": [
             {"id": t.id, "levels": dict(t.levels), "unavailable": availability.reason, "remedy": availability.remedy}
-            for t, availability in zip(treatments, plan.found, strict=True)
+            for t, availability in zip(treatments, plan.availability, strict=True)
         ],
     }
     if fraction := Fraction.of(study):

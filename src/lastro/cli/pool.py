@@ -85,25 +85,25 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _rendered(
-    args: argparse.Namespace, found: PooledStudy, say: Language, planned: list[FigurePlan], links: dict[str, str]
+    args: argparse.Namespace, pooled: PooledStudy, say: Language, planned: list[FigurePlan], links: dict[str, str]
 ) -> str:
     if args.json:
         from lastro.builders.data.pool import document_text
 
-        return f"{document_text(found)}\n"
+        return f"{document_text(pooled)}\n"
     from lastro.builders.plates import drawn, linked
     from lastro.builders.pool import pool_blocks
 
     if args.format == "html":
         from lastro.render.html import html
 
-        names = ", ".join(name for host in found.hosts for name in host.campaigns)
-        return html(pool_blocks(found, say, drawn(planned)), say, names)
+        names = ", ".join(name for host in pooled.hosts for name in host.campaigns)
+        return html(pool_blocks(pooled, say, drawn(planned)), say, names)
     from lastro.render.fitting import markdown_within
     from lastro.render.markdown import markdown
     from lastro.render.terminal import terminal_lines
 
-    blocks = pool_blocks(found, say, linked(planned, links))
+    blocks = pool_blocks(pooled, say, linked(planned, links))
     if args.format == "text":
         return "\n".join(terminal_lines(blocks, terminal_width(), say, everything=args.all)) + "\n"
     return markdown(blocks, say) if args.all else markdown_within(blocks, say, "lastro pool --format md --all")

@@ -145,11 +145,11 @@ def _measured_in(store: Store, attempt: Attempt) -> str:
     return measured_in(next(of_bed, store.provenance), str(name))
 
 
-def _histogram_document(found: NamedHistogram) -> dict[str, Any]:
+def _histogram_document(histogram: NamedHistogram) -> dict[str, Any]:
     from lastro.results import hdr  # loads numpy
 
-    encoded = base64.b64encode(hdr.encode(found.histogram)).decode()
-    return {"unit": found.unit, "lost": found.histogram.lost, "hdr": encoded}
+    encoded = base64.b64encode(hdr.encode(histogram.histogram)).decode()
+    return {"unit": histogram.unit, "lost": histogram.histogram.lost, "hdr": encoded}
 
 
 def _lines(store: Store, trial: TrialRow, attempts: list[Attempt], chosen: Attempt | None) -> list[str]:

@@ -31,12 +31,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    found = [*_listed()]
+    studies = [*_listed()]
     if args.json:
-        print(json.dumps([asdict(each) for each in found], indent=2))
+        print(json.dumps([asdict(each) for each in studies], indent=2))
         return 0
-    width = max(len(each.name) for each in found)
-    for each in found:
+    width = max(len(each.name) for each in studies)
+    for each in studies:
         print(f"{each.name:<{width}}  {each.scenario or 'suite':<11}  {each.title}")
     return 0
 

@@ -36,22 +36,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from lastro.app.verify import verify
 
-    found = verify(args.bundle)
-    code, verdict = _verdict(found)
+    verification = verify(args.bundle)
+    code, verdict = _verdict(verification)
     if args.json:
         document = {"format": _FORMAT, "bundle": str(args.bundle), "verdict": verdict, "exit_code": code}
-        print(json_text(encode(document | vars(found), {})))
+        print(json_text(encode(document | vars(verification), {})))
     else:
-        print("\n".join(_lines(found, verdict)))
+        print("\n".join(_lines(verification, verdict)))
     return code
 
 
-def _verdict(found: Verification) -> tuple[int, str]:
-    if found.damaged:
+def _verdict(verification: Verification) -> tuple[int, str]:
+    if verification.damaged:
         return NOT_VERIFIED, "not verified: damaged"
-    if not found.different:
+    if not verification.different:
         return 0, "verified"
-    if found.other_versions:
+    if verification.other_versions:
         return (
             UNDECIDED,
             "undecided: the hashes are right, but these versions yield other files than those of the bundle",
@@ -59,17 +59,20 @@ def _verdict(found: Verification) -> tuple[int, str]:
     return NOT_VERIFIED, "not verified: the database yields other files"
 
 
-def _lines(found: Verification, verdict: str) -> list[str]:
-    lines = [f"{found.files} files compared with their SHA-256: {_count(found.damaged, 'damaged')}"]
-    lines += _findings(found.damaged)
-    if found.was_rebuilt:
+def _lines(verification: Verification, verdict: str) -> list[str]:
+    lines = [f"{verification.files} files compared with their SHA-256: {_count(verification.damaged, 'damaged')}"]
+    lines += _findings(verification.damaged)
+    if verification.was_rebuilt:
         made = "reports, tables, figures and records made again from the database"
-        lines += [f"{found.rebuilt} {made}: {_count(found.different, 'different')}", *_findings(found.different)]
+        lines += [
+            f"{verification.rebuilt} {made}: {_count(verification.different, 'different')}",
+            *_findings(verification.different),
+        ]
     else:
         lines.append("Nothing was made again from the database, since the campaign or the list of hashes is damaged.")
-    if found.other_versions:
+    if verification.other_versions:
         lines.append("Other versions than those that made the bundle:")
-        lines += [f"  {name} {there}, here {here}" for name, (there, here) in found.other_versions.items()]
+        lines += [f"  {name} {there}, here {here}" for name, (there, here) in verification.other_versions.items()]
     return [*lines, verdict]
 
 

@@ -26,7 +26,6 @@ from lastro.figures.scenario_additions import figures_of
 from lastro.figures.style import NARROW_IN, WIDE_IN, Picture, file_stem, style
 from lastro.figures.time_course import draw_course
 from lastro.figures.topology import draw_shown
-from lastro.figures.variation import draw_variation
 from lastro.results.additions import AlignedSeries, Milestones, PairedSeries, QuantileCurves, QuantilesByLoad
 from lastro.words.campaign import place, titled
 from lastro.words.language import ENGLISH, Language
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["NARROW_IN", "WIDE_IN", "FigurePlan", "Kind", "Picture", "pictures", "plans"]
 
 Kind = Literal[
-    "curve", "variation", "effects", "interaction", "distribution", "claims", "course",
+    "curve", "effects", "interaction", "distribution", "claims", "course",
     "published", "scenario", "topology", "forest", "decision",
 ]  # fmt: skip
 
@@ -101,8 +100,6 @@ def _plans(
         yield FigurePlan("decision", None, "decision", title, partial(draw_decision, report, say))
     yield from _values(report, analysis, say)
     yield from _effects(report, analysis, say)
-    title = say("Variation explained by each effect")
-    yield FigurePlan("variation", None, "variation", title, partial(draw_variation, analysis, say))
     yield from _published(report, published, say)
     draw: Callable[[], Figure | None] = partial(draw_claims, judgements, say, report.metrics)
     yield FigurePlan("claims", None, "claims", say("Published and measured"), draw)
@@ -114,14 +111,14 @@ def _plans(
 
 def _values(report: CampaignResults, analysis: Analysis, say: Language) -> Iterator[FigurePlan]:
     """Yield the figures with every trial: against numbers that the study varies, or else treatment by treatment."""
-    found = curves(report)
+    all_curves = curves(report)
     for view, metric in zip(report.views, analysis.metrics, strict=True):
         name = view.metric.name
-        for curve in found:
+        for curve in all_curves:
             title, stem = say("{metric} against {factor}", metric=name, factor=curve.factor), curve.factor
             draw = partial(draw_curve, view, curve, say)
             yield FigurePlan("curve", view.index, file_stem("curve", name, stem), title, draw, curve.factor)
-        if not any(curve.shows_all(view) for curve in found):
+        if not any(curve.shows_all(view) for curve in all_curves):
             title, each = say("Every trial of {metric}", metric=name), partial(draw_distribution, view, say, metric)
             yield FigurePlan("distribution", view.index, file_stem(name), title, each)
 

@@ -29,13 +29,13 @@ def draw_aligned(aligned: AlignedSeries, report: CampaignResults, say: Language)
     panels = []
     for row in rows[:MOST_PANELS]:
         own = attempts[row.treatment.index]
-        if found := counts_of(report, own, aligned):
+        if counts := counts_of(report, own, aligned):
             items: list[PlotLine | PanelRule] = [
                 mean_line(trials, {"color": colour_of(at), "linewidth": 1.0}, say(line), -aligned.before_s)
-                for at, (line, trials) in enumerate(found.items())
+                for at, (line, trials) in enumerate(counts.items())
             ]
             items += _events(own, aligned) if aligned.back else []
-            panels.append(PlotPanel(items, treatment_title(report, row, len(next(iter(found.values()))), say)))
+            panels.append(PlotPanel(items, treatment_title(report, row, len(next(iter(counts.values()))), say)))
     if not panels:
         return None
     how = [say(aligned.how), say(aligned.events), not_all(len(rows), say)]

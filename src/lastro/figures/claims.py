@@ -42,12 +42,12 @@ def draw_claims(judgements: Sequence[Judgement], say: Language, metrics: Sequenc
     return drawn_rows(panels, say("Published and measured"), [how, marks, *arrows], say)
 
 
-def judged_effect(one: Judgement) -> tuple[str, Estimate | None]:
+def judged_effect(judgement: Judgement) -> tuple[str, Estimate | None]:
     """Return the measure in which a claim is drawn (that of the published figure, if any), and the effect in it."""
-    part = one.part
+    part = judgement.part
     if part is None:
         return "", None
-    measure = judged_measure(one.claim, part)
+    measure = judged_measure(judgement.claim, part)
     if measure == part.measure:
         return measure, part.effect if part.effect.value is not None else None
     if measure == "difference" and part.beside is not None and part.beside.value is not None:
@@ -55,10 +55,10 @@ def judged_effect(one: Judgement) -> tuple[str, Estimate | None]:
     return part.measure, part.effect if part.effect.value is not None else None
 
 
-def _panel(group: Group, found: Sequence[Judgement], metrics: Sequence[Metric], say: Language) -> RowPanel:
+def _panel(group: Group, judgements: Sequence[Judgement], metrics: Sequence[Metric], say: Language) -> RowPanel:
     measure, unit = group
-    scale, ends, rows = 100.0 if measure == "share" else 1.0, _reach(found, measure, unit, metrics), []
-    for one in found:
+    scale, ends, rows = 100.0 if measure == "share" else 1.0, _reach(judgements, measure, unit, metrics), []
+    for one in judgements:
         _, effect = judged_effect(one)
         assert effect is not None and effect.value is not None
         interval = effect.interval
@@ -69,20 +69,20 @@ def _panel(group: Group, found: Sequence[Judgement], metrics: Sequence[Metric], 
     return RowPanel(rows, ends, texts.get(measure, difference), 1.0 if measure == "ratio" else 0.0)
 
 
-def _words(one: Judgement, measure: str, unit: str, say: Language) -> str:
+def _words(judgement: Judgement, measure: str, unit: str, say: Language) -> str:
     """Return the verdict's mark, the effect with its interval, and n."""
-    _, effect = judged_effect(one)
-    assert one.part is not None and effect is not None
-    text = no_exponent(effect_text(measure, effect, unit, say, one.part.bound))  # type: ignore[arg-type]
-    stand_in = f", {say('stand-in')}" if one.stand_in else ""
-    return f"{VERDICT_MARKS[one.verdict]} {text}\n" + say("n = {n}", n=say.integer(effect.n)) + stand_in
+    _, effect = judged_effect(judgement)
+    assert judgement.part is not None and effect is not None
+    text = no_exponent(effect_text(measure, effect, unit, say, judgement.part.bound))  # type: ignore[arg-type]
+    stand_in = f", {say('stand-in')}" if judgement.stand_in else ""
+    return f"{VERDICT_MARKS[judgement.verdict]} {text}\n" + say("n = {n}", n=say.integer(effect.n)) + stand_in
 
 
-def _reach(found: Sequence[Judgement], measure: str, unit: str, metrics: Sequence[Metric]) -> AxisEnds:
+def _reach(judgements: Sequence[Judgement], measure: str, unit: str, metrics: Sequence[Metric]) -> AxisEnds:
     """Return the ends of the axis: all effects, published figures and tolerances, and long intervals in part."""
     scale = 100.0 if measure == "share" else 1.0
     at, ends = [1.0 if measure == "ratio" else 0.0], []
-    for one in found:
+    for one in judgements:
         _, effect = judged_effect(one)
         at += [end for end in one.claim.statement.limits or () if math.isfinite(end)]
         if effect is not None and effect.value is not None:
@@ -96,24 +96,28 @@ def _reach(found: Sequence[Judgement], measure: str, unit: str, metrics: Sequenc
     high = min(max(max(at), *(high for _, high in ends), -math.inf), max(at) + room)
     if measure == "ratio" and min(at) > 0:
         return over(ends, AxisEnds(max(low, 0.7 * min(at)) / 1.04, high * 1.04, log=True))
-    bounded = measure == "level" and min(at) >= 0 and all(_of_amount(one, unit, metrics) for one in found)
+    bounded = measure == "level" and min(at) >= 0 and all(_of_amount(one, unit, metrics) for one in judgements)
     return over(ends, AxisEnds(0.0 if bounded else low - 0.05 * room, high + 0.05 * room), bounded)
 
 
-def _of_amount(one: Judgement, unit: str, metrics: Sequence[Metric]) -> bool:
+def _of_amount(judgement: Judgement, unit: str, metrics: Sequence[Metric]) -> bool:
     """Return whether a claim is on the level of a metric that cannot be below zero."""
-    name = one.claim.statement.metric
+    name = judgement.claim.statement.metric
     return next((each for each in metrics if each.name == name), Metric(name, unit, "neither", "")).non_negative
 
 
-def _published(one: Judgement, measure: str, scale: float) -> Iterator[RowBand | RowDot]:
+def _published(judgement: Judgement, measure: str, scale: float) -> Iterator[RowBand | RowDot]:
     """Yield the published figure and its tolerance; for a level and for "slightly", the range in which it may lie."""
-    published = one.claim.published
-    if limits := one.claim.statement.limits:
+    published = judgement.claim.published
+    if limits := judgement.claim.statement.limits:
         yield RowBand(*limits, 0.16, 0.55)
-    elif one.part is not None and judged_measure(one.claim, one.part) == measure and has_magnitude(one.claim):
-        slight = one.claim.slight is not None  # begins at ×1
-        low, high = (end if math.isfinite(end) or not slight else 1.0 for end in tolerated(one.claim))
+    elif (
+        judgement.part is not None
+        and judged_measure(judgement.claim, judgement.part) == measure
+        and has_magnitude(judgement.claim)
+    ):
+        slight = judgement.claim.slight is not None  # begins at ×1
+        low, high = (end if math.isfinite(end) or not slight else 1.0 for end in tolerated(judgement.claim))
         yield RowBand(low * scale, high * scale, 0.16, 0.55)
         if published is not None and not slight and published.tolerance is not None:
             diamond = {"marker": "D", "color": "white", "mec": GREY, "mew": 1.2, "zorder": 3.5}

@@ -19,6 +19,7 @@ from lastro.figures.text import safe
 from lastro.figures.xy import Look, Plot, PlotAxis, PlotLine, PlotPanel, Whiskers, dots, drawn
 from lastro.stats.intervals import Summary
 from lastro.words.language import Language
+from lastro.words.numbers import margin_text
 from lastro.words.numeric import level_text, why_missing
 from lastro.words.remarks import short, signs
 
@@ -51,7 +52,7 @@ def draw_curve(view: MetricView, curve: Curve, say: Language) -> Figure | None:
         )
         for panel, end in zip(shown, ends, strict=True)
     ]
-    confidence = say.number(f"{100 * view.confidence:g}") + " %"
+    confidence = margin_text(view.confidence, say)
     how = [say("mean with its {confidence} interval and every trial", confidence=confidence)]
     how += [say("lines drawn slightly apart")] if len(looks) > 1 and not all(end.log for end in ends) else []
     arrows = dict.fromkeys(word for end in ends for word in end.words(view.metric.name, say))
@@ -109,10 +110,10 @@ def _axis(curve: Curve, say: Language) -> PlotAxis:
 
 def _ends(panels: Sequence[Panel], view: MetricView) -> AxisEnds:
     """Return the ends of the axis of values, by every trial and interval of some panels."""
-    found = _summaries(panels, view)
+    summaries = _summaries(panels, view)
     values = [point.value for row in _rows(panels) for point in view.of(row).points]
-    intervals = [(s.interval.low, s.interval.high) for s in found if s.interval]
-    return reach(view.metric, values, intervals, [summary.mean for summary in found])
+    intervals = [(s.interval.low, s.interval.high) for s in summaries if s.interval]
+    return reach(view.metric, values, intervals, [summary.mean for summary in summaries])
 
 
 def _items(
@@ -177,13 +178,13 @@ def _legend(
 ) -> Iterator[tuple[str, Look]]:
     """Yield the lines with their n where it is not the usual one, the meaning of marks, and what is missing."""
     for name, look in looks.items():
-        if not (found := _summaries(panels, view, name)):
+        if not (summaries := _summaries(panels, view, name)):
             continue
         label = safe(name or say("the only treatment"), 44)
         if any(line.is_baseline for panel in panels for line in panel.lines if line.name == name):
             label = f"{label} ({say('baseline')})"
         label += signs(mark for row in _rows(panels, name) for mark in view.of(row).marks)
-        low, high = min(s.n for s in found), max(s.n for s in found)
+        low, high = min(s.n for s in summaries), max(s.n for s in summaries)
         if (low, high) != (usual_n, usual_n):
             label += f", n = {say.integer(low)}" + (f"–{say.integer(high)}" if high > low else "")
         yield safe(label, 90), look

@@ -63,13 +63,13 @@ def _panel(
     decision: SlaDecision, number: int, costs: dict[int, tuple[float, float, float]], x: AxisEnds, say: Language
 ) -> PlotPanel:
     level = decision.levels[number]
-    found = {at: odds for at in costs if (odds := decision.choice.odds[at].limits[number]) is not None}
-    whiskers: list[Ends] = [(odds.low, odds.high) for odds in found.values()]
-    y = reach(level.metric, [level.limit, *(odds.mean for odds in found.values())], whiskers)
+    odds_at = {at: odds for at in costs if (odds := decision.choice.odds[at].limits[number]) is not None}
+    whiskers: list[Ends] = [(odds.low, odds.high) for odds in odds_at.values()]
+    y = reach(level.metric, [level.limit, *(odds.mean for odds in odds_at.values())], whiskers)
     items: list[Item] = [PanelRule("y", level.limit, DASHED)]
     front, best = [], None
-    for at in sorted(found, key=lambda at: costs[at][0]):
-        mean = found[at].mean
+    for at in sorted(odds_at, key=lambda at: costs[at][0]):
+        mean = odds_at[at].mean
         if best is None or (mean > best if level.at_least else mean < best):
             front.append((costs[at][0], mean))
             best = mean
@@ -77,8 +77,8 @@ def _panel(
         behind = {"color": FAINT, "linewidth": 1.2, "zorder": 1}
         items.append(PlotLine([cost for cost, _ in front], [mean for _, mean in front], behind))
     numbers = {at: str(position) for position, at in enumerate(costs, 1) if position <= _MOST_NAMED}
-    width_pt = 1.2 if len(found) <= _FEW else 0.5  # many intervals would hide each other
-    for at, odds in found.items():
+    width_pt = 1.2 if len(odds_at) <= _FEW else 0.5  # many intervals would hide each other
+    for at, odds in odds_at.items():
         look = _LOOKS[decision.choice.verdict(at)][1]
         cost, low, high = costs[at]
         items += [

@@ -42,7 +42,7 @@ from lastro.figures.xy import (
     drawn,
 )
 from lastro.words.language import Language
-from lastro.words.numbers import WHY_MISSING
+from lastro.words.numbers import WHY_MISSING, margin_text
 from lastro.words.remarks import short, signs
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def draw_distribution(view: MetricView, say: Language, analysis: MetricAnalysis)
 
 
 def _how_to_read(view: MetricView, grid: _Grid, usual_n: int | None, say: Language) -> Iterator[str]:
-    confidence = say.number(f"{100 * view.confidence:g}") + " %"
+    confidence = margin_text(view.confidence, say)
     yield say("mean with its {confidence} interval, median (thin line) and every trial", confidence=confidence)
     if grid.roles.pooled:
         names = " × ".join(grid.roles.pooled)
@@ -186,8 +186,8 @@ def _explained(analysis: MetricAnalysis, factor: str) -> float:
 
 def _usual_n(grid: _Grid, view: MetricView) -> int | None:
     """Return the n that most places have, written once; None when nothing was measured."""
-    found = Counter(n for rows in grid.at.values() if (n := sum(len(view.of(row).points) for row in rows)))
-    return found.most_common(1)[0][0] if found else None
+    counts = Counter(n for rows in grid.at.values() if (n := sum(len(view.of(row).points) for row in rows)))
+    return counts.most_common(1)[0][0] if counts else None
 
 
 def _baseline_means(view: MetricView) -> dict[int, float]:
@@ -264,10 +264,10 @@ def _place(
 
 def _ends(view: MetricView) -> AxisEnds | None:
     """Return the ends of the axis by every trial and interval; None without any."""
-    found = [cell.summary for cell in view.cells if cell.summary is not None]
+    summaries = [cell.summary for cell in view.cells if cell.summary is not None]
     values = [point.value for cell in view.cells for point in cell.points]
-    intervals = [(each.interval.low, each.interval.high) for each in found if each.interval is not None]
-    return reach(view.metric, values, intervals, [each.mean for each in found]) if values else None
+    intervals = [(each.interval.low, each.interval.high) for each in summaries if each.interval is not None]
+    return reach(view.metric, values, intervals, [each.mean for each in summaries]) if values else None
 
 
 def _legend(view: MetricView, grid: _Grid, say: Language) -> Iterator[tuple[str, Look]]:

@@ -14,7 +14,7 @@ from lastro.figures.scale import AxisEnds, over
 from lastro.figures.style import GREY, PALETTE, metric_title
 from lastro.results.samples import Metric
 from lastro.words.language import Language
-from lastro.words.numbers import VERDICT_MARKS, axis_numbers, no_exponent, ratio_text
+from lastro.words.numbers import VERDICT_MARKS, axis_numbers, margin_text, no_exponent, ratio_text
 from lastro.words.remarks import short, signs_of
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def draw_effects(analysis: MetricAnalysis, say: Language, confidence: float) -> 
         for name, found in itertools.groupby(analysis.effects, key=lambda effect: effect.factor)
         for effects in [list(found)]
     ]
-    percent = say.number(f"{100 * confidence:g}") + " %"
+    percent = margin_text(confidence, say)
     how = say("ratio of means with its {confidence} interval, over the levels of all other factors", confidence=percent)
     corrected = say("hollow: not distinguishable from 1 (corrected)")
     return _drawn(analysis, groups, metric_title(analysis.metric, say), f"{how}; {corrected}", say)
@@ -49,7 +49,7 @@ def draw_interaction(
         (say("{factor} = {level}", factor=interaction.given, level=level), list(found))
         for level, found in itertools.groupby(interaction.effects, key=lambda effect: effect.given[0][1])
     ]
-    percent = say.number(f"{100 * confidence:g}") + " %"
+    percent = margin_text(confidence, say)
     what = say(
         "effect of {shown} (against {reference}) under each {given}",
         shown=interaction.shown, reference=interaction.effects[0].reference, given=interaction.given,

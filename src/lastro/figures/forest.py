@@ -15,7 +15,7 @@ from lastro.figures.scale import AxisEnds, over
 from lastro.figures.style import FAINT, GREY, file_stem, metric_title
 from lastro.words.campaign import titled
 from lastro.words.language import Language
-from lastro.words.numbers import VERDICT_MARKS, no_exponent, ratio_range, ratio_text
+from lastro.words.numbers import VERDICT_MARKS, margin_text, no_exponent, ratio_range, ratio_text
 from lastro.words.pool import place, ratio_on
 
 if TYPE_CHECKING:
@@ -25,24 +25,24 @@ if TYPE_CHECKING:
 _WIDEST = 100.0  # the axis reaches at most from a hundredth to a hundredfold
 
 
-def plans(found: PooledStudy, say: Language) -> Iterator[FigurePlan]:
+def plans(pooled: PooledStudy, say: Language) -> Iterator[FigurePlan]:
     """Yield a forest plot for each metric and factor, some without data; titles say if guests measured."""
-    measured = place(found, say)
-    for at, metric in enumerate(found.metrics):
-        for factor, effects in itertools.groupby(found.of(metric), key=lambda effect: effect.factor):
+    measured = place(pooled, say)
+    for at, metric in enumerate(pooled.metrics):
+        for factor, effects in itertools.groupby(pooled.of(metric), key=lambda effect: effect.factor):
             title = say("Effects of {factor} on {metric}, host by host", factor=factor, metric=metric.name)
-            draw = partial(draw_forest, found, list(effects), say)
+            draw = partial(draw_forest, pooled, list(effects), say)
             name = file_stem("forest", metric.name, factor)
             yield FigurePlan("forest", at, name, titled(title, measured), draw, factor)
 
 
-def draw_forest(found: PooledStudy, effects: Sequence[PooledEffect], say: Language) -> Figure | None:
+def draw_forest(pooled: PooledStudy, effects: Sequence[PooledEffect], say: Language) -> Figure | None:
     """Draw effects of one factor on one metric below each other; None if no host has a ratio."""
     if not any(one.effect for effect in effects for one in effect.hosts):
         return None
     first, ends = effects[0], _ends(effects)
-    rows = [row for effect in effects for row in _rows(found, effect, say)]
-    percent = say.number(f"{100 * found.confidence:g}") + " %"
+    rows = [row for effect in effects for row in _rows(pooled, effect, say)]
+    percent = margin_text(pooled.confidence, say)
     how = [say("dot: one host, with its {confidence} interval", confidence=percent)]
     if any(effect.pooled for effect in effects):
         how.append(say("diamond: mean over hosts, as wide as its interval; grey bar: the ratio on a new host"))
@@ -51,14 +51,14 @@ def draw_forest(found: PooledStudy, effects: Sequence[PooledEffect], say: Langua
     return drawn_rows([panel], title, [*how, *ends.words(first.metric.name, say)], say)
 
 
-def _rows(found: PooledStudy, effect: PooledEffect, say: Language) -> Iterator[FigureRow]:
+def _rows(pooled: PooledStudy, effect: PooledEffect, say: Language) -> Iterator[FigureRow]:
     title = say("{level}, against {reference}", level=effect.level, reference=effect.reference)
     yield FigureRow(title, heading=True)
     for one in effect.hosts:
         ends = None if one.interval is None else (one.interval.low, one.interval.high)
         dot = RowDot(one.ratio, ends, GREY, {"ms": 4.5}, 1.3)
         drawable = one.ratio is not None and ends is not None
-        yield FigureRow(found.hosts[one.host].name, no_exponent(ratio_on(one, say)), [dot] if drawable else [])
+        yield FigureRow(pooled.hosts[one.host].name, no_exponent(ratio_on(one, say)), [dot] if drawable else [])
     mean, new = effect.mean, effect.prediction
     if mean is not None and new is not None:
         words = f"{VERDICT_MARKS[effect.verdict]} {no_exponent(ratio_text(mean, say))}".strip()

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 def draw_milestones(milestones: Milestones, report: CampaignResults, say: Language) -> Figure | None:
     """Draw means with their intervals; None for a study without two such times, or without a valid trial."""
-    found = {view.metric.name: view for view in report.views}
-    views = [found[name] for name in milestones.metrics if name in found]
+    by_name = {view.metric.name: view for view in report.views}
+    views = [by_name[name] for name in milestones.metrics if name in by_name]
     measured = [row for row in report.rows if any(view.of(row).summary for view in views)]
     if len(views) < 2 or not measured:
         return None

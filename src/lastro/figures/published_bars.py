@@ -22,6 +22,7 @@ from lastro.figures.xy import (
     drawn,
 )
 from lastro.words.language import Language
+from lastro.words.numbers import margin_text
 from lastro.words.published import marks_of, side_text, title_of
 
 if TYPE_CHECKING:
@@ -32,32 +33,33 @@ _GROUP = 0.8  # of the distance between two groups, for the bars of one
 _MARK: Look = {"marker": "D", "ms": 4.5, "color": "white", "mec": "black", "mew": 1.1, "zorder": 4, "linestyle": "none"}
 
 
-def draw_bars(found: MatchedBars, confidence: float, say: Language) -> Figure | None:
+def draw_bars(matched: MatchedBars, confidence: float, say: Language) -> Figure | None:
     """Draw the panels beside each other if the longest word fits below its group; None where no bar was measured."""
-    if not any(each.here.mean is not None for panel in found.panels for each in panel.bars):
+    if not any(each.here.mean is not None for panel in matched.panels for each in panel.bars):
         return None
-    n_panels, n_groups = len(found.panels), len(found.figure.groups)
-    texts = [side_text(group, say, short=True) for group in found.figure.groups]
+    n_panels, n_groups = len(matched.panels), len(matched.figure.groups)
+    texts = [side_text(group, say, short=True) for group in matched.figure.groups]
     longest_in = max(em(word) for text in texts for word in text.split()) * SMALL_PT / 72
     fits = longest_in < (page_in() / n_panels - _AXIS_IN) / n_groups
     across = n_panels if fits and not is_narrow() else 1
     room = chars((page_in() / across - _AXIS_IN) / n_groups, SMALL_PT) - 1.5
-    names = " · ".join(dict.fromkeys(name for group in found.figure.groups for name in group))
+    names = " · ".join(dict.fromkeys(name for group in matched.figure.groups for name in group))
     ticks = [(float(at), wrapped(text, room)) for at, text in enumerate(texts)]
     x = PlotAxis(names, -0.6, n_groups - 0.4, ticks=ticks, grid=False)
-    panels = [_panel(panel, x, len(found.figure.bars), say) for panel in found.panels]
-    percent = say.number(f"{100 * confidence:g}") + " %"
-    missing = any(each.here.mean is None for panel in found.panels for each in panel.bars)
+    panels = [_panel(panel, x, len(matched.figure.bars), say) for panel in matched.panels]
+    percent = margin_text(confidence, say)
+    missing = any(each.here.mean is None for panel in matched.panels for each in panel.bars)
     how = [
-        say("bar: mean of this campaign with its {confidence} interval", confidence=percent), _marks_words(found, say),
+        say("bar: mean of this campaign with its {confidence} interval", confidence=percent),
+        _marks_words(matched, say),
         say("missing: not measured here, and the table has the reasons") if missing else "",
     ]  # fmt: skip
-    title, legend = title_of(found.figure.passage, say), list(_legend(found, say))
+    title, legend = title_of(matched.figure.passage, say), list(_legend(matched, say))
     return drawn(Plot(panels, title, how, PlotAxis(), PlotAxis(), 1.8, across, across, legend), say)
 
 
-def _marks_words(found: MatchedBars, say: Language) -> str:
-    marks = [mark for panel in found.panels for mark in marks_of(panel)]
+def _marks_words(matched: MatchedBars, say: Language) -> str:
+    marks = [mark for panel in matched.panels for mark in marks_of(panel)]
     if any(mark.relative for mark in marks):
         return say("diamond: the published ratio or difference, applied to the mean that the source compares with")
     return say("diamond: published") if marks else ""
@@ -80,8 +82,8 @@ def _panel(panel: PublishedPanel, x: PlotAxis, n_bars: int, say: Language) -> Pl
     return PlotPanel(items, x=x, y=y)
 
 
-def _bar(each: PublishedBar, bar: int, at: float, width: float, say: Language) -> Iterator[Item]:
-    mean = each.here.mean
+def _bar(published: PublishedBar, bar: int, at: float, width: float, say: Language) -> Iterator[Item]:
+    mean = published.here.mean
     if mean is None or mean.value is None:
         upright: Look = {"rotation": 90, "ha": "center", "va": "bottom", "fontsize": SMALL_PT}
         yield PlotNote(at, 0, f" {say('missing')}", upright, fraction=None)
@@ -95,20 +97,20 @@ def _filled(bar: int) -> Look:
     return {"facecolor": colour_of(bar), "alpha": 0.75, "linewidth": 0}
 
 
-def _ends(each: PublishedBar) -> Iterator[float]:
+def _ends(published: PublishedBar) -> Iterator[float]:
     """Yield the values that the axis must hold; an interval may reach twice as far as its mean."""
-    mean = each.here.mean
-    if mean is not None and mean.value is not None and each.bar is not None:
+    mean = published.here.mean
+    if mean is not None and mean.value is not None and published.bar is not None:
         yield mean.value
         if mean.interval is not None:
             yield min(mean.interval.high, 2 * abs(mean.value))
-    if each.mark is not None:
-        yield each.mark.value
+    if published.mark is not None:
+        yield published.mark.value
     yield 0.0
 
 
-def _legend(found: MatchedBars, say: Language) -> Iterator[tuple[str, Look]]:
-    for number, side in enumerate(found.figure.bars if any(found.figure.bars) else ()):
+def _legend(matched: MatchedBars, say: Language) -> Iterator[tuple[str, Look]]:
+    for number, side in enumerate(matched.figure.bars if any(matched.figure.bars) else ()):
         yield side_text(side, say), _filled(number)
-    if any(map(marks_of, found.panels)):
+    if any(map(marks_of, matched.panels)):
         yield say("published"), _MARK

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 Trials = list[list[tuple[float, ...]]]  # for each line, for each trial, a value for each second; empty if missing
 
 
-def draw_lines(found: MatchedLines, aligned: AlignedSeries, report: CampaignResults, say: Language) -> Figure | None:
+def draw_lines(matched: MatchedLines, aligned: AlignedSeries, report: CampaignResults, say: Language) -> Figure | None:
     """Draw all panels; None where no line was measured."""
-    figure = found.figure
-    measured = [_trials(found, panel, aligned, report) for panel in figure.panels]
+    figure = matched.figure
+    measured = [_trials(matched, panel, aligned, report) for panel in figure.panels]
     if not any(trials for lines in measured for trials in lines):
         return None
     names = [side_text(side, say) for side in figure.lines]
@@ -40,7 +40,7 @@ def draw_lines(found: MatchedLines, aligned: AlignedSeries, report: CampaignResu
         ]
         n = say("n = {n}", n=say.integer(max(map(len, lines), default=0)))
         missing = [say("missing: {levels}", levels=", ".join(gone))] if gone else []
-        panels.append(PlotPanel([*means, *_marks(found, panel)], [side_text(panel, say), *missing, n]))
+        panels.append(PlotPanel([*means, *_marks(matched, panel)], [side_text(panel, say), *missing, n]))
     # The axis of time holds every line and every published time.
     ends = [len(trials[0]) for lines in measured for trials in lines if trials]
     times = [row.cells[0].value for table in figure.times for row in table.rows]
@@ -50,7 +50,7 @@ def draw_lines(found: MatchedLines, aligned: AlignedSeries, report: CampaignResu
     ]
     how = [
         say("mean of the valid trials; band: minimum and maximum"),
-        say("dashed: published") if found.marks else "",
+        say("dashed: published") if matched.marks else "",
         say("dotted: published") if figure.times else "",
         say("missing: {levels}", levels=", ".join(names[number] for number in everywhere)) if everywhere else "",
     ]
@@ -58,31 +58,31 @@ def draw_lines(found: MatchedLines, aligned: AlignedSeries, report: CampaignResu
     return drawn(Plot(panels, title_of(figure.passage, say), how, x, y, 1.25, ACROSS, legend=legend), say)
 
 
-def _trials(found: MatchedLines, panel: Levels, aligned: AlignedSeries, report: CampaignResults) -> Trials:
+def _trials(matched: MatchedLines, panel: Levels, aligned: AlignedSeries, report: CampaignResults) -> Trials:
     attempts, lines = attempts_of(report, aligned), []
-    for side in found.figure.lines:
-        wanted = {**found.figure.at, **panel, **side}
+    for side in matched.figure.lines:
+        wanted = {**matched.figure.at, **panel, **side}
         own = [
             attempt
             for row in report.rows
             if all(row.treatment.levels.get(name) in levels for name, levels in wanted.items())
             for attempt in attempts.get(row.treatment.index, ())
         ]
-        lines.append(list(counts_of(report, own, aligned).get(found.figure.line, ())) if own else [])
+        lines.append(list(counts_of(report, own, aligned).get(matched.figure.line, ())) if own else [])
     return lines
 
 
-def _marks(found: MatchedLines, panel: Levels) -> Iterator[PanelRule]:
+def _marks(matched: MatchedLines, panel: Levels) -> Iterator[PanelRule]:
     """Yield published levels across a panel, and published times upright, in the colours of their lines."""
-    for mark in found.marks:
+    for mark in matched.marks:
         if _compatible(mark.levels, panel):
-            number = _line_of(mark.levels, found.figure.lines)
+            number = _line_of(mark.levels, matched.figure.lines)
             look: Look = {"color": colour_of(number), "linewidth": 1.0, "linestyle": (4 * number, (4, 4))}
             yield PanelRule("y", mark.value, look)
-    for table in found.figure.times:
+    for table in matched.figure.times:
         for row in table.rows if _compatible(table.at, panel) else ():
             if (at_s := row.cells[0].value) is not None and _compatible(row.at, panel):
-                colour = colour_of(_line_of(row.at, found.figure.lines))
+                colour = colour_of(_line_of(row.at, matched.figure.lines))
                 yield PanelRule("x", at_s, {"color": colour, "linewidth": 1.0, "linestyle": (0, (1, 1.5))})
 
 

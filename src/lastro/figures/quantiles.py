@@ -44,7 +44,7 @@ _NOT_DRAWN_BY_LOAD = N_(
     "generator’s own delay"
 )
 
-Found = Mapping[int, Mapping[str, PooledHistogram]]  # by treatment and name
+PooledByRow = Mapping[int, Mapping[str, PooledHistogram]]  # by treatment and name
 
 
 def draw_quantiles_by_load(shown: QuantilesByLoad, report: CampaignResults, say: Language) -> Figure | None:
@@ -75,7 +75,7 @@ def draw_quantiles_by_load(shown: QuantilesByLoad, report: CampaignResults, say:
 
 
 def _by_load(
-    shown: QuantilesByLoad, found: Mapping[str, PooledHistogram], attempts: Sequence[Attempt]
+    shown: QuantilesByLoad, histograms: Mapping[str, PooledHistogram], attempts: Sequence[Attempt]
 ) -> dict[str, list[tuple[float, float]]]:
     """Return {label of a quantile: (load, value) in the order of the loads}.
 
@@ -83,7 +83,7 @@ def _by_load(
     left out, as in tables: the others are a selection. So is one of which too much may be the generator's."""
     points: dict[str, list[tuple[float, float]]] = {label: [] for label, _ in shown.quantiles}
     for point in shown.points:
-        pool = found.get(point.histogram)
+        pool = histograms.get(point.histogram)
         if pool is None or (load := pool.mean(point.load)) is None:
             continue
         marks = marks_by_metric(attempts, point.metrics)
@@ -91,7 +91,7 @@ def _by_load(
             value = _drawable(pool.histogram, q)
             if value is None or lost_by_its_size(metric, attempts, marks.get(metric, ()), BY_SIZE_OF_POOLED):
                 continue
-            own = found.get(point.own)
+            own = histograms.get(point.own)
             own_value = _drawable(own.histogram, q) if own is not None else None
             if own_value is not None and own_value <= shown.most_own * value:
                 points[label].append((load / shown.load_per_unit, value / shown.per_unit))
@@ -110,8 +110,8 @@ def draw_quantile_curves(shown: QuantileCurves, report: CampaignResults, say: La
     """Draw a line for each treatment, in panels if there are other factors; None without a histogram.
 
     The platform provides the lines where it varies, or else the first factor that does."""
-    found = pooled(report, {shown.histogram, shown.own})
-    drawable = [row for row in report.rows if shown.histogram in found.get(row.treatment.index, {})]
+    histograms = pooled(report, {shown.histogram, shown.own})
+    drawable = [row for row in report.rows if shown.histogram in histograms.get(row.treatment.index, {})]
     if not drawable:
         return None
     varying = [factor.name for factor in report.varying]
@@ -127,7 +127,7 @@ def draw_quantile_curves(shown: QuantileCurves, report: CampaignResults, say: La
             [
                 item
                 for row in rows
-                for item in _curves(found.get(row.treatment.index, {}), shown, looks, _level(row, factor))
+                for item in _curves(histograms.get(row.treatment.index, {}), shown, looks, _level(row, factor))
             ],
             [" · ".join(f"{name} = {level}" for name, level in zip(others, own, strict=True))],
         )
@@ -135,18 +135,18 @@ def draw_quantile_curves(shown: QuantileCurves, report: CampaignResults, say: La
         if any(row in drawable for row in rows)
     ]
     some = say("{n} of {all} combinations", n=_MOST_CURVES, all=len(panels)) if len(panels) > _MOST_CURVES else ""
-    how = [say(shown.how), _trials(drawable, found, shown, say), say(_NOT_DRAWN), some]
+    how = [say(shown.how), _trials(drawable, histograms, shown, say), say(_NOT_DRAWN), some]
     ticks = [(float(nines(q)), say.number(f"{100 * q:.6g}") + " %") for q in _NINES]
     plot = Plot(
         panels[:_MOST_CURVES], say(shown.title, load=shown.load), how,
         PlotAxis(say("fraction of all packets that took no longer"), low=0, ticks=ticks),
         PlotAxis(say(shown.y_axis), log=True), _CURVE_IN.get(len(panels), 1.5),
-        legend=list(_legend(looks, found, shown, say)), legend_title=safe(factor),
+        legend=list(_legend(looks, histograms, shown, say)), legend_title=safe(factor),
     )  # fmt: skip
     return drawn(plot, say)
 
 
-def _trials(drawable: Sequence[Row], found: Found, shown: QuantileCurves, say: Language) -> str:
+def _trials(drawable: Sequence[Row], found: PooledByRow, shown: QuantileCurves, say: Language) -> str:
     """Return of how many trials the histograms are."""
     trials = [len(found[row.treatment.index][shown.histogram].attempts) for row in drawable]
     counts = sorted(trials)
@@ -157,7 +157,7 @@ def _trials(drawable: Sequence[Row], found: Found, shown: QuantileCurves, say: L
 
 
 def _legend(
-    looks: Mapping[str, Look], found: Found, shown: QuantileCurves, say: Language
+    looks: Mapping[str, Look], found: PooledByRow, shown: QuantileCurves, say: Language
 ) -> Iterator[tuple[str, Look]]:
     for level, look in looks.items():
         yield safe(level or say("the only treatment"), 44), look

@@ -1,4 +1,4 @@
-"""The ends of an axis of values, and intervals that do not go beyond them."""
+"""The ends of an axis of values, and intervals that are cut there."""
 
 from __future__ import annotations
 
@@ -66,11 +66,11 @@ def from_zero(found: Iterable[Summary], room: float) -> AxisEnds:
     return over(intervals, AxisEnds(0.0, room * high or 1.0), bounded=True)
 
 
-def over(intervals: Sequence[Ends], found: AxisEnds, bounded: bool = False) -> AxisEnds:
+def over(intervals: Sequence[Ends], ends: AxisEnds, bounded: bool = False) -> AxisEnds:
     """Return the same ends, with the intervals that extend beyond them; if `bounded`, no value can be below 0."""
     cut = bounded and any(low < 0 for low, _ in intervals)
-    beyond = any(high > found.high or (low < found.low and not (bounded and low < 0)) for low, high in intervals)
-    return AxisEnds(found.low, found.high, found.log, cut, beyond)
+    beyond = any(high > ends.high or (low < ends.low and not (bounded and low < 0)) for low, high in intervals)
+    return AxisEnds(ends.low, ends.high, ends.log, cut, beyond)
 
 
 def interval_bars(

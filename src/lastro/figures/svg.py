@@ -35,8 +35,8 @@ def own_ids(svg: str, prefix: str) -> str:
     """Return the figure with unique ids, for a page with several: a clip path in a hidden figure would clip nothing."""
     numbers: dict[str, str] = {}
 
-    def renamed(found: re.Match[str]) -> str:
-        return numbers.setdefault(found[0], f"{prefix}{len(numbers)}")
+    def renamed(match: re.Match[str]) -> str:
+        return numbers.setdefault(match[0], f"{prefix}{len(numbers)}")
 
     return _TAG.sub(lambda tag: _ID.sub(renamed, tag[0]), svg)
 

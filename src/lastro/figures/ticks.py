@@ -106,7 +106,7 @@ def round_numbers(low: float, high: float, log: bool) -> Iterator[list[float]]:
 
 
 def powers(low: float, high: float) -> Iterator[list[float]]:
-    """Yield powers of ten, with 2 and 5 times each, with 3 times each, alone, and only some of them."""
+    """Yield ticks of a logarithmic axis, fewer each time: 1, 2, 5, 10; 1, 3, 10; every power; every second power …"""
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     for steps, each in (((1, 2, 5), 1), ((1, 3), 1), *(((1,), each) for each in range(1, 13))):
         chosen = (step * 10.0**power for power in powers if power % each == 0 for step in steps)

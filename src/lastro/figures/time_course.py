@@ -61,7 +61,7 @@ def draw_course(report: CampaignResults, say: Language, analysis: Analysis) -> F
     clock = _clock(report)
     if clock is None:
         return None
-    last = max(at for moment in report.timeline if (at := clock.at(moment.started_utc)) is not None)
+    last = max(at for moment in report.attempts if (at := clock.at(moment.started_utc)) is not None)
     room = _ROOM * last or 1.0
     x = PlotAxis(
         say("hours since the first trial") if clock.unit_s == 3600 else say("minutes since the first trial"),
@@ -75,13 +75,13 @@ def draw_course(report: CampaignResults, say: Language, analysis: Analysis) -> F
         for at, panel in enumerate((*metrics, *_host_panels(report, clock, say)))
     ]
     invalid = report.progress.n_invalid_attempts
-    how = say("{n} attempts, of which {invalid} invalid (✕)", n=say.integer(len(report.timeline)), invalid=invalid)
+    how = say("{n} attempts, of which {invalid} invalid (✕)", n=say.integer(len(report.attempts)), invalid=invalid)
     trend = say(TREND) if any(len(panel.items) > len(_ZERO) + 1 for panel in metrics) else ""
     return drawn(Plot(panels, how, [trend], x, PlotAxis(), 0.85), say)
 
 
 def _clock(report: CampaignResults) -> _Clock | None:
-    moments = [at for moment in report.timeline if (at := parse_utc(moment.started_utc)) is not None]
+    moments = [at for moment in report.attempts if (at := parse_utc(moment.started_utc)) is not None]
     if not moments:
         return None
     hours = (max(moments) - min(moments)).total_seconds() > 3 * 3600
@@ -131,25 +131,25 @@ def _host_panels(report: CampaignResults, clock: _Clock, say: Language) -> Itera
     """Yield the durations of attempts, and each reading of the host that some attempt has."""
     yield _amounts(
         say("duration of the trial (s)"),
-        [(at, m.duration_s, m.valid) for m in report.timeline if (at := clock.at(m.started_utc)) is not None],
+        [(at, m.duration_s, m.valid) for m in report.attempts if (at := clock.at(m.started_utc)) is not None],
     )
     for name, label in HOST_READINGS.items():
-        found = [
+        amounts = [
             (at, value, attempt.valid)
             for attempt in report.attempts
             if (value := attempt.noted.host.get(name)) is not None and (at := clock.at(attempt.started_utc)) is not None
         ]
-        if found:
-            yield _amounts(say(label), found)
+        if amounts:
+            yield _amounts(say(label), amounts)
 
 
-def _amounts(label: str, found: Sequence[tuple[float, float, bool]]) -> PlotPanel:
+def _amounts(label: str, points: Sequence[tuple[float, float, bool]]) -> PlotPanel:
     """Return a panel from 0 on, in which invalid attempts are crosses."""
-    invalid = [(at, value) for at, value, valid in found if not valid]
+    invalid = [(at, value) for at, value, valid in points if not valid]
     cross: Look = {"linestyle": "none", "marker": "X", "ms": 4.5, "mew": 0, "color": PALETTE[1]}
-    items = [_attempts([(at, value) for at, value, valid in found if valid])]
+    items = [_attempts([(at, value) for at, value, valid in points if valid])]
     items.append(PlotLine([at for at, _ in invalid], [value for _, value in invalid], cross))
-    highest = max(value for _, value, _ in found)
+    highest = max(value for _, value, _ in points)
     return PlotPanel(items, [label], y=PlotAxis(low=0, high=1.12 * highest if highest > 0 else 1.0))
 
 

@@ -37,15 +37,17 @@ def topology_picture(title: str, how: str, topology: Topology, known: Mapping[st
 
 def draw_shown(report: CampaignResults, say: Language) -> Figure | None:
     """Draw the topology of the baseline, with the factors of the study; None if no valid trial recorded a topology."""
-    found = shown(report)
-    if found is None:
+    drawn_topology = shown(report)
+    if drawn_topology is None:
         return None
-    levels = [f"{name} = {level}" for name, level in found.treatment.levels.items()]
+    levels = [f"{name} = {level}" for name, level in drawn_topology.treatment.levels.items()]
     varied = [f"{factor.name} ({', '.join(map(str, factor.levels))})" for factor in report.varying]
-    how = [say("trial {trial}: {levels}", trial=found.found.trial, levels=", ".join(levels))]
+    how = [say("trial {trial}: {levels}", trial=drawn_topology.recorded.trial, levels=", ".join(levels))]
     how += [say("the study varies {factors}", factors="; ".join(varied))] if varied else []
     title = say("What a trial consisted of")
-    return draw_topology(found.found.topology, title, how, versions(report.provenance), say, found.others)
+    return draw_topology(
+        drawn_topology.recorded.topology, title, how, versions(report.provenance), say, drawn_topology.others
+    )
 
 
 def draw_topology(

@@ -65,20 +65,15 @@ class Whiskers:
 
 @dataclass(frozen=True, slots=True)
 class PlotBar:
-    """A bar between two ends along one axis; `at` is its middle on the other. Its look is that of a patch."""
+    """An upright bar between two ends; `at` is its middle on the other axis. Its look is that of a patch."""
 
     at: float
     ends: Ends
     width: float
     look: Look
-    along: Literal["x", "y"] = "y"
 
     def draw(self, axes: Axes) -> None:
-        low, length = self.ends[0], self.ends[1] - self.ends[0]
-        if self.along == "y":
-            axes.bar(self.at, length, self.width, bottom=low, **self.look)
-        else:
-            axes.barh(self.at, length, self.width, left=low, **self.look)
+        axes.bar(self.at, self.ends[1] - self.ends[0], self.width, bottom=self.ends[0], **self.look)
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ class Exchange:
 class _Block:
     """The exchanges of a block. From `alone_s` on, the host works on without them: a process was started there."""
 
-    found: list[Exchange] = field(default_factory=list)
+    exchanges: list[Exchange] = field(default_factory=list)
     alone_s: float | None = None
 
 
@@ -53,7 +53,7 @@ class Exchanges:
     def add(self, exchange: Exchange) -> None:
         self._latest = exchange
         for block in list(self._blocks):
-            block.found.append(exchange)
+            block.exchanges.append(exchange)
 
     def add_end(self, sent_s: float) -> None:
         """Record the end of a process that was told at `sent_s` to end. The host itself did not time it."""
@@ -74,11 +74,11 @@ class Exchanges:
         finally:
             ended_s = time.monotonic()
             self._blocks.remove(block)
-        found = block.found or [exchange()]
+        found = block.exchanges or [exchange()]
         until_s = ended_s if block.alone_s is None else block.alone_s
         span.began_s = min(each.work_began_s for each in found)
         span.ended_s = max(each.work_ended_s for each in found)
-        span.took_s = ended_s - began_s - waited_s(each for each in block.found if each.received_s <= until_s)
+        span.took_s = ended_s - began_s - waited_s(each for each in block.exchanges if each.received_s <= until_s)
 
 
 def waited_s(exchanges: Iterable[Exchange]) -> float:

@@ -74,8 +74,8 @@ class RemoteFiles(Files):
         return {int(pid) for pid in self._ask(_PIDS, groups).split()} if groups else set()
 
     def owned_pids(self, token: str) -> set[int]:
-        found = self._ask(f"{_OWNED.format(mark=_mark(token))}; :", [])
-        return {int(path.split("/")[2]) for path in found.split()}
+        output = self._ask(f"{_OWNED.format(mark=_mark(token))}; :", [])
+        return {int(path.split("/")[2]) for path in output.split()}
 
     def threads(self, token: str, groups: Sequence[str], apart: Sequence[str]) -> dict[int, tuple[int, int]]:
         words = [f"{OWNER_VARIABLE}={token}", str(len(groups)), *groups, *apart]
@@ -84,8 +84,8 @@ class RemoteFiles(Files):
 
     def end_owned(self, token: str) -> set[int]:
         mark = _mark(token)
-        found = self._ask(_END_OWNED.format(look=_OWNED.format(mark=mark), mark=mark), [])
-        return {int(pid) for pid in found.split()}
+        output = self._ask(_END_OWNED.format(look=_OWNED.format(mark=mark), mark=mark), [])
+        return {int(pid) for pid in output.split()}
 
     def end_below(self, groups: Sequence[str]) -> None:
         if groups:

@@ -96,13 +96,15 @@ class Shell:
         self._late = f"its login shell did not start within {_START_S:g} s; start-up files, such as ~/.bashrc, delay it"
         ready = secrets.token_hex(8)
         self._send((_OPEN % (shlex.quote(_PERL.read_text(encoding="utf-8")), ready, ready)).encode())
-        words = self._said(ready)
+        words = self._words_after(ready)
         self._take_spent(words[:4])
         self.servers = frozenset(words[4:])
         self._late = "no answer"
 
-    def _said(self, ready: str) -> list[str]:
-        """Return the words after `ready` on its line; a login may print a greeting before. Raises: Lost, Unfit."""
+    def _words_after(self, ready: str) -> list[str]:
+        """Return the words after `ready` on its line; a login may print a greeting before.
+
+        Raises: ShellLost, UnfitForShell."""
         deadline_s = time.monotonic() + _START_S
         while not (line := self._line(deadline_s).decode(errors="replace")).startswith(f"{ready} "):
             pass
@@ -117,12 +119,12 @@ class Shell:
     ) -> Answer:
         """Return the answer to a command. One that takes longer than `timeout_s` is killed, and has the exit code 137.
 
-        `environment` replaces that of the login. Raises: Lost when there is no answer in time."""
+        `environment` replaces that of the login. Raises: ShellLost when there is no answer in time."""
         variables = [f"{name}={value}" for name, value in (environment or {}).items()]
         return self._call("run", [str(len(variables)), *variables, *argv], stdin, timeout_s)
 
     def ask(self, query: Query, words: Sequence[str], stdin: bytes | None, timeout_s: float) -> Answer:
-        """Answer a query. Raises: Lost."""
+        """Answer a query. Raises: ShellLost."""
         return self._call("perl", [query, *words], stdin, timeout_s)
 
     def _call(self, kind: str, words: Sequence[str], stdin: bytes | None, timeout_s: float) -> Answer:
@@ -170,20 +172,20 @@ class Shell:
 
     def _line(self, deadline_s: float) -> bytes:
         while b"\n" not in self._unread:
-            self._unread += self._more(deadline_s)
+            self._unread += self._read_more(deadline_s)
         line, _, self._unread = self._unread.partition(b"\n")
         return line
 
     def _bytes(self, n: int, deadline_s: float) -> bytes:
         parts, have = [self._unread], len(self._unread)
         while have < n:
-            parts.append(self._more(deadline_s))
+            parts.append(self._read_more(deadline_s))
             have += len(parts[-1])
         whole = b"".join(parts)
         self._unread = whole[n:]
         return whole[:n]
 
-    def _more(self, deadline_s: float) -> bytes:
+    def _read_more(self, deadline_s: float) -> bytes:
         assert self._process.stdout is not None
         if not select.select([self._process.stdout], [], [], max(0.0, deadline_s - time.monotonic()))[0]:
             raise ShellLost(self._late)
@@ -219,12 +221,12 @@ class Shells:
         return sorted({server for shell in list(self._every) for server in shell.servers})
 
     def open(self, least: int) -> None:
-        """Have at least this number of idle shells. Raises: Lost, Unfit."""
+        """Have at least this number of idle shells. Raises: ShellLost, UnfitForShell."""
         missing = least - len(self._idle)
-        for future in all_of([lambda: self._idle.append(self._made())] * missing, missing) if missing > 0 else ():
+        for future in all_of([lambda: self._idle.append(self._new_shell())] * missing, missing) if missing > 0 else ():
             future.result()
 
-    def _made(self) -> Shell:
+    def _new_shell(self) -> Shell:
         socket, command = self._start()
         shell = Shell(command, lambda: self._release(socket))
         with self._turn:
@@ -232,10 +234,10 @@ class Shells:
         return shell
 
     def call(self, wanted: Callable[[Shell], Answer]) -> Answer:
-        """Use an idle shell, or a new one. Raises: Lost, Unfit."""
+        """Use an idle shell, or a new one. Raises: ShellLost, UnfitForShell."""
         with self._turn:
             shell = self._idle.pop() if self._idle else None
-        shell = shell or self._made()
+        shell = shell or self._new_shell()
         try:
             answer = wanted(shell)
         except BaseException:  # the shell's state is now unknown

@@ -103,8 +103,8 @@ class ActivityReading:
             for pid, process in self.processes.items()
             if pid not in own and pid in before.processes and before.processes[pid].name == process.name
         ]
-        found = max(used, key=lambda each: each[1], default=None)
-        return found if found and found[1] > 0 else None
+        most_used = max(used, key=lambda each: each[1], default=None)
+        return most_used if most_used and most_used[1] > 0 else None
 
     def foreign_user_s(self, before: ActivityReading, own: Collection[int], own_s: float) -> float:
         """Return the seconds in user mode since `before` of all processes that are not in `own`.

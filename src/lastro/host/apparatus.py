@@ -57,16 +57,18 @@ class ApparatusWitness:
 
     @contextmanager
     def watching(self, by_messages: int = 0, idle_per_s: float = 0.0) -> Iterator[None]:
-        """Add the window of the block, unless the block fails. The arguments are the wake-ups that are expected in it:
-        by the messages that begin and end it, and by timers in a second."""
+        """Add the window of the block, unless the block fails.
+
+        The arguments are the expected wake-ups: by the messages that begin and end the block, and by timers in each
+        second."""
         kills, before = self._kills(), self._threads()
         began_s = time.monotonic()
         yield
         elapsed_s = time.monotonic() - began_s
         killed = self._kills() - kills
-        found = _window(before, self._threads(killed > 0), elapsed_s)
+        window = _window(before, self._threads(killed > 0), elapsed_s)
         expected = by_messages + idle_per_s * elapsed_s
-        self.apparatus.windows.append(replace(found, expected=expected, killed=killed))
+        self.apparatus.windows.append(replace(window, expected=expected, killed=killed))
 
     def _kills(self) -> int:
         return self.groups.memory_kills(self.apparatus.instances) if self.daemon else 0

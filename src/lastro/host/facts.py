@@ -92,7 +92,7 @@ def machine(host: Host) -> dict[str, Any]:
             return otherwise
 
     memory = parsed("memory", meminfo, _MEMORY, dict[str, int]())
-    found = {
+    chapter = {
         "hostname": seen[_HOSTNAME],
         "kernel": seen[_KERNEL],
         "distribution": parsed("distribution", _distribution, _OS, ""),
@@ -101,9 +101,9 @@ def machine(host: Host) -> dict[str, Any]:
         "memory_bytes": memory.get("MemTotal", 0),
         "swap_bytes": memory.get("SwapTotal", 0),
     }
-    if found.get("cpu_model") == "":
-        found["cpu_model"] = seen[_ARCHITECTURE] or "unknown"
-    return {"host": found, **({"not_read": problems} if problems else {})}
+    if chapter.get("cpu_model") == "":
+        chapter["cpu_model"] = seen[_ARCHITECTURE] or "unknown"
+    return {"host": chapter, **({"not_read": problems} if problems else {})}
 
 
 def controller() -> dict[str, str]:
@@ -242,8 +242,8 @@ def isolation(host: Host) -> dict[str, Any]:
 
 def _texts(host: Host, *paths: str) -> dict[str, str]:
     """Return the text of each file, read in one query; empty for a file that cannot be read."""
-    found = host.view.read(paths)
-    return {path: found.get(path, "").strip() for path in paths}
+    texts = host.view.read(paths)
+    return {path: texts.get(path, "").strip() for path in paths}
 
 
 def offloads(host: Host, netns: str, link: str) -> dict[str, str]:

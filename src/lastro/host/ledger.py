@@ -251,26 +251,30 @@ def session(
         if not beside:
             for place in (state, HOST_LOCK):
                 stack.enter_context(lock(place, purpose, wait))
-            _whole(ledger.clean)
+            _complete(ledger.clean)
         token = secrets.token_hex(3)
         yield stack.enter_context(opened(Session(ledger, token, LocalHost(token)), purpose))
 
 
 @contextmanager
-def opened(held: Session, purpose: str) -> Iterator[Session]:
+def opened(session: Session, purpose: str) -> Iterator[Session]:
     """Register a session in its ledger, with the objects that every session owns, inside the block."""
     with ExitStack() as stack:
-        stack.callback(_whole, held.end)
-        held.ledger.open_session(held.token, purpose)
-        if not mounts_below(held.host, str(NETNS_DIR)):
-            stack.enter_context(held.owned("netns-dir", str(NETNS_DIR)))
+        stack.callback(_complete, session.end)
+        session.ledger.open_session(session.token, purpose)
+        if not mounts_below(session.host, str(NETNS_DIR)):
+            stack.enter_context(session.owned("netns-dir", str(NETNS_DIR)))
         # These three hold all of an instance except its network: removing them ends containers and frees their mounts.
-        for kind, name in (("directory", held.run_dir), ("directory", held.scratch_dir), ("cgroup", held.cgroup)):
-            stack.enter_context(held.owned(kind, str(name)))
-        stack.callback(_end_processes, held.host, held.token)
-        stack.callback(_reached, held.host)
-        held.host.run(["mkdir", "-p", str(held.run_dir), str(held.scratch_dir)])
-        yield held
+        for kind, name in (
+            ("directory", session.run_dir),
+            ("directory", session.scratch_dir),
+            ("cgroup", session.cgroup),
+        ):
+            stack.enter_context(session.owned(kind, str(name)))
+        stack.callback(_end_processes, session.host, session.token)
+        stack.callback(_reached, session.host)
+        session.host.run(["mkdir", "-p", str(session.run_dir), str(session.scratch_dir)])
+        yield session
 
 
 def _reached(host: Host) -> None:
@@ -279,7 +283,7 @@ def _reached(host: Host) -> None:
         host.recover()
 
 
-def _whole(clean_up: Callable[[], object]) -> None:
+def _complete(clean_up: Callable[[], object]) -> None:
     """Complete a clean-up despite Ctrl-C: run it again from the start without interruption, and only then raise."""
     try:
         clean_up()

@@ -89,7 +89,7 @@ def lock(state: Path, purpose: str, wait: OnWait | None = None) -> Iterator[None
     with opened as file:
         if wait is None:
             before = _waiting(state)
-            if before or not _taken(file):
+            if before or not _try_lock(file):
                 first = holder(state) or (before[0][1] if before else None)
                 raise HostBusy(
                     f"this host is in use by {first.text if first else 'another Lastro'}",
@@ -124,7 +124,7 @@ def _written_in(state: Path) -> Iterator[None]:
         ) from error
 
 
-def _taken(file: FileIO) -> bool:
+def _try_lock(file: FileIO) -> bool:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -141,7 +141,7 @@ def _queue(state: Path, me: LockHolder, file: FileIO, on_wait: OnWait) -> None:
     try:
         while True:
             ahead = [other for path, other in _waiting(state) if path.name < ticket.name]
-            if not ahead and _taken(file):
+            if not ahead and _try_lock(file):
                 return
             on_wait(holder(state), len(ahead))
             time.sleep(_POLL_S)

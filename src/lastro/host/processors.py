@@ -33,10 +33,10 @@ def shared_cores(host: Host, usable: Sequence[int], *, virtual: bool, calibrate:
     siblings = _siblings(host, usable)
     if siblings or (siblings is not None and not virtual) or len(usable) < 2:
         return {"shared": siblings or [], "known_by": UNKNOWN if siblings is None else TOPOLOGY}
-    if not (found := _calibrated(host, usable) if calibrate else {}):
+    if not (speeds_beside := _calibrated(host, usable) if calibrate else {}):
         return {"shared": [], "known_by": UNKNOWN}
-    shared = [f"{usable[0]},{cpu}" for cpu, speed in found.items() if speed < SHARED_BELOW]
-    beside = {str(cpu): speed for cpu, speed in found.items()}
+    shared = [f"{usable[0]},{cpu}" for cpu, speed in speeds_beside.items() if speed < SHARED_BELOW]
+    beside = {str(cpu): speed for cpu, speed in speeds_beside.items()}
     return {"shared": shared, "known_by": CALIBRATION, "speed_beside": beside}
 
 
@@ -66,7 +66,7 @@ def speeds(text: str) -> dict[int, float]:
     """Return the best speed beside each other CPU, as a fraction of the best one alone, from the program's output."""
     best: dict[str, float] = {}
     for line in text.splitlines():
-        if found := _LINE.fullmatch(line):
-            best[found[1]] = max(best.get(found[1], 0.0), float(found[2]))
+        if match := _LINE.fullmatch(line):
+            best[match[1]] = max(best.get(match[1], 0.0), float(match[2]))
     alone = best.pop("alone", 0.0)
     return {int(cpu): round(rate / alone, 2) for cpu, rate in best.items()} if alone else {}

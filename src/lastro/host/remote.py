@@ -57,7 +57,7 @@ def remote_session(
         stack.callback(host.close)
         host.connect()
         close_to_others(host, Path(reach.state), host.run_root)
-        stack.enter_context(_held(host, ledger, token, purpose, wait))
+        stack.enter_context(_hold(host, ledger, token, purpose, wait))
         ledger.clean(host, Path(reach.state))
         with _original_error(), opened(Session(ledger, token, host, Path(reach.state)), purpose) as held:
             yield held
@@ -78,7 +78,7 @@ def _original_error() -> Iterator[None]:
 
 
 @contextmanager
-def _held(host: SshHost, ledger: Ledger, token: str, purpose: str, wait: OnWait | None) -> Iterator[None]:
+def _hold(host: SshHost, ledger: Ledger, token: str, purpose: str, wait: OnWait | None) -> Iterator[None]:
     """Hold the host's locks, which are freed as soon as sshd there notices that the connection is gone.
 
     With an unplugged cable, sshd may not notice for hours. So the process that holds the locks is recorded in the
@@ -164,7 +164,7 @@ def _cleaned(reach: SshTarget, ledger: Ledger) -> list[OwnedObject]:
         host = SshHost(reach, Path(sockets), token)
         with closing(host):
             host.connect()
-            with _held(host, ledger, token, "lastro clean", wait=None):
+            with _hold(host, ledger, token, "lastro clean", wait=None):
                 return ledger.clean(host, Path(reach.state))
 
 

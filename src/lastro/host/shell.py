@@ -1,4 +1,4 @@
-"""Values in scripts for sh, none of which the shell takes for anything else than itself."""
+"""Quoting of values in scripts for sh."""
 
 from __future__ import annotations
 

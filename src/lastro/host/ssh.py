@@ -262,10 +262,10 @@ class SshHost(Host):
             raise WriteFailed(path, text, error.stderr.strip().rpartition(": ")[2] or "no reason given") from error
 
     def read_text(self, path: str) -> str:
-        found = self.view.read([path])
-        if path not in found:
+        texts = self.view.read([path])
+        if path not in texts:
             raise FileNotFoundError(f"{path} cannot be read on {self.name}")
-        return found[path]
+        return texts[path]
 
     def send(self, file: Path, path: str, timeout_s: float = 1800.0) -> None:
         """Copy a file to the host; it gets its name only when it is complete. Raises: WriteFailed."""

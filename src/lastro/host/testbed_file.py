@@ -260,10 +260,12 @@ def read_testbed(document: dict[str, Any], problems: Problems, shape: type[Testb
 
     Raises: StudyError when its tables, keys or types do not match the shape."""
     if document.get("kind") == GUEST:
-        found = read_shape(document, problems, GuestShape)
+        shape_read = read_shape(document, problems, GuestShape)
         below = problems.below
-        plans = {name: _guest(found, table, below("guests", name), name) for name, table in found.guests.items()}
-        return TestbedFile({}, problems.file, None if plans else _guest(found, found, problems), plans)
+        plans = {
+            name: _guest(shape_read, table, below("guests", name), name) for name, table in shape_read.guests.items()
+        }
+        return TestbedFile({}, problems.file, None if plans else _guest(shape_read, shape_read, problems), plans)
     return TestbedFile(read_shape(document, problems, shape).plans(problems), problems.file)
 
 

@@ -76,7 +76,7 @@ class Kernel:
 
     @property
     def modules_disk(self) -> Path:
-        """The disk with the directory of its release in /lib/modules; only of a kernel that was made with one."""
+        """The disk with the modules of the kernel, /lib/modules/RELEASE; some kernels have none."""
         return self.directory / "modules.img"
 
     @property

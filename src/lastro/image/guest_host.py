@@ -149,8 +149,8 @@ def docker_profile(dockerd: Path) -> str:
         program = dockerd.read_bytes()
     except OSError:
         return ""
-    found = re.search(rb"\nprofile \{\{\.Name\}\} flags=.*?\n\}\n", program, re.DOTALL)
-    text = found[0].decode(errors="replace") if found else ""
+    profile = re.search(rb"\nprofile \{\{\.Name\}\} flags=.*?\n\}\n", program, re.DOTALL)
+    text = profile[0].decode(errors="replace") if profile else ""
     text = re.sub(
         r"\{\{range \$value := \.InnerImports\}\}.*?\{\{end\}\}", "#include <abstractions/base>", text, flags=re.DOTALL
     )

@@ -68,8 +68,8 @@ def modules_hook(kernel: str) -> str:
 
 def start_of(hypervisor: str) -> str:
     """Return the script that starts the daemons of a hypervisor; empty for a guest without one."""
-    found = HYPERVISORS.get(hypervisor)
-    return Path(__file__).with_name(found.start).read_text(encoding="utf-8") if found else ""
+    start = HYPERVISORS.get(hypervisor)
+    return Path(__file__).with_name(start.start).read_text(encoding="utf-8") if start else ""
 
 
 def ensure_xen(userland: Image, store: Path) -> Path:

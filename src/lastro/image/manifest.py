@@ -58,7 +58,7 @@ def check(image: Image, tree: Path, host: Host, *, first_id: int = 0) -> None:
     """Compare a tree on a host with the image's tar on this host. `first_id` is the owner where the image has 0.
 
     Raises: ImageError when they differ."""
-    wanted, found = _wanted(image), _found(host.view.described(str(tree)), first_id)
+    wanted, found = _wanted(image), _entries_of(host.view.described(str(tree)), first_id)
     differing = sorted(path for path in wanted.keys() | found.keys() if wanted.get(path) != found.get(path))
     _refuse(tree, host, [_difference(path, wanted, found) for path in differing])
 
@@ -112,8 +112,8 @@ def _file(image: Image) -> Path:
 
 
 def _identity(tar: Path) -> list[int]:
-    found = tar.stat()
-    return [found.st_size, found.st_mtime_ns]
+    status = tar.stat()
+    return [status.st_size, status.st_mtime_ns]
 
 
 def _require_digest(image: Image) -> None:
@@ -140,7 +140,7 @@ def _of_tar(tar: Path) -> dict[str, str]:
     return entries
 
 
-def _found(described: str, first_id: int) -> dict[str, str]:
+def _entries_of(described: str, first_id: int) -> dict[str, str]:
     """Parse the description of a tree that `find` printed."""
     entries = {}
     for line in described.split("\0")[:-1]:
@@ -155,8 +155,8 @@ def _entry(kind: str, mode: str, uid: int, gid: int, size: int, time_s: float, t
     return f"{kind} {mode} {uid}:{gid} {size if kind == 'f' else 0} {int(time_s)} {target}".rstrip()
 
 
-def _difference(path: str, wanted: Entries, found: Entries) -> str:
+def _difference(path: str, wanted: Entries, entries: Entries) -> str:
     name = ascii(f"/{path}")
     if path not in wanted:
         return f"{name} was added"
-    return f"{name} is missing" if path not in found else f"{name} is '{found[path]}' and was '{wanted[path]}'"
+    return f"{name} is missing" if path not in entries else f"{name} is '{entries[path]}' and was '{wanted[path]}'"

@@ -83,8 +83,8 @@ def snapshot_in(tree: Path) -> str:
         sources = (tree / "etc/apt/sources.list").read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         return ""
-    found = re.search(r"^deb .*/debian/(\d{8}T\d{6}Z)/? ", sources, re.MULTILINE)
-    return found[1] if found else ""
+    match = re.search(r"^deb .*/debian/(\d{8}T\d{6}Z)/? ", sources, re.MULTILINE)
+    return match[1] if match else ""
 
 
 def mmdebstrap(

@@ -48,7 +48,10 @@ def due_times(sent_ns: Times, period_ns: float, gaps: bool, slack_ns: tuple[floa
 
 
 def _slope(places: Times, early_ns: Times, low: float, high: float) -> float:
-    """Return the correction of the period with which the packets on time are the most alike."""
+    """Return how much longer than its nominal value the period is, in nanoseconds, from `low` to `high`.
+
+    With the right period, the packets that were sent on time are the closest to their schedule: the shortest interval
+    that holds their deviations is the narrowest."""
     best, every = (low + high) / 2, math.ceil(len(places) / _ENOUGH)
     places, early_ns = places[::every], early_ns[::every]
     rounds = math.ceil(math.log10(max(1.0, (high - low) * float(places[-1]) / _CLOSE_NS)))
@@ -78,10 +81,10 @@ def _places(turns: Times, slack: float) -> Times:
     place before it, which is too high if it is late by more than a period. But no two packets have the same place, so a
     burst that catches up is numbered from its end."""
     windows = [turns[start : start + _WINDOW] for start in range(0, len(turns), _WINDOW)]
-    found = [_phase(window) for window in windows]
-    likeness = np.array([each for _, each in found])
+    of_windows = [_phase(window) for window in windows]
+    likeness = np.array([each for _, each in of_windows])
     alike = likeness >= min(_ALIKE, likeness.max())  # in a burst that catches up, phases are not alike
-    phases = np.unwrap(np.array([phase for phase, _ in found])[alike], period=1.0)
+    phases = np.unwrap(np.array([phase for phase, _ in of_windows])[alike], period=1.0)
     middles = np.array([window.mean() for window in windows])[alike]
     drift = float(np.clip(np.polyfit(middles, phases, 1)[0], -slack, slack)) if len(phases) > 1 else 0.0
     steady = turns - drift * turns

@@ -41,10 +41,10 @@ def report(text: str) -> SysbenchResult:
 
 def field(text: str, what: str, pattern: str) -> float:
     """Return the one number that a pattern finds in a report. Raises: InstrumentError unless there is exactly one."""
-    found = re.findall(pattern, text, re.ASCII | re.MULTILINE)
-    if len(found) != 1:
-        raise InstrumentError(f"sysbench printed its {what} {len(found)} times: …{text[-80:]!r}")
-    return float(found[0])
+    matches = re.findall(pattern, text, re.ASCII | re.MULTILINE)
+    if len(matches) != 1:
+        raise InstrumentError(f"sysbench printed its {what} {len(matches)} times: …{text[-80:]!r}")
+    return float(matches[0])
 
 
 def limits(chosen: Mapping[str, Level]) -> list[str]:

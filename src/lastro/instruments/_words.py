@@ -31,13 +31,13 @@ def numbers(lines: dict[str, list[list[str]]], name: str) -> list[float]:
 
 def number(lines: dict[str, list[list[str]]], name: str) -> float:
     """Return the only number of the only line with this name. Raises: InstrumentError."""
-    found = numbers(lines, name)
-    if len(found) != 1:
-        raise InstrumentError(f"the report has {len(found)} numbers in line '{name}' instead of one")
-    return found[0]
+    numbers_read = numbers(lines, name)
+    if len(numbers_read) != 1:
+        raise InstrumentError(f"the report has {len(numbers_read)} numbers in line '{name}' instead of one")
+    return numbers_read[0]
 
 
-def whole(name: str, words: Sequence[str], n: int) -> list[int]:
+def whole_numbers(name: str, words: Sequence[str], n: int) -> list[int]:
     """Convert words to `n` whole numbers. Raises: InstrumentError."""
     if len(words) != n or not all(word.isascii() and word.isdigit() and len(word) < _MOST_CHARS for word in words):
         raise InstrumentError(f"the report has an invalid line '{name} {' '.join(words)[:80]}'")

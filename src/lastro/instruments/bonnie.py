@@ -150,7 +150,7 @@ def columns(text: str) -> list[str]:
 
 def rates(cells: list[str]) -> dict[str, float]:
     """Return the reported rates by metric, in Bonnie++'s own units."""
-    return {name: found for name, at in _PLACES.items() if (found := rate(cells, at)) is not None}
+    return {name: rates_read for name, at in _PLACES.items() if (rates_read := rate(cells, at)) is not None}
 
 
 def rate(cells: list[str], at: int) -> float | None:

@@ -108,15 +108,15 @@ class Gzip(Workload):
         reading = with_host_time(reading, timed, "gzip_rate")
         return with_caches(reading, self.size, False, instance, apart=self.past_caches)
 
-    def judged(self, host_s: float | None, seen: str) -> Reading:
+    def judged(self, host_s: float | None, output: str) -> Reading:
         """Judge the compressed file by its size and its last bytes. Source: RFC 1952, section 2.3.1."""
         try:
-            compressed, *tail = (int(word) for word in seen.split())
+            compressed, *tail = (int(word) for word in output.split())
             trailer = bytes(tail)
         except ValueError:
-            raise InstrumentError(f"gzip's result cannot be read: {seen[:80]!r}") from None
+            raise InstrumentError(f"gzip's result cannot be read: {output[:80]!r}") from None
         if len(trailer) != 8:
-            raise InstrumentError(f"gzip's result has no trailer: {seen[:80]!r}")
+            raise InstrumentError(f"gzip's result has no trailer: {output[:80]!r}")
         positive("the compressed size", compressed)
         crc, length = (int.from_bytes(trailer[place : place + 4], "little") for place in (0, 4))
         reasons: tuple[str, ...] = ()

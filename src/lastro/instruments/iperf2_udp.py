@@ -57,10 +57,10 @@ class Iperf2Udp(UdpLoad):
 
 def _total(side: str, text: str) -> tuple[float, int, str]:
     """Return (seconds, bytes, the rest of the line) from the only line of totals."""
-    found = _TOTAL.findall(text)
-    if len(found) != 1:
-        raise InstrumentError(f"iperf printed {len(found)} totals of its {side}: …{text[-80:]!r}")
-    begin_s, end_s, n_bytes, rate_bps, rest = found[0]
+    totals = _TOTAL.findall(text)
+    if len(totals) != 1:
+        raise InstrumentError(f"iperf printed {len(totals)} totals of its {side}: …{text[-80:]!r}")
+    begin_s, end_s, n_bytes, rate_bps, rest = totals[0]
     seconds = float(end_s) - float(begin_s)
     if seconds <= 0 or abs(int(rate_bps) * seconds - 8 * int(n_bytes)) > 8 * _ROUNDING * int(n_bytes) + 8:
         raise InstrumentError(f"iperf's {side} counts {n_bytes} bytes in {seconds:g} s but reports {rate_bps} bits/s")

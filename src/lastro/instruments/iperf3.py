@@ -36,8 +36,8 @@ def parse(text: str, returncode: int, error_text: str, argv: Sequence[str]) -> d
     except (ValueError, RecursionError):
         if returncode != 0:
             raise CommandFailed(argv, returncode, error_text or text) from None
-        if found := _NO_NUMBER.search(text):
-            raise InstrumentError(f"iperf3 reports {found[1]} as {found[2]}, which is not a number") from None
+        if match := _NO_NUMBER.search(text):
+            raise InstrumentError(f"iperf3 reports {match[1]} as {match[2]}, which is not a number") from None
         raise InstrumentError(f"iperf3 printed no JSON: {text[:80]!r}") from None
     if not isinstance(report, dict):
         raise InstrumentError(f"iperf3 printed {text[:80]!r} instead of a report")

@@ -108,7 +108,7 @@ class Jmeter(HttpLoad):
         rows = [_row(row) for row in _table(text)]
         shares = _jmeter_plan.shares(load)
         for warm_up, requests in ((True, load.warm_up), (False, load.requests)):
-            _whole([row for row in rows if row.warm_up is warm_up], shares, requests)
+            _require_all_requests([row for row in rows if row.warm_up is warm_up], shares, requests)
         reading = http_load.read("", [row.sample for row in rows if not row.warm_up], load.page)
         early = Counter(row.sample.wrong for row in rows if row.warm_up and row.sample.wrong)
         if early:
@@ -175,14 +175,14 @@ def _whole_number(name: str, word: str) -> float:
     return float(word)
 
 
-def _whole(rows: Sequence[_Row], shares: Sequence[tuple[Endpoint | None, int]], requests: int) -> None:
+def _require_all_requests(rows: Sequence[_Row], shares: Sequence[tuple[Endpoint | None, int]], requests: int) -> None:
     """Check that every client of every proxy sent all of its requests. Raises: InstrumentError if one did not."""
-    found = Counter((row.group, row.sample.client) for row in rows)
-    clients = Counter(group for group, _ in found)
+    counts = Counter((row.group, row.sample.client) for row in rows)
+    clients = Counter(group for group, _ in counts)
     warm_up = bool(rows) and rows[0].warm_up
     wanted = {_jmeter_plan.group_name(proxy, warm_up): n for proxy, n in shares} if requests else {}
-    if dict(clients) != wanted or any(n != requests for n in found.values()):
-        found_text = f"JMeter's results have {len(rows)} requests from {len(found)} clients"
+    if dict(clients) != wanted or any(n != requests for n in counts.values()):
+        found_text = f"JMeter's results have {len(rows)} requests from {len(counts)} clients"
         raise InstrumentError(f"{found_text} instead of {requests} from each of {sum(wanted.values())}")
 
 

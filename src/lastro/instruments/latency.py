@@ -83,17 +83,17 @@ class LatencyMeter(Instrument):
     answers_every: ClassVar[int] = 1
 
     @abstractmethod
-    def answering(self, way: Direction) -> AbstractContextManager[Process]:
+    def answering(self, direction: Direction) -> AbstractContextManager[Process]:
         """Answer packets inside the block, at the receiver of a way. Raises: CommandFailed; CommandTimeout."""
 
     @abstractmethod
     def round_trips(
-        self, way: Direction, traffic: Traffic, rate_fps: float, duration_s: float, watch: Watch = UNWATCHED
+        self, direction: Direction, traffic: Traffic, rate_fps: float, duration_s: float, watch: Watch = UNWATCHED
     ) -> RoundTrips:
         """Send packets whose rate is `rate_fps` with their answers, and time them.
 
-        Raises: Disturbed when it did not run as long as it should; InstrumentError when its report cannot be right, or
-        when nothing was answered; CommandFailed; CommandTimeout."""
+        Raises: MeasurementDisturbed when it did not run as long as it should; InstrumentError when its report cannot be
+        right, or when nothing was answered; CommandFailed; CommandTimeout."""
 
     def own_delay(self, sender: Instance, traffic: Traffic, rate_fps: float, duration_s: float) -> RoundTrips:
         """Time packets that never leave the sender: what the meter, its sockets and the scheduler take by themselves.
@@ -106,7 +106,7 @@ class LatencyMeter(Instrument):
 
 def judged(
     trips: Histogram,
-    own: Histogram | None,
+    of_generator: Histogram | None,
     name: Callable[[str], str],
     lost_by_receiver: int = 0,
     own_is: str = "the generator alone, on its loopback",
@@ -122,10 +122,11 @@ def judged(
 
     values: dict[str, float] = {}
     remarks = []
+    others = Histogram(trips.counts, trips.lost - lost_by_receiver)
     for statistic, q in (*QUANTILES, (MAX, 1.0)):
         metric = name(statistic)
-        value = _known(trips, q) / _NS_PER_US
-        own_us = _known(own, q) / _NS_PER_US if own is not None else 0.0
+        value = _quantile(trips, q) / _NS_PER_US
+        own_us = _quantile(of_generator, q) / _NS_PER_US if of_generator is not None else 0.0
         if q < 1 and not trips.is_estimable(q):
             text = f"{trips.n_in_all} packets: fewer than ten are beyond it"
             remarks.append(Remark(TOO_FEW, text, (metric,)))
@@ -136,19 +137,15 @@ def judged(
                 remarks.append(Remark(GENERATOR_DELAY, text, (metric,)))
             else:
                 remarks.append(Remark(AMONG_LOST, text, (metric,)))
-        elif own is not None and q < 1 and not own.is_estimable(q):
-            text = f"{own.n_in_all} packets of the generator alone: fewer than ten are beyond it"
+        elif of_generator is not None and q < 1 and not of_generator.is_estimable(q):
+            text = f"{of_generator.n_in_all} packets of the generator alone: fewer than ten are beyond it"
             remarks.append(Remark(TOO_FEW, text, (metric,)))
         elif own_us > MOST_OWN * value:
             alone = "lost packets" if math.isinf(own_us) else f"{own_us:.1f} µs"
             text = f"{value:.1f} µs; {own_is}: {alone}"
             remarks.append(Remark(GENERATOR_DELAY, text, (metric,)))
-        elif (
-            _known(without := Histogram(trips.counts, trips.lost - lost_by_receiver), q) < MOST_OWN * value * _NS_PER_US
-        ):
-            text = (
-                f"{value:.1f} µs; {_known(without, q) / _NS_PER_US:.1f} µs without the packets that the receiver lost"
-            )
+        elif (of_others_us := _quantile(others, q) / _NS_PER_US) < MOST_OWN * value:
+            text = f"{value:.1f} µs; {of_others_us:.1f} µs without the packets that the receiver lost"
             remarks.append(Remark(GENERATOR_DELAY, text, (metric,)))
         else:
             values[metric] = value
@@ -165,8 +162,8 @@ def stored(name: str, histogram: Histogram) -> PackedHistogram:
     return PackedHistogram(name, "ns", packed(histogram))
 
 
-def _known(found: Histogram, q: float) -> float:
+def _quantile(histogram: Histogram, q: float) -> float:
     """Return a quantile of all packets; the maximum is that of the packets with an answer. 0 without any."""
     if q == 1:
-        return found.maximum
-    return found.quantile(q) if found.n_in_all else 0.0
+        return histogram.maximum
+    return histogram.quantile(q) if histogram.n_in_all else 0.0

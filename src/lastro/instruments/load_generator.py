@@ -1,8 +1,8 @@
 """Generators of frames: each offers a constant rate for a time, and reports what it sent.
 
-    way = Way(source, sink, "198.18.1.10")
-    with generator.receiving(way):
-        offered = generator.offer(way, Traffic((64,)), rate_fps=100_000, duration_s=1.0)
+    direction = Direction(source, sink, "198.18.1.10")
+    with generator.receiving(direction):
+        offered = generator.offer(direction, Traffic((64,)), rate_fps=100_000, duration_s=1.0)
 
 A generator's own count is not the truth: scenarios compare it with the counters of interfaces. Frame sizes include the
 frame check sequence of 4 bytes, as in RFC 2544, which no virtual link carries or counts."""
@@ -141,19 +141,19 @@ class LoadGenerator(Instrument):
 
     @abstractmethod
     def offer(
-        self, way: Direction, traffic: Traffic, rate_fps: float, duration_s: float, watch: Watch = UNWATCHED
+        self, direction: Direction, traffic: Traffic, rate_fps: float, duration_s: float, watch: Watch = UNWATCHED
     ) -> SentLoad:
         """Send frames at a constant rate, and return when the last one was sent, or is in a queue that keeps the rate.
 
         Raises: InstrumentError when its report cannot be right; CommandFailed; CommandTimeout."""
 
     @contextmanager
-    def receiving(self, way: Direction) -> Iterator[Process]:
+    def receiving(self, direction: Direction) -> Iterator[Process]:
         """Receive inside the block, so that the receiver's kernel does not refuse what arrives.
 
         Raises: InstrumentError; CommandTimeout."""
-        argv = ["perl", "-e", _RECEIVER, str(PORT), str(_LIFE_S), way.ip]
-        with way.receiver.during(argv, "receiving", _PATIENCE_S) as process:
+        argv = ["perl", "-e", _RECEIVER, str(PORT), str(_LIFE_S), direction.ip]
+        with direction.receiver.during(argv, "receiving", _PATIENCE_S) as process:
             yield process
 
     def condition(self) -> dict[str, str]:

@@ -86,11 +86,11 @@ def _wrong_digits(lines: dict[str, list[list[str]]], digits: int) -> list[str]:
     """Return reasons to think that some digits are not those of pi."""
     residues = dict[int, int]()
     for words in lines.get("residue", []):
-        n, residue = _words.whole("residue", words, 2)
+        n, residue = _words.whole_numbers("residue", words, 2)
         residues[n] = residue
     wrong = [n for n, residue in KNOWN.items() if n <= digits and residues.get(n) != residue]
     reasons = [f"the first {wrong[0]} digits are not those of pi"] if wrong else []
-    (binary,) = _words.whole("binary", next(iter(lines.get("binary", [])), []), 1)
+    (binary,) = _words.whole_numbers("binary", next(iter(lines.get("binary", [])), []), 1)
     if residues.get(digits) != binary:
         reasons.append("the digits differ from the computed number: its conversion to decimal failed")
     return reasons

@@ -30,19 +30,19 @@ class Sockperf(LoadGenerator):
     spins = True
 
     def offer(
-        self, way: Direction, traffic: Traffic, rate_fps: float, duration_s: float, watch: Watch = UNWATCHED
+        self, direction: Direction, traffic: Traffic, rate_fps: float, duration_s: float, watch: Watch = UNWATCHED
     ) -> SentLoad:
         whole_s, mps = math.ceil(duration_s), max(1, round(rate_fps))
-        argv = ["sockperf", "throughput", "--ip", way.target, "--port", str(PORT), "--time", str(whole_s)]
+        argv = ["sockperf", "throughput", "--ip", direction.target, "--port", str(PORT), "--time", str(whole_s)]
         argv += ["--mps", str(mps), "--msg-size", str(traffic.payload_bytes[0])]
         argv += ["--buffer-size", str(BUFFER_BYTES)]
-        if way.sender.shares_kernel:  # it keeps this CPU busy, and leaves the others to the function
-            argv = ["taskset", "--cpu-list", str(way.sender.testbed.usable_cpus[0]), *argv]
+        if direction.sender.shares_kernel:  # it keeps this CPU busy, and leaves the others to the function
+            argv = ["taskset", "--cpu-list", str(direction.sender.testbed.usable_cpus[0]), *argv]
         timed = ["bash", "-c", _TIMED, "bash", *argv]
-        done = way.sender.measure(timed, timeout_s=whole_s + _PATIENCE_S, check=False, watch=watch).done
+        done = direction.sender.measure(timed, timeout_s=whole_s + _PATIENCE_S, check=False, watch=watch).done
         if done.returncode != 0:
             raise CommandFailed(argv, done.returncode, done.error_text or done.text)
-        if way.ip == "6" and not _SENT.search(done.text):
+        if direction.ip == "6" and not _SENT.search(done.text):
             raise Unavailable("this version of sockperf sends nothing over IPv6", 'use instrument = "trafgen"')
         if len(waited := _WAITED.findall(done.error_text)) != 1:
             raise InstrumentError(f"sockperf's user time is not known: {done.error_text.strip()[-80:]!r}")
@@ -53,8 +53,8 @@ class Sockperf(LoadGenerator):
 
         It ends by a timer of the kernel, and counts the time by a clock that it calibrated itself, which may be slow:
         it would have sent less than it says. So its time is at least the one for which it was asked."""
-        if len(found := _SENT.findall(text)) != 1:
+        if len(matches := _SENT.findall(text)) != 1:
             raise InstrumentError(f"sockperf did not report what it sent: {text.strip()[-80:]!r}")
-        sent, lasted_s = found[0]
+        sent, lasted_s = matches[0]
         checked(self.name, mps * duration_s, int(sent), float(lasted_s), duration_s)
         return SentLoad(mps * duration_s, int(sent), max(float(lasted_s), duration_s))

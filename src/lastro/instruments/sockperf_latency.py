@@ -64,9 +64,9 @@ class SockperfLatency(LatencyMeter):
         return replace(reading, histograms=(stored("round trip", trips.histogram),))
 
     @contextmanager
-    def answering(self, way: Direction) -> Iterator[Process]:
-        argv = ["sockperf", "server", "--ip", way.target, "--port", str(PORT), "--buffer-size", str(BUFFER_BYTES)]
-        with way.receiver.during(["stdbuf", "-oL", *argv], "block on socket", _PATIENCE_S) as server:
+    def answering(self, direction: Direction) -> Iterator[Process]:
+        argv = ["sockperf", "server", "--ip", direction.target, "--port", str(PORT), "--buffer-size", str(BUFFER_BYTES)]
+        with direction.receiver.during(["stdbuf", "-oL", *argv], "block on socket", _PATIENCE_S) as server:
             yield server
 
     @staticmethod
@@ -80,23 +80,23 @@ class SockperfLatency(LatencyMeter):
         return one_way(sent, received, float(_NS // cls.mps(rate_fps) * ANSWERS_EVERY), ANSWERS_EVERY)
 
     def round_trips(
-        self, way: Direction, traffic: Traffic, rate_fps: float, duration_s: float, watch: Watch = UNWATCHED
+        self, direction: Direction, traffic: Traffic, rate_fps: float, duration_s: float, watch: Watch = UNWATCHED
     ) -> RoundTrips:
         whole_s = math.ceil(duration_s + _UNTIMED_S)
-        mps, log = self.mps(rate_fps), f"{way.sender.memory_dir}/{_LOG}"
-        argv = ["sockperf", "under-load", "--ip", way.target, "--port", str(PORT), "--time", str(whole_s)]
+        mps, log = self.mps(rate_fps), f"{direction.sender.memory_dir}/{_LOG}"
+        argv = ["sockperf", "under-load", "--ip", direction.target, "--port", str(PORT), "--time", str(whole_s)]
         argv += ["--mps", str(mps), "--reply-every", str(ANSWERS_EVERY)]
         argv += ["--msg-size", str(traffic.payload_bytes[0]), "--full-rtt", "--full-log", log]
         argv += ["--buffer-size", str(BUFFER_BYTES)]
-        if way.sender.shares_kernel:  # on a CPU apart from that of the function's kernel
-            argv += ["--sender-affinity", str(way.sender.testbed.usable_cpus[0])]
-        done = way.sender.measure(argv, timeout_s=whole_s + _PATIENCE_S, check=False, watch=watch).done
+        if direction.sender.shares_kernel:  # on a CPU apart from that of the function's kernel
+            argv += ["--sender-affinity", str(direction.sender.testbed.usable_cpus[0])]
+        done = direction.sender.measure(argv, timeout_s=whole_s + _PATIENCE_S, check=False, watch=watch).done
         if done.returncode != 0:
             raise CommandFailed(argv, done.returncode, done.error_text or done.text)
-        return self.read(way.sender.run(["sh", "-c", 'cat "$1"; rm "$1"', "sh", log]).text, mps, whole_s)
+        return self.read(direction.sender.run(["sh", "-c", 'cat "$1"; rm "$1"', "sh", log]).text, mps, whole_s)
 
     def read(self, text: str, mps: int, duration_s: float) -> RoundTrips:
-        """Return the round trips of a log. A pure function. Raises: Disturbed; InstrumentError."""
+        """Return the round trips of a log. A pure function. Raises: MeasurementDisturbed; InstrumentError."""
         import numpy as np
 
         from lastro.instruments._schedule import due_times
@@ -132,7 +132,7 @@ class SockperfLatency(LatencyMeter):
 
 
 def _require_length(lasted_s: float, sending_s: float, duration_s: float) -> None:
-    """Check that a run took as long by sockperf's clock as by the kernel's timer. Raises: Disturbed if not.
+    """Check that a run took as long by sockperf's clock as by the kernel's timer. Raises: MeasurementDisturbed if not.
 
     `sending_s` is the time in which the packets that it sent were due. A signal ends a run. A sender that waits for a
     CPU meanwhile sends nothing, and notices the signal late: its clock is right. With a clock that runs fast, it sends

@@ -56,31 +56,31 @@ class Trafgen(LoadGenerator):
         self._hops: dict[Direction, _Hop] = {}
 
     @contextmanager
-    def receiving(self, way: Direction) -> Iterator[Process]:
+    def receiving(self, direction: Direction) -> Iterator[Process]:
         """Receive inside the block, and take the bucket off the sender's link afterwards."""
-        with super().receiving(way) as process:
+        with super().receiving(direction) as process:
             try:
                 yield process
             finally:
-                if way in self._hops:
+                if direction in self._hops:
                     with suppress(CommandFailed):  # a sender that has ended has no link
-                        self._release(way.sender, self._hops[way])
+                        self._release(direction.sender, self._hops[direction])
 
     def offer(
-        self, way: Direction, traffic: Traffic, rate_fps: float, duration_s: float, watch: Watch = UNWATCHED
+        self, direction: Direction, traffic: Traffic, rate_fps: float, duration_s: float, watch: Watch = UNWATCHED
     ) -> SentLoad:
-        if way not in self._hops:
-            self._hops[way] = _paced(way.sender, _hop(way))
-        hop, count = self._hops[way], _count(rate_fps, duration_s)
-        self._pace(way.sender, hop.bucket, traffic, rate_fps)
+        if direction not in self._hops:
+            self._hops[direction] = _paced(direction.sender, _hop(direction))
+        hop, count = self._hops[direction], _count(rate_fps, duration_s)
+        self._pace(direction.sender, hop.bucket, traffic, rate_fps)
         options = ["--out", hop.bucket, "--num", str(count), *_BLOCKING, "--no-sock-mem", "--notouch-irq"]
         # It makes a file in its working directory. Where it cannot send as fast as asked, SIGINT ends it with a report.
         ends_s = f"{_LONGEST * duration_s + _STARTS_S:.3f}"
-        frames = f"{way.sender.memory_dir}/lastro-frames"
-        way.sender.run(["sh", "-c", 'cat >"$1"', "sh", frames], stdin=_frames(hop, traffic))
+        frames = f"{direction.sender.memory_dir}/lastro-frames"
+        direction.sender.run(["sh", "-c", 'cat >"$1"', "sh", frames], stdin=_frames(hop, traffic))
         argv = ["sh", "-c", _SCRIPT, hop.bucket, ends_s, "trafgen", "--conf", frames, *options]
         limit_s = 2 * duration_s + _PATIENCE_S
-        done = way.sender.measure(argv, timeout_s=limit_s, check=False, watch=watch).done
+        done = direction.sender.measure(argv, timeout_s=limit_s, check=False, watch=watch).done
         if done.returncode != 0:
             raise CommandFailed(argv, done.returncode, done.error_text or done.text)
         return self.read(done.text, rate_fps, duration_s)
@@ -136,18 +136,20 @@ class _Hop:
     next_mac: str
 
 
-def _hop(way: Direction) -> _Hop:
+def _hop(direction: Direction) -> _Hop:
     """Return the first hop, as the sender's kernel knows it. Raises: InstrumentError if it does not know it."""
-    way.sender.run(["ping", "-n", "-c", "1", "-w", "5", way.target], timeout_s=20, check=False)
+    direction.sender.run(["ping", "-n", "-c", "1", "-w", "5", direction.target], timeout_s=20, check=False)
     try:
-        (route,) = json.loads(way.sender.run(["ip", "-j", "route", "get", way.target]).text)
+        (route,) = json.loads(direction.sender.run(["ip", "-j", "route", "get", direction.target]).text)
         device = str(route["dev"])
-        near = str(route.get("gateway", way.target))
-        (neighbour,) = json.loads(way.sender.run(["ip", "-j", "neigh", "show", near, "dev", device]).text)
-        (link,) = json.loads(way.sender.run(["ip", "-j", "link", "show", "dev", device]).text)
-        return _Hop(device, device, str(route["prefsrc"]), way.target, str(link["address"]), str(neighbour["lladdr"]))
+        near = str(route.get("gateway", direction.target))
+        (neighbour,) = json.loads(direction.sender.run(["ip", "-j", "neigh", "show", near, "dev", device]).text)
+        (link,) = json.loads(direction.sender.run(["ip", "-j", "link", "show", "dev", device]).text)
+        return _Hop(
+            device, device, str(route["prefsrc"]), direction.target, str(link["address"]), str(neighbour["lladdr"])
+        )
     except (ValueError, KeyError, TypeError):
-        raise InstrumentError(f"the sender has no route and hardware address to {way.target}") from None
+        raise InstrumentError(f"the sender has no route and hardware address to {direction.target}") from None
 
 
 def _paced(sender: Instance, hop: _Hop) -> _Hop:

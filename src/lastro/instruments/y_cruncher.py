@@ -101,7 +101,7 @@ def _sources(host: Host) -> dict[str, Path]:
 
 
 def _seconds(text: str, name: str) -> float:
-    found = re.findall(name + _SECONDS, text, re.ASCII)
-    if len(found) != 1:
-        raise InstrumentError(f"y-cruncher printed its '{name}' {len(found)} times: …{text[-80:]!r}")
-    return positive(f"y-cruncher's '{name}'", float(found[0]))
+    matches = re.findall(name + _SECONDS, text, re.ASCII)
+    if len(matches) != 1:
+        raise InstrumentError(f"y-cruncher printed its '{name}' {len(matches)} times: …{text[-80:]!r}")
+    return positive(f"y-cruncher's '{name}'", float(matches[0]))

@@ -100,7 +100,7 @@ def isolate(spec: InstanceSpec, isolations: Iterable[Isolation], profile: Profil
 def not_in_force(isolations: Iterable[Isolation], instances: Mapping[str, Instance]) -> list[str]:
     """Return why requested isolations are not in force: a trial would then measure another treatment.
 
-    `instances` by role."""
+    `instances` are the instances of the trial by role."""
     return [
         f"isolation '{isolation.name}' is not in force on the {role}: {reason}"
         for isolation in isolations

@@ -24,10 +24,10 @@ class Capabilities(Isolation):
         return replace(spec.with_security(drop_capabilities=True), sysctls={**spec.sysctls, **_PING})
 
     def verify(self, instance: Instance) -> str | None:
-        found = capabilities.fields(instance.run(["cat", "/proc/self/status"]).text)
+        fields = capabilities.fields(instance.run(["cat", "/proc/self/status"]).text)
         allowed = capabilities.mask(instance.spec.security.capabilities)
         for name in _SETS:
-            if more := capabilities.names(int(found[name], 16) & ~allowed):
+            if more := capabilities.names(int(fields[name], 16) & ~allowed):
                 shown = ", ".join(more[:3]) + (f" and {len(more) - 3} more" if len(more) > 3 else "")
                 return f"{name} of its processes still has {shown}"
         return None

@@ -49,14 +49,14 @@ class CgroupLimits(Isolation):
         for file, wanted in groups.settings(limits):
             path = groups.root / file.format(name=instance.cgroup.strip("/"))
             try:
-                found = instance.testbed.host.read_text(str(path))
+                in_force = instance.testbed.host.read_text(str(path))
             except OSError:  # the kernel lacks the controller, and the platform did not mind
                 return f"{path} cannot be read"
-            if not set(wanted.split()) <= set(found.split()):
-                return f"{file} is {found.strip()!r}, not {wanted!r}"
+            if not set(wanted.split()) <= set(in_force.split()):
+                return f"{file} is {in_force.strip()!r}, not {wanted!r}"
         if most := instance.spec.resources.open_files:
-            found = instance.run(["sh", "-c", "ulimit -H -n"]).text.strip()
-            return None if found == str(most) else f"a process may open {found} files, not {most}"
+            in_force = instance.run(["sh", "-c", "ulimit -H -n"]).text.strip()
+            return None if in_force == str(most) else f"a process may open {in_force} files, not {most}"
         return None
 
     def probe(self, testbed: Testbed, platform: Platform) -> Availability:

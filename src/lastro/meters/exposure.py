@@ -94,7 +94,7 @@ class ExposureMeter(Meter):
     def _status(self) -> dict[str, str]:
         return dict(self._found["status"])
 
-    def _one(self, kind: str) -> str:
+    def _single(self, kind: str) -> str:
         return self._found[kind][0][0] if self._found[kind] else ""
 
     def _calls(self) -> dict[str, list[str]]:
@@ -105,7 +105,7 @@ class ExposureMeter(Meter):
         return calls
 
     def read(self) -> dict[str, float]:
-        held = capabilities.names(int(self._status["CapBnd"], 16)) if self._one("uid_map") == _WHOLE_MAP else []
+        held = capabilities.names(int(self._status["CapBnd"], 16)) if self._single("uid_map") == _WHOLE_MAP else []
         values = {
             "exposure_host_kernel": int(self._instance.shares_kernel),
             "exposure_syscalls": len(self._calls()["allowed"]),
@@ -118,16 +118,16 @@ class ExposureMeter(Meter):
 
     def notes(self) -> dict[str, Any]:
         host, status, calls = self.testbed.host, self._status, self._calls()
-        kernel, hostname = self._one("kernel"), self._one("hostname")
+        kernel, hostname = self._single("kernel"), self._single("hostname")
         known = set(_syscalls.table(self._machine).values())
         paths = [path for (path,) in self._found["writable"]]
         return {
             "exposure": {
                 "kernel": {"release": kernel, "host's": kernel == _host(host, "osrelease")},
                 "host name": {"name": hostname, "host's": hostname == _host(host, "hostname")},
-                "processes seen": int(self._one("processes") or 0),
-                "user ids": self._one("uid_map"),
-                "label": self._one("label"),
+                "processes seen": int(self._single("processes") or 0),
+                "user ids": self._single("uid_map"),
+                "label": self._single("label"),
                 "seccomp": _SECCOMP.get(status["Seccomp"], status["Seccomp"]),
                 "no_new_privs": status["NoNewPrivs"] == "1",
                 "capabilities": {
@@ -137,7 +137,7 @@ class ExposureMeter(Meter):
                 "namespaces shared": [kind for kind, shared in self._shared.items() if shared],
                 "devices": [path for _, path, _ in self._found["device"]],
                 "writable": paths[:_MOST_PATHS] + ["…"] * (len(paths) > _MOST_PATHS),
-                "search cut short at": self._one("cut_short") or None,
+                "search cut short at": self._single("cut_short") or None,
                 "system calls": {
                     "tried": len(self._found["call"]),
                     **{word: calls[word] for word in _DENIED.values()},

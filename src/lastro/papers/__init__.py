@@ -54,8 +54,8 @@ def built_in(word: str) -> str | None:
 
 def find(name: str) -> Path:
     """Return the file of a built-in study. Raises: InputError when there is none, or the name is that of a suite."""
-    if found := studies(name):
-        raise InputError(f"{name} is a suite of {len(found)} studies", f"name one: {', '.join(found)}")
+    if files := studies(name):
+        raise InputError(f"{name} is a suite of {len(files)} studies", f"name one: {', '.join(files)}")
     if name not in names():
         raise _unknown(name)
     suite, _, study_name = name.partition("/")

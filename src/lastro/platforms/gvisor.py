@@ -60,8 +60,9 @@ class GvisorInstance(OciInstance):
             self.set_sysctls(self.spec.sysctls)
 
     def end(self) -> None:
-        """End it by force, in some 15 ms. Without force, runsc waits until init has reaped the sandbox that was killed,
-        and how soon that is depends on the host's init."""
+        """End the instance by force, in some 15 ms.
+
+        Without force, runsc waits until the host's init has reaped the killed sandbox, which may take long."""
         self.testbed.host.run([*self._runtime, "delete", "--force", self.spec.name], check=False)
 
     def set_sysctls(self, values: Mapping[str, str]) -> None:

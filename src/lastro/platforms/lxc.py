@@ -205,5 +205,5 @@ def _condition(argument: Mapping[str, Any]) -> str:
 
 def first_error(log: str) -> str | None:
     """Return the first error in LXC's log: later ones only follow from it."""
-    found = re.search(r" ERROR .*? - \S+:\w+:\d+ - (.*)", log)
-    return found[1] if found else None
+    match = re.search(r" ERROR .*? - \S+:\w+:\d+ - (.*)", log)
+    return match[1] if match else None

@@ -153,8 +153,8 @@ class VirtualBox(Hypervisor):
             testbed.host.require(program, f"apt-get install {package}")
         if testbed.host.run(["test", "-c", "/dev/vboxdrv"], check=False).returncode != 0:
             raise Unavailable("VirtualBox's kernel module is not loaded: there is no /dev/vboxdrv", "/sbin/vboxconfig")
-        if found := re.search(r"^(\d+)\.(\d+)", testbed.host.run(["VBoxManage", "--version"]).text, re.MULTILINE):
-            self._version = (int(found[1]), int(found[2]))
+        if match := re.search(r"^(\d+)\.(\d+)", testbed.host.run(["VBoxManage", "--version"]).text, re.MULTILINE):
+            self._version = (int(match[1]), int(match[2]))
 
     @contextmanager
     def prepare(self, testbed: Testbed) -> Iterator[None]:

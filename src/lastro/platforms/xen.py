@@ -162,10 +162,10 @@ class Xen(Hypervisor):
 
     def host_cpus(self, testbed: Testbed) -> int:
         """Return the number of the machine's CPUs; the host's own domain may have fewer."""
-        found = re.search(r"^nr_cpus\s*:\s*(\d{1,6})$", testbed.host.run(["xl", "info"]).text, re.M | re.A)
-        if not found:
+        match = re.search(r"^nr_cpus\s*:\s*(\d{1,6})$", testbed.host.run(["xl", "info"]).text, re.M | re.A)
+        if not match:
             raise PlatformError("xl info printed no number of CPUs (nr_cpus)")
-        return int(found[1])
+        return int(match[1])
 
     def instance(self, testbed: Testbed, spec: InstanceSpec, cgroup: str) -> XenInstance:
         return XenInstance(testbed, spec, self, cgroup)

@@ -16,15 +16,17 @@ _LEAST = 2 * _WORDS + 2 * _TEXT  # bytes in which a table fits with its title an
 
 
 def markdown_within(document: Document, say: Language, whole: str) -> str:
-    """Return the document in at most `LIMIT` bytes; only the command `whole` shows what is left out, folds first."""
+    """Return the document in at most `LIMIT` bytes, with the command `whole` that shows what is left out.
+
+    Tables in folds are shortened or left out first, then other tables."""
     blocks = list(document)
-    tables = {at: found for at, block in enumerate(blocks) if (found := _table_of(block))}
+    tables = {at: folded for at, block in enumerate(blocks) if (folded := _table_of(block))}
     parts = [
         "" if at in tables else block_text(block, say, _cut, lambda items: _fitting(items, say))
         for at, block in enumerate(blocks)
     ]
     room, left = LIMIT - _size(joined(parts)), 0
-    for at, (table, summary) in sorted(tables.items(), key=lambda found: bool(found[1][1])):
+    for at, (table, summary) in sorted(tables.items(), key=lambda item: bool(item[1][1])):
         if room < _LEAST:
             left += 1
             continue

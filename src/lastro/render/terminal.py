@@ -45,8 +45,8 @@ def styled_lines(document: Document, width: int, say: Language, *, everything: b
     lines: list[Text] = []
     separated = True
     for block in document:
-        if found := list(_block(block, width, say, everything)):
-            lines += found if separated else [Text(), *found]
+        if block_lines := list(_block(block, width, say, everything)):
+            lines += block_lines if separated else [Text(), *block_lines]
             separated = isinstance(block, Title)
     return lines
 

@@ -42,7 +42,7 @@ class BundleArchive(Protocol):
     def sizes(self) -> Mapping[str, int]: ...
 
     def open(self, name: str) -> IO[bytes]:
-        """Open a file. Raises: Damaged, also while it is read by `chunks`."""
+        """Open a file. Raises: DamagedFile, also while it is read by `chunks`."""
         ...
 
     def damage(self) -> str:
@@ -51,7 +51,7 @@ class BundleArchive(Protocol):
 
 
 def chunks(container: BundleArchive, name: str) -> Iterator[bytes]:
-    """Yield the contents of a file, a piece at a time. Raises: Damaged."""
+    """Yield the contents of a file, a piece at a time. Raises: DamagedFile."""
     try:
         with container.open(name) as file:
             while piece := file.read(_CHUNK):
@@ -62,15 +62,15 @@ def chunks(container: BundleArchive, name: str) -> Iterator[bytes]:
 
 
 def digest(container: BundleArchive, name: str) -> str:
-    """Return the SHA-256 of a file in hexadecimal. Raises: Damaged."""
-    found = hashlib.sha256()
+    """Return the SHA-256 of a file in hexadecimal. Raises: DamagedFile."""
+    hashed = hashlib.sha256()
     for piece in chunks(container, name):
-        found.update(piece)
-    return found.hexdigest()
+        hashed.update(piece)
+    return hashed.hexdigest()
 
 
 def content(container: BundleArchive, name: str, most: int) -> bytes:
-    """Return the contents of a file. Raises: Damaged, also if it is longer than `most` bytes."""
+    """Return the contents of a file. Raises: DamagedFile, also if it is longer than `most` bytes."""
     if container.sizes[name] > most:
         raise DamagedFile(f"has {container.sizes[name]} bytes, and at most {most} are valid")
     return b"".join(chunks(container, name))
@@ -81,10 +81,10 @@ def opened(place: Path) -> Iterator[BundleArchive]:
     """Open a bundle. Raises: InputError when it is neither a zip nor a directory, or has names that are not safe."""
     with ExitStack() as stack:
         try:
-            found = _Directory(place) if place.is_dir() else _Zip(place, stack.enter_context(_zip_file(place)))
+            archive = _Directory(place) if place.is_dir() else _Zip(place, stack.enter_context(_zip_file(place)))
         except OSError as error:
             raise InputError(f"{place} cannot be read: {error.strerror}", "check its name and permissions") from error
-        yield found
+        yield archive
 
 
 def _zip_file(place: Path) -> zipfile.ZipFile:

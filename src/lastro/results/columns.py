@@ -9,17 +9,16 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import NoneType
-from typing import Any, Literal, TypedDict, get_args
+from typing import Any, Literal, TypedDict
 
 from lastro.errors import StoreError
 from lastro.results.database import damaged
 from lastro.results.looks import Look
+from lastro.results.rows import STATES, State
+from lastro.results.segments import HostSegment
 from lastro.shapes import MOST_MEASURED, MisshapenData, made, number, parsed
 from lastro.stats import noise_floor
 from lastro.study.model import Level, Study
-
-State = Literal["pending", "running", "valid", "invalid", "unavailable"]
-STATES: tuple[State, ...] = get_args(State)
 
 HISTOGRAM = b"\x1c\x84\x93\x14"  # how HdrHistogram V2 begins: no data of zlib begins so
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d")
@@ -67,13 +66,6 @@ class _Provenance(TypedDict, total=False):
     fleet: _Fleet
     tools: dict[str, dict[str, Any]]
     root_filesystem: dict[str, Any]
-
-
-class _Segment(TypedDict):
-    after: int
-    at_utc: str
-    changes: dict[str, list[str]]
-    testbed: str
 
 
 class _Interval(TypedDict):
@@ -195,10 +187,10 @@ def _process(value: object) -> list[Any]:
 
 def _noise_floor(value: object) -> Any:
     """Read a noise floor; None for one of another format."""
-    found = _json(Any)(value)
-    if not isinstance(found, dict) or found.get("format") != noise_floor.FORMAT:
+    stored = _json(Any)(value)
+    if not isinstance(stored, dict) or stored.get("format") != noise_floor.FORMAT:
         return None
-    floor: dict[str, Any] = {"blocks": 0, "metrics": {}} | made(_NoiseFloor, found)
+    floor: dict[str, Any] = {"blocks": 0, "metrics": {}} | made(_NoiseFloor, stored)
     return floor | {"metrics": {name: _NO_FLOOR | metric for name, metric in floor["metrics"].items()}}
 
 
@@ -238,14 +230,14 @@ def transcript_of(data: bytes) -> list[Record]:
     return records
 
 
-def _segments(value: object) -> list[_Segment]:
-    found: list[_Segment] = _json(list[_Segment])(value)
-    for each in found:
-        _count(0)(each["after"])
-        _utc(each["at_utc"])
-        if any(len(values) != 2 for values in each["changes"].values()):
+def _segments(value: object) -> tuple[HostSegment, ...]:
+    segments: tuple[HostSegment, ...] = _json(tuple[HostSegment, ...])(value)
+    for segment in segments:
+        _count(0)(segment.after)
+        _utc(segment.at_utc)
+        if any(len(values) != 2 for values in segment.changes.values()):
             raise MisshapenData("has a change that is not a pair of values")
-    return found
+    return segments
 
 
 def _looks(value: object) -> tuple[Look, ...]:

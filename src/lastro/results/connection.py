@@ -160,15 +160,15 @@ def connect(directory: Path, *, readonly: bool) -> BoundedConnection:
 
 def _require_file(file: Path) -> None:
     try:
-        found = file.lstat()
+        status = file.lstat()
     except (FileNotFoundError, NotADirectoryError, ValueError):
         why = "is missing"
     except OSError as error:
         raise InputError(f"{file} cannot be read: {error.strerror}", "check its name and permissions") from error
     else:
-        if stat.S_ISREG(found.st_mode):
+        if stat.S_ISREG(status.st_mode):
             return
-        why = "is a symbolic link" if stat.S_ISLNK(found.st_mode) else "is not a regular file"
+        why = "is a symbolic link" if stat.S_ISLNK(status.st_mode) else "is not a regular file"
     hint, bundled = "give the directory that `lastro run` named", file.parent / IN_BUNDLE
     if file.parent.is_file():
         hint = f"it is a file: of a bundle, unpack it and give its directory {IN_BUNDLE}"
@@ -194,10 +194,10 @@ def _prepare(db: BoundedConnection, directory: Path, *, readonly: bool) -> None:
         db.setlimit(limit, value)
     for pragma in ("trusted_schema=OFF", "cell_size_check=ON", "mmap_size=0"):
         db.execute(f"PRAGMA {pragma}")
-    found = dict(db.read(_OBJECTS, ()))
-    if found.get(_META) == _ours(SCHEMA)[_META]:
+    schema = dict(db.read(_OBJECTS, ()))
+    if schema.get(_META) == _ours(SCHEMA)[_META]:
         _check_format(db, directory)
-    if reason := _foreign(found):
+    if reason := _foreign(schema):
         raise damaged(directory, reason)
     if not readonly:
         db.execute("PRAGMA journal_mode=WAL")

@@ -28,7 +28,7 @@ def copy_store(
 ) -> None:
     """Copy an open campaign to a new file, with this provenance, and with `clean` applied to all other texts.
 
-    `testbeds` are what it says of those of a fleet, by their names.
+    `testbeds` replace the testbeds of a fleet, by their names.
 
     The study keeps its text, since its author wrote it; of its file, only the name is kept. Series and measurements are
     copied as they are. Raises: sqlite3.OperationalError when the file cannot be written; StoreError when the campaign

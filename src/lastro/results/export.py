@@ -54,14 +54,14 @@ Value = str | int | float | bool | None
 
 def columns(data: CampaignData) -> dict[str, str]:
     """Return the names of the columns in order, with their SQL types."""
-    return _BEFORE | {_column(factor): _sql_type(factor) for factor in data.study.factors} | _AFTER | _more(data)
+    return _BEFORE | {_column(factor): _sql_type(factor) for factor in data.study.factors} | _AFTER | _optional(data)
 
 
-def _more(data: CampaignData) -> dict[str, str]:
+def _optional(data: CampaignData) -> dict[str, str]:
     """Return the columns of `_MORE` that this campaign has."""
     fleet = any(attempt.testbed for attempt in data.attempts)
-    found = [data.provenance, *(member.provenance for member in data.members)]
-    guest = any(measured_in(provenance) != HOST for provenance in found)
+    provenances = [data.provenance, *(member.provenance for member in data.members)]
+    guest = any(measured_in(provenance) != HOST for provenance in provenances)
     return {name: kind for (name, kind), has in zip(_MORE.items(), (fleet, guest), strict=True) if has}
 
 
@@ -94,7 +94,7 @@ def rows(data: CampaignData) -> Iterator[tuple[Value, ...]]:
     for attempt in data.attempts:
         attempts[attempt.trial].append(attempt)
     places = {block: member.provenance for member in data.members for block in member.blocks}
-    setting, more = data.study.settings.get(_GUEST), _more(data)
+    setting, more = data.study.settings.get(_GUEST), _optional(data)
     for trial in data.trials:
         row = treatments[trial.treatment]
         head = (row.treatment.id, *(row.treatment.levels[factor.name] for factor in data.study.factors))
@@ -129,13 +129,13 @@ def _all_columns(data: Data) -> dict[str, str]:
     """Return the columns; for a suite, `suite_study` first and all factors, as text if campaigns differ in a type."""
     if isinstance(data, CampaignData):
         return columns(data)
-    found = {_STUDY: "VARCHAR", **_BEFORE}
-    more = {name: _MORE[name] for name in _MORE if any(name in _more(each) for each in data.values())}
+    all_columns = {_STUDY: "VARCHAR", **_BEFORE}
+    more = {name: _MORE[name] for name in _MORE if any(name in _optional(each) for each in data.values())}
     for each in data.values():
         for name, kind in columns(each).items():
             if name not in _AFTER | _MORE:
-                found[name] = kind if found.get(name, kind) == kind else "VARCHAR"
-    return found | _AFTER | more
+                all_columns[name] = kind if all_columns.get(name, kind) == kind else "VARCHAR"
+    return all_columns | _AFTER | more
 
 
 def _all_rows(data: Data) -> Iterator[tuple[Value, ...]]:

@@ -86,11 +86,11 @@ def _runs(counts: list[int]) -> Iterator[int]:
 def _word(number: int) -> bytes:
     """Encode a number: its sign in the lowest bit (ZigZag), then seven bits a byte (LEB128)."""
     left = number << 1 if number >= 0 else (-number << 1) - 1
-    found = bytearray()
+    encoded = bytearray()
     while left > 0x7F:
-        found.append(left & 0x7F | 0x80)
+        encoded.append(left & 0x7F | 0x80)
         left >>= 7
-    return bytes([*found, left])
+    return bytes([*encoded, left])
 
 
 def _words(data: bytes) -> Iterator[int]:
@@ -108,12 +108,12 @@ def _words(data: bytes) -> Iterator[int]:
 
 
 def _counts(data: bytes) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    found = np.zeros(_MOST_BUCKETS, np.int64)
+    counts = np.zeros(_MOST_BUCKETS, np.int64)
     end = 0
     for number in _words(data):
         end += max(1, -number)
         if end > _MOST_BUCKETS or number > _MOST_COUNT:
             raise MisshapenData("is a histogram with a value or a count that is too large")
         if number > 0:
-            found[end - 1] = number
-    return found[:end].copy()
+            counts[end - 1] = number
+    return counts[:end].copy()

@@ -54,7 +54,7 @@ def together(campaigns: Sequence[CampaignData]) -> CampaignData:
                 replace(one, trial=one.trial + number, block=one.block + block, treatment=index[one.treatment])
             )
     spanned = list(zip(spans, ordered, strict=True))
-    whole = _whole([campaign.study for campaign in ordered])
+    whole = _joined_study([campaign.study for campaign in ordered])
     return replace(
         ordered[0],
         directory=", ".join(campaign.directory for campaign in ordered),
@@ -84,17 +84,17 @@ def require_one_study(campaigns: Sequence[CampaignData]) -> None:
     """Raise InputError if campaigns differ in what is measured, and not only in levels and replicates."""
     first, *others = campaigns
     for other in others:
-        if found := next(_differences(first.study, other.study), None):
-            raise _refused(first, other, *found)
+        if difference := next(_differences(first.study, other.study), None):
+            raise _cannot_join(first, other, *difference)
     common = common_baseline([campaign.study for campaign in campaigns])
     for name, level in first.study.design.baseline.items():
         if name not in common:
             other = next(campaign for campaign in others if not accepts(campaign.study, name, level))
             of_other = other.study.design.baseline[name]
-            raise _refused(first, other, f"the baseline's {name}", str(level), str(of_other))
+            raise _cannot_join(first, other, f"the baseline's {name}", str(level), str(of_other))
 
 
-def _refused(first: CampaignData, other: CampaignData, what: str, of_first: str, of_other: str) -> InputError:
+def _cannot_join(first: CampaignData, other: CampaignData, what: str, of_first: str, of_other: str) -> InputError:
     return InputError(
         f"{first.directory} and {other.directory} are not campaigns of one study: {what} is {of_first} and {of_other}",
         "only levels and replicates may differ; `lastro compare` compares campaigns before and after a change",
@@ -163,13 +163,13 @@ def _key(levels: Mapping[str, Level]) -> Key:
 def _treatments(campaigns: Sequence[CampaignData]) -> dict[Key, TreatmentRow]:
     """Return the treatments of all campaigns in the order of the levels, numbered anew."""
     levels = _levels([campaign.study for campaign in campaigns])
-    found: dict[Key, TreatmentRow] = {}
+    by_levels: dict[Key, TreatmentRow] = {}
     for row in (row for campaign in campaigns for row in campaign.treatments):
         key = _key(row.treatment.levels)
-        if key not in found or row.unavailable is None:
-            found[key] = row
-    ordered = sorted(found, key=lambda key: [levels[name].index(level) for name, level in key])
-    return {key: replace(found[key], treatment=Treatment(at, dict(key))) for at, key in enumerate(ordered)}
+        if key not in by_levels or row.unavailable is None:
+            by_levels[key] = row
+    ordered = sorted(by_levels, key=lambda key: [levels[name].index(level) for name, level in key])
+    return {key: replace(by_levels[key], treatment=Treatment(at, dict(key))) for at, key in enumerate(ordered)}
 
 
 def _levels(studies: Sequence[Study]) -> dict[str, tuple[Level, ...]]:
@@ -180,7 +180,7 @@ def _levels(studies: Sequence[Study]) -> dict[str, tuple[Level, ...]]:
     }
 
 
-def _whole(studies: Sequence[Study]) -> Study:
+def _joined_study(studies: Sequence[Study]) -> Study:
     """Return the study with the levels and the blocks of all, their common baseline, and changes made for each."""
     first = studies[0]
     changes = first.changes if len({study.changes for study in studies}) == 1 else ()

@@ -127,11 +127,11 @@ def testbeds_apart(data: CampaignData) -> list[CampaignData]:
     ]
 
 
-def shared(found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def shared(chapters: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return what several chapters of provenance have in common, at any depth."""
-    if not found:
+    if not chapters:
         return {}
-    first, *others = found
+    first, *others = chapters
     common: dict[str, Any] = {}
     for key, value in first.items():
         if all(key in other for other in others):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, get_args
 
-from lastro.results.columns import State
 from lastro.results.trial_notes import TrialNotes
 from lastro.study.design import Treatment
+
+State = Literal["pending", "running", "valid", "invalid", "unavailable"]
+STATES: tuple[State, ...] = get_args(State)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ class HostSegment:
 
     after: int
     at_utc: str
-    changes: Mapping[str, Sequence[str]]
+    changes: Mapping[str, list[str]]
     testbed: str = ""
 
     @property

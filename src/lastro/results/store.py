@@ -16,12 +16,11 @@ from typing import Any
 from lastro.errors import HostBusy, InputError
 from lastro.files import require_own_directory
 from lastro.host.files import boot_id, start_time
-from lastro.results.columns import State
 from lastro.results.connection import FLEET_FORMAT, FORMAT, connect
 from lastro.results.database import DB_NAME, new_campaign, pack, translated
 from lastro.results.files import write_atomically
 from lastro.results.looks import Look
-from lastro.results.rows import TestbedRow
+from lastro.results.rows import State, TestbedRow
 from lastro.results.samples import MAX_ATTEMPTS, Outcome
 from lastro.results.segments import HostSegment
 from lastro.results.store_reader import StoreReader
@@ -70,7 +69,7 @@ class Store(StoreReader):
     def mark_unavailable(self, treatment: int, reason: str, remedy: str | None) -> None:
         """Mark a treatment that cannot run here. It keeps its trials, with the reason."""
         with self._transaction():
-            texts = _whole(reason), remedy and _whole(remedy)
+            texts = _valid_unicode(reason), remedy and _valid_unicode(remedy)
             self._db.execute("UPDATE treatment SET unavailable = ?, remedy = ? WHERE idx = ?", (*texts, treatment))
             self._db.execute(
                 "UPDATE trial SET state = 'unavailable' WHERE treatment = ? AND state IN ('pending', 'running')",
@@ -104,8 +103,8 @@ class Store(StoreReader):
     def add_look(self, look: Look) -> None:
         """Record what a look at the trials has found, after all earlier ones."""
         with self._transaction():
-            found = json.dumps([asdict(each) for each in (*self.looks(), look)])
-            self._db.execute("INSERT OR REPLACE INTO meta VALUES ('looks', ?)", (found,))
+            looks = json.dumps([asdict(each) for each in (*self.looks(), look)])
+            self._db.execute("INSERT OR REPLACE INTO meta VALUES ('looks', ?)", (looks,))
 
     def begin(self, number: int) -> None:
         """Mark a trial as in flight, before anything is made for it."""
@@ -148,12 +147,12 @@ class Store(StoreReader):
             ).lastrowid
             self._db.executemany(
                 "INSERT INTO measurement VALUES (?, ?, ?)",
-                ((attempt_id, metric, _kept(value)) for metric, value in outcome.measurements.items()),
+                ((attempt_id, metric, _representable(value)) for metric, value in outcome.measurements.items()),
             )
             self._db.executemany(
                 "INSERT INTO series VALUES (?, ?, ?, ?)",
                 (
-                    (attempt_id, s.name, s.unit, zlib.compress(array("d", map(_kept, s.values)).tobytes()))
+                    (attempt_id, s.name, s.unit, zlib.compress(array("d", map(_representable, s.values)).tobytes()))
                     for s in outcome.series
                 ),
             )
@@ -261,13 +260,15 @@ class Store(StoreReader):
         with self._transaction():
             after = self._db.execute("SELECT count(*) FROM attempt").fetchone()[0]
             new = HostSegment(after, at_utc, {name: list(values) for name, values in changes.items()}, testbed)
-            found = json.dumps([asdict(each) for each in (*self.segments(), new)])
-            self._db.execute("INSERT OR REPLACE INTO meta VALUES ('segments', ?)", (found,))
+            segments = json.dumps([asdict(each) for each in (*self.segments(), new)])
+            self._db.execute("INSERT OR REPLACE INTO meta VALUES ('segments', ?)", (segments,))
             self.log(at_utc, "changed host", (f"testbed {testbed}: " if testbed else "") + new.text)
 
     def log(self, at_utc: str, kind: str, text: str) -> None:
         with self._transaction():
-            self._db.execute("INSERT INTO event(at_utc, kind, text) VALUES (?, ?, ?)", (at_utc, kind, _whole(text)))
+            self._db.execute(
+                "INSERT INTO event(at_utc, kind, text) VALUES (?, ?, ?)", (at_utc, kind, _valid_unicode(text))
+            )
 
     @contextmanager
     def as_one(self) -> Iterator[None]:
@@ -291,7 +292,7 @@ class Store(StoreReader):
                 raise
 
 
-def _whole(text: str) -> str:
+def _valid_unicode(text: str) -> str:
     """Return a text without half characters, as names of files contain that are not UTF-8: SQLite refuses these."""
     return text.encode(errors="replace").decode()
 
@@ -316,6 +317,6 @@ def _readable(notes: dict[str, object]) -> str:
     return text
 
 
-def _kept(value: float) -> float:
+def _representable(value: float) -> float:
     """Replace an impossibly large value, which only a broken tool reports, by infinity."""
     return math.copysign(math.inf, value) if abs(value) >= MOST else value

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from lastro.errors import InputError, StoreError
 from lastro.host.files import boot_id, start_time
-from lastro.results.columns import META, STATES, Record, State, is_histogram, samples_of, transcript_of, typed, wrong
+from lastro.results.columns import META, Record, is_histogram, samples_of, transcript_of, typed, wrong
 from lastro.results.connection import BoundedConnection
 from lastro.results.database import DB_NAME, damaged, translated
-from lastro.results.rows import Attempt, BlockPlace, Runner, TestbedRow, TreatmentRow, TrialRow
+from lastro.results.rows import STATES, Attempt, BlockPlace, Runner, State, TestbedRow, TreatmentRow, TrialRow
 from lastro.results.samples import Series
 from lastro.results.segments import HostSegment
 from lastro.shapes import n_values
@@ -72,10 +72,10 @@ class StoreReader:
     # What the campaign is
 
     def _meta(self, key: str) -> Any:
-        found = self._values("SELECT key, value FROM meta WHERE key = ?", key, key)
-        if not found:
+        values = self._values("SELECT key, value FROM meta WHERE key = ?", key, key)
+        if not values:
             raise StoreError(f"{self.directory / DB_NAME} has no '{key}'", "the file is damaged: run the study again")
-        return found[0]
+        return values[0]
 
     def _values(self, sql: str, name: str, *args: str) -> list[Any]:
         """Return the values of (key, value) rows, read in the same way as the value of the key `name` in `meta`."""
@@ -114,13 +114,13 @@ class StoreReader:
 
     def segments(self) -> tuple[HostSegment, ...]:
         """Return the changes of the host after which the campaign continued, in order."""
-        found = self._values("SELECT key, value FROM meta WHERE key = 'segments'", "segments")
-        return tuple(HostSegment(**each) for each in found[0]) if found else ()
+        values = self._values("SELECT key, value FROM meta WHERE key = 'segments'", "segments")
+        return tuple(values[0]) if values else ()
 
     def looks(self) -> tuple[Look, ...]:
         """Return the looks at a campaign that runs until a decision is made, in order."""
-        found = self._values("SELECT key, value FROM meta WHERE key = 'looks'", "looks")
-        return tuple(found[0]) if found else ()
+        values = self._values("SELECT key, value FROM meta WHERE key = 'looks'", "looks")
+        return tuple(values[0]) if values else ()
 
     def calibrations(self, testbed: str = "") -> dict[str, Any]:
         """Return the results of the calibration runs, which trials need, by key; `testbed` is one of a fleet."""
@@ -133,12 +133,12 @@ class StoreReader:
         """Return the noise floor from an A/A campaign, as `analysis.noise_floor` describes it; None if there is none.
 
         Before version 0.1.0, it was stored as a row among the calibrations."""
-        found = self._values(
+        values = self._values(
             "SELECT key, value FROM meta WHERE key = 'noise_floor'"
             " UNION ALL SELECT key, value FROM calibration WHERE key = 'noise floor'",
             "noise_floor",
         )
-        return found[0] if found else None
+        return values[0] if values else None
 
     # The testbeds of a fleet
 
@@ -178,13 +178,13 @@ class StoreReader:
         todo = "state IN ('pending', 'running')"
         order = "ORDER BY state = 'running' DESC, (SELECT count(*) FROM attempt WHERE trial = number), number LIMIT 1"
         if block is not None:
-            found = self._trial_rows(f"WHERE {todo} AND number BETWEEN ? AND ? {order}", *self._numbers(block))
-            return found[0] if found else None
+            rows = self._trial_rows(f"WHERE {todo} AND number BETWEEN ? AND ? {order}", *self._numbers(block))
+            return rows[0] if rows else None
         while first := self._trial_rows(f"WHERE {todo} ORDER BY number LIMIT 1"):
             span = first[0].number, first[0].number + self._n_treatments
             where = f"WHERE {todo} AND block = ? AND number BETWEEN ? AND ? {order}"
-            if found := self._trial_rows(where, first[0].block, *span):
-                return found[0]  # else another process has finished the block in between
+            if rows := self._trial_rows(where, first[0].block, *span):
+                return rows[0]  # else another process has finished the block in between
         return None
 
     def _numbers(self, block: int) -> tuple[int, int]:
@@ -215,8 +215,8 @@ class StoreReader:
 
     def counts(self) -> dict[State, int]:
         """Count the trials in each state."""
-        found = dict(self._rows("trial", ("state", "count(*)"), "GROUP BY state"))
-        return {state: found.get(state, 0) for state in STATES}
+        counts = dict(self._rows("trial", ("state", "count(*)"), "GROUP BY state"))
+        return {state: counts.get(state, 0) for state in STATES}
 
     def left(self) -> dict[int, int]:
         """Count the trials without a final verdict, by treatment."""

@@ -97,10 +97,10 @@ class Topology:
         noted = notes.get(TOPOLOGY)
         try:
             return cls(
-                tuple(_made(Node, each) for each in noted["nodes"]),  # type: ignore[index]
+                tuple(_from_note(Node, each) for each in noted["nodes"]),  # type: ignore[index]
                 tuple(_link(each) for each in noted["links"]),  # type: ignore[index]
-                tuple(_made(Load, each) for each in noted["loads"]),  # type: ignore[index]
-                tuple(_made(Witness, each) for each in noted["witnesses"]),  # type: ignore[index]
+                tuple(_from_note(Load, each) for each in noted["loads"]),  # type: ignore[index]
+                tuple(_from_note(Witness, each) for each in noted["witnesses"]),  # type: ignore[index]
             )
         except (AttributeError, KeyError, TypeError, ValueError):
             return None
@@ -133,16 +133,16 @@ class Topology:
     def main_way(self) -> list[str]:
         """Return the path of the first load that has one, or else the longest path from the first node."""
         loaded = [self.way(load.source, load.target) for load in self.loads]
-        found = next(filter(None, loaded), [])
-        return found or max((self.way(self.nodes[0].role, node.role) for node in self.nodes), key=len, default=[])
+        loaded_way = next(filter(None, loaded), [])
+        return loaded_way or max((self.way(self.nodes[0].role, node.role) for node in self.nodes), key=len, default=[])
 
 
 def _link(value: Mapping[str, Any]) -> Link:
-    way = tuple(_made(Device, each) for each in value["way"])
-    return Link(str(value["attachment"]), _made(LinkEnd, value["a"]), _made(LinkEnd, value["b"]), way)
+    way = tuple(_from_note(Device, each) for each in value["way"])
+    return Link(str(value["attachment"]), _from_note(LinkEnd, value["a"]), _from_note(LinkEnd, value["b"]), way)
 
 
-def _made(kind: type[Any], value: Mapping[str, Any]) -> Any:
+def _from_note(kind: type[Any], value: Mapping[str, Any]) -> Any:
     """Build an object from the fields in a note; a later version may have written more fields."""
     read: dict[str, Callable[[Any], object]] = {"count": int, "at": lambda roles: tuple(map(str, roles))}
     return kind(**{f.name: read.get(f.name, str)(value[f.name]) for f in fields(kind) if f.name in value})

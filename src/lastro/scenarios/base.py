@@ -181,10 +181,10 @@ class OnTestbed:
         if known:
             measured_s = sum(each.elapsed_s for each in windows)
             wake_ups, cpu_s = (sum(counts) for counts in zip(*known, strict=True))
-            found = {"measured_s": measured_s, "wake_ups": wake_ups, "cpus": cpu_s / measured_s}
+            note = {"measured_s": measured_s, "wake_ups": wake_ups, "cpus": cpu_s / measured_s}
             if killed := sum(each.killed for each in windows):
-                found["killed"] = killed
-            outcome.notes["apparatus"] = {name: round(value, 6) for name, value in found.items()}
+                note["killed"] = killed
+            outcome.notes["apparatus"] = {name: round(value, 6) for name, value in note.items()}
         outcome.invalidate(validity.apparatus_reasons(windows))
 
     @contextmanager

@@ -56,10 +56,10 @@ class Machine:
             return "this host has no Go toolchain"
         argv = [go, "env", "GOVERSION"]
         done = subprocess.run(argv, capture_output=True, text=True, errors="replace", timeout=_ASK_S, check=False)
-        found = re.match(r"go(\d+)\.(\d+)", done.stdout)
-        if found is None:
+        match = re.match(r"go(\d+)\.(\d+)", done.stdout)
+        if match is None:
             return f"`{go} env GOVERSION` did not print a version"
-        if (int(found[1]), int(found[2])) < _LEAST_GO:
+        if (int(match[1]), int(match[2])) < _LEAST_GO:
             return f"the Go toolchain of this host is too old: {done.stdout.strip()}"
         return None
 

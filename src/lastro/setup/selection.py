@@ -101,11 +101,11 @@ def _find(word: str) -> Iterator[registry.PartInfo]:
     if slash and kind not in registry.KINDS:
         raise InputError(f"no kind of part is named '{kind}'", did_you_mean(kind, registry.KINDS))
     kinds = [kind] if slash else list(registry.KINDS)
-    found = [parts[name] for parts in map(registry.parts, kinds) if name in parts]
-    if not found:
+    parts_named = [parts[name] for parts in map(registry.parts, kinds) if name in parts]
+    if not parts_named:
         names = {known for each in kinds for known in registry.names(each)}
         raise InputError(f"no {kind or 'part'} is named '{name}'", _nearest(name, names))
-    yield from found
+    yield from parts_named
 
 
 def _nearest(name: str, names: set[str]) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from lastro.stats._projections import ALIASED, Floats
 from lastro.stats.moderation import drawn_to_pooled
 
-FEW_CELLS = 30  # with more, the part that residuals hold of the noise of other cells is negligible
+_FEW_CELLS = 30  # with more, the part that residuals hold of the noise of other cells is negligible
 _FEW_BLOCKS = 60
 
 
@@ -56,7 +56,7 @@ class BlockColumns:
     def shared(self) -> Floats | None:
         """Return how much of the residuals of each cell any two have in common; None for too many cells or blocks."""
         n, k = len(self.counts), self.whiten.shape[1]
-        if n > FEW_CELLS or not k:
+        if n > _FEW_CELLS or not k:
             return None
         if self.complete:  # no need for a matrix of each cell
             return np.full((n, n), k / n**2)

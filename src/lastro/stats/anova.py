@@ -101,10 +101,10 @@ def anova(
     total = float(data.y @ data.y)
     residual_df = len(values) - model.rank
     rss = varying(data.y - model.fitted) if residual_df else 0.0
-    found = [(0, 0.0) if term is None else model.effect(term, plan.given(term)) for term in plan.fitted]
+    sums = [(0, 0.0) if term is None else model.effect(term, plan.given(term)) for term in plan.fitted]
     effects = tuple(
         _effect(names, df, ss, (residual_df, rss), total, unit)
-        for names, (df, ss) in zip(plan.names, found, strict=True)
+        for names, (df, ss) in zip(plan.names, sums, strict=True)
     )
     residual = _effect(("residual",), residual_df, rss, (0, 0.0), total, unit)
     notes = (*plan.notes, *_notes(effects, plan, residual, total))

@@ -30,7 +30,6 @@ from lastro.stats._block_columns import BlockColumns, noise_of_cells
 from lastro.stats._fieller import ends_of_ratio
 from lastro.stats._projections import ALIASED, ROUNDING, CentredValues, Codes, Floats, coded, varying
 from lastro.stats.intervals import Interval, t_quantile
-from lastro.stats.noise_posterior import Residuals
 from lastro.stats.resolution import resolution, rounding
 from lastro.stats.student import least_paired_p, least_unpaired_p
 from lastro.stats.weights import less
@@ -138,23 +137,9 @@ class BlockModel:
         return self.raw or self
 
     @property
-    def has_noise(self) -> bool:
-        """True if the residuals have degrees of freedom, from which noise can be estimated."""
-        return self.blocked.df > 0
-
-    @property
-    def unit(self) -> float:
-        """The unit of `residuals`: 1 for logarithms, else one in which squares lose no digits."""
-        return 1.0 if self.log else self.blocked.data.scale
-
-    @property
-    def residuals(self) -> Residuals:
-        """The residuals of each cell, from which its noise is estimated, in the order of `means`."""
-        fit = self.blocked
-        sizes = np.ones(len(fit.index)) if self.log else np.abs(fit.all_means) / self.unit
-        sizes = np.where(sizes == 0, sizes.max() or 1.0, sizes)
-        freedom = np.where(fit.free < ALIASED, 0.0, fit.free)
-        return Residuals.in_blocks(fit.residuals * (fit.data.scale / self.unit), fit.table, freedom, sizes)
+    def own_variances(self) -> Floats:
+        """The variance of each cell by its own residuals alone, in a unit that does not matter, where it is known."""
+        return self.blocked.own_variances
 
     def bounded_by_zero(self, weights: Weights) -> bool:
         """Return whether a weighted sum of cell means cannot be negative."""
@@ -162,8 +147,8 @@ class BlockModel:
 
     def estimate(self, weights: Weights) -> CellEstimate:
         """Estimate a weighted sum of cell means. Raises: KeyError for a cell without values."""
-        fit, own = self._fitted(weights)
-        return fit.estimate(own)
+        fit, weighted = self._fitted(weights)
+        return fit.estimate(weighted)
 
     def ratio(self, of: Weights, to: Weights, critical: float) -> tuple[float | None, Interval | None]:
         """Return the ratio of two weighted sums, not on logarithms, and its interval, by Fieller's method.
@@ -244,13 +229,12 @@ class _Sum:
 class _Fit:
     """Means of cells and effects of blocks, in units of the centred values.
 
-    The block columns are orthogonal to the cells, and of length one over all values. `residuals` has a row for each
-    cell and a column for each block, where no block has a cell twice; `squares` is their sum of squares. `variances`
-    and `freedom` are those of a value of each cell, and `free` the degrees of freedom of its own residuals. `complete`:
-    every block has all cells, so that no comparison needs an adjustment for blocks. Otherwise `root` times its
-    transpose is the covariance of the block columns. `of_blocks` is the variance of the mean of the blocks, `steps`
-    the resolution of the readings of each cell, and `grid` how far a search may have missed its mean, in the unit of
-    the values."""
+    The block columns are orthogonal to the cells, and of length one over all values. `squares` is the sum of squares of
+    the residuals. `variances` and `freedom` are those of a value of each cell, and `free` the degrees of freedom of its
+    own residuals; where there are any, `own_variances` has its variance by these alone. `complete`: every block has all
+    cells, so that no comparison needs an adjustment for blocks. Otherwise `root` times its transpose is the covariance
+    of the block columns. `of_blocks` is the variance of the mean of the blocks, `steps` the resolution of the readings
+    of each cell, and `grid` how far a search may have missed its mean, in the unit of the values."""
 
     index: dict[Hashable, int]
     means: Floats
@@ -259,12 +243,12 @@ class _Fit:
     whiten: Floats
     effects: Floats
     squares: float
-    residuals: Floats
     df: int
     data: CentredValues
     variances: Floats
     freedom: Floats
     free: Floats
+    own_variances: Floats
     complete: bool
     root: Floats
     of_blocks: float
@@ -284,16 +268,17 @@ class _Fit:
         left = data.y - means[rows] - effects[columns]
         df = len(values) - len(index) - whiten.shape[1]
         squares = varying(left) if df > 0 else 0.0
-        squares_of, residuals = np.zeros(len(index)), np.zeros_like(table)
+        squares_of = np.zeros(len(index))
         if squares:
             squares_of += np.bincount(rows, weights=left**2, minlength=len(index))
-            residuals[rows, columns] = left
         variances, freedom, free = noise_of_cells(squares_of, design)
+        known = free > ALIASED
         of_blocks = float(np.var(effects, ddof=1)) / len(effects) if len(effects) > 1 else 0.0
         steps = np.full(len(index), step)
         return cls(
-            index, means, counts, table, whiten, effects, squares, residuals, df, data, variances, freedom, free,
-            design.complete, design.root(variances), of_blocks, steps, np.zeros(len(index)),
+            index, means, counts, table, whiten, effects, squares, df, data, variances, freedom, free,
+            squares_of[known] / free[known], design.complete, design.root(variances), of_blocks, steps,
+            np.zeros(len(index)),
         )  # fmt: skip
 
     @property
@@ -333,24 +318,24 @@ class _Fit:
         reached = self.table.sum(axis=0) * effects - self.table.T @ ((self.table @ effects) / self.counts)
         return _Sum(value, cells, w, total, across, float(np.ptp(by_block - reached)) > ALIASED * size)
 
-    def cost(self, own: _Sum) -> float:
+    def cost(self, weighted: _Sum) -> float:
         """Return the variance of a sum if every value had the variance 1, and blocks had none."""
-        return float(np.sum(own.weights**2 / self.counts[own.cells]) + own.across @ own.across)
+        return float(np.sum(weighted.weights**2 / self.counts[weighted.cells]) + weighted.across @ weighted.across)
 
-    def estimate(self, own: _Sum) -> CellEstimate:
-        value, blocked = own.value * self.data.scale, self.n_blocks > 1 and float(self.table.max()) <= 1
-        sizes = [int(count) for count in self.counts[own.cells]]
-        shared = self._n_shared(own) if blocked else 0
+    def estimate(self, weighted: _Sum) -> CellEstimate:
+        value, blocked = weighted.value * self.data.scale, self.n_blocks > 1 and float(self.table.max()) <= 1
+        sizes = [int(count) for count in self.counts[weighted.cells]]
+        shared = self._n_shared(weighted) if blocked else 0
         n, paired = shared or sum(sizes), shared > 0
         least = least_paired_p(min(sizes, default=1)) if blocked else least_unpaired_p(sizes or [1])
-        apart = own.apart and not own.total
-        if apart or not self._known(own):
+        apart = weighted.apart and not weighted.total
+        if apart or not self._known(weighted):
             return CellEstimate(value, None, 0.0, None, 0.0, least, n, paired, apart)
-        loads = self._loads(own)
+        loads = self._loads(weighted)
         error = float(np.sqrt(loads @ loads))
         unit = loads / error if error else np.zeros_like(loads)
-        bias = self._bias(own) * self.data.scale
-        return CellEstimate(value, error * self.data.scale, self.freedom_of(own), unit, bias, least, n, paired)
+        bias = self._bias(weighted) * self.data.scale
+        return CellEstimate(value, error * self.data.scale, self.freedom_of(weighted), unit, bias, least, n, paired)
 
     def ratio(self, a: _Sum, b: _Sum, critical: float) -> tuple[float | None, Interval | None]:
         if b.value == 0:
@@ -363,46 +348,46 @@ class _Fit:
         ends = ends_of_ratio(a.value, b.value, covariances, critical, biases)
         return a.value / b.value, None if ends is None else Interval(*ends, math.nan)
 
-    def _n_shared(self, own: _Sum) -> int:
+    def _n_shared(self, weighted: _Sum) -> int:
         """Return the number of blocks with a value on both sides, or of all blocks with a value on the only side."""
-        if self.complete and len(own.cells):
+        if self.complete and len(weighted.cells):
             return self.n_blocks
-        signs = [own.cells[sign * own.weights > 0] for sign in (1, -1)]
+        signs = [weighted.cells[sign * weighted.weights > 0] for sign in (1, -1)]
         sides = [self.table[cells].sum(axis=0) > 0 for cells in signs if len(cells)]
         return int(np.count_nonzero(np.logical_and.reduce(sides))) if sides else 0
 
-    def _known(self, own: _Sum) -> bool:
+    def _known(self, weighted: _Sum) -> bool:
         """Return whether every cell with a weight has residuals, from which its noise is estimated."""
-        return self.df > 0 and not np.any(self.free[own.cells] < ALIASED)
+        return self.df > 0 and not np.any(self.free[weighted.cells] < ALIASED)
 
-    def _bias(self, own: _Sum) -> float:
+    def _bias(self, weighted: _Sum) -> float:
         """Return how far rounding may have moved a sum: half a step for cells whose noise does not reach that far.
 
         A search moves it by half a cell of its grid for any noise: it may miss on the same side each time."""
-        moved = rounding(np.sqrt(self.variances[own.cells]), self.steps[own.cells] / self.data.scale)
-        return float(np.abs(own.weights) @ np.maximum(moved, self.grid[own.cells] / self.data.scale))
+        moved = rounding(np.sqrt(self.variances[weighted.cells]), self.steps[weighted.cells] / self.data.scale)
+        return float(np.abs(weighted.weights) @ np.maximum(moved, self.grid[weighted.cells] / self.data.scale))
 
-    def _loads(self, own: _Sum) -> Floats:
+    def _loads(self, weighted: _Sum) -> Floats:
         """Return the error as a vector: of each cell, of the adjustment for blocks, and of the blocks as a sample."""
-        found = np.zeros(len(self.counts) + len(own.across) + 1)
-        found[own.cells] = own.weights * np.sqrt(self.variances[own.cells] / self.counts[own.cells])
+        found = np.zeros(len(self.counts) + len(weighted.across) + 1)
+        found[weighted.cells] = weighted.weights * np.sqrt(self.variances[weighted.cells] / self.counts[weighted.cells])
         if not self.complete:
-            found[len(self.counts) : -1] = own.across @ self.root
-        found[-1] = own.total * math.sqrt(self.of_blocks)
+            found[len(self.counts) : -1] = weighted.across @ self.root
+        found[-1] = weighted.total * math.sqrt(self.of_blocks)
         return found
 
-    def freedom_of(self, own: _Sum) -> float:
+    def freedom_of(self, weighted: _Sum) -> float:
         """Return Satterthwaite's degrees of freedom; those of differences are at most those of the residuals."""
-        variances = self.variances[own.cells] if np.any(self.variances) else np.ones(len(own.cells))
-        parts = own.weights**2 * variances / self.counts[own.cells]
-        across = 0.0 if self.complete else float(np.sum((own.across @ self.root) ** 2))
+        variances = self.variances[weighted.cells] if np.any(self.variances) else np.ones(len(weighted.cells))
+        parts = weighted.weights**2 * variances / self.counts[weighted.cells]
+        across = 0.0 if self.complete else float(np.sum((weighted.across @ self.root) ** 2))
         within = float(parts.sum()) + across
         used = parts > 0
         if within == 0:
             return float(self.df)
-        of_cells = float(np.sum(parts[used] ** 2 / self.freedom[own.cells][used])) + across**2 / self.df
+        of_cells = float(np.sum(parts[used] ** 2 / self.freedom[weighted.cells][used])) + across**2 / self.df
         df = min(float(self.df), within**2 / of_cells)
-        of_blocks = own.total**2 * self.of_blocks
+        of_blocks = weighted.total**2 * self.of_blocks
         if of_blocks == 0:
             return df
         return (within + of_blocks) ** 2 / (within**2 / df + of_blocks**2 / (self.n_blocks - 1))

@@ -187,10 +187,10 @@ def _moderated(squares: Floats, df: Floats) -> tuple[Floats, Floats]:
     if not known.any():
         return np.full(df.shape, np.nan), np.ones(df.shape)
     own = squares[known] / df[known]
-    found = drawn_to_pooled(own.tolist(), df[known].tolist(), _MOST_PRIOR_DF)
+    moderated = drawn_to_pooled(own.tolist(), df[known].tolist(), _MOST_PRIOR_DF)
     pooled = float(squares[known].sum() / df[known].sum())
     noise, freedom = np.full(df.shape, pooled), np.ones(df.shape)
-    noise[known], freedom[known] = found.variances, found.df
+    noise[known], freedom[known] = moderated.variances, moderated.df
     return noise, freedom
 
 

@@ -99,8 +99,8 @@ def linear(model: BlockModel, weights: Mapping[K, float], confidence: float) -> 
     if estimate.apart:
         return _absent(Note(APART))
     (judged,) = judge([estimate], confidence)
-    found = _sum(estimate, judged, confidence)
-    return found.above_zero() if model.linear.bounded_by_zero(weights) else found
+    contrast = _sum(estimate, judged, confidence)
+    return contrast.above_zero() if model.linear.bounded_by_zero(weights) else contrast
 
 
 def share(model: BlockModel, of: Mapping[K, float], to: Mapping[K, float], confidence: float) -> Estimate:
@@ -133,13 +133,13 @@ def p_above(model: BlockModel, of: Mapping[K, float], level: float) -> float | N
     return _upper_p(replace(mean, value=mean.value - level))
 
 
-def _upper_p(one: CellEstimate) -> float | None:
-    if one.error is None:
+def _upper_p(estimate: CellEstimate) -> float | None:
+    if estimate.error is None:
         return None
-    distance = math.copysign(max(0.0, abs(one.value) - one.bias), one.value)
-    if one.error == 0:
-        return one.least / 2 if distance > 0 else 1 - one.least / 2 if distance < 0 else 0.5
-    return t_p(distance, one.error, one.df, one.least, "above")
+    distance = math.copysign(max(0.0, abs(estimate.value) - estimate.bias), estimate.value)
+    if estimate.error == 0:
+        return estimate.least / 2 if distance > 0 else 1 - estimate.least / 2 if distance < 0 else 0.5
+    return t_p(distance, estimate.error, estimate.df, estimate.least, "above")
 
 
 def _both(of: Mapping[K, float], to: Mapping[K, float]) -> dict[K, float]:

@@ -53,10 +53,13 @@ class LimitOdds:
 
 @dataclass(frozen=True, slots=True)
 class CandidateOdds:
-    """`holds` is the probability that all means hold in all conditions; `may_hold` the same where a bound proves
-    nothing against it; `next_holds` that of one more trial in each condition. `cost` is its mean with its interval,
-    None without a value; `cheapest` the probability that it is the cheapest of those that hold. `missing` are numbers
-    of metrics that were not measured in some condition: such a candidate is never accepted."""
+    """How probably one candidate holds all of its limits, and what it costs.
+
+    `holds` is the probability that all means hold in all conditions, and `may_hold` the same if values that are only
+    lower bounds count as holding. `next_holds` is the probability for one more trial in each condition. `cost` is the
+    mean cost with its interval, None without a value, and `cheapest` the probability that this candidate costs the
+    least of those that hold. `missing` are numbers of metrics that were not measured in some condition: such a
+    candidate is never accepted."""
 
     limits: tuple[LimitOdds | None, ...]
     holds: float
@@ -83,10 +86,11 @@ _ONLY_LOOK = Stage(lambda alpha: alpha)
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The candidates by their numbers: `accepted` and `rejected` for all limits together, the cheaper ones first; the
-    others are open. `recommended` is the cheapest that is accepted; `alike` are those accepted whose cost cannot be
-    told from its cost, and `open_cheaper` those that are open and may cost less. `saving` is the fraction of its cost
-    that the cheapest that is accepted would save, on average over what is not known of costs."""
+    """The candidates that are accepted, rejected or open for all limits together, by their numbers; the cheaper first.
+
+    `recommended` is the cheapest accepted candidate. `alike` are other accepted ones whose cost is not distinguishable
+    from its cost, and `open_cheaper` are open ones that may cost less. `saving` is the fraction of its cost that the
+    truly cheapest accepted candidate would save, averaged over what is not known of the costs."""
 
     odds: tuple[CandidateOdds, ...]
     accepted: tuple[int, ...]

@@ -80,16 +80,16 @@ def _without_spread(p: float, corrected: float, alpha: float) -> JudgedEstimate:
     return JudgedEstimate(p, corrected, 0.0 if corrected < alpha else math.inf)
 
 
-def _t(one: CellEstimate) -> float:
+def _t(estimate: CellEstimate) -> float:
     """Return the distance from zero in standard errors, less what rounding may have added."""
-    assert one.error
-    return max(0.0, abs(one.value) - one.bias) / one.error
+    assert estimate.error
+    return max(0.0, abs(estimate.value) - estimate.bias) / estimate.error
 
 
-def _p(one: CellEstimate) -> float:
+def _p(estimate: CellEstimate) -> float:
     """Return the p of one estimate alone."""
-    assert one.error is not None
-    return t_p(max(0.0, abs(one.value) - one.bias), one.error, one.df, one.least)
+    assert estimate.error is not None
+    return t_p(max(0.0, abs(estimate.value) - estimate.bias), estimate.error, estimate.df, estimate.least)
 
 
 def _in_few_digits(df: float) -> float:
@@ -156,9 +156,10 @@ def _directions(rank: int) -> Floats:
 
 
 def _largest_of_many(loads: Floats) -> Floats:
-    """Return the largest coordinate of each direction at random in the space of the noise itself, as cells have it.
+    """Return the same for very many estimates: the largest coordinate of each random direction.
 
-    Each estimate has noise of few cells, so that the scalar products are cheap without independent directions."""
+    The directions lie in the space of the noise of all cells. Each estimate has the noise of few cells, so its scalar
+    products are cheap there, and no independent directions are needed."""
     import numpy as np
     from scipy.sparse import csr_array
 

@@ -37,10 +37,10 @@ class Histogram:
     @classmethod
     def of(cls, values: ArrayLike, lost: int = 0) -> Histogram:
         """Count whole numbers from 0 to MOST. Raises: ValueError for others."""
-        found = np.asarray(values, dtype=np.int64)
-        if found.size and not 0 <= int(found.min()) <= int(found.max()) <= MOST:
-            raise ValueError(f"a histogram holds numbers from 0 to {MOST}, not {found.min()} to {found.max()}")
-        return cls(np.bincount(_buckets(found)) if found.size else np.zeros(0, np.int64), lost)
+        numbers = np.asarray(values, dtype=np.int64)
+        if numbers.size and not 0 <= int(numbers.min()) <= int(numbers.max()) <= MOST:
+            raise ValueError(f"a histogram holds numbers from 0 to {MOST}, not {numbers.min()} to {numbers.max()}")
+        return cls(np.bincount(_buckets(numbers)) if numbers.size else np.zeros(0, np.int64), lost)
 
     @classmethod
     def merged(cls, histograms: Iterable[Histogram]) -> Histogram:

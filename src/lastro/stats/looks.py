@@ -57,13 +57,13 @@ def look(
     )
 
 
-def is_made(choice: Choice, found: Settled) -> bool:
+def is_made(choice: Choice, settled: Settled) -> bool:
     """Return whether the decision is made: none holds, or the recommended one is hardly worth a better one.
 
     That is: those that may be cheaper, and are open, are all dropped; and those that hold as well would save little."""
     if choice.recommended is None:
         return choice.outcome == "none"
-    return choice.saving <= _NEGLIGIBLE and not set(choice.open_cheaper) - found.gone
+    return choice.saving <= _NEGLIGIBLE and not set(choice.open_cheaper) - settled.gone
 
 
 def _unlikely(choice: Choice, gone: frozenset[int], budget: float) -> list[Dropped]:

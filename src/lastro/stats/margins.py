@@ -70,8 +70,8 @@ class GateTest:
 
         It is a fraction of the baseline; infinite if a loss of any size could have been missed. It takes 20 ms."""
         precision = self.candidate.precision
-        found = precision.least_found(self.margin, self.alpha) if precision else None
-        return math.inf if found is None else found
+        loss = precision.least_found(self.margin, self.alpha) if precision else None
+        return math.inf if loss is None else loss
 
 
 def ratio_test(mean: SampledMean, baseline: SampledMean, limit: float, side: Side) -> RatioTest:

@@ -17,9 +17,6 @@ from statistics import fmean, variance
 # The common variance counts as at most this many degrees of freedom of a cell's own. More would give more power where
 # all cells are equally noisy, and more false marks where one is noisier (benches/statistics_promises.py).
 MOST_PRIOR_DF = 2.0
-LEAST_EXCESS = (
-    math.pi**2 / 6
-)  # trigamma(MOST_PRIOR_DF / 2): with more excess of the logarithms' variance, it counts less
 
 
 @dataclass(frozen=True, slots=True)

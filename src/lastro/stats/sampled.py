@@ -91,5 +91,5 @@ def between(means: Sequence[Mapping[int, float]]) -> CampaignSpread | None:
     shared = set.intersection(*map(set, means))
     if not shared:
         return None
-    found = fmean(variance_of([math.log(each[treatment]) for each in means]) for treatment in shared)
-    return CampaignSpread(found, len(means) - 1)
+    variance = fmean(variance_of([math.log(each[treatment]) for each in means]) for treatment in shared)
+    return CampaignSpread(variance, len(means) - 1)

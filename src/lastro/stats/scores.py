@@ -33,9 +33,11 @@ class StudyTrials:
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """`goodness` has for each study the ratio of each candidate to the reference, above 1 if it is better; None for one
-    that was not measured in every condition, or of which only bounds are known. `scores` are over all studies with a
-    weight, and `best` is the probability that a candidate has the highest of those beside the reference."""
+    """How good each candidate is against the reference, in each study and over all.
+
+    `goodness` has a ratio for each study and candidate, above 1 if the candidate is better; None if it was not measured
+    in every condition, or if only bounds are known. `scores` are over all studies with a weight. `best` is the
+    probability that a candidate has the highest score of all but the reference."""
 
     goodness: tuple[tuple[Spread | None, ...], ...]
     scores: tuple[Spread | None, ...]

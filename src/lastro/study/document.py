@@ -82,8 +82,8 @@ def _read_toml(text: str, file: str) -> dict[str, Any]:
         words = str(error)
     except ValueError as error:
         raise StudyError(str(error), file=file) from None
-    found = re.fullmatch(r"(.*) \(at (.*)\)", words, re.DOTALL)
-    message, where = (found[1], found[2]) if found else (words, "")
+    match = re.fullmatch(r"(.*) \(at (.*)\)", words, re.DOTALL)
+    message, where = (match[1], match[2]) if match else (words, "")
     hint = (
         'strings need quotes, lists need brackets: name = "x", factor = ["a", "b"]'
         if message == "Invalid value"

@@ -110,10 +110,10 @@ class Fraction:
         if not self:
             return FULL
         words = dict.fromkeys(shorter for word in self.words if (shorter := word & frozenset(factors)))
-        found = Fraction(tuple(factors), tuple(sorted(words, key=len)))
-        crossed = [name for name in factors if name not in found.halved]
+        fraction = Fraction(tuple(factors), tuple(sorted(words, key=len)))
+        crossed = [name for name in factors if name not in fraction.halved]
         counts = Counter(tuple(row[name] for name in crossed) for row in rows)
-        return replace(found, whole=set(counts.values()) == {2 ** len(found.halved) // found.size})
+        return replace(fraction, whole=set(counts.values()) == {2 ** len(fraction.halved) // fraction.size})
 
     def _place(self, effect: Iterable[str]) -> tuple[int, list[int]]:
         places = sorted(map(self.names.index, effect))

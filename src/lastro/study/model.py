@@ -70,10 +70,10 @@ class ScenarioSchema:
     def metrics_for(self, chosen: Mapping[str, object]) -> dict[str, Metric]:
         """Return the metrics of a study; `chosen` has its constants, and its factors with their levels as keys."""
         usual = {metric.name for metric in self.metrics_by({})}
-        found = {name: metric for name, metric in self.metrics.items() if name not in usual} | {
+        by_name = {name: metric for name, metric in self.metrics.items() if name not in usual} | {
             metric.name: metric for metric in self.metrics_by(chosen)
         }
-        return {name: found[name] for name in self.leads if name in found} | found
+        return {name: by_name[name] for name in self.leads if name in by_name} | by_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +206,7 @@ class Study:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Study:
-        """Return the study from data of `to_dict`. Raises: Misshapen for other data."""
+        """Return the study from data of `to_dict`. Raises: MisshapenData for other data."""
         study: Study = made(cls, data)
         design = study.design
         sound = {

@@ -95,16 +95,16 @@ class PrintedTable(Passage):
         """Return the one cell of a metric whose own levels are among `levels`.
 
         Raises: FieldError without one, or with several."""
-        found = [
+        cells = [
             (column, cell)
             for row in self.rows
             for column, cell in zip(self.columns, row.cells, strict=False)  # a wrong number is reported
             if column.metric == metric and {**row.at, **column.at}.items() <= dict(levels).items()
         ]
-        if len(found) != 1:
+        if len(cells) != 1:
             where = ", ".join(f"{name} = {'|'.join(map(str, own))}" for name, own in levels.items())
             raise FieldError(f"table {shown(self.id)} has no single cell of {metric} at {where}")
-        return found[0]
+        return cells[0]
 
 
 @dataclass(frozen=True, slots=True)

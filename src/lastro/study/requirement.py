@@ -42,7 +42,9 @@ class Requirement:
 
     @classmethod
     def parse(cls, text: str) -> Requirement:
-        """Raises: InputError for what is no requirement, or one of a property that no probe finds."""
+        """Parse a requirement as a user writes it: 'own-kernel', 'no daemon', 'interfaces >= 8'.
+
+        Raises: InputError for any other text, and for a property that no probe finds."""
         if not (match := _FORM.fullmatch(text)) or (match[1] and match[3]):
             raise InputError(f"'{text}' is not a requirement", _HINT)
         name = match[2].replace("-", "_")

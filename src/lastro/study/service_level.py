@@ -24,7 +24,7 @@ def is_choice(factor: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ServiceLevel:
-    """A limit on a metric, in the unit of the metric: at least `limit`, or at most. `text` is it on one line."""
+    """A limit on a metric, in its unit: at least `limit`, or at most. `text` is the service level on one line."""
 
     metric: Metric
     limit: float
@@ -33,7 +33,9 @@ class ServiceLevel:
 
     @classmethod
     def parse(cls, text: str, metrics: Sequence[Metric]) -> ServiceLevel:
-        """Raises: InputError for what is no level, or one of a metric that is not among these."""
+        """Parse a service level such as 'latency_p99 < 1 ms'.
+
+        Raises: InputError for any other text, and for a metric that is not among these."""
         if not (match := _LEVEL.fullmatch(text.strip())):
             raise InputError(f"'{text}' is not a service level", "write it as in 'latency_p99 < 1 ms'")
         metric = _named(match[1], metrics)
@@ -71,22 +73,24 @@ class Cost:
         """Return the sum of metrics, and of prices of resources by the hour.
 
         Raises: InputError for what is neither, and for a resource that no metric measures."""
-        found: dict[str, float] = {}
+        by_metric: dict[str, float] = {}
         names = [metric.name for metric in metrics]
         for name, weight in weights.items():
             if resource := RESOURCES.get(name):
                 if (used := resource.metric(names)) is None:
                     expected = " or ".join(resource.metrics)
                     raise InputError(f"this campaign does not measure what {name} prices", f"that is {expected}")
-                found[used] = found.get(used, 0.0) + weight * resource.share
+                by_metric[used] = by_metric.get(used, 0.0) + weight * resource.share
             else:
-                found[_named(name, metrics).name] = found.get(name, 0.0) + weight
+                by_metric[_named(name, metrics).name] = by_metric.get(name, 0.0) + weight
         terms = (name if weight == 1 else f"{weight:g}*{name}" for name, weight in weights.items())
-        return cls(found, " + ".join(terms))
+        return cls(by_metric, " + ".join(terms))
 
     @classmethod
     def parse(cls, text: str, metrics: Sequence[Metric]) -> Cost:
-        """Raises: InputError for what is no sum, or for a metric that is not among these."""
+        """Parse a sum of metrics such as '0.04*chain_cpus + 0.01*latency_p99'.
+
+        Raises: InputError for any other text, and for a metric that is not among these."""
         weights: dict[str, float] = {}
         for term in text.split("+"):
             if not (match := _TERM.fullmatch(term)):

@@ -170,8 +170,8 @@ def grid(rows: int, columns: int, what: str = "") -> RouterTopology:
 
 def grid_size(text: str) -> tuple[int, int] | None:
     """Return the rows and columns of a grid that a text names, or None."""
-    found = _GRID.fullmatch(text.strip())
-    return (int(found[1]), int(found[2])) if found else None
+    match = _GRID.fullmatch(text.strip())
+    return (int(match[1]), int(match[2])) if match else None
 
 
 def parse(text: str, name: str) -> RouterTopology:
@@ -274,11 +274,11 @@ def _parse_edges(text: str, name: str) -> RouterTopology:
 
 def _once(pairs: Iterable[tuple[str, str, int]]) -> list[tuple[str, str, int]]:
     """Keep one link between two routers: collections list a link in both directions, or in parallel."""
-    found: dict[frozenset[str], tuple[str, str, int]] = {}
+    links_seen: dict[frozenset[str], tuple[str, str, int]] = {}
     for a, b, cost in pairs:
         if a != b:
-            found.setdefault(frozenset((a, b)), (a, b, cost))
-    return list(found.values())
+            links_seen.setdefault(frozenset((a, b)), (a, b, cost))
+    return list(links_seen.values())
 
 
 def _topology(

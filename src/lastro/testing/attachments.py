@@ -136,8 +136,8 @@ class AttachmentContract:
         self, testbed: Testbed, links: Attachment, platform: Platform
     ) -> None:
         before = contents(testbed)
-        found = links.probe(testbed, platform)
-        assert found, found.reason
+        availability = links.probe(testbed, platform)
+        assert availability, availability.reason
         assert contents(testbed) == before
 
     def test_a_chain_goes_through_its_function_and_moves_every_counter(
@@ -206,8 +206,8 @@ def segment(a: Instance, b: Instance) -> Segment:
 
 def ports(testbed: Testbed, instance: Instance) -> list[str]:
     """Return the interfaces in an instance's namespace, without those of a guest, which stay as long as the machine."""
-    found = _listed(testbed, instance, "-d", "link")
-    return [link["ifname"] for link in found if link.get("linkinfo", {}).get("info_kind") != "tun"]
+    ports = _listed(testbed, instance, "-d", "link")
+    return [link["ifname"] for link in ports if link.get("linkinfo", {}).get("info_kind") != "tun"]
 
 
 def contents(testbed: Testbed) -> dict[str, list[str]]:
@@ -225,10 +225,10 @@ def contents(testbed: Testbed) -> dict[str, list[str]]:
     return {what: sorted(testbed.host.run([*inside, *argv]).text.splitlines()) for what, argv in listed.items()}
 
 
-def _named(found: dict[str, list[str]]) -> dict[str, list[str]]:
+def _named(names: dict[str, list[str]]) -> dict[str, list[str]]:
     """Return contents without what changes by itself while links come up, such as their states."""
-    links = [line.split()[1] for line in found["links"]]
-    return {"links": links, **{what: found[what] for what in ("rules", "nft", "namespaces")}}
+    links = [line.split()[1] for line in names["links"]]
+    return {"links": links, **{what: names[what] for what in ("rules", "nft", "namespaces")}}
 
 
 def _listed(testbed: Testbed, instance: Instance, *words: str) -> list[dict[str, Any]]:

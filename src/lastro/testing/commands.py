@@ -148,8 +148,8 @@ class Commands:
         assert "the apparatus" in reason
 
     def test_files_of_measurements_are_in_memory(self, instance: Instance) -> None:
-        found = instance.run(["stat", "-f", "-c", "%T", instance.memory_dir]).text.strip()
-        assert found in ("tmpfs", "ramfs")
+        file_system = instance.run(["stat", "-f", "-c", "%T", instance.memory_dir]).text.strip()
+        assert file_system in ("tmpfs", "ramfs")
 
     def test_waiting_for_a_line_of_a_command_that_has_failed_raises(self, instance: Instance) -> None:
         with pytest.raises(CommandFailed, match="broken"):

@@ -77,8 +77,8 @@ class Ending:
 
     def test_probing_finds_it_available_and_leaves_nothing(self, subject: Subject) -> None:
         before = subject.leftovers()
-        found = subject.platform.probe(subject.testbed)
-        assert found, found.reason
+        availability = subject.platform.probe(subject.testbed)
+        assert availability, availability.reason
         assert subject.leftovers() == before
         assert subject.platform.residuals(subject.testbed)["root filesystem"]
 

@@ -41,8 +41,8 @@ class OnPlatform:
     @pytest.fixture(scope="class")
     @classmethod
     def subject(cls, level: str, testbed: Testbed, pool: PlatformPool) -> Subject:
-        found = pool.availability(level)
-        assert found, f"this host cannot run {level}: {found.reason}"
+        availability = pool.availability(level)
+        assert availability, f"this host cannot run {level}: {availability.reason}"
         return Subject(testbed, pool.get(level))
 
     @pytest.fixture(scope="class")

@@ -49,26 +49,26 @@ class ScenarioContract:
     @property
     def config(self) -> Config:
         """The configuration of the only treatment of a study with the levels and settings of `short`."""
-        found = schema(registry.get(Scenario, self.scenario))
-        factor, *_ = (name for name in self.short if name in found.parts)
+        study_schema = schema(registry.get(Scenario, self.scenario))
+        factor, *_ = (name for name in self.short if name in study_schema.parts)
         constants = [f"{name} = {json.dumps(value)}" for name, value in self.short.items() if name != factor]
         head = ["[study]", 'name = "contract"', f'scenario = "{self.scenario}"', "[factors]"]
         factors = [f"{factor} = [{json.dumps(self.short[factor])}]", "[settings]"]
-        study = parse("\n".join([*head, *factors, *constants, ""]), "contract.toml", {self.scenario: found})
+        study = parse("\n".join([*head, *factors, *constants, ""]), "contract.toml", {self.scenario: study_schema})
         (treatment,) = design.treatments(study)
         return {**study.settings, **treatment.levels}
 
     def test_what_a_study_may_choose_is_declared_in_full(self) -> None:
         kind = registry.get(Scenario, self.scenario)
-        found = schema(kind)
-        for setting in found.settings.values():
+        study_schema = schema(kind)
+        for setting in study_schema.settings.values():
             _assert_complete(setting)
         for part in kind.parts:
-            assert found.parts[part] and found.parts[part] <= registry.names(part)
-        assert found.combinable | found.chainable <= found.parts.keys()
+            assert study_schema.parts[part] and study_schema.parts[part] <= registry.names(part)
+        assert study_schema.combinable | study_schema.chainable <= study_schema.parts.keys()
         metrics = kind.known_metrics()
         assert set(kind.metrics) <= set(metrics)
-        assert len({metric.name for metric in metrics}) == len(metrics) == len(found.metrics)
+        assert len({metric.name for metric in metrics}) == len(metrics) == len(study_schema.metrics)
         assert all(metric.unit and metric.summary and metric.better in get_args(Better) for metric in metrics)
 
     def test_what_it_adds_to_a_report_is_of_its_own(self) -> None:
@@ -96,8 +96,8 @@ class ScenarioContract:
     def test_a_trial_measures_what_is_declared_and_an_interrupted_one_leaves_nothing(
         self, testbed: Testbed, running: Scenario
     ) -> None:
-        found = running.availability(self.config)
-        assert found, found.reason
+        availability = running.availability(self.config)
+        assert availability, availability.reason
         calibrations = self._calibrations(running)
         for _ in range(_ATTEMPTS):  # other work on this host may invalidate a trial
             outcome, n_commands = self._run(running, calibrations)

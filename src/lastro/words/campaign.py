@@ -51,8 +51,8 @@ def summary(report: CampaignResults, say: Language) -> str:
 def premises(report: CampaignResults, say: Language) -> tuple[str, ...]:
     """Return what a reader must know before any number: changes of the study, a guest, and several campaigns."""
     changes = report.study.changes
-    found = [say("The study was changed by {options}.", options=shlex.join(changes))] if changes else []
-    return (*found, *of_guest(report.guest, say), *_several_campaigns(report, say))
+    sentences = [say("The study was changed by {options}.", options=shlex.join(changes))] if changes else []
+    return (*sentences, *of_guest(report.guest, say), *_several_campaigns(report, say))
 
 
 def of_guest(guest: MeasuredIn | None, say: Language) -> Iterator[str]:
@@ -83,13 +83,13 @@ def place(report: CampaignResults, say: Language) -> str:
     return place_of([report.guest], say)
 
 
-def place_of(found: Sequence[MeasuredIn | None], say: Language) -> str:
+def place_of(places: Sequence[MeasuredIn | None], say: Language) -> str:
     """Return the same for what was measured in all of these places; None is a real host."""
-    guests = [guest for guest in found if guest is not None]
+    guests = [guest for guest in places if guest is not None]
     if not guests:
         return ""
     emulated = any(guest.emulated for guest in guests)
-    if len(guests) < len(found) or any(guest.partly or guest.emulated != emulated for guest in guests):
+    if len(guests) < len(places) or any(guest.partly or guest.emulated != emulated for guest in guests):
         return say("partly in an emulated guest") if emulated else say("partly in a guest")
     return say("in an emulated guest") if emulated else say("in a guest")
 
@@ -100,24 +100,24 @@ def titled(title: str, place: str) -> str:
 
 
 def _several_campaigns(report: CampaignResults, say: Language) -> Iterator[str]:
-    if (found := across_campaigns(report)) is None:
+    if (across := across_campaigns(report)) is None:
         return
     fleet = report.of_fleet
     yield (_testbeds if fleet else _campaigns)(report, say)
-    if found.other_machine:
+    if across.other_machine:
         other = N_("WARNING: The machines differ, so ratios across campaigns compare machines, too.")
         if fleet:
             other = N_("WARNING: The machines differ, so means over testbeds are of several machines.")
         yield say(other)
-    if found.differing:
+    if across.differing:
         unknown = say("not recorded")
         facts = [
-            f"{say(name)} ({' / '.join(v or unknown for v in values)})" for name, values in found.differing.items()
+            f"{say(name)} ({' / '.join(v or unknown for v in values)})" for name, values in across.differing.items()
         ]
         differ = N_("The testbeds differ in: {facts}.") if fleet else N_("The campaigns differ in: {facts}.")
         yield say(differ, facts="; ".join(facts))
-    if found.more:
-        yield say("Other recorded facts that differ: {names}.", names=", ".join(found.more))
+    if across.more:
+        yield say("Other recorded facts that differ: {names}.", names=", ".join(across.more))
     if fleet:
         yield say(
             "Each block was measured on one testbed, so ratios compare treatments within testbeds. The intervals hold "
@@ -125,15 +125,15 @@ def _several_campaigns(report: CampaignResults, say: Language) -> Iterator[str]:
             "several testbeds."
         )
         return
-    if not found.links:
+    if not across.links:
         yield say("They have no treatment in common, so treatments of different campaigns are not compared.")
         return
     yield say(
         "Treatments of different campaigns are compared through what several campaigns measured: {treatments}. "
         "No interval covers a change between the campaigns that affected only some treatments. Trends are in "
         "the report of each campaign.",
-        treatments="; ".join(treatment.label for treatment in found.links[:_MOST_LINKS])
-        + (f"; … ({len(found.links)})" if len(found.links) > _MOST_LINKS else ""),
+        treatments="; ".join(treatment.label for treatment in across.links[:_MOST_LINKS])
+        + (f"; … ({len(across.links)})" if len(across.links) > _MOST_LINKS else ""),
     )
 
 
@@ -333,7 +333,7 @@ def commands(report: CampaignResults, say: Language) -> list[tuple[str, str]]:
     study = shlex.quote(f"{report.directory}/study.toml")
     chosen = ("--profile", report.study.profile) if report.study.profile else ()
     options = "".join(f" {shlex.quote(word)}" for word in (*chosen, *report.study.changes))
-    first = report.timeline[0].trial if report.timeline else 1
+    first = report.attempts[0].trial if report.attempts else 1
     return [
         (say("What this host can run of the study"), f"lastro plan {study}{options}"),
         (say("The whole campaign again, in the same order"), f"sudo lastro run {study}{options} -o again"),
@@ -345,11 +345,11 @@ def commands(report: CampaignResults, say: Language) -> list[tuple[str, str]]:
 def resources(report: CampaignResults, say: Language) -> list[tuple[str, str, PropertyTable]]:
     """Return (name, title, table) for resource usage, and disturbances of the host."""
     properties = report.properties
-    found = [
+    tables_of_use = [
         ("usage", say("Used by each instance, from its own cgroup"), properties.usage),
         ("host", say("Disturbances of the host"), properties.host),
     ]
-    return [entry for entry in found if entry[2]]
+    return [entry for entry in tables_of_use if entry[2]]
 
 
 def waiting(report: CampaignResults) -> int:

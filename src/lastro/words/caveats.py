@@ -58,15 +58,17 @@ def _shared_cores(report: CampaignResults, say: Language) -> Iterator[str]:
 
 
 def _idle_cpus(report: CampaignResults, say: Language) -> Iterator[str]:
-    """A constant of the study can keep CPUs awake for latency, but for no other phase."""
+    """Yield a caveat on metrics of paced packets: a neighbour that keeps CPUs busy spares them the wake-up.
+
+    A constant of the study can keep CPUs awake while latency is measured, but in no other phase."""
     if report.study.scenario != "chain" or not _has_cpu_neighbour(report):
         return
     awake = report.study.settings.get("cpus_idle") == "awake"
     names = [metric.name for metric in report.metrics if _paced(metric.name) and (metric.name == "jitter" or not awake)]
     if names:
         yield say(
-            "CPUs halt between paced packets, and a neighbour that keeps them busy spares these the wake-up. What "
-            "neighbours and limits on them change in {metrics} is in part that, and nothing of the function.",
+            "CPUs halt between paced packets, and a neighbour that keeps them busy spares the packets the wake-up. So "
+            "a part of what neighbours, and limits on them, change in {metrics} is not an effect on the function.",
             metrics=", ".join(names),
         )
 
@@ -117,5 +119,5 @@ def _has_cpu_neighbour(report: CampaignResults) -> bool:
 
 def _least_speed(cores: Mapping[str, Any]) -> float | None:
     speeds = cores.get("speed_beside")
-    found = [value for value in speeds.values() if is_number(value)] if isinstance(speeds, Mapping) else []
-    return min(found, default=None)
+    known_speeds = [value for value in speeds.values() if is_number(value)] if isinstance(speeds, Mapping) else []
+    return min(known_speeds, default=None)

@@ -35,10 +35,10 @@ VERDICT_WORDS: dict[Verdict, str] = {
 }
 
 
-def verdict_text(one: Judgement, say: Language = ENGLISH) -> str:
+def verdict_text(judgement: Judgement, say: Language = ENGLISH) -> str:
     """Format the verdict with its mark: '✓ reproduced', or '✓ reproduced, stand-in' for one on a stand-in."""
-    word = f"{VERDICT_MARKS[one.verdict]} {say(VERDICT_WORDS[one.verdict])}"
-    return f"{word}, {say('stand-in')}" if one.stand_in else word
+    word = f"{VERDICT_MARKS[judgement.verdict]} {say(VERDICT_WORDS[judgement.verdict])}"
+    return f"{word}, {say('stand-in')}" if judgement.stand_in else word
 
 
 def published_text(published: Published | None, say: Language = ENGLISH) -> str:
@@ -81,27 +81,27 @@ def effect_text(
     return f"{'+' if measure == 'difference' and not text.startswith(MINUS) else ''}{text}{ending}"
 
 
-def reason_text(one: Judgement, say: Language = ENGLISH) -> str:
+def reason_text(judgement: Judgement, say: Language = ENGLISH) -> str:
     """Explain the verdict on a claim and how much of the design it covers, or why it is untestable."""
-    pairs = [(", ".join(map(str, each.measured)), str(each.published)) for each in one.stand_in]
+    pairs = [(", ".join(map(str, each.measured)), str(each.published)) for each in judgement.stand_in]
     told = [say("stand-in: {measured} in place of {published}", measured=own, published=other) for own, other in pairs]
-    return "; ".join([*told, _reason(one, say)])
+    return "; ".join([*told, _reason(judgement, say)])
 
 
-def _reason(one: Judgement, say: Language) -> str:
-    claim, part, effects = one.claim, one.part, one.effects
-    if one.verdict == "untestable here" or effects is None or part is None:
-        return "; ".join(map(say.note, one.why_not))
+def _reason(judgement: Judgement, say: Language) -> str:
+    claim, part, effects = judgement.claim, judgement.part, judgement.effects
+    if judgement.verdict == "untestable here" or effects is None or part is None:
+        return "; ".join(map(say.note, judgement.why_not))
     words, values = claim.statement.words(claim), {"levels": part.label, "figure": claim.statement.figure(claim)}
-    if one.verdict == "reproduced":
+    if judgement.verdict == "reproduced":
         text = _magnitude_reproduced(claim, say) or say.note(Note(words.reproduced, **values))
-    elif one.verdict.startswith("same direction"):
+    elif judgement.verdict.startswith("same direction"):
         text = _direction_only(claim, part, say)
-    elif one.verdict == "contradicted":
+    elif judgement.verdict == "contradicted":
         text = say.note(Note(words.contradicted, **values))
     else:
         text = say.note(Note(words.undecided, **values))
-        if one.corrected:
+        if judgement.corrected:
             text += " " + say("after correction for the number of claims")
         if not claim.statement.states_figure and claim.slight is None and magnitude_differs(claim, part):
             text += "; " + say("an effect as large as the published one would have been detected")
@@ -124,12 +124,12 @@ def _magnitude_reproduced(claim: Claim, say: Language) -> str:
 
 def _direction_only(claim: Claim, part: ClaimContrast, say: Language) -> str:
     low, high = tolerated(claim)
-    found = judged_interval(claim, part)
-    if found is None and part.incomparable and claim.published and claim.published.judged[0] == "difference":
+    interval = judged_interval(claim, part)
+    if interval is None and part.incomparable and claim.published and claim.published.judged[0] == "difference":
         return say.note(part.incomparable)
-    if found is None and part.bound:
+    if interval is None and part.bound:
         return say("only a bound on the magnitude is known, because a mean is only a lower bound")
-    if found is None:
+    if interval is None:
         return say("there is no interval for the magnitude")
     if claim.slight is not None and magnitude_differs(claim, part):
         return say("the whole interval lies beyond a difference of {bound}", bound=_slight(claim, say))
@@ -139,19 +139,23 @@ def _direction_only(claim: Claim, part: ClaimContrast, say: Language) -> str:
         return say("the whole interval lies beyond the published bound")
     if _is_bound(claim):
         return say("the interval reaches beyond the published bound")
-    if found.high < low:
+    if interval.high < low:
         return say("the whole interval lies below the tolerance of the published figure")
-    if found.low > high:
+    if interval.low > high:
         return say("the whole interval lies above the tolerance of the published figure")
     return say("the interval reaches beyond the tolerance of the published figure")
 
 
 def contradiction_text(claim: Claim, say: Language = ENGLISH) -> str:
     """Say that the source itself contradicts the claim, with the passage and its place; empty where it does not."""
-    found = claim.contradicted_by
-    if found is None:
+    contradiction = claim.contradicted_by
+    if contradiction is None:
         return ""
-    return say("the source contradicts itself: {passage} ({where})", passage=found.text(say.code), where=found.where)
+    return say(
+        "the source contradicts itself: {passage} ({where})",
+        passage=contradiction.text(say.code),
+        where=contradiction.where,
+    )
 
 
 def beside_text(claim: Claim, say: Language = ENGLISH) -> str:

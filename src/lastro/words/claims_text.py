@@ -25,25 +25,27 @@ TALLY_WORDS: dict[Verdict, str] = {
 }
 
 
-def measured_text(one: Judgement, say: Language = ENGLISH) -> str:
+def measured_text(judgement: Judgement, say: Language = ENGLISH) -> str:
     """Format the measured effect: '×1.048 [1.046, 1.049], +139 [136, 142] Mbit/s'.
 
     If the claim has several parts, the levels of the deciding part come first."""
-    part = one.part
+    part = judgement.part
     if part is None:
         return ""
-    effects = [effect_text(part.measure, part.effect, one.unit, say, part.bound)]
-    effects += [effect_text("difference", part.beside, one.unit, say, part.bound)] if part.beside is not None else []
-    several = one.effects is not None and len(one.effects.parts) > 1
+    effects = [effect_text(part.measure, part.effect, judgement.unit, say, part.bound)]
+    effects += (
+        [effect_text("difference", part.beside, judgement.unit, say, part.bound)] if part.beside is not None else []
+    )
+    several = judgement.effects is not None and len(judgement.effects.parts) > 1
     return (f"{part.label}: " if several else "") + ", ".join(effects)
 
 
-def evidence_text(one: Judgement, say: Language = ENGLISH) -> str:
+def evidence_text(judgement: Judgement, say: Language = ENGLISH) -> str:
     """Format the evidence: 'p < 0.001, adjusted = 0.004; 12 blocks'; empty where nothing was tested."""
-    if one.part is None or one.p is None:
+    if judgement.part is None or judgement.p is None:
         return ""
-    effect = one.part.effect
-    ps = say("p {p}, adjusted {adjusted}", p=_equal(one.p, say), adjusted=_equal(one.p_adjusted, say))
+    effect = judgement.part.effect
+    ps = say("p {p}, adjusted {adjusted}", p=_equal(judgement.p, say), adjusted=_equal(judgement.p_adjusted, say))
     n = say.count(effect.n, "block") if effect.pairing == "paired" else say.count(effect.n, "value")
     return f"{ps}; {n}"
 

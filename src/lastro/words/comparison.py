@@ -49,10 +49,10 @@ def _why_absent(absent: MissingSide, say: Language) -> str:
     return say("not measured") if row.n_valid else say(STATUS_WORDS[row.status])
 
 
-def why_only(found: UnmatchedTreatments, say: Language = ENGLISH) -> str:
+def why_only(unmatched: UnmatchedTreatments, say: Language = ENGLISH) -> str:
     """Return why the other campaign lacks these treatments."""
-    other = "B" if found.only_in == "A" else "A"
-    if lacking := ", ".join(f"{name} = {level}" for name, level in found.lacking):
+    other = "B" if unmatched.only_in == "A" else "A"
+    if lacking := ", ".join(f"{name} = {level}" for name, level in unmatched.lacking):
         return say("{side} has no {levels}", side=other, levels=lacking)
     return say("{side}'s study excludes this combination", side=other)
 
@@ -93,17 +93,17 @@ def _where_apart(a: str, b: str) -> tuple[str, str]:
 
 def changed_host_text(comparison: Comparison, say: Language = ENGLISH) -> str:
     """Say in which facts the hosts differ although they must not; empty if they do not, or may."""
-    found = comparison.changed_host
-    if not found:
+    changes = comparison.changed_host
+    if not changes:
         return ""
-    names = ", ".join(each.what for each in found[:_MOST_FACTS]) + (", …" if len(found) > _MOST_FACTS else "")
-    return say("the hosts differ in {facts} ({names})", facts=say.count(len(found), "fact"), names=names)
+    names = ", ".join(each.what for each in changes[:_MOST_FACTS]) + (", …" if len(changes) > _MOST_FACTS else "")
+    return say("the hosts differ in {facts} ({names})", facts=say.count(len(changes), "fact"), names=names)
 
 
 def between_notes(comparison: Comparison, say: Language) -> Iterator[str]:
     """Yield whether intervals and tests contain the differences between equal campaigns, and what to do if not."""
-    found = comparison.between
-    if found is None:
+    between = comparison.between
+    if between is None:
         yield say(
             "WARNING: how much two campaigns of the same thing differ on this host is not known, so no interval or p "
             "contains it. A shift of the whole host between A and B looks like a difference of every treatment. "
@@ -112,12 +112,12 @@ def between_notes(comparison: Comparison, say: Language) -> Iterator[str]:
             directory=comparison.a.directory,
         )
         return
-    if found.spreads:
-        sizes = ", ".join(f"{name} {percent(each.spread, say)}" for name, each in found.spreads.items())
+    if between.spreads:
+        sizes = ", ".join(f"{name} {percent(each.spread, say)}" for name, each in between.spreads.items())
         yield say(
             "Intervals and p contain the spread between {n} campaigns in which nothing changed (standard deviation: "
             "{sizes}).",
-            n=found.campaigns,
+            n=between.campaigns,
             sizes=sizes,
         )
     if comparison.without_spread:
@@ -126,12 +126,12 @@ def between_notes(comparison: Comparison, say: Language) -> Iterator[str]:
             metrics=", ".join(metric.name for metric in comparison.without_spread),
         )
     apart_s = comparison.apart_s
-    if apart_s is not None and apart_s > _FARTHER * found.span_s:
+    if apart_s is not None and apart_s > _FARTHER * between.span_s:
         yield say(
             "A and B began {apart} apart, those campaigns within {span}: the spread may be larger over the longer "
             "time.",
             apart=human_duration(apart_s),
-            span=human_duration(found.span_s),
+            span=human_duration(between.span_s),
         )
 
 
@@ -201,11 +201,11 @@ def conclusion(comparison: Comparison, say: Language = ENGLISH) -> str:
     if comparison.margin is None:
         return ""
     margin, tests = margin_text(comparison.margin, say), say.count(comparison.n_judged, "test")
-    if found := len(comparison.regressions):
+    if n_regressions := len(comparison.regressions):
         parts = [
             say(
                 "Gate: {regressions} of more than {margin} ({tests}; at most one gate in {n} fails by chance).",
-                regressions=say.count(found, "regression"),
+                regressions=say.count(n_regressions, "regression"),
                 margin=margin,
                 tests=tests,
                 n=f"{1 / comparison.alpha:.3g}",
@@ -231,23 +231,23 @@ def _power(comparison: Comparison, say: Language) -> str:
         return ""
     noisiest, middle = cells[-1], cells[(len(cells) - 1) // 2]
     if len(cells) == 1:
-        found = N_("With {power} power, it could have seen a loss of {loss} or more in its cell.")
+        text = N_("With {power} power, it could have seen a loss of {loss} or more in its cell.")
         if noisiest.least_found == math.inf:
-            found = N_("In its cell, it could have missed a loss of any size.")
+            text = N_("In its cell, it could have missed a loss of any size.")
     elif noisiest.least_found < math.inf:
-        found = N_(
+        text = N_(
             "With {power} power, it could have seen a loss of {loss} or more in any one cell ({metric} of "
             "{treatment}), and one of {median} in the median cell."
         )
     elif middle.least_found < math.inf:
-        found = N_(
+        text = N_(
             "In the noisiest cell ({metric} of {treatment}), it could have missed a loss of any size, and with {power} "
             "power, one of {median} in the median cell."
         )
     else:
-        found = N_("In the noisiest cell ({metric} of {treatment}), it could have missed a loss of any size.")
+        text = N_("In the noisiest cell ({metric} of {treatment}), it could have missed a loss of any size.")
     return say(
-        found,
+        text,
         power=percent(POWER, say),
         loss=percent(noisiest.least_found, say),
         metric=noisiest.metric.name,

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from lastro.stats.intervals import Estimate, Interval
 
 
-def difference_text(found: Estimate, say: Language) -> str:
+def difference_text(estimate: Estimate, say: Language) -> str:
     """Format a difference as '−312 [−334, −290]'; the width of the interval determines the number of decimals."""
-    return "" if found.value is None else estimate_text(found.value, found.interval, say)
+    return "" if estimate.value is None else estimate_text(estimate.value, estimate.interval, say)
 
 
 def estimate_text(value: float, interval: Interval | None, say: Language) -> str:

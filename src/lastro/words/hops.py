@@ -14,14 +14,14 @@ _MOST = 4  # conditions with an amount each; of more, the least and the most
 
 
 def hop_sentences(
-    found: Sequence[tuple[tuple[str, ...], SizeRelation]], metric: Metric, say: Language
+    relations: Sequence[tuple[tuple[str, ...], SizeRelation]], metric: Metric, say: Language
 ) -> tuple[str, ...]:
     """Return a sentence on what each further hop costs, with its interval, and where hops do not cost the same."""
     sign = -1 if metric.better == "higher" else 1
     costs: list[tuple[float, str]] = []
     dearer: list[str] = []
     cheaper: list[str] = []
-    for levels, relation in found:
+    for levels, relation in relations:
         line, bend, where = relation.line, relation.bend, " · ".join(levels)
         if line is None or line.slope_interval is None:
             continue

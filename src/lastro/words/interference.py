@@ -12,29 +12,29 @@ from lastro.words.phrases import PERCENT, Amount, behind_number, joined, sentenc
 _MOST = 4  # sentences on neighbours
 
 
-def interference_sentences(found: Interference | None, say: Language, most: int = _MOST + 1) -> tuple[str, ...]:
+def interference_sentences(interference: Interference | None, say: Language, most: int = _MOST + 1) -> tuple[str, ...]:
     """Return at most `most` sentences, worst neighbour first; none without effects."""
-    return () if found is None else tuple(_Sentences(found, say).all(most))[:most]
+    return () if interference is None else tuple(_Sentences(interference, say).all(most))[:most]
 
 
 class _Sentences:
     """The sentences on one study."""
 
-    def __init__(self, found: Interference, say: Language) -> None:
-        self.found, self.say, self.metric = found, say, found.metric
+    def __init__(self, interference: Interference, say: Language) -> None:
+        self.interference, self.say, self.metric = interference, say, interference.metric
 
     def all(self, most: int) -> Iterator[str]:
-        known = [one for one in self.found.losses if one.effects]
+        known = [one for one in self.interference.losses if one.effects]
         cost, where = self._cost(), self._only_with()
         known = known[: min(_MOST, most - bool(cost and len(known) > 1))]
         for one in known:
-            recoveries = self.found.recoveries.get(one.level, ())
+            recoveries = self.interference.recoveries.get(one.level, ())
             clauses = [self._where(self._loss_words(one)) + where, *self._recovery_clauses(recoveries)]
             yield sentence([*clauses, cost] if len(known) == 1 else clauses)
         if len(known) != 1 and cost:
             yield sentence([cost])
         text = N_("The cost of the neighbour is not known here ({neighbours}): {reason}.")
-        for why, levels in self._by_reason(self.found.losses).items():
+        for why, levels in self._by_reason(self.interference.losses).items():
             yield self.say(text, neighbours=levels, reason=why)
 
     def _amount(self, change: Change) -> Amount:
@@ -45,15 +45,15 @@ class _Sentences:
 
     def _where(self, text: str) -> str:
         """Say that a loss is one without isolation, if the study compares isolations: figures of effects are of all."""
-        if not self.found.costs:
+        if not self.interference.costs:
             return text
         return self.say("without isolation, {text}", text=f"{text[:1].lower()}{text[1:]}")
 
-    def _loss_words(self, one: TestedLevel) -> str:
-        say, amount = self.say, self._amount(one.change)
-        words = {"neighbour": one.level, "metric": self.metric.name}
-        if not one.distinguishable:
-            text = self._nothing_words(one, amount, words)
+    def _loss_words(self, tested: TestedLevel) -> str:
+        say, amount = self.say, self._amount(tested.change)
+        words = {"neighbour": tested.level, "metric": self.metric.name}
+        if not tested.distinguishable:
+            text = self._nothing_words(tested, amount, words)
         elif self.metric.better == "neither":
             text = say("The {neighbour} neighbour changes {metric} by {amount}", amount=amount.text(say), **words)
         elif amount.value > 0 and self.metric.better == "higher":
@@ -63,18 +63,18 @@ class _Sentences:
         else:
             better = (-amount).text(say)
             text = say("With the {neighbour} neighbour, {metric} is {amount} better", amount=better, **words)
-        if one.distinguishable and one.part.under_floor:
+        if tested.distinguishable and tested.part.under_floor:
             text += ", " + say("less than the noise floor of this host")
         return text
 
-    def _nothing_words(self, one: TestedLevel, amount: Amount, words: Mapping[str, object]) -> str:
+    def _nothing_words(self, tested: TestedLevel, amount: Amount, words: Mapping[str, object]) -> str:
         say = self.say
         text = say(
             "No effect of the {neighbour} neighbour on {metric} is distinguishable with {blocks}",
-            blocks=say.count(self.found.n_blocks, "block"),
+            blocks=say.count(self.interference.n_blocks, "block"),
             **words,
         )
-        if corrected := self._by_correction([one]):
+        if corrected := self._by_correction([tested]):
             text += " " + corrected
         most = {"higher": N_("at most {limit} is lost"), "lower": N_("at most {limit} is added")}
         if (limit := amount.limit(say)) and self.metric.better in most:
@@ -90,7 +90,7 @@ class _Sentences:
 
     def _only_with(self) -> str:
         """Return the isolation under which all trials were measured; empty if one was measured without isolation."""
-        levels = ", ".join(map(str, self.found.only_with))
+        levels = ", ".join(map(str, self.interference.only_with))
         return ", " + self.say("measured only with isolation by {levels}", levels=levels) if levels else ""
 
     # The recovery by isolation, and its cost
@@ -141,7 +141,7 @@ class _Sentences:
         say, first = self.say, N_("without a neighbour, isolation by {level} takes {share} of {metric}")
         if self.metric.better == "lower":
             first = N_("without a neighbour, isolation by {level} adds {share} to {metric}")
-        costs = [(one, self._amount(one.change)) for one in self.found.costs]
+        costs = [(one, self._amount(one.change)) for one in self.interference.costs]
         losses = [(one, amount.text(say)) for one, amount in costs if one.is_loss]
         cost = self._listed(first, losses, metric=self.metric.name) if losses else ""
         better = N_("without a neighbour, {metric} is {share} better with isolation by {level}")

@@ -28,43 +28,43 @@ _REASON = 160  # characters of a reason in a sentence
 
 def key_findings(report: CampaignResults, say: Language, analysis: Analysis | None = None) -> tuple[str, ...]:
     """Return at most `MOST` sentences; none before anything was measured. `analysis` is as in `findings`."""
-    if (found := findings(report, analysis)) is None:
+    if (all_findings := findings(report, analysis)) is None:
         return ()
-    missing = _missing(found.missing, say)
-    others = list(filter(None, (_KeySentences(metric, say).in_one() for metric in found.others)))
-    hops = hop_sentences(found.hops, found.first.metric, say)
+    missing = _missing(all_findings.missing, say)
+    others = list(filter(None, (_KeySentences(metric, say).in_one() for metric in all_findings.others)))
+    hops = hop_sentences(all_findings.hops, all_findings.first.metric, say)
     room = MOST - len(missing) - bool(others) - len(hops)
-    neighbours = interference_sentences(found.interference, say, room)
-    first = list(_first(found, say, named=len(report.rows) > 1))
+    neighbours = interference_sentences(all_findings.interference, say, room)
+    first = list(_first(all_findings, say, named=len(report.rows) > 1))
     if first and neighbours:
-        neighbours = interference_sentences(found.interference, say, max(_FEWEST_NEIGHBOURS, room - len(first)))
+        neighbours = interference_sentences(all_findings.interference, say, max(_FEWEST_NEIGHBOURS, room - len(first)))
     leading = [*hops, *[*neighbours, *first][:room]]
     return (*leading, *others[: MOST - len(missing) - len(leading)], *missing)
 
 
-def _first(found: Findings, say: Language, *, named: bool) -> Iterator[str]:
+def _first(findings: Findings, say: Language, *, named: bool) -> Iterator[str]:
     """Yield a sentence on the first metric for each factor that is not covered; without factors, on its mean."""
-    sentences = _KeySentences(found.first, say)
-    if not found.first.factors:
+    sentences = _KeySentences(findings.first, say)
+    if not findings.first.factors:
         yield from sentences.mean(named=named)
-    elif found.first.one_block:
-        if not found.covered:
+    elif findings.first.one_block:
+        if not findings.covered:
             text = N_("With one block, no difference in {metric} is distinguishable from chance.")
-            yield say(text, metric=found.first.metric.name)
+            yield say(text, metric=findings.first.metric.name)
     else:
-        factors = [factor for factor in found.first.largest_first if factor.factor not in found.covered]
+        factors = [factor for factor in findings.first.largest_first if factor.factor not in findings.covered]
         yield from (sentence(sentences.clauses(factor)) for factor in factors)
 
 
 class _KeySentences:
     """The sentences on one metric."""
 
-    def __init__(self, found: MetricFindings, say: Language) -> None:
-        self.found, self.say, self.metric = found, say, found.metric
+    def __init__(self, findings: MetricFindings, say: Language) -> None:
+        self.findings, self.say, self.metric = findings, say, findings.metric
 
     def mean(self, *, named: bool) -> Iterator[str]:
         """Yield the mean of the only measured treatment; if `named`, with its levels."""
-        say, data = self.say, self.found.data
+        say, data = self.say, self.findings.data
         for index, summary in data.summaries.items():
             text = f"{mean_text(summary, say)} {self.metric.unit}".rstrip()
             where = " (" + ", ".join(f"{k} = {v}" for k, v in data.levels[index].items()) + ")" if named else ""
@@ -92,7 +92,7 @@ class _KeySentences:
         """Return a sentence on what changes the metric most, or that nothing does, or that this is undecided.
 
         Empty if the metric never varied, or if nothing is known."""
-        found, compared = self.found, self.found.compared
+        found, compared = self.findings, self.findings.compared
         if found.never_varied:
             return ""
         unknown = [self._phrases(factor).unknown() for factor in found.factors if not factor.effects]
@@ -113,7 +113,7 @@ class _KeySentences:
         return sentence([self.say(text, most=most, **words), *unknown])
 
     def _phrases(self, factor: FactorPairs) -> PairPhrases:
-        return PairPhrases(factor, self.metric, self.say, self.found.shared)
+        return PairPhrases(factor, self.metric, self.say, self.findings.shared)
 
 
 def _levels(where: str) -> str:

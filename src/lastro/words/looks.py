@@ -33,14 +33,14 @@ def percent_text(share: float, say: Language) -> str:
     return f"{say.number(f'{share * 100:.0f}')} %"
 
 
-def why_dropped(decision: SlaDecision, each: Dropped, say: Language) -> str:
+def why_dropped(decision: SlaDecision, dropped: Dropped, say: Language) -> str:
     """Return why a candidate is not in question any more: 'holds latency ≤ 1 ms with a probability of < 1 %'."""
-    p = odds_text(each.chance, say)
-    if each.why == "unlikely":
+    p = odds_text(dropped.chance, say)
+    if dropped.why == "unlikely":
         return say("is the cheapest that holds with a probability of {p}", p=p)
-    if each.why == "futile":
+    if dropped.why == "futile":
         return say("would be known to hold after all blocks with a probability of {p}", p=p)
-    odds = decision.choice.odds[each.candidate].limits
+    odds = decision.choice.odds[dropped.candidate].limits
     known = [(limit.holds, level.text) for limit, level in zip(odds, decision.levels, strict=True) if limit is not None]
     return say("holds {level} with a probability of {p}", level=min(known)[1] if known else "—", p=p)
 
@@ -61,14 +61,14 @@ def standing(decision: SlaDecision | None, gone: frozenset[int]) -> str:
     holds = odds_text(choice.odds[lead].holds, ENGLISH)
     cost = choice.odds[lead].cost
     at_cost = f", cost {significant(cost[0], 3)}" if cost and decision.cost else ""
-    found = f"{decision.candidates[lead].label} leads (holds with {holds}{at_cost})"
+    leading = f"{decision.candidates[lead].label} leads (holds with {holds}{at_cost})"
     if choice.recommended is None:
         open_ones, words = [at for at, _ in enumerate(choice.odds) if choice.verdict(at) == "open"], "undecided"
     else:
         open_ones, words = [*choice.open_cheaper, *choice.alike], "may cost less"
     open_ones = [at for at in open_ones if at not in gone and at != lead]
     named = [f"{decision.candidates[at].label} ({odds_text(choice.odds[at].holds, ENGLISH)})" for at in open_ones]
-    return f"{found}; {words}: {_few(named)}" if named else found
+    return f"{leading}; {words}: {_few(named)}" if named else leading
 
 
 def _few(names: Sequence[str]) -> str:

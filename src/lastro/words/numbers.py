@@ -84,7 +84,7 @@ def percent(share: float, say: Language = ENGLISH) -> str:
 
 
 def margin_text(share: float, say: Language) -> str:
-    """Format a fraction that a user gave as '7.5 %', with all of its digits."""
+    """Format a fraction as '7.5 %', with all of its digits."""
     return say.number(f"{100 * share:g} %")
 
 

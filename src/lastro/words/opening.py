@@ -12,7 +12,7 @@ from lastro.words.language import Language
 
 if TYPE_CHECKING:
     from lastro.analysis.model import Analysis
-    from lastro.results.columns import State
+    from lastro.results.rows import State
 
 MANY_INVALID = 0.10  # a larger fraction of the runnable trials is reported before anything else
 

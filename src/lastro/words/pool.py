@@ -10,13 +10,13 @@ from lastro.words.language import Language
 from lastro.words.numbers import ratio_text
 
 
-def place(found: PooledStudy, say: Language) -> str:
+def place(pooled: PooledStudy, say: Language) -> str:
     """Return whether guests measured, for captions: as `words.campaign.place`."""
-    return place_of([host.report.guest for host in found.hosts], say)
+    return place_of([host.report.guest for host in pooled.hosts], say)
 
 
-def ratio_on(one: HostEffect, say: Language) -> str:
+def ratio_on(effect: HostEffect, say: Language) -> str:
     """Format the ratio on one host, or why there is none."""
-    if one.effect is None:
-        return "; ".join(map(say.note, one.absent_because))
-    return ratio_text(Estimate(one.ratio, one.interval, 0), say)
+    if effect.effect is None:
+        return "; ".join(map(say.note, effect.absent_because))
+    return ratio_text(Estimate(effect.ratio, effect.interval, 0), say)

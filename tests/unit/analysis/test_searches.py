@@ -188,13 +188,13 @@ def test_a_floor_is_not_drawn_from_bounds(tmp_path: Path) -> None:
 
     alone = make_study({"clients": (4,)}, metrics=(CAPACITY,), replicates=4)
     aa = report_of(make_campaign(tmp_path / "aa", alone, value=lambda levels, block, _: 64.0, notes=notes))
-    assert noise_floors([aa], alone).metrics[0].found.floor is None, (
+    assert noise_floors([aa], alone).metrics[0].floor.floor is None, (
         "that all were ended at 64 says nothing of the noise"
     )
 
 
 def test_campaigns_are_not_compared_by_bounds(report: CampaignResults, tmp_path: Path) -> None:
-    found = compare(report, replace(campaign(tmp_path), timeline=()))  # with its times, it would be a copy
+    found = compare(report, replace(campaign(tmp_path), attempts=()))  # with its times, it would be a copy
     untested = {dict(c.levels)["platform"]: not_compared(c) for c in found.cells if c.test is None}
     assert untested == {
         "docker": "A: only a lower bound in 1 of 4 trials; B: only a lower bound in 1 of 4 trials",

@@ -222,7 +222,7 @@ def test_a_treatment_that_has_run_counts_as_it_took() -> None:
 def test_one_that_has_not_is_expected_to_be_as_much_slower_as_the_others_were() -> None:
     pace = EtaEstimator({0: 1.0, 1: 5.0}, {0: 2, 1: 2})
     pace.note(0, 3.0, final=True)
-    assert pace.seen_s == (3.0, 1.0)
+    assert pace.actual_and_expected_s == (3.0, 1.0)
     assert pace.remaining_s == 3 + 2 * 3 * 5
 
 

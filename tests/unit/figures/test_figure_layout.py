@@ -219,7 +219,7 @@ def test_no_number_has_an_exponent_and_no_axis_an_offset(magnitudes: CampaignRes
             with style():
                 said = "\n".join(text.get_text() for text in labels(figure))
             assert not re.search(r"\d[eE][+-]?\d", said), plan.name
-    assert kinds >= {"variation", "effects", "curve", "course"}
+    assert kinds >= {"effects", "curve", "course"}
 
 
 def test_the_svg_says_what_the_axis_says(magnitudes: CampaignResults) -> None:
@@ -309,30 +309,3 @@ def test_the_axis_of_an_amount_never_goes_below_zero(values: list[float], half: 
 
 def test_a_value_below_zero_is_shown_whatever_the_definition_says() -> None:
     assert reach(Metric("m", "ms", "lower", ""), [-3.0, 5.0], []).low < -3
-
-
-# Shares of the variation
-
-
-def ends_of_bars(figure: Figure) -> set[float]:
-    (axes,) = figure.axes
-    ends: dict[float, float] = {}
-    for bar in axes.patches:
-        ends[bar.get_y()] = max(ends.get(bar.get_y(), 0.0), bar.get_x() + bar.get_width())  # type: ignore[attr-defined]
-    return {round(end, 6) for end in ends.values()}
-
-
-def test_bars_add_up_to_the_whole_or_say_why_not(tmp_path: Path) -> None:
-    balanced = report_of(make_campaign(tmp_path / "b", make_study(metrics=METRICS[:2])))
-    unbalanced = report_of(
-        make_campaign(
-            tmp_path / "u", make_study(metrics=METRICS[:2]),
-            doubts=lambda levels, block, attempt:
-                ["x"] if levels["isolation"] == "cgroups" and levels["platform"] == "runc" and block < 4 else [],
-        )
-    )  # fmt: skip
-    for report, whole in ((balanced, True), (unbalanced, False)):
-        ((_, figure),) = figures(report, WIDE_IN, "variation")
-        said = " ".join(text.get_text() for text in figure.texts)
-        assert (ends_of_bars(figure) == {1.0}) == whole and ("unbalanced: effects overlap" in said) == (not whole)
-        assert figure.axes[0].get_xlim()[1] >= max(ends_of_bars(figure))

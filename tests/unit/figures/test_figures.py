@@ -93,7 +93,7 @@ def test_every_trial_is_drawn_once_and_a_course_is_always_there(
 ) -> None:
     kinds = {plan.kind for plan, _ in of_first_metric}
     assert ("distribution" in kinds or "curve" in kinds) == bool(report.metrics)
-    assert ("course" in kinds) == bool(report.timeline)
+    assert ("course" in kinds) == bool(report.attempts)
 
 
 @pytest.fixture(scope="module")

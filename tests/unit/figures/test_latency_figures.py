@@ -18,7 +18,7 @@ from lastro.results import hdr
 from lastro.results.samples import AT_LEAST, GENERATOR_DELAY, REMARKS, Metric, Outcome, PackedHistogram, Series
 from lastro.scenarios.load.loads import loads_of
 from lastro.scenarios.load.measuring import record
-from lastro.scenarios.load.search import REACHED, Probe, Searched
+from lastro.scenarios.load.search import REACHED, Probe, SearchResult
 from lastro.stats.histograms import Histogram
 from lastro.study.model import Study
 from lastro.words.language import ENGLISH, language
@@ -136,7 +136,7 @@ def test_a_probe_is_hollow_where_the_search_takes_it_for_the_generator_s_limit(t
 
     def recorded(levels: Levels, block: int) -> list[Series]:
         outcome = Outcome()
-        record(Searched((), (whole, whole, short), 100_000, False), outcome)
+        record(SearchResult((), (whole, whole, short), 100_000, False), outcome)
         return outcome.series
 
     one = study({"platform": ("native", "runc")})

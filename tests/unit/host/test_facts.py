@@ -17,6 +17,7 @@ from lastro.host import facts
 from lastro.host.files import LocalFiles
 from lastro.host.local import LocalHost
 
+from ...support.campaigns import PROVENANCE
 from ...support.recording import RecordingHost, answer
 
 HOSTNAME, MACHINE_ID, BOOT_ID = "/proc/sys/kernel/hostname", "/etc/machine-id", "/proc/sys/kernel/random/boot_id"
@@ -40,6 +41,12 @@ def test_a_machine_is_known_by_its_id_and_its_name() -> None:
     assert len({ada, *map(facts.fingerprint, clones)}) == 3, "a copied disk, and a lab where all have one name"
     without_id = [host_with(name, text, boot) for name in "xy" for text in (None, "") for boot in "bc"]
     assert len(set(map(facts.fingerprint, without_id))) == 4
+
+
+def test_the_facts_of_campaigns_in_tests_are_recorded_under_the_same_names_on_a_host() -> None:
+    recorded = facts.collect(LocalHost(), {})
+    for chapter in ("host", "kernel", "lastro"):
+        assert PROVENANCE[chapter].keys() <= recorded[chapter].keys()
 
 
 def test_a_testbed_has_the_machines_of_its_roles_and_a_guest_the_one_below() -> None:

@@ -83,13 +83,13 @@ def holder(host: SshHost, token: str) -> int:
 
 
 def refused(host: SshHost, ledger: Ledger, token: str, told: str) -> None:
-    with pytest.raises(HostBusy, match=told) as caught, remote._held(host, ledger, token, "another", wait=None):
+    with pytest.raises(HostBusy, match=told) as caught, remote._hold(host, ledger, token, "another", wait=None):
         pass
     assert caught.value.machine == facts.fingerprint(LocalHost()), "which is where this ssh leads to"
 
 
 def test_a_host_is_held_anew_when_sshd_has_not_seen_the_loss(tmp_path: Path, ledger: Ledger) -> None:
-    with host_of(tmp_path, "5ca1a0") as host, remote._held(host, ledger, "5ca1a0", "tests", wait=None):
+    with host_of(tmp_path, "5ca1a0") as host, remote._hold(host, ledger, "5ca1a0", "tests", wait=None):
         first = holder(host, "5ca1a0")
         host.again()  # as `recover` does; the first one is still there, as its connection seems to be
         second = holder(host, "5ca1a0")
@@ -101,7 +101,7 @@ def test_a_host_is_held_anew_when_sshd_has_not_seen_the_loss(tmp_path: Path, led
 
 
 def test_a_holder_that_was_killed_has_ended(tmp_path: Path, ledger: Ledger) -> None:
-    with host_of(tmp_path, "5ca1a0") as host, remote._held(host, ledger, "5ca1a0", "tests", wait=None):
+    with host_of(tmp_path, "5ca1a0") as host, remote._hold(host, ledger, "5ca1a0", "tests", wait=None):
         assert [owned.name for owned in ledger.objects(remote._HOLDERS)] == ["holder-5ca1a0"]
         assert holder(host, "5ca1a0") in host.view.end_owned("holder-5ca1a0")
     assert not ledger.objects(remote._HOLDERS)
@@ -111,9 +111,9 @@ def test_two_state_directories_are_still_one_host(tmp_path: Path, ledger: Ledger
     """And a Lastro that runs on that host holds the same lock."""
     assert Path(f"{SshTarget('').run}-host") == HOST_LOCK
     with closing(Ledger(tmp_path / "of another")) as elsewhere, host_of(tmp_path, "5ca1a0", state="elsewhere") as other:
-        with host_of(tmp_path, "5ca1a1") as host, remote._held(host, ledger, "5ca1a1", "tests", wait=None):
+        with host_of(tmp_path, "5ca1a1") as host, remote._hold(host, ledger, "5ca1a1", "tests", wait=None):
             refused(other, elsewhere, "5ca1a0", "in use by tests")
-        with remote._held(other, elsewhere, "5ca1a0", "another", wait=None):
+        with remote._hold(other, elsewhere, "5ca1a0", "another", wait=None):
             assert (tmp_path / "run-host" / "lock").read_text() == "another"
         for place in ("there", "elsewhere", "run-host"):
             assert (tmp_path / place / "lock").stat().st_mode & 0o777 == 0o600
@@ -129,10 +129,10 @@ def test_who_waits_is_told_at_once_for_whom(tmp_path: Path, ledger: Ledger) -> N
         elsewhere = held.enter_context(closing(Ledger(tmp_path / "of another")))
         one, other = (held.enter_context(host_of(tmp_path, token)) for token in ("5ca1a5", "5ca1a6"))
         first = held.enter_context(ExitStack())
-        first.enter_context(remote._held(one, ledger, "5ca1a5", "the first", None))
+        first.enter_context(remote._hold(one, ledger, "5ca1a5", "the first", None))
 
         def wait() -> None:
-            with remote._held(other, elsewhere, "5ca1a6", "the second", tell):
+            with remote._hold(other, elsewhere, "5ca1a6", "the second", tell):
                 entered.set()
 
         waiting = threading.Thread(target=wait)
@@ -151,13 +151,13 @@ def test_who_waits_is_told_at_once_for_whom(tmp_path: Path, ledger: Ledger) -> N
 
 
 def test_what_a_dead_session_holds_is_freed_and_what_a_live_one_holds_is_not(tmp_path: Path, ledger: Ledger) -> None:
-    with host_of(tmp_path, "5ca1a2") as host, remote._held(host, ledger, "5ca1a2", "the first", wait=None):
+    with host_of(tmp_path, "5ca1a2") as host, remote._hold(host, ledger, "5ca1a2", "the first", wait=None):
         ledger.open_session("5ca1a2", "the first")
         with host_of(tmp_path, "5ca1a3") as other:
             refused(other, ledger, "5ca1a3", "in use by the first")
             assert holder(other, "5ca1a2")
             ledger.close_session("5ca1a2")  # as of a machine that lost its power, and sshd there knows nothing of it
-            with remote._held(other, ledger, "5ca1a3", "the second", wait=None):
+            with remote._hold(other, ledger, "5ca1a3", "the second", wait=None):
                 assert not host.view.owned_pids("holder-5ca1a2")
                 assert (tmp_path / "there" / "lock").read_text() == "the second"
 

@@ -293,10 +293,10 @@ def test_each_table_says_it_in_its_caption(tmp_path: Path) -> None:
 
 
 def test_a_comparison_with_a_host_is_warned_of(reports: dict[str, CampaignResults]) -> None:
-    found = compare(reports["host"], replace(reports["tcg"], timeline=()))
+    found = compare(reports["host"], replace(reports["tcg"], attempts=()))
     assert any(what == "guest" and a == "none" for what, a, _ in differences(found))
     assert any("different kinds of machines" in note for note in notes(found))
-    alike = compare(reports["tcg"], replace(reports["tcg"], directory="other", timeline=()))
+    alike = compare(reports["tcg"], replace(reports["tcg"], directory="other", attempts=()))
     assert not any("kinds of machines" in note for note in notes(alike))
     assert facts({})["guest"] == "none"
 
@@ -305,7 +305,7 @@ def test_a_guest_whose_addresses_were_random_is_another_machine(reports: dict[st
     """As guests in software were before: nothing was recorded of it, and their titles are equal."""
     provenance = in_guest("tcg")
     del provenance["guest"]["address_randomization"]
-    before = replace(reports["tcg"], directory="before", timeline=(), provenance=provenance)
+    before = replace(reports["tcg"], directory="before", attempts=(), provenance=provenance)
     found = compare(before, reports["tcg"])
     assert [*differences(found)] == [("address randomization", "on", "off")]
     assert any("different kinds of machines" in note for note in notes(found))

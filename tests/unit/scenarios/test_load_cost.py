@@ -13,7 +13,7 @@ from lastro.host.cgroups import Usage
 from lastro.isolation.base import NEIGHBOUR
 from lastro.results.samples import REALLY, Outcome, Reading
 from lastro.scenarios.chain import measuring
-from lastro.scenarios.load.cost import Spent, costs, measure_cost, spent
+from lastro.scenarios.load.cost import CpuSpent, costs, measure_cost, spent
 from lastro.scenarios.load.search import Probe
 from lastro.scenarios.shared.window import Meters
 from lastro.validity import Window
@@ -73,7 +73,7 @@ def test_a_neighbour_is_not_charged_with_the_interrupts_that_forward_packets() -
     in_interrupts = {**host.totals.cpu_s, "user": host.totals.cpu_s["user"] - 0.8, "softirq": 1.8}
     host.totals = HostTotals(in_interrupts, host.totals.stalled_s)
     found = spent(Probe(50_000, LOAD_S, 100_000, 100_000, LOAD_S, {}), found_by)
-    assert found == Spent(pytest.approx(4.0), 0.0, pytest.approx(METERS_S - 0.8))
+    assert found == CpuSpent(pytest.approx(4.0), 0.0, pytest.approx(METERS_S - 0.8))
 
 
 def test_the_system_time_of_a_neighbour_is_its_own() -> None:
@@ -88,7 +88,7 @@ def test_the_system_time_of_a_neighbour_is_its_own() -> None:
 def test_the_start_of_a_generator_is_no_cost_of_a_frame() -> None:
     """The start on a platform with a daemon may take as long as the frames."""
     probe = Probe(50_000, LOAD_S, 100_000, 100_000, LOAD_S, {})
-    few, start = Probe(100, 0.1, 10, 10, 0.1, {}), Spent(work_s=1.2, waited_s=0.5)
+    few, start = Probe(100, 0.1, 10, 10, 0.1, {}), CpuSpent(work_s=1.2, waited_s=0.5)
     found, as_before = costs(probe, meters(), few, start), cost_of()
     assert found["frames_per_cpu_s"] == pytest.approx((100_000 - 10) / (3.2 - 1.2))
     assert found["host_cpus"] == pytest.approx(as_before["host_cpus"] - 1.2 / LOAD_S), "its waiting is no work"

@@ -22,7 +22,7 @@ from lastro.scenarios.base import schema
 from lastro.scenarios.load import LoadScenario
 from lastro.scenarios.load.goals import Goal, UnmetGoal
 from lastro.scenarios.load.measuring import leave_out, record
-from lastro.scenarios.load.search import Found, Probe, Searched
+from lastro.scenarios.load.search import GoalInterval, Probe, SearchResult
 
 from ...support.loading import config
 
@@ -35,7 +35,9 @@ PROBES = (
 
 def test_an_interval_is_recorded_with_what_ended_the_search() -> None:
     outcome = Outcome()
-    record(Searched((Found(Goal("pdr", 0.005), 80_000, 81_000, 79_900, 0.25),), PROBES, 98_000, True), outcome)
+    record(
+        SearchResult((GoalInterval(Goal("pdr", 0.005), 80_000, 81_000, 79_900, 0.25),), PROBES, 98_000, True), outcome
+    )
     assert outcome.measurements == {
         "pdr": 80_000, "pdr_upper": 81_000, "pdr_conditional": 79_900, "pdr_exceed": 25,
     }  # fmt: skip
@@ -61,7 +63,9 @@ def test_a_goal_without_loss_is_missed_where_frames_were_lost() -> None:
 def test_a_load_that_queues_took_is_told_with_its_end(late: int, said: bool) -> None:
     probes = (Probe(80_000, 1, 80_000, 80_000, 1.0, {}, late), Probe(80_000, 0.2, 16_000, 16_000, 0.2, {}, 9_000))
     outcome = Outcome()
-    record(Searched((Found(Goal("pdr", 0.005), 80_000, 81_000, 79_900, 0.25),), probes, 98_000, False), outcome)
+    record(
+        SearchResult((GoalInterval(Goal("pdr", 0.005), 80_000, 81_000, 79_900, 0.25),), probes, 98_000, False), outcome
+    )
     end = TrialNotes.of(outcome.notes).stopped_by["pdr"]
     assert ("; at 80,000, queues still held 2.5 % of the frames when" in end) is said
 
@@ -69,9 +73,9 @@ def test_a_load_that_queues_took_is_told_with_its_end(late: int, said: bool) -> 
 @pytest.mark.parametrize(("rate_fps", "said"), [(20_000, "5.0 %"), (90_000, "1.1 %"), (110_000, "")])
 def test_a_queue_that_is_empty_again_when_counters_are_read_is_told_by_its_length(rate_fps: int, said: str) -> None:
     probes = (Probe(rate_fps, 1, rate_fps, rate_fps, 1.0, {}),)
-    found = Found(Goal("pdr", 0.005), rate_fps, 1.01 * rate_fps, rate_fps, 0.25)
+    found = GoalInterval(Goal("pdr", 0.005), rate_fps, 1.01 * rate_fps, rate_fps, 0.25)
     outcome = Outcome()
-    record(Searched((found,), probes, 200_000, False), outcome, queue=1000)
+    record(SearchResult((found,), probes, 200_000, False), outcome, queue=1000)
     end = TrialNotes.of(outcome.notes).stopped_by["pdr"]
     assert (f"the queue of 1,000 frames in front of the function may hold {said} of a probe" in end) is bool(said)
 
@@ -79,7 +83,9 @@ def test_a_queue_that_is_empty_again_when_counters_are_read_is_told_by_its_lengt
 @pytest.mark.parametrize("limited", [True, False])
 def test_a_goal_that_is_met_everywhere_is_a_lower_bound(limited: bool) -> None:
     outcome = Outcome()
-    record(Searched((Found(Goal("pdr", 0.005), 98_000, None, 98_000, 0.0),), PROBES, 98_000, limited), outcome)
+    record(
+        SearchResult((GoalInterval(Goal("pdr", 0.005), 98_000, None, 98_000, 0.0),), PROBES, 98_000, limited), outcome
+    )
     noted = TrialNotes.of(outcome.notes)
     assert "pdr_upper" not in outcome.measurements
     assert all(noted.only_at_least(name) for name in ("pdr", "pdr_conditional", "pdr_upper"))
@@ -89,7 +95,9 @@ def test_a_goal_that_is_met_everywhere_is_a_lower_bound(limited: bool) -> None:
 
 def test_an_exceed_ratio_that_a_search_does_not_know_is_not_recorded_as_zero() -> None:
     outcome = Outcome()
-    record(Searched((Found(Goal("ndr", 0.0), 80_000, 81_000, 80_000, None),), PROBES, 98_000, False), outcome)
+    record(
+        SearchResult((GoalInterval(Goal("ndr", 0.0), 80_000, 81_000, 80_000, None),), PROBES, 98_000, False), outcome
+    )
     assert outcome.measurements.keys() == {"ndr", "ndr_upper", "ndr_conditional"}
 
 
@@ -106,7 +114,10 @@ def test_upper_ends_have_no_mean_where_a_trial_has_none() -> None:
     attempts = []
     for trial, upper_fps in enumerate((81_000.0, None)):
         outcome = Outcome()
-        record(Searched((Found(Goal("pdr", 0.005), 80_000, upper_fps, 80_000, 0.0),), PROBES, 98_000, True), outcome)
+        record(
+            SearchResult((GoalInterval(Goal("pdr", 0.005), 80_000, upper_fps, 80_000, 0.0),), PROBES, 98_000, True),
+            outcome,
+        )
         attempts.append(Attempt(trial, 1, 0, trial, "", 60.0, True, (), outcome.notes, outcome.measurements))
     marks = marks_by_metric(attempts, {"pdr", "pdr_upper"})
     assert [mark.kind for mark in marks["pdr_upper"]] == [AT_LEAST]
@@ -117,8 +128,8 @@ def test_upper_ends_have_no_mean_where_a_trial_has_none() -> None:
 def test_a_goal_that_no_load_meets_has_no_values_and_no_mean() -> None:
     """Whether a trial meets it depends on its loss, so the others would be a selection."""
     outcome = Outcome()
-    found = (Found(Goal("pdr", 0.005), 80_000, 81_000, 79_900, 0.25),)
-    record(Searched(found, PROBES, 98_000, False, (UnmetGoal(Goal("ndr", 0.0), 1_000),)), outcome)
+    found = (GoalInterval(Goal("pdr", 0.005), 80_000, 81_000, 79_900, 0.25),)
+    record(SearchResult(found, PROBES, 98_000, False, (UnmetGoal(Goal("ndr", 0.0), 1_000),)), outcome)
     assert outcome.measurements.keys() == {"pdr", "pdr_upper", "pdr_conditional", "pdr_exceed"}
     (remark,) = TrialNotes.of(outcome.notes).remarks
     assert remark.text.startswith("no rate meets the goal ndr: frames were lost at 1,000 frames a second")
@@ -129,7 +140,7 @@ def test_a_goal_that_no_load_meets_has_no_values_and_no_mean() -> None:
 
 def test_a_trial_whose_pdr_no_load_meets_is_valid_and_has_no_cost_and_no_latency() -> None:
     outcome, unmet = Outcome(), (UnmetGoal(Goal("pdr", 0.005), 1_000), UnmetGoal(Goal("ndr", 0.0), 1_000))
-    found = Searched((), PROBES, 98_000, False, unmet)
+    found = SearchResult((), PROBES, 98_000, False, unmet)
     record(found, outcome)
     leave_out(config(at="50%"), found, outcome)
     assert outcome.valid and not outcome.measurements

@@ -77,7 +77,7 @@ def test_two_bare_proxies_may_be_two_ports_of_one_server(monkeypatch: pytest.Mon
     assert servers == [(3128, 3129), (3130,)]
     assert [str(proxy.endpoint) for proxy in (*two, *more)] == [f"198.19.1.1:{port}" for port in (3128, 3129, 3130)]
     assert two[0].running is two[1].running and two[0].instance is two[1].instance
-    standing = proxy_measure.Standing(*[None] * 7, proxies=[*two, *more], farm=farm)  # type: ignore
+    standing = proxy_measure.RunningProxies(*[None] * 7, proxies=[*two, *more], farm=farm)  # type: ignore
     assert [name for name in standing.everyone if name.startswith("proxy")] == ["proxy0", "proxy2"]
 
 
@@ -128,7 +128,7 @@ def test_of_ports_of_one_server_the_first_alone_tells_when_it_answered() -> None
     instance = SimpleNamespace(spec=SimpleNamespace(name="p"))
     proxies: Any = [SimpleNamespace(instance=instance, start_s=1.0, answer_s=answer_s) for answer_s in (2.0, 2.5, 3.0)]
     farm: Any = SimpleNamespace(began_s=0.0, ended_s=3.0)
-    stands = proxy_measure.Standing(*[None] * 7, proxies=proxies, farm=farm)  # type: ignore
+    stands = proxy_measure.RunningProxies(*[None] * 7, proxies=proxies, farm=farm)  # type: ignore
     host = SimpleNamespace(read=dict, totals=HostTotals({"softirq": 0.0, "irq": 0.0}, {}), elapsed_s=1.0)
     window: Any = SimpleNamespace(host=host, usage=SimpleNamespace(used={"proxy0": Usage()}))
     outcome = Outcome(notes={"http": {"shares": [10]}})

@@ -155,7 +155,7 @@ def test_nothing_is_marked_when_nothing_is_known() -> None:
 def standing(links: Any) -> Any:
     """Of all that stands, what counts: the links, and one proxy."""
     stands = SimpleNamespace(links=links, wire=SimpleNamespace(dut=SimpleNamespace(testbed=None)), proxies=[object()])
-    stands.carried = partial(proxy_measure.Standing.carried, stands)
+    stands.carried = partial(proxy_measure.RunningProxies.carried, stands)
     return stands
 
 
@@ -177,7 +177,7 @@ def test_what_the_host_of_the_proxies_spends_has_its_kernel_and_not_the_other_ro
         "server": (at(object()), Usage(cpu_s=100.0)),  # on a machine of its own
     }
     stands: Any = SimpleNamespace(
-        proxies=[object()], wire=SimpleNamespace(dut=at(here)), before=proxy_measure.Taken(2 << 20, 1 << 20)
+        proxies=[object()], wire=SimpleNamespace(dut=at(here)), before=proxy_measure.MemoryInUse(2 << 20, 1 << 20)
     )
     outcome = Outcome({"requests_per_s": 50.0}, notes={"http": {"shares": [100]}})
     window = windowed(8.5, 0.5, used)  # 3 s more than roles and Lastro: the kernel's
@@ -202,7 +202,7 @@ def test_a_host_without_swap_has_no_value_that_a_claim_could_take_for_alike() ->
     here: Any = SimpleNamespace(read_text={"/proc/meminfo": meminfo}.__getitem__)
     dut = SimpleNamespace(testbed=SimpleNamespace(host=here))
     stands: Any = SimpleNamespace(
-        proxies=[object()], wire=SimpleNamespace(dut=dut), before=proxy_measure.Taken.on(here)
+        proxies=[object()], wire=SimpleNamespace(dut=dut), before=proxy_measure.MemoryInUse.on(here)
     )
     outcome = Outcome({"requests_per_s": 50.0}, notes={"http": {"shares": [100]}})
     proxy_measure._account_dut(stands, windowed(1.0, 0.0, {}), outcome)
@@ -262,7 +262,7 @@ def logging(
     place: Any = SimpleNamespace(dut=SimpleNamespace(testbed=None), client=SimpleNamespace(address="198.19.1.10"))
     links: Any = SimpleNamespace(carried=lambda testbed: {})
     origin: Any = SimpleNamespace(asked=count, page=PAGE)
-    stands = proxy_measure.Standing(wire=place, links=links, origin=origin, proxies=proxies, **rest)  # type: ignore[arg-type]
+    stands = proxy_measure.RunningProxies(wire=place, links=links, origin=origin, proxies=proxies, **rest)  # type: ignore[arg-type]
     logs.judge_logs(stands, config(cache=cache), outcome)
     return outcome
 

@@ -90,18 +90,21 @@ def judge(claims: Claims, report: CampaignResults) -> tuple[Judgement, ...]:
 
 
 def _effects(claim: Claim, report: CampaignResults) -> ClaimEffects:
-    """Return the effects of a claim here. A guest in software has no figures of a host, neither levels nor times."""
+    """Return the effects of a claim in this campaign.
+
+    An emulated guest shows nothing of how fast a host is. So a claim on a level is untestable there, and the effects of
+    a metric that depends on the speed of a processor are marked as incomparable."""
     emulated = None
     if report.guest is not None and report.guest.emulated:
         emulated = Note(_PARTLY_EMULATED if report.guest.partly else _EMULATED)
     statement = claim.statement
     if statement.limits and emulated:
         raise Untestable(emulated)
-    found = measured_effects(report, statement.metrics, partial(statement.effects, claim))
+    effects = measured_effects(report, statement.metrics, partial(statement.effects, claim))
     unit = next(metric.unit for metric in report.metrics if metric.name == statement.metric)
     if emulated and depends_on_speed(unit):
-        return replace(found, parts=tuple(replace(part, incomparable=emulated) for part in found.parts))
-    return found
+        return replace(effects, parts=tuple(replace(part, incomparable=emulated) for part in effects.parts))
+    return effects
 
 
 _EMULATED = N_("it is about a figure of a host, and the host was a guest emulated in software")
@@ -111,8 +114,9 @@ _PARTLY_EMULATED = N_("it is about a figure of a host, and some of it was measur
 def judge_by(
     claims: Claims, reports: Sequence[CampaignResults], effects: Callable[[Claim], ClaimEffects]
 ) -> tuple[Judgement, ...]:
-    """Judge each claim by its effects, which raise Untestable without the data; the rule is the same for any number of
-    reports of one study."""
+    """Judge each claim by its effects; the rule is the same for any number of reports of one study.
+
+    `effects` raises Untestable if the data for a claim is missing."""
     blocks = {(at, block) for at, report in enumerate(reports) for block in _blocks(report)}
     tested = [_tested(claim, reports, effects, len(blocks)) for claim in claims.claims]
     adjusted = holm([one.p for one in tested])
@@ -166,8 +170,8 @@ def too_few_blocks(n: int) -> Note:
 
 def why_absent(*effects: Estimate | None) -> Note:
     """Return why an effect has no p or no interval: the reason of the first effect that has one."""
-    found = (effect.absent_because for effect in effects if effect is not None)
-    return next(filter(None, found), Note(N_("there is no interval")))
+    reasons = (effect.absent_because for effect in effects if effect is not None)
+    return next(filter(None, reasons), Note(N_("there is no interval")))
 
 
 def _judgement(one: Judgement, p_adjusted: float | None, report: CampaignResults, n_blocks: int) -> Judgement:
@@ -181,16 +185,20 @@ def _judgement(one: Judgement, p_adjusted: float | None, report: CampaignResults
     return replace(one, verdict=verdict)
 
 
-def _verdict(one: Judgement, alpha: float) -> Verdict:
-    if one.part is None or one.p is None or one.p_adjusted is None:
+def _verdict(judgement: Judgement, alpha: float) -> Verdict:
+    if judgement.part is None or judgement.p is None or judgement.p_adjusted is None:
         return "untestable here"
-    if one.p_adjusted >= alpha:
+    if judgement.p_adjusted >= alpha:
         return "not distinguishable here"
-    if not one.so:
+    if not judgement.so:
         return "contradicted"
-    if magnitude_agrees(one.claim, one.part):
+    if magnitude_agrees(judgement.claim, judgement.part):
         return "reproduced"
-    return "same direction, another size" if magnitude_differs(one.claim, one.part) else "same direction, too imprecise"
+    return (
+        "same direction, another size"
+        if magnitude_differs(judgement.claim, judgement.part)
+        else "same direction, too imprecise"
+    )
 
 
 _LOWER_BOUND = N_(
@@ -198,13 +206,15 @@ _LOWER_BOUND = N_(
 )
 
 
-def _undecided(one: Judgement, verdict: Verdict) -> bool:
+def _undecided(judgement: Judgement, verdict: Verdict) -> bool:
     """Return whether the true value beyond a lower bound could change the verdict.
 
     It could make an effect distinguishable that is not distinguishable here."""
-    if one.effects is None or one.p is None:
+    if judgement.effects is None or judgement.p is None:
         return False
-    return one.open or (verdict == "not distinguishable here" and any(part.open for part in one.effects.parts))
+    return judgement.open or (
+        verdict == "not distinguishable here" and any(part.open for part in judgement.effects.parts)
+    )
 
 
 def magnitude_agrees(claim: Claim, part: ClaimContrast) -> bool:
@@ -214,15 +224,15 @@ def magnitude_agrees(claim: Claim, part: ClaimContrast) -> bool:
     if claim.statement.states_figure:
         return True
     low, high = tolerated(claim)
-    found = judged_interval(claim, part)
-    return not has_magnitude(claim) or (found is not None and low <= found.low and found.high <= high)
+    interval = judged_interval(claim, part)
+    return not has_magnitude(claim) or (interval is not None and low <= interval.low and interval.high <= high)
 
 
 def magnitude_differs(claim: Claim, part: ClaimContrast) -> bool:
     """Return whether the whole interval of the effect lies outside of the tolerance of the published figure."""
     low, high = tolerated(claim)
-    found = judged_interval(claim, part)
-    return found is not None and (found.high < low or found.low > high)
+    interval = judged_interval(claim, part)
+    return interval is not None and (interval.high < low or interval.low > high)
 
 
 def has_magnitude(claim: Claim) -> bool:

@@ -18,8 +18,8 @@ def check_claim(claim: Claim, kinds: Sequence[str], index: int, study: Study, pr
     """Record what is wrong with a claim, which has one of these kinds; return whether it states anything."""
     here: tuple[Key, ...] = ("claim", index)
     if len(given := [kind for kind in kinds if getattr(claim, kind) is not None]) != 1:
-        found = f"has {' and '.join(given)}" if given else "states nothing"
-        problems.add(here, FieldError(found, f"a claim has exactly one of {', '.join(kinds)}"))
+        states = f"has {' and '.join(given)}" if given else "states nothing"
+        problems.add(here, FieldError(states, f"a claim has exactly one of {', '.join(kinds)}"))
         return False
     statement = claim.statement
     _check_names(statement, study, (*here, statement.key), problems)

@@ -212,7 +212,7 @@ class Claim(FrozenTable):
 
     @property
     def statements(self) -> list[Statement]:
-        """All statements: a valid claim has one."""
+        """The statements that the claim makes; a claim with any other number than one is refused."""
         return [value for _, value in self if isinstance(value, Statement)]
 
     @property

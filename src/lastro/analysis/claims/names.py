@@ -21,19 +21,19 @@ def units_of(study: Study) -> dict[str, str]:
 
 
 def check_metric(name: str, study: Study) -> None:
-    """Raises: FieldError with the nearest name when the study has no such metric."""
+    """Check that the study has a metric. Raises: FieldError with the nearest name if not."""
     if name not in (units := units_of(study)):
         raise FieldError(f"study {study.name} has no metric {shown(name)}", partial(did_you_mean, name, units))
 
 
 def check_factor(name: str, factors: Iterable[str], study: Study) -> None:
-    """Raises: FieldError with the nearest name when `factors` does not have it."""
+    """Check that a factor is among `factors`. Raises: FieldError with the nearest name if not."""
     if name not in factors:
         raise FieldError(f"study {study.name} has no factor {shown(name)}", partial(did_you_mean, name, factors))
 
 
 def check_unit(unit: str, metric: str, study: Study) -> None:
-    """Raises: FieldError when a figure of a metric is not in the unit of that metric."""
+    """Check that a figure is in the unit of its metric. Raises: FieldError if not."""
     units = units_of(study)
     if unit != units.get(metric, unit):
         raise FieldError(f"is in {shown(unit)}, but {metric} is in {shown(units[metric])}", "convert the figure")

@@ -63,7 +63,7 @@ def claims_document(
     """Return the judgements as JSON-serializable data, with the keys of this module's docstring.
 
     Only the reasons for the verdicts and the notes are in the requested language."""
-    found = {
+    judged = {
         "format": FORMAT,
         "directory": report.directory,
         "study": report.study.name,
@@ -74,31 +74,31 @@ def claims_document(
         "tally": tally(judgements),
         "claims": [judgement_document(one, say) for one in judgements],
     }
-    return encode(found, CLAIM_FORMS)
+    return encode(judged, CLAIM_FORMS)
 
 
-def judgement_document(one: Judgement, say: Language) -> dict[str, Any]:
+def judgement_document(judgement: Judgement, say: Language) -> dict[str, Any]:
     """Return one judgement, with the keys of `claims` in this module's docstring; `encode` it by `CLAIM_FORMS`."""
-    effects = one.effects
+    effects = judgement.effects
     return {
-        "id": one.claim.id,
-        "says": one.claim.says,
-        "where": one.claim.where,
-        "contradicted_by": one.claim.contradicted_by,
-        "note": one.claim.noted(say.code),
-        "metric": one.claim.statement.metric,
-        "unit": one.unit,
-        "verdict": f"{one.verdict}, stand-in" if one.stand_in else one.verdict,
-        "stand_in": one.stand_in,
-        "reason": reason_text(one, say),
-        "published": one.claim.published,
-        "margin": one.claim.margin,
-        "slight": one.claim.slight,
-        "p": one.p,
-        "p_adjusted": one.p_adjusted,
-        "n_blocks": one.n_blocks,
+        "id": judgement.claim.id,
+        "says": judgement.claim.says,
+        "where": judgement.claim.where,
+        "contradicted_by": judgement.claim.contradicted_by,
+        "note": judgement.claim.noted(say.code),
+        "metric": judgement.claim.statement.metric,
+        "unit": judgement.unit,
+        "verdict": f"{judgement.verdict}, stand-in" if judgement.stand_in else judgement.verdict,
+        "stand_in": judgement.stand_in,
+        "reason": reason_text(judgement, say),
+        "published": judgement.claim.published,
+        "margin": judgement.claim.margin,
+        "slight": judgement.claim.slight,
+        "p": judgement.p,
+        "p_adjusted": judgement.p_adjusted,
+        "n_blocks": judgement.n_blocks,
         "strata": effects.strata if effects else None,
         "all_strata": effects.all_strata if effects else None,
-        "decided_by": one.part.label if one.part else None,
+        "decided_by": judgement.part.label if judgement.part else None,
         "parts": effects.parts if effects else (),
     }

@@ -62,7 +62,7 @@ def document_text(comparison: Comparison) -> str:
 
 def document(comparison: Comparison) -> dict[str, Any]:
     """Return the comparison as JSON-serializable data, with the keys of this module's docstring."""
-    found = {
+    compared = {
         "format": FORMAT,
         "a": comparison.a.directory,
         "b": comparison.b.directory,
@@ -81,7 +81,7 @@ def document(comparison: Comparison) -> dict[str, Any]:
         "cells": comparison.cells,
         "gate": _gate(comparison) if comparison.margin is not None else None,
     }
-    return encode(found, _FORMS)
+    return encode(compared, _FORMS)
 
 
 def _gate(comparison: Comparison) -> dict[str, Any]:

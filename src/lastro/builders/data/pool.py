@@ -40,22 +40,22 @@ from lastro.words.language import ENGLISH
 FORMAT = "lastro-pool/1"
 
 
-def document_text(found: PooledStudy) -> str:
-    return json_text(document(found))
+def document_text(pooled: PooledStudy) -> str:
+    return json_text(document(pooled))
 
 
-def document(found: PooledStudy) -> dict[str, Any]:
+def document(pooled: PooledStudy) -> dict[str, Any]:
     """Return the pooled study as JSON-serializable data, with the keys of this module's docstring."""
-    names = [host.name for host in found.hosts]
+    names = [host.name for host in pooled.hosts]
     whole = {
         "format": FORMAT,
-        "study": only(found.study, "name title"),
-        "guest": found.guest,
-        "confidence": found.confidence,
-        "estimator": found.estimator,
-        "hosts": [_host(host) for host in found.hosts],
-        "effects": [_effect(effect, names) for effect in found.effects],
-        "claims": [_claim(claim, names) for claim in found.claims],
+        "study": only(pooled.study, "name title"),
+        "guest": pooled.guest,
+        "confidence": pooled.confidence,
+        "estimator": pooled.estimator,
+        "hosts": [_host(host) for host in pooled.hosts],
+        "effects": [_effect(effect, names) for effect in pooled.effects],
+        "claims": [_claim(claim, names) for claim in pooled.claims],
     }
     return encode(whole, CLAIM_FORMS)
 
@@ -86,18 +86,18 @@ def _effect(effect: PooledEffect, names: list[str]) -> dict[str, Any]:
     }
 
 
-def _ratio(found: Estimate) -> dict[str, Any]:
-    return only(found, "value interval")
+def _ratio(estimate: Estimate) -> dict[str, Any]:
+    return only(estimate, "value interval")
 
 
-def _on_host(one: HostEffect, names: list[str]) -> dict[str, Any]:
+def _on_host(effect: HostEffect, names: list[str]) -> dict[str, Any]:
     return {
-        "host": names[one.host],
-        "ratio": one.ratio,
-        "interval": one.interval,
-        "log_error": one.effect and one.effect.error,
-        "df": one.effect and one.effect.df,
-        "reason": "; ".join(one.absent_because) or None,
+        "host": names[effect.host],
+        "ratio": effect.ratio,
+        "interval": effect.interval,
+        "log_error": effect.effect and effect.effect.error,
+        "df": effect.effect and effect.effect.df,
+        "reason": "; ".join(effect.absent_because) or None,
     }
 
 

@@ -37,7 +37,7 @@ def _mark(mark: PublishedMark) -> dict[str, Any]:
     return only(mark, "value relative") | named
 
 
-def _table(found: MatchedTable) -> dict[str, Any]:
+def _table(matched: MatchedTable) -> dict[str, Any]:
     rows = [
         {
             "at": row.at,
@@ -46,9 +46,9 @@ def _table(found: MatchedTable) -> dict[str, Any]:
                 for cell, here in zip(row.cells, heres, strict=True)
             ],
         }
-        for row, heres in zip(found.table.rows, found.rows, strict=True)
+        for row, heres in zip(matched.table.rows, matched.rows, strict=True)
     ]
-    return only(found.table, f"{_PASSAGE} at columns") | {"rows": rows}
+    return only(matched.table, f"{_PASSAGE} at columns") | {"rows": rows}
 
 
 _PASSAGE = "id says where note"

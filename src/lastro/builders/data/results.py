@@ -119,7 +119,7 @@ def document(
     progress = report.progress
     valid = report.valid_attempts()
     kept = {(attempt.trial, attempt.attempt): attempt for attempt in report.attempts}
-    found = {
+    results = {
         "format": FORMAT,
         "directory": report.directory,
         "study": _study(report.study),
@@ -147,7 +147,7 @@ def document(
         ],
         "unavailable": report.gaps,
         "invalid_attempts": report.invalid_attempts,
-        "really": _really(report),
+        "really": _how_measured(report),
         "curves": [
             _curve(curve, panel, line) for curve in curves(report) for panel in curve.panels for line in panel.lines
         ],
@@ -155,7 +155,7 @@ def document(
         "as_published": _as_published(published) if published else None,
         "analysis": analysis_document(analysis),
     }
-    return encode(found, _FORMS)
+    return encode(results, _FORMS)
 
 
 def _as_published(published: AsPublished) -> dict[str, Any]:
@@ -203,7 +203,7 @@ def _ratio(cell: Cell, ratio: Estimate) -> dict[str, Any]:
     return first | {"n": ratio.sides} | only(ratio, "unbounded absent_because") | {"verdict": verdict(cell) or None}
 
 
-def _really(report: CampaignResults) -> dict[str, dict[str, str]]:
+def _how_measured(report: CampaignResults) -> dict[str, dict[str, str]]:
     really = report.properties.really
     found = {name: {row.name: row.values[at] for row in really.rows} for at, name in enumerate(really.columns)}
     return {name: {key: text for key, text in facts.items() if text != ABSENT} for name, facts in found.items()}
@@ -226,8 +226,8 @@ def _curve(curve: Curve, panel: Panel, line: CurveLine) -> dict[str, Any]:
 
 
 def _growth(report: CampaignResults) -> Iterator[dict[str, Any]]:
-    if found := growth_of(report):
-        for row in found.rows:
-            levels = dict(zip(found.others, row.levels, strict=True))
+    if growths := growth_of(report):
+        for row in growths.rows:
+            levels = dict(zip(growths.others, row.levels, strict=True))
             metrics = {metric.name: each for metric, each in zip(report.metrics, row.metrics, strict=True)}
             yield {"levels": levels, "metrics": metrics}

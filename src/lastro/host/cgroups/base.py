@@ -164,7 +164,7 @@ class Cgroups(ABC):
     def memory_kills(self, names: Iterable[str]) -> int:
         """Return how many processes of these groups were killed for their limit on memory, all since their creation."""
         texts = self.files.read([str(self.kills_file(name)) for name in names]).values()
-        return sum(int(found[1]) for text in texts if (found := re.search(r"^oom_kill (\d+)$", text, re.MULTILINE)))
+        return sum(int(match[1]) for text in texts if (match := re.search(r"^oom_kill (\d+)$", text, re.MULTILINE)))
 
     @abstractmethod
     def peak_file(self, name: str) -> Path:
@@ -269,11 +269,11 @@ class Cgroups(ABC):
         """Return the texts of files by key, all read at the same time; empty for a missing file.
 
         Raises: FileNotFoundError when a required file is missing."""
-        found = self.files.read([*map(str, files.values())])
+        texts = self.files.read([*map(str, files.values())])
         for key in required:
-            if str(files[key]) not in found:
+            if str(files[key]) not in texts:
                 raise FileNotFoundError(f"{files[key]} does not exist")
-        return {key: found.get(str(path), "") for key, path in files.items()}
+        return {key: texts.get(str(path), "") for key, path in files.items()}
 
 
 def _write_apart(host: Host, file: str, text: str) -> None:

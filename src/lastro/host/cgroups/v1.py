@@ -30,9 +30,9 @@ class CgroupsV1(Cgroups):
         missing = []
         for group in above[1:] if any(values.values()) else ():
             for kind in kinds:
-                found = texts.get(str(group / kind), "").strip()
-                values[kind] = found or values[kind]
-                if not found:
+                texts_of_group = texts.get(str(group / kind), "").strip()
+                values[kind] = texts_of_group or values[kind]
+                if not texts_of_group:
                     missing.append((str(group / kind), values[kind]))
         return missing
 
@@ -99,10 +99,10 @@ class CgroupsV1(Cgroups):
             ("cpu/{name}/cpu.shares", r.cpu_shares),
             ("memory/{name}/memory.limit_in_bytes", r.memory_bytes),
             ("memory/{name}/memory.soft_limit_in_bytes", r.memory_reserved_bytes),
-            ("blkio/{name}/blkio.throttle.read_bps_device", _on(device, r.read_bps)),
-            ("blkio/{name}/blkio.throttle.write_bps_device", _on(device, r.write_bps)),
-            ("blkio/{name}/blkio.throttle.read_iops_device", _on(device, r.read_iops)),
-            ("blkio/{name}/blkio.throttle.write_iops_device", _on(device, r.write_iops)),
+            ("blkio/{name}/blkio.throttle.read_bps_device", _of_device(device, r.read_bps)),
+            ("blkio/{name}/blkio.throttle.write_bps_device", _of_device(device, r.write_bps)),
+            ("blkio/{name}/blkio.throttle.read_iops_device", _of_device(device, r.read_iops)),
+            ("blkio/{name}/blkio.throttle.write_iops_device", _of_device(device, r.write_iops)),
             ("pids/{name}/pids.max", r.pids),
         ]
         return [(file, str(value)) for file, value in wanted if value is not None]
@@ -129,5 +129,5 @@ def _blkio_total(text: str) -> tuple[int, int]:
     return totals["Read"], totals["Write"]
 
 
-def _on(device: str | None, value: int | None) -> str | None:
+def _of_device(device: str | None, value: int | None) -> str | None:
     return f"{device} {value}" if device and value is not None else None

@@ -97,7 +97,7 @@ class ChainScenario(OnChain):
         return super().image_needs(host, configs).and_of(ImageAdditions(packages=tuple(sorted(packages))))
 
     def availability(self, config: Config) -> Availability:
-        return super().availability(config) if (found := signable(config)) else found
+        return super().availability(config) if (refusal := signable(config)) else refusal
 
     # Calibrations
 
@@ -142,5 +142,5 @@ class ChainScenario(OnChain):
             if self._probes.attachment(name, native.name):
                 links = self.attachments.get(name)
                 with deployed(self.testbed, native, links, forwarding, offloads=offloads != OFF) as chain:
-                    found = facts.offloads(self.testbed.host, chain.source.netns, SOURCE_PORT)
-                yield "offloads", {name if offloads == KERNEL else f"{name}, offloads {offloads}": found}
+                    offload_facts = facts.offloads(self.testbed.host, chain.source.netns, SOURCE_PORT)
+                yield "offloads", {name if offloads == KERNEL else f"{name}, offloads {offloads}": offload_facts}

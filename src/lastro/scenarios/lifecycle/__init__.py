@@ -213,11 +213,11 @@ def _record_lifecycles(outcome: Outcome, lives: Sequence[InstanceTimes], *, toge
         outcome.measurements["start_all"] = 1000 * math.fsum(life.start_s for life in lives)
 
 
-def _record_footprint(outcome: Outcome, taken: Footprint, usage: Sequence[Usage]) -> None:
+def _record_footprint(outcome: Outcome, footprint: Footprint, usage: Sequence[Usage]) -> None:
     memory_bytes = [used.memory_bytes for used in usage]
-    outcome.measurements.update(taken.per_instance(len(usage)))
+    outcome.measurements.update(footprint.per_instance(len(usage)))
     outcome.series.append(Series("memory", "MiB", tuple(used / MIB for used in memory_bytes)))
     outcome.notes["usage"] = {
         "instances": {"cpu_s": math.fsum(used.cpu_s for used in usage), "memory_bytes": sum(memory_bytes)},
-        "with what watches over them": {"memory_bytes": taken.charged_bytes},
+        "with what watches over them": {"memory_bytes": footprint.charged_bytes},
     }

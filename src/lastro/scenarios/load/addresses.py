@@ -44,10 +44,10 @@ def keep_addresses(chain: Chain, longest_s: float) -> dict[str, str]:
 
 
 def _make_permanent(ip: _Ip, version: str) -> None:
-    found = json.loads(ip([f"-{version}", "-j", "neigh", "show"], None) or "[]")
+    neighbours = json.loads(ip([f"-{version}", "-j", "neigh", "show"], None) or "[]")
     lines = [
         f"neigh replace {each['dst']} lladdr {each['lladdr']} dev {each['dev']} nud permanent\n"
-        for each in found
+        for each in neighbours
         if "lladdr" in each and _SETTLED.isdisjoint(each["state"])
     ]
     if lines:

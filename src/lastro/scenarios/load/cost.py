@@ -32,7 +32,7 @@ METRICS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
+class CpuSpent:
     """CPU seconds of a host while a probe ran, from before its generator started until its last counters were read.
 
     `beside_s` are those of what runs beside the chain all the time, `waited_s` those in which generators waited, and
@@ -78,17 +78,17 @@ def _metered(testbed: Testbed, standing: StandingChain, carry: Callable[[], Prob
     return probe, meters
 
 
-def spent(probe: Probe, meters: Meters) -> Spent:
+def spent(probe: Probe, meters: Meters) -> CpuSpent:
     """Return the CPU time of a probe, from the meters that ran around it.
 
     A guest that shares its CPU counts more of the time in which a generator waits than the host does, so at most the
     host's count of the senders is taken for it."""
     own_s = meters.host.own_cpu_s + meters.beside_s
     waited_s = min(probe.waited_s, sum(meters.usage.used[role].cpu_s for role in _SENDERS))
-    return Spent(meters.host.busy_s - own_s - waited_s, waited_s, own_s)
+    return CpuSpent(meters.host.busy_s - own_s - waited_s, waited_s, own_s)
 
 
-def costs(probe: Probe, meters: Meters, few: Probe | None = None, start: Spent = Spent()) -> dict[str, float]:
+def costs(probe: Probe, meters: Meters, few: Probe | None = None, start: CpuSpent = CpuSpent()) -> dict[str, float]:
     """Return the cost of a probe's frames. `start` is what a probe of a `few` frames cost.
 
     Meters run longer than the load: the generator starts (sockperf sleeps for two seconds), counters are read, and late

@@ -144,7 +144,9 @@ def measure_latency(
 
 
 def _undisturbed(measure: Callable[[], _Measured]) -> _Measured:
-    """Return the result of a measurement, which is repeated if other work disturbed it. Raises: Disturbed if always."""
+    """Return the result of a measurement, which is repeated if other work disturbed it.
+
+    Raises: MeasurementDisturbed when each repetition was disturbed, too."""
     for _ in range(_REPEATS):
         with suppress(MeasurementDisturbed):
             return measure()
@@ -154,13 +156,13 @@ def _undisturbed(measure: Callable[[], _Measured]) -> _Measured:
 def _counted(
     counters: InterfaceMeter,
     answering: Callable[[Direction], AbstractContextManager[object]],
-    way: Direction,
+    direction: Direction,
     ends: Ends | None,
     measure: Callable[[], RoundTrips],
 ) -> tuple[RoundTrips, Counters]:
     """Measure round trips, with captures if there are `ends`; return also what the interfaces counted meanwhile."""
     counters.start()
-    with answering(way), ends.running() if ends else nullcontext():
+    with answering(direction), ends.running() if ends else nullcontext():
         trips = measure()
     counters.stop()
     return trips, counters.moved
@@ -197,32 +199,39 @@ def _lost_by_receiver(trips: RoundTrips, moved: Counters, answers_every: int) ->
     return max(0, trips.lost - math.ceil(there / answers_every) - back)
 
 
-def _record_own(load: LatencyLoad, asked_fps: float, own: RoundTrips, outcome: Outcome) -> None:
+def _record_own(load: LatencyLoad, asked_fps: float, of_generator: RoundTrips, outcome: Outcome) -> None:
     """Add the percentiles of the generator alone at a load, unless it did not hold its rate."""
-    if _held(own, asked_fps):
-        outcome.histograms.append(stored(load.own_histogram, own.histogram))
-        outcome.add(judged(own.histogram, None, load.own_metric))
+    if _held_rate(of_generator, asked_fps):
+        outcome.histograms.append(stored(load.own_histogram, of_generator.histogram))
+        outcome.add(judged(of_generator.histogram, None, load.own_metric))
     else:
-        outcome.histograms.append(stored(_LATE.format(load.own_histogram), own.histogram))
-        outcome.add_caveat(Remark(GENERATOR_DELAY, _late(own, asked_fps), tuple(map(load.own_metric, STATISTICS))))
+        outcome.histograms.append(stored(_LATE.format(load.own_histogram), of_generator.histogram))
+        outcome.add_caveat(
+            Remark(GENERATOR_DELAY, _late(of_generator, asked_fps), tuple(map(load.own_metric, STATISTICS)))
+        )
 
 
 def _record(
-    load: LatencyLoad, asked_fps: float, trips: RoundTrips, own: RoundTrips, outcome: Outcome, lost_by_receiver: int = 0
+    load: LatencyLoad,
+    asked_fps: float,
+    trips: RoundTrips,
+    of_generator: RoundTrips,
+    outcome: Outcome,
+    lost_by_receiver: int = 0,
 ) -> None:
     """Add the percentiles at a load. Those of a generator that did not hold its rate are its own delay."""
     if load.fraction is not None and not len(trips.due_ns):
         raise InstrumentError(f"no packet was answered at {load.text} of the rate that the function carried before")
     outcome.measurements[load.load_metric] = trips.rate_fps
-    if not _held(trips, asked_fps):
+    if not _held_rate(trips, asked_fps):
         outcome.add_caveat(Remark(GENERATOR_DELAY, _late(trips, asked_fps), tuple(map(load.metric, STATISTICS))))
         outcome.histograms.append(stored(_LATE.format(load.histogram), trips.histogram))
         return
     outcome.histograms.append(stored(load.histogram, trips.histogram))
-    known = _held(own, asked_fps)
-    reading = judged(trips.histogram, own.histogram if known else None, load.metric, lost_by_receiver)
+    known = _held_rate(of_generator, asked_fps)
+    reading = judged(trips.histogram, of_generator.histogram if known else None, load.metric, lost_by_receiver)
     if not known and reading.measurements:
-        text = f"its own delay at this load is not known: on its loopback, {_late(own, asked_fps)}"
+        text = f"its own delay at this load is not known: on its loopback, {_late(of_generator, asked_fps)}"
         unjudged = Remark(GENERATOR_DELAY, text, tuple(reading.measurements))
         reading = replace(reading, measurements={}, remarks=(*reading.remarks, unjudged))
     outcome.add(reading)
@@ -230,16 +239,16 @@ def _record(
 
 def _record_one_way(load: LatencyLoad, asked_fps: float, trips: RoundTrips, ends: Ends, outcome: Outcome) -> None:
     """Add the delays in one direction at a load, which follow the rules of round trips."""
-    if not _held(trips, asked_fps):
+    if not _held_rate(trips, asked_fps):
         text = "the generator did not hold its rate"
         outcome.add_caveat(Remark(GENERATOR_DELAY, text, tuple(map(load.one_way_metric, STATISTICS))))
         return
-    found = SockperfLatency.one_way(ends.sender.data, ends.receiver.data, asked_fps)
-    outcome.histograms.append(stored(load.one_way_histogram, found.histogram))
-    outcome.add(judged(found.histogram, found.own, load.one_way_metric, own_is="the generator itself was late by"))
+    delays = SockperfLatency.one_way(ends.sender.data, ends.receiver.data, asked_fps)
+    outcome.histograms.append(stored(load.one_way_histogram, delays.histogram))
+    outcome.add(judged(delays.histogram, delays.own, load.one_way_metric, own_is="the generator itself was late by"))
 
 
-def _held(trips: RoundTrips, asked_fps: float) -> bool:
+def _held_rate(trips: RoundTrips, asked_fps: float) -> bool:
     """Return whether the generator held its rate; if not, delays are its own."""
     return trips.rate_fps >= REACHED * asked_fps - _GRAIN_FPS
 

@@ -67,10 +67,10 @@ def loads_of(text: str) -> tuple[LatencyLoad, ...]:
     """Parse the setting `at`: '10%, 50%, 100kpps'; 'none' is no load. Raises: InputError."""
     if text.strip() == OFF:
         return ()
-    found = {load.key: load for load in map(_load, text.split(","))}
-    if len(found) > _MOST or len(found) < len(text.split(",")):
+    by_key = {load.key: load for load in map(_load, text.split(","))}
+    if len(by_key) > _MOST or len(by_key) < len(text.split(",")):
         raise InputError(f"'{text}' has a load twice, or more than {_MOST}", "name each load once")
-    return tuple(found.values())
+    return tuple(by_key.values())
 
 
 def all_loads(at: object) -> tuple[LatencyLoad, ...]:

@@ -20,7 +20,7 @@ from lastro.scenarios.load.cost import measure_cost
 from lastro.scenarios.load.goals import NO_GOAL, Goal, own_goal
 from lastro.scenarios.load.latency import AT, measure_latency, metrics_at
 from lastro.scenarios.load.probing import DIRECTION, Prober
-from lastro.scenarios.load.search import METHODS, Bounds, Found, Probe, Searched, search
+from lastro.scenarios.load.search import METHODS, Bounds, GoalInterval, Probe, SearchResult, search
 from lastro.scenarios.load.steering import queue_frames
 from lastro.scenarios.shared.chain import Chain
 from lastro.scenarios.shared.flow import difference, judge_crossings
@@ -117,15 +117,15 @@ def measure(testbed: Testbed, config: Config, standing: StandingChain, bounds: B
     window, counted = standing.window(testbed, config), chain.counted()
     with window:
         with prober.ready():
-            found = search(SEARCH.of(config), goals_of(config), bounds, prober.probe)
-            record(found, outcome, queue_frames(chain))
+            searched = search(SEARCH.of(config), goals_of(config), bounds, prober.probe)
+            record(searched, outcome, queue_frames(chain))
             outcome.add_condition(generator.condition())
             since = counted
-            if pdr := found.of(PDR):
+            if pdr := searched.of(PDR):
                 since = chain.counted()
                 measure_cost(testbed, standing, prober, pdr.lower_fps, COST_S.of(config), outcome)
             else:
-                leave_out(config, found, outcome)
+                leave_out(config, searched, outcome)
             after = chain.counted()
             seen, new_flows = difference(since, after), difference(counted, after)  # flows of the search may go on
             seen |= {name: new_flows[name] for name in chain.function.witnesses if name in new_flows}
@@ -139,37 +139,37 @@ def _judge_path(
     prober: Prober,
     generator: str,
     chain: Chain,
-    seen: Mapping[str, CounterReading],
+    counted: Mapping[str, CounterReading],
     implementation: str,
     outcome: Outcome,
 ) -> None:
-    """Invalidate the trial unless its frames took the path; `seen` is what the function counted of the last probe."""
+    """Invalidate the trial unless its frames took the path; `counted` is what the function saw of the last probe."""
     note_load(outcome, generator, chain.source.spec.role, chain.sink.spec.role)
     note_witness(outcome, "interfaces", "frames sent and received at every hop", tuple(chain.instances))
     outcome.invalidate(prober.size_reasons())
     if prober.overdue:
         outcome.notes["frames_after_their_probe"] = prober.overdue
-    judge_crossings(generator, chain, seen, prober.carried_bytes, implementation, outcome)
+    judge_crossings(generator, chain, counted, prober.carried_bytes, implementation, outcome)
     outcome.notes["witness"] = {generator: prober.moved}
 
 
-def leave_out(config: Config, found: Searched, outcome: Outcome) -> None:
+def leave_out(config: Config, searched: SearchResult, outcome: Outcome) -> None:
     """Mark what needs a PDR as dropped, where no load meets it: the trials that have one are a selection."""
     needing = (*COST_METRICS, *UsageMeter.metrics, *HostMeter.metrics, *metrics_at(AT.of(config)))
-    reason = next(missed.reason for missed in found.unmet if missed.goal.name == PDR)
+    reason = next(missed.reason for missed in searched.unmet if missed.goal.name == PDR)
     outcome.add_caveat(Remark(GOAL_NOT_MET, reason, tuple(metric.name for metric in needing)))
 
 
-def record(found: Searched, outcome: Outcome, queue: int = 0) -> None:
+def record(searched: SearchResult, outcome: Outcome, queue: int = 0) -> None:
     """Record the intervals of a search, its probes as series, and what ended it at each goal.
 
     A goal that is met at the largest load is a lower bound without an upper end; the generator's limit is marked. So is
     a goal that no load met, which has no values. `queue` is the number of frames that the queue in front of the
     function holds; 0 if it is not known."""
-    bounded = [each for each in found.found if each.upper_fps is None]
-    steps = [probe.as_note() for probe in found.probes]
-    for each in found.found:
-        name, end = each.goal.name, _ending(each, found, queue)
+    bounded = [each for each in searched.intervals if each.upper_fps is None]
+    steps = [probe.as_note() for probe in searched.probes]
+    for each in searched.intervals:
+        name, end = each.goal.name, _ending(each, searched, queue)
         outcome.measurements[name] = each.lower_fps
         if each.upper_fps is not None:
             outcome.measurements[f"{name}_upper"] = each.upper_fps
@@ -179,24 +179,24 @@ def record(found: Searched, outcome: Outcome, queue: int = 0) -> None:
         outcome.notes |= SearchEnd("frames a second", int(each.lower_fps), end, []).as_notes(name)
         if each.upper_fps is None:
             outcome.add_caveat(Remark(AT_LEAST, end, (name, f"{name}_conditional", f"{name}_upper")))
-    for missed in found.unmet:
+    for missed in searched.unmet:
         names = tuple(f"{missed.goal.name}{end}" for end in ("", "_upper", "_conditional", "_exceed"))
         outcome.add_caveat(Remark(GOAL_NOT_MET, missed.reason, names))
-    if found.limited and bounded:
+    if searched.limited and bounded:
         values = {
-            name: found.most_fps for each in bounded for name in (each.goal.name, f"{each.goal.name}_conditional")
+            name: searched.most_fps for each in bounded for name in (each.goal.name, f"{each.goal.name}_conditional")
         }
         outcome.notes |= Ceiling(values, limited=True).as_notes()
-    outcome.notes |= {"most_fps": found.most_fps, "generator_reached_its_limit": found.limited, "probes": steps}
-    outcome.series += _series(found.probes)
+    outcome.notes |= {"most_fps": searched.most_fps, "generator_reached_its_limit": searched.limited, "probes": steps}
+    outcome.series += _series(searched.probes)
 
 
-def _ending(each: Found, found: Searched, queue: int) -> str:
+def _ending(each: GoalInterval, searched: SearchResult, queue: int) -> str:
     if each.upper_fps is not None:
-        return each.goal.missed_at(each.upper_fps) + _queued(each.lower_fps, found.probes, queue)
-    if found.limited:
-        return f"the generator did not hold more than {found.most_fps:,.0f} frames a second"
-    return f"the study offers {found.most_fps:,.0f} frames a second at most"
+        return each.goal.missed_at(each.upper_fps) + _queued(each.lower_fps, searched.probes, queue)
+    if searched.limited:
+        return f"the generator did not hold more than {searched.most_fps:,.0f} frames a second"
+    return f"the study offers {searched.most_fps:,.0f} frames a second at most"
 
 
 def _queued(rate_fps: float, probes: Sequence[Probe], queue: int) -> str:
@@ -209,12 +209,12 @@ def _queued(rate_fps: float, probes: Sequence[Probe], queue: int) -> str:
     late = max((probe.late / probe.sent for probe in seen if probe.duration_s == longest_s), default=0.0)
     most = queue / (rate_fps * longest_s) if longest_s else 0.0
     if most > max(late, _MOST_QUEUED):
-        found = f"the queue of {queue:,} frames in front of the function may hold {100 * most:.1f} % of a probe"
+        text = f"the queue of {queue:,} frames in front of the function may hold {100 * most:.1f} % of a probe"
     elif late > _MOST_QUEUED:
-        found = f"queues still held {100 * late:.1f} % of the frames when the generator had ended"
+        text = f"queues still held {100 * late:.1f} % of the frames when the generator had ended"
     else:
         return ""
-    return f"; at {rate_fps:,.0f}, {found}: longer probes may find less"
+    return f"; at {rate_fps:,.0f}, {text}: longer probes may find less"
 
 
 def _series(probes: Sequence[Probe]) -> list[Series]:

@@ -175,7 +175,7 @@ class Prober:
         for instance in self._chain.instances.values():
             instance.usage()  # its links outlive an instance, and would carry on
         probes = [
-            _seen(hops, self.moved, late, each_fps, duration_s, own)
+            _counted_probe(hops, self.moved, late, each_fps, duration_s, own)
             for hops, own in zip(self.ways.values(), offered, strict=True)
         ]
         return _together(probes, rate_fps)
@@ -214,10 +214,10 @@ class Prober:
     def size_reasons(self) -> list[str]:
         """Return why the frames of the last probe were not those of the study: offloads, or other traffic."""
         wanted = self._traffic.counted_bytes
-        found = {hops.entry: mean_bytes(self.moved, hops.entry) for hops in self.ways.values()}
+        mean_sizes = {hops.entry: mean_bytes(self.moved, hops.entry) for hops in self.ways.values()}
         return [
             f"{port} received frames of {size:.1f} B on average instead of {wanted:.1f} B"
-            for port, size in found.items()
+            for port, size in mean_sizes.items()
             if size is not None and abs(size - wanted) > _SIZE_TOLERANCE * wanted
         ]
 
@@ -238,7 +238,7 @@ def mean_bytes(moved: Mapping[str, Mapping[str, int]], port: str) -> float | Non
     return counted["rx_bytes"] / counted["rx_packets"] if counted.get("rx_packets") else None
 
 
-def _seen(
+def _counted_probe(
     hops: _Hops, counted: Counters, late: Counters, rate_fps: float, duration_s: float, offered: SentLoad
 ) -> Probe:
     """Return a probe in one direction as the interfaces counted it; `late` is what moved after the generator's end.
@@ -248,7 +248,7 @@ def _seen(
     if missing:
         raise InstrumentError(f"no counters for {', '.join(missing)}")
     left, refused = counted[hops.sender]["tx_packets"], counted[hops.sender]["tx_dropped"]
-    if not _near(left, offered.sent) and not _near(left + refused, offered.sent):
+    if not _nearly_equal(left, offered.sent) and not _nearly_equal(left + refused, offered.sent):
         raise InstrumentError(
             f"the generator reports {offered.sent:,} frames sent, but its interface {hops.sender} counted {left:,}"
         )
@@ -266,7 +266,7 @@ def _seen(
     return Probe(rate_fps, duration_s, sent, received, offered.lasted_s, lost_at, queued, waited_s=waited_s)
 
 
-def _near(counted: int, reported: int) -> bool:
+def _nearly_equal(counted: int, reported: int) -> bool:
     return abs(counted - reported) <= _SLACK + _TOLERANCE * reported
 
 

@@ -97,7 +97,7 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class GoalInterval:
     """The interval of a goal: the relevant lower bound met it, and the relevant upper bound did not.
 
     `upper_fps` is None if no load failed: the goal is met at the largest load. `conditional_fps` is the conditional
@@ -111,25 +111,25 @@ class Found:
     exceed_ratio: float | None
 
 
-Ends = tuple[Found | UnmetGoal, ...]
+Ends = tuple[GoalInterval | UnmetGoal, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Searched:
+class SearchResult:
     """The result of a search, and all its probes in order.
 
     `most_fps` is the largest load that was offered. `limited` is true if the generator, not the study, set it.
-    Each goal is in `found` or in `unmet`."""
+    Each goal is in `intervals` or in `unmet`."""
 
-    found: tuple[Found, ...]
+    intervals: tuple[GoalInterval, ...]
     probes: tuple[Probe, ...]
     most_fps: float
     limited: bool
     unmet: tuple[UnmetGoal, ...] = ()
 
-    def of(self, goal: str) -> Found | None:
+    def of(self, goal: str) -> GoalInterval | None:
         """Return the interval of the goal with this name; None if no load met it."""
-        return next((each for each in self.found if each.goal.name == goal), None)
+        return next((each for each in self.intervals if each.goal.name == goal), None)
 
 
 class _GeneratorLimit(Exception):
@@ -178,7 +178,7 @@ def mlrsearch(goals: Sequence[Goal], bounds: Bounds, measure: Measure) -> Ends:
         results = MultipleLossRatioSearch(config=config).search(measurer=Measurer(), debug=lambda _: None)
     except RuntimeError as error:
         raise InstrumentError(f"the search ended without a result: {error}") from None
-    ends: list[Found | UnmetGoal] = []
+    ends: list[GoalInterval | UnmetGoal] = []
     for goal, asked in wanted.items():
         result = results[asked]
         lower, upper = result.relevant_lower_bound, result.relevant_upper_bound
@@ -190,7 +190,7 @@ def mlrsearch(goals: Sequence[Goal], bounds: Bounds, measure: Measure) -> Ends:
         several = bounds.sum_s - bounds.final_s > goal.exceed_ratio * bounds.sum_s  # probes must meet it
         exceed = stat.bad_long / long_s if long_s and several else None
         upper_fps = None if upper is None else float(upper)
-        ends.append(Found(goal, float(lower), upper_fps, float(result.conditional_throughput), exceed))
+        ends.append(GoalInterval(goal, float(lower), upper_fps, float(result.conditional_throughput), exceed))
     return tuple(ends)
 
 
@@ -199,7 +199,7 @@ def binary(goals: Sequence[Goal], bounds: Bounds, measure: Measure) -> Ends:
     return tuple(_bisected(goal, bounds, measure) for goal in goals)
 
 
-def _bisected(goal: Goal, bounds: Bounds, measure: Measure) -> Found | UnmetGoal:
+def _bisected(goal: Goal, bounds: Bounds, measure: Measure) -> GoalInterval | UnmetGoal:
     def met(rate_fps: float) -> Probe | None:
         probe = measure(rate_fps, bounds.sum_s)
         return probe if probe.loss_ratio <= goal.loss_ratio else None
@@ -218,14 +218,14 @@ def _bisected(goal: Goal, bounds: Bounds, measure: Measure) -> Found | UnmetGoal
     return _exactly(goal, lower, upper, best)
 
 
-def _exactly(goal: Goal, lower: float, upper: float | None, best: Probe) -> Found:
-    return Found(goal, lower, upper, lower * (1 - best.loss_ratio), None)
+def _exactly(goal: Goal, lower: float, upper: float | None, best: Probe) -> GoalInterval:
+    return GoalInterval(goal, lower, upper, lower * (1 - best.loss_ratio), None)
 
 
 METHODS: Mapping[str, Callable[[Sequence[Goal], Bounds, Measure], Ends]] = {"mlrsearch": mlrsearch, "binary": binary}
 
 
-def search(method: str, goals: Sequence[Goal], bounds: Bounds, measure: Measure) -> Searched:
+def search(method: str, goals: Sequence[Goal], bounds: Bounds, measure: Measure) -> SearchResult:
     """Search by a method.
 
     A probe that its generator did not reach is repeated, more often if the generator has sent clearly more before: the
@@ -259,10 +259,10 @@ def search(method: str, goals: Sequence[Goal], bounds: Bounds, measure: Measure)
             n_limits += 1
             most = _BELOW**n_limits * limit.fps
             continue
-        found = tuple(end for end in ends if isinstance(end, Found))
-        if n_limits or most == bounds.most_fps or all(each.upper_fps for each in found):
+        intervals = tuple(end for end in ends if isinstance(end, GoalInterval))
+        if n_limits or most == bounds.most_fps or all(each.upper_fps for each in intervals):
             unmet = tuple(end for end in ends if isinstance(end, UnmetGoal))
-            return Searched(found, tuple(probes), most, bool(n_limits), unmet)
+            return SearchResult(intervals, tuple(probes), most, bool(n_limits), unmet)
         most = min(2 * most, bounds.most_fps)
     last = probes[-1]
     raise InstrumentError(

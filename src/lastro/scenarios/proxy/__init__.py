@@ -37,7 +37,7 @@ from lastro.scenarios.base import (
 from lastro.scenarios.proxy import logs, measure
 from lastro.scenarios.proxy.capacity import CAPACITY, fill_up
 from lastro.scenarios.proxy.expected import CAPACITY_S, INSTANCES, MAX_PROXIES, PROXIES, SETTLE_S, expected_s, load_of
-from lastro.scenarios.proxy.measure import CACHE, Standing, Taken
+from lastro.scenarios.proxy.measure import CACHE, MemoryInUse, RunningProxies
 from lastro.scenarios.proxy.origin import APACHE, NGINX, PACKAGES, VERSION_ARGV, serving
 from lastro.scenarios.proxy.proxies import Farm, Proxy, StartsWindow, ask, ask_all
 from lastro.scenarios.proxy.three_node import CLIENT, ROLES, SERVER, line
@@ -129,8 +129,8 @@ class ProxyScenario(OnLinks):
     def availability(self, config: Config) -> Availability:
         level, links, isolation = platform_level(config), links_level(config), isolation_level(config)
         parts = [self._probes.isolation(part, level) for part in parts_of(isolation)]
-        if not (found := first_unavailable(self.pool.availability(level), *parts)):
-            return found
+        if not (usable := first_unavailable(self.pool.availability(level), *parts)):
+            return usable
         try:
             without_limits(isolations_of(config))
             load_of(config).require(self.testbed.at(CLIENT).host)
@@ -207,7 +207,7 @@ class ProxyScenario(OnLinks):
         measure.judge_generator(calibrated(calibrations, _STRAIGHT), outcome)
         return outcome
 
-    def _stand(self, stack: ExitStack, config: Config) -> Standing:
+    def _stand(self, stack: ExitStack, config: Config) -> RunningProxies:
         """Start clients, proxies and server, and request a first answer through each proxy."""
         platform: Platform = self.pool.get(platform_level(config))
         links, native = self.attachments.get(links_level(config)), self.pool.native
@@ -237,13 +237,13 @@ class ProxyScenario(OnLinks):
             shared=shared,
             confined=confined,
         )
-        before = Taken.on(wire.dut.testbed.host)
+        before = MemoryInUse.on(wire.dut.testbed.host)
         if idle := max(0, INSTANCES.of(config) - PROXIES.of(config)):
             farm.stand_by(stack, idle)
         proxies, started = _started(stack, farm, StartsWindow(wire, server, platform.own_cgroups), config)
         if not proxies:
             ask(client, origin.page, None)
-        return Standing(wire, platform, links, native, client, server, origin, proxies, farm, started, before)
+        return RunningProxies(wire, platform, links, native, client, server, origin, proxies, farm, started, before)
 
     def version_commands(self, configs: Sequence[Config]) -> Mapping[str, Sequence[str]]:
         origins = sorted({ORIGIN.of(config) for config in configs})

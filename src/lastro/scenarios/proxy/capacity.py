@@ -11,7 +11,7 @@ from lastro.results.samples import Metric, Outcome
 from lastro.results.trial_notes import SearchEnd
 from lastro.scenarios.base import Config
 from lastro.scenarios.proxy.expected import CAPACITY_S, MAX_PROXIES
-from lastro.scenarios.proxy.measure import Standing
+from lastro.scenarios.proxy.measure import RunningProxies
 from lastro.scenarios.proxy.proxies import ask_all
 from lastro.scenarios.shared.memory_room import ENOUGH, memory_taken, record_capacity
 from lastro.units import MIB
@@ -20,7 +20,7 @@ CAPACITY = Metric("capacity", "1", "higher", "most proxies that all answered; li
 _MOST_AT_ONCE = 32
 
 
-def fill_up(standing: Standing, config: Config, outcome: Outcome) -> None:
+def fill_up(standing: RunningProxies, config: Config, outcome: Outcome) -> None:
     """Add proxies in steps that double their number, up to a limit; after a failure, halve the step, down to one proxy.
 
     The last failure is reported with the number of proxies that had all answered before."""

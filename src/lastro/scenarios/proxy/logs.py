@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from lastro.functions.http_proxy import RequestCounts, judge_served
 from lastro.results.samples import Outcome
 from lastro.scenarios.base import Config
-from lastro.scenarios.proxy.measure import OWN_REQUESTS, Standing, is_cached, sent_by_proxy, sent_in_all
-from lastro.scenarios.proxy.origin import Asked
+from lastro.scenarios.proxy.measure import OWN_REQUESTS, RunningProxies, is_cached, sent_by_proxy, sent_in_all
+from lastro.scenarios.proxy.origin import LoggedRequest
 
 _LOG_S = 3.0  # servers and proxies write to their logs after they have answered
 
 
-def judge_logs(standing: Standing, config: Config, outcome: Outcome) -> None:
+def judge_logs(standing: RunningProxies, config: Config, outcome: Outcome) -> None:
     """Check that the logs of proxies and server account for every request.
 
     Each must be in the log of its proxy, and in that of the server unless a cache had the object."""
@@ -38,7 +38,9 @@ def judge_logs(standing: Standing, config: Config, outcome: Outcome) -> None:
     outcome.invalidate([*reasons, *_ways(standing, {client for client, _, _ in asked})])
 
 
-def _logged(standing: Standing, of_server: int, of_proxies: int) -> tuple[Counter[Asked], dict[int, RequestCounts]]:
+def _logged(
+    standing: RunningProxies, of_server: int, of_proxies: int
+) -> tuple[Counter[LoggedRequest], dict[int, RequestCounts]]:
     """Return the contents of the logs when they have these numbers of requests, or when a deadline has passed."""
     deadline_s = time.monotonic() + _LOG_S
     while True:
@@ -50,7 +52,7 @@ def _logged(standing: Standing, of_server: int, of_proxies: int) -> tuple[Counte
 
 
 def _served_reasons(
-    standing: Standing, served: Mapping[int, RequestCounts], shares: Sequence[int], cached: bool
+    standing: RunningProxies, served: Mapping[int, RequestCounts], shares: Sequence[int], cached: bool
 ) -> list[str]:
     """Return reasons against the proxies' logs. `shares` are the requests that went through each proxy."""
     firsts = {proxy.hosted.number for proxy in standing.firsts}
@@ -61,7 +63,7 @@ def _served_reasons(
     ]
 
 
-def _served(standing: Standing) -> dict[int, RequestCounts]:
+def _served(standing: RunningProxies) -> dict[int, RequestCounts]:
     """Return the contents of each proxy's log, by number; bare proxies share a log, in which each has its port."""
     by_server = {first.instance.spec.name: first.running.served() for first in standing.firsts}
     return {
@@ -70,7 +72,7 @@ def _served(standing: Standing) -> dict[int, RequestCounts]:
     }
 
 
-def _askers(standing: Standing, served: Mapping[int, RequestCounts]) -> list[str]:
+def _askers(standing: RunningProxies, served: Mapping[int, RequestCounts]) -> list[str]:
     """Return a reason for each proxy that saw a wrong address of the clients.
 
     This includes published proxies: publishing a port changes the destination of a request, not its source."""
@@ -82,7 +84,7 @@ def _askers(standing: Standing, served: Mapping[int, RequestCounts]) -> list[str
     ]
 
 
-def _ways(standing: Standing, seen: set[str]) -> list[str]:
+def _ways(standing: RunningProxies, seen: set[str]) -> list[str]:
     """Return a reason unless the server saw the addresses of the attachment: those of the proxies or of the DUT."""
     known = {proxy.seen_as for proxy in standing.proxies} or {standing.wire.client.address}
     return [] if seen == known else [f"requests came to the server from {sorted(seen)} instead of {sorted(known)}"]

@@ -67,7 +67,7 @@ OWN_REQUESTS = 2  # requests through each proxy besides the load: its first answ
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class MemoryInUse:
     """The memory and the swap of a host that are in use, in bytes; `swap_bytes` is None on a host without swap."""
 
     memory_bytes: int = 0
@@ -79,7 +79,7 @@ class Taken:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class RunningProxies:
     """The running components of a trial. Without proxies, the clients ask the server directly.
 
     `before` is what was in use on the DUT's host before the proxies were started."""
@@ -94,7 +94,7 @@ class Standing:
     proxies: Sequence[Proxy]
     farm: Farm
     started: Reading = field(default_factory=lambda: Reading({}))  # what disturbed the proxies' starts
-    before: Taken = Taken()
+    before: MemoryInUse = MemoryInUse()
 
     @property
     def firsts(self) -> list[Proxy]:
@@ -116,7 +116,7 @@ class Standing:
 
 
 @contextmanager
-def disturbed(standing: Standing, config: Config, timeout_s: float) -> Iterator[Disturbance | None]:
+def disturbed(standing: RunningProxies, config: Config, timeout_s: float) -> Iterator[Disturbance | None]:
     """Run the anomaly as bare processes on the DUT inside the block; yield None when it does nothing."""
     dut = standing.wire.dut
     if not (asked := demanded(config, dut.testbed, timeout_s)):
@@ -131,7 +131,7 @@ def disturbed(standing: Standing, config: Config, timeout_s: float) -> Iterator[
         yield Disturbance(stack.enter_context(anomaly.at_work(instance, demand)), anomaly)
 
 
-def measure(standing: Standing, config: Config, disturbance: Disturbance | None, outcome: Outcome) -> None:
+def measure(standing: RunningProxies, config: Config, disturbance: Disturbance | None, outcome: Outcome) -> None:
     """Run the requests with meters around them, and judge what the meters saw."""
     tool = chosen_part(HttpLoad, config)
     load = tool.load(standing.origin.page, [proxy.endpoint for proxy in standing.proxies], config)
@@ -168,7 +168,7 @@ def measure(standing: Standing, config: Config, disturbance: Disturbance | None,
         proxy.running.require_alive()
 
 
-def is_cached(standing: Standing, config: Config) -> bool:
+def is_cached(standing: RunningProxies, config: Config) -> bool:
     return bool(standing.proxies) and CACHE.of(config) == "on"
 
 
@@ -180,7 +180,7 @@ def _path(tool: str, wire: ThreeNodeTestbed, moved: Mapping[str, Any], payload_b
     return validity.path_reasons(tool, moved, payload_bytes, hops)
 
 
-def carried_reasons(standing: Standing, before: Mapping[str, int], outcome: Outcome) -> list[str]:
+def carried_reasons(standing: RunningProxies, before: Mapping[str, int], outcome: Outcome) -> list[str]:
     """Return a reason for each counter of the attachment that did not increase with the requests.
 
     The increase of each since `before` is noted. Lasting counters are judged by their total, since requests before the
@@ -206,7 +206,7 @@ def sent_by_proxy(outcome: Outcome) -> list[int]:
     return list(http["shares"])
 
 
-def _account(standing: Standing, window: MeasuredWindow, outcome: Outcome) -> None:
+def _account(standing: RunningProxies, window: MeasuredWindow, outcome: Outcome) -> None:
     host, used, elapsed_s, sent = window.host, window.usage.used, window.host.elapsed_s, sent_in_all(outcome)
     outcome.measurements |= host.read()
     interrupts_s = host.totals.cpu_s["softirq"] + host.totals.cpu_s["irq"]
@@ -233,7 +233,7 @@ def _account(standing: Standing, window: MeasuredWindow, outcome: Outcome) -> No
     outcome.series += [Series("proxy_start", "ms", starts_ms), Series("proxy_answer", "ms", answers_ms)]
 
 
-def _account_dut(standing: Standing, window: MeasuredWindow, outcome: Outcome) -> None:
+def _account_dut(standing: RunningProxies, window: MeasuredWindow, outcome: Outcome) -> None:
     """Report the DUT's CPU time and memory for the proxies, with work of its kernel that no instance is charged for.
 
     If other roles share its machine, the CPU time of their instances is not part of it, nor is Lastro's own."""
@@ -247,7 +247,7 @@ def _account_dut(standing: Standing, window: MeasuredWindow, outcome: Outcome) -
         if not role.startswith("proxy") and instances[role].testbed.host is here
     )
     request_s = max(0.0, host.busy_s - others_s - host.own_cpu_s) / sent
-    after = Taken.on(here)
+    after = MemoryInUse.on(here)
     outcome.measurements |= {
         "dut_cpu_time": 1000 * request_s,
         "dut_cpus": request_s * _rate_per_s(outcome, sent / host.elapsed_s),
@@ -261,8 +261,8 @@ def _account_dut(standing: Standing, window: MeasuredWindow, outcome: Outcome) -
 
 def _rate_per_s(outcome: Outcome, otherwise: float) -> float:
     """Return the rate while requests were sent, without the start of the instrument, when proxies are idle."""
-    found = (outcome.measurements.get(name) for name in ("requests_per_s", "open_requests_per_s"))
-    return next((rate for rate in found if rate is not None), otherwise)
+    rates = (outcome.measurements.get(name) for name in ("requests_per_s", "open_requests_per_s"))
+    return next((rate for rate in rates if rate is not None), otherwise)
 
 
 def rates(outcome: Outcome) -> dict[str, float]:

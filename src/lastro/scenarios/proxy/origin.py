@@ -23,7 +23,7 @@ _ARGV = {APACHE: ("apache2", "-D", "FOREGROUND", "-f", _CONFIG), NGINX: ("nginx"
 _LINE = "One object, of which every byte is known, so that whoever receives it can tell that it is whole."
 _MODULES = "/usr/lib/apache2/modules"
 _ANSWER_S = 20.0
-Asked = tuple[str, int, int]  # the client's address, the status of the answer, and the bytes of its body
+LoggedRequest = tuple[str, int, int]  # the client's address, the status of the answer, and the bytes of its body
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +34,10 @@ class Origin:
     page: RequestedPage
     process: Process
 
-    def asked(self) -> Counter[Asked]:
+    def asked(self) -> Counter[LoggedRequest]:
         """Count the requests in its log."""
         done = self.instance.run(["sh", "-c", f"sort {_LOG} | uniq -c"])
-        found: Counter[Asked] = Counter()
+        found: Counter[LoggedRequest] = Counter()
         for line in done.text.splitlines():
             count, client, status, n_bytes = line.split()
             found[client, int(status), int(n_bytes)] = int(count)

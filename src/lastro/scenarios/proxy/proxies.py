@@ -164,7 +164,7 @@ def _end(proxies: Sequence[AbstractContextManager[Sequence[Proxy]]]) -> None:
 
 def ask(client: Instance, page: RequestedPage, endpoint: Endpoint | None) -> None:
     """Send one request and check the whole answer: status, length and hash. Raises: PlatformError."""
-    _look_at(_asked(client, page, endpoint, tries=1), page, endpoint)
+    _look_at(_request(client, page, endpoint, tries=1), page, endpoint)
 
 
 def _first_answer(client: Instance, page: RequestedPage, endpoint: Endpoint, running: RunningProxy) -> None:
@@ -173,7 +173,7 @@ def _first_answer(client: Instance, page: RequestedPage, endpoint: Endpoint, run
     Raises: PlatformError when it has ended, does not listen in time, cannot be reached, or answers incorrectly."""
     deadline_s = time.monotonic() + _ANSWER_S
     while True:
-        done = _asked(client, page, endpoint, tries=_TRIES)
+        done = _request(client, page, endpoint, tries=_TRIES)
         if done.returncode != _CANNOT_CONNECT or _REFUSED not in done.error_text:
             return _look_at(done, page, endpoint)
         running.require_alive()
@@ -181,7 +181,7 @@ def _first_answer(client: Instance, page: RequestedPage, endpoint: Endpoint, run
             raise PlatformError(f"nothing listened at {endpoint} within {_ANSWER_S:g} s")
 
 
-def _asked(client: Instance, page: RequestedPage, endpoint: Endpoint | None, *, tries: int) -> Completed:
+def _request(client: Instance, page: RequestedPage, endpoint: Endpoint | None, *, tries: int) -> Completed:
     """Request the page, and print status, length and hash; retry while the connection is refused.
 
     A refused connection means that the server does not listen yet. A missing route has the same exit code of curl, but
@@ -233,8 +233,10 @@ class StartsWindow(Meters):
         return 0.0 if unknown else super().foreign_cpus(meter) * min(1.0, meter.elapsed_s / _LEAST_S)
 
     def judged(self, config: Config) -> Reading:
-        found = super().judged(config)
-        reasons = tuple(f"while the proxies started, {reason}" for reason in found.invalid_because)
+        judgement = super().judged(config)
+        reasons = tuple(f"while the proxies started, {reason}" for reason in judgement.invalid_because)
         return replace(
-            found, notes={f"{name} at start": note for name, note in found.notes.items()}, invalid_because=reasons
+            judgement,
+            notes={f"{name} at start": note for name, note in judgement.notes.items()},
+            invalid_because=reasons,
         )

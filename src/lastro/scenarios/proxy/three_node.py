@@ -105,12 +105,12 @@ def line(testbed: Testbed) -> Iterator[ThreeNodeTestbed]:
             else:
                 names[a][b] = stack.enter_context(_card(a, beds[a], b))
                 names[b][a] = stack.enter_context(_card(b, beds[b], a))
-        found = ThreeNodeTestbed(*(RoleNode(role, beds[role], names[role]) for role in ROLES))
-        for place in found.places:
+        three_nodes = ThreeNodeTestbed(*(RoleNode(role, beds[role], names[role]) for role in ROLES))
+        for place in three_nodes.places:
             _configure(place)
         set_sysctls(testbed.host, testbed.dut, _FORWARDS)
-        _prove(found)
-        yield found
+        _prove(three_nodes)
+        yield three_nodes
 
 
 @contextmanager
@@ -156,9 +156,9 @@ def _configure(place: RoleNode) -> None:
     bed.host.run(["ip", "-n", bed.dut, "-batch", "-"], stdin="\n".join(lines) + "\n")
 
 
-def _prove(found: ThreeNodeTestbed) -> None:
-    argv = ["ping", "-n", "-c", "1", "-w", str(_ARRIVAL_S), found.server.address]
-    client = found.client.testbed
+def _prove(testbed: ThreeNodeTestbed) -> None:
+    argv = ["ping", "-n", "-c", "1", "-w", str(_ARRIVAL_S), testbed.server.address]
+    client = testbed.client.testbed
     done = client.host.run(["ip", "netns", "exec", client.dut, *argv], timeout_s=_ARRIVAL_S + 15, check=False)
     if done.returncode != 0:
         words = (done.error_text or done.text).strip()[-200:]

@@ -175,7 +175,7 @@ class RoutingScenario(OnLinks):
 
     def run(self, config: Config, calibrations: Mapping[str, Any]) -> Outcome:
         outcome, level = Outcome(), TOPOLOGY.of(config)
-        text = {"sha256": found} if (found := digest(level)) else {}
+        text = {"sha256": recorded_digest} if (recorded_digest := digest(level)) else {}
         if _asks_for_text(config):
             return Outcome(notes={**text})
         require_same(level, calibrations.get(f"topology/{level}"))

@@ -198,11 +198,11 @@ class Run:
     @contextmanager
     def _flow(self, spare: Sequence[int]) -> Iterator[Flow | None]:
         """Run a flow over a path that the failure cuts; yield None if the topology has no such path."""
-        found = self.network.topology.detour(spare)
-        if found is None:
+        detour = self.network.topology.detour(spare)
+        if detour is None:
             yield None
             return
-        router, number = found
+        router, number = detour
         topology, interval_ms = self.network.topology, PROBE_INTERVAL_MS.of(self.work.config)
         link, costs = topology.links[number], topology.distances(router)
         end = min((link.a, link.b), key=lambda each: costs[each])

@@ -179,8 +179,8 @@ def _by_host(readings: Sequence[ClockReading]) -> Callable[[float], float]:
 
 def _on_host(before: ClockSample, after: ClockSample) -> Callable[[float], float]:
     """Map an instance's wall clock to the host's monotonic one, by the rate between two readings if significant."""
-    found = validity.drift(before, after)
-    rate = found.ratio if found.significant and found.ratio > 0 else 1.0
+    drift = validity.drift(before, after)
+    rate = drift.ratio if drift.significant and drift.ratio > 0 else 1.0
     return lambda real_s: before.host_s + (real_s - before.guest_real_s) / rate
 
 

@@ -146,10 +146,10 @@ class Capture:
             return
         before, self._clock = self._clock, self._read_clock()  # after the lines, none of which is of the future
         for place, line in packets:
-            if (found := _PACKET.match(line)) and found[2] in place.devices and found[3] in _PRINTED:
-                self._take(Packet(_on_host(float(found[1]), before, self._clock), found[2], _PRINTED[found[3]]))
-        for found in filter(None, map(_CHANGE.match, changes)):
-            real_s = datetime.fromisoformat(f"{found[1]}+00:00").timestamp()
+            if (match := _PACKET.match(line)) and match[2] in place.devices and match[3] in _PRINTED:
+                self._take(Packet(_on_host(float(match[1]), before, self._clock), match[2], _PRINTED[match[3]]))
+        for match in filter(None, map(_CHANGE.match, changes)):
+            real_s = datetime.fromisoformat(f"{match[1]}+00:00").timestamp()
             self._last_route_s = max(self._last_route_s, _on_host(real_s, before, self._clock))
 
     def _new_lines(self, process: Process) -> list[str]:

@@ -94,19 +94,19 @@ class PhaseRecorder:
 
     def record_growth(self, from_s: float, until_s: float) -> None:
         """Report how memory grows from phase to phase, and when the CPU comes down from the boot before `until_s`."""
-        found = self.outcome.measurements
+        measured = self.outcome.measurements
         taken = self._memory_mib()
         self._grown("memory_growth", taken, "booted", "regular")
         self._grown("memory_growth_failure", taken, "regular", "failure")
         if taken:
             self._grown("memory_spread", taken, min(taken, key=taken.__getitem__), max(taken, key=taken.__getitem__))
-        if (level := found.get("cpu_regular")) is not None:
+        if (level := measured.get("cpu_regular")) is not None:
             self.measured("cpu_fallen", fallen_s(self.course.cpu_percent(from_s, until_s), level + _NEAR_PERCENT))
 
     def _memory_mib(self) -> dict[str, float]:
         """Return {phase: the memory that the network took}, of the end of the boot and the phases that there were."""
-        found = {phase: self.outcome.measurements.get(f"memory_{phase}") for phase in _MOMENTS}
-        return {phase: mib for phase, mib in found.items() if mib is not None}
+        memory = {phase: self.outcome.measurements.get(f"memory_{phase}") for phase in _MOMENTS}
+        return {phase: mib for phase, mib in memory.items() if mib is not None}
 
     def _grown(self, metric: str, taken: Mapping[str, float], before: str, after: str) -> None:
         """Report the growth between two phases if there were both, or else why it has no value."""
@@ -145,9 +145,9 @@ class PhaseRecorder:
         ended = self.course.take()
         meters.stop()
         self.measured(f"memory_{phase}", self._taken_mib(began_s, ended.at_s))
-        found = meters.judged(self.config)
-        self._hosts[phase] = found.notes["host"]
-        self.outcome.invalidate(f"{phase}: {reason}" for reason in found.invalid_because)
+        reasons = meters.judged(self.config)
+        self._hosts[phase] = reasons.notes["host"]
+        self.outcome.invalidate(f"{phase}: {reason}" for reason in reasons.invalid_because)
         return ended
 
     def _percent(self, busy_s: float, elapsed_s: float) -> float:

@@ -46,14 +46,14 @@ def _read(text: str) -> bytes:
         data = read_regular(path, _MOST_BYTES)
     except (OSError, ValueError) as error:
         words = error.strerror if isinstance(error, OSError) else error
-        hint = f"a grid is written 3x3, a file by its path{_near(path)}"
+        hint = f"a grid is written 3x3, a file by its path{_nearest_name(path)}"
         raise InputError(f"topology '{text}' is neither a grid nor a readable file: {words}", hint) from None
     if len(data) > _MOST_BYTES:
         raise InputError(f"{text}: exceeds the limit of {_MOST_BYTES >> 20} MiB for a topology", "use a part of it")
     return data
 
 
-def _near(path: Path) -> str:
+def _nearest_name(path: Path) -> str:
     try:
         found = difflib.get_close_matches(path.name, [file.name for file in path.parent.iterdir()], n=1)
     except (OSError, ValueError):

@@ -40,7 +40,7 @@ class OnPlatforms(Scenario):
         return {}
 
     def facts(self, configs: Sequence[Config]) -> dict[str, Any]:
-        """Return what the scenario can tell, and why it cannot tell more."""
+        """Return the facts of the scenario by chapter; `not_told` has the error that prevented further ones."""
         found: dict[str, Any] = {}
         try:
             for chapter, told in self.told(configs):
@@ -50,7 +50,7 @@ class OnPlatforms(Scenario):
         return found
 
     def told(self, configs: Sequence[Config]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """Yield facts with their chapter of the provenance: the first line that each tool in the image prints."""
+        """Yield (chapter of the provenance, facts): the first line that each tool in the image prints."""
         if commands := self.version_commands(configs):
             spec = InstanceSpec(self.testbed.session.unique("facts"), "probe")
             with self.pool.native.start(self.testbed, spec) as instance:

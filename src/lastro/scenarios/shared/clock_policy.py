@@ -19,17 +19,17 @@ CLOCK = "clock of the tool"  # the key under which it is reported
 
 
 def by_good_clocks(
-    reading: Reading, by_host: Collection[str], found: validity.ClockDrift | None, limit: float, outcome: Outcome
+    reading: Reading, by_host: Collection[str], drift: validity.ClockDrift | None, limit: float, outcome: Outcome
 ) -> Reading:
     """Drop the metrics that were timed by an instance's clock, if that clock was wrong, and report them.
 
     `by_host` names the metrics that the host timed; the sender or the tool timed all other series. `limit` is a
     fraction, such as 0.001."""
-    if found is None:
+    if drift is None:
         return reading
-    wrong = validity.drift_reasons({"instance": found}, limit)
+    wrong = validity.drift_reasons({"instance": drift}, limit)
     if not wrong:
-        if validity.unverified(found, limit) is None:
+        if validity.unverified(drift, limit) is None:
             outcome.add_condition({CLOCK: f"its own, within {100 * limit:g} % of the host's"})
         return reading
     kept = {name: value for name, value in reading.measurements.items() if name in by_host}
@@ -42,7 +42,7 @@ def by_good_clocks(
 
 
 def note_unverified_clock(
-    instance: Instance, by_host: Collection[str], found: validity.ClockDrift | None, limit: float, outcome: Outcome
+    instance: Instance, by_host: Collection[str], drift: validity.ClockDrift | None, limit: float, outcome: Outcome
 ) -> None:
     """Report the clock of a foreign kernel that could not be verified. The trial stays valid.
 
@@ -51,8 +51,8 @@ def note_unverified_clock(
     if instance.shares_kernel:
         outcome.add_condition({CLOCK: "the host's"})
         return
-    why = validity.unverified(found, limit)
-    if why and not (found and validity.drift_reasons({"instance": found}, limit)):
+    why = validity.unverified(drift, limit)
+    if why and not (drift and validity.drift_reasons({"instance": drift}, limit)):
         if timed := tuple(name for name in outcome.measurements if name not in by_host):
             outcome.add_caveat(Remark(CLOCK_NOT_VERIFIED, why, timed))
         outcome.add_condition({CLOCK: "its own, not verified"})
@@ -61,7 +61,7 @@ def note_unverified_clock(
 def judge_clock(
     reading: Reading,
     by_host: Collection[str],
-    found: validity.ClockDrift | None,
+    drift: validity.ClockDrift | None,
     limit: float,
     outcome: Outcome,
     *,
@@ -70,7 +70,7 @@ def judge_clock(
     """Add the reading without the metrics of a wrong clock; invalidate it if a tool's time exceeds its process's.
 
     With `own_series`, the instance timed all series, also those of metrics that the host or the receiver timed."""
-    kept = by_good_clocks(reading, by_host, found, limit, outcome)
+    kept = by_good_clocks(reading, by_host, drift, limit, outcome)
     reading = replace(kept, series=()) if own_series and kept is not reading else kept
     measured, reasons = reading.measurements, reading.invalid_because
     if TIME_TOOL.name in measured and TIME_HOST.name in measured:

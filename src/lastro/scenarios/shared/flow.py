@@ -42,28 +42,30 @@ def difference(before: Mapping[str, CounterReading], after: Mapping[str, Counter
 def judge_crossings(
     phase: str,
     chain: Chain,
-    seen: Mapping[str, CounterReading],
+    counted: Mapping[str, CounterReading],
     payload_bytes: int,
     implementation: str,
     outcome: Outcome,
 ) -> None:
     """Invalidate the trial unless the function's counters account for a flow of this many bytes. `phase` names it."""
     counts = "its elements" if implementation == "click" else "its rules"
-    note_witness(outcome, "counters", f"packets that {counts} counted: {', '.join(sorted(seen))}", chain.function.roles)
-    outcome.invalidate(crossings(phase, chain, seen, payload_bytes))
+    note_witness(
+        outcome, "counters", f"packets that {counts} counted: {', '.join(sorted(counted))}", chain.function.roles
+    )
+    outcome.invalidate(crossings(phase, chain, counted, payload_bytes))
 
 
-def crossings(phase: str, chain: Chain, seen: Mapping[str, CounterReading], payload_bytes: int) -> list[str]:
+def crossings(phase: str, chain: Chain, counted: Mapping[str, CounterReading], payload_bytes: int) -> list[str]:
     """Return why the counters of each function do not account for a flow of this many bytes."""
     reasons = []
     for name in chain.function.crossings:
-        crossed, whose = seen.get(name), name.rpartition(".")[0] or "the function"
+        crossed, whose = counted.get(name), name.rpartition(".")[0] or "the function"
         reasons += validity.crossing_reasons(phase, crossed.bytes if crossed else None, payload_bytes, whose)
-    if broken := seen.get(BROKEN, CounterReading(0, 0)).packets:
+    if broken := counted.get(BROKEN, CounterReading(0, 0)).packets:
         reasons.append(
             f"{phase}: {broken} packets were longer than a frame or had a wrong header, and the function dropped them"
         )
-    idle = [name for name in chain.function.witnesses if not seen.get(name, CounterReading(0, 0)).packets]
+    idle = [name for name in chain.function.witnesses if not counted.get(name, CounterReading(0, 0)).packets]
     return reasons + [
         f"{phase}: the function did not act on the flow: its counter '{name}' stood still" for name in idle
     ]

@@ -48,17 +48,17 @@ class Frames:
 
 
 def frames_of(
-    chain: Chain, meter: InterfaceMeter, seen: Mapping[str, CounterReading], *, mixed: bool = False
+    chain: Chain, meter: InterfaceMeter, counted: Mapping[str, CounterReading], *, mixed: bool = False
 ) -> Frames | None:
     """Return the frames that arrived at the inside of the function; None if there were none.
 
-    `seen` is what the function's own counters counted meanwhile. If frames of others are `mixed` with those of the
+    `counted` is what the function's own counters counted meanwhile. If frames of others are `mixed` with those of the
     flow, only these counters show the size of the latter."""
     port = f"function.{chain.path.inside}"
     moved = meter.moved.get(port)
     if not moved or not moved["rx_packets"]:
         return None
-    crossed = seen.get("crossed", CounterReading(0, 0))
+    crossed = counted.get("crossed", CounterReading(0, 0))
     inside = crossed.bytes / crossed.packets + _HEADER_BYTES if crossed.packets else 0.0
     if mixed and not inside:
         return None
@@ -66,16 +66,16 @@ def frames_of(
     return Frames(on_link, inside, meter.mtu[port])
 
 
-def judge_frames(found: Frames | None, chain: Chain, offloads: str, outcome: Outcome) -> None:
+def judge_frames(frames: Frames | None, chain: Chain, offloads: str, outcome: Outcome) -> None:
     """Add the mean size of frames to `outcome`.
 
     Frames beyond the MTU invalidate a trial without offloads; with them, they are a caveat on the throughput."""
-    if found is None:
+    if frames is None:
         return
-    outcome.measurements[FRAME_SIZE.name] = found.on_link
-    if found.fit:
+    outcome.measurements[FRAME_SIZE.name] = frames.on_link
+    if frames.fit:
         return
-    size = f"{found.largest:.0f} B on average, with an MTU of {found.mtu}"
+    size = f"{frames.largest:.0f} B on average, with an MTU of {frames.mtu}"
     if offloads == OFF:
         outcome.invalidate([f"offloads are off, but the function received frames of {size}"])
     elif chain.function.per_packet:

@@ -55,11 +55,11 @@ class HostClocks:
             outcome.invalidate(reasons)
 
 
-def _note(host: Host, found: validity.ClockDrift, outcome: Outcome) -> None:
+def _note(host: Host, drift: validity.ClockDrift, outcome: Outcome) -> None:
     """Note the drift of a host's clock beside those of guests."""
     clocks = outcome.notes.setdefault("clocks", {})
     assert isinstance(clocks, dict)
-    clocks[host.name] = {"drift": found.ratio - 1, "uncertainty": found.uncertainty}
+    clocks[host.name] = {"drift": drift.ratio - 1, "uncertainty": drift.uncertainty}
 
 
 @contextmanager

@@ -47,7 +47,7 @@ def link_properties(testbed: Testbed, links: Attachment, members: Sequence[Insta
             many,
             _vlan_frame(testbed, ports[0], ports[1]),
             _tunnel(testbed, ports[0], ports[1]),
-            _seen(ports, third),
+            _overheard(ports, third),
         ]
 
 
@@ -95,7 +95,7 @@ def _tunnel(testbed: Testbed, a: Port, b: Port) -> Property:
     return Property(TUNNEL, passed, f"a ping through a VXLAN tunnel between two members {answered}")
 
 
-def _seen(ports: Sequence[Port], third: Port | None) -> Property:
+def _overheard(ports: Sequence[Port], third: Port | None) -> Property:
     """Count what comes to a third member's interface while two others exchange pings, each a frame there and back.
 
     The frames are large: a few small ones, such as ARP requests, come to every member of a switch, too."""

@@ -71,5 +71,5 @@ def rollup(pid: int) -> str:
 
 def pss_bytes(text: str) -> int | None:
     """Return the proportional set size by the text of a process's `rollup`; None if it is not there."""
-    found = re.search(r"^Pss:\s*(\d+) kB$", text, re.MULTILINE)
-    return 1024 * int(found[1]) if found else None
+    matches = re.search(r"^Pss:\s*(\d+) kB$", text, re.MULTILINE)
+    return 1024 * int(matches[1]) if matches else None

@@ -65,7 +65,7 @@ class StandingChain:
 
     @property
     def on_links(self) -> Mapping[str, Instance]:
-        """The instances with ports on the links of the chain: a neighbour that floods one of them, and its own."""
+        """The instances with ports on the links of the chain: its own, and a neighbour that floods a link."""
         neighbour = self.disturbance.neighbour.instance if self.disturbance and self.disturbance.port else None
         return {**({NEIGHBOUR: neighbour} if neighbour else {}), **self.chain.instances}
 

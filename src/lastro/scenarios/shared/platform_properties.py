@@ -28,17 +28,17 @@ def platform_properties(testbed: Testbed, platform: Platform, native: Platform, 
     refused, n = "", MOST_INTERFACES
     while n:
         try:
-            found = _found(testbed, platform, native, links, n, refused)
+            properties = _properties_with(testbed, platform, native, links, n, refused)
             break
         except LastroError as error:
             refused = refused or f"with {n}: {error.message}"
             n //= 2
     else:
-        found = unknown((KERNEL, DAEMON, INTERFACES, ADDED, REMOVED), refused)
-    return [*found, _unprivileged(testbed, platform), *footprint(testbed, platform)]
+        properties = unknown((KERNEL, DAEMON, INTERFACES, ADDED, REMOVED), refused)
+    return [*properties, _unprivileged(testbed, platform), *footprint(testbed, platform)]
 
 
-def _found(
+def _properties_with(
     testbed: Testbed, platform: Platform, native: Platform, links: Attachment, n: int, refused: str
 ) -> list[Property]:
     """Return what one instance with `n` interfaces shows; `refused` is why it has not more.

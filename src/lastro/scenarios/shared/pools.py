@@ -36,7 +36,7 @@ _SEEN_INSIDE = {
 class MissingPlatform:
     """A platform that is not available here, and the seconds that its probe took."""
 
-    found: Availability
+    availability: Availability
     took_s: float
 
 
@@ -74,10 +74,10 @@ class PlatformPool:
         if name not in self._probed:
             if known := self.missing.get(name):
                 self.spared_s += known.took_s
-            self._probed[name] = known.found if known else self._found(name)
+            self._probed[name] = known.availability if known else self._probe(name)
         return self._probed[name]
 
-    def _found(self, name: str) -> Availability:
+    def _probe(self, name: str) -> Availability:
         session = self._testbed.session
         began_s, built_s = time.monotonic(), session.built_s
         try:
@@ -105,16 +105,16 @@ class PlatformPool:
         return self._residuals[name]
 
 
-def _to_be_contained(name: str, found: Availability) -> Availability:
+def _to_be_contained(name: str, availability: Availability) -> Availability:
     """Replace the remedy where a guest only lacks a platform's Debian packages: its testbed file can name them."""
     platform = registry.get(Platform, name)
     needs, below = platform.requirements, platform.hypervisor
     packaged = needs.program is None and needs.packages
-    if found.remedy != ON_A_HOST or not (packaged or below in HYPERVISORS):
-        return found
+    if availability.remedy != ON_A_HOST or not (packaged or below in HYPERVISORS):
+        return availability
     setting = f'set hypervisor = "{below}" and ' if below in HYPERVISORS else ""
     remedy = f"in the testbed file of the guest, {setting}add {name!r} to `platforms`, or {ON_A_HOST}"
-    return replace(found, remedy=remedy)
+    return replace(availability, remedy=remedy)
 
 
 class AttachmentPool:

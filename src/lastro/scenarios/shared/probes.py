@@ -61,9 +61,9 @@ class PartProbes:
         return self._probed[key]
 
 
-def _not_once_more(found: Availability) -> Availability:
+def _not_once_more(availability: Availability) -> Availability:
     """Return what was found in a guest, without the advice to measure in one."""
-    return replace(found, remedy=(found.remedy or "").replace(f", {IN_A_GUEST}", "") or None)
+    return replace(availability, remedy=(availability.remedy or "").replace(f", {IN_A_GUEST}", "") or None)
 
 
 class ChainProbes(PartProbes):

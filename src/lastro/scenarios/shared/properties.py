@@ -65,7 +65,7 @@ def _links(
         for level in levels:
             say(f"attachment {level}")
             try:
-                found = link_properties(testbed, links.get(level), members)
+                properties = link_properties(testbed, links.get(level), members)
             except LastroError as error:
-                found = unknown(OF_LINK, error.message)
-            yield PartProperties("attachment", level, tuple(found))
+                properties = unknown(OF_LINK, error.message)
+            yield PartProperties("attachment", level, tuple(properties))

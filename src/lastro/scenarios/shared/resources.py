@@ -70,13 +70,13 @@ def resources(config: Config, testbed: Testbed) -> Resources:
 
 def ranges(numbers: Sequence[int]) -> str:
     """Format CPU numbers as the kernel does: [0, 1, 3] -> '0-1,3'."""
-    found: list[list[int]] = []
+    runs: list[list[int]] = []
     for number in numbers:
-        if found and number == found[-1][-1] + 1:
-            found[-1].append(number)
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
         else:
-            found.append([number])
-    return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in found)
+            runs.append([number])
+    return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
 
 
 def without_limits(isolations: Sequence[Isolation]) -> Sequence[Isolation]:

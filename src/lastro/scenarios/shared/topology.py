@@ -30,7 +30,7 @@ _MOST_LOOKED_AT = 20  # namespaces: looking at hundreds of routers would disturb
 _ON_PARENT = frozenset({"macvlan", "macvtap", "ipvlan", "ipvtap"})
 _LOOK = "printf '{0} '; ip -n {0} -d -j address show 2>/dev/null; echo\n"
 
-Seen = Mapping[str, Any]  # an interface as `ip -json -details address` shows it
+IpLink = Mapping[str, Any]  # an interface as `ip -json -details address` shows it
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class BuiltTopology:
         """Return the namespace of an instance's ports; empty for a machine, whose ports are not visible."""
         return "" if instance.takes_taps else instance.netns
 
-    def _look(self) -> dict[str, dict[str, Seen]]:
+    def _look(self) -> dict[str, dict[str, IpLink]]:
         """Return interfaces by namespace and name; empty if there are too many to read, or none is visible."""
         spaces: dict[Host, dict[str, None]] = {}
         for _, *plugs in self._links:
@@ -109,13 +109,13 @@ class BuiltTopology:
                 spaces.setdefault(plug.testbed.host, {}).update(dict.fromkeys((plug.testbed.dut, plug.netns)))
         if sum(map(len, spaces.values())) > _MOST_LOOKED_AT:
             return {}
-        found: dict[str, dict[str, Seen]] = {}
+        found: dict[str, dict[str, IpLink]] = {}
         for host, names in spaces.items():
             found |= _interfaces(host, [name for name in names if name])
         return found
 
 
-def _interfaces(host: Host, namespaces: Sequence[str]) -> dict[str, dict[str, Seen]]:
+def _interfaces(host: Host, namespaces: Sequence[str]) -> dict[str, dict[str, IpLink]]:
     try:
         with host.recorded():
             text = host.run(["sh"], stdin="".join(map(_LOOK.format, namespaces)), check=False).text
@@ -130,12 +130,12 @@ def _interfaces(host: Host, namespaces: Sequence[str]) -> dict[str, dict[str, Se
     return found
 
 
-def _end(plug: Plug, seen: Mapping[str, Mapping[str, Seen]]) -> LinkEnd:
+def _end(plug: Plug, seen: Mapping[str, Mapping[str, IpLink]]) -> LinkEnd:
     port = seen.get(plug.netns, {}).get(plug.port, {})
     return LinkEnd(plug.role, plug.port, plug.address or _address(port), _kind(port))
 
 
-def _way(a: Plug, b: Plug, seen: Mapping[str, Mapping[str, Seen]]) -> tuple[Device, ...]:
+def _way(a: Plug, b: Plug, seen: Mapping[str, Mapping[str, IpLink]]) -> tuple[Device, ...]:
     """Return the devices between two ports, from each end inwards; a device where both ends meet is listed once."""
     from_a, from_b = _inwards(a, seen), _inwards(b, seen)
     if from_a[-1:] == from_b[-1:]:
@@ -143,7 +143,7 @@ def _way(a: Plug, b: Plug, seen: Mapping[str, Mapping[str, Seen]]) -> tuple[Devi
     return (*from_a, *reversed(from_b))
 
 
-def _inwards(plug: Plug, seen: Mapping[str, Mapping[str, Seen]]) -> list[Device]:
+def _inwards(plug: Plug, seen: Mapping[str, Mapping[str, IpLink]]) -> list[Device]:
     """Return the devices from a port inwards: its link's end in the DUT's namespace, its bridge or parent, a tunnel.
 
     If the port itself is on a parent device there, return that device."""
@@ -161,23 +161,23 @@ def _inwards(plug: Plug, seen: Mapping[str, Mapping[str, Seen]]) -> list[Device]
     return [_device(there[name]) for name in dict.fromkeys(names) if name and name in there]
 
 
-def _other_end(plug: Plug, port: Seen, there: Mapping[str, Seen]) -> str:
+def _other_end(plug: Plug, port: IpLink, there: Mapping[str, IpLink]) -> str:
     """Return the name of the other end of a veth pair in the DUT's namespace; empty if the port itself is there."""
     if plug.netns == plug.testbed.dut or _kind(port) != "veth":
         return ""
     return next((name for name, each in there.items() if each.get("ifindex") == port.get("link_index")), "")
 
 
-def _device(seen: Seen) -> Device:
+def _device(seen: IpLink) -> Device:
     return Device(str(seen["ifname"]), _kind(seen), _address(seen))
 
 
-def _address(seen: Seen) -> str:
+def _address(seen: IpLink) -> str:
     addresses = [f"{each['local']}/{each['prefixlen']}" for each in seen.get("addr_info", ()) if "local" in each]
     return addresses[0] if addresses else ""
 
 
-def _kind(seen: Seen) -> str:
+def _kind(seen: IpLink) -> str:
     """Return an interface's kind as ip-link(8) names it, but 'tap' for a tap, which has the kind tun there."""
     info = seen.get("linkinfo", {})
     kind = str(info.get("info_kind", ""))

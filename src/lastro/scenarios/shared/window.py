@@ -229,8 +229,8 @@ class MeasuredWindow(Meters):
         note_unverified_clock(self._instances[role], by_host, drift, limit, outcome)
         if not self.fresh_peak:
             outcome.add_caveat(Remark(WHOLE_LIFE, SINCE_START, ("instance_memory",)))
-        found = self.host.read(work_s)
-        outcome.measurements |= {name: value for name, value in found.items() if work_s or name != "host_cpus"}
+        host_use = self.host.read(work_s)
+        outcome.measurements |= {name: value for name, value in host_use.items() if work_s or name != "host_cpus"}
         before_bytes = self.usage.before[self._workload].memory_bytes
         peak = "of the workload" if self.fresh_peak else SINCE_START
         outcome.notes |= {

@@ -31,10 +31,10 @@ def share_of(text: str) -> float | None:
     """Parse a percentage: '120%' -> 1.2; None for an absolute rate. Raises: InputError when it is not usable."""
     if "%" not in text:
         return None
-    found = _SHARE.fullmatch(text.strip())
-    if not found or not 0 < float(found[1]) <= 100 * _LARGEST:
+    match = _SHARE.fullmatch(text.strip())
+    if not match or not 0 < float(match[1]) <= 100 * _LARGEST:
         raise InputError(f"'{text}' is not a percentage of the capacity", f"write it as 50%, at most {_LARGEST:.0%}")
-    return float(found[1]) / 100
+    return float(match[1]) / 100
 
 
 OFFERED_RATE = replace(

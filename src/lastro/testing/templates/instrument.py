@@ -27,10 +27,10 @@ class MyPart(Workload):
 
     def read(self, text: str) -> Reading:
         """Parse what the command printed. Raises: InstrumentError, and nothing else, for any other text."""
-        found = _REPORT.findall(text)
-        if len(found) != 1:
-            raise InstrumentError(f"dd printed {len(found)} reports: {text[-80:]!r}")
-        n_bytes, copied_s = int(found[0][0]), positive("dd's time", float(found[0][1]))
+        matches = _REPORT.findall(text)
+        if len(matches) != 1:
+            raise InstrumentError(f"dd printed {len(matches)} reports: {text[-80:]!r}")
+        n_bytes, copied_s = int(matches[0][0]), positive("dd's time", float(matches[0][1]))
         reasons = () if n_bytes == BLOCKS.of(self.chosen) << 20 else (f"dd copied {n_bytes} bytes",)
         return Reading({"time_tool": copied_s, "dd_rate": n_bytes / copied_s / 1e6}, invalid_because=reasons)
 
