@@ -8,6 +8,7 @@ from typing import Any
 
 from lastro.study.levels import MOST_HOPS, NONE, options_named, options_of_one
 from lastro.study.model import ScenarioSchema, Setting
+from lastro.study.own_function import NAME
 from lastro.study.schema import StudyFile
 
 _TYPES: dict[type, str] = {bool: "boolean", int: "integer", float: "number", str: "string"}
@@ -71,7 +72,7 @@ def _part(schema: ScenarioSchema, kind: str) -> dict[str, Any]:
         optional = "|".join(re.escape(name) for name in schema.options.get(kind, {}))
         pattern = rf"({optional}):[a-z_]+=[^,>]+(,[a-z_]+=[^,>]+)*"
         if kind in schema.chainable:
-            hop = f"({'|'.join(map(re.escape, names))}|{pattern})"
+            hop = f"({'|'.join(map(re.escape, names))}|{pattern}|{NAME})"  # or one that the study brings
             pattern = rf"{hop}( *> *{hop}){{0,{MOST_HOPS - 1}}}"
         with_options = {"type": "string", "pattern": f"^{pattern}$"}
         return {"anyOf": [{"enum": names}, with_options]} if optional else {"enum": names}
