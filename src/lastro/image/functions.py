@@ -177,7 +177,8 @@ def _require_usable(name: str, installed: InstalledFunction, part: Path) -> None
                 raise InputError(f"function '{name}': its image has no command", 'add command = ["PROGRAM"]')
             places = [""] if "/" in argv[0] else installed.environment["PATH"].split(":")
             paths = (_followed(members, posixpath.join("/", installed.directory, each, argv[0])) for each in places)
-            program = next((found for path in paths if (found := members.get(path)) and not found.isdir()), None)
+            named = (members[path] for path in paths if path in members)
+            program = next((each for each in named if each.isfile() or each.islnk()), None)
             if program is None or not program.mode & 0o111:
                 raise InputError(
                     f"function '{name}': its files have no executable program {argv[0]!r}, which is its {what}",
