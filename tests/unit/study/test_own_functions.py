@@ -9,7 +9,7 @@ import pytest
 
 from lastro.errors import StudyError
 from lastro.functions.base import Function
-from lastro.scenarios.base import make_parts, schema
+from lastro.scenarios.base import make_parts, schema, schemas
 from lastro.scenarios.chain import ChainScenario
 from lastro.scenarios.compute import ComputeScenario
 from lastro.study.document import read_document
@@ -138,3 +138,8 @@ def test_editors_know_functions_of_the_study_only_where_it_has_some() -> None:
 def test_rows_of_own_functions_have_at_most_as_many_hops_as_others() -> None:
     with pytest.raises(StudyError, match="has 9 hops"):
         parse((STUDY + MINE).replace("firewall>mine>nat", in_row(9 * ["mine"])), "own.toml", SCHEMAS)
+
+
+def test_the_example_has_one_of_each_kind() -> None:
+    example = load(Path(__file__).parents[3] / "examples" / "own-function" / "study.toml", schemas())
+    assert [each.forwarding for each in example.functions] == ["kernel", "function"]
