@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
+import json
 import subprocess
+import tarfile
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -127,8 +131,43 @@ def test_an_image_is_the_function_and_a_hostile_one_is_refused(testbed: Testbed,
     image = functions.added(testbed.image, [own], store, host)
     found = functions.function_in(image, "mine")
     assert found and found.command == ("/forwarder",) and found.environment["MODE"] == "fast"
-    evil = tmp_path / "evil.tar"
-    evil.write_bytes(b"not an archive")
-    with pytest.raises(ImageError, match="cannot be pulled"):
-        functions.added(testbed.image, [replace(own, image=f"docker-archive:{evil}")], store, host)
+    for hostile, message in (
+        (entry("bin/sda", type=tarfile.BLKTYPE), "'/bin/sda' is a device"),
+        (entry("hard", type=tarfile.LNKTYPE, linkname="../../../../../etc/passwd"), "cannot be pulled"),
+        (entry("etc", type=tarfile.SYMTYPE, linkname=str(tmp_path)), "cannot be pulled"),
+    ):
+        evil = docker_archive(tmp_path / "evil.tar", hostile, entry("etc/written"), entry("forwarder"))
+        with pytest.raises(ImageError, match=message):
+            functions.added(testbed.image, [replace(own, image=f"docker-archive:{evil}")], store, host)
+        assert not (tmp_path / "written").exists()
     assert not list(store.glob("building-*"))
+
+
+def entry(name: str, **attributes: Any) -> tarfile.TarInfo:
+    found = tarfile.TarInfo(name)
+    found.mode = 0o755
+    vars_of: Any = found
+    for key, value in attributes.items():
+        setattr(vars_of, key, value)
+    return found
+
+
+def docker_archive(path: Path, *entries: tarfile.TarInfo) -> Path:
+    """Write an image of one layer with empty files, links and devices, as `docker save` does, and return its path."""
+
+    def packed(*members: tuple[tarfile.TarInfo, bytes]) -> bytes:
+        written = io.BytesIO()
+        with tarfile.open(fileobj=written, mode="w") as archive:
+            for member, data in members:
+                member.size = len(data)
+                archive.addfile(member, io.BytesIO(data))
+        return written.getvalue()
+
+    layer = packed(*((each, b"") for each in entries))
+    layers = {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}"]}
+    image = json.dumps({"architecture": "amd64", "os": "linux", "config": {"Cmd": ["/forwarder"]}, "rootfs": layers})
+    name = f"{hashlib.sha256(image.encode()).hexdigest()}.json"
+    listed = json.dumps([{"Config": name, "RepoTags": ["localhost/evil:1"], "Layers": ["layer.tar"]}])
+    files = {name: image.encode(), "layer.tar": layer, "manifest.json": listed.encode()}
+    path.write_bytes(packed(*((tarfile.TarInfo(each), data) for each, data in files.items())))
+    return path

@@ -43,17 +43,16 @@ class BroughtFunction(Function):
         if (found := function_in(instance.testbed.original, self.name)) is None:
             raise Unavailable(f"the root filesystem has no function '{self.name}'", "run a study that brings it")
         _open(instance, self.name, found)
-        counted: Callable[[], dict[str, CounterReading]] = partial(self.counters, instance, path)
-        if found.forwarding == "kernel":
-            self._load(instance, path)
-        else:
+        by_kernel = found.forwarding == "kernel"
+        if not by_kernel:
             instance.set_sysctls(_NOT_FORWARDING)
-            counted = partial(_carried, instance, path)
         running = _started(self.name, instance, path, found)
         try:
             running.wait()
+            if by_kernel:
+                self._load(instance, path)  # now, since many rulesets begin with `flush ruleset`
             try:
-                yield counted
+                yield partial(self.counters if by_kernel else _carried, instance, path)
             except LastroError:
                 running.require_alive("during the trial")  # then it is why
                 raise
@@ -99,7 +98,7 @@ class _Running:
                 raise PlatformError(
                     f"function '{self.name}' is not ready within {self.function.ready_s:g} s. Its check: {found}. "
                     f"The function: {self._words() or 'no output'}",
-                    "raise `ready_s` in the study, or find out with `lastro show TRIAL --commands` what it waits for",
+                    "raise `ready_s` in the study, or correct what its check waits for",
                 )
             time.sleep(_LOOK_S)
 

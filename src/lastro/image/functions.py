@@ -113,7 +113,7 @@ def _files_of(name: str, tree: Path) -> list[str]:
 
 def _prepared(own: OwnFunction, work: Path, described: Path, store: Path, host: Host) -> Path:
     """Return the tree of a function, after checking its files, and describe it in `described`."""
-    tree, config = _pulled(own, work / own.name, host) if own.image else (Path(own.directory), {})
+    tree, config = _pulled(own, work / f"pulled-{own.name}", host) if own.image else (Path(own.directory), {})
     if not tree.is_dir():
         raise InputError(f"function '{own.name}': {tree} is not a directory", "name a directory with its files")
     if store.resolve().is_relative_to(tree.resolve()):
