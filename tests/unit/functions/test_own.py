@@ -14,10 +14,12 @@ from lastro.errors import PlatformError, TrialError, Unavailable
 from lastro.functions.base import PATHS, Function
 from lastro.host.base import Completed
 from lastro.image.rootfs import Image
+from lastro.platforms.base import InstanceSpec
+from lastro.platforms.runc import Runc
 from lastro.scenarios.base import make_part
 from lastro.scenarios.shared.function_row import EACH, TOGETHER, in_row
 
-from ...support.recording import FakeInstance, _Idle, answer
+from ...support.recording import FakeInstance, RecordingHost, _Idle, answer, recording_testbed
 
 ROUTES = """[{"dst":"198.18.0.10","dev":"in0"}]
 [{"dst":"198.18.1.10","gateway":"198.18.9.1","dev":"out0"}]
@@ -166,3 +168,18 @@ def test_it_needs_an_instance_for_itself_and_a_hop_of_the_ttl() -> None:
 def test_an_option_of_other_functions_is_none_of_it() -> None:
     with pytest.raises(Unavailable, match="function mine has no option 'rules'"):
         make_part(Function, "mine:rules=5")
+
+
+def test_its_directories_are_mounted_from_outside_by_a_process_of_the_instance_itself(tmp_path: Path) -> None:
+    host = RecordingHost()
+    testbed = recording_testbed(host, tmp_path)
+    with Runc().start(testbed, InstanceSpec("subject", "function")) as instance:
+        tasks = tmp_path / "cgroup" / "memory" / instance.cgroup.strip("/") / "cgroup.procs"
+        tasks.parent.mkdir(parents=True)
+        tasks.write_text("41\n7\n")
+        instance.run_with_rights("mount a b\n")
+    at = host.stdins.index("mount a b\n")
+    assert host.commands[at][:2] == ["sh", "-c"]
+    assert host.commands[at][2] == (
+        "for pid in 7 41; do [ /proc/$pid/root/ -ef / ] || exec nsenter -t $pid -m -r sh -e; done; exit 1"
+    )
